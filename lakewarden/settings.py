@@ -163,7 +163,12 @@ class SqlSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     cache_bytes: Annotated[
         int, Meta(ge=0, description="Bytes of data file columns that a process caches for later queries; 0 caches none.")
     ] = 256 << 20
-    result_bytes: Annotated[int, Meta(ge=1 << 10, description="Bytes that the rows of one result may have.")] = 1 << 30
+    result_bytes: Annotated[
+        int, Meta(ge=1 << 10, description="Bytes of one result in memory; one that is written to a table may have more.")
+    ] = 1 << 30
+    temporary_bytes: Annotated[int, Meta(ge=0, description="Bytes that the rows of a session's temporary tables may have.")] = (
+        256 << 20
+    )
 
 
 class FilesSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -201,6 +206,17 @@ class PipelinesSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True)
     batch_bytes: Annotated[int, Meta(ge=1, description="Bytes of the objects above which an ingest begins another commit.")] = (
         4 << 30
     )
+    spark_objects: Annotated[
+        int,
+        Meta(
+            ge=1,
+            le=100_000,
+            description="From so many new objects on, an ingest has Spark's tasks read them, as many in one commit.",
+        ),
+    ] = 20_000
+    spark_bytes: Annotated[
+        int, Meta(ge=1, description="Bytes of new objects from which it does, where there are more objects than `workers`.")
+    ] = 1 << 30
     workers: Annotated[int, Meta(ge=1, le=64, description="Processes of an ingest that read objects at the same time.")] = 2
     object_memory_bytes: Annotated[
         int, Meta(ge=64 << 20, description="Memory that the reading of one object may take; more makes it a reject.")
@@ -256,6 +272,26 @@ class SparkSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     conf: Annotated[dict[str, str], Meta(description="Further Spark settings, by Spark's names.")] = {}
 
 
+class ServeSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    body_bytes: Annotated[int, Meta(ge=1 << 10, description="Bytes that the body of one request may have.")] = 16 << 20
+    concurrent_per_user: Annotated[
+        int, Meta(ge=1, description="Requests of one user that one server process runs at the same time; more are declined.")
+    ] = 64
+    requests_per_minute: Annotated[
+        int, Meta(ge=1, description="Requests of one user that one server process takes within a minute; more are declined.")
+    ] = 60_000
+    refusals_per_minute: Annotated[
+        int,
+        Meta(
+            ge=1,
+            description="Wrong passwords of one user, or bad tokens from one address, within a minute; then all are declined.",
+        ),
+    ] = 10
+    stop_seconds: Annotated[
+        int, Meta(ge=1, description="Seconds that a server waits for the requests that it runs when it stops.")
+    ] = 320
+
+
 class Settings(msgspec.Struct, frozen=True):
     """All settings. Pass them as an argument; they are never global."""
 
@@ -270,6 +306,7 @@ class Settings(msgspec.Struct, frozen=True):
     pipelines: PipelinesSettings = PipelinesSettings()
     federation: FederationSettings = FederationSettings()
     jobs: JobsSettings = JobsSettings()
+    serve: ServeSettings = ServeSettings()
     spark: SparkSettings = SparkSettings()
 
 

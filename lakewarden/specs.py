@@ -171,7 +171,7 @@ SPECS: Mapping[Operation, OperationSpec] = {
         "Fold each scope's newest small files into one (the tail rule of Storage Tiers)",
         queueable=True,
         plannable=True,
-        options=_takes("user", "look"),
+        options=_takes("user", "look", "where"),
         act="compact",
         command=Command("skipped: no scopes"),
     ),

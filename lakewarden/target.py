@@ -36,6 +36,9 @@ class ScopeTarget:
     known: Known | None = None
     """What that floor knew of the scope when the target was made; None when it knew nothing, or when that is not checked."""
 
+    buckets: int = 1
+    """Into how many files a partition's rows are divided by their key (`dynamic.buckets`)."""
+
     @property
     def uri(self) -> str:
         return self.location.uri

@@ -7,6 +7,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
 
+import msgspec
+
 from lakewarden.access.gate import require
 from lakewarden.access.rights import can
 from lakewarden.catalog.model import Catalog, Storage, Table
@@ -118,7 +120,7 @@ class Warehouse:
 
         def terms() -> LogTerms:
             return LogTerms(
-                self.settings.log,
+                msgspec.structs.replace(self.settings.log, retention_seconds=self.retention_of(table)),
                 self.clock,
                 self.new_id,
                 self.erasures.mark,
@@ -128,6 +130,10 @@ class Warehouse:
             )
 
         return self.logs.of(table.log_id, terms)
+
+    def retention_of(self, table: Table) -> float:
+        """Returns the seconds that a table's changes are kept behind a flush."""
+        return table.kept_seconds(self.settings.log.retention_seconds)
 
     def target(self, catalog: Catalog, scope: Scope) -> ScopeTarget:
         """Returns what work on one scope needs to know.
@@ -181,6 +187,7 @@ class Warehouse:
             mark=self.erasures.mark(user or "") if self.identifies else "",
             manifest_key=self.erasures.derived_key(location.uri, app_id, user or "") if self.identifies else "",
             floor=self.floor(table) if self.identifies else None,
+            buckets=1 if table.dynamic is None else table.dynamic.bucket,
         )
 
     def target_file_size(self, table: Table) -> int:

@@ -1,11 +1,12 @@
 """Fixtures that every room's tests share, the markers that follow from them, and how the tests spread over two cores.
 
-A test that asks for a server by fixture (`minio`, `postgres`, `spark`, `browser`) carries the marker of the same name.
+A test that asks for a server by fixture (`minio`, `postgres`, `spark`, `kafka`, `browser`) carries the marker of the same name.
 Where the server is missing, its tests are skipped; `LAKEWARDEN_REQUIRE=minio,postgres` makes them fail instead.
 """
 
 from __future__ import annotations
 
+import atexit
 import gc
 import os
 from collections.abc import Iterator
@@ -20,6 +21,7 @@ from lakewarden.sql.query_engine.workers.engine import pool_of_process
 from tests.fixtures.azurite import AzuriteServer, serve_azurite
 from tests.fixtures.bucket import STORE, AnyPath, BucketPath
 from tests.fixtures.chromium import start_browser
+from tests.fixtures.kafka import KafkaServer, serve_kafka
 from tests.fixtures.minio import S3A_KEYS, MinioServer, serve_minio
 from tests.fixtures.postgres import PostgresServer, serve_postgres
 
@@ -30,14 +32,14 @@ if TYPE_CHECKING:
 _STORE_ROOMS = ("delta", "operations")
 """Whose tests have a scope's table in `tmp_path` itself."""
 
-_SERVERS = ("spark", "minio", "azurite", "postgres", "browser")
+_SERVERS = ("spark", "minio", "azurite", "postgres", "kafka", "browser")
 _ONE_WORKER = ("spark", "browser", "dagster")
 """Markers whose tests stay together on one worker: they share a JVM, or start processes that fill both cores."""
 
 # Slow is a matter of the machine, not of the code: examples have no deadline, pytest-timeout ends what hangs.
 settings.register_profile("dev", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("ci", settings.get_profile("dev"), derandomize=True, database=None, print_blob=True)
-settings.register_profile("fast", settings.get_profile("dev"), max_examples=15)
+settings.register_profile("fast", settings.get_profile("dev"), max_examples=10)
 settings.register_profile("torture", settings.get_profile("dev"), max_examples=2_000)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci" if os.environ.get("CI") else "dev"))
 
@@ -53,14 +55,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if group is not None:
             # One group for all of them: a Dagster run and a Spark job side by side would only slow each other.
             item.add_marker(pytest.mark.xdist_group("heavy"))
+        elif item.get_closest_marker("kafka"):
+            item.add_marker(pytest.mark.xdist_group("kafka"))  # one broker, started once
 
 
 def pytest_collection_finish() -> None:
-    gc.freeze()  # what was imported stays: looking through it time and again is a tenth of the tests' work
-
-
-def pytest_sessionfinish() -> None:
-    gc.unfreeze()
+    # What was imported stays, and most of what a test makes goes without the collector, which took a fifth of the tests' time.
+    gc.freeze()
+    gc.set_threshold(100_000, 50, 50)
+    atexit.register(gc.unfreeze)  # not before: pytest collects five times at its end
 
 
 def _store_of(item: pytest.Item) -> str:
@@ -143,6 +146,13 @@ def s3_warehouse_uri(minio: MinioServer, request: pytest.FixtureRequest) -> str:
 def postgres() -> Iterator[PostgresServer]:
     """A real Postgres server with one empty database."""
     with serve_postgres() as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def kafka() -> Iterator[KafkaServer]:
+    """A real Kafka broker; each test names topics of its own."""
+    with serve_kafka() as server:
         yield server
 
 

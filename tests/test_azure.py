@@ -64,3 +64,13 @@ def test_a_container_that_is_not_there_is_told(lake: Lakehouse) -> None:
     with pytest.raises(StorageRefused, match="no-such"):
         lake.create_storage("none", type="azure", base="az://no-such/x")
     assert [storage.id for storage in lake.storages()] == ["local", "azure"]
+
+
+def test_files_are_loaded_from_there(lake: Lakehouse, base: str) -> None:
+    store = open_store(Location(base))
+    for key, text in (("in/a=1/x.csv", b"id\n1\n2\n"), ("in/a=2/y.csv", b"id\n3\n"), ("in/z.json", b"{}")):
+        store.put(key, text)
+    lake.sql("CREATE NAMESPACE n; CREATE SHARED TABLE n.plain (id BIGINT)")
+    report = lake.load("n.plain", f"{base}/in/a=*/*.csv")
+    assert (report.files, report.rows) == (2, 3)
+    assert lake.table("n.plain").read().sort_by("id").column("id").to_pylist() == [1, 2, 3]

@@ -23,6 +23,7 @@ from lakewarden.cli.main import main
 _ROOT = Path(__file__).parent.parent
 _BLOCK = re.compile(r"^```([^\n`]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _LINK = re.compile(r"\]\((?!https?:|#|mailto:)([^)#\s]+)")
+_SLOW = {"docs/pipelines.md"}
 _FILES = sorted([_ROOT / "README.md", _ROOT / "CONTRIBUTING.md", _ROOT / "CHANGELOG.md", *(_ROOT / "docs").rglob("*.md")])
 
 
@@ -57,7 +58,8 @@ def _files_that_run() -> Iterator[ParameterSet]:
         if blocks:
             needs = [pytest.mark.spark, pytest.mark.dagster]
             marks = [mark for mark in needs if any(mark.name in block.words for block in blocks)]
-            yield pytest.param(path, blocks, id=str(path.relative_to(_ROOT)), marks=marks)
+            name = str(path.relative_to(_ROOT))
+            yield pytest.param(path, blocks, id=name, marks=[*marks, *([pytest.mark.slow] if name in _SLOW else [])])
 
 
 @pytest.mark.parametrize(("path", "blocks"), list(_files_that_run()))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,10 +18,14 @@ _PEAK = re.compile(r"VmHWM:\s+(\d+) kB")
 
 
 @dataclass(frozen=True)
-class _Member:
+class Member:
+    """A process; its own ticks of the processor, and those of its children that ended and were waited for."""
+
     pid: int
+    parent: int
     is_jvm: bool
-    ticks: int
+    own: int
+    waited: int
 
 
 @dataclass(frozen=True)
@@ -37,9 +41,9 @@ class Cost:
 
 def seconds_and_processor(work: Callable[P, object], *given: P.args, **named: P.kwargs) -> tuple[float, float]:
     """How long the call takes, after a sync, and the processor time of the whole family meanwhile."""
-    before = _processor_time()
+    before = list(_family())
     taken = quiet_seconds(work, *given, **named)
-    return taken, _processor_time() - before
+    return taken, ticks_between(before, list(_family())) / os.sysconf("SC_CLK_TCK")
 
 
 def cost(work: Callable[P, object], *given: P.args, **named: P.kwargs) -> Cost:
@@ -49,9 +53,23 @@ def cost(work: Callable[P, object], *given: P.args, **named: P.kwargs) -> Cost:
     return Cost(taken, processor, _peak_mib(jvm=False), _peak_mib(jvm=True))
 
 
-def _processor_time() -> float:
-    """Seconds, of those that ended and were waited for, too."""
-    return sum(member.ticks for member in _family()) / os.sysconf("SC_CLK_TCK")
+def ticks_between(before: Iterable[Member], after: Iterable[Member]) -> int:
+    """What the family used of the processor meanwhile.
+
+    Of one that ended it counts only if its parent waited for it: the JVM does not for all of its Python workers. The parent's
+    number then has what it used before, too, which is taken off.
+    """
+    then, now = ({member.pid: member for member in members} for members in (before, after))
+    known: dict[int, int] = {}
+    for member in then.values():
+        if member.pid not in now:
+            left = member
+            while left.pid not in now and left.parent in then:
+                left = then[left.parent]
+            known[left.pid] = known.get(left.pid, 0) + member.own + member.waited
+    nothing = Member(0, 0, is_jvm=False, own=0, waited=0)
+    pairs = ((then.get(pid, nothing), member) for pid, member in now.items())
+    return sum(new.own - old.own + max(new.waited - old.waited - known.get(new.pid, 0), 0) for old, new in pairs)
 
 
 def _forget_peaks() -> None:
@@ -72,7 +90,7 @@ def _peak_mib(*, jvm: bool) -> float:
     return total / 1024
 
 
-def _family() -> Iterator[_Member]:
+def _family() -> Iterator[Member]:
     parents, members = {}, {}
     for entry in Path("/proc").iterdir():
         if entry.name.isdecimal():
@@ -82,7 +100,8 @@ def _family() -> Iterator[_Member]:
                 continue  # it ended
             fields, pid = rest.split(), int(entry.name)
             parents[pid] = int(fields[1])
-            members[pid] = _Member(pid, head.endswith("(java"), sum(map(int, fields[11:15])))
+            own, waited = (sum(map(int, fields[first : first + 2])) for first in (11, 13))
+            members[pid] = Member(pid, parents[pid], head.endswith("(java"), own, waited)
     family = {os.getpid()}
     while found := {child for child, parent in parents.items() if parent in family} - family:
         family |= found

@@ -54,6 +54,8 @@ class Scale:
     large: tuple[int, int]
     """Rows and partitions of the one large table."""
     ingest: IngestScale
+    spark: tuple[int, int]
+    """Scopes that Spark reads, and rows of each."""
 
 
 FULL = Scale(
@@ -75,7 +77,8 @@ FULL = Scale(
     query_turns=51,
     query_heavy=5.0,
     large=(20_000_000, 200),
-    ingest=IngestScale(10_000, 100, 50, 2 << 30, 10, (2.0, 30.0)),
+    ingest=IngestScale(10_000, 100, 50, 2 << 30, 10, (1.0, 4.0)),
+    spark=(4_000, 2_500),
 )
 LARGE = replace(FULL, name="large", large=(100_000_000, 1_000))
 """`make bench-large`: an hour or more."""
@@ -99,6 +102,7 @@ SMALL = Scale(
     query_heavy=5.0,
     large=(2_000_000, 50),
     ingest=IngestScale(1_000, 100, 50, 100 << 20, 10, (1.0, 8.0)),
+    spark=(400, 2_500),
 )
 TINY = Scale(
     name="tiny",
@@ -120,6 +124,7 @@ TINY = Scale(
     query_heavy=0.2,
     large=(200, 4),
     ingest=IngestScale(30, 5, 5, 1 << 20, 1, (1.0, 1.5)),
+    spark=(4, 10),
 )
 
 SCALES = {scale.name: scale for scale in (FULL, LARGE, SMALL, TINY)}

@@ -6,7 +6,7 @@ The operator has the warehouse itself and passes no gate: `Lakehouse`, jobs, Dag
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Protocol, cast
 
 from lakewarden.access.rights import (
@@ -56,6 +56,8 @@ class Principal:
     role: Role = "user"
     actor: Principal | None = None
     """The user who took this user's place by EXECUTE AS USER."""
+    request_id: str | None = field(default=None, compare=False)
+    """The request over a network that acts; the audit log and jobs name it."""
 
     @property
     def opener(self) -> Principal:

@@ -99,6 +99,8 @@ Option = Literal[
     "EVICTION_STRATEGY",
     "MAX_STREAM_SIZE_BYTES",
     "ON_DUPLICATE",
+    "CHANGE_TRACKING",
+    "LOG_RETENTION",
 ]
 Taking = Literal["taken", "required", "ignored", "refused"]
 """`ignored`: checked, accepted, and without effect; the answer to CREATE TABLE says so."""
@@ -121,6 +123,8 @@ OPTIONS: dict[Option, dict[TableKind, Taking]] = {
     "EVICTION_STRATEGY": _by_kind("refused", "refused", "taken"),
     "MAX_STREAM_SIZE_BYTES": _by_kind("refused", "refused", "taken"),
     "ON_DUPLICATE": _by_kind("taken", "taken", "refused"),
+    "CHANGE_TRACKING": _by_kind("taken", "taken", "refused"),
+    "LOG_RETENTION": _by_kind("taken", "taken", "refused"),
 }
 
 Capability = Literal[

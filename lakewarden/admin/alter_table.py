@@ -5,9 +5,10 @@ from __future__ import annotations
 from functools import partial
 
 from lakewarden.catalog.changes import check_still, replace_table
-from lakewarden.catalog.evolution import Alteration, altered, tightens
+from lakewarden.catalog.evolution import Alteration, SetOptions, altered, tightens
 from lakewarden.catalog.model import Catalog, Table
 from lakewarden.delta.scope import open_scope
+from lakewarden.dynamic.options import check_no_dynamic_option
 from lakewarden.errors import ConstraintViolation, InUse
 from lakewarden.operations.reading.scope import read_stream_scope, read_strong
 from lakewarden.operations.scopes import scopes_of
@@ -25,6 +26,8 @@ def alter(warehouse: Warehouse, name: TableName, change: Alteration) -> Table:
 
     def step(catalog: Catalog) -> Catalog:
         before = find_table(catalog, name)
+        if before.dynamic is not None and isinstance(change, SetOptions):
+            check_no_dynamic_option(change.options)
         after = altered(before, change, warehouse.clock())
         changed = replace_table(catalog, after, warehouse.base)
         column = tightens(before, change)

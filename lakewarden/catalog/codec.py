@@ -25,8 +25,8 @@ NEWEST = 2
 _LATER: Mapping[type, tuple[str, ...]] = {
     Catalog: ("pipelines", "rules", "blanks"),
     Namespace: ("engine",),
-    Table: ("description",),
-    TableOptions: ("on_duplicate",),
+    Table: ("description", "dynamic"),
+    TableOptions: ("on_duplicate", "change_tracking", "log_retention"),
     TableSchema: ("partition_by",),
 }
 """The fields of format 2."""

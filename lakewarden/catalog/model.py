@@ -9,6 +9,7 @@ from typing import Literal
 
 from lakewarden.access.rights import AccessLevel
 from lakewarden.access.roles import Role
+from lakewarden.catalog.dynamic import DynamicOptions
 from lakewarden.catalog.pipeline import OBJECT, IngestRule, Pipeline
 from lakewarden.catalog.types import ColumnType
 from lakewarden.connection import Connection
@@ -121,6 +122,10 @@ class TableOptions:
     """Scopes of users with a storage of their own lie there."""
     on_duplicate: OnDuplicate = "error"
     """What an INSERT does with a key that is live: it fails, or replaces the row without looking."""
+    change_tracking: bool = True
+    """Whether changes are kept behind a flush, and may be read."""
+    log_retention: int | None = None
+    """Seconds that changes are kept behind a flush; None means the warehouse's setting."""
 
 
 @dataclass(frozen=True)
@@ -152,6 +157,8 @@ class Table:
     """Its drop has started: it is no longer visible, and its name and place are free once its data is removed."""
     move: Move | None = None
     description: str = ""
+    dynamic: DynamicOptions | None = None
+    """Known of a dynamic table, which is a SHARED one."""
 
     @property
     def storage_ids(self) -> frozenset[str]:
@@ -167,6 +174,18 @@ class Table:
     def access_level(self) -> AccessLevel:
         """Who may see and write a SHARED table's rows."""
         return self.options.access_level
+
+    @property
+    def tracks_changes(self) -> bool:
+        """Whether its changes may be read."""
+        return (self.options if self.dynamic is None else self.dynamic).change_tracking
+
+    def kept_seconds(self, default: float) -> float:
+        """How long its changes are kept behind a flush, where `default` is what the settings say."""
+        given = self.options.log_retention if self.dynamic is None else self.dynamic.log_retention
+        if not self.tracks_changes:
+            return 0.0
+        return default if given is None else float(given)
 
     def schema_at(self, version: int) -> TableSchema:
         """The schema of that version number; versions count from 1 without a gap."""

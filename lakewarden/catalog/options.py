@@ -8,11 +8,13 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import cast
 
 from lakewarden.access.rights import ACCESS_LEVELS, OPTIONS, AccessLevel, Option
 from lakewarden.catalog.model import Compression, EvictionStrategy, FlushPolicy, OnDuplicate, TableOptions, TableType
 from lakewarden.catalog.names import check_storage_id
+from lakewarden.durations import seconds_of
 from lakewarden.errors import InvalidArgument
 
 _COMPRESSIONS = ("none", "snappy", "zstd")
@@ -27,6 +29,7 @@ _SIZE = re.compile(r"(\d{1,15})\s*([A-Za-z]*)")
 MIN_SIZE, MAX_SIZE = 1 << 10, 1 << 40
 """Bytes of a data file that a table can aim at."""
 _MAX_STREAM = 2**63 - 1
+_SWITCH = {"on": True, "true": True, "off": False, "false": False}
 
 
 def check_type(text: str) -> TableType:
@@ -198,6 +201,12 @@ def _on_duplicate(text: str) -> OnDuplicate:
     return cast("OnDuplicate", text.lower())
 
 
+def _change_tracking(text: str) -> bool:
+    if text.lower() not in _SWITCH:
+        raise InvalidArgument(f"CHANGE_TRACKING {text!r} must be on or off")
+    return _SWITCH[text.lower()]
+
+
 def _ttl(text: str) -> int:
     seconds = _whole("TTL_SECONDS", text)
     if not 1 <= seconds <= _MAX_SECONDS:
@@ -233,4 +242,6 @@ _READERS: dict[Option, tuple[str, Callable[[str], object]]] = {
     "EVICTION_STRATEGY": ("eviction_strategy", _strategy),
     "MAX_STREAM_SIZE_BYTES": ("max_stream_size", _stream_size),
     "ON_DUPLICATE": ("on_duplicate", _on_duplicate),
+    "CHANGE_TRACKING": ("change_tracking", _change_tracking),
+    "LOG_RETENTION": ("log_retention", partial(seconds_of, "LOG_RETENTION")),
 }

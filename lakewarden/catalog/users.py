@@ -125,5 +125,5 @@ def _check_storage(catalog: Catalog, user: User) -> None:
 
 def _email(text: str) -> str:
     if not _EMAIL.fullmatch(text):
-        raise InvalidArgument(f"email {text[:80]!r} is none; the form is name@example.org")
+        raise InvalidArgument(f"email {text[:80]!r} is not one; the form is name@example.org")
     return text

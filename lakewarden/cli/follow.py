@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def event_row(event: Event) -> Row:
-    from lakewarden.sql.json_values import json_row  # imports Arrow, which a command that only prints its help does not need
+    from lakewarden.json_values import json_row  # imports Arrow, which a command that only prints its help does not need
 
     return {"kind": event.kind, "seq": event.seq, "row": json_row(event.row)}
 
@@ -41,13 +41,13 @@ def follow(lake: Lakehouse, text: str, user: str, role: str, interval: float) ->
     Raises:
         LakewardenError: as `Lakehouse.subscribe` and `Subscription.poll`.
     """
-    with _until_told(), lake.session(user=user, role=role).subscribe(text, interval=interval, pause=_pause) as events:
+    with until_stopped(), lake.session(user=user, role=role).subscribe(text, interval=interval, pause=_pause) as events:
         for event in events:
             write_events([event], as_json=True)
 
 
 @contextmanager
-def _until_told() -> Iterator[None]:
+def until_stopped() -> Iterator[None]:
     before = signal.signal(signal.SIGTERM, _interrupt)
     try:
         yield

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from itertools import pairwise
 
 import typer
@@ -17,21 +18,20 @@ from lakewarden.cli import (
     browse,
     demo,
     erase,
-    file,
-    ingest,
     jobs,
-    load,
     maintain,
     observe,
     operations,
     plan,
     repair,
+    serve,
     sql,
     storage,
     upgrade,
 )
 from lakewarden.cli.context import DEFAULT_WAREHOUSE, Invocation, OutputFormat
 from lakewarden.cli.output import printable
+from lakewarden.cli.transfer import file, ingest, kafka, load
 from lakewarden.cli.ui import command as ui
 from lakewarden.errors import Internal, LakewardenError
 from lakewarden.version import VERSION
@@ -57,10 +57,12 @@ for module in (
     erase,
     load,
     ingest,
+    kafka,
     file,
     storage,
     upgrade,
     jobs,
+    serve,
     demo,
     ui,
 ):
@@ -120,11 +122,17 @@ def _of_files(before: Sequence[str], option: Sequence[str]) -> bool:
     return before[:1] == ["load"] and option[0] == "--format" and option[1:] != ["json"] and option[1:] != ["table"]
 
 
+@cache
+def _command() -> Callable[[Sequence[str]], object]:
+    """The commands, read once: a process may run many."""
+    return typer.main.get_command(app)
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     """Runs one command and exits with its status."""
     given = hoist(sys.argv[1:] if arguments is None else arguments)
     try:
-        app(given.ordered)
+        _command()(given.ordered)
     except LakewardenError as error:
         if given.debug:
             raise

@@ -13,13 +13,13 @@ import typer
 from lakewarden.cli.context import invocation
 from lakewarden.cli.follow import follow as follow_subscription
 from lakewarden.cli.follow import write_events
-from lakewarden.cli.output import Cell, Row, emit
+from lakewarden.cli.output import emit
 from lakewarden.errors import InvalidArgument
 from lakewarden.lakehouse import Lakehouse
 from lakewarden.operations.reading.freshness import check_freshness
 
 if TYPE_CHECKING:
-    from lakewarden.sql.results import Affected, OneLine, Result, Rows
+    from lakewarden.sql.results import Result
 
 
 def register(app: typer.Typer) -> None:
@@ -91,56 +91,26 @@ def _decoded(data: bytes, where: str) -> str:
 
 
 def _json(result: Result) -> None:
-    from lakewarden.sql.results import Events  # as below
+    from lakewarden.lakehouse.answers import answer  # imports Arrow, which a command that only prints its help does not need
+    from lakewarden.sql.results import Events  # as above
 
     if isinstance(result, Events):
         write_events(result.events, as_json=True)
         return
-    sys.stdout.write(json.dumps(_object(result), ensure_ascii=False) + "\n")
+    sys.stdout.write(json.dumps(answer(result), ensure_ascii=False) + "\n")
     sys.stdout.flush()
-
-
-def _object(result: OneLine) -> Row:
-    from lakewarden.sql.json_values import json_rows  # imports Arrow, which a command that only prints its help does not need
-    from lakewarden.sql.results import Affected, Rows, Started
-
-    match result:
-        case Rows():
-            return {"columns": list(result.columns), "rows": [dict(row) for row in json_rows(result)], **_how_read(result)}
-        case Affected():
-            return {"rows_affected": result.rows, **_how_written(result)}
-        case Started() if result.several:
-            return {"message": result.message, "job_ids": list(result.job_ids)}
-        case Started():
-            return {"message": result.message, "job_id": result.job_ids[0]}
-        case _:
-            return {"message": result.message}
-
-
-def _how_read(result: Rows) -> Row:
-    """Nothing of a query on anything but one large table."""
-    if result.strategy is None or result.served_by is None:
-        return {}
-    return {"strategy": result.strategy.wire, "served_by": result.served_by.wire, "strategy_reason": result.strategy_reason}
-
-
-def _how_written(result: Affected) -> Row:
-    made: dict[str, Cell] = {"strategy": result.strategy.wire, "pending_drain": result.pending_drain}
-    if result.version is not None:
-        made["version"] = result.version
-    return made | {"warnings": list(result.warnings)}
 
 
 def _table(result: Result, unnamed: str | None) -> None:
     """Prints a result for people. `unnamed` is the session's user where the command did not name one."""
-    from lakewarden.sql.json_values import json_rows  # as above
+    from lakewarden.json_values import json_rows  # as above
     from lakewarden.sql.results import Affected, Events, Rows
 
     match result:
         case Events():
             write_events(result.events, as_json=False)
         case Rows():
-            emit(list(json_rows(result)), False, empty="no rows", columns=result.columns)
+            emit(list(json_rows(result.to_pylist())), False, empty="no rows", columns=result.columns)
             if unnamed is not None and result.one_users:
                 tables = " and ".join(result.one_users)
                 sys.stderr.write(f"{tables}: each user's rows are apart, and these are {unnamed}'s; --user names another\n")

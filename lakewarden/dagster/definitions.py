@@ -25,14 +25,17 @@ from lakewarden.dagster.jobs.check import build_check_job
 from lakewarden.dagster.jobs.ingest import build_rule_assets
 from lakewarden.dagster.jobs.materialize import build_table_assets
 from lakewarden.dagster.jobs.mounted import mounted
+from lakewarden.dagster.jobs.one_partition import build_partition_jobs
 from lakewarden.dagster.jobs.prune import prune_job
 from lakewarden.dagster.jobs.queued import run_queued_job
 from lakewarden.dagster.jobs.record import record_job
 from lakewarden.dagster.jobs.restore_table import build_restore_jobs
+from lakewarden.dagster.jobs.topics.relay import relay_job
 from lakewarden.dagster.mount import Mount, Pools
 from lakewarden.dagster.orchestration.alerts import OnFailure, Webhook, build_alert_sensor
 from lakewarden.dagster.orchestration.checking import build_check_schedule, build_check_sensor
 from lakewarden.dagster.orchestration.health import build_health_sensor
+from lakewarden.dagster.orchestration.relaying import build_relay_sensor, has_topics
 from lakewarden.dagster.orchestration.reloading import build_catalog_sensor
 from lakewarden.dagster.orchestration.schedules import build_schedules
 from lakewarden.dagster.orchestration.sensors import build_sensors
@@ -110,13 +113,16 @@ def build_definitions(
         jobs=[
             *(mounted(job, mount, resources) for job in JOBS),
             *build_restore_jobs(mount, catalog, resources),
+            *build_partition_jobs(mount, specs, catalog, resources),
             *([build_check_job(mount, checks)] if checks else []),
+            *([mounted(relay_job, mount, resources)] if has_topics(catalog) else []),
         ],
         schedules=schedules,
         sensors=[
             *build_sensors(mount, keys),
             *build_upload_sensors(mount, catalog),
             build_catalog_sensor(mount, catalog.version),
+            *([build_relay_sensor(mount)] if has_topics(catalog) else []),
             *([build_check_sensor(mount, keys), build_health_sensor(mount, _keys(healths))] if checks else []),
             *([build_alert_sensor(mount, catalog.tables, hook)] if hook else []),
         ],

@@ -21,7 +21,7 @@ from lakewarden.delta.create import create_table
 from lakewarden.delta.lifecycle.freezing import check_not_frozen
 from lakewarden.delta.manifest import refresh_manifest, write_manifest
 from lakewarden.delta.ownership import owner_to_set
-from lakewarden.delta.parquet.files import DataFile, NewFile, batch_name, write_file
+from lakewarden.delta.parquet.files import DataFile, NewFile, batch_name, write_files
 from lakewarden.delta.parquet.schema import SEQ
 from lakewarden.delta.partitions import Partition
 from lakewarden.delta.scope import open_place, open_scope
@@ -164,10 +164,11 @@ class ColdApply:
         # before rows are written there again
         check_held(f"the flush of {self._target.scope}", self._planned_at, self._clock())
         number = self.next_batch()
-        made = []
+        made: list[NewFile] = []
         for rows in _file_rows(change, self._target):
-            made.append(write_file(self._target, rows, batch_name(number, self._new_id), end))
-            files.append(made[-1])
+            some = write_files(self._target, rows, partial(batch_name, number, self._new_id), end)
+            made += some
+            files += some
         return _Part(tuple(made), change.replaced, change.added, change.hits)
 
     def commit_written(self, written: Written, end: int) -> Steps[None]:

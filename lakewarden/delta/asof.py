@@ -38,7 +38,7 @@ def base_at(table: ScopeTable, app_id: str, seq: int, rewound: int | None) -> Ba
     later: list[CommitStamp] = []
     for entry in walk(open_store(table.location), table.version):
         oldest, stamp = entry.version, entry.stamp
-        if stamp is not None and stamp.sets_back and (rewound is None or seq < rewound):
+        if stamp is not None and stamp.sets_back and not stamp.silent and (rewound is None or seq < rewound):
             raise InvalidArgument(
                 f"version {entry.version} ({entry.operation}) restored or changed rows after _seq {seq} was given: what was"
                 " delivered no longer holds; subscribe without from_seq"

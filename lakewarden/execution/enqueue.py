@@ -9,10 +9,10 @@ from lakewarden.specs import Request
 from lakewarden.state.job import Job
 
 
-def enqueue(operator: Operator, request: Request) -> Job:
+def enqueue(operator: Operator, request: Request, request_id: str | None = None) -> Job:
     """Raises:
     NotFound, InvalidArgument, Unsupported, AlreadyActive: as `Lakehouse.enqueue`.
     """
     procedure_of(check_queueable(request).operation).check_queued(operator.workplace, request)
     place = {} if request.to is None else {"to": request.to}
-    return operator.jobs.enqueue(request.operation, request.selection.parameters | place)
+    return operator.jobs.enqueue(request.operation, request.selection.parameters | place, request_id)

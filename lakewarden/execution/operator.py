@@ -33,7 +33,7 @@ class Operator:
 
     @property
     def workplace(self) -> Workplace:
-        return Workplace(self.warehouse, self.engine.run, self._flush_large, self.jobs, self._spread)
+        return Workplace(self.warehouse, self.engine.run, self._flush_large, self.jobs, self._spread, self._in_tasks)
 
     def run(self, request: Request, job_id: str | None = None) -> list[ScopeReport]:
         """Runs the request without a plan; raises as the operation does. With `job_id`, the caller records the job."""
@@ -45,6 +45,9 @@ class Operator:
 
     def _spread(self, work: Callable[[T], Steps[R]], items: Sequence[Sized[T]]) -> list[R]:
         return self.engine.run_large(work, items, self.warehouse.settings.flush.large_scope_bytes)
+
+    def _in_tasks(self, work: Callable[[T], Steps[R]], items: Sequence[Sized[T]]) -> list[R]:
+        return self.engine.run_large(work, items, 0)
 
     def _flush_large(self, task: FlushTask) -> ScopeReport:
         spark = self.engine.spark()

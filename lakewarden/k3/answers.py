@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from lakewarden.errors import Internal
+from lakewarden.json_values import json_rows
 from lakewarden.k3.values import exact
 from lakewarden.k3.wire import Wire, int64
-from lakewarden.sql.json_values import json_rows
 from lakewarden.sql.results import Affected, Result, Rows
 from lakewarden.strategies import QueryStrategy, ServedBy, WriteStrategy
 
@@ -49,7 +49,7 @@ def wrote(
 
 def queried(result: Rows, limit: int) -> dict[str, Wire]:
     shown = result if result.table.num_rows <= limit else result.first(limit)
-    rows: list[Wire] = [exact(row) for row in json_rows(shown)]
+    rows: list[Wire] = [exact(row) for row in json_rows(shown.to_pylist())]
     return {
         "columns": list(shown.columns),
         "rows": rows,

@@ -13,7 +13,7 @@ from sqlglot import exp
 
 from lakewarden.catalog.model import SchemaColumn, TableSchema
 from lakewarden.errors import ConstraintViolation, InvalidArgument
-from lakewarden.sql.json_values import Json
+from lakewarden.json_values import Json
 
 Row = Mapping[str, object]
 

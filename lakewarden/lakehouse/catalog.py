@@ -88,8 +88,9 @@ class LakeCatalog:
         partition_by: Sequence[str] = (),
         options: Mapping[str, str] | None = None,
         if_not_exists: bool = False,
+        dynamic: bool = False,
     ) -> TableClient:
-        """Creates a table.
+        """Creates a table. Takes the name over from one that a dead process was dropping, or filling before it appeared.
 
         Args:
             name: `namespace.table`.
@@ -98,15 +99,27 @@ class LakeCatalog:
             primary_key: names of one or more columns, which become NOT NULL; a SHARED or STREAM table may have none.
             partition_by: names of columns of a SHARED table whose values divide its data files into directories.
             options: those of the type (docs/reference/access.md); TTL_SECONDS is required for STREAM.
+            dynamic: a SHARED table of FLIP-188's kind, whose options are in docs/dynamic-tables.md.
 
         Raises:
             InvalidArgument, AlreadyExists, NotFound, InUse: nothing was created.
+            Conflict: another process is about to drop or fill a table of that name.
         """
         from lakewarden.admin.create_table import make_table
+        from lakewarden.admin.dynamic_tables import DynamicDeclaration, make_dynamic_table
+        from lakewarden.operations.procedures.drop import end_drop
 
-        full = TableName.parse(name)
-        if not (if_not_exists and full in self.parts.warehouse.catalog.read().tables):
-            make_table(self.parts.warehouse, full, type, columns, primary_key, options or {}, partition_by)
+        full, warehouse = TableName.parse(name), self.parts.warehouse
+        there = warehouse.catalog.read().tables.get(full)
+        if there and there.dropping:
+            end_drop(self.parts.operator.workplace, full)
+        if if_not_exists and there and not there.dropping:
+            return self.table(name)
+        if dynamic:
+            declared = DynamicDeclaration(full, columns, primary_key, partition_by, options or {})
+            make_dynamic_table(warehouse, declared, adopt=if_not_exists)
+        else:
+            make_table(warehouse, full, type, columns, primary_key, options or {}, partition_by)
         return self.table(name)
 
     def alter_table(self, name: str, change: Alteration) -> Table:

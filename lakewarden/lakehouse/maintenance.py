@@ -93,7 +93,9 @@ class Maintenance:
 
         return flush_exactly(self.parts.operator.workplace, set(scopes))
 
-    def compact(self, *tables: str, user: str | None = None, look: bool = False, dry_run: bool = False) -> list[ScopeReport]:
+    def compact(
+        self, *tables: str, user: str | None = None, where: str | None = None, look: bool = False, dry_run: bool = False
+    ) -> list[ScopeReport]:
         """Folds each scope's newest small files into one.
 
         Over whole tables, this opens the scopes that may need it, by what the state knows of them. The others are
@@ -101,9 +103,10 @@ class Maintenance:
         away, with `scopes_failed`. Optimize and vacuum do the same.
 
         Args:
+            where: a condition on partition columns, such as `day = '2024-05-01'`: only these partitions.
             look: opens each scope. Without it, commits of other programs may be missed until the next rolling look.
         """
-        return self._run(new_request("compact", tables, user=user, look=look), dry_run)
+        return self._run(new_request("compact", tables, user=user, where=where, look=look), dry_run)
 
     def evict(self, *tables: str, user: str | None = None, dry_run: bool = False) -> list[ScopeReport]:
         """Removes STREAM rows that have expired or exceed their scope's size: a report for each such scope.

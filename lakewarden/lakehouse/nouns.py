@@ -15,6 +15,7 @@ from lakewarden.lakehouse.pipelines import Pipelines
 from lakewarden.lakehouse.privacy import Privacy
 from lakewarden.lakehouse.sessions import SqlSessions
 from lakewarden.lakehouse.subscriptions import Subscriptions
+from lakewarden.lakehouse.topics import Topics
 from lakewarden.warehouse import Warehouse
 
 if TYPE_CHECKING:
@@ -48,6 +49,11 @@ class Nouns:
     def pipelines(self) -> Pipelines:
         """Tables that uploaded objects fill."""
         return Pipelines(self._parts)
+
+    @cached_property
+    def topics(self) -> Topics:
+        """Topics of Kafka that tables are filled from, and carried to."""
+        return Topics(self._parts)
 
     @cached_property
     def jobs(self) -> Jobs:

@@ -1,16 +1,20 @@
-"""`lake.sessions`: SQL over a warehouse, for one user in one role at a time."""
+"""`lake.sessions`: SQL over a warehouse, for one user in one role at a time; and Spark's session, as the operator."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from lakewarden.lakehouse.parts import Parts
 
 if TYPE_CHECKING:
+    from lakewarden.access.gate import Principal
+    from lakewarden.k3 import K3
     from lakewarden.operations.reading.freshness import Freshness
+    from lakewarden.spark.session import SparkSession
     from lakewarden.sql.results import Result
+    from lakewarden.sql.services import Services
     from lakewarden.sql.session import SqlSession
     from lakewarden.sql.uploads import File
 
@@ -57,3 +61,32 @@ class SqlSessions:
         from lakewarden.sql.session import open_session  # imports sqlglot: a third of a second, which other commands do not need
 
         return open_session(self.parts.services, user, role)
+
+    def served(self, principal: Principal, namespace: str | None = None) -> SqlSession:
+        """A session of a request over a network: `namespace` is in use, and every bound holds, whoever it is."""
+        from lakewarden.sql.session import SqlSession  # as above
+
+        return SqlSession(self._served, principal, namespace=namespace)
+
+    def served_k3(self, principal: Principal) -> K3:
+        """K3's calls of a request over a network, with the rights of its principal."""
+        from lakewarden.k3 import K3  # as above
+
+        return K3(self._served, principal)
+
+    @property
+    def _served(self) -> Services:
+        return replace(self.parts.services, served=True)
+
+    def spark(self) -> SparkSession:
+        """The Spark session of this warehouse's jobs, in which `format("lakewarden")` reads and writes its tables.
+
+        Raises:
+            Unsupported: Java is missing or too old.
+            StorageUnavailable: Spark did not start.
+        """
+        from lakewarden.spark import register
+
+        session = self.parts.engine.spark()
+        register(session, self.parts.warehouse.uri, self.parts.warehouse.settings)
+        return session

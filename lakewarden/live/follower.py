@@ -12,9 +12,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakewarden.catalog.model import Table
+from lakewarden.changes.appended import appended, appended_upto, is_keyless, there_upto
 from lakewarden.delta.reading.rows import upserts
 from lakewarden.errors import BeingErased, Conflict, Ended, InvalidArgument, NotFound
-from lakewarden.live.appended import appended, appended_upto, is_keyless, there_upto
 from lakewarden.live.feed import Feeds
 from lakewarden.live.fold import Event, Fold, Row
 from lakewarden.log.chunk import RowRange
@@ -123,7 +123,7 @@ class Follower:
 
     def _appended(self, table: Table, trail: Trail) -> list[Event]:
         """The same of a table without a primary key, whose rows are in Delta at once."""
-        upto = appended_upto(self._warehouse.log(table), trail)
+        upto = appended_upto(self._warehouse.log(table), trail.end)
         if upto <= self.delivered_seq:
             return []
         rows = appended(partial(self._target, table), self.delivered_seq, upto)
@@ -159,7 +159,7 @@ class Follower:
         """The live rows, and the end of the log then."""
         warehouse = self._warehouse
         if is_keyless(table):
-            upto = appended_upto(warehouse.log(table), self._trail(table))
+            upto = appended_upto(warehouse.log(table), self._trail(table).end)
             return there_upto(partial(self._target, table), upto), upto
         if table.type != "STREAM":
             return read_strong_upto(partial(self._target, table), warehouse.log(table))

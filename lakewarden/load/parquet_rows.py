@@ -29,7 +29,7 @@ def open_parquet(file: BinaryIO) -> pq.ParquetFile:
 def unreadable() -> Iterator[None]:
     try:
         yield
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, OSError) as error:
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, OSError) as error:  # Arrow raises OSError for a damaged footer or page
         raise InvalidArgument(f"not a Parquet file that can be read: {str(error).splitlines()[0]}") from error
 
 

@@ -23,11 +23,11 @@ from lakewarden.log.position import WHOLE
 from lakewarden.log.record import UPSERT, log_batch
 from lakewarden.operations.direct.value import Given, Once, Reserve, TaskFiles
 from lakewarden.operations.fanout import Sized
+from lakewarden.operations.intake import TableIntake
 from lakewarden.rows.files import file_columns
 from lakewarden.storage.location import local_path
 from lakewarden.storage.steps import Steps, in_one_step
 from lakewarden.table import TableClient
-from lakewarden.table.intake import TableIntake
 from lakewarden.target import ScopeTarget
 
 T = TypeVar("T")

@@ -6,7 +6,7 @@ share. Another implementation has to pass the same tests (tests/log).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
@@ -18,9 +18,11 @@ from lakewarden.clock import Clock, NewId
 from lakewarden.faults import Reach, no_faults
 from lakewarden.log.chunk import RowRange
 from lakewarden.log.faults import LogFaults
+from lakewarden.log.once import Once
 from lakewarden.log.plain import Batch
 from lakewarden.log.receipt import Receipt
 from lakewarden.log.record import LogBatch
+from lakewarden.log.staging import Piece, Staging
 from lakewarden.log.touched import Touched
 from lakewarden.log.view import LogView, PendingRows, Trail, UserSigns
 from lakewarden.settings import LogSettings
@@ -134,8 +136,11 @@ class TableLog(LogReader, Protocol):
         """
         ...
 
-    def append_whole(self, batches: Iterable[LogBatch]) -> Receipt:
+    def append_whole(self, batches: Iterable[LogBatch], after: int | None = None) -> Receipt:
         """Appends one user's rows as they come, however many, in bounded memory. All of them become visible together.
+
+        Args:
+            after: as in `append`.
 
         Raises:
             InvalidArgument: rows of several users, or more than one position can number; nothing was written.
@@ -143,13 +148,66 @@ class TableLog(LogReader, Protocol):
         """
         ...
 
-    def settle(self, view: LogView, settled: Mapping[str, int], *, keep: bool = True, reach: Reach = no_faults) -> None:
+    def begin_batch(self) -> Staging:
+        """Begins a batch of rows of any users, which any process may stage. All of it becomes visible together, or nothing.
+
+        It has to be published within a day. What is never published is removed two days later.
+
+        Raises:
+            Unsupported: the warehouse is of an older format.
+        """
+        ...
+
+    def stage(self, staging: Staging, batch: LogBatch) -> tuple[Piece, ...]:
+        """Makes rows of a batch durable, in any process. Nothing shows them before the batch is published.
+
+        Raises:
+            StorageUnavailable: the store failed; stage them again.
+        """
+        ...
+
+    def staged_rows(self, staging: Staging, pieces: Iterable[Piece], schemas: tuple[TableSchema, ...]) -> Iterator[pa.Table]:
+        """Reads what was staged, piece by piece, for a batch that goes elsewhere than to the log: the newest schema's columns.
+
+        Raises:
+            Missing: it was abandoned.
+        """
+        ...
+
+    def publish(self, staging: Staging, pieces: Sequence[Piece], once: Once | None = None) -> Receipt | None:
+        """Appends the rows of a batch at one position, in the order of the pieces. What was staged besides them is removed.
+
+        Returns:
+            None when the log has the batch already: it was published before, or `once` says so. Nothing was written then.
+
+        Raises:
+            BeingErased: a user of the batch is being erased, or was since it was begun; nothing was written.
+            Conflict: the columns were changed meanwhile, or others kept appending; nothing was written.
+            StorageUnavailable: the batch is a day old, and nothing was written; or the store failed: the message says so if
+                the rows may have been appended anyway, and to publish the same again then does no harm.
+            InvalidArgument, NotFound, Corrupt: as `append`.
+        """
+        ...
+
+    def append_once(self, batch: LogBatch, once: Once) -> Receipt | None:
+        """Stages and publishes a batch, which may be without rows. As `publish`."""
+        ...
+
+    def abandon(self, staging: Staging) -> None:
+        """Removes what was staged of a batch, unless it was published. Idempotent."""
+        ...
+
+    def published(self, writer: str) -> int | None:
+        """Returns the number of the last batch that was published with this writer's identity; None without one."""
+        ...
+
+    def settle(self, view: LogView, settled: Mapping[str, int], *, keep: bool | float = True, reach: Reach = no_faults) -> None:
         """Notes that each user's rows up to a `_seq` are durably in the user's table, then cleans up.
 
         `view` is the one that was flushed; a newer or older one does no harm. With nothing settled, this only cleans up.
 
         Args:
-            keep: the rows stay readable for subscribers for `retention_seconds`.
+            keep: the rows stay readable for subscribers for `retention_seconds`, or for so many seconds where it is a number.
 
         Raises:
             Conflict: others settled the same log again and again meanwhile. Nothing is lost: settle later.
@@ -157,8 +215,12 @@ class TableLog(LogReader, Protocol):
         """
         ...
 
-    def forget_expired(self, view: LogView) -> None:
-        """Removes what has been kept for subscribers for long enough, and what dead writers left. Raises as `settle`."""
+    def forget_expired(self, view: LogView, kept_seconds: float | None = None) -> None:
+        """Removes what has been kept for subscribers for long enough, and what dead writers left. Raises as `settle`.
+
+        Args:
+            kept_seconds: how long that is, instead of `retention_seconds`.
+        """
         ...
 
     def gone_since(self, view: LogView, users: Collection[str]) -> set[str]:

@@ -119,6 +119,14 @@ class UserSigns:
         return self.dropped or self.closed
 
 
+@dataclass(frozen=True)
+class Upset:
+    """The last positions taken after a change of any user's rows that no row of the log says; None when that never happened."""
+
+    rewound: int | None
+    erased: int | None
+
+
 class Trail(Protocol):
     """A log and its history as of one moment, where they hold rows beyond some `_seq`."""
 
@@ -146,6 +154,15 @@ class Trail(Protocol):
 
     def ranges(self, user: str, after: int) -> tuple[RowRange, ...]:
         """Returns the user's chunks with rows beyond a `_seq` (not below `after` of the trail), ascending."""
+        ...
+
+    def every_range(self, after: int) -> tuple[RowRange, ...]:
+        """Returns all users' chunks with rows beyond a `_seq`, ascending. Of a trail that was read for all users."""
+        ...
+
+    @property
+    def upset(self) -> Upset:
+        """Returns when users' rows were last changed by what is no row of the log, whoever they are."""
         ...
 
     def settled_upto(self, user: str) -> int:

@@ -12,7 +12,7 @@ from lakewarden.warehouse import Warehouse
 
 def begins_at_once(table: Table) -> bool:
     """Whether the Delta table is begun with the table itself, and not by the first flush."""
-    return table.type == "SHARED" and bool(table.schema.partition_by or not table.schema.keyed)
+    return table.type == "SHARED" and bool(table.dynamic or table.schema.partition_by or not table.schema.keyed)
 
 
 def begun(warehouse: Warehouse, catalog: Catalog, table: Table) -> ScopeTable:

@@ -14,6 +14,7 @@ from lakewarden.catalog.model import Catalog, Lease, Table
 from lakewarden.clock import CarriedClock
 from lakewarden.delta.commit_log.committing import Committer
 from lakewarden.delta.lifecycle.fence import fence
+from lakewarden.dynamic.topic import unmake_table_topic
 from lakewarden.errors import Conflict
 from lakewarden.operations.fanout import Run, Sized, guarded
 from lakewarden.operations.floors import remove_floors
@@ -62,7 +63,8 @@ def drop(warehouse: Warehouse, run: Run, name: TableName, job_id: str, lease: Le
 
     Raises:
         NotFound: the table does not exist.
-        StorageUnavailable: a storage with scopes of the table is not present.
+        StorageUnavailable: a storage with scopes of the table is not present; or the broker with its topic is away: the table is
+            hidden, and dropping it again continues.
         Conflict: the lease was lost, or some scopes could not be emptied. The table is hidden; dropping it again continues.
     """
     present = _present(warehouse, name)
@@ -81,6 +83,7 @@ def drop(warehouse: Warehouse, run: Run, name: TableName, job_id: str, lease: Le
     bury(warehouse, targets, job_id, table.log_id)
     if warehouse.identifies:
         remove_floors(warehouse.floor(table), [warehouse.root(storage) for storage in catalog.storages.values()])
+    unmake_table_topic(table)
     warehouse.registry.remove(table.id)
     warehouse.user_storages.remove(table.id)
     warehouse.failed_checks.forget(table.id)

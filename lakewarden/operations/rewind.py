@@ -42,13 +42,14 @@ def rewind(warehouse: Warehouse, run: Run, large: FlushLarge, request: Rewind) -
     """
     catalog = warehouse.catalog.read()
     targets = targets_of(warehouse, catalog, [str(request.table)], request.user)
-    log = warehouse.log(find_table(catalog, request.table))
+    table = find_table(catalog, request.table)
+    log, kept = warehouse.log(table), warehouse.retention_of(table)
     view = log.view(_users(targets))
     plans = maintain_targets(warehouse, run, targets, request.options, dry_run=True, job_id=request.job_id)
     if request.dry_run:
         return [replace(_with_pending(plan, view, request), basis=replace(plan.basis, end=view.end)) for plan in plans]
     sound = [target for target, plan in zip(targets, plans, strict=True) if plan.fault is None]
-    made = {report.scope: report for report in _restored(warehouse, run, large, request, sound, log, view)}
+    made = {report.scope: report for report in _restored(warehouse, run, large, request, sound, log, view, kept)}
     return [made.get(plan.scope, plan) for plan in plans]
 
 
@@ -60,7 +61,8 @@ def apply_rewind(
     Raises:
         NotFound: the table was dropped.
     """
-    log = warehouse.log(find_table(warehouse.catalog.read(), request.table))
+    table = find_table(warehouse.catalog.read(), request.table)
+    log, kept = warehouse.log(table), warehouse.retention_of(table)
     view = log.view(_users(targets))
     waiting = view.pending_of(_users(targets))
     hot = [target for target in targets if (target.scope.user or "") in waiting]
@@ -70,7 +72,7 @@ def apply_rewind(
         if target.scope not in held and (late := _late(view, applying.scopes[target.scope])) is not None:
             held[target.scope] = failed_report(target, "restore", late, warehouse.clock())
     ready = [target for target in targets if target.scope not in held]
-    return [*held.values(), *_restored(warehouse, run, large, request, ready, log, view, applying)]
+    return [*held.values(), *_restored(warehouse, run, large, request, ready, log, view, kept, applying)]
 
 
 def _restored(
@@ -81,10 +83,11 @@ def _restored(
     targets: Sequence[ScopeTarget],
     log: TableLog,
     view: LogView,
+    kept_seconds: float,
     applying: Applying | None = None,
 ) -> list[ScopeReport]:
     if request.discard_pending:
-        reports = _discard(warehouse, run, request, targets, log, view, applying)
+        reports = _discard(warehouse, run, request, targets, log, view, kept_seconds, applying)
     else:
         reports = _flush_first(warehouse, run, large, request, targets, view, applying)
     if marks := [warehouse.erasures.mark(report.scope.user or "") for report in reports if report.outcome == "done"]:
@@ -139,6 +142,7 @@ def _discard(
     targets: Sequence[ScopeTarget],
     log: TableLog,
     view: LogView,
+    kept_seconds: float,
     applying: Applying | None = None,
 ) -> list[ScopeReport]:
     """Restores and drops pending rows: the restoring commit itself settles them, so a flush that has read them is refused."""
@@ -148,7 +152,7 @@ def _discard(
     reports = maintain_targets(warehouse, run, targets, options, dry_run=False, job_id=request.job_id, applying=applying)
     settled = {report.scope.user or "": end for report in reports if report.fault is None}
     if settled:
-        log.settle(view, settled)
+        log.settle(view, settled, keep=kept_seconds)
     return reports
 
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import partial
 from itertools import takewhile
 
 import pyarrow as pa
@@ -19,7 +20,7 @@ from lakewarden.clock import Clock, NewId
 from lakewarden.delta.commit_log.committing import TooLate
 from lakewarden.delta.commit_log.stamp import CommitStamp
 from lakewarden.delta.manifest import write_manifest
-from lakewarden.delta.parquet.files import DataFile, NewFile, compact_name, write_file
+from lakewarden.delta.parquet.files import DataFile, NewFile, compact_name, write_files
 from lakewarden.delta.scope import open_place
 from lakewarden.delta.snapshot import Snapshot
 from lakewarden.delta.table import ScopeTable
@@ -132,7 +133,7 @@ def live_schema(target: ScopeTarget, table: ScopeTable) -> ScopeTarget:
 def write_outputs(
     plan: ScopePlan, target: ScopeTarget, parts: Iterable[pa.Table], clock: Clock, new_id: NewId
 ) -> tuple[NewFile, ...]:
-    """Writes each part as a file. If one fails, none stays: their rows may have been removed meanwhile.
+    """Writes each part as a file, or one for each bucket. If one fails, none stays: their rows may have been removed meanwhile.
 
     Raises:
         TooLate: the plan is too old.
@@ -142,7 +143,7 @@ def write_outputs(
         undo.callback(discard, target, outputs)
         for rows in parts:
             check_fresh(plan, clock())  # before rows are written there again
-            outputs.append(write_file(target, rows, compact_name(new_id)))
+            outputs += write_files(target, rows, partial(compact_name, new_id))
         undo.pop_all()
     return tuple(outputs)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 import pyarrow as pa
@@ -13,6 +13,7 @@ from lakewarden.admin.create_table import make_table
 from lakewarden.catalog.model import Column, Table
 from lakewarden.catalog.names import check_table
 from lakewarden.catalog.pipeline import Pipeline
+from lakewarden.catalog.pipelines import pipeline_of
 from lakewarden.delta.reading.bounds import Bound
 from lakewarden.errors import AlreadyExists, InvalidArgument
 from lakewarden.operations.direct.value import Edit, Once
@@ -76,9 +77,8 @@ def note_rejects(
     Args:
         retaken: keys that were known before.
     """
-    direct = TableClient.of(warehouse, rejects_table(warehouse, pipeline.table)).direct
-    schema = direct.table.schema
-    client = TableClient.of(warehouse, direct.table)
+    client = TableClient.of(warehouse, rejects_table(warehouse, pipeline.table))
+    direct, schema = replace(client.direct, job_id=job_id), client.table.schema
     rows = client.completed([_row(one, pipeline, job_id) for one in rejects], user=None) if rejects else None
     added = [] if rows is None else [rows]
     if not retaken:
@@ -96,12 +96,16 @@ def note_rejects(
 
 
 def standing_rejects(warehouse: Warehouse, table: TableName) -> list[Reject]:
-    """The objects that could not be taken when they were read last, the newest first.
+    """The objects that the table's pipeline could not take when it read them last, the newest first.
 
     Raises:
-        NotFound: the table of rejects does not exist.
+        NotFound: the table, or that of its rejects, does not exist.
+        FailedPrecondition: it is a manual table.
     """
-    rows = TableClient.of(warehouse, find_table(warehouse.catalog.read(), rejects_name(table))).read()
+    catalog = warehouse.catalog.read()
+    pipeline = pipeline_of(catalog, table)
+    rows = TableClient.of(warehouse, find_table(catalog, rejects_name(table))).read()
+    rows = rows.filter(pc.equal(rows.column("pipeline_id"), pa.scalar(pipeline.id)))
     found = rows.select(["object", "etag", "error", "at", "size"]).sort_by([("at", "descending"), ("object", "ascending")])
     return [Reject(**row) for row in found.to_pylist()]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import BinaryIO
 
@@ -34,22 +34,35 @@ def source_uri(warehouse: Warehouse, pipeline: Pipeline) -> str:
 
 
 def source_of(warehouse: Warehouse, catalog: Catalog, pipeline: Pipeline) -> PipelineSource:
-    def connection(uri: str) -> Connection:
-        return _connection(warehouse, catalog, uri)
-
-    uri = canonical(source_uri(warehouse, pipeline))
+    bases = [(canonical(warehouse.base(storage)), storage.connection) for storage in catalog.storages.values()]
+    connection, uri = Connections(tuple(bases)), canonical(source_uri(warehouse, pipeline))
     return PipelineSource(open_source(Location(uri, connection(uri))), connection)
 
 
 @dataclass(frozen=True)
+class Connections:
+    """How places are reached: by the storages of the warehouse, as their bases and connections."""
+
+    bases: tuple[tuple[str, Connection], ...]
+
+    def __call__(self, uri: str) -> Connection:
+        """That of the storage which is around the place; else of one in the same bucket; else the environment decides."""
+        around = [(len(base), connection) for base, connection in self.bases if within(uri, base)]
+        if around:
+            return max(around, key=lambda one: one[0])[1]
+        bucket = uri.split("/")[:3] if "://" in uri else None
+        return next((connection for base, connection in self.bases if bucket and base.split("/")[:3] == bucket), Connection())
+
+
+@dataclass(frozen=True)
 class PipelineSource(Source):
-    """The place of a pipeline's objects, and objects elsewhere, whose keys are their whole URIs or absolute paths.
+    """The place of a pipeline's objects, and objects elsewhere, whose keys are their whole URIs or absolute paths. Picklable.
 
     No key of the place itself looks like one: a part of it would be empty.
     """
 
     own: Source
-    connection: Callable[[str], Connection]
+    connection: Connections
 
     @property
     def uri(self) -> str:
@@ -117,13 +130,3 @@ def _canonical(name: str) -> str:
         return canonical(name)
     except InvalidArgument as error:
         raise NotFound(f"there is no object {name[:200]!r}: {error.message}") from error
-
-
-def _connection(warehouse: Warehouse, catalog: Catalog, uri: str) -> Connection:
-    """That of the storage which is around the place; otherwise of one in the same bucket; otherwise the environment decides."""
-    bases = [(canonical(warehouse.base(storage)), storage.connection) for storage in catalog.storages.values()]
-    around = [(len(base), connection) for base, connection in bases if within(uri, base)]
-    if around:
-        return max(around, key=lambda one: one[0])[1]
-    bucket = uri.split("/")[:3] if "://" in uri else None
-    return next((connection for base, connection in bases if bucket and base.split("/")[:3] == bucket), Connection())

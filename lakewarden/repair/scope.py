@@ -9,6 +9,8 @@ still hold a snapshot of one.
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
+from itertools import chain
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -18,7 +20,7 @@ from lakewarden.delta.commit_log.commits import LAST_CHECKPOINT, commit_name
 from lakewarden.delta.commit_log.stamp import CommitStamp
 from lakewarden.delta.create import create_table
 from lakewarden.delta.manifest import refresh_manifest
-from lakewarden.delta.parquet.files import NewFile, batch_name, write_file
+from lakewarden.delta.parquet.files import NewFile, batch_name, write_files
 from lakewarden.delta.partitions import divided
 from lakewarden.delta.table import ScopeTable
 from lakewarden.errors import Conflict, LakewardenError
@@ -95,8 +97,9 @@ def _set_apart(task: RepairTask, rows: pa.Table) -> tuple[str, ...]:
     if not rows.num_rows:
         return ()
     schema = replace(task.target.schema, partition_by=())  # no directory of a partition
-    target = replace(task.target, schemas=(*task.target.schemas[:-1], schema))
-    return (write_file(target, rows, quarantined(f"rows-{random_id()}.parquet", task.job_id)).path,)
+    target = replace(task.target, schemas=(*task.target.schemas[:-1], schema), buckets=1)
+    made = write_files(target, rows, lambda: quarantined(f"rows-{random_id()}.parquet", task.job_id))
+    return tuple(file.path for file in made)
 
 
 def _commit(task: RepairTask, rebuilt: Rebuilt) -> Steps[int]:
@@ -137,7 +140,7 @@ def _written(task: RepairTask, rows: pa.Table, number: int) -> tuple[NewFile, ..
     step = max(1, rows.num_rows * task.target.target_file_size // max(1, rows.nbytes))
     partitions = (part for _, part in divided(rows, task.target.schema.partition_by))
     parts = (part.slice(start, step) for part in partitions for start in range(0, part.num_rows, step))
-    return tuple(write_file(task.target, part, batch_name(number, random_id)) for part in parts)
+    return tuple(chain(*(write_files(task.target, part, partial(batch_name, number, random_id)) for part in parts)))
 
 
 def _behind_the_last(task: RepairTask) -> Steps[ScopeTable]:

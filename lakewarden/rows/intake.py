@@ -7,7 +7,8 @@ a mark column beside it says which (`absent_mark`); it stays with its rows throu
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol, cast
 
 import numpy as np
@@ -33,6 +34,14 @@ class ArrowStream(Protocol):
 
 
 Rows = Iterable[Mapping[str, object]] | ArrowStream
+
+
+@dataclass(frozen=True)
+class Parts:
+    """Rows that are too many to be in memory together."""
+
+    tables: Callable[[], Iterator[pa.Table]]
+    """Yields them, as often as it is called."""
 
 
 def to_arrow(rows: Rows, schema: TableSchema) -> pa.Table:

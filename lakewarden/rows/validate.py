@@ -48,8 +48,8 @@ def validated(
     return table
 
 
-def keys(schema: TableSchema, rows: pa.Table, users: pa.Array[Any] | None = None) -> pa.Table:
-    """Returns the primary key's columns, checked, in key order: the input of a delete.
+def keys(schema: TableSchema, rows: pa.Table, users: pa.Array[Any] | None = None, *, repeats: bool = False) -> pa.Table:
+    """Returns the primary key's columns, checked, in key order: the input of a delete. `users` and `repeats` as in `validated`.
 
     Raises:
         InvalidArgument: a column that is missing, or not in the key.
@@ -66,7 +66,8 @@ def keys(schema: TableSchema, rows: pa.Table, users: pa.Array[Any] | None = None
             raise InvalidArgument(f"{wanted}; column {name!r} is missing")
         arrays.append(_checked(schema, column, _given(column, rows[name])))
     table = pa.Table.from_arrays(arrays, names=list(schema.primary_key))
-    _check_twins(schema.primary_key, table, None if users is None else single("users", users))
+    if not repeats:
+        _check_twins(schema.primary_key, table, None if users is None else single("users", users))
     return table
 
 

@@ -1,0 +1,28 @@
+"""Everything that needs Spark: its session, jobs over scopes, and the data sources `lakewarden` and `lakewarden_kafka`."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from lakewarden.settings import Settings
+    from lakewarden.spark.session import SparkSession
+
+
+def register(spark: SparkSession, warehouse: str | os.PathLike[str], settings: Settings | None = None) -> None:
+    """Makes `format("lakewarden")` read and write this warehouse's tables in a session (docs/spark.md), and
+    `format("lakewarden_kafka")` read topics (docs/kafka.md).
+
+    Args:
+        warehouse: its URI.
+        settings: used instead of `lakewarden.toml` and the environment.
+
+    Raises:
+        NotFound: there is no warehouse.
+    """
+    from lakewarden.spark.kafka.source import register as register_topics  # tasks of other jobs import this package too
+    from lakewarden.spark.source.register import register as register_source
+
+    register_source(spark, os.fspath(warehouse), settings)
+    register_topics(spark)

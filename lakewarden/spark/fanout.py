@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TypeVar
-from zipimport import zipimporter
 
 from py4j.protocol import Py4JJavaError
 from pyspark import SparkContext
@@ -18,6 +16,7 @@ from lakewarden.clock import random_id
 from lakewarden.errors import LakewardenError, StorageUnavailable, Unsupported
 from lakewarden.operations.fanout import Advance, Sized, pack
 from lakewarden.settings import SparkSettings
+from lakewarden.spark.archives import forget_archives
 from lakewarden.storage.steps import Steps, together
 
 T = TypeVar("T")
@@ -81,20 +80,10 @@ def _failed(reason: str) -> LakewardenError:
 def _over(work: Callable[[T], Steps[R]]) -> Callable[[list[T]], list[R]]:
     def run(chunk: list[T]) -> list[R]:
         results = together(map(work, chunk))
-        _forget_archives()
+        forget_archives()
         return results
 
     return run
-
-
-def _forget_archives() -> None:
-    """Saves the worker's next task a third of a second.
-
-    Before each task pyspark invalidates the import caches, for which Python reads the directory of every archive that it
-    ever looked into: pyspark's own, and those of its JARs. Forgotten ones are opened again if an import comes to them.
-    """
-    for path in [path for path, finder in sys.path_importer_cache.items() if isinstance(finder, zipimporter)]:
-        del sys.path_importer_cache[path]
 
 
 @contextmanager

@@ -13,18 +13,20 @@ from lakewarden.catalog.engines import require_active
 from lakewarden.catalog.model import Table
 from lakewarden.catalog.users import role_of
 from lakewarden.errors import InvalidArgument, NotFound, PermissionDenied, Unsupported
+from lakewarden.scope import TableName
 from lakewarden.sql.computed import queries_of
 from lakewarden.sql.context import Context
 from lakewarden.sql.queries.texts import text_of
 from lakewarden.sql.relations import DEEPEST, ViewQuery, as_they_are, check_view, names
 from lakewarden.sql.rights import Made, asks_of, check_requirement
 from lakewarden.sql.specs import STATEMENTS
-from lakewarden.sql.statements.base import Statement
+from lakewarden.sql.statements.base import Ref, Statement
 from lakewarden.sql.statements.namespaces import UseNamespace
 from lakewarden.sql.statements.others import Declined, ExecuteAs, Forbidden
 from lakewarden.sql.statements.rows import Delete, Explain, Insert, Merge, Query, Update
-from lakewarden.sql.statements.session import SetFreshness
-from lakewarden.sql.statements.tables import CreateView
+from lakewarden.sql.statements.session import SetFreshness, SetTableStorage
+from lakewarden.sql.statements.tables import CreateTemporaryTable, CreateView, DropTemporaryTable
+from lakewarden.sql.temporary.rules import check_read, is_about, shadowing_after
 
 
 @dataclass(frozen=True)
@@ -67,6 +69,12 @@ def bind_all(context: Context, statements: Sequence[Statement]) -> list[Bound]:
                 context = replace(context, namespace=name)
             case SetFreshness(freshness):
                 context = replace(context, freshness=freshness)
+            case SetTableStorage(key, value):
+                context = replace(context, table_storage={**context.table_storage, key: value})
+        temporary = statement.statement if isinstance(statement, ExecuteAs) else statement
+        if isinstance(temporary, (CreateTemporaryTable, DropTemporaryTable)):
+            found = context.named(temporary.table)
+            context = replace(context, shadowing=shadowing_after(temporary, found, context.shadowing))
     return bound
 
 
@@ -82,8 +90,9 @@ def bind(context: Context, statement: Statement, made: Made | None = None) -> Bo
     _check_known(context, statement)
     if isinstance(statement, ExecuteAs):
         return Bound(statement, context, bind(context.through(_glance(context, statement.user)), statement.statement, made))
-    spec = STATEMENTS[type(statement)]
-    for ask in asks_of(context, statement, spec.right, made):
+    spec, name = STATEMENTS[type(statement)], _name_of(context, statement)
+    own = name is not None and is_about(statement, name, context.shadowing)
+    for ask in () if own else asks_of(context, statement, spec.right, made):
         context.door.allow(ask.act, ask.table)
         if ask.table is not None and ask.act != "drop":
             require_active(context.catalog, ask.table.name)
@@ -92,7 +101,7 @@ def bind(context: Context, statement: Statement, made: Made | None = None) -> Bo
         context.door.allow("read", table)
         require_active(context.catalog, table.name)
         readable[table.name] = table
-    if spec.requires is not None:
+    if spec.requires is not None and not own:
         check_requirement(context, statement, spec.requires, made)
     with context.door.watched("query"):
         for query in queries_of(statement):
@@ -116,6 +125,12 @@ def _check_known(context: Context, statement: Statement) -> None:
         raise InvalidArgument(f"{statement.table}: {verb} needs a WHERE; WHERE true means every row")
 
 
+def _name_of(context: Context, statement: Statement) -> TableName | None:
+    """The table that the statement is about, if it is about one."""
+    ref: Ref | None = getattr(statement, "table", None)
+    return None if ref is None else context.named(ref)
+
+
 def _glance(context: Context, user: str) -> Door:
     """The door of the other user. Records a refusal here; `Bound.entered` records an entry.
 
@@ -132,20 +147,25 @@ def _read_by(context: Context, statement: Statement, made: Made) -> Iterator[Tab
     """The tables that a statement's queries read, and its own table where the result depends on the existing rows."""
     namespace = context.named(statement.view).namespace if isinstance(statement, CreateView) else context.namespace
     for query in queries_of(statement):
-        yield from _named_in(context, query, namespace, made)
-    if isinstance(statement, (Update, Delete, Insert, Merge)):
+        yield from _named_in(context, statement, query, namespace, made)
+    if isinstance(statement, (Update, Delete, Insert, Merge)) and context.named(statement.table) not in context.shadowing:
         name = context.named(statement.table)
         table = context.guarded(name) or made.get(name)
         if table is not None and not (isinstance(statement, Insert) and statement.conflict is None):
             yield table
 
 
-def _named_in(context: Context, query: exp.Expr, namespace: str | None, made: Made, depth: int = 0) -> Iterator[Table | TableOf]:
+def _named_in(
+    context: Context, statement: Statement, query: exp.Expr, namespace: str | None, made: Made, depth: int = 0
+) -> Iterator[Table | TableOf]:
     """A view's tables count as the query's own."""
     if depth > DEEPEST:
         raise Unsupported(f"views are nested more than {DEEPEST} deep")
     for named in names(query):
         name = context.named(named.ref, namespace)
+        if name in context.shadowing:
+            check_read(statement, name, as_of=named.as_of is not None)
+            continue
         if name in made:
             yield made[name]
             continue
@@ -155,7 +175,7 @@ def _named_in(context: Context, query: exp.Expr, namespace: str | None, made: Ma
             continue  # an earlier statement may create it
         if isinstance(found, ViewQuery):
             check_view(named)
-            yield from _named_in(context, found.query, found.namespace, made, depth + 1)
+            yield from _named_in(context, statement, found.query, found.namespace, made, depth + 1)
             continue
         table = context.guarded(found)
         assert table is not None, "what a name means exists"

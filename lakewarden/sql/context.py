@@ -18,6 +18,7 @@ from lakewarden.sql.services import Services
 from lakewarden.sql.shapes.table import Rules
 from lakewarden.sql.statements.base import Ref
 from lakewarden.sql.statements.rows import Query
+from lakewarden.sql.temporary.tables import TemporaryTable, TemporaryTables
 from lakewarden.warehouse import Warehouse, find_table
 
 if TYPE_CHECKING:
@@ -39,6 +40,12 @@ class Context:
     readable: Mapping[TableName, Table | TableOf] = field(default_factory=dict)
     """What the gate lets the statement's queries read. `bind` decides it, once."""
     rules: Rules = "native"
+    table_storage: Mapping[str, str] = field(default_factory=dict)
+    """The options that `SET 'table-storage.…'` chose, without the prefix."""
+    temporary: TemporaryTables = field(default_factory=TemporaryTables)
+    """The session's own."""
+    shadowing: frozenset[TableName] = frozenset()
+    """The names that mean temporary tables in this statement: of those that exist, and that its text creates before it."""
 
     @property
     def warehouse(self) -> Warehouse:
@@ -74,6 +81,8 @@ class Context:
         if place.lower() == SYSTEM:
             return TableName(SYSTEM, ref.name.lower())
         meant = TableName(place, ref.name)
+        if (own := next((name for name in self.shadowing if _alike(name, meant)), None)) is not None:
+            return own
         catalog = self.catalog
         if meant in catalog.tables or meant in catalog.views:
             return meant
@@ -84,7 +93,22 @@ class Context:
         """Raises:
         NotFound, InvalidArgument: the table does not exist.
         """
-        return find_table(self.catalog, self.named(ref))
+        name = self.named(ref)
+        held = self.temporary_table(name)
+        return find_table(self.catalog, name) if held is None else held.table
+
+    def temporary_table(self, name: TableName) -> TemporaryTable | None:
+        """The session's own table that the name means; None where it means one of the warehouse.
+
+        Raises:
+            NotFound: it was dropped.
+        """
+        if name not in self.shadowing:
+            return None
+        held = self.temporary.find(name)
+        if held is None:
+            raise NotFound(f"there is no temporary table {name}")
+        return held
 
     def relation(self, ref: Ref, namespace: str | None) -> TableName | ViewQuery:
         """What a name in a query means.
@@ -93,6 +117,8 @@ class Context:
             NotFound, InvalidArgument: nothing has this name.
         """
         name = self.named(ref, namespace)
+        if name in self.shadowing:
+            return name
         view = self.catalog.views.get(name)
         if view is not None:
             return ViewQuery(cast("Query", parse_query(view.text)).query, name.namespace)
@@ -104,6 +130,8 @@ class Context:
         """The table as the gate sees it; None where it does not exist."""
         if name.namespace == SYSTEM:
             return TableOf(name, "SYSTEM")
+        if (held := self.temporary_table(name)) is not None:
+            return held.table
         if (blank := self.catalog.blanks.get(name)) is not None:
             return TableOf(name, "SHARED", blank.access_level)
         try:

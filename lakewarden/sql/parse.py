@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from sqlglot.errors import SqlglotError, TokenError
 from sqlglot.tokenizer_core import Token, TokenType
@@ -10,6 +10,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 from lakewarden.errors import BadSyntax, InvalidArgument
 from lakewarden.sql.depth import deeper
 from lakewarden.sql.grammar import rows, upkeep
+from lakewarden.sql.grammar.parameters import Value, filled
 from lakewarden.sql.reader import STUMBLES, Lakewarden, Misread, Reader, bad_syntax, place_of
 from lakewarden.sql.specs import grammars, objects
 from lakewarden.sql.statement_spec import Grammar
@@ -21,8 +22,11 @@ from lakewarden.sql.text_bounds import TextBounds
 _DIALECT = Lakewarden()
 
 
-def parse(text: str, bounds: TextBounds | None = None) -> list[Placed]:
+def parse(text: str, bounds: TextBounds | None = None, params: Sequence[Value] | None = None) -> list[Placed]:
     """The statements of a text, separated by `;`.
+
+    Args:
+        params: the values of its `?`, in order over all statements, or of its `$1`, `$2`; None leaves them unread.
 
     Raises:
         BadSyntax: the text is not a statement of Lakewarden.
@@ -30,7 +34,7 @@ def parse(text: str, bounds: TextBounds | None = None) -> list[Placed]:
     """
     if bounds is not None:
         bounds.check_text(text)
-    found = _tokens(text)
+    found = _tokens(text) if params is None else filled(_tokens(text), params)
     statements = list(_split(found))
     if bounds is not None:
         bounds.check_tokens(len(found))

@@ -27,6 +27,9 @@ logging.getLogger("sqlglot").addHandler(logging.NullHandler())  # else its warni
 STUMBLES = (AttributeError, IndexError, KeyError, TypeError, ValueError)
 """What sqlglot raises on malformed text besides its own errors: it does not check every word that it expects."""
 
+CATALOG = "lakewarden"
+"""The one catalog of a warehouse, as a name of three parts begins."""
+
 _QUOTED = frozenset({TokenType.STRING, TokenType.IDENTIFIER})
 _SNIPPET = 30
 _OWNER = re.compile(r"\b(USER|STORAGE)\b", re.IGNORECASE)
@@ -181,18 +184,21 @@ class Reader(DuckDBParser):
         raise self.failure(f"expected the name of {what}")
 
     def ref(self, what: str = "a table") -> Ref:
-        """`name` or `namespace.name`.
+        """`name` or `namespace.name`; or `lakewarden.namespace.name`, with the name of the only catalog.
 
         Raises:
-            InvalidArgument: the name has three parts.
+            InvalidArgument: the name has three parts, of which the first is another catalog.
         """
         first = self.name(what)
         if not self._match(TokenType.DOT):
             return Ref(first)
         second = self.name(what)
-        if self._match(TokenType.DOT):
-            raise InvalidArgument(f"{first}.{second}.{self.name(what)} has three parts; a table is namespace.table")
-        return Ref(second, first)
+        if not self._match(TokenType.DOT):
+            return Ref(second, first)
+        third = self.name(what)
+        if first.lower() != CATALOG:
+            raise InvalidArgument(f"{first}.{second}.{third} has three parts; a table is namespace.table")
+        return Ref(third, second)
 
     def text(self, what: str) -> str:
         """A string in single quotes."""

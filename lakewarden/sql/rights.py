@@ -8,6 +8,7 @@ from typing import Any
 from lakewarden.access.gate import TableOf, require
 from lakewarden.access.rights import AccessLevel, TableAct
 from lakewarden.catalog.options import check_type
+from lakewarden.dynamic.options import FILE_PATH
 from lakewarden.scope import TableName
 from lakewarden.specs import SPECS
 from lakewarden.sql.context import Context
@@ -66,7 +67,7 @@ def _on(context: Context, ref: Ref, act: TableAct, made: Made) -> Ask:
 def _create(context: Context, statement: CreateTable | CreateTableAs | CreateFromTemplate, made: Made) -> Iterator[Ask]:
     """A source of one's own may be any place that this process reaches, so it needs the right to manage such places."""
     kind = check_type("SHARED" if isinstance(statement, CreateFromTemplate) else statement.type)
-    if any(key.upper() == "SOURCE" for key, _ in statement.options):
+    if any(key.upper() == "SOURCE" for key, _ in statement.options) or _chooses_place(context, statement):
         yield Ask("manage storages")
     level = next((value.upper() for key, value in statement.options if key.upper() == "ACCESS_LEVEL"), "PRIVATE")
     name = context.named(statement.table)
@@ -75,6 +76,13 @@ def _create(context: Context, statement: CreateTable | CreateTableAs | CreateFro
     if isinstance(statement, CreateTableAs):
         yield Ask("write", table)
     made[name] = table
+
+
+def _chooses_place(context: Context, statement: CreateTable | CreateTableAs | CreateFromTemplate) -> bool:
+    """Whether a dynamic table says by itself where its files are."""
+    if not isinstance(statement, CreateTable) or statement.dynamic is False:
+        return False
+    return FILE_PATH in context.table_storage or any(key.lower() == FILE_PATH for key, _ in statement.options)
 
 
 def _level(text: str) -> AccessLevel:

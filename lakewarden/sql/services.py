@@ -30,10 +30,12 @@ class Services:
     """Runs operations as jobs. A function, since it imports all operations, which a query does not need."""
     feeds: Callable[[], Feeds]
     """One reader of each table's log, for all subscriptions of the process. A function for the same reason."""
+    served: bool = False
+    """Whether the sessions are opened over a network: then the bounds hold for every one of them, also for `root` as `system`."""
 
     def engine_for(self, principal: Principal) -> QueryEngine:
         return self.engine if self.trusts(principal) else self.workers
 
     def trusts(self, principal: Principal) -> bool:
         """Whether the operator opened the session: its statements run in this process, and its texts have no bounds."""
-        return principal.opener == OPERATOR
+        return not self.served and principal.opener == OPERATOR

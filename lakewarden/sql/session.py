@@ -14,6 +14,7 @@ from lakewarden.scope import TableName
 from lakewarden.sql.bind import bind, bind_all
 from lakewarden.sql.context import Context
 from lakewarden.sql.execute import execute
+from lakewarden.sql.grammar.parameters import Value
 from lakewarden.sql.parse import parse, parse_subscription
 from lakewarden.sql.results import Result
 from lakewarden.sql.services import Services
@@ -21,7 +22,8 @@ from lakewarden.sql.sessions import OpenSession
 from lakewarden.sql.shapes.table import Rules
 from lakewarden.sql.statements.base import Statement
 from lakewarden.sql.statements.namespaces import UseNamespace
-from lakewarden.sql.statements.session import SetFreshness
+from lakewarden.sql.statements.session import SetFreshness, SetTableStorage
+from lakewarden.sql.temporary.tables import TemporaryTables
 from lakewarden.sql.text_bounds import TextBounds
 from lakewarden.sql.uploads import File, uploads_for
 from lakewarden.state.audit import AuditLog
@@ -34,7 +36,7 @@ if TYPE_CHECKING:
 
 
 class SqlSession:
-    """Made by `Lakehouse.session`. A namespace that USE chose stays chosen, and a freshness that SET chose."""
+    """Made by `Lakehouse.session`. A namespace that USE chose stays chosen, and so does what SET chose."""
 
     def __init__(self, services: Services, principal: Principal, rules: Rules = "native", namespace: str | None = None) -> None:
         self._services = services
@@ -43,6 +45,8 @@ class SqlSession:
         self._door = Door(principal, AuditLog(warehouse.state, warehouse.clock, warehouse.new_id))
         self._namespace = namespace
         self._freshness: Freshness = "strong"
+        self._table_storage: Mapping[str, str] = {}
+        self._temporary = TemporaryTables(warehouse.settings.sql.temporary_bytes)
         self._opened_at = warehouse.clock()
         self._number = services.sessions.add(self)
         self._bounds = None if services.trusts(principal) else TextBounds.of(warehouse.settings.sql)
@@ -61,13 +65,14 @@ class SqlSession:
         wait: bool = True,
         files: Mapping[str, File] | None = None,
         each: Callable[[Result], None] | None = None,
+        params: Sequence[Value] | None = None,
     ) -> list[Result]:
-        """As `Lakehouse.sql`."""
-        return self.run(self.parsed(text), freshness=freshness, wait=wait, files=files, each=each)
+        """As `Lakehouse.sql`; `params` as `parse`."""
+        return self.run(self.parsed(text, params), freshness=freshness, wait=wait, files=files, each=each)
 
-    def parsed(self, text: str) -> list[Statement]:
+    def parsed(self, text: str, params: Sequence[Value] | None = None) -> list[Statement]:
         """The statements of a text, for `run`. Raises as `parse`."""
-        return [placed.statement for placed in parse(text, self._bounds)]
+        return [placed.statement for placed in parse(text, self._bounds, params)]
 
     def run(
         self,
@@ -89,6 +94,8 @@ class SqlSession:
                     self._namespace = name
                 case SetFreshness(value):
                     self._freshness = value
+                case SetTableStorage(key, option):
+                    self._table_storage = {**self._table_storage, key: option}
             if each is not None:
                 each(results[-1])
         return results
@@ -136,7 +143,18 @@ class SqlSession:
     def _context(self, freshness: Freshness | None, *, wait: bool) -> Context:
         catalog = self._services.warehouse.catalog.read()
         freshness = self._freshness if freshness is None else check_freshness(freshness)
-        return Context(self._services, self._door, catalog, self._namespace, freshness, wait, rules=self._rules)
+        return Context(
+            self._services,
+            self._door,
+            catalog,
+            self._namespace,
+            freshness,
+            wait,
+            rules=self._rules,
+            table_storage=self._table_storage,
+            temporary=self._temporary,
+            shadowing=frozenset(self._temporary),
+        )
 
 
 def open_session(services: Services, user: str, role: str, rules: Rules = "native") -> SqlSession:

@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from lakewarden.access.rights import RowAct
 from lakewarden.admin.session_gate import Door
+from lakewarden.changes.value import Changes
 from lakewarden.delta.history import HistoryEntry
 from lakewarden.log.receipt import Receipt
 from lakewarden.operations.reading.freshness import Freshness
@@ -39,6 +40,9 @@ class SessionTable:
 
     def history(self, *, limit: int | None = 20, before_version: int | None = None) -> list[HistoryEntry]:
         return self._to("read").history(user=self._user, limit=limit, before_version=before_version)
+
+    def changes(self, *, after: int | None = None, limit: int | None = None) -> Changes:
+        return self._to("read").changes(user=self._user, after=after, limit=limit)
 
     def put_file(
         self,

@@ -18,6 +18,7 @@ from lakewarden.sql.statement_spec import (
     operation_right,
 )
 from lakewarden.sql.statements.base import Statement
+from lakewarden.sql.statements.dynamic import CompactTable, DescribeExtended, DropPartition
 from lakewarden.sql.statements.namespaces import (
     AlterNamespace,
     CreateNamespace,
@@ -29,10 +30,19 @@ from lakewarden.sql.statements.namespaces import (
 )
 from lakewarden.sql.statements.pipelines import AlterRule, CreateFromTemplate, DropPipeline, ShowPipelines, ShowRules
 from lakewarden.sql.statements.rows import Delete, Explain, Insert, Merge, Overwrite, Query, Subscribe, Truncate, Update
-from lakewarden.sql.statements.session import SetFreshness
+from lakewarden.sql.statements.session import SetFreshness, SetTableStorage
 from lakewarden.sql.statements.show import Describe, DescribeHistory, Show, ShowStats, ShowTables
 from lakewarden.sql.statements.storages import AlterStorage, CheckStorage, CreateStorage, DropStorage
-from lakewarden.sql.statements.tables import AlterTable, CreateTable, CreateTableAs, CreateView, DropTable, DropView
+from lakewarden.sql.statements.tables import (
+    AlterTable,
+    CreateTable,
+    CreateTableAs,
+    CreateTemporaryTable,
+    CreateView,
+    DropTable,
+    DropTemporaryTable,
+    DropView,
+)
 from lakewarden.sql.statements.upkeep import (
     ApplyPlan,
     ExportUserData,
@@ -53,8 +63,19 @@ def _table_words(verb: str) -> dict[str, str | None]:
 
 
 _CREATE_TABLE: Mapping[str, Grammar] = {
-    words: partial(tables.create_table, prefix=kind) for words, kind in _table_words("CREATE").items()
+    words: partial(tables.create_table, prefix=kind)
+    for words, kind in (_table_words("CREATE") | {"CREATE DYNAMIC TABLE": tables.DYNAMIC}).items()
 }
+
+
+_TEMPORARY = ("TEMPORARY", "TEMP")
+_CREATE_TEMPORARY: Mapping[str, Grammar] = {
+    f"CREATE {word} {kind}TABLE": partial(tables.create_temporary_table, prefix=prefix)
+    for word in _TEMPORARY
+    for kind, prefix in (("", None), ("DYNAMIC ", tables.DYNAMIC))
+}
+
+_ALTER_TABLE: Mapping[str, Grammar] = dict.fromkeys(_table_words("ALTER"), tables.alter_table)
 
 
 def _cold(what: str) -> Requirement:
@@ -70,7 +91,7 @@ _KILL: Mapping[str, Grammar] = {"KILL": upkeep.kill}
 
 STATEMENTS: Mapping[type[Statement], StatementSpec] = {
     CreateTable: StatementSpec(
-        "CREATE [USER, SHARED or STREAM] TABLE [IF NOT EXISTS] t (c type [NOT NULL] [DEFAULT e] [PRIMARY KEY], …,"
+        "CREATE [USER, SHARED, STREAM or DYNAMIC] TABLE [IF NOT EXISTS] t (c type [NOT NULL] [DEFAULT e] [PRIMARY KEY], …,"
         " [PRIMARY KEY (…)]) [PARTITION BY (c, …)] [WITH (KEY = value, …)]",
         "creates a table",
         _CREATE_TABLE,
@@ -137,7 +158,7 @@ STATEMENTS: Mapping[type[Statement], StatementSpec] = {
         " MODIFY COLUMN c type [NOT NULL], ALTER COLUMN c SET or DROP NOT NULL or DEFAULT,"
         " SET TBLPROPERTIES (…) or SET ACCESS LEVEL …",
         "changes a table's columns or options",
-        dict.fromkeys(_table_words("ALTER"), tables.alter_table),
+        _ALTER_TABLE,
         OnTable("alter"),
         "define.alter_table",
         Done,
@@ -151,6 +172,22 @@ STATEMENTS: Mapping[type[Statement], StatementSpec] = {
         "define.drop_table",
         Done | Rows,
         audited=Audited("DROP_TABLE", "table", "table"),
+    ),
+    CreateTemporaryTable: StatementSpec(
+        "CREATE TEMPORARY [DYNAMIC] TABLE [IF NOT EXISTS] t (c type […], …, [PRIMARY KEY (…)]) [WITH (KEY = value, …)]",
+        "creates a table of the session alone, which takes INSERT and SELECT and is gone with the session",
+        _CREATE_TEMPORARY,
+        "read",
+        "temporary.create_temporary_table",
+        Done,
+    ),
+    DropTemporaryTable: StatementSpec(
+        "DROP TEMPORARY TABLE [IF EXISTS] t",
+        "removes a table of the session",
+        {f"DROP {word} TABLE": tables.drop_temporary_table for word in _TEMPORARY},
+        "read",
+        "temporary.drop_temporary_table",
+        Done,
     ),
     CreateNamespace: StatementSpec(
         "CREATE NAMESPACE [IF NOT EXISTS] n",
@@ -212,6 +249,39 @@ STATEMENTS: Mapping[type[Statement], StatementSpec] = {
         InWarehouse("manage namespaces"),
         "engines.show_engines",
         Rows,
+    ),
+    DescribeExtended: StatementSpec(
+        "DESCRIBE TABLE EXTENDED t [PARTITION (c = value, …)]",
+        "shows the options and files of a dynamic table, or of one of its partitions",
+        _DESCRIBE,
+        OnTable("read"),
+        "dynamic.describe_extended",
+        Rows,
+    ),
+    CompactTable: StatementSpec(
+        "ALTER TABLE t COMPACT",
+        "flushes a dynamic table and packs its files; returns when that is done",
+        _ALTER_TABLE,
+        operation_right("optimize"),
+        "dynamic.compact",
+        Done,
+    ),
+    DropPartition: StatementSpec(
+        "ALTER TABLE t DROP [IF EXISTS] PARTITION (c = value, …)",
+        "removes the rows of one partition of a dynamic table",
+        _ALTER_TABLE,
+        OnTable("write"),
+        "dynamic.drop_partition",
+        Affected,
+        audited=Audited("DROP_PARTITION", "table", "table"),
+    ),
+    SetTableStorage: StatementSpec(
+        "SET 'table-storage.key' = 'value'",
+        "chooses an option of the dynamic tables that the session creates",
+        {"SET": session.set_table_storage},
+        "read",
+        "dynamic.set_table_storage",
+        Done,
     ),
     SetFreshness: StatementSpec(
         "SET freshness = 'strong', 'eventual' or 'oltp_only'",
@@ -309,8 +379,8 @@ STATEMENTS: Mapping[type[Statement], StatementSpec] = {
         requires=Requirement("updates", "ON CONFLICT", lambda one: one.conflict is not None),
     ),
     Overwrite: StatementSpec(
-        "INSERT OVERWRITE [TABLE] t [(…)] VALUES … or SELECT …",
-        "replaces all rows; of a USER table those of the session's user",
+        "INSERT OVERWRITE [TABLE] t [PARTITION (c = value, …)] [(…)] VALUES … or SELECT …",
+        "replaces all rows; of a USER table those of the session's user, of a dynamic table the partitions of its rows",
         _INSERT,
         OnTable("write"),
         "replace.overwrite",

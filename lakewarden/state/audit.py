@@ -34,6 +34,8 @@ class AuditEntry:
     details: str = ""
     subject_user_id: str | None = None
     """The user in whose place it was done."""
+    request_id: str | None = None
+    """The request over a network that did it."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +56,9 @@ class AuditLog:
         """
         actor = principal.actor or principal
         taken = principal.user if principal.actor else None
-        entry = AuditEntry(self.new_id(), self.clock(), actor.user, action, target, details, subject or taken)
+        entry = AuditEntry(
+            self.new_id(), self.clock(), actor.user, action, target, details, subject or taken, principal.opener.request_id
+        )
         self.store.create(_key(entry), _encode(entry))
         return entry
 

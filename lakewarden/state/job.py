@@ -44,6 +44,8 @@ class Job:
     node_id: str | None = None
     """The process that runs it, or ran it."""
     exception_trace: str | None = None
+    request_id: str | None = None
+    """The request over a network that queued it."""
 
     @property
     def active(self) -> bool:

@@ -51,7 +51,7 @@ class JobLog:
     lease: timedelta = timedelta(seconds=60)
     """How long a runner may be silent before its job counts as abandoned."""
 
-    def enqueue(self, operation: Operation, parameters: dict[str, str]) -> Job:
+    def enqueue(self, operation: Operation, parameters: dict[str, str], request_id: str | None = None) -> Job:
         """Queues a job for a runner.
 
         Raises:
@@ -64,7 +64,8 @@ class JobLog:
         job_id = new_job_id(operation, self.clock, self.new_id)
         key = idempotency_key(operation, parameters)
         claim_key(self.store, key, job_id, now, self._holds)
-        return self._keep(Job(job_id, operation, "queued", now, parameters, idempotency_key=key, updated_at=now))
+        job = Job(job_id, operation, "queued", now, parameters, idempotency_key=key, updated_at=now, request_id=request_id)
+        return self._keep(job)
 
     def record(
         self, operation: Operation, job_id: str, started_at: datetime, parameters: dict[str, str], reports: Sequence[ScopeReport]

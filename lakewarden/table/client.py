@@ -14,6 +14,8 @@ import pyarrow.compute as pc
 from lakewarden.access.gate import OPERATOR
 from lakewarden.catalog.model import Table
 from lakewarden.catalog.pipeline import OBJECT
+from lakewarden.changes.feed import ChangeFeed
+from lakewarden.changes.value import Changes
 from lakewarden.delta.history import HistoryEntry, history
 from lakewarden.delta.past import AsOf
 from lakewarden.delta.reading.rows import matches
@@ -24,16 +26,17 @@ from lakewarden.log.receipt import Receipt
 from lakewarden.log.record import DELETE, SEQ, TARGET, log_batch
 from lakewarden.log.table_log import TableLog
 from lakewarden.log.view import LogView
+from lakewarden.operations.intake import Revision, TableIntake
 from lakewarden.operations.pins import Pin, pin_version, release
 from lakewarden.operations.reading.freshness import Freshness
 from lakewarden.operations.reading.scope import EVERYTHING, Wanted, where_it_lies
 from lakewarden.rows.files import FileRef, Files, RowFile, Taken, Upload, file_columns
-from lakewarden.rows.intake import Rows
+from lakewarden.rows.intake import Parts, Rows
 from lakewarden.storage.paths import check_user
 from lakewarden.table.appending import TableAppender
 from lakewarden.table.direct import DirectWrites
 from lakewarden.table.filed import FiledRows, FileMode
-from lakewarden.table.intake import Revision, TableIntake
+from lakewarden.table.parts import PartsMode, PartsWrite
 from lakewarden.table.reader import TableReader
 from lakewarden.target import ScopeTarget
 from lakewarden.warehouse import Warehouse, find_table
@@ -173,6 +176,15 @@ class TableClient:
         filing = self._appender.filing(user, taken.files)
         return self._appender.insert(batch, filing) if insert else self._appender.behind(lambda _view: batch, filing)
 
+    def write_parts(self, given: Parts, *, user: str | None = None, mode: PartsMode = "upsert") -> Receipt:
+        """As `write`, for one user's rows that are too many to be in memory; under `replace` they replace all rows of the user.
+
+        Raises:
+            Conflict: others kept writing in between.
+            Unsupported: the table has FILE columns.
+        """
+        return PartsWrite(self.reader, self._intake, given, user).run(mode)
+
     def delete_rows(self, seqs: Sequence[int], *, user: str) -> Receipt:
         """Deletes rows of a STREAM table by their `_seq`; one that does not exist is not an error.
 
@@ -257,6 +269,27 @@ class TableClient:
             return history(target, limit, before_version), False
 
         return where_it_lies(partial(self.reader.target, user), read)
+
+    def changes(
+        self, *, user: str | None = None, after: int | None = None, limit: int | None = None, images: bool = True
+    ) -> Changes:
+        """The changes beyond a `_seq`, with the rows before them; `upto` of the answer is where the next call continues.
+
+        Args:
+            user: whose changes; those of all users where none is named.
+            after: None for the rows as of now, as `insert`, with the `_seq` after which their changes come.
+            limit: about how many changed rows; rows that became visible together stay together.
+            images: as in `ChangeFeed.changes`.
+
+        Raises:
+            InvalidArgument: `after` is too old (the message names the oldest that works), or was never given out.
+            Ended: the table was restored, changed directly, or rows were erased since: start again.
+        """
+        feed = ChangeFeed(self.warehouse, self.table.name, None if user is None else (user,), self.table.id)
+        if after is not None:
+            return feed.changes(after, limit=limit, images=images)
+        rows, upto = feed.snapshot()
+        return Changes(pa.concat_tables([feed.schema().empty_table(), *rows]), upto)
 
     def lease(self, *, user: str | None = None, version: int | None = None, seconds: float) -> Pin:
         """Pins a version, the newest where none is given, for some time: no vacuum removes its files while a reader uses them.

@@ -10,9 +10,11 @@ from typing import TypeVar
 import pyarrow as pa
 
 from lakewarden.catalog.model import Table
+from lakewarden.delta.commit_log.stamp import SILENT
 from lakewarden.delta.reading.bounds import Bound
 from lakewarden.delta.scope import open_scope
 from lakewarden.errors import Conflict, ConstraintViolation, InvalidArgument, Unsupported
+from lakewarden.faults import Reach, no_faults
 from lakewarden.operations.direct.commit import DirectWrite
 from lakewarden.operations.direct.effects import Keep, Replace
 from lakewarden.operations.direct.revise import Revise, Spread
@@ -42,6 +44,9 @@ class DirectWrites:
     table: Table
     hidden: bool = False
     """Whether no other caller sees the table yet."""
+    job_id: str | None = None
+    """The job that writes; without it, each write is one."""
+    reach: Reach = no_faults
 
     def append(self, given: Given, *, once: Once | None = None) -> DirectResult:
         """Adds rows to a table without a primary key.
@@ -61,6 +66,8 @@ class DirectWrites:
 
     def overwrite(self, given: Given, *, within: str = "", operation: str = "WRITE", once: Once | None = None) -> DirectResult:
         """Replaces all rows, or those of some partitions. With a primary key, pending rows are flushed first.
+
+        Of a dynamic table, subscribers hear nothing of it; and it runs once: it loses against a flush of these partitions.
 
         Args:
             given: as in `append`; none empties the table. Files of tasks only without a primary key.
@@ -90,7 +97,9 @@ class DirectWrites:
             else:
                 given = _each_key_once(given, key)
         parameters = {"mode": "Overwrite"} | ({"predicate": within} if within else {})
-        return self._run(DirectWrite(operation, Replace(within), given, parameters, self._once(once)))
+        silent = self.table.dynamic is not None and operation != "TRUNCATE"
+        write = DirectWrite(operation, Replace(within), given, parameters | (SILENT if silent else {}), self._once(once))
+        return self._run(write if self.table.dynamic is None else replace(write, again=0))
 
     def edit(
         self,
@@ -98,7 +107,7 @@ class DirectWrites:
         *,
         operation: str,
         predicate: str,
-        bounds: Sequence[Bound] = (),
+        bounds: Sequence[Bound] | Callable[[], Sequence[Bound]] = (),
         within: str | Within = "",
         added: Given = (),
         once: Once | None = None,
@@ -111,7 +120,7 @@ class DirectWrites:
                 changed the table meanwhile.
             operation: `UPDATE`, `DELETE` or `MERGE`, for the history.
             predicate: as text, for the history.
-            bounds: files that can have no row within them are not read.
+            bounds: files that can have no row within them are not read. A function is called once `added` was read.
             within: a condition on partition columns, or what chooses partitions; files of others are not read.
             added: rows that come in the same commit, as in `append`; `decide` does not see them. With a primary key, pending rows
                 are flushed first, each key comes once, and `decide` removes the rows that have it.
@@ -124,7 +133,7 @@ class DirectWrites:
         """
         if self.table.schema.primary_key and added != ():
             self._drain()
-        effect = Revise(decide, tuple(bounds), self._partitions(within), spread)
+        effect = Revise(decide, bounds, self._partitions(within), spread)
         return self._run(DirectWrite(operation, effect, added, {"predicate": predicate}, self._once(once)))
 
     def last_once(self, app: str) -> int | None:
@@ -148,7 +157,7 @@ class DirectWrites:
         return None if once is None else replace(once, app=transaction_app(self.table.id, once.app))
 
     def _run(self, write: DirectWrite) -> DirectResult:
-        return DirectRun(self.warehouse, self.table, write, hidden=self.hidden).run()
+        return DirectRun(self.warehouse, self.table, write, self.reach, hidden=self.hidden, job_id=self.job_id).run()
 
     def _drain(self) -> None:
         """Raises:

@@ -9,16 +9,23 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from benchmarks import booking, data, floor, flush, flush_requests, growth, large, maintenance, million, query, quiet, write
+from benchmarks import data, floor, flush, flush_requests, growth, large, maintenance, million, query, quiet, write
 from benchmarks.ingest import measure as ingest
 from benchmarks.measuring.page import Section, Table, rewrite
 from benchmarks.measuring.scale import TINY
+from benchmarks.spark import measure as source
 from tests.fixtures.minio import MinioServer
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
+
+
+@pytest.fixture(autouse=True)
+def no_sync(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A sync waits for what every test of the machine has written; no time counts here."""
+    monkeypatch.setattr("benchmarks.measuring.timing.os.sync", lambda: None)
 
 
 def test_write(tmp_path: Path) -> None:
@@ -103,6 +110,8 @@ def test_large(tmp_path: Path, spark: SparkSession) -> None:
 @pytest.mark.slow
 @pytest.mark.usefixtures("postgres")  # skipped where there is none: the benchmark starts its own
 def test_booking(tmp_path: Path, spark: SparkSession) -> None:
+    from benchmarks import booking  # Dagster takes seconds to load, and the other tests do not need it
+
     table, sizes = booking.run(TINY, tmp_path, spark).tables
     assert [row[0] for row in table.rows] == ["the flush", "booking on Postgres", "booking on SQLite"]
     assert len(sizes.rows) == 2
@@ -142,3 +151,11 @@ def test_ingest(minio: MinioServer) -> None:
     ((_, rows, twice, rejects),) = table.rows
     of = TINY.ingest
     assert (rows, twice, rejects) == (str((of.files - of.broken) * of.rows), "0", str(of.broken))
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+def test_spark(tmp_path: Path, spark: SparkSession) -> None:
+    reads, writes = source.run(TINY, tmp_path, spark).tables
+    assert [row[0].split(" ")[0] for row in reads.rows] == ["one", "ours,", "ours,", "a"]
+    assert len(writes.rows) == 1

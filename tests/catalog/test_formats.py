@@ -33,13 +33,14 @@ _FIRST = {
 }
 """The fields that releases with format 1 know."""
 
-_NEW = {"Engine", "Pipeline", "IngestRule"}
+_NEW = {"DynamicOptions", "Engine", "Pipeline", "IngestRule"}
 """Classes that only fields of later formats hold."""
 
 _MADE = (
     "CREATE TABLE n.t (id INT PRIMARY KEY, k TEXT) PARTITION BY (k)",
     "CREATE TABLE n.t (id INT)",
     "CREATE TABLE n.t (id INT PRIMARY KEY) WITH (ON_DUPLICATE = 'replace')",
+    "CREATE DYNAMIC TABLE n.t (id INT PRIMARY KEY)",
     "DISABLE ENGINE n",
     "CREATE SHARED TABLE n.t FROM TEMPLATE csv",
 )

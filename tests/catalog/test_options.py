@@ -75,6 +75,10 @@ def test_a_size_out_of_bounds_is_refused(text: str) -> None:
         ("USER", "ACCESS_LEVEL", "PUBLIC", "only supported for SHARED"),
         ("SHARED", "ACCESS_LEVEL", "SECRET", "PUBLIC, PRIVATE, RESTRICTED, DBA"),
         ("SHARED", "USE_USER_STORAGE", "true", "only supported for USER"),
+        ("USER", "CHANGE_TRACKING", "perhaps", "must be on or off"),
+        ("STREAM", "CHANGE_TRACKING", "off", "only supported for USER and SHARED"),
+        ("SHARED", "LOG_RETENTION", "a while", "'7 d'"),
+        ("USER", "LOG_RETENTION", "0", "above 0"),
         ("USER", "TYPE", "SHARED", "conflicting"),
         ("USER", "COLOUR", "red", "unknown table option COLOUR"),
     ],
@@ -146,6 +150,8 @@ _SOME: dict[Option, str] = {
     "EVICTION_STRATEGY": "size_based",
     "MAX_STREAM_SIZE_BYTES": "1",
     "ON_DUPLICATE": "replace",
+    "CHANGE_TRACKING": "off",
+    "LOG_RETENTION": "7 d",
 }
 
 

@@ -94,6 +94,7 @@ def _program(*arguments: str, cwd: Path | None = None, **environment: str) -> An
 # The program itself
 
 
+@pytest.mark.slow
 def test_the_first_command_that_writes_makes_the_warehouse_here(tmp_path: Path) -> None:
     environment = {name: value for name, value in os.environ.items() if not name.startswith("LAKEWARDEN_")}
     for command in (["sql", "CREATE NAMESPACE chat"], ["status"]):
@@ -162,6 +163,7 @@ def test_a_real_program_does_fails_and_is_misused(lake: Lakehouse, warehouse_uri
     assert strong(lake.table(NOTES), "ann")[7] == "hot"
 
 
+@pytest.mark.slow
 def test_a_cold_status_starts_neither_spark_nor_other_heavy_things(lake: Lakehouse, warehouse_uri: str) -> None:  # noqa: ARG001
     code = (
         "import sys\n"

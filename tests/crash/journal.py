@@ -40,7 +40,8 @@ class Story:
     expected: Expected
     """With all that was acknowledged."""
     open: dict[int, Step] = field(default_factory=dict)
-    """Begun and not acknowledged: whole or absent."""
+    """Begun and not acknowledged before the cut: whole or absent. A sync that meets the cut may report success for what XFS
+    has just thrown away, and no caller of a machine without power hears of it."""
     during: list[str] = field(default_factory=list)
     """Kinds of the steps in whose middle the cut came."""
     done: dict[str, int] = field(default_factory=dict)
@@ -60,7 +61,7 @@ def read_story(path: Path, before: Expected) -> Story:
             story.last = number = record["begin"]
             story.open[number] = _step(record["step"])
             story.expected.begin(story.open[number])
-        elif "done" in record:
+        elif "done" in record and not cut:
             step = story.open.pop(record["done"])
             versions = {ScopeKey(table, user): version for table, user, version in record["versions"]}
             story.expected.apply(record["done"], step, versions)

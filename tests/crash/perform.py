@@ -98,15 +98,16 @@ def finish(lake: Lakehouse, step: Step) -> None:
 
 
 def _erase(lake: Lakehouse, step: Step) -> None:
-    """A write that was cut off leaves a temporary file with the user's rows: the erasure names it, and wants it removed."""
+    """A write that was cut off may be all that there was of the user. It may also leave a temporary file with rows: the erasure
+    names it, and wants it removed."""
     try:
-        lake.erase(step.user, [step.table])
+        lake.erase(step.user, [step.table], even_if_unknown=True)
     except Conflict as conflict:
         if f"/{TEMPORARY}/" not in conflict.message:
             raise
         for left in Path(lake.warehouse.uri, "_lakewarden", TEMPORARY).iterdir():
             left.unlink()
-        lake.erase(step.user, [step.table])
+        lake.erase(step.user, [step.table], even_if_unknown=True)
 
 
 def who_of(step: Step) -> str | None:

@@ -5,25 +5,12 @@ The test of a line is named by it: `test_k3_031_…` in this directory.
 
 from __future__ import annotations
 
-import re
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
-Outcome = Literal["true", "differs", "not yet"]
+from tests.lines import Line, tests_of
 
 FIRST, LAST = 9, 125
 """K3.A, the wire form, has tests too; HTTP will have its rows."""
-_TEST = re.compile(r"^def (test_k3_(\d{3})_\w+)\(", re.MULTILINE)
-
-
-@dataclass(frozen=True)
-class Line:
-    number: int
-    says: str
-    outcome: Outcome = "true"
-    reason: str = ""
-    """Why it is not true, or how it differs; or what to know about it."""
 
 
 SECTIONS: dict[str, tuple[Line, ...]] = {
@@ -167,5 +154,4 @@ LINES: tuple[Line, ...] = tuple(line for section in SECTIONS.values() for line i
 
 def line_tests() -> dict[int, str]:
     """The names of the tests, by the line that names them."""
-    texts = (path.read_text() for path in sorted(Path(__file__).parent.glob("test_k3_*.py")))
-    return {int(number): name for text in texts for name, number in _TEST.findall(text)}
+    return tests_of(Path(__file__).parent, "k3")

@@ -128,6 +128,7 @@ def test_k3_121_what_another_place_has_is_discovered_and_taken(k3: K3, lake: Lak
     assert not (Path(k3._warehouse.uri) / "uploads").exists(), "they stay where they are"
 
 
+@pytest.mark.slow
 def test_k3_122_an_object_is_triggered_whatever_was_taken_and_whatever_matches(k3: K3, lake: Lakehouse) -> None:
     docs(k3)
     make(k3, "manual")

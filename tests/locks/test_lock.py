@@ -189,6 +189,7 @@ def _drop(uri: str, start_file: Path) -> None:
             start_file.with_suffix(f".{os.getpid()}").touch()
 
 
+@pytest.mark.slow
 def test_of_two_drops_at_once_one_finds_nothing(tmp_path: Path) -> None:
     uri, go = str(tmp_path / "lake"), tmp_path / "go"
     with Lakehouse.open(uri) as lake:

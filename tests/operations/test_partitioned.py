@@ -211,6 +211,20 @@ def test_upkeep_is_quiet_after_one_look_that_finds_nothing_to_do(lake: Lakehouse
         assert [report.reason for report in operation(EVENTS)] == ["nothing to do, by what the state knows"]
 
 
+def test_a_compaction_takes_a_condition_on_partitions(lake: Lakehouse) -> None:
+    _small_files(lake)
+    for dry_run in (True, False):
+        assert [report.outcome for report in lake.compact(EVENTS, where="kind = 'c'", dry_run=dry_run)] == ["skipped"]
+    (plan,) = lake.compact(EVENTS, where="kind = 'b'", dry_run=True)
+    (applied,) = lake.apply(plan.plan_id)
+    assert applied.outcome == "done"
+    assert {path.split("kind=")[1][0] for path in plan.files} == {"b"}
+    with pytest.raises(InvalidArgument, match="no partition column"):
+        lake.compact(EVENTS, where="n = 1")
+    (rest,) = lake.compact(EVENTS)
+    assert (rest.outcome, rest.metrics["files_added"]) == ("done", 1)
+
+
 def test_an_optimize_of_other_partitions_or_to_another_size_does_not_make_the_table_quiet(lake: Lakehouse) -> None:
     _small_files(lake)
     for dry_run in (True, False):

@@ -8,13 +8,19 @@ from lakewarden import Lakehouse
 from lakewarden.connection import Location
 from lakewarden.errors import InUse
 from lakewarden.storage.open import open_store
+from tests.fixtures.azurite import AzuriteServer
 from tests.fixtures.minio import MinioServer
 from tests.pipelines.uploads import rejects, rows, table
 
 
+@pytest.fixture(params=["minio", "azurite"])
+def place(request: pytest.FixtureRequest) -> str:
+    server: MinioServer | AzuriteServer = request.getfixturevalue(request.param)
+    return server.prefix_for(request.node.nodeid)
+
+
 @pytest.mark.slow
-def test_objects_of_a_bucket_are_taken_once(minio: MinioServer) -> None:
-    place = minio.prefix_for("pipelines")
+def test_objects_of_a_bucket_are_taken_once(place: str) -> None:
     with Lakehouse.open(f"{place}/w") as lake:
         lake.create_namespace("n")
         with pytest.raises(InUse):

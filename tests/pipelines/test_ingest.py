@@ -11,6 +11,7 @@ from _pytest.mark import ParameterSet
 
 from lakewarden import Lakehouse
 from lakewarden.errors import Conflict, FailedPrecondition, NotFound
+from lakewarden.settings import PipelinesSettings, Settings
 from tests.fixtures.children import KILLED, exit_status, killed_at
 from tests.operations.steps import Died, dies, then
 from tests.pipelines.uploads import ingest, make, place, rejects, rows, table, upload
@@ -35,9 +36,13 @@ def some(*fast: str) -> list[ParameterSet]:
 A, B = "id,name\n1,a\n2,b\n", "id,name\n3,c\n"
 
 
-@pytest.fixture
-def lake(tmp_path: Path) -> Iterator[Lakehouse]:
-    with Lakehouse.open(str(tmp_path / "w")) as opened:
+IN_TASKS = Settings(pipelines=PipelinesSettings(spark_objects=1))
+
+
+@pytest.fixture(params=["here", pytest.param("tasks", marks=pytest.mark.slow)])
+def lake(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Lakehouse]:
+    """Objects are read by the process that ingests; or all of them by tasks."""
+    with Lakehouse.open(str(tmp_path / "w"), settings=IN_TASKS if request.param == "tasks" else Settings()) as opened:
         yield opened
 
 
@@ -103,14 +108,14 @@ def test_each_row_is_there_once_after_a_kill_at_every_step(lake: Lakehouse) -> N
     make(lake)
     for number, step in enumerate(STEPS):
         upload(lake, {f"{number}.csv": f"id,name\n{number},x\n", f"bad{number}.csv": "id,name\n1\n"})
-        assert exit_status(_killed, lake.warehouse.uri, step) == KILLED
+        assert exit_status(_killed, lake.warehouse.uri, lake.warehouse.settings, step) == KILLED
     ingest(lake)
     assert table(lake, "id") == [(number,) for number in range(len(STEPS))]
     assert len(rejects(lake)) == len(STEPS)
 
 
-def _killed(uri: str, step: str) -> None:
-    with Lakehouse.open(uri) as lake:
+def _killed(uri: str, settings: Settings, step: str) -> None:
+    with Lakehouse.open(uri, settings=settings) as lake:
         ingest(lake, reach=killed_at(step))
 
 

@@ -14,12 +14,14 @@ from hypothesis import strategies as st
 from lakewarden import Lakehouse
 from lakewarden.errors import FailedPrecondition, NotFound
 from lakewarden.faults import Reach, no_faults
+from lakewarden.settings import PipelinesSettings, Settings
 from tests.fixtures.bucket import fresh_place
 from tests.operations.steps import Died, dies, then
 from tests.pipelines.uploads import ingest, make, place, rejects, table, upload
 
 Name = Literal["a.csv", "b.csv", "c.csv", "d.txt"]
 KEYS: tuple[Name, ...] = ("a.csv", "b.csv", "c.csv", "d.txt")
+IN_TASKS = Settings(pipelines=PipelinesSettings(spark_objects=1))
 STEPS = ("planned", "batch", "read", "grown", "named", "committed", "rejects", "settled")
 
 
@@ -135,10 +137,12 @@ class Oracle:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("keyed", [False, True])
+@pytest.mark.parametrize(
+    ("keyed", "settings"), [(False, Settings()), (True, Settings()), (True, IN_TASKS)], ids=["", "keyed", "keyed in tasks"]
+)
 @given(acts=ACTS)
-def test_rows_are_those_of_the_oracle(keyed: bool, acts: list[Upload | Remove | Ingest]) -> None:
-    with fresh_place("disk") as directory, Lakehouse.open(f"{directory}/w") as lake:
+def test_rows_are_those_of_the_oracle(keyed: bool, settings: Settings, acts: list[Upload | Remove | Ingest]) -> None:
+    with fresh_place("disk") as directory, Lakehouse.open(f"{directory}/w", settings=settings) as lake:
         make(lake, "PRIMARY_KEY = (id)" if keyed else "")
         oracle = Oracle(keyed)
         for number, act in enumerate([*acts, Ingest(None, "")], 1):

@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import json
 import os
+import pickle
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 
 from lakewarden import Lakehouse
 from lakewarden.catalog.pipeline import Pipeline
 from lakewarden.faults import Reach, no_faults
-from lakewarden.pipelines.ingest.reading import Reading, ReadRows, Refused
+from lakewarden.operations.fanout import Sized
+from lakewarden.pipelines.ingest.reading import Reading, ReadObject, ReadRows, Refused
 from lakewarden.pipelines.ingest.report import IngestReport
-from lakewarden.pipelines.ingest.run import Ingest, IngestRequest
+from lakewarden.pipelines.ingest.run import Ingest, IngestRequest, Readers
 from lakewarden.pipelines.ledger.entries import Offered
 from lakewarden.pipelines.templates.fitting import Fitting
 from lakewarden.pipelines.templates.object_file import ObjectFile
@@ -24,6 +29,7 @@ from lakewarden.pipelines.templates.template import Columns
 from lakewarden.scope import TableName
 from lakewarden.sql.results import Rows
 from lakewarden.storage.sources.uploaded import Source, Uploaded
+from lakewarden.storage.steps import Steps, alone
 
 NAME = TableName("n", "t")
 
@@ -59,19 +65,22 @@ def upload_to(directory: Path, objects: Mapping[str, str]) -> None:
         os.utime(path, ns=(moment, moment))
 
 
-def ingest(
-    lake: Lakehouse, *objects: str, force: bool | None = None, limit: int | None = None, reach: Reach = no_faults
-) -> IngestReport:
-    request = IngestRequest(NAME, objects or None, force=bool(objects) if force is None else force, limit=limit)
-    return Ingest(lake.warehouse, request, read_here, "IN-1", reach).run()
-
-
 def read_here(source: Source, pipeline: Pipeline, objects: Sequence[Offered], directory: Path) -> Reading:
     """In this process, without the bounds: a child process takes longer to start than most tests."""
-    template = template_named(pipeline.template)
-    options = parse_options(template, json.loads(pipeline.options))
+    return Reading(source, ReadHere(pipeline), lambda work, numbers: [work(number) for number in numbers], directory, objects)
 
-    def read(uploaded: Uploaded, columns: Columns, ranges: Callable[[int, int], bytes], into: Path) -> ReadRows | Refused:
+
+@dataclass(frozen=True)
+class ReadHere:
+    """Reads one object in this process."""
+
+    pipeline: Pipeline
+
+    def __call__(
+        self, uploaded: Uploaded, columns: Columns, ranges: Callable[[int, int], bytes], into: Path
+    ) -> ReadRows | Refused:
+        template = template_named(self.pipeline.template)
+        options = parse_options(template, json.loads(self.pipeline.options))
         fit = Fitting(columns)
         writer: pa.ipc.RecordBatchStreamWriter | None = None
         with pa.OSFile(str(into), "wb") as sink:
@@ -83,7 +92,33 @@ def read_here(source: Source, pipeline: Pipeline, objects: Sequence[Offered], di
                 writer.close()
         return ReadRows(fit.rows, fit.columns if fit.rows else {}, into)
 
-    return Reading(source, read, lambda work, numbers: [work(number) for number in numbers], directory, objects)
+
+def run_here(work: Callable[[Any], Steps[Any]], items: Sequence[Sized[Any]]) -> list[Any]:
+    """As Spark runs tasks: what they are given is pickled."""
+    sent, parts = pickle.loads(pickle.dumps((work, [item.work for item in items])))
+    return [alone(sent(part)) for part in parts]
+
+
+def in_task(pipeline: Pipeline) -> Callable[[], AbstractContextManager[ReadObject]]:
+    return Opened(ReadHere(pipeline))
+
+
+@dataclass(frozen=True)
+class Opened:
+    read: ReadObject
+
+    def __call__(self) -> AbstractContextManager[ReadObject]:
+        return nullcontext(self.read)
+
+
+READERS = Readers(read_here, run_here, in_task)
+
+
+def ingest(
+    lake: Lakehouse, *objects: str, force: bool | None = None, limit: int | None = None, reach: Reach = no_faults
+) -> IngestReport:
+    request = IngestRequest(NAME, objects or None, force=bool(objects) if force is None else force, limit=limit)
+    return Ingest(lake.warehouse, request, READERS, f"IN-{next(_ticks)}", reach).run()
 
 
 def table(lake: Lakehouse, columns: str = "id, name") -> list[tuple[object, ...]]:

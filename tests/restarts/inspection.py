@@ -25,6 +25,8 @@ class Found:
 
     tenants: int
     commits: int
+    settled: bool
+    """Whether all rows were flushed and all runs had ended in time."""
     wrong_rows: tuple[str, ...]
     unbooked: tuple[str, ...]
     """Scopes and versions of commits without an event."""
@@ -32,7 +34,7 @@ class Found:
 
     @property
     def wrong(self) -> bool:
-        return bool(self.wrong_rows or self.unbooked or self.booked_twice)
+        return bool(not self.settled or self.wrong_rows or self.unbooked or self.booked_twice)
 
 
 def acknowledged(journals: Iterable[Path]) -> dict[str, dict[int, str]]:
@@ -45,7 +47,7 @@ def acknowledged(journals: Iterable[Path]) -> dict[str, dict[int, str]]:
     return rows
 
 
-def inspect(warehouse: str, instance: dg.DagsterInstance, expected: Rows) -> Found:
+def inspect(warehouse: str, instance: dg.DagsterInstance, expected: Rows, *, settled: bool) -> Found:
     with Lakehouse.open(warehouse) as lake:
         table = lake.table(TABLE)
         wrong, versions = [], {}
@@ -58,7 +60,8 @@ def inspect(warehouse: str, instance: dg.DagsterInstance, expected: Rows) -> Fou
         f"{user} v{version}" for user, all_of in versions.items() for version in sorted(all_of - set(booked.get(user, ())))
     ]
     twice = [f"{user} v{version}" for user, of in booked.items() for version, count in Counter(of).items() if count > 1]
-    return Found(len(expected), sum(map(len, versions.values())), tuple(wrong), tuple(missing), tuple(twice))
+    commits = sum(map(len, versions.values()))
+    return Found(len(expected), commits, settled, tuple(wrong), tuple(missing), tuple(twice))
 
 
 def events(instance: dg.DagsterInstance) -> dict[str, list[int]]:

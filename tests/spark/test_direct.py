@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from lakewarden import Lakehouse
-from lakewarden.errors import ConstraintViolation
-from lakewarden.settings import FlushSettings, Settings
-from lakewarden.sql.results import Affected
+from lakewarden.errors import ConstraintViolation, InvalidArgument, Unsupported
+from lakewarden.settings import FlushSettings, Settings, SqlSettings
+from lakewarden.sql.results import Affected, Done
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -75,3 +75,104 @@ def test_a_value_that_does_not_fit_in_a_task_changes_nothing_and_leaves_no_file(
         large.sql("UPDATE app.sales SET id = id::BIGINT * 100000000 WHERE day < 9")
     assert rows(large, "app.sales") == before
     assert not [finding.message for finding in large.check() if "no commit names" in finding.message]
+
+
+_COPIES = (
+    "INSERT INTO app.{} (id, day, text) SELECT id + 100, day, upper(text) FROM app.source WHERE day < 4",
+    "INSERT INTO app.{} (day, id) SELECT day, id FROM app.source WHERE id % 2 = 0",
+    "INSERT INTO app.{} SELECT * FROM app.{} WHERE id > 50",
+    "INSERT OVERWRITE app.{} (id, day, text) SELECT id * 2::DECIMAL(5,1), 7, 'x' FROM app.source AS s WHERE s.id < 30",
+    "INSERT OVERWRITE app.{} (id, day, text) SELECT id, day, text FROM app.{} WHERE id < 40",
+)
+
+
+@pytest.fixture
+def source(lake: Lakehouse) -> Lakehouse:
+    lake.sql("CREATE SHARED TABLE app.source AS SELECT id, day, text FROM app.sales")
+    return lake
+
+
+def test_rows_of_a_query_are_the_same_when_tasks_write_them(
+    source: Lakehouse, large: Lakehouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for text in _COPIES:
+        (here,) = source.sql(text.format("same", "same"))
+        with monkeypatch.context() as nothing_here:
+            nothing_here.setattr("lakewarden.sql.queries.select.run", _must_not_run)
+            (there,) = large.sql(text.format("sales", "sales"))
+        assert isinstance(here, Affected)
+        assert isinstance(there, Affected)
+        assert (there.rows, there.strategy) == (here.rows, here.strategy), text
+        assert rows(large, "app.sales") == rows(source, "app.same")
+    assert rows(source, "app.same")
+    assert not [finding for finding in large.check() if not finding.passed]
+
+
+def test_a_table_is_made_of_what_tasks_write(source: Lakehouse, large: Lakehouse, monkeypatch: pytest.MonkeyPatch) -> None:
+    query = "SELECT id::BIGINT * 3 AS triple, day, text FROM app.source WHERE text = 't'"
+    source.sql(f"CREATE SHARED TABLE app.here PARTITION BY (day) AS {query}")
+    monkeypatch.setattr("lakewarden.sql.queries.select.run", _must_not_run)
+    (done,) = large.sql(f"CREATE SHARED TABLE app.there PARTITION BY (day) AS {query}")
+    assert isinstance(done, Done)
+    assert done.message == "table app.there created with 60 rows"
+    monkeypatch.undo()
+    here, there = (source.table(name).read() for name in ("app.here", "app.there"))
+    assert here.select(["triple", "day", "text"]).sort_by("triple") == there.select(["triple", "day", "text"]).sort_by("triple")
+
+
+@pytest.mark.parametrize("statement", ["INSERT INTO", "INSERT OVERWRITE"])
+def test_a_row_that_does_not_fit_in_a_task_leaves_nothing(source: Lakehouse, large: Lakehouse, statement: str) -> None:
+    before = rows(source, "app.sales")
+    with pytest.raises(ConstraintViolation, match="'id'"):
+        large.sql(f"{statement} app.sales (id, day) SELECT id::BIGINT * 100000000, day FROM app.source")
+    with pytest.raises(InvalidArgument, match="2 values are given for 1 columns"):
+        large.sql(f"{statement} app.sales (id) SELECT id, day FROM app.source")
+    assert rows(large, "app.sales") == before
+    assert not [finding.message for finding in large.check() if "no commit names" in finding.message]
+
+
+def test_a_result_above_its_bound_lands(source: Lakehouse, spark: SparkSession) -> None:
+    settings = Settings(flush=FlushSettings(large_scope_bytes=1), sql=SqlSettings(result_bytes=1024))
+    source.sql("INSERT INTO app.source SELECT id, day, repeat('y', 500) FROM app.sales")
+    with Lakehouse.open(source.warehouse.uri, settings=settings, spark=lambda: spark) as opened:
+        with pytest.raises(Unsupported, match=r"sql\.result_bytes"):
+            opened.sql("SELECT * FROM app.source")
+        before = len(rows(source, "app.sales"))
+        (done,) = opened.sql("INSERT INTO app.sales (id, day, text) SELECT id, day, text FROM app.source")
+        assert isinstance(done, Affected)
+        assert done.rows == 120
+    assert len(rows(source, "app.sales")) == before + 120
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT id, day FROM app.source ORDER BY id LIMIT 3",
+        "SELECT max(id), day FROM app.source GROUP BY day",
+        "SELECT s.id, w.id FROM app.source s JOIN app.wanted w ON s.id = w.id",
+        "SELECT DISTINCT 1, day FROM app.source",
+        "SELECT unnest([1, 2, id]), day FROM app.source",
+        "SELECT id, day FROM app.source UNION ALL SELECT 1, 2",
+    ],
+)
+def test_what_does_not_go_row_by_row_is_computed_here(source: Lakehouse, large: Lakehouse, query: str) -> None:
+    (here,) = source.sql(f"INSERT INTO app.same (id, day) {query}")
+    (there,) = large.sql(f"INSERT INTO app.sales (id, day) {query}")
+    assert isinstance(here, Affected)
+    assert isinstance(there, Affected)
+    assert there.rows == here.rows > 0
+    assert rows(large, "app.sales") == rows(source, "app.same")
+
+
+def test_rows_of_a_table_with_a_key_are_taken_with_those_that_are_pending(lake: Lakehouse, large: Lakehouse) -> None:
+    lake.sql("CREATE SHARED TABLE app.keyed (id INT PRIMARY KEY, day INT); INSERT INTO app.keyed VALUES (1, 1), (2, 2)")
+    lake.flush("app.keyed")
+    lake.sql("INSERT INTO app.keyed VALUES (3, 3); DELETE FROM app.keyed WHERE id = 1")
+    for _ in range(2):
+        large.sql("INSERT OVERWRITE app.sales (id, day) SELECT id, day FROM app.keyed")
+        assert [row[:2] for row in rows(large, "app.sales")] == [(2, 2), (3, 3)]
+        lake.flush("app.keyed")  # the second time its files alone say which rows live
+
+
+def _must_not_run(*_: object) -> None:
+    raise AssertionError("the query was computed in this process")

@@ -22,7 +22,7 @@ from pathlib import Path
 
 from lakewarden import Lakehouse
 from lakewarden.errors import LakewardenError
-from lakewarden.sql.json_values import json_rows
+from lakewarden.json_values import json_rows
 from lakewarden.sql.results import Affected, Events, Result, Rows, Started
 from lakewarden.sql.session import SqlSession
 
@@ -91,7 +91,7 @@ def outcome(sessions: Sessions, case: Case) -> tuple[str, tuple[str, ...]]:
 def _told(result: Result) -> tuple[str, tuple[str, ...]]:
     match result:
         case Rows():
-            return "rows", tuple(json.dumps(list(row.values()), ensure_ascii=False) for row in json_rows(result))
+            return "rows", tuple(json.dumps(list(row.values()), ensure_ascii=False) for row in json_rows(result.to_pylist()))
         case Affected():
             return f"{result.rows} affected", ()
         case Events():

@@ -13,9 +13,12 @@ from tests.sql.corpus import CORPUS, Sessions, agrees, cases, outcome
 FILES = sorted(CORPUS.glob("*.txt"))
 
 
+_SLOW = {"access", "facts", "outside"}
+"""Passwords are hashed slowly on purpose; the others are long."""
+
+
 def _marks(path: Path) -> list[pytest.MarkDecorator]:
-    """Passwords are hashed slowly on purpose."""
-    return [pytest.mark.slow] if path.stem == "access" else []
+    return [pytest.mark.slow] if path.stem in _SLOW else []
 
 
 @pytest.fixture(params=["in this process", pytest.param("in workers", marks=pytest.mark.slow)])

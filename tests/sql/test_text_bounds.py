@@ -79,6 +79,7 @@ def test_the_settings_set_the_bounds(warehouse_uri: str) -> None:
             assert lake.sql(text), "the operator's texts have no bounds"
 
 
+@pytest.mark.slow
 def test_many_rows_are_written_by_texts_within_the_bounds_or_as_arrow(lake: Lakehouse) -> None:
     session = lake.session(user="ada")
     (done,) = session.sql(f"INSERT INTO app.t VALUES {', '.join(f'({n}, NULL)' for n in range(10_000))}")
@@ -89,6 +90,7 @@ def test_many_rows_are_written_by_texts_within_the_bounds_or_as_arrow(lake: Lake
     assert found.to_pylist() == [{"n": 110_000}]
 
 
+@pytest.mark.slow
 def test_the_search_for_secrets_in_a_wrong_text_looks_at_each_word_once(lake: Lakehouse) -> None:
     """It looks for a password after each of these words: one expression for both took minutes."""
     with pytest.raises(BadSyntax, match=r"is not closed, or a number is invalid, near "):

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 from deltalake import DeltaTable
 
-from lakewarden import Lakehouse
+from lakewarden import Column, Lakehouse
 from lakewarden.admin import create_table
 from lakewarden.errors import Conflict, ConstraintViolation, NotFound
 from lakewarden.sql.handlers import create_as
@@ -172,8 +172,19 @@ def test_a_table_that_dies_before_it_has_its_rows_never_appeared(
     assert not [finding for finding in lake.check() if not finding.passed]
 
 
+def by_sql(lake: Lakehouse) -> None:
+    lake.sql("CREATE TABLE app.new (id INT PRIMARY KEY)")
+
+
+def by_call(lake: Lakehouse) -> None:
+    lake.create_table("app.new", columns=[Column("id", "INT")], primary_key=["id"], if_not_exists=True)
+
+
+@pytest.mark.parametrize("create", [by_sql, by_call])
 @pytest.mark.parametrize("drop", [True, False], ids=["dropped", "as it is"])
-def test_the_name_of_a_table_that_died_is_free(lake: Lakehouse, monkeypatch: pytest.MonkeyPatch, drop: bool) -> None:
+def test_the_name_of_a_table_that_died_is_free(
+    lake: Lakehouse, monkeypatch: pytest.MonkeyPatch, drop: bool, create: Callable[[Lakehouse], None]
+) -> None:
     def dies(*_: object) -> None:
         raise Died
 
@@ -183,7 +194,7 @@ def test_the_name_of_a_table_that_died_is_free(lake: Lakehouse, monkeypatch: pyt
             lake.sql("CREATE TABLE app.new AS SELECT 1 AS a")
     if drop:
         lake.drop_table("app.new")
-    lake.sql("CREATE TABLE app.new (id INT PRIMARY KEY)")
+    create(lake)
     assert rows(lake, "SELECT id FROM app.new") == []
 
 

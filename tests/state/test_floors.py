@@ -249,6 +249,7 @@ def test_a_removed_floor_is_none(store: ObjectStore) -> None:
     assert floor.look().known(mark("u")) is None
 
 
+@pytest.mark.slow
 def test_one_of_a_million_scopes_is_found_by_bisection() -> None:
     count = 1_000_000
     hashes = np.sort(np.frombuffer(random.Random(1).randbytes(16 * count), "S16"))

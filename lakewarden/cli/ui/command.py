@@ -32,6 +32,8 @@ _PACKAGE = Path(lakewarden.__file__).parent / "dagster"
 _ALONE = "lakewarden.dagster.orchestration.alone"
 _OTHER_DAEMON = 3
 """Its exit status when it found one."""
+_OWN_STORAGE = "class: PackedSqliteStorage"
+"""Of a home's settings whose storage is its own (lakewarden/dagster/dagster.yaml)."""
 _EVENT_BATCH = "500"
 """Asset events that Dagster stores at once (lakewarden/dagster/jobs/booking/batches.py has the reason)."""
 _WITHOUT_HEARTBEAT = "86400"
@@ -155,7 +157,8 @@ def _check_alone(home: DagsterHome, environment: dict[str, str]) -> None:
     Raises:
         InUse: another daemon works on the same storage.
     """
-    if not re.search("^storage:", (home.path / SETTINGS).read_text(), re.MULTILINE):
+    settings = (home.path / SETTINGS).read_text()
+    if _OWN_STORAGE in settings or not re.search("^storage:", settings, re.MULTILINE):
         return
     done = subprocess.run([sys.executable, "-m", _ALONE], env=environment, capture_output=True, text=True, check=False)
     if done.returncode == _OTHER_DAEMON:

@@ -7,6 +7,7 @@ vacuums of that scope. `lakewarden check` checks all.
 No `from __future__ import annotations` where Dagster reads a signature: it reads the config class from the annotation.
 """
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -75,6 +76,11 @@ class Outcome:
     details: Metadata
 
 
+def data_checks(table: Table) -> dict[str, str]:
+    """The checks of a table's data, with what each shows. Rows of a table without a key may repeat."""
+    return {check: text for check, text in DESCRIPTIONS.items() if check != ONE_ROW_PER_KEY or table.schema.primary_key}
+
+
 def check_step(mount: Mount, table: TableName) -> str:
     """The name of the step that checks the table, under which a run's config has its part."""
     return mount.named(f"check_{definition_name(table)}")
@@ -95,7 +101,7 @@ def _table_checks(mount: Mount, table: Table) -> dg.AssetChecksDefinition:
         required_resource_keys={mount.named(LAKE), mount.named(SPARK)},
         specs=[
             dg.AssetCheckSpec(check, asset=key, description=text)
-            for check, text in {**DESCRIPTIONS, FLUSHED_IN_TIME: _FLUSHED_IN_TIME}.items()
+            for check, text in {**data_checks(table), FLUSHED_IN_TIME: _FLUSHED_IN_TIME}.items()
         ],
         pool=mount.pools.checks,
         can_subset=True,
@@ -106,7 +112,7 @@ def _table_checks(mount: Mount, table: Table) -> dg.AssetChecksDefinition:
         selected = [one.name for one in context.selected_asset_check_keys]
         if FLUSHED_IN_TIME in selected:
             yield lateness(mount, *health(lake.warehouse, [name]))
-        yield from _of_the_data(lake, current, key, [one for one in DESCRIPTIONS if one in selected], config, spark)
+        yield from _of_the_data(lake, current, key, [one for one in data_checks(table) if one in selected], config, spark)
 
     return check
 
@@ -119,12 +125,20 @@ def _of_the_data(
         return
     turn = next_turn(lake, table, config.users, config.scopes)
     looks = look_at(lake, turn.scopes)
+    left = _failed_before(lake, table, turn)
     for check in checks:
         outcome = _outcome(check, looks, lake, table, spark, config)
         _keep(lake, table, check, looks, outcome)
-        yield _result(key, check, turn, looks, outcome)
-    if len(checks) == len(DESCRIPTIONS):
+        yield _result(key, check, turn, looks, outcome, left[check])
+    if len(checks) == len(data_checks(table)):
         turn.note(lake)
+
+
+def _failed_before(lake: Lakehouse, table: Table, turn: Turn) -> Counter[str]:
+    """The number of scopes that failed each check and are not checked now: without them, a sample would hide a failure."""
+    checked = {lake.warehouse.erasures.mark(scope.user or "") for scope in turn.scopes}
+    failed = lake.warehouse.failed_checks.of(table.id)
+    return Counter(check for mark, found in failed.items() if mark not in checked for check in {one.check for one in found})
 
 
 def lateness(mount: Mount, found: TableHealth) -> dg.AssetCheckResult:
@@ -201,20 +215,22 @@ def _keep(lake: Lakehouse, table: Table, check: str, looks: Looks, outcome: Outc
     lake.warehouse.failed_checks.record(table.id, [*results, *unread])
 
 
-def _result(key: dg.AssetKey, check: str, turn: Turn, looks: Looks, outcome: Outcome) -> dg.AssetCheckResult:
+def _result(key: dg.AssetKey, check: str, turn: Turn, looks: Looks, outcome: Outcome, left: int) -> dg.AssetCheckResult:
+    """The result of one check; `left` scopes failed it before and are not among these."""
     counted = f"{len(turn.scopes):,} of {turn.total:,} scopes"
     error = outcome.details.get("error")
-    passed = not outcome.failed and error is None
+    passed = not outcome.failed and not left and error is None
     failed = {"failed scopes": table_value({"user": one.user, "why": one.why} for one in outcome.failed[:_SHOWN])}
     return dg.AssetCheckResult(
         asset_key=key,
         check_name=check,
         passed=passed,
-        description=f"{counted} checked, {_said(outcome)}",
+        description=f"{counted} checked, {_said(outcome, left)}",
         metadata={
             "checked": dg.MetadataValue.text(counted),
             "scopes": dg.MetadataValue.int(len(turn.scopes)),
             "scopes/failed": dg.MetadataValue.int(len(outcome.failed)),
+            "scopes/failed_before": dg.MetadataValue.int(left),
             **(failed if outcome.failed else {}),
             **outcome.details,
             "looked at": table_value({"user": look.user, "version": look.table.version} for look in looks.opened[:_SHOWN]),
@@ -222,11 +238,13 @@ def _result(key: dg.AssetKey, check: str, turn: Turn, looks: Looks, outcome: Out
     )
 
 
-def _said(outcome: Outcome) -> str:
+def _said(outcome: Outcome, left: int) -> str:
     """The outcome in a few words; vacuums of the scopes that failed are blocked from now on."""
     if error := outcome.details.get("error"):
         return f"and the check could not be evaluated: {error.value}"
-    if not outcome.failed:
+    if not outcome.failed and not left:
         return "all passed"
     named = ", ".join(one.user or "the table" for one in outcome.failed[:3]) + (", …" if len(outcome.failed) > 3 else "")
-    return f"{len(outcome.failed):,} failed: {named}. They are not vacuumed until a check passes."
+    now = f"{len(outcome.failed):,} failed: {named}." if outcome.failed else "all passed."
+    before = f" Failed before, and not checked now: {left:,}." if left else ""
+    return f"{now}{before} They are not vacuumed until a check passes."

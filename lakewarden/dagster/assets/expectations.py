@@ -99,12 +99,12 @@ def _validate(batches: BatchDefinition[Any], rows: object, expected: Sequence[Ex
 
 def _verdict(result: ExpectationValidationResult) -> Verdict:
     found = result.result
-    examples = found.get("partial_unexpected_list") or []
+    examples = dict.fromkeys(map(str, found.get("partial_unexpected_list") or []))  # a repeated key is in it for each row
     return Verdict(
         expectation=result.expectation_config.type if result.expectation_config else "",
         passed=bool(result.success),
         unexpected=int(found.get("unexpected_count") or 0),
-        examples=tuple(str(example) for example in examples[:_SHOWN]),
+        examples=tuple(examples)[:_SHOWN],
         error=_error(result),
     )
 

@@ -45,6 +45,27 @@ def link(text: str, url: str) -> dg.MetadataValue:
     return dg.MetadataValue.md(f"[{text}]({url})")
 
 
+OPTIMIZE = "optimize_partition"
+"""The op of the job that optimizes one partition of a large table."""
+
+
+def optimize_job_name(table: TableName) -> str:
+    return f"optimize_{definition_name(table)}"
+
+
+COMPACT = "compact_partition"
+"""The op of its compact job."""
+
+
+def compact_job_name(table: TableName) -> str:
+    return f"compact_{definition_name(table)}"
+
+
+def optimize_form(mount: Mount, table: TableName, partition: str) -> str:
+    """The form that optimizes one partition of a large table."""
+    return launchpad(optimize_job_name(table), {"zorder": []}, partition, op=OPTIMIZE, mount=mount)
+
+
 def restore_job_name(table: TableName) -> str:
     return f"restore_{definition_name(table)}"
 

@@ -125,7 +125,9 @@ def _with_repeats(rows: pa.Table, keys: Sequence[str]) -> frozenset[str]:
 
 
 def _rows(look: Look, columns: Sequence[str]) -> pa.Table:
-    rows = look.table.scan().select(columns)
+    """Cast to what is declared: deltalake reads texts as views, which Arrow does not group by."""
+    declared = rows_schema(look.target.schema)
+    rows = look.table.scan().select(columns).cast(pa.schema([declared.field(name) for name in columns]))
     return rows.append_column(_USER, pa.repeat(pa.scalar(look.user), rows.num_rows))
 
 

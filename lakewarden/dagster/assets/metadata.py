@@ -11,9 +11,11 @@ from dataclasses import dataclass
 import dagster as dg
 
 from lakewarden.clock import from_millis
+from lakewarden.dagster.assets.partition_values import PartitionState
 from lakewarden.delta.history import HistoryEntry
 from lakewarden.report import ScopeReport
 from lakewarden.scope import Scope
+from lakewarden.storage.location import join
 
 HISTORY_ENTRIES = 20
 
@@ -50,6 +52,19 @@ def scope_metadata(report: ScopeReport, history: Sequence[HistoryEntry] = (), ba
         **({"metrics": dg.MetadataValue.text(_flat(counted))} if (counted := _counted(report)) else {}),
         **({"files": _files(report.files)} if report.files else {}),
         **({"history": history_table(history)} if history else {}),
+    }
+
+
+def partition_metadata(report: ScopeReport, key: str, state: PartitionState | None) -> Metadata:
+    """The metadata of an event of one partition of a large table."""
+    numbers: dict[str, int | None] = {VERSION: report.version}
+    if state:
+        numbers |= {"dagster/partition_row_count": state.rows, "delta/num_files": state.files, "delta/bytes": state.bytes}
+    return {
+        "path": _link(join(report.uri, key)),
+        "operation": dg.MetadataValue.text(report.operation),
+        **({"committed_at": dg.MetadataValue.timestamp(report.finished_at)} if report.finished_at else {}),
+        **{name: dg.MetadataValue.int(number) for name, number in numbers.items() if number is not None},
     }
 
 

@@ -40,12 +40,13 @@ def _check(mount: Mount, table: TableName) -> dg.AssetChecksDefinition:
 def rejects_of(mount: Mount, lake: Lakehouse, table: TableName) -> dg.AssetCheckResult:
     """A warning as long as an object stands rejected: the others are taken all the same."""
     rejects = lake.pipelines.standing_rejects(str(table))
+    counted = "1 object" if len(rejects) == 1 else f"{len(rejects):,} objects"
     shown = [{"object": one.object, "error": one.error, "at": f"{one.at:%Y-%m-%d %H:%M:%S}"} for one in rejects[:_SHOWN]]
     return dg.AssetCheckResult(
         asset_key=rule_key(mount, table),
         check_name=NO_REJECTS,
         passed=not rejects,
         severity=dg.AssetCheckSeverity.WARN,
-        description=f"{len(rejects):,} objects cannot be read; all others are taken" if rejects else "no object is rejected",
+        description=f"{counted} cannot be read; all others are taken" if rejects else "no object is rejected",
         metadata={"rejects": dg.MetadataValue.int(len(rejects)), **({"worst": table_value(shown)} if shown else {})},
     )

@@ -1,4 +1,4 @@
-"""Builds assets from the catalog: one for each table, its users as partitions. Runs once, when the code location loads."""
+"""Builds assets from the catalog: one for each table, its users or values as partitions. Runs when the code location loads."""
 
 from __future__ import annotations
 
@@ -8,8 +8,11 @@ from concurrent.futures import ThreadPoolExecutor
 import dagster as dg
 
 from lakewarden.catalog.model import Catalog, SchemaColumn, Storage, Table, TableSchema
-from lakewarden.dagster.assets.rules import rule_key
+from lakewarden.catalog.pipeline import Pipeline
+from lakewarden.dagster.assets.partition_values import MAX_VALUES, count_of, has_values
+from lakewarden.dagster.assets.rules import live_pipelines, rule_key
 from lakewarden.dagster.mount import Mount
+from lakewarden.pipelines.rejects import rejects_name
 from lakewarden.storage.location import join
 from lakewarden.storage.paths import table_prefix
 from lakewarden.warehouse import Warehouse, live_tables
@@ -23,23 +26,34 @@ KINDS = {"deltalake", "parquet"}
 
 
 def build_table_specs(
-    mount: Mount, warehouse: Warehouse, catalog: Catalog, max_partitions: int = MAX_PARTITIONS
+    mount: Mount,
+    warehouse: Warehouse,
+    catalog: Catalog,
+    max_partitions: int = MAX_PARTITIONS,
+    max_values: int = MAX_VALUES,
 ) -> list[dg.AssetSpec]:
     """One external asset for each table, in the order of the catalog."""
     tables = live_tables(catalog)
+
+    def crowd(table: Table) -> str:
+        if has_values(table):
+            count = count_of(warehouse, catalog, table)
+            return f"{count} partitions, more than {max_values}" if count > max_values else ""
+        return f"more than {max_partitions} users" if is_crowded(warehouse, table, max_partitions) else ""
+
     with ThreadPoolExecutor(_THREADS) as pool:  # on an object store, reading the registry takes several round trips
-        partitions = pool.map(lambda table: _partitions(mount, warehouse, table, max_partitions), tables)
-        return [_spec(mount, warehouse, catalog, table, found) for table, found in zip(tables, partitions, strict=True)]
+        crowds = pool.map(crowd, tables)
+        return [_spec(mount, warehouse, catalog, table, found) for table, found in zip(tables, crowds, strict=True)]
 
 
-def _spec(
-    mount: Mount, warehouse: Warehouse, catalog: Catalog, table: Table, partitions: dg.DynamicPartitionsDefinition | None
-) -> dg.AssetSpec:
+def _spec(mount: Mount, warehouse: Warehouse, catalog: Catalog, table: Table, crowd: str) -> dg.AssetSpec:
+    """`crowd` says why the asset has no partitions; empty where it has all that its table has."""
+    divided = table.type != "SHARED" or has_values(table)
     storage = catalog.storages[table.options.storage_id]
     return dg.AssetSpec(
         mount.asset_key(table.name),
-        description=_description(table, storage),
-        deps=[rule_key(mount, table.name)] if _is_ingested(catalog, table) else [],
+        description=_description(table, storage) + (f" The asset has no partitions: there are {crowd}." if crowd else ""),
+        deps=[rule_key(mount, one.table) for one in live_pipelines(catalog) if _comes_from(one, table)],
         kinds=KINDS,
         group_name=mount.group_of(table.name),
         owners=mount.owners,
@@ -51,23 +65,18 @@ def _spec(
             "schema_version": table.schema.version,
             "storage": storage.id,
         },
-        partitions_def=partitions,
+        partitions_def=dg.DynamicPartitionsDefinition(name=mount.dotted(table.name)) if divided and not crowd else None,
     )
 
 
-def _is_ingested(catalog: Catalog, table: Table) -> bool:
-    return any(pipeline.table_id == table.id for pipeline in catalog.pipelines.values())
+def _comes_from(pipeline: Pipeline, table: Table) -> bool:
+    """Whether it is the table of the pipeline, or that of its rejects."""
+    return pipeline.table_id == table.id or rejects_name(pipeline.table) == table.name
 
 
 def is_crowded(warehouse: Warehouse, table: Table, max_partitions: int = MAX_PARTITIONS) -> bool:
     """Whether the table has more users than an asset takes as partitions: its events are then those of the whole table."""
     return table.type != "SHARED" and len(warehouse.registry.users(table.id)) > max_partitions
-
-
-def _partitions(mount: Mount, warehouse: Warehouse, table: Table, max_partitions: int) -> dg.DynamicPartitionsDefinition | None:
-    if table.type == "SHARED" or is_crowded(warehouse, table, max_partitions):
-        return None
-    return dg.DynamicPartitionsDefinition(name=mount.dotted(table.name))
 
 
 def _uri(warehouse: Warehouse, storage: Storage, table: Table) -> str:
@@ -83,6 +92,7 @@ def _description(table: Table, storage: Storage) -> str:
         return f"STREAM table: rows in the write log only, for {table.options.ttl_seconds} s."
     policy = table.options.flush_policy
     what = "one Delta table a user" if table.type == "USER" else "one Delta table for all"
+    what += f", partitioned by {', '.join(table.schema.partition_by)}" if table.schema.partition_by else ""
     due = f"flushed by policy {policy}" if policy else "flushed by hand only (no FLUSH_POLICY)"
     return f"{table.type} table: {what}, in storage {storage.id}; {due}."
 

@@ -1,6 +1,7 @@
 """`compact_job`: folds each scope's newest small files into one."""
 
 import dagster as dg
+from pydantic import Field
 
 from lakewarden.dagster.jobs.booking.book import book
 from lakewarden.dagster.jobs.runs.failures import RETRIES, declined
@@ -13,13 +14,16 @@ from lakewarden.lakehouse import Lakehouse
 class CompactConfig(WithLook):
     """Which scopes to compact. A scope whose tail has too few small files is skipped."""
 
+    where: str = Field("", description="A condition on partition columns, in SQL; empty means every partition.")
+
 
 @dg.op(retry_policy=RETRIES, tags={"kind": "spark"}, description="Compact the scopes, and book one event for each.")
 def compact(
     context: dg.OpExecutionContext, config: CompactConfig, lake: dg.ResourceParam[Lakehouse], mount: dg.ResourceParam[Mount]
 ) -> None:
     with declined(context):
-        book(context, lake, mount, lake.compact(*config.tables, user=config.user, look=config.look))
+        where = config.where or None
+        book(context, lake, mount, lake.compact(*config.tables, user=config.user, where=where, look=config.look))
 
 
 @dg.job(

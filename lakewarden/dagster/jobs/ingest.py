@@ -98,7 +98,7 @@ def _ingest(context: dg.OpExecutionContext, lake: Lakehouse, mount: Mount, confi
         dg.AssetMaterialization(rule_key(mount, name), description=_description(report), metadata=_metadata(report))
     )
     written = [table for table in lake.tables(name.namespace) if table.name in (name, rejects_name(name))]
-    book_behind(context, lake, mount, written)
+    book_behind(context, lake, mount, written, own=report.job_id)
     context.instance.report_runless_asset_event(evaluation_of(rejects_of(mount, lake, name)))
     context.add_output_metadata(_metadata(report))
 

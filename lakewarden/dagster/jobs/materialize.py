@@ -12,6 +12,7 @@ from dagster._core.definitions.source_asset import SYSTEM_METADATA_KEY_SOURCE_AS
 from lakewarden.catalog.model import Catalog, Table
 from lakewarden.dagster.jobs.booking.book import book
 from lakewarden.dagster.jobs.booking.unchanged import book_unchanged
+from lakewarden.dagster.jobs.booking.values import book_selected
 from lakewarden.dagster.jobs.flush import FlushConfig, flush_by
 from lakewarden.dagster.jobs.runs.failures import RETRIES, declined
 from lakewarden.dagster.jobs.runs.selection import named_by
@@ -54,9 +55,12 @@ def _executable(mount: Mount, spec: dg.AssetSpec, table: Table) -> dg.AssetsDefi
 
 
 def _materialize(context: dg.OpExecutionContext, lake: Lakehouse, mount: Mount, table: Table) -> None:
-    """Flushes (of a STREAM table: evicts) the run's partitions, or the whole table, and books each of the scopes once."""
+    """Flushes (of a STREAM table: evicts) the run's partitions, or the whole table, and books each of the scopes once.
+
+    A flush of a large table is one commit for all of its partitions, whichever the run selects.
+    """
     operation: Operation = "evict" if table.type == "STREAM" else "flush"
-    named = named_by(context, mount)
+    named = {"tables": [str(table.name)]} if table.type == "SHARED" else named_by(context, mount)
     tag_run(context, {OPERATION: operation, **mount.tags, **subject_tags(named)})
     with declined(context):
         config = FlushConfig.model_validate(named)
@@ -65,6 +69,8 @@ def _materialize(context: dg.OpExecutionContext, lake: Lakehouse, mount: Mount, 
         wanted = [Scope(table.name)] if table.type == "SHARED" else config.exact()
         book_unchanged(context, lake, mount, [scope for scope in wanted if scope not in reported], operation)
         book(context, lake, mount, reports)
+        if table.type == "SHARED":
+            book_selected(context, lake, mount, table)
 
 
 def _evict(lake: Lakehouse, name: TableName, config: FlushConfig) -> list[ScopeReport]:

@@ -11,13 +11,12 @@ from collections.abc import Mapping, Sequence
 import dagster as dg
 
 from lakewarden.catalog.model import Table
-from lakewarden.dagster.assets.checks import DESCRIPTIONS, check_step
+from lakewarden.dagster.assets.checks import check_step, data_checks
 from lakewarden.dagster.assets.tables import is_crowded
 from lakewarden.dagster.mount import Mount
 from lakewarden.dagster.orchestration.evaluated import build_schedule, build_sensor
 from lakewarden.dagster.orchestration.runs import under_way
 from lakewarden.lakehouse import Lakehouse
-from lakewarden.scope import TableName
 from lakewarden.warehouse import cold_tables
 
 SAMPLE = 50
@@ -41,23 +40,23 @@ def check_sensor(context: dg.SensorEvaluationContext, lake: Lakehouse, mount: Mo
     newest = {key: at for key, at in _newest(context.instance, list(tables)).items() if at > seen}
     if not newest:
         return dg.SkipReason("nothing was flushed since the last checks")
-    users = {tables[key].name: _touched(context.instance, lake, mount, tables[key], seen) for key in newest}
+    touched = [(tables[key], _touched(context.instance, lake, mount, tables[key], seen)) for key in newest]
     context.update_cursor(str(max(newest.values())))
     sample = random.Random(seen)  # no secret: which of many scopes are looked at
-    chosen = {name: {"users": sample.sample(found, min(SAMPLE, len(found)))} for name, found in users.items()}
+    chosen = [(table, {"users": sample.sample(found, min(SAMPLE, len(found)))}) for table, found in touched]
     return dg.SensorResult(run_requests=[_request(mount, chosen)])
 
 
 def check_nightly(_context: dg.ScheduleEvaluationContext, lake: Lakehouse, mount: Mount) -> dg.RunRequest:
     """Checks `maintenance.looks_per_run` scopes of each table: those that failed, then those checked longest ago."""
     most = lake.warehouse.settings.maintenance.looks_per_run
-    return _request(mount, {table.name: {"scopes": most} for table in cold_tables(lake.warehouse.catalog.read())})
+    return _request(mount, [(table, {"scopes": most}) for table in cold_tables(lake.warehouse.catalog.read())])
 
 
-def _request(mount: Mount, configs: Mapping[TableName, Mapping[str, object]]) -> dg.RunRequest:
+def _request(mount: Mount, configs: Sequence[tuple[Table, Mapping[str, object]]]) -> dg.RunRequest:
     """One run over these tables, with the config of each."""
-    keys = [dg.AssetCheckKey(mount.asset_key(name), check) for name in configs for check in DESCRIPTIONS]
-    steps = {check_step(mount, name): {"config": dict(config)} for name, config in configs.items()}
+    keys = [dg.AssetCheckKey(mount.asset_key(table.name), check) for table, _ in configs for check in data_checks(table)]
+    steps = {check_step(mount, table.name): {"config": dict(config)} for table, config in configs}
     return dg.RunRequest(asset_check_keys=keys, run_config={"ops": steps})
 
 

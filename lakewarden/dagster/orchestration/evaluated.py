@@ -16,12 +16,13 @@ Schedule = Callable[[dg.ScheduleEvaluationContext, Lakehouse, Mount], dg.RunRequ
 
 
 def build_sensor(
-    mount: Mount, sense: Sense, job: str | None, *, seconds: int, serves: Sequence[dg.AssetKey] = ()
+    mount: Mount, sense: Sense, job: str | None, *, seconds: int, serves: Sequence[dg.AssetKey] = (), running: bool = True
 ) -> dg.SensorDefinition:
     """A sensor that is named and described as the function, and starts runs of the warehouse's job.
 
     Args:
         serves: the assets on whose pages it stands.
+        running: whether it runs from the start.
     """
 
     def evaluate(context: dg.SensorEvaluationContext) -> dg.SensorResult | dg.SkipReason:
@@ -35,7 +36,7 @@ def build_sensor(
         description=sense.__doc__,
         required_resource_keys={mount.named(LAKE)},
         minimum_interval_seconds=seconds,
-        default_status=dg.DefaultSensorStatus.RUNNING,
+        default_status=dg.DefaultSensorStatus.RUNNING if running else dg.DefaultSensorStatus.STOPPED,
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import UTC, datetime
 
 import dagster as dg
@@ -12,7 +12,7 @@ from lakewarden.catalog.model import Table
 from lakewarden.dagster.assets.tables import MAX_PARTITIONS
 from lakewarden.dagster.jobs.booking.behind import named_tables
 from lakewarden.dagster.jobs.runs.retries import UNDER_WAY, awaits_retry
-from lakewarden.dagster.jobs.runs.selection import named_by_run
+from lakewarden.dagster.jobs.runs.selection import named_by_run, of_whole_tables
 from lakewarden.dagster.jobs.runs.tags import LIGHT, OPERATION, SCOPE, SEEN_UNTIL, SLOT, subject_tags
 from lakewarden.dagster.mount import Mount
 from lakewarden.dagster.orchestration.evaluated import build_sensor
@@ -55,7 +55,8 @@ def flush_sensor(context: dg.SensorEvaluationContext, lake: Lakehouse, mount: Mo
     due = [one.pending for one in lake.due()]
     if not due:
         return dg.SkipReason(_idle_reason(lake))
-    choice = choose(due, _flush_runs(context.instance, mount, now), now)
+    shared = {str(one.scope.table) for one in due if one.scope.user is None}
+    choice = choose(due, _flush_runs(context.instance, mount, now, shared), now)
     if not choice.batches:
         return dg.SkipReason("; ".join(filter(None, [f"{len(due)} scopes are due: {choice}", holders(context.instance)])))
     return dg.SensorResult(run_requests=[_request(mount, batch, lake.warehouse.settings.flush) for batch in choice.batches])
@@ -93,23 +94,23 @@ def _single(mount: Mount, batch: Batch) -> dict[str, str]:
     return {SCOPE: mount.dotted(batch.pending[0].scope)} if len(batch.pending) == 1 else {}
 
 
-def _flush_runs(instance: dg.DagsterInstance, mount: Mount, now: datetime) -> list[FlushRun]:
+def _flush_runs(instance: dg.DagsterInstance, mount: Mount, now: datetime, shared: Collection[str]) -> list[FlushRun]:
     """The active runs that flush, however they were started, and those that failed recently."""
     of_flush = {OPERATION: "flush", **mount.tags}
     active = instance.get_run_records(dg.RunsFilter(tags=of_flush, statuses=UNDER_WAY), limit=_RUNS_SEEN)
     failed = instance.get_run_records(
         dg.RunsFilter(tags=of_flush, statuses=_IN_VAIN, updated_after=now - LOOK_BACK), limit=_RUNS_SEEN
     )
-    return [_run(instance, mount, record, now) for record in [*active, *failed]]
+    return [_run(instance, mount, record, now, shared) for record in [*active, *failed]]
 
 
-def _run(instance: dg.DagsterInstance, mount: Mount, record: dg.RunRecord, now: datetime) -> FlushRun:
+def _run(instance: dg.DagsterInstance, mount: Mount, record: dg.RunRecord, now: datetime, shared: Collection[str]) -> FlushRun:
     run = record.dagster_run
     seen = run.tags.get(SEEN_UNTIL)
     seen_until = datetime.fromisoformat(seen) if seen else record.create_timestamp.replace(tzinfo=UTC)
     ended = datetime.fromtimestamp(record.end_time, UTC) if record.end_time else record.update_timestamp.replace(tzinfo=UTC)
     at_work = not run.is_finished or awaits_retry(run, ended, now)  # a flush in between would book newer commits first
-    return flush_run(named_by_run(instance, mount, run), seen_until, None if at_work else ended)
+    return flush_run(of_whole_tables(named_by_run(instance, mount, run), shared), seen_until, None if at_work else ended)
 
 
 def queued_sensor(context: dg.SensorEvaluationContext, lake: Lakehouse, mount: Mount) -> dg.SensorResult | dg.SkipReason:

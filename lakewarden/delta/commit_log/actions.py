@@ -15,10 +15,14 @@ import msgspec
 from lakewarden.clock import to_millis
 from lakewarden.delta.commit_log.stamp import CommitStamp
 from lakewarden.delta.parquet.files import DataFile, NewFile
+from lakewarden.dynamic.buckets import bucket_named
 from lakewarden.version import VERSION
 
 READER, WRITER = 1, 2
 """Delta's protocol versions of our tables (docs/decisions/0008-plain-tables.md)."""
+
+BUCKET_TAG = "lakewarden.bucket"
+"""The tag of a data file that has the rows of one bucket: what its name says too, for readers of the log."""
 
 _ENGINE = f"Lakewarden/{VERSION}"
 _encoded = msgspec.json.Encoder().encode
@@ -119,6 +123,8 @@ def _info(change: Change, read_version: int | None, written_at: datetime, new_id
 
 
 def _add(file: NewFile, now: datetime, data_change: bool) -> Action:
+    bucket = bucket_named(file.path)
+    tags: Action = {} if bucket is None else {"tags": {BUCKET_TAG: str(bucket)}}
     return {
         "add": {
             "path": _spelled(file.path),
@@ -127,6 +133,7 @@ def _add(file: NewFile, now: datetime, data_change: bool) -> Action:
             "modificationTime": to_millis(now),
             "dataChange": data_change,
             "stats": file.stats,
+            **tags,
         }
     }
 

@@ -10,6 +10,7 @@ from hashlib import sha256
 from urllib.parse import unquote
 
 from lakewarden.delta.commit_log.stamp import DROP, ERASE, CommitStamp
+from lakewarden.delta.partitions import Partition
 from lakewarden.errors import Corrupt
 from lakewarden.storage.objects import Missing, ObjectStore, StoredObject, keys_of
 
@@ -83,6 +84,18 @@ class CommitLog:
         """The paths of the files that this commit added. Raises `Missing`."""
         actions = (json.loads(line) for line in self._store.get(commit_name(version)).splitlines() if b'"add"' in line)
         return frozenset(unquote(action["add"]["path"]) for action in actions if "add" in action)
+
+    def changed(self, version: int, columns: Sequence[str]) -> frozenset[Partition]:
+        """The partitions of the files that this commit added or removed. Raises `Missing`.
+
+        Args:
+            columns: the partition columns, in the table's order.
+        """
+        lines = (line for line in self._store.get(commit_name(version)).splitlines() if b'"partitionValues"' in line)
+        actions = (json.loads(line) for line in lines)
+        found = (action.get("add") or action.get("remove") or {} for action in actions)
+        values = {tuple(sorted(values.items())) for file in found if (values := file.get("partitionValues"))}
+        return frozenset(tuple((name, dict(one).get(name) or None) for name in columns) for one in values)
 
     def has(self, version: int) -> bool:
         return self._store.has(commit_name(version))

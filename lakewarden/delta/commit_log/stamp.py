@@ -19,6 +19,9 @@ SWEEP = "SWEEP"
 """Of the commit with which a fence ends (delta/lifecycle/sweep.py)."""
 
 RESTORE = "RESTORE"
+SILENT = {"changelog": "none"}
+"""The parameter of a direct write that makes no changes for subscribers."""
+
 _DIRECT = ("WRITE", "UPDATE", "DELETE", "MERGE", "TRUNCATE")
 """Operations of direct writes (operations/direct)."""
 
@@ -45,6 +48,11 @@ class CommitStamp:
     def direct(self) -> bool:
         """Whether it is a direct write: it changed rows, and took none from the log."""
         return self.app_id is not None and self.log_rows is None and self.operation in _DIRECT
+
+    @property
+    def silent(self) -> bool:
+        """Whether subscribers are not to hear of it, and go on: the overwrite of a dynamic table (FL-44)."""
+        return SILENT.items() <= self.parameters.items()
 
     @property
     def sets_back(self) -> bool:

@@ -34,7 +34,7 @@ def begin_table(target: ScopeTarget, by: Committer) -> Steps[ScopeTable]:
         table = open_scope(target)
         check_not_frozen(table, target)
         check_whole(table, target.location)
-        if table is not None and _has_begun(table, target):
+        if table is not None and has_begun(table, target):
             return table
         try:
             yield from _begin(table, target, by)
@@ -45,7 +45,7 @@ def begin_table(target: ScopeTarget, by: Committer) -> Steps[ScopeTable]:
     raise Conflict(f"{target.scope} was committed to {_ATTEMPTS} times while its table was to begin; try again")
 
 
-def _has_begun(table: ScopeTable, target: ScopeTarget) -> bool:
+def has_begun(table: ScopeTable, target: ScopeTarget) -> bool:
     """Whether it is no fence. A table of others, which has files at least, is taken over by the first flush."""
     if table.has_files:
         return True

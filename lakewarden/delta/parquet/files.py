@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -15,6 +15,7 @@ from lakewarden.delta.parquet.column_ends import ColumnFacts, of_rows, of_writte
 from lakewarden.delta.parquet.schema import SEQ, file_schema
 from lakewarden.delta.parquet.stats import stats_text
 from lakewarden.delta.partitions import NO_PARTITION, Partition, directory, divided
+from lakewarden.dynamic.buckets import bucket_named, divided_by_bucket, in_bucket
 from lakewarden.storage.open import open_store
 from lakewarden.target import ScopeTarget
 
@@ -77,6 +78,22 @@ def by_partition(files: Iterable[DataFile]) -> dict[Partition, tuple[DataFile, .
     return {partition: tuple(some) for partition, some in found.items()}
 
 
+Place = tuple[Partition, int | None]
+"""A partition, and the bucket of tables that have some."""
+
+
+def place_of(file: DataFile) -> Place:
+    return file.partition, bucket_named(file.path)
+
+
+def by_place(files: Iterable[DataFile]) -> dict[Place, tuple[DataFile, ...]]:
+    """The files of each bucket of each partition, in their order: those that a rewrite may put together."""
+    found: dict[Place, list[DataFile]] = {}
+    for file in files:
+        found.setdefault(place_of(file), []).append(file)
+    return {place: tuple(some) for place, some in found.items()}
+
+
 def batch_name(number: int, new_id: NewId) -> str:
     """The name of a flush's file; `number` is one more than that of the scope's last batch."""
     return f"batch-{number}-{new_id()}.parquet"
@@ -99,20 +116,25 @@ def direct_name(new_id: NewId) -> str:
 def write_files(
     target: ScopeTarget, rows: pa.Table, name_of: Callable[[], str], settled_upto: int | None = None
 ) -> list[NewFile]:
-    """Writes rows as one data file for each partition; an unpartitioned table has one. Arguments are as in `write_file`."""
-    parts = divided(rows, target.schema.partition_by)
-    return [_write_part(target, partition, part, name_of(), settled_upto) for partition, part in parts]
-
-
-def write_file(target: ScopeTarget, rows: pa.Table, name: str, settled_upto: int | None = None) -> NewFile:
-    """Writes rows (the newest schema's columns and `_seq`, in any order) of one partition as one data file of the scope.
+    """Writes rows (the newest schema's columns and `_seq`, in any order) as one data file for each partition and bucket.
 
     Args:
-        name: within the directory of the partition.
+        name_of: names a file within the directory of its partition.
         settled_upto: what a flush says under `SETTLED_KEY`.
     """
-    ((partition, _),) = divided(rows, target.schema.partition_by)
-    return _write_part(target, partition, rows, name, settled_upto)
+    return [
+        _write_part(target, partition, part, name, settled_upto)
+        for partition, rest in divided(rows, target.schema.partition_by)
+        for name, part in _bucketed(target, rest, name_of)
+    ]
+
+
+def _bucketed(target: ScopeTarget, rows: pa.Table, name_of: Callable[[], str]) -> Iterator[tuple[str, pa.Table]]:
+    if target.buckets == 1:
+        yield name_of(), rows
+        return
+    for bucket, part in divided_by_bucket(rows, target.schema.primary_key, target.buckets):
+        yield in_bucket(bucket, name_of()), part
 
 
 def _write_part(target: ScopeTarget, partition: Partition, rows: pa.Table, name: str, settled_upto: int | None) -> NewFile:

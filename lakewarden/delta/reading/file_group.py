@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 
 import pyarrow as pa
@@ -43,6 +43,10 @@ class FileGroup:
     @property
     def bytes(self) -> int:
         return sum(file.size for file in self.files)
+
+    def singly(self) -> Iterator[FileGroup]:
+        """Each file by itself."""
+        return (replace(self, files=(file,)) for file in self.files)
 
     def empty(self) -> pa.Table:
         return pa.schema([(field.name, field.type) for field in self.wanted]).empty_table()

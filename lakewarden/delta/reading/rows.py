@@ -75,6 +75,11 @@ def merged(cold: pa.Table, hot: pa.Table, primary_key: Sequence[str]) -> pa.Tabl
     return pa.concat_tables([survivors, upserts(newest.rows).select(cold.column_names).cast(cold.schema)])
 
 
+def hidden_by(cold: pa.Table, hot: pa.Table, primary_key: Sequence[str]) -> pa.Table:
+    """The cold rows that hot ones neither replace nor delete."""
+    return cold.filter(pc.is_null(Keys(hot, primary_key).places(cold)))
+
+
 def upserts(hot: pa.Table) -> pa.Table:
     """Without the tombstones."""
     kept = pc.equal(hot.column(OP), pa.scalar(UPSERT, pa.int8()))

@@ -112,8 +112,9 @@ class CatalogDelegates(Nouns):
         partition_by: Sequence[str] = (),
         options: Mapping[str, str] | None = None,
         if_not_exists: bool = False,
+        dynamic: bool = False,
     ) -> TableClient:
-        """Creates a table of the type USER, SHARED or STREAM."""
+        """Creates a table of the type USER, SHARED or STREAM, or a dynamic one."""
         return self.catalog.create_table(
             name,
             type=type,
@@ -122,6 +123,7 @@ class CatalogDelegates(Nouns):
             partition_by=partition_by,
             options=options,
             if_not_exists=if_not_exists,
+            dynamic=dynamic,
         )
 
     def alter_table(self, name: str, change: Alteration) -> Table:

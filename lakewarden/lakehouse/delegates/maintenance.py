@@ -104,9 +104,11 @@ class MaintenanceDelegates(Nouns):
         """Flushes exactly these scopes, in one job."""
         return self.maintenance.flush_scopes(scopes)
 
-    def compact(self, *tables: str, user: str | None = None, look: bool = False, dry_run: bool = False) -> list[ScopeReport]:
+    def compact(
+        self, *tables: str, user: str | None = None, where: str | None = None, look: bool = False, dry_run: bool = False
+    ) -> list[ScopeReport]:
         """Folds each scope's newest small files into one."""
-        return self.maintenance.compact(*tables, user=user, look=look, dry_run=dry_run)
+        return self.maintenance.compact(*tables, user=user, where=where, look=look, dry_run=dry_run)
 
     def evict(self, *tables: str, user: str | None = None, dry_run: bool = False) -> list[ScopeReport]:
         """Removes STREAM rows that are too old or exceed their scope's size."""

@@ -1,9 +1,9 @@
-"""Methods of `Lakehouse` that delegate to its nouns `sessions`, `loads`, `pipelines`, `subscriptions` and `jobs`."""
+"""Methods of `Lakehouse` that delegate to its nouns `sessions`, `loads`, `pipelines`, `topics`, `subscriptions` and `jobs`."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from lakewarden.clock import Pause, wait
 from lakewarden.lakehouse.nouns import Nouns
@@ -16,6 +16,10 @@ if TYPE_CHECKING:
     from lakewarden.load.value import LoadReport
     from lakewarden.operations.reading.freshness import Freshness
     from lakewarden.pipelines.ingest.report import IngestReport
+    from lakewarden.pipelines.topics.formats import ValueFormat
+    from lakewarden.pipelines.topics.report import ConsumeReport
+    from lakewarden.relay.report import RelayReport
+    from lakewarden.spark.session import SparkSession
     from lakewarden.sql.results import Result
     from lakewarden.sql.session import SqlSession
     from lakewarden.sql.uploads import File
@@ -23,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class WorkDelegates(Nouns):
-    """Methods of `Lakehouse` that delegate to its nouns `sessions`, `loads`, `pipelines`, `subscriptions` and `jobs`."""
+    """The methods of `Lakehouse` that work with rows, one-line delegates to its nouns."""
 
     def sql(
         self,
@@ -42,6 +46,10 @@ class WorkDelegates(Nouns):
     def session(self, *, user: str, role: str = "user") -> SqlSession:
         """A session for one user in one role, through the gate."""
         return self.sessions.open(user=user, role=role)
+
+    def spark(self) -> SparkSession:
+        """The Spark session, in which `format("lakewarden")` reads and writes tables of this warehouse."""
+        return self.sessions.spark()
 
     def load(
         self,
@@ -68,6 +76,54 @@ class WorkDelegates(Nouns):
     ) -> IngestReport:
         """Takes objects into the table of a pipeline: what is new in its source, or those that are named."""
         return self.pipelines.ingest(table, objects, force=force, limit=limit, job_id=job_id)
+
+    def relay(
+        self,
+        table: str,
+        topic: str | None = None,
+        *,
+        brokers: str | None = None,
+        mode: Literal["auto", "upsert", "all"] = "auto",
+        start: str = "full",
+        restart: bool = False,
+        partitions: int = 1,
+        client: Mapping[str, str] | None = None,
+    ) -> RelayReport:
+        """Publishes the changes of a table that a topic of Kafka lacks, each once: docs/kafka.md."""
+        return self.topics.relay(
+            table,
+            topic,
+            brokers=brokers,
+            mode=mode,
+            start=start,
+            restart=restart,
+            partitions=partitions,
+            client=client,
+        )
+
+    def consume(
+        self,
+        table: str,
+        topic: str,
+        *,
+        brokers: str,
+        format: ValueFormat = "debezium-json",
+        user: str | None = None,
+        user_column: str | None = None,
+        skip_lost: bool = False,
+        client: Mapping[str, str] | None = None,
+    ) -> ConsumeReport:
+        """Takes the messages of a topic of Kafka into a table, each once: docs/kafka.md."""
+        return self.topics.consume(
+            table,
+            topic,
+            brokers=brokers,
+            format=format,
+            user=user,
+            user_column=user_column,
+            skip_lost=skip_lost,
+            client=client,
+        )
 
     def subscribe(
         self,

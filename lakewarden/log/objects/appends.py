@@ -47,14 +47,14 @@ class Appends:
             return self._staged(parcels[0].schema_version, parcels, after, keys)
         return self._gathering.append(parcels, after, keys)
 
-    def append_whole(self, parcels: Iterator[Parcel]) -> Receipt:
+    def append_whole(self, parcels: Iterator[Parcel], after: int | None = None) -> Receipt:
         """As `LogWriter.append_whole`, for rows that are encoded as they are needed."""
         first = [*islice(parcels, 2)]
         if not first:
             return Receipt(0, NOTHING)
         if len(first) == 1 or not self._stages:
-            return self._gathering.append([*first, *parcels])
-        return self._staged(first[0].schema_version, chain(first, parcels))
+            return self._gathering.append([*first, *parcels], after)
+        return self._staged(first[0].schema_version, chain(first, parcels), after)
 
     def _staged(
         self, schema_version: int, parcels: Iterable[Parcel], after: int | None = None, keys: Touched | None = None
@@ -71,5 +71,5 @@ class Appends:
             return self._gathering.append((Parcel.naming(staged),), after, keys)
         except Conflict:
             with suppress(LakewardenError):  # what stays here is removed when it is abandoned
-                discard(self._store, self._log_id, staged)
+                discard(self._store, self._log_id, put_id)
             raise

@@ -9,13 +9,13 @@ shows its cuts; the other parts may be of other moments.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import astuple, dataclass, field
 
 from lakewarden.errors import Conflict, Corrupt
 from lakewarden.log.objects import names
-from lakewarden.log.objects.segments.header import UNKNOWN, short
+from lakewarden.log.objects.segments.header import UNKNOWN, Published, short
 from lakewarden.log.position import NOTHING, end_of
 from lakewarden.log.view import UserSigns
 from lakewarden.storage.objects import Missing, ObjectStore
@@ -30,6 +30,10 @@ that was forgotten is not among the last `REMEMBERED` either."""
 
 _FORGOTTEN = short(UNKNOWN)
 _ATTEMPTS = 100
+
+WRITERS_REMEMBERED = 4096
+"""Writers of batches with an identity, some 150 KiB. One whose last batch is older than the last batches of so many others is
+forgotten, and a batch that it repeats is appended again."""
 
 EVERYBODY = "*"
 """In place of a user's keyed hash."""
@@ -79,6 +83,9 @@ class Cut:
     lost: tuple[int, ...] = ()
     """Positions above `upto` whose segments are lost: a repair gave them up. They count as taken, and as empty."""
 
+    published: Mapping[str, int] = field(default_factory=dict)
+    """By a writer's key, the last ones last: the number of its last batch up to `upto` (`log.once`)."""
+
     @property
     def last_taken(self) -> int:
         """The last position that is taken, as far as the cut knows."""
@@ -125,6 +132,14 @@ def remember(taken: tuple[str, ...], put_ids: list[str]) -> tuple[str, ...]:
     return (*taken, *map(short, put_ids))[-REMEMBERED:]
 
 
+def remember_published(published: Mapping[str, int], more: Iterable[Published]) -> dict[str, int]:
+    """The same of batches with an identity."""
+    known = dict(published)
+    for writer, batch in more:
+        known[writer] = max(batch, known.pop(writer, NOTHING))
+    return dict(list(known.items())[-WRITERS_REMEMBERED:])
+
+
 def encode_cut(cut: Cut) -> bytes:
     content = {
         "upto": cut.upto,
@@ -139,6 +154,7 @@ def encode_cut(cut: Cut) -> bytes:
         "rewound": dict(cut.rewound),
         "direct": dict(cut.direct),
         "lost": cut.lost,
+        "published": dict(cut.published),
     }
     return json.dumps(content, separators=(",", ":")).encode()
 
@@ -161,6 +177,7 @@ def decode_cut(key: str, version: int, data: bytes) -> Cut:
             rewound=content.get("rewound", {}),
             direct={id_: (at, since) for id_, (at, since) in content.get("direct", {}).items()},
             lost=tuple(content.get("lost", ())),
+            published=content.get("published", {}),
         )
     except (ValueError, KeyError, TypeError) as error:
         raise Corrupt(f"{key} cannot be read as a cut of the write log: {error!r}") from error

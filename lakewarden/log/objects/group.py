@@ -44,7 +44,7 @@ class Parcel(NamedTuple):
     @property
     def users(self) -> frozenset[str]:
         if self.staged is not None:
-            return frozenset((self.staged.user,))
+            return self.staged.users
         return frozenset(names_in(self.chunks)) if self.plain is None else frozenset((self.plain.user,))
 
     @property

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 
 import pyarrow as pa
+from msgspec.structs import replace
 
 from lakewarden.catalog.model import TableSchema
 from lakewarden.errors import Corrupt
@@ -29,10 +30,12 @@ from lakewarden.log.objects.staged import remove_abandoned
 from lakewarden.log.objects.trail import Trail, read_trail
 from lakewarden.log.objects.view import LogView, make_durable, read_view, rows_of
 from lakewarden.log.objects.writer import LogWriter
+from lakewarden.log.once import Once, writer_key
 from lakewarden.log.plain import Batch
 from lakewarden.log.position import end_of
 from lakewarden.log.receipt import Receipt
 from lakewarden.log.record import LogBatch
+from lakewarden.log.staging import Piece, Staging
 from lakewarden.log.table_log import LogTerms
 from lakewarden.log.touched import Touched
 from lakewarden.log.view import LogView as AnyView
@@ -113,8 +116,30 @@ class ObjectLog(ObjectReader):
     def append(self, batch: Batch, after: int | None = None, keys: Touched | None = None) -> Receipt:
         return self._the_writer().append(batch, after, keys)
 
-    def append_whole(self, batches: Iterable[LogBatch]) -> Receipt:
-        return self._the_writer().append_whole(batches)
+    def append_whole(self, batches: Iterable[LogBatch], after: int | None = None) -> Receipt:
+        return self._the_writer().append_whole(batches, after)
+
+    def begin_batch(self) -> Staging:
+        return self._the_writer().batches.begin()
+
+    def stage(self, staging: Staging, batch: LogBatch) -> tuple[Piece, ...]:
+        return self._the_writer().batches.stage(staging, batch)
+
+    def staged_rows(self, staging: Staging, pieces: Iterable[Piece], schemas: tuple[TableSchema, ...]) -> Iterator[pa.Table]:
+        return self._the_writer().batches.rows(staging, pieces, schemas)
+
+    def publish(self, staging: Staging, pieces: Sequence[Piece], once: Once | None = None) -> Receipt | None:
+        return self._the_writer().batches.publish(staging, pieces, once)
+
+    def append_once(self, batch: LogBatch, once: Once) -> Receipt | None:
+        staging = self.begin_batch()
+        return self.publish(staging, self.stage(staging, batch), once)
+
+    def abandon(self, staging: Staging) -> None:
+        self._the_writer().batches.abandon(staging)
+
+    def published(self, writer: str) -> int | None:
+        return self._the_writer().batches.published(writer_key(writer))
 
     def _the_writer(self) -> LogWriter:
         with self._making:
@@ -128,17 +153,19 @@ class ObjectLog(ObjectReader):
             self._store, self._log_id, terms.settings, terms.clock, terms.new_id, terms.mark, known, reach=self._reach
         )
 
-    def settle(self, view: AnyView, settled: Mapping[str, int], *, keep: bool = True, reach: Reach = no_faults) -> None:
-        self._settle(view, settled, keep=keep, worth=_WORTH if keep and self._pays_by_request else 1, reach=reach)
+    def settle(self, view: AnyView, settled: Mapping[str, int], *, keep: bool | float = True, reach: Reach = no_faults) -> None:
+        self._settle(view, settled, keep=keep, worth=_WORTH if keep is not False and self._pays_by_request else 1, reach=reach)
 
-    def _settle(self, view: AnyView, settled: Mapping[str, int], *, keep: bool, worth: int, reach: Reach = no_faults) -> None:
+    def _settle(
+        self, view: AnyView, settled: Mapping[str, int], *, keep: bool | float, worth: int, reach: Reach = no_faults
+    ) -> None:
         terms = self._terms
-        now = terms.clock() if keep else None
+        now = None if keep is False else terms.clock()
         settle(
             self._store,
             _own(view),
             settled,
-            settings=terms.settings,
+            settings=terms.settings if isinstance(keep, bool) else replace(terms.settings, retention_seconds=keep),
             new_id=terms.new_id,
             now=now,
             segment_format=terms.format,
@@ -147,10 +174,11 @@ class ObjectLog(ObjectReader):
             reach=reach,
         )
 
-    def forget_expired(self, view: AnyView) -> None:
+    def forget_expired(self, view: AnyView, kept_seconds: float | None = None) -> None:
+        seconds = self._terms.settings.retention_seconds if kept_seconds is None else kept_seconds
         remove_abandoned(self._store, self._log_id, _own(view).unnamed, self._terms.clock())
-        if has_expired(_own(view).cut, self._terms.settings.retention_seconds, self._terms.clock()):
-            self._settle(view, {}, keep=True, worth=1)
+        if has_expired(_own(view).cut, seconds, self._terms.clock()):
+            self._settle(view, {}, keep=float(seconds), worth=1)
 
     def gone_since(self, view: AnyView, users: Collection[str]) -> set[str]:
         return gone_since(self._store, _own(view), users, self._terms.mark)

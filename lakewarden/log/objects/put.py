@@ -84,6 +84,8 @@ class Segment(NamedTuple):
     rows: int
     since: int | None = None
     """The last position that was taken before its rows were staged: an erasure since then removed those of its user."""
+    closed: tuple[str, ...] = ()
+    """As in `Staging`."""
 
     @classmethod
     def of(cls, put_id: str, schema_version: int, stored_at: int, chunks: Sequence[Chunk]) -> Segment:
@@ -172,6 +174,8 @@ class Puts:
         return frozenset(user for user in users if self._mark(user) in gone) if gone else frozenset()
 
     def _admit(self, segment: Segment, position: int | None) -> None:
+        if closed := frozenset(user for user in segment.users if segment.closed and self._mark(user) in segment.closed):
+            raise BeingErased(closed)  # open again perhaps, but what was staged is gone
         if segment.since is not None:  # not above a position that was lost since
             position = segment.since + 1
             if self._cut.may_have_erased(segment.since):

@@ -1,8 +1,8 @@
-"""Staged batches: the rows of a call that is too large for one segment, put outside the sequence of positions.
+"""Staged batches: rows that do not fit one segment, or that several processes bring, put outside the sequence of positions.
 
 Their objects lie under `staged/<id>/`. They become visible together, by one segment whose put has the same id and which names
-them: so all rows of the call have one position, and a watermark, a cut or a restore is before or behind all of them. A batch that
-no segment names is no part of the log. It goes when no process can name it any more.
+them: so all rows of the batch have one position, and a watermark, a cut or a restore is before or behind all of them. A batch
+that no segment names is no part of the log. It goes when no process can name it any more.
 """
 
 from __future__ import annotations
@@ -13,21 +13,27 @@ from functools import partial
 from typing import NamedTuple
 
 from lakewarden.clock import HELD_AT_MOST
-from lakewarden.errors import InvalidArgument
+from lakewarden.errors import Conflict, InvalidArgument
 from lakewarden.log.chunk import Chunk
 from lakewarden.log.objects import names
 from lakewarden.log.objects.cache import HeaderCache
 from lakewarden.log.objects.cut import Cut, newest_cut
 from lakewarden.log.objects.put import Segment
 from lakewarden.log.objects.segments.header import Header, short
-from lakewarden.log.objects.segments.pack import LINKED, Part, pack_naming, pack_segment
+from lakewarden.log.objects.segments.pack import LINKED, pack_naming, pack_segment
 from lakewarden.log.objects.segments.segment import own_segment, read_segment
 from lakewarden.log.objects.view import read_view
+from lakewarden.log.once import Once
 from lakewarden.log.position import WHOLE
+from lakewarden.log.staging import Piece, Staging
 from lakewarden.storage.objects import Missing, ObjectStore
 
 _ABANDONED = 2 * HELD_AT_MOST
 """After so long by the store's clock, the process that staged a batch names it no more: it does so within `HELD_AT_MOST`."""
+
+
+FIRST = 1
+"""The schema version of a batch without rows."""
 
 
 class Staged(NamedTuple):
@@ -36,20 +42,71 @@ class Staged(NamedTuple):
     put_id: str
     schema_version: int
     stored_at: int
-    user: str
-    parts: tuple[Part, ...]
+    pieces: tuple[Piece, ...]
     since: int
     """As in `Segment`."""
+    once: Once | None = None
+    closed: tuple[str, ...] = ()
+    """As in `Staging`."""
+
+    @classmethod
+    def of(cls, staging: Staging, pieces: Sequence[Piece], once: Once | None) -> Staged:
+        """Raises:
+        Conflict: the table's columns were changed while the rows were staged.
+        InvalidArgument: a position cannot number so many rows.
+        """
+        versions = {each.schema_version for each in pieces} or {FIRST}
+        if len(versions) > 1:
+            raise Conflict("the table's columns were changed while the rows were written: nothing was; write them again")
+        staged = cls(staging.put_id, versions.pop(), staging.stored_at, tuple(pieces), staging.since, once, staging.closed)
+        check_rows(staged.rows)
+        return staged
 
     @property
     def rows(self) -> int:
-        return sum(part.rows for part in self.parts)
+        return sum(each.rows for each in self.pieces)
+
+    @property
+    def users(self) -> frozenset[str]:
+        return frozenset(each.user for each in self.pieces)
 
     @property
     def segment(self) -> Segment:
         """The segment that names it."""
-        pack = partial(pack_naming, self.put_id, self.schema_version, self.stored_at, self.user, self.parts)
-        return Segment(self.put_id, pack, frozenset((self.user,)), self.rows, self.since)
+        pack = partial(pack_naming, self.put_id, self.schema_version, self.stored_at, self.pieces, self.once)
+        return Segment(self.put_id, pack, self.users, self.rows, self.since, self.closed)
+
+
+def begin(store: ObjectStore, log_id: str, put_id: str, stored_at: int) -> Staging:
+    """Begins a batch."""
+    listed = names.listing_of(log_id, store.keys(names.segments(log_id))).last_position
+    cut = newest_cut(store, log_id)
+    return Staging(put_id, stored_at, max(listed, cut.last_taken), cut.closed)
+
+
+def check_rows(rows: int) -> None:
+    """Raises:
+    InvalidArgument: a position cannot number so many rows.
+    """
+    if rows > WHOLE:
+        raise InvalidArgument(f"more than {WHOLE} rows in one call: all become visible at once, and no more can; write less")
+
+
+def put_object(
+    store: ObjectStore, log_id: str, staging: Staging, number: int, schema_version: int, chunks: Sequence[Chunk]
+) -> list[Piece]:
+    """Puts chunks as one object of a batch, durably.
+
+    Raises:
+        AlreadyThere: the batch has an object of that number.
+        StorageUnavailable: the store failed.
+    """
+    key = names.staged_key(log_id, staging.put_id, number)
+    data = pack_segment(staging.put_id, schema_version, staging.stored_at, chunks, segment_format=LINKED)
+    store.create(key, data)
+    header = own_segment(key, 0, data)
+    assert header is not None, "an object of format 2 has no index"
+    return [Piece(schema_version, each.user, number, each.rows, each.offset, each.length) for each in header.ranges]
 
 
 def stage(
@@ -62,23 +119,15 @@ def stage(
         StorageUnavailable: the store failed.
         LakewardenError: what `objects` raises. After any error, what was put is no part of the log.
     """
-    listed = names.listing_of(log_id, store.keys(names.segments(log_id))).last_position
-    since = max(listed, newest_cut(store, log_id).last_taken)
-    parts: list[Part] = []
+    staging = begin(store, log_id, put_id, stored_at)
+    pieces: list[Piece] = []
     user: str | None = None
     rows = 0
     for number, chunks in enumerate(objects):
         user, rows = _one_user(chunks, user), rows + sum(chunk.rows for chunk in chunks)
-        if rows > WHOLE:
-            raise InvalidArgument(f"more than {WHOLE} rows in one call: all become visible at once, and no more can; write less")
-        key = names.staged_key(log_id, put_id, number)
-        data = pack_segment(put_id, schema_version, stored_at, chunks, segment_format=LINKED)
-        store.create(key, data)
-        header = own_segment(key, 0, data)
-        assert header is not None, "an object of format 2 has no index"
-        parts += (Part(number, each.rows, each.offset, each.length) for each in header.ranges)
-    assert user is not None, "a batch has rows"
-    return Staged(put_id, schema_version, stored_at, user, tuple(parts), since)
+        check_rows(rows)
+        pieces += put_object(store, log_id, staging, number, schema_version, chunks)
+    return Staged.of(staging, pieces, None)
 
 
 def _one_user(chunks: Sequence[Chunk], before: str | None) -> str:
@@ -89,15 +138,27 @@ def _one_user(chunks: Sequence[Chunk], before: str | None) -> str:
 
 
 def abandon(store: ObjectStore, log_id: str, put_id: str) -> None:
-    """Removes what was put of a batch that was never whole, so that no segment names it."""
+    """Removes what was put of a batch that no segment names, or will."""
     store.delete(store.keys(names.staged(log_id, put_id)))
 
 
-def discard(store: ObjectStore, log_id: str, staged: Staged) -> None:
+def discard(store: ObjectStore, log_id: str, put_id: str) -> None:
     """Removes a batch whose call failed, unless a segment names it all the same."""
     view = read_view(store, log_id, HeaderCache(0), ())
-    if not is_named(staged.put_id, view.cut, view.run):
-        store.delete(store.keys(names.staged(log_id, staged.put_id)))
+    if not is_named(put_id, view.cut, view.run):
+        abandon(store, log_id, put_id)
+
+
+def remove_others(store: ObjectStore, log_id: str, put_id: str, pieces: Iterable[Piece]) -> None:
+    """Removes objects of a batch that are not among these: tasks put them that were repeated."""
+    wanted = {names.staged_key(log_id, put_id, each.object) for each in pieces}
+    store.delete([key for key in store.keys(names.staged(log_id, put_id)) if key not in wanted])
+
+
+def last_published(writer_key: str, cut: Cut, run: Sequence[Header]) -> int | None:
+    """The number of the writer's last batch in this view; None without one."""
+    own = [each.published.batch for each in run if each.published and each.published.writer == writer_key]
+    return max([*own, *([cut.published[writer_key]] if writer_key in cut.published else [])], default=None)
 
 
 def remove_abandoned(store: ObjectStore, log_id: str, unnamed: Iterable[str], now: datetime) -> None:

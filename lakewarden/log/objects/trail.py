@@ -14,7 +14,7 @@ from lakewarden.log.objects.segments.search import Search
 from lakewarden.log.objects.segments.segment import read_carry
 from lakewarden.log.objects.view import LogView, check_given_up, read_view
 from lakewarden.log.position import NOTHING
-from lakewarden.log.view import UserSigns
+from lakewarden.log.view import Upset, UserSigns
 from lakewarden.storage.objects import Missing, ObjectStore
 
 _ATTEMPTS = 100
@@ -49,6 +49,15 @@ class Trail:
         """The user's chunks with rows beyond a `_seq` (not below `self.after`), ascending."""
         found = self._search.of((user,)).get(user, ())
         return tuple(sorted((each for each in found if each.last_seq > max(after, self.after)), key=lambda each: each.first_seq))
+
+    def every_range(self, after: int) -> tuple[RowRange, ...]:
+        """All users' chunks with rows beyond a `_seq`, ascending."""
+        beyond = (each for each in self._search.every() if each.last_seq > max(after, self.after))
+        return tuple(sorted(beyond, key=lambda each: each.first_seq))
+
+    @property
+    def upset(self) -> Upset:
+        return Upset(max(self.cut.rewound.values(), default=None), max(self.cut.erased.values(), default=None))
 
     def settled_upto(self, user: str) -> int:
         """The highest `_seq` up to which flushes have surely settled the user's rows; `NOTHING` where none is known."""

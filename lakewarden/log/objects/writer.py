@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable
 from lakewarden.clock import Clock, NewId
 from lakewarden.faults import Reach, no_faults
 from lakewarden.log.objects.appends import Appends
+from lakewarden.log.objects.batches import Batches
 from lakewarden.log.objects.gather import Gathering
 from lakewarden.log.objects.group import Parcel, parcels_of
 from lakewarden.log.objects.put import Puts, WriterTerms
@@ -43,6 +44,7 @@ class LogWriter:
         puts = Puts(store, log_id, mark, terms, pause=pause, reach=reach)
         self._gathering = Gathering(puts, settings, clock, new_id, terms.still_there)
         stages = terms.segment_format >= INDEXED
+        self.batches = Batches(store, log_id, settings, self._gathering, clock, new_id, stages=stages, reach=reach)
         self._appends = Appends(store, log_id, self._gathering, clock, new_id, stages=stages, reach=reach)
 
     def look_again(self) -> None:
@@ -73,7 +75,7 @@ class LogWriter:
             return Receipt(0, NOTHING)
         return self._appends.append(parcels, after, keys)
 
-    def append_whole(self, batches: Iterable[LogBatch]) -> Receipt:
+    def append_whole(self, batches: Iterable[LogBatch], after: int | None = None) -> Receipt:
         """Appends one user's rows, however many, all of which become visible together. Holds about two segments of them.
 
         Raises:
@@ -82,5 +84,5 @@ class LogWriter:
         """
         limits = self._settings
         return self._appends.append_whole(
-            parcel for batch in batches for parcel in parcels_of(batch.schema_version, encode(batch, limits), limits)
+            (parcel for batch in batches for parcel in parcels_of(batch.schema_version, encode(batch, limits), limits)), after
         )

@@ -4,7 +4,7 @@ the same."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import chain, takewhile
 from typing import ClassVar
@@ -12,20 +12,23 @@ from typing import ClassVar
 import msgspec
 import pyarrow as pa
 
+from lakewarden.catalog.model import TableSchema
 from lakewarden.clock import Clock, NewId
-from lakewarden.delta.parquet.files import DataFile, by_partition
+from lakewarden.delta.parquet.files import DataFile, by_place, place_of
 from lakewarden.delta.parquet.reading import open_file
 from lakewarden.delta.reading.rows import read_files
 from lakewarden.delta.scope import open_scope
 from lakewarden.delta.table import ScopeTable
 from lakewarden.faults import Reach, no_faults
 from lakewarden.operations.compact.tail import TailRule, fitting, small_run
+from lakewarden.operations.optimize.predicate import PREDICATE, check_predicate, files_where
 from lakewarden.operations.plans.moved import live_inputs, planned_table
 from lakewarden.operations.plans.scope_options import ScopeOptions
 from lakewarden.operations.plans.scope_plan import ScopePlan
 from lakewarden.operations.plans.value import PlannedScope
 from lakewarden.operations.rewrite import Work, live_schema, run_rewrite
 from lakewarden.report import ScopeReport
+from lakewarden.scope import Scope, TableName
 from lakewarden.settings import CompactionSettings
 from lakewarden.specs import Operation
 from lakewarden.storage.open import open_store
@@ -35,7 +38,10 @@ from lakewarden.target import ScopeTarget
 
 @dataclass(frozen=True)
 class CompactOptions(ScopeOptions):
-    """The bounds of one compaction; the scope decides which of the two row bounds applies."""
+    """The bounds of one compaction; the scope decides which of the two row bounds applies.
+
+    `where` chooses partitions, all where it is empty.
+    """
 
     operation: ClassVar[Operation] = "compact"
     commits: ClassVar[str] = "COMPACT"
@@ -44,10 +50,15 @@ class CompactOptions(ScopeOptions):
     max_segments_per_run: int = 8
     user_max_segment_rows: int = 10_000
     shared_max_segment_rows: int = 25_000
+    where: str = ""
 
     @classmethod
-    def of(cls, settings: CompactionSettings) -> CompactOptions:
-        return cls(**msgspec.structs.asdict(settings))
+    def of(cls, settings: CompactionSettings, where: str = "") -> CompactOptions:
+        return cls(**msgspec.structs.asdict(settings), where=where)
+
+    def check(self, subject: Scope | TableName, schema: TableSchema, retention_hours: float) -> None:
+        if self.where:
+            check_predicate(schema, self.where)
 
     def rule(self, *, shared: bool) -> TailRule:
         """The rule for the scopes of a SHARED table, or of another."""
@@ -58,7 +69,7 @@ class CompactOptions(ScopeOptions):
         return plan_compact(target, self, clock=clock)
 
     def replan(self, target: ScopeTarget, planned: PlannedScope, plan_id: str, *, clock: Clock) -> CompactPlan:
-        return replan_compact(target, planned, clock=clock)
+        return replan_compact(target, planned, self.where, clock=clock)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,6 +77,12 @@ class CompactPlan(ScopePlan):
     """Each of `runs`, newest first and of one partition, is merged into one file."""
 
     runs: tuple[tuple[DataFile, ...], ...] = ()
+    where: str = ""
+    """Stands in the commit, and not among the parameters of a stored plan, which has no values of columns."""
+
+    @property
+    def of_all(self) -> bool:
+        return not self.where
 
     def run(self, *, job_id: str, clock: Clock, new_id: NewId) -> Steps[ScopeReport]:
         return run_compact(self, job_id=job_id, clock=clock, new_id=new_id)
@@ -75,6 +92,7 @@ def plan_compact(target: ScopeTarget, options: CompactOptions, *, clock: Clock) 
     """Selects the tail.
 
     Raises:
+        InvalidArgument: `where` is not about partitions.
         Unsupported: another writer changed the table's columns, or left deletion vectors or partitions.
     """
     now = clock()
@@ -82,10 +100,14 @@ def plan_compact(target: ScopeTarget, options: CompactOptions, *, clock: Clock) 
     if table is None:
         return CompactPlan(target=target, operation="compact", planned_at=now, version=None, nothing="nothing was flushed yet")
     rule = options.rule(shared=target.scope.user is None)
-    tails = [_tail(target, table, files, rule) for files in by_partition(table.files()[::-1]).values()]
+    files = files_where(table, live_schema(target, table).schema, options.where) if options.where else table.files()
+    if options.where and not files:
+        nothing = f"no partition has {options.where}"
+        return _plan(target, table, (), now, parameters=_parameters(rule), nothing=nothing, where=options.where)
+    tails = [_tail(target, table, newest_first, rule) for newest_first in by_place(files[::-1]).values()]
     runs = tuple(tail.selected for tail in tails if tail.selected)
     nothing = "" if runs else _why_not(tails, rule)
-    return _plan(target, table, runs, now, parameters=_parameters(rule), nothing=nothing)
+    return _plan(target, table, runs, now, parameters=_parameters(rule), nothing=nothing, where=options.where)
 
 
 @dataclass(frozen=True)
@@ -103,7 +125,7 @@ def _tail(target: ScopeTarget, table: ScopeTable, newest_first: tuple[DataFile, 
     return _Tail(len(small), len(run), fitting(run, rule))
 
 
-def replan_compact(target: ScopeTarget, planned: PlannedScope, *, clock: Clock) -> CompactPlan:
+def replan_compact(target: ScopeTarget, planned: PlannedScope, where: str = "", *, clock: Clock) -> CompactPlan:
     """Plans again with exactly these files, on the table as it is now.
 
     Raises:
@@ -111,8 +133,8 @@ def replan_compact(target: ScopeTarget, planned: PlannedScope, *, clock: Clock) 
     """
     now = clock()
     table = planned_table(target, planned)
-    runs = tuple(by_partition(live_inputs(table, planned)[::-1]).values())
-    return _plan(target, table, runs, now, parameters=planned.parameters)
+    runs = tuple(by_place(live_inputs(table, planned)[::-1]).values())
+    return _plan(target, table, runs, now, parameters=planned.parameters, where=where)
 
 
 def run_compact(plan: CompactPlan, *, job_id: str, clock: Clock, new_id: NewId, reach: Reach = no_faults) -> Steps[ScopeReport]:
@@ -128,6 +150,8 @@ def run_compact(plan: CompactPlan, *, job_id: str, clock: Clock, new_id: NewId, 
             reach("after-read")
             yield rows
 
+    if plan.where:
+        plan = replace(plan, parameters={**plan.parameters, PREDICATE: plan.where})
     work = Work("COMPACT", _files(plan.runs)[::-1], merged, lambda newer: _tail_moved(newer, plan))
     return (yield from run_rewrite(plan, work, job_id=job_id, clock=clock, new_id=new_id, reach=reach))
 
@@ -140,6 +164,7 @@ def _plan(
     *,
     parameters: Mapping[str, str],
     nothing: str = "",
+    where: str = "",
 ) -> CompactPlan:
     selected = _files(runs)
     rows, size = sum(file.rows or 0 for file in selected), sum(file.size for file in selected)
@@ -157,6 +182,7 @@ def _plan(
         metrics={"files_added": len(runs), "files_removed": len(selected), "bytes_removed": size, "rows_rewritten": rows},
         files=tuple(file.path for file in selected),
         runs=runs,
+        where=where,
     )
 
 
@@ -191,6 +217,6 @@ def _why_not(tails: Sequence[_Tail], rule: TailRule) -> str:
 
 
 def _tail_moved(newer: ScopeTable, plan: CompactPlan) -> str:
-    newest_first = by_partition(newer.files()[::-1])
-    stays = all(newest_first.get(run[0].partition, ())[: len(run)] == run for run in plan.runs)
+    newest_first = by_place(newer.files()[::-1])
+    stays = all(newest_first.get(place_of(run[0]), ())[: len(run)] == run for run in plan.runs)
     return "" if stays else "the tail moved: a newer file was flushed meanwhile"

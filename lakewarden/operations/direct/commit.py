@@ -1,7 +1,7 @@
 """The commit of a direct write: strict, on the version that it was made for, or again where others came first.
 
 What lost goes on top as it is if the commits between touched nothing that it read. Otherwise it runs again on what is there
-now, at most `_RUNS` times more: a flush wins.
+now, at most `RUNS` times more: a flush wins.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from itertools import takewhile
 from lakewarden.clock import Clock
 from lakewarden.delta.between import between
 from lakewarden.delta.commit_log.committing import DIRECT_APP, TooLate
+from lakewarden.delta.commit_log.stamp import SILENT
 from lakewarden.delta.create import create_table
 from lakewarden.delta.lifecycle.freezing import check_not_frozen
 from lakewarden.delta.manifest import write_manifest
@@ -33,8 +34,8 @@ from lakewarden.storage.open import open_store
 from lakewarden.storage.steps import Steps
 from lakewarden.target import ScopeTarget
 
-_RUNS = 3
-"""How often a write runs again."""
+RUNS = 3
+"""How often a write runs again, unless it says otherwise."""
 
 _COMMITS = 100
 """Others' commits that may come between, each of which touched nothing that the write read."""
@@ -51,6 +52,13 @@ class DirectWrite:
     parameters: Mapping[str, str] = field(default_factory=dict)
     once: Once | None = None
     """Its `app` is as Delta has it (`value.transaction_app`)."""
+    again: int = RUNS
+    """How often it runs again where others changed what it reads."""
+
+    @property
+    def silent(self) -> bool:
+        """Whether subscribers do not hear of it, and go on (FL-44)."""
+        return SILENT.items() <= self.parameters.items()
 
 
 @dataclass(frozen=True)
@@ -116,7 +124,7 @@ class DirectCommit:
         self._write.effect.check(given, self._target)
         self._reach("direct:written")
         table, draft = self._open(), Draft()
-        for run in range(_RUNS + 1):
+        for run in range(self._write.again + 1):
             if (found := self._repeated(table)) is not None:
                 return found
             if run:
@@ -130,8 +138,8 @@ class DirectCommit:
             if snapshot is not None:
                 return Landed(snapshot, draft, sum(file.rows for file in given), committed=True)
         raise Conflict(
-            f"{self._target.scope}: others changed what the {self._write.operation} reads, each of the {_RUNS + 1} times that it"
-            " ran; nothing was changed, try again"
+            f"{self._target.scope}: others changed what the {self._write.operation} reads, each of the"
+            f" {self._write.again + 1} times that it ran; nothing was changed, retry: try again"
         )
 
     def _repeated(self, table: ScopeTable | None) -> Landed | None:

@@ -63,9 +63,14 @@ class Numbers:
 class Outputs:
     """Writes data files that no commit names yet."""
 
-    def __init__(self, target: ScopeTarget, reserve: Reserve, new_id: NewId) -> None:
+    def __init__(self, target: ScopeTarget, reserve: Reserve, new_id: NewId, *, numbered: bool = True) -> None:
+        """
+        Args:
+            numbered: whether new rows get a `_seq`.
+        """
         self._target = target
         self._reserve = reserve
+        self._numbered = numbered
         self._new_id = new_id
         self._made: list[NewFile] = []
 
@@ -88,9 +93,11 @@ class Outputs:
         return made
 
     def numbered(self, rows: pa.Table) -> pa.Table:
-        """The rows in the types of the table, with their `_seq`."""
+        """The rows in the types of the table, with their `_seq`, or NULL there."""
         schema = rows_schema(self._target.schema)
         own = schema.remove(schema.get_field_index(SEQ))
+        if not self._numbered:
+            return rows.select(own.names).cast(own).append_column(SEQ, pa.nulls(rows.num_rows, pa.int64()))
         counts = [min(WHOLE, rows.num_rows - start) for start in range(0, rows.num_rows, WHOLE)]
         parts = [numbers(np.arange(first, first + count)) for first, count in ((self._reserve(each), each) for each in counts)]
         return rows.select(own.names).cast(own).append_column(SEQ, pa.chunked_array(parts, pa.int64()))

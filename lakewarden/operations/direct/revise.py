@@ -5,7 +5,7 @@ One file at a time is in memory: in this process, or in tasks where the files ha
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
@@ -49,7 +49,7 @@ class Revise:
     """The effect of an update or a delete."""
 
     decide: Decide
-    bounds: Sequence[Bound] = ()
+    bounds: Sequence[Bound] | Callable[[], Sequence[Bound]] = ()
     within: Within | None = None
     """Files of other partitions are not read."""
     spread: Spread | None = None
@@ -69,12 +69,16 @@ class Revise:
     def _files(self, table: ScopeTable, target: ScopeTarget) -> list[DataFile]:
         named_alike = table.schema_version(target.schemas) is target.schema  # statistics go by name
         meant = self._meant({file.partition for file in table.files()})
-        return [file for file in files_within(table, self.bounds if named_alike else ()) if file.partition in meant]
+        return [file for file in files_within(table, self._bounds if named_alike else ()) if file.partition in meant]
 
     def stands(self, draft: Draft, since: Between, table: ScopeTable, target: ScopeTarget) -> bool:
         touched = self._meant(since.partitions)
-        read = any(may_have_within(table, partition, self.bounds) for partition in touched)
+        read = any(may_have_within(table, partition, self._bounds) for partition in touched)
         return not (read or removed(draft, since))
+
+    @property
+    def _bounds(self) -> Sequence[Bound]:
+        return self.bounds() if callable(self.bounds) else self.bounds
 
     def _meant(self, partitions: Collection[Partition]) -> Collection[Partition]:
         return partitions if self.within is None else self.within(partitions)

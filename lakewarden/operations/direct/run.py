@@ -31,9 +31,19 @@ class DirectRun:
     """One direct write into a table, from its look at the catalog until it is durable and noted."""
 
     def __init__(
-        self, warehouse: Warehouse, table: Table, write: DirectWrite, reach: Reach = no_faults, *, hidden: bool = False
+        self,
+        warehouse: Warehouse,
+        table: Table,
+        write: DirectWrite,
+        reach: Reach = no_faults,
+        *,
+        hidden: bool = False,
+        job_id: str | None = None,
     ) -> None:
-        """`hidden`: the table is about to appear with the rows of this write (admin/create_table).
+        """
+        Args:
+            hidden: the table is about to appear with the rows of this write (admin/create_table).
+            job_id: the job that the write is a part of, one write after the other; by default it is one itself.
 
         Raises:
         Unsupported: not a SHARED table.
@@ -49,7 +59,7 @@ class DirectRun:
         self._write = write
         self._reach = reach
         self._hidden = hidden
-        self._job_id = new_job_id("write", warehouse.clock, warehouse.new_id)
+        self._job_id = job_id or new_job_id("write", warehouse.clock, warehouse.new_id)
         self._planned_at = warehouse.clock()
         self._target = self._look()
         self._once = write.once
@@ -70,7 +80,7 @@ class DirectRun:
         target = self._target
         present = Presence.of([target])
         present.check()
-        outputs = Outputs(target, self._numbers.reserve, self._warehouse.new_id)
+        outputs = Outputs(target, self._numbers.reserve, self._warehouse.new_id, numbered=not self._silent_rows)
         commit = DirectCommit(
             target,
             self._write,
@@ -96,10 +106,15 @@ class DirectRun:
         return self._result(landed)
 
     def _taken(self) -> int:
-        if not (self._sets_back or self._noted):
+        if not (self._sets_back or self._noted or self._write.silent):
             self._log.open_direct(self._note)
             self._noted = True
         return self._log.take_position()
+
+    @property
+    def _silent_rows(self) -> bool:
+        """Whether its rows have no `_seq`, by which subscribers of a table without a key would find them."""
+        return self._write.silent and not self._table.schema.keyed
 
     @property
     def _identity(self) -> str:
@@ -146,7 +161,7 @@ class DirectRun:
     @property
     def _sets_back(self) -> bool:
         stamp = CommitStamp("", self._write.operation, dict(self._write.parameters), app_id=self._target.app_id)
-        return stamp.sets_back
+        return stamp.sets_back and not self._write.silent
 
     def _finish(self, landed: Landed, present: Presence) -> None:
         """Makes the commit durable, and notes it on the floors and in the log.

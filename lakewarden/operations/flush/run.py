@@ -62,6 +62,8 @@ class FlushTask:
     planned_at: datetime
     plan_id: str = ""
     """The plan being applied, if any; then rows beyond `end` stay in the log."""
+    kept_seconds: float | bool = True
+    """How long the log keeps the rows behind the flush, as `TableLog.settle` takes it."""
 
 
 FlushLarge = Callable[[FlushTask], ScopeReport]
@@ -250,7 +252,8 @@ def _tasks(warehouse: Warehouse, catalog: Catalog, due: Sequence[Due], job_id: s
             held.append(failed_report(warehouse.bare_target(catalog, table, one.scope.user), "flush", error, system_clock()))
             continue
         where = (warehouse.state.uri, table.log_id)
-        tasks.append(FlushTask(target, *where, one.rows, one.end, job_id, flush.attempts, flush.large_scope_bytes, planned_at))
+        task = FlushTask(target, *where, one.rows, one.end, job_id, flush.attempts, flush.large_scope_bytes, planned_at)
+        tasks.append(replace(task, kept_seconds=warehouse.retention_of(table)))
     return tasks, held
 
 
@@ -300,17 +303,21 @@ def _settle(
     for task, report in zip(tasks, reports, strict=True):
         if report.fault is None:
             settled[task.log_id][task.pending.user] = task.end
+    kept = {task.log_id: task.kept_seconds for task in tasks}
     for log_id, marks in settled.items():
-        settle_log(warehouse, views[log_id], marks, reach)
+        settle_log(warehouse, views[log_id], marks, reach, keep=kept[log_id])
 
 
-def settle_log(warehouse: Warehouse, view: LogView, marks: Mapping[str, int], reach: Reach = no_faults) -> None:
-    """Settles a log, which the job has open, up to the `_seq` to which each user's rows are durably in their Delta tables."""
-    warehouse.logs.opened(view.log_id).settle(view, marks, reach=reach)
+def settle_log(
+    warehouse: Warehouse, view: LogView, marks: Mapping[str, int], reach: Reach = no_faults, *, keep: bool | float = True
+) -> None:
+    """Settles a log, which the job has open, up to the `_seq` to which each user's rows are durably in their Delta tables.
+    `keep` as in `TableLog.settle`."""
+    warehouse.logs.opened(view.log_id).settle(view, marks, keep=keep, reach=reach)
 
 
 def forget_expired(warehouse: Warehouse, catalog: Catalog, views: Mapping[str, LogView]) -> None:
     """Removes history that was kept for subscribers long enough."""
     for table in catalog.tables.values():
         if table.log_id in views:
-            warehouse.log(table).forget_expired(views[table.log_id])
+            warehouse.log(table).forget_expired(views[table.log_id], warehouse.retention_of(table))

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 
 import pyarrow as pa
 
 from lakewarden.clock import Clock, random_id
 from lakewarden.delta.commit_log.committing import check_held
-from lakewarden.delta.parquet.files import DataFile, NewFile, compact_name, write_file
+from lakewarden.delta.parquet.files import DataFile, NewFile, compact_name, write_files
 from lakewarden.delta.reading.file_group import FileGroup
 from lakewarden.operations.optimize.zorder import z_ordered
 from lakewarden.storage.steps import Steps
@@ -34,10 +35,10 @@ def write_bin(task: BinTask) -> Steps[tuple[NewFile, ...]]:
     Raises:
         TooLate: the plan is too old.
     """
-    made = []
+    made: list[NewFile] = []
     for part in cut(task.group.read(), task.zorder, task.group.files, task.target):
         check_held(f"the optimize of {task.target.scope}", task.planned_at, task.clock())
-        made.append(write_file(task.target, part, compact_name(random_id)))
+        made += write_files(task.target, part, partial(compact_name, random_id))
     yield task.target.uri
     return tuple(made)
 

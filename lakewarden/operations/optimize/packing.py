@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain
 
-from lakewarden.delta.parquet.files import DataFile, by_partition
+from lakewarden.delta.parquet.files import DataFile, by_place
 
 FULL = 0.75
 
@@ -64,7 +64,7 @@ class Packing:
 
 def pack_files(files: Sequence[DataFile], target_size: int) -> Packing:
     """Applies rules 1 and 2 to each partition. Files within a bin keep their order."""
-    packings = [_pack(some, target_size) for some in by_partition(files).values()]
+    packings = [_pack(some, target_size) for some in by_place(files).values()]
     return Packing(
         tuple(chain(*(each.bins for each in packings))),
         tuple(chain(*(each.full for each in packings))),
@@ -96,7 +96,7 @@ def runs_to_cluster(files: Sequence[DataFile], target_size: int) -> tuple[tuple[
     """
     most = max(CLUSTERED_BYTES, target_size)
     runs: list[list[DataFile]] = []
-    for some in by_partition(files).values():
+    for some in by_place(files).values():
         room = 0
         for file in some:
             if file is some[0] or file.size > room:

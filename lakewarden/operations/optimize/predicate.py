@@ -1,4 +1,4 @@
-"""Conditions on partition columns: which partitions an `OPTIMIZE … WHERE` works on. DuckDB decides, as it does in a query."""
+"""Conditions on partition columns: which partitions an optimize or compact works on. DuckDB decides, as it does in a query."""
 
 from __future__ import annotations
 
@@ -8,8 +8,13 @@ from typing import Any
 import pyarrow as pa
 
 from lakewarden.catalog.model import TableSchema
+from lakewarden.delta.parquet.files import DataFile
 from lakewarden.delta.partitions import Partition, filled
+from lakewarden.delta.table import ScopeTable
 from lakewarden.errors import InvalidArgument
+
+PREDICATE = "predicate"
+"""The parameter of a commit that names its condition."""
 
 STEADY = frozenset(
     word
@@ -41,6 +46,18 @@ def check_predicate(schema: TableSchema, where: str) -> None:
             )
 
 
+def condition_of(partitions: Iterable[Partition]) -> str:
+    """The condition on partition columns that holds for these partitions alone; empty where there are none."""
+    from sqlglot import exp  # as above
+
+    def equals(name: str, text: str | None) -> exp.Expr:
+        column = exp.column(exp.to_identifier(name, quoted=True))
+        return column.is_(exp.null()) if text is None else column.eq(exp.Literal.string(text))
+
+    either = [exp.and_(*(equals(*pair) for pair in partition), copy=False) for partition in partitions]
+    return exp.or_(*either, copy=False).sql("duckdb") if either else ""
+
+
 def partitions_within(schema: TableSchema, where: str, partitions: Iterable[Partition]) -> Collection[Partition]:
     """The partitions for which the condition is true.
 
@@ -61,6 +78,14 @@ def partitions_within(schema: TableSchema, where: str, partitions: Iterable[Part
         except duckdb.Error as error:
             raise InvalidArgument(f"WHERE {where}: {str(error).splitlines()[0]}") from error
     return {every[place] for (place,) in found}
+
+
+def files_where(table: ScopeTable, schema: TableSchema, where: str) -> tuple[DataFile, ...]:
+    """The table's files in these partitions; all where there is no condition. Raises as `partitions_within`."""
+    if not where:
+        return table.files()
+    wanted = partitions_within(schema, where, {file.partition for file in table.files()})
+    return tuple(file for file in table.files() if file.partition in wanted)
 
 
 def as_rows(schema: TableSchema, partitions: Collection[Partition]) -> pa.Table:

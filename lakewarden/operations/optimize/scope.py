@@ -24,7 +24,7 @@ from lakewarden.faults import Reach, no_faults
 from lakewarden.operations.fanout import Run, Sized
 from lakewarden.operations.optimize.bins import BinTask, cut, outputs, write_bin
 from lakewarden.operations.optimize.packing import Packing, not_worth_it, pack_files, runs_to_cluster
-from lakewarden.operations.optimize.predicate import check_predicate, partitions_within
+from lakewarden.operations.optimize.predicate import PREDICATE, check_predicate, files_where
 from lakewarden.operations.optimize.zorder import check_columns
 from lakewarden.operations.plans.moved import live_inputs, planned_table
 from lakewarden.operations.plans.scope_options import ScopeOptions
@@ -40,7 +40,6 @@ from lakewarden.storage.steps import Steps
 from lakewarden.target import ScopeTarget
 
 ZORDER = "zorder_by"
-PREDICATE = "predicate"
 TARGET = "target_file_size"
 _OPERATION = "OPTIMIZE"
 
@@ -132,17 +131,10 @@ def plan_optimize(target: ScopeTarget, options: OptimizeOptions, *, clock: Clock
         zorder=options.zorder,
         where=options.where,
     )
-    files = _within(table, live_target.schema, options.where)
+    files = files_where(table, live_target.schema, options.where)
     if options.where and not files:
         return replace(base, nothing=f"no partition has {options.where}")
     return _clustering(base, table, files) if options.zorder else _packing(base, files, options.min_gain)
-
-
-def _within(table: ScopeTable, schema: TableSchema, where: str) -> tuple[DataFile, ...]:
-    if not where:
-        return table.files()
-    wanted = partitions_within(schema, where, {file.partition for file in table.files()})
-    return tuple(file for file in table.files() if file.partition in wanted)
 
 
 def replan_optimize(target: ScopeTarget, options: OptimizeOptions, planned: PlannedScope, *, clock: Clock) -> OptimizePlan:

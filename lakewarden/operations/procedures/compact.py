@@ -12,10 +12,10 @@ from lakewarden.warehouse import Warehouse
 
 class Compact(Maintenance):
     def options(self, warehouse: Warehouse, request: Request) -> CompactOptions:
-        return CompactOptions.of(warehouse.settings.compaction)
+        return CompactOptions.of(warehouse.settings.compaction, request.where or "")
 
-    def need(self, warehouse: Warehouse, request: Request, table: Table) -> Need:
-        return to_compact(warehouse, table)
+    def need(self, warehouse: Warehouse, request: Request, table: Table) -> Need | None:
+        return None if request.where else to_compact(warehouse, table)
 
 
 PROCEDURE = Compact()

@@ -24,6 +24,8 @@ class Workplace:
     jobs: JobLog
     spread: Run | None = None
     """Runs the parts of one scope's work, if they are too many bytes to run one after the other."""
+    in_tasks: Run | None = None
+    """Runs work in Spark's tasks, however little it is."""
 
     def new_job_id(self, operation: Operation) -> str:
         return new_job_id(operation, self.warehouse.clock, self.warehouse.new_id)

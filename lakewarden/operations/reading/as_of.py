@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 from lakewarden.delta.asof import Base, base_at
 from lakewarden.delta.commit_log.stamp import CommitStamp
 from lakewarden.delta.lifecycle.freezing import is_frozen
+from lakewarden.delta.reading.bounds import Bound
 from lakewarden.delta.reading.rows import empty_rows, merged, read_rows
 from lakewarden.delta.scope import open_scope
 from lakewarden.errors import Corrupt, InvalidArgument, NotFound
@@ -23,13 +24,16 @@ from lakewarden.target import ScopeTarget
 _NO_TABLE = Base(None, NOTHING, ())
 
 
-def read_as_of(target: ScopeTarget, log: LogReader, trail: Trail, seq: int, mark: str) -> tuple[pa.Table | None, bool]:
+def read_as_of(
+    target: ScopeTarget, log: LogReader, trail: Trail, seq: int, mark: str, bounds: Sequence[Bound] = ()
+) -> tuple[pa.Table | None, bool]:
     """The rows that were live then (the newest schema's columns and `_seq`), or None if the trail is older than the table;
     and whether no flush can have gone to another place, as `operations.reading.scope.where_it_lies` needs.
 
     Args:
         trail: all that log and history hold, read before the call.
         mark: the user's keyed hash.
+        bounds: cold rows outside of them may be left out.
 
     Raises:
         InvalidArgument: rows that came after `seq` are no longer kept; the message says from which `_seq` on they are.
@@ -44,7 +48,7 @@ def read_as_of(target: ScopeTarget, log: LogReader, trail: Trail, seq: int, mark
     hot = decode([log.chunk(each) for each in ranges if each.first_seq <= seq], _upto(ranges, seq), target.schemas)
     hot = hot.filter((pc.field(SEQ) > base.settled) & (pc.field(SEQ) <= seq))
     sure = table is not None and not is_frozen(table, target)
-    return merged(_cold(target, base), hot, target.schema.primary_key), sure
+    return merged(_cold(target, base, bounds), hot, target.schema.primary_key), sure
 
 
 def _rewound(trail: Trail, mark: str) -> int | None:
@@ -56,12 +60,12 @@ def _upto(ranges: Sequence[RowRange], seq: int) -> list[RowRange]:
     return [each for each in ranges if each.first_seq <= seq]
 
 
-def _cold(target: ScopeTarget, base: Base) -> pa.Table:
+def _cold(target: ScopeTarget, base: Base, bounds: Sequence[Bound]) -> pa.Table:
     if base.version is None:
         return empty_rows(target.schema)
     try:
         table = open_scope(target, base.version)
-        return empty_rows(target.schema) if table is None else read_rows(table, target.schemas)
+        return empty_rows(target.schema) if table is None else read_rows(table, target.schemas, None, bounds)
     except (NotFound, Corrupt) as error:
         if not base.later:
             raise

@@ -34,8 +34,16 @@ class Apart:
 
     def groups(self, part_bytes: int) -> list[FileGroup]:
         """The files of whole partitions, about so many bytes in each group."""
-        assert self.table is not None, "there are files"
-        found = _packed(list(by_partition(self.files).values()), part_bytes)
+        return self._groups(list(by_partition(self.files).values()), part_bytes)
+
+    def packs(self, part_bytes: int) -> list[FileGroup]:
+        """The files, wherever they are, about so many bytes in each group."""
+        return self._groups([(file,) for file in self.files], part_bytes)
+
+    def _groups(self, parts: Sequence[tuple[DataFile, ...]], part_bytes: int) -> list[FileGroup]:
+        if self.table is None:
+            return []
+        found = _packed(parts, part_bytes)
         return [FileGroup.of(self.table, files, self.target.schemas, self.wanted.columns) for files in found]
 
 

@@ -12,6 +12,7 @@ from lakewarden.catalog.model import Table, TableSchema
 from lakewarden.delta.lifecycle.freezing import is_frozen
 from lakewarden.delta.reading.bounds import Bound, rows_within
 from lakewarden.delta.reading.column_cache import ColdCache
+from lakewarden.delta.reading.number import nothing_but, number_of_rows
 from lakewarden.delta.reading.rows import empty_rows, merged, read_rows
 from lakewarden.delta.scope import open_scope
 from lakewarden.errors import Conflict, LakewardenError
@@ -19,6 +20,7 @@ from lakewarden.log.drain import read_hot
 from lakewarden.log.scope import LogScope
 from lakewarden.log.stream import read_stream
 from lakewarden.log.table_log import LogReader
+from lakewarden.log.view import LogView
 from lakewarden.storage.objects import Missing
 from lakewarden.target import ScopeTarget
 from lakewarden.warehouse import Warehouse
@@ -39,12 +41,14 @@ class Wanted:
 
     columns: tuple[str, ...] | None = None
     bounds: tuple[Bound, ...] = ()
+    number_only: bool = False
+    """Whether no value counts, only how many rows there are: the columns may be NULL. There are no bounds then."""
 
     def with_key(self, schema: TableSchema) -> Wanted:
         """Adds the primary key, by which hot and cold rows are merged."""
         if self.columns is None:
             return self
-        return replace(self, columns=tuple(dict.fromkeys((*self.columns, *schema.primary_key))))
+        return replace(self, columns=tuple(dict.fromkeys((*self.columns, *schema.primary_key))), number_only=False)
 
 
 EVERYTHING = Wanted()
@@ -62,13 +66,17 @@ class ColdRows:
     def watermark(self) -> int | None:
         return None if self._table is None else self._table.watermark(self._target.app_id)
 
-    def rows(self) -> pa.Table:
-        columns = self._wanted.columns
+    def rows(self, *, keyed: bool = False) -> pa.Table:
+        """`keyed` adds the primary key."""
+        wanted = self._wanted.with_key(self._target.schema) if keyed else self._wanted
         if self._table is None:
             none = empty_rows(self._target.schema)
-            return none if columns is None else none.select(columns)
-        rows = read_rows(self._table, self._target.schemas, columns, self._wanted.bounds, self._columns)
-        return rows_within(rows, self._wanted.bounds)
+            return none if wanted.columns is None else none.select(wanted.columns)
+        number = number_of_rows(self._table, self._table.files()) if wanted.number_only else None
+        if number is not None:
+            return nothing_but(number, wanted.columns or ())
+        rows = read_rows(self._table, self._target.schemas, wanted.columns, wanted.bounds, self._columns)
+        return rows_within(rows, wanted.bounds)
 
     @property
     def sure(self) -> bool:
@@ -115,43 +123,53 @@ def read_stream_scope(warehouse: Warehouse, table: Table, user: str) -> pa.Table
     return read_stream(warehouse.log(table), user, table.schemas, ttl, warehouse.clock())
 
 
-def read_undrained(place: Place, log: LogReader, wanted: Wanted = EVERYTHING, cache: ColdCache | None = None) -> pa.Table:
+def read_undrained(
+    place: Place, log: LogReader, wanted: Wanted = EVERYTHING, cache: ColdCache | None = None, view: LogView | None = None
+) -> pa.Table:
     """The rows of the log that the scope's table does not have yet, the newest of each key, without deleted ones.
+
+    Args:
+        view: as in `read_strong`.
 
     Raises:
         Conflict: flushes kept settling the rows while they were read.
     """
 
     def read(target: ScopeTarget) -> tuple[pa.Table, bool]:
-        found = read_hot(lambda: _look(target, log), lambda: ColdRows(target, wanted, cache))
+        found = read_hot(lambda: _look(target, log, view), lambda: ColdRows(target, wanted, cache))
         none = empty_rows(target.schema)
         return none if found.rows is None else merged(none, found.rows, target.schema.primary_key), found.cold.sure
 
     return where_it_lies(place, read)
 
 
-def _look(target: ScopeTarget, log: LogReader) -> LogScope:
+def _look(target: ScopeTarget, log: LogReader, view: LogView | None = None) -> LogScope:
     user = target.scope.user or ""
-    return LogScope.of(log, log.view((user,)), user, target.schemas)
+    return LogScope.of(log, view or log.view((user,)), user, target.schemas)
 
 
-def read_strong(place: Place, log: LogReader, wanted: Wanted = EVERYTHING, cache: ColdCache | None = None) -> pa.Table:
+def read_strong(
+    place: Place, log: LogReader, wanted: Wanted = EVERYTHING, cache: ColdCache | None = None, view: LogView | None = None
+) -> pa.Table:
     """Hot and cold rows, one per key, without deleted ones. Includes the key's columns where there are hot rows.
+
+    Args:
+        view: of the log, read for several scopes at once; what is acknowledged later need not be seen.
 
     Raises:
         Conflict: flushes kept settling the rows while they were read.
     """
-    return read_strong_upto(place, log, wanted, cache)[0]
+    return read_strong_upto(place, log, wanted, cache, view)[0]
 
 
 def read_strong_upto(
-    place: Place, log: LogReader, wanted: Wanted = EVERYTHING, cache: ColdCache | None = None
+    place: Place, log: LogReader, wanted: Wanted = EVERYTHING, cache: ColdCache | None = None, view: LogView | None = None
 ) -> tuple[pa.Table, int]:
     """As `read_merged`, with the last possible `_seq` of what was read."""
 
     def read(target: ScopeTarget) -> tuple[tuple[pa.Table, int], bool]:
-        found = read_hot(lambda: _look(target, log), lambda: ColdRows(target, wanted.with_key(target.schema), cache))
-        cold = found.cold.rows()
+        found = read_hot(lambda: _look(target, log, view), lambda: ColdRows(target, wanted, cache))
+        cold = found.cold.rows(keyed=found.rows is not None)
         rows = cold if found.rows is None else merged(cold, found.rows, target.schema.primary_key)
         return (rows, found.end), found.cold.sure
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
+from functools import cache, partial
 from pathlib import Path
 
 from lakewarden.catalog.pipeline import Pipeline
-from lakewarden.pipelines.ingest.reading import Outcome, Reading, ReadRows, ReadWith, Refused
+from lakewarden.pipelines.ingest.reading import Outcome, Reading, ReadObject, ReadRows, ReadWith, Refused
 from lakewarden.pipelines.ledger.entries import Offered
 from lakewarden.pipelines.running.bounds import Bounds
 from lakewarden.pipelines.running.reads import BoundedReads
@@ -24,8 +25,7 @@ from lakewarden.storage.sources.uploaded import Source, Uploaded
 @contextmanager
 def bounded(settings: PipelinesSettings) -> Iterator[ReadWith]:
     """Holds the processes; raises `Internal` where none can be started."""
-    bounds = Bounds(memory_bytes=settings.object_memory_bytes, wall_seconds=settings.object_seconds)
-    with BoundedReads(bounds, settings.workers) as reads, ThreadPoolExecutor(settings.workers) as threads:
+    with BoundedReads(_bounds(settings), settings.workers) as reads, ThreadPoolExecutor(settings.workers) as threads:
 
         def each(work: Callable[[int], Outcome], numbers: Sequence[int]) -> list[Outcome]:
             return list(threads.map(work, numbers))
@@ -36,9 +36,27 @@ def bounded(settings: PipelinesSettings) -> Iterator[ReadWith]:
         yield read_with
 
 
-def _reader(
-    reads: BoundedReads, pipeline: Pipeline
-) -> Callable[[Uploaded, Columns, Callable[[int, int], bytes], Path], ReadRows | Refused]:
+def reads_of_tasks(settings: PipelinesSettings, pipeline: Pipeline) -> Callable[[], AbstractContextManager[ReadObject]]:
+    """What reads an object in a task. Picklable."""
+    return partial(_read_in_task, settings, pipeline)
+
+
+@contextmanager
+def _read_in_task(settings: PipelinesSettings, pipeline: Pipeline) -> Iterator[ReadObject]:
+    """The process that runs the task keeps its child for the tasks that follow."""
+    yield _reader(_kept(_bounds(settings)), pipeline)
+
+
+@cache
+def _kept(bounds: Bounds) -> BoundedReads:
+    return BoundedReads(bounds).__enter__()
+
+
+def _bounds(settings: PipelinesSettings) -> Bounds:
+    return Bounds(memory_bytes=settings.object_memory_bytes, wall_seconds=settings.object_seconds)
+
+
+def _reader(reads: BoundedReads, pipeline: Pipeline) -> ReadObject:
     """Raises:
     NotFound, InvalidArgument, Unsupported: the template is gone, or does not take the options: no object can be read.
     """

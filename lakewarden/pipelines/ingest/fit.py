@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime
 from pathlib import Path
 
 import pyarrow as pa
@@ -63,42 +63,50 @@ class Fitting:
 
         Of a table without a schema, the objects are read one by one until one gives it a schema.
         """
-        made = _Made(table)
-        number = 0
-        while not made.table.schemas and number < len(reading.objects):
-            self._take(made, reading, number, reading.one(number, {}))
-            number += 1
+        made = self._shaped(table, reading)
+        number = len(made.taken)
         for found in reading.rest(columns_of(made.table), number):
             self._take(made, reading, number, found)
             number += 1
         return Fitted(made.table, tuple(made.taken), tuple(made.rows))
 
+    def shaped(self, table: Table, reading: Reading) -> Table:
+        """The table with the schema that the first object gives it, if it has none yet."""
+        return self._shaped(table, reading).table
+
+    def _shaped(self, table: Table, reading: Reading) -> _Made:
+        made = _Made(table)
+        while not made.table.schemas and len(made.taken) < len(reading.objects):
+            number = len(made.taken)
+            self._take(made, reading, number, reading.one(number, {}))
+        return made
+
     def _take(self, made: _Made, reading: Reading, number: int, found: Outcome) -> None:
         columns = columns_of(made.table)
         if isinstance(found, ReadRows) and not _agrees(found.columns, columns):
             found = reading.one(number, columns)  # another object of the batch added a column of its own type
-        if isinstance(found, ReadRows):
-            made.table, became = self._taken(made.table, found)
-            if became.outcome == "ingested" and found.rows:
-                made.rows.append(Rows(reading.objects[number].object.key, found.path))
-        else:
-            became = Taken("left" if isinstance(found, Gone) else "rejected", reason=found.reason)
+        made.table, became = self.taken(made.table, found)
+        if became.rows and isinstance(found, ReadRows):
+            made.rows.append(Rows(reading.objects[number].object.key, found.path))
         made.taken.append(became)
 
-    def _taken(self, table: Table, found: ReadRows) -> tuple[Table, Taken]:
+    def taken(self, table: Table, found: Outcome) -> tuple[Table, Taken]:
         """The table with the columns that the object adds, and whether its rows go in."""
+        if not isinstance(found, ReadRows):
+            return table, Taken("left" if isinstance(found, Gone) else "rejected", reason=found.reason)
         if not found.columns:
             return table, Taken("ingested")
         try:
-            grown = self._grown(table, found.columns, self.clock())
-            for _ in self.checked(grown.schema, Rows("", found.path)):
-                pass
+            grown = self.grown(table, found.columns)
+            deque(self.checked(grown.schema, Rows("", found.path)), maxlen=0)  # the first row that does not fit raises
         except (InvalidArgument, Unsupported, ConstraintViolation) as error:
             return table, Taken("rejected", reason=error.message)
         return grown, Taken("ingested", found.rows)
 
-    def _grown(self, table: Table, columns: Columns, now: datetime) -> Table:
-        """Raises:
+    def grown(self, table: Table, columns: Columns) -> Table:
+        """The table with the columns of an object.
+
+        Raises:
         InvalidArgument, Unsupported: the object lacks a column of the table, or one of its own cannot be a column.
         """
         if not table.schemas:
@@ -107,7 +115,7 @@ class Fitting:
         known = {column.name for column in table.schema.columns}
         for name, kind in columns.items():
             if name not in known:
-                table = altered(table, AddColumn(Column(name, str(kind))), now)
+                table = altered(table, AddColumn(Column(name, str(kind))), self.clock())
         return table
 
     def _first(self, columns: Columns) -> TableSchema:

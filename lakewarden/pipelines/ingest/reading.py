@@ -61,6 +61,9 @@ class Reading:
         return self.each(lambda number: self.one(number, columns), range(first, len(self.objects)))
 
     def one(self, number: int, columns: Columns) -> Outcome:
+        """Raises:
+        StorageUnavailable, StorageRefused: the store fails, or refuses this process everything: no object is at fault.
+        """
         uploaded = self.objects[number].object
         if uploaded.refused:
             return Refused(uploaded.refused)
@@ -77,7 +80,10 @@ class Reading:
             return Gone("it was removed before it was read")
         except (Changed, Conflict):
             return Gone("it was replaced before it was read")
-        except (InvalidArgument, StorageRefused) as error:
+        except InvalidArgument as error:
+            return Refused(error.message)
+        except StorageRefused as error:
+            next(iter(self.source.uploads()), None)  # raises where the store refuses everything: then no object is at fault
             return Refused(error.message)
         return found
 

@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from pathlib import Path
 
 from lakewarden.catalog.engines import require_active
 from lakewarden.catalog.pipeline import IngestRule, Pipeline
 from lakewarden.catalog.pipelines import pipeline_of, rule_of, table_of
 from lakewarden.errors import FailedPrecondition, InvalidArgument
 from lakewarden.faults import Reach, no_faults
+from lakewarden.operations.fanout import Run
 from lakewarden.pipelines.ingest.attempt import Attempts
-from lakewarden.pipelines.ingest.reading import Reading, ReadWith
+from lakewarden.pipelines.ingest.batches import cut, fills, in_tasks
+from lakewarden.pipelines.ingest.context import IngestContext, Landed
+from lakewarden.pipelines.ingest.here import Here
+from lakewarden.pipelines.ingest.in_tasks import InTasks, OpenReads
+from lakewarden.pipelines.ingest.reading import ReadWith
 from lakewarden.pipelines.ingest.report import IngestReport, ObjectReport, Tally
 from lakewarden.pipelines.ledger.entries import Batch, Offered
 from lakewarden.pipelines.ledger.ledger import Ledger, LedgerView
 from lakewarden.pipelines.ledger.runs import etag_digest
 from lakewarden.pipelines.rules import why_not
-from lakewarden.pipelines.source import PipelineSource, source_of
+from lakewarden.pipelines.source import source_of
 from lakewarden.scope import TableName
 from lakewarden.storage.objects import Missing
 from lakewarden.storage.sources.uploaded import Uploaded
@@ -48,11 +52,21 @@ class IngestRequest:
             raise InvalidArgument(f"limit {self.limit} must be at least 1")
 
 
+@dataclass(frozen=True)
+class Readers:
+    """Who reads the objects: this process, or tasks where a batch is large, if there can be some."""
+
+    here: ReadWith
+    run: Run | None = None
+    """Runs tasks, however little they have to do."""
+    in_task: Callable[[Pipeline], OpenReads] | None = None
+
+
 class Ingest:
     """One ingest into one table."""
 
     def __init__(
-        self, warehouse: Warehouse, request: IngestRequest, read: ReadWith, job_id: str, reach: Reach = no_faults
+        self, warehouse: Warehouse, request: IngestRequest, readers: Readers, job_id: str, reach: Reach = no_faults
     ) -> None:
         """
         Raises:
@@ -69,12 +83,12 @@ class Ingest:
             raise FailedPrecondition(
                 f"the rule {self._rule.id} of {request.table} is disabled: ALTER RULE {self._rule.id} SET ENABLED = true"
             )
-        self._source: PipelineSource = source_of(warehouse, catalog, self._pipeline)
+        self._source = source_of(warehouse, catalog, self._pipeline)
         self._ledger = Ledger(warehouse.state, self._pipeline.id)
         self._seen: LedgerView | None = None
-        self._read = read
+        self._tasks = readers.run is not None
         self._reach = reach
-        self._attempts = Attempts(warehouse, self._pipeline, self._ledger, self._reading, job_id, reach)
+        self._attempts = self._attempts_with(readers, job_id)
         self._tally = Tally(str(request.table), self._pipeline.id, job_id)
         self._job_id = job_id
 
@@ -109,7 +123,7 @@ class Ingest:
                 new = new[:left]
                 left -= len(new)
             held += new
-            while len(held) >= bounds.batch_objects or sum(one.size for one in held) >= bounds.batch_bytes:
+            while fills(bounds, held, tasks=self._tasks):
                 held = self._take_some(held)
             if left == 0:
                 self._tally.more = self._tally.more or next(listed, None) is not None
@@ -122,16 +136,9 @@ class Ingest:
 
     def _take_some(self, objects: Sequence[Uploaded]) -> list[Uploaded]:
         """Takes the first ones, as many as one batch may have; returns the others."""
-        bounds = self._warehouse.settings.pipelines
-        some: dict[str, Uploaded] = {}
-        size = 0
-        for one in objects:
-            if some and (len(some) >= bounds.batch_objects or size + one.size > bounds.batch_bytes):
-                break
-            some[one.key] = one
-            size += one.size
-        self._take(sorted(some.values(), key=lambda one: (one.modified, one.key)))
-        return [one for one in objects if one.key not in some]
+        some, others = cut(self._warehouse.settings.pipelines, objects, tasks=self._tasks)
+        self._take(sorted(some, key=lambda one: (one.modified, one.key)))
+        return others
 
     def _take(self, objects: Sequence[Uploaded]) -> None:
         """Puts what is still new into a batch, and finishes it. Of two processes that do so at once, one finishes the other's."""
@@ -214,5 +221,16 @@ class Ingest:
                 new.append(Offered(one, replaces=before is not None))
         return new, skipped
 
-    def _reading(self, batch: Batch, directory: Path) -> Reading:
-        return self._read(self._source, self._pipeline, batch.objects, directory)
+    def _attempts_with(self, readers: Readers, job_id: str) -> Attempts:
+        context = IngestContext(self._warehouse, self._pipeline, self._source, self._ledger, job_id, self._reach)
+        here = Here(context, readers.here).attempted
+        if readers.run is None or readers.in_task is None:
+            return Attempts(context, here)
+        tasks = InTasks(context, readers.here, readers.run, readers.in_task(self._pipeline), here).attempted
+        bounds = self._warehouse.settings.pipelines
+
+        def attempted(batch: Batch) -> Landed | None:
+            spread = in_tasks(bounds, [one.object for one in batch.objects])
+            return tasks(batch) if spread else here(batch)
+
+        return Attempts(context, attempted)

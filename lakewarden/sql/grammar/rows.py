@@ -10,8 +10,9 @@ from collections.abc import Iterator
 from sqlglot import exp
 
 from lakewarden.errors import InvalidArgument, Unsupported
-from lakewarden.sql.reader import Reader
+from lakewarden.sql.reader import CATALOG, Reader
 from lakewarden.sql.statements.base import Ref, Statement
+from lakewarden.sql.statements.dynamic import PartitionSpec
 from lakewarden.sql.statements.rows import (
     Assignment,
     Delete,
@@ -36,7 +37,8 @@ def insert(read: Reader) -> Statement:
     found = read._parse_insert()
     only(read, found, _INSERT_PARTS, "INSERT")
     target, columns = _target(found.this)
-    if target.args.get("partition"):
+    partition = _partition(read, target)
+    if partition and not found.args.get("overwrite"):
         raise Unsupported("INSERT … PARTITION is not supported: the rows themselves have the values of the partition columns")
     source = found.args.get("expression")
     if found.args.get("by_name"):
@@ -46,16 +48,32 @@ def insert(read: Reader) -> Statement:
     files = tuple(_files(read, source)) if isinstance(source, exp.Values) else ()
     rows = None if source is None else _rows(read, source)
     if found.args.get("overwrite"):
-        return _overwrite(read, Insert(ref_of(read, target), columns, rows, _conflict(read, found), files=files))
+        return _overwrite(read, Insert(ref_of(read, target), columns, rows, _conflict(read, found), files=files), partition)
     return Insert(ref_of(read, target), columns, rows, _conflict(read, found), _alias(target), files)
 
 
-def _overwrite(read: Reader, found: Insert) -> Overwrite:
+def _overwrite(read: Reader, found: Insert, partition: PartitionSpec) -> Overwrite:
     if found.rows is None or found.conflict is not None:
         raise read.misread("INSERT OVERWRITE takes VALUES or a query, and no ON CONFLICT")
     if found.files:
         raise Unsupported("INSERT OVERWRITE takes no FILE('name'); overwrite first, then insert the rows with files")
-    return Overwrite(found.table, found.columns, found.rows)
+    return Overwrite(found.table, found.columns, found.rows, partition)
+
+
+def _partition(read: Reader, target: exp.Expr) -> PartitionSpec:
+    """The values after PARTITION, which is then no part of the table any more."""
+    found = target.args.get("partition")
+    if found is None:
+        return ()
+    target.set("partition", None)
+    return tuple(_partition_value(read, each) for each in found.expressions)
+
+
+def _partition_value(read: Reader, each: exp.Expr) -> tuple[str, str | None]:
+    value = each.args.get("expression")
+    if not isinstance(each, exp.EQ) or not isinstance(each.this, exp.Column) or not isinstance(value, (exp.Literal, exp.Null)):
+        raise read.misread("expected a value of a partition column: column = value")
+    return each.this.name, None if isinstance(value, exp.Null) else value.name
 
 
 def _files(read: Reader, values: exp.Values) -> Iterator[FileValue]:
@@ -156,7 +174,7 @@ def ref_of(read: Reader, found: exp.Expr | None) -> Ref:
     if not isinstance(found, exp.Table) or not isinstance(found.this, exp.Identifier):
         raise read.misread("expected the name of a table")
     only(read, found, frozenset({"this", "db", "catalog", "alias"}), "a table here")
-    if found.catalog:
+    if found.catalog and found.catalog.lower() != CATALOG:
         raise InvalidArgument(f"{found.catalog}.{found.db}.{found.name} has three parts; a table is namespace.table")
     return Ref(found.name, found.db or None)
 

@@ -1,13 +1,15 @@
-"""Parses statements that choose how a session reads."""
+"""Parses statements that choose how a session reads, and what it creates."""
 
 from __future__ import annotations
 
 from sqlglot.tokenizer_core import TokenType
 
+from lakewarden.dynamic.options import PREFIX, check_session_option
 from lakewarden.operations.reading.freshness import check_freshness
 from lakewarden.sql.reader import Reader
 from lakewarden.sql.statements.base import Statement
-from lakewarden.sql.statements.session import SetFreshness
+from lakewarden.sql.statements.others import Forbidden
+from lakewarden.sql.statements.session import SetFreshness, SetTableStorage
 
 
 def set_freshness(read: Reader) -> Statement:
@@ -17,3 +19,27 @@ def set_freshness(read: Reader) -> Statement:
     if not (read.symbol(TokenType.EQ) or read.word("TO")):
         raise read.failure("expected =")
     return SetFreshness(check_freshness(read.name_or_text("a freshness").lower()))
+
+
+def set_table_storage(read: Reader) -> Statement:
+    """Reads what follows SET, where it is `'table-storage.key' = 'value'`, quoted or not; any other SET is forbidden.
+
+    Raises:
+        InvalidArgument: the option does not exist, or cannot have this value.
+    """
+    start = read.here
+    if read.at_text:
+        key = read.text("an option")
+    else:
+        while not (read.over or read._match(TokenType.EQ, advance=False)):
+            read._advance()
+        key = "".join(read.since(start).split())
+    if not key.lower().startswith(PREFIX):
+        read.rest()
+        return Forbidden("SET")
+    if not read.symbol(TokenType.EQ):
+        raise read.failure(f"expected = after {key}")
+    name = key[len(PREFIX) :]
+    value = read.text("a value") if read.at_text else read.rest()
+    check_session_option(name, value)
+    return SetTableStorage(name, value)

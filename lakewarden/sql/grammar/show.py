@@ -5,8 +5,10 @@ from __future__ import annotations
 from sqlglot.tokenizer_core import TokenType
 
 from lakewarden.sql.grammar.namespaces import in_namespace
+from lakewarden.sql.grammar.partitions import partition_spec
 from lakewarden.sql.reader import Reader
 from lakewarden.sql.statements.base import Statement
+from lakewarden.sql.statements.dynamic import DescribeExtended
 from lakewarden.sql.statements.namespaces import ShowEngines
 from lakewarden.sql.statements.pipelines import ShowPipelines, ShowRules
 from lakewarden.sql.statements.show import Describe, DescribeHistory, Show, ShowStats, ShowTables
@@ -40,6 +42,9 @@ def describe(read: Reader) -> Statement:
         return DescribeHistory(table, read.whole("a limit") if read.word("LIMIT") else None)
     if read._prev.text.upper() == "HISTORY":  # a table of that name
         read._retreat(read._index - 1)
+    if read.word("TABLE", "EXTENDED"):
+        table = read.ref()
+        return DescribeExtended(table, partition_spec(read) if read.word("PARTITION") else None)
     read.word("TABLE")
     table = read.ref()
     return Describe(table, read.word("HISTORY"))

@@ -8,23 +8,29 @@ from sqlglot.tokenizer_core import TokenType
 
 from lakewarden.catalog.evolution import AddColumn, AddColumns, DropColumn, ModifyColumn, RenameColumn, SetDefault, SetNullable
 from lakewarden.catalog.model import Column
-from lakewarden.errors import InvalidArgument
+from lakewarden.errors import InvalidArgument, Unsupported
+from lakewarden.sql.grammar.partitions import partition_spec
 from lakewarden.sql.grammar.pipelines import from_template
 from lakewarden.sql.reader import Reader
-from lakewarden.sql.statements.base import Pairs, Statement
+from lakewarden.sql.statements.base import Pairs, Ref, Statement
+from lakewarden.sql.statements.dynamic import CompactTable, DropPartition
 from lakewarden.sql.statements.others import Declined
 from lakewarden.sql.statements.tables import (
     AlterTable,
     CreateTable,
     CreateTableAs,
+    CreateTemporaryTable,
     CreateView,
     DropTable,
+    DropTemporaryTable,
     DropView,
     SetProperties,
     TableChange,
 )
 
 TYPES = ("USER", "SHARED", "STREAM")
+DYNAMIC = "DYNAMIC"
+"""The kind of SHARED table that FLIP-188 describes."""
 _SHORTHAND_LEVELS = ("PUBLIC", "PRIVATE", "RESTRICTED")
 _SERIALS = frozenset({"SMALLSERIAL", "SERIAL", "BIGSERIAL"})
 """All become BIGINT: the numbers of SNOWFLAKE_ID() need 64 bits."""
@@ -33,7 +39,7 @@ _IGNORED = ("UNIQUE", "CHECK", "FOREIGN KEY")
 
 
 def create_table(read: Reader, prefix: str | None) -> Statement:
-    """Reads what follows CREATE [USER|SHARED|STREAM] TABLE."""
+    """Reads what follows CREATE [USER|SHARED|STREAM|DYNAMIC] TABLE."""
     missing = if_not_exists(read)
     table = read.ref()
     if read.word("FROM", "TEMPLATE"):
@@ -52,10 +58,26 @@ def create_table(read: Reader, prefix: str | None) -> Statement:
     options = read.pairs() if read.word("WITH") else ()
     kind, key = _type(prefix, options), tuple(made.key)
     if not read.word("AS"):
-        return CreateTable(table, kind, tuple(made.columns), key, options, missing, partition_by)
+        dynamic = _dynamic(prefix, options)
+        return CreateTable(table, kind, tuple(made.columns), key, options, missing, partition_by, dynamic)
+    if prefix == DYNAMIC:
+        raise Unsupported(f"CREATE DYNAMIC TABLE {table} … AS: create the table with its columns, then INSERT INTO it")
     if made.columns:
         raise InvalidArgument(f"CREATE TABLE {table} … AS takes its columns from the query: declare none, or cast them there")
     return CreateTableAs(table, kind, key, partition_by, read.query(), options, missing)
+
+
+def create_temporary_table(read: Reader, prefix: str | None) -> Statement:
+    """Reads what follows CREATE TEMPORARY [DYNAMIC] TABLE."""
+    found = create_table(read, prefix)
+    if not isinstance(found, CreateTable):
+        raise Unsupported("CREATE TEMPORARY TABLE … AS or FROM TEMPLATE: create it with its columns, then INSERT INTO it")
+    return CreateTemporaryTable(found.table, found)
+
+
+def drop_temporary_table(read: Reader) -> Statement:
+    there = if_exists(read)
+    return DropTemporaryTable(read.ref(), there)
 
 
 _CLAUSES = ("AS", "USING", "PRIMARY", "PARTITION", "PARTITIONED", "WITH")
@@ -64,7 +86,15 @@ _CLAUSES = ("AS", "USING", "PRIMARY", "PARTITION", "PARTITIONED", "WITH")
 
 def _type(prefix: str | None, options: Pairs) -> str:
     """The type of the prefix, else of the option; the options' reader refuses a contradiction."""
+    if prefix == DYNAMIC:
+        return "SHARED"
     return prefix or next((value for key, value in options if key.upper() == "TYPE"), "SHARED")
+
+
+def _dynamic(prefix: str | None, options: Pairs) -> bool | None:
+    """Whether it is a dynamic table; None where the statement leaves it to the session."""
+    said = prefix is not None or any(key.upper() == "TYPE" for key, _ in options)
+    return prefix == DYNAMIC if said else None
 
 
 @dataclass
@@ -171,10 +201,23 @@ def alter_table(read: Reader) -> Statement:
     if read.word("CREATE", "VECTOR") or read.word("CREATE", "INDEX") or read.word("DROP", "VECTOR") or read.word("DROP", "INDEX"):
         read.rest()
         return Declined("vector indexes")
+    if read.word("COMPACT"):
+        return CompactTable(table)
+    if (dropped := _dropped_partition(read, table)) is not None:
+        return dropped
     change = _change(read)
     if read.symbol(TokenType.COMMA):
         raise InvalidArgument(f"ALTER TABLE {table}: a statement makes one change")
     return AlterTable(table, change)
+
+
+def _dropped_partition(read: Reader, table: Ref) -> DropPartition | None:
+    """Reads DROP [IF EXISTS] PARTITION and a bracket; without it, `partition` is a column's name."""
+    start, optional = read._index, read.word("DROP", "IF", "EXISTS", "PARTITION")
+    if (optional or read.word("DROP", "PARTITION")) and read._match(TokenType.L_PAREN, advance=False):
+        return DropPartition(table, partition_spec(read), optional)
+    read._retreat(start)
+    return None
 
 
 def _change(read: Reader) -> TableChange:

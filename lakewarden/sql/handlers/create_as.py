@@ -1,4 +1,4 @@
-"""Executes CREATE TABLE … AS: the query runs and its rows are checked before there is a table, which appears with its rows."""
+"""Executes CREATE TABLE … AS: the query runs before there is a table, which appears with its rows."""
 
 from __future__ import annotations
 
@@ -11,13 +11,17 @@ from lakewarden.admin.create_table import appearing, new_table
 from lakewarden.catalog.model import Table
 from lakewarden.catalog.options import check_type
 from lakewarden.errors import AlreadyExists, LakewardenError, Unsupported
+from lakewarden.operations.direct.value import TaskFiles
 from lakewarden.operations.procedures.drop import end_drop
+from lakewarden.rows.intake import Parts
 from lakewarden.sql.context import Context
-from lakewarden.sql.handlers.define import options_of
+from lakewarden.sql.handlers.declaring import options_of
+from lakewarden.sql.handlers.writing.copying import Copying, copying_of
 from lakewarden.sql.handlers.writing.inferred import inferred_columns
-from lakewarden.sql.handlers.writing.revision import fitted
+from lakewarden.sql.handlers.writing.revision import fitted_rows
 from lakewarden.sql.queries import select
-from lakewarden.sql.results import Done, Rows
+from lakewarden.sql.queries.select import Spooled
+from lakewarden.sql.results import Done
 from lakewarden.sql.statements.tables import CreateTableAs
 from lakewarden.table import TableClient
 
@@ -36,20 +40,22 @@ def create_table_as(context: Context, statement: CreateTableAs) -> Done:
         if statement.if_not_exists:
             return Done(f"table {name} already exists")
         raise AlreadyExists(f"table {name} already exists; INSERT INTO … SELECT adds rows to it")
-    found = select.run(context, statement.query)
-    columns = inferred_columns(context, statement.query, found)
-    key, partition_by = (_as_named(found.columns, names) for names in (statement.primary_key, statement.partition_by))
+    copying = copying_of(context, statement.query) if kind == "SHARED" and not statement.primary_key else None
+    found = copying or select.spooled(context, statement.query)
+    shape = found.shape if isinstance(found, Copying) else found
+    columns = inferred_columns(context, statement.query, shape.columns, shape.types)
+    key, partition_by = (_as_named(shape.columns, names) for names in (statement.primary_key, statement.partition_by))
     table = new_table(context.warehouse, name, kind, columns, key, options_of(statement.options), partition_by)
-    rows = _completed(context, table, found)
+    given = _given(context, table, found)
     at = context.services.operator().workplace
     end_drop(at, name)
     try:
         with appearing(context.warehouse, table):
-            _fill(context, table, rows)
+            count = _fill(context, table, given)
     except LakewardenError:
         end_drop(at, name)
         raise
-    return Done(f"table {name} created with {rows.num_rows} {'row' if rows.num_rows == 1 else 'rows'}")
+    return Done(f"table {name} created with {count} {'row' if count == 1 else 'rows'}")
 
 
 def _as_named(columns: Sequence[str], names: Sequence[str]) -> list[str]:
@@ -58,18 +64,26 @@ def _as_named(columns: Sequence[str], names: Sequence[str]) -> list[str]:
     return [there.get(name.lower(), name) for name in names]
 
 
-def _completed(context: Context, table: Table, found: Rows) -> pa.Table:
-    values = zip(table.schema.columns, found.table.columns, found.types, strict=True)
-    given = pa.table({column.name: fitted(column, values, kind) for column, values, kind in values})
-    return _client(context, table).completed(given, user=context.owner(table))
+def _given(context: Context, table: Table, found: Spooled | Copying) -> pa.Table | Parts | TaskFiles:
+    """The rows as they are stored, checked before there is a table; those of parts and tasks are checked as they are read."""
+    client, user = _client(context, table), context.owner(table)
+    if isinstance(found, Copying):
+        return found.into(client, table.schema.columns)
+
+    def complete(rows: pa.Table) -> pa.Table:
+        return client.completed(fitted_rows(table.schema.columns, found.types, rows), user=user)
+
+    return found.each(complete)
 
 
-def _fill(context: Context, table: Table, rows: pa.Table) -> None:
-    client = _client(context, table)
+def _fill(context: Context, table: Table, given: pa.Table | Parts | TaskFiles) -> int:
+    """Returns the number of rows."""
+    client, user = _client(context, table), context.owner(table)
     if table.type == "SHARED":
-        replace(client.direct, hidden=True).overwrite([rows])
-    else:
-        client.write(rows, user=context.owner(table))
+        rows = given.tables() if isinstance(given, Parts) else given if isinstance(given, TaskFiles) else [given]
+        return replace(client.direct, hidden=True).overwrite(rows).rows_inserted
+    assert not isinstance(given, TaskFiles), "of SHARED tables only"
+    return (client.write_parts(given, user=user) if isinstance(given, Parts) else client.write(given, user=user)).rows
 
 
 def _client(context: Context, table: Table) -> TableClient:

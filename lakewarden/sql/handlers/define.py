@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -25,9 +23,10 @@ from lakewarden.errors import AlreadyExists, InvalidArgument, NotFound
 from lakewarden.operations.procedures.drop import drop_now, end_drop
 from lakewarden.specs import Request
 from lakewarden.sql.context import Context
+from lakewarden.sql.handlers.declaring import declared, options_of
+from lakewarden.sql.handlers.dynamic import check_there, create_dynamic, is_dynamic
 from lakewarden.sql.handlers.plans import planned
 from lakewarden.sql.results import Done, Rows
-from lakewarden.sql.statements.base import Pairs
 from lakewarden.sql.statements.namespaces import AlterNamespace, CreateNamespace, DropNamespace, UseNamespace
 from lakewarden.sql.statements.storages import AlterStorage, CreateStorage, DropStorage
 from lakewarden.sql.statements.tables import AlterTable, CreateTable, CreateView, DropTable, DropView, SetProperties, TableChange
@@ -67,30 +66,16 @@ def create_table(context: Context, statement: CreateTable) -> Done:
         return Done(f"table {name} already exists")
     if name in catalog.tables and catalog.tables[name].dropping:
         end_drop(context.services.operator().workplace, name)
+    if is_dynamic(context, statement):
+        return create_dynamic(context, statement, name)
     kind = check_type(statement.type)
     options = options_of(statement.options)
-    key, partition_by = _declared(statement, statement.primary_key), _declared(statement, statement.partition_by)
+    key, partition_by = declared(statement, statement.primary_key), declared(statement, statement.partition_by)
     at_once = context.rules == "k3"
     make_table(context.warehouse, name, kind, statement.columns, key, options, partition_by, at_once=at_once)
     ignored = ignored_options(kind, options)
     note = f"; {', '.join(ignored)} {'has' if len(ignored) == 1 else 'have'} no effect on a {kind} table" if ignored else ""
     return Done(f"table {name} created{note}")
-
-
-def _declared(statement: CreateTable, names: Sequence[str]) -> list[str]:
-    """The columns as declared: names in SQL ignore case."""
-    declared = {column.name.lower(): column.name for column in statement.columns}
-    return [declared.get(name.lower(), name) for name in names]
-
-
-def options_of(pairs: Pairs) -> dict[str, str]:
-    """Raises:
-    InvalidArgument: an option is given twice.
-    """
-    twice = [key for key, count in Counter(key.upper() for key, _ in pairs).items() if count > 1]
-    if twice:
-        raise InvalidArgument(f"option {twice[0]} is given twice")
-    return dict(pairs)
 
 
 def alter_table(context: Context, statement: AlterTable) -> Done:
@@ -131,6 +116,8 @@ def drop_table(context: Context, statement: DropTable) -> Done | Rows:
         raise InvalidArgument(f"{name} is a {table.type} table, not a {statement.type} one")
     if statement.dry_run:
         return planned(context, Request("drop", (str(name),)))
+    if table is not None and not statement.if_exists:
+        check_there(context, table)
     drop_now(context.services.operator().workplace, name)
     return Done(f"table {name} dropped")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -11,13 +12,17 @@ from sqlglot import exp
 from lakewarden.catalog.model import SchemaColumn, TableSchema
 from lakewarden.delta.reading.rows import matches
 from lakewarden.errors import InvalidArgument, Unsupported
+from lakewarden.operations.direct.value import TaskFiles
 from lakewarden.operations.reading.keys import key_bounds
 from lakewarden.operations.reading.scope import Wanted
-from lakewarden.rows.intake import Rows
+from lakewarden.rows.intake import Parts, Rows
 from lakewarden.sql.context import Context
+from lakewarden.sql.handlers.temporary import insert_temporary
 from lakewarden.sql.handlers.values import rows_of_values
-from lakewarden.sql.handlers.writing.direct import append
-from lakewarden.sql.handlers.writing.revision import changed, fitted, of_target, revision_query
+from lakewarden.sql.handlers.writing.copying import copying_of
+from lakewarden.sql.handlers.writing.direct import append, completed
+from lakewarden.sql.handlers.writing.parts import in_memory, insert_parts
+from lakewarden.sql.handlers.writing.revision import changed, fitted_rows, of_target, revision_query
 from lakewarden.sql.handlers.writing.target import Target, column_of, columns_named, target_of
 from lakewarden.sql.queries import select
 from lakewarden.sql.queries.scan import for_duck
@@ -34,19 +39,37 @@ def insert(context: Context, statement: Insert) -> Affected:
     """Raises:
     ConstraintViolation: a key exists and there is no ON CONFLICT, or a value does not fit. Nothing was written.
     """
+    if (held := context.temporary_table(context.named(statement.table))) is not None:
+        return insert_temporary(context, held, in_memory(context, incoming(context, statement, held.table.schema)))
     target = target_of(context, statement)
+    if statement.conflict is None and (files := copied(context, statement, target)) is not None:
+        return append(target, files)
     given = incoming(context, statement, target.schema)
     if statement.conflict is not None:
-        return _on_conflict(context, statement, statement.conflict, target, given)
+        return _on_conflict(context, statement, statement.conflict, target, in_memory(context, given))
     if not target.plan.in_log:
         if statement.files:
             raise Unsupported(f"{target.table.name} has no primary key: a file belongs to a row that has one")
-        return append(target, given)
+        return append(target, completed(target, given))
+    if isinstance(given, Parts):
+        return insert_parts(target, given)
     mode: WriteMode = "upsert" if target.table.options.on_duplicate == "replace" else "insert"
     return target.affected(target.client.write(given, user=target.user, mode=mode).rows)
 
 
-def incoming(context: Context, statement: Insert | Overwrite, schema: TableSchema) -> Rows:
+def copied(context: Context, statement: Insert | Overwrite, target: Target) -> TaskFiles | None:
+    """The rows of a query that tasks compute and write, where that is possible and worth it."""
+    if target.plan.in_log or target.schema.keyed or statement.rows is None:
+        return None
+    copying = copying_of(context, statement.rows)
+    if copying is None:
+        return None
+    columns = columns_named(target.schema, statement.columns)
+    _check_as_many(copying.shape.columns, columns)
+    return copying.into(target.client, columns)
+
+
+def incoming(context: Context, statement: Insert | Overwrite, schema: TableSchema) -> Rows | Parts:
     """The rows of VALUES or of the query by column name; a DEFAULT is left out of its row."""
     columns = columns_named(schema, statement.columns)
     if statement.rows is None:
@@ -55,12 +78,15 @@ def incoming(context: Context, statement: Insert | Overwrite, schema: TableSchem
     parts = {name for name, part in statement.rows.args.items() if part}
     if source is not None and isinstance(source.this, exp.Values) and statement.rows.is_star and parts == _ONLY_VALUES:
         return _with_files(context, statement, rows_of_values(context, source.this, columns), columns)
-    found = select.run(context, statement.rows)
-    names = [column.name for column in columns]
-    if len(found.columns) != len(names):
-        raise InvalidArgument(f"{len(found.columns)} values are given for {len(names)} columns, which are {', '.join(names)}")
-    values = [fitted(column, found.table.column(index), found.types[index]) for index, column in enumerate(columns)]
-    return pa.table(dict(zip(names, values, strict=True)))
+    found = select.spooled(context, statement.rows)
+    _check_as_many(found.columns, columns)
+    return found.each(partial(fitted_rows, columns, found.types))
+
+
+def _check_as_many(found: Sequence[str], columns: Sequence[SchemaColumn]) -> None:
+    if len(found) != len(columns):
+        names = ", ".join(column.name for column in columns)
+        raise InvalidArgument(f"{len(found)} values are given for {len(columns)} columns, which are {names}")
 
 
 def _with_files(

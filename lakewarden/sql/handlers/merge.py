@@ -9,6 +9,7 @@ import pyarrow.compute as pc
 from sqlglot import exp
 
 from lakewarden.errors import ConstraintViolation
+from lakewarden.operations.intake import Revision
 from lakewarden.operations.reading.scope import Wanted
 from lakewarden.sql.context import Context
 from lakewarden.sql.handlers.writing.merge_branches import SOURCE, Branches, Delete, Insert, Update
@@ -17,7 +18,6 @@ from lakewarden.sql.handlers.writing.target import Target, target_of
 from lakewarden.sql.queries import select
 from lakewarden.sql.results import Affected
 from lakewarden.sql.statements.rows import Merge
-from lakewarden.table.intake import Revision
 
 
 def merge(context: Context, statement: Merge) -> Affected:

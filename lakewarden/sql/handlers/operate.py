@@ -107,7 +107,7 @@ def _waits(context: Context, table: Table) -> bool:
 def _requested(context: Context, request: Request) -> Job | None:
     """The new job; None if the same request is already queued or running."""
     try:
-        return enqueue(context.services.operator(), request)
+        return enqueue(context.services.operator(), request, context.principal.opener.request_id)
     except AlreadyActive:
         return None
 

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import pyarrow as pa
 
+from lakewarden.errors import Unsupported
+from lakewarden.operations.intake import Revision
 from lakewarden.operations.reading.scope import Wanted
-from lakewarden.rows.intake import Rows
+from lakewarden.rows.intake import Parts, Rows
 from lakewarden.sql.context import Context
-from lakewarden.sql.handlers.insert import incoming
-from lakewarden.sql.handlers.writing.direct import overwrite_directly
+from lakewarden.sql.handlers.insert import copied, incoming
+from lakewarden.sql.handlers.overwrite import overwrite_dynamic
+from lakewarden.sql.handlers.writing.direct import completed, overwrite_directly
+from lakewarden.sql.handlers.writing.parts import replace_by_parts
 from lakewarden.sql.handlers.writing.target import Target, target_of
 from lakewarden.sql.results import Affected
 from lakewarden.sql.statements.rows import Overwrite, Truncate
-from lakewarden.table.intake import Revision
 
 
 def overwrite(context: Context, statement: Overwrite) -> Affected:
@@ -20,6 +23,12 @@ def overwrite(context: Context, statement: Overwrite) -> Affected:
     ConstraintViolation, InvalidArgument: a row does not fit, or a key is given twice. Nothing was changed.
     """
     target = target_of(context, statement)
+    if target.table.dynamic is not None:
+        return overwrite_dynamic(context, statement, target)
+    if statement.partition:
+        raise Unsupported(f"INSERT OVERWRITE … PARTITION is for dynamic tables, and {target.table.name} is not one")
+    if (files := copied(context, statement, target)) is not None:
+        return overwrite_directly(target, files)
     return _replaced(target, incoming(context, statement, target.schema))
 
 
@@ -27,10 +36,12 @@ def truncate(context: Context, statement: Truncate) -> Affected:
     return _replaced(target_of(context, statement), None)
 
 
-def _replaced(target: Target, given: Rows | None) -> Affected:
-    rows = None if given is None else target.client.completed(given, user=target.user)
+def _replaced(target: Target, given: Rows | Parts | None) -> Affected:
     if not target.plan.in_log:
-        return overwrite_directly(target, rows)
+        return overwrite_directly(target, None if given is None else completed(target, given))
+    if isinstance(given, Parts):
+        return replace_by_parts(target, given)
+    rows = None if given is None else target.client.completed(given, user=target.user)
 
     def decide(live: pa.Table) -> Revision:
         return Revision(rows, live.select(target.schema.primary_key))

@@ -146,6 +146,8 @@ def describe(context: Context, statement: Describe) -> Rows:
     name = context.named(statement.table)
     if name.namespace == SYSTEM:
         return _describe_system(relation_named(name.name))
+    if name in context.catalog.blanks:
+        return listing(COLUMN_COLUMNS, [])
     table = context.table(statement.table)
     columns = COLUMN_COLUMNS | (PARTITION_COLUMNS if table.schema.partition_by else {})
     if not statement.versions:

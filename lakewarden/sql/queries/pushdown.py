@@ -31,6 +31,8 @@ class Pushdown:
 
     columns: tuple[str, ...]
     bounds: tuple[Bound, ...] = ()
+    number_only: bool = False
+    """Whether the query names no column of the table: only the number of its rows counts, as for `count(*)`."""
 
 
 def pushdown_of(query: exp.Query, places: Sequence[exp.Table], schema: TableSchema) -> Pushdown:
@@ -38,11 +40,10 @@ def pushdown_of(query: exp.Query, places: Sequence[exp.Table], schema: TableSche
     names = {node.name.lower() for node in query.find_all(exp.Identifier)}
     every = _takes_all(query, places)
     shown = {column.name for column in schema.shown} if every else ()
-    columns = (
-        tuple(name for name in schema.names if name in shown or name.lower() in names)
-        or schema.primary_key[:1]
-        or (schema.names[0],)
-    )
+    named = tuple(name for name in schema.names if name in shown or name.lower() in names)
+    if not named and SEQ not in names:
+        return Pushdown(schema.primary_key[:1] or (schema.names[0],), number_only=True)
+    columns = named or schema.primary_key[:1] or (schema.names[0],)
     bounds = tuple(_bounds(places[0], schema)) if len(places) == 1 else ()
     return Pushdown((*columns, SEQ) if SEQ in names else columns, bounds)
 

@@ -21,11 +21,17 @@ from lakewarden.warehouse import find_table
 def relation(context: Context, name: TableName, pushdown: Pushdown, read: pa.Table | None) -> pa.Table:
     if name.namespace == SYSTEM:
         return system_relation(context, name.name)
+    if (held := context.temporary_table(name)) is not None:
+        return for_duck(held.rows.select(pushdown.columns), held.table.schema)
     table = find_table(context.catalog, name)
     if read is None:
         client = TableClient.of(context.warehouse, table)
-        read = client.scan(Wanted(pushdown.columns, pushdown.bounds), user=context.owner(table), freshness=context.freshness)
+        read = client.scan(wanted_by(pushdown), user=context.owner(table), freshness=context.freshness)
     return for_duck(read.select(pushdown.columns), table.schema)
+
+
+def wanted_by(pushdown: Pushdown) -> Wanted:
+    return Wanted(pushdown.columns, pushdown.bounds, pushdown.number_only)
 
 
 def past(context: Context, relation: Relation) -> PastScope:
@@ -36,7 +42,7 @@ def past(context: Context, relation: Relation) -> PastScope:
 
 
 def past_relation(scope: PastScope, pushdown: Pushdown) -> pa.Table:
-    rows = scope.rows(Wanted(pushdown.columns, pushdown.bounds))
+    rows = scope.rows(wanted_by(pushdown))
     return for_duck(rows.select(pushdown.columns), scope.schema)
 
 
@@ -44,7 +50,7 @@ def for_duck(rows: pa.Table, schema: TableSchema) -> pa.Table:
     """JSON and FILE columns in DuckDB's JSON type: its JSON shorthands do not accept text."""
     for index, name in enumerate(rows.column_names):
         column = schema.column(name)
-        if column is not None and column.type.name in ("JSON", "FILE"):
+        if column is not None and column.type.name in ("JSON", "FILE") and not pa.types.is_null(rows.field(name).type):
             kind = pa.json_(pa.string())
             chunks: list[pa.Array[Any]] = [pa.ExtensionArray.from_storage(kind, chunk) for chunk in rows.column(index).chunks]
             whole = pa.chunked_array(chunks) if chunks else pa.ExtensionArray.from_storage(kind, pa.array([], pa.string()))

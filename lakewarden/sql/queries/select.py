@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import count
@@ -16,6 +16,7 @@ from lakewarden.access.gate import TableOf
 from lakewarden.catalog.model import Table, TableSchema
 from lakewarden.catalog.pipeline import OBJECT
 from lakewarden.errors import PermissionDenied
+from lakewarden.rows.intake import Parts
 from lakewarden.scope import TableName
 from lakewarden.sql.context import Context
 from lakewarden.sql.queries.answer import Answer, answer_of, several_tables
@@ -71,6 +72,8 @@ def prepare(
 
 
 def _readable(context: Context, name: TableName) -> Table | TableOf:
+    if (held := context.temporary_table(name)) is not None:
+        return held.table
     table = context.readable.get(name)
     if table is None:
         raise PermissionDenied(f"{name} did not exist when the statement was checked; try again")
@@ -117,6 +120,33 @@ def run(
     if answer is None:
         return rows
     return replace(rows, strategy=answer.strategy, served_by=answer.served_by, strategy_reason=answer.reason)
+
+
+@dataclass(frozen=True)
+class Spooled:
+    """A query's rows, of which there may be more than fit into memory. `types` as of `Rows`."""
+
+    columns: tuple[str, ...]
+    types: tuple[str, ...]
+    rows: pa.Table | Parts
+
+    def each(self, make: Callable[[pa.Table], pa.Table]) -> pa.Table | Parts:
+        """What `make` makes of the rows, or of each part of them."""
+        rows = self.rows
+        return Parts(lambda: map(make, rows.tables())) if isinstance(rows, Parts) else make(rows)
+
+
+def spooled(context: Context, query: exp.Query) -> Spooled:
+    """As `run`, for rows that are written elsewhere: beyond `sql.result_bytes` they are in a temporary file."""
+    prepared = prepare(context, query)
+    _, found = _apart_or_not(context, prepared)
+    if found is not None:
+        names = _told_apart(found.rows.column_names)
+        return Spooled(tuple(names), found.types, found.rows.rename_columns(names))
+    spool, types = context.engine.spool(prepared.sql, relations(context, prepared), context.limits)
+    names = _told_apart(spool.schema.names)
+    parts = Parts(lambda: (part.rename_columns(names) for part in spool.tables()))
+    return Spooled(tuple(names), types, pa.concat_tables(parts.tables()) if spool.in_memory else parts)
 
 
 def _apart_or_not(context: Context, prepared: Prepared) -> tuple[Answer | None, EngineAnswer | None]:

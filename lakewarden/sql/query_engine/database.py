@@ -10,7 +10,6 @@ import os
 import threading
 from collections.abc import Callable
 from contextlib import closing, suppress
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
 from lakewarden.errors import Unsupported
@@ -49,21 +48,16 @@ def locked_down(memory_bytes: int, threads: int) -> DuckDBPyConnection:
     return root
 
 
-@dataclass(frozen=True)
-class _Opened:
-    root: DuckDBPyConnection
-    process: int
-
-
 class Database:
     """Opens a database for the first query, and a new one after it has ended. Safe for threads."""
 
     def __init__(self, open_: Callable[[], DuckDBPyConnection]) -> None:
         self._open = open_
         self._lock = threading.Lock()
-        self._opened: _Opened | None = None
-        self._inherited: list[_Opened] = []
+        self._opened: DuckDBPyConnection | None = None
+        self._inherited: list[DuckDBPyConnection] = []
         """The database of the process that this one was forked from. Never closed: that would wait for that process's threads."""
+        os.register_at_fork(after_in_child=self._forked)
 
     def run(self, act: Callable[[DuckDBPyConnection], T]) -> T:
         """Calls `act` with a connection of its own. If another query ends the database meanwhile, calls it again on a new
@@ -78,7 +72,7 @@ class Database:
         for _ in range(_TRIES):
             opened = self._current()
             try:
-                with closing(opened.root.cursor()) as cursor:
+                with closing(opened.cursor()) as cursor:
                     return act(cursor)
             except (duckdb.Error, OSError) as error:
                 if not may_have_ended(error) or _answers(opened):
@@ -88,16 +82,19 @@ class Database:
                     raise
         raise Unsupported(f"DuckDB cannot run this query now: other queries stopped its engine {_TRIES} times; try again")
 
-    def _current(self) -> _Opened:
+    def _current(self) -> DuckDBPyConnection:
         with self._lock:
-            if self._opened is not None and self._opened.process != os.getpid():
-                self._inherited.append(self._opened)
-                self._opened = None
             if self._opened is None:
-                self._opened = _Opened(self._open(), os.getpid())
+                self._opened = self._open()
             return self._opened
 
-    def _forget(self, ended: _Opened) -> None:
+    def _forked(self) -> None:
+        self._lock = threading.Lock()  # another thread of the parent may have held the old one
+        if self._opened is not None:
+            self._inherited.append(self._opened)
+            self._opened = None
+
+    def _forget(self, ended: DuckDBPyConnection) -> None:
         """Forgets a database. Queries that still run on it have their own connections."""
         import duckdb  # as above
 
@@ -105,14 +102,14 @@ class Database:
             if self._opened is ended:
                 self._opened = None
         with suppress(duckdb.Error):
-            ended.root.close()
+            ended.close()
 
 
-def _answers(opened: _Opened) -> bool:
+def _answers(opened: DuckDBPyConnection) -> bool:
     import duckdb  # as above
 
     try:
-        with closing(opened.root.cursor()) as cursor:
+        with closing(opened.cursor()) as cursor:
             cursor.execute("SELECT 1")
     except duckdb.Error:
         return False

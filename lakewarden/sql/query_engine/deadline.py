@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -9,9 +10,18 @@ from time import monotonic
 
 
 class Deadlines:
-    """Interrupts calls that take too long. One thread watches all calls; the first call starts it."""
+    """Interrupts calls that take too long. One thread watches all calls; the first call starts it. A forked process starts a
+    thread of its own.
+    """
 
     def __init__(self) -> None:
+        self._begin()
+        os.register_at_fork(after_in_child=self._begin)
+
+    def _begin(self) -> None:
+        """Watches no call. In a forked process the lock too is new: the parent's thread, which a fork does not copy, may have
+        held the old one.
+        """
         self._wake = threading.Condition()
         self._running: dict[object, tuple[float, Callable[[], None]]] = {}
         """The end of each call, and how to interrupt it."""
@@ -32,7 +42,7 @@ class Deadlines:
                 self._running.pop(call, None)
 
     def _start(self) -> None:
-        if self._watcher is None or not self._watcher.is_alive():  # a fork does not copy the thread
+        if self._watcher is None:
             self._watcher = threading.Thread(target=self._watch, name="deadlines", daemon=True)
             self._watcher.start()
 

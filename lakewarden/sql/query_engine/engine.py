@@ -8,6 +8,8 @@ from typing import Protocol
 
 import pyarrow as pa
 
+from lakewarden.sql.query_engine.spool import Spool
+
 
 @dataclass(frozen=True)
 class Limits:
@@ -41,6 +43,9 @@ class QueryEngine(Protocol):
         Raises:
             Unsupported: the result, the memory or the time would be more than the limits or the engine's settings allow.
         """
+
+    def spool(self, sql: str, relations: Mapping[str, pa.Table], limits: Limits) -> tuple[Spool, tuple[str, ...]]:
+        """As `run`, for a result of any size: one beyond `limits.result_bytes` is on disk. Returns the columns' types too."""
 
     def explain(self, sql: str, relations: Mapping[str, pa.Table], limits: Limits) -> str:
         """The plan of the query as text; raises as `run`."""

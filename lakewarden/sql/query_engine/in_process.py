@@ -16,6 +16,7 @@ from lakewarden.sql.query_engine.database import Database, locked_down
 from lakewarden.sql.query_engine.deadline import Deadlines
 from lakewarden.sql.query_engine.engine import Answer, Limits, QueryEngine
 from lakewarden.sql.query_engine.failures import as_ours
+from lakewarden.sql.query_engine.spool import Spool
 from lakewarden.sql.query_engine.tree import Reach, reach_of, reaches_outside
 
 if TYPE_CHECKING:
@@ -61,6 +62,16 @@ class InProcess:
             return pa.Table.from_batches(within(reader, limits), reader.schema)
 
         return Answer(*self.read(sql, relations, limits, collected))
+
+    def spool(self, sql: str, relations: Mapping[str, pa.Table], limits: Limits) -> tuple[Spool, tuple[str, ...]]:
+        def spooled(reader: pa.RecordBatchReader) -> Spool:
+            found = Spool(limits.result_bytes)
+            found.add(reader.schema.empty_table())
+            for batch in reader:
+                found.add(pa.Table.from_batches([batch]))
+            return found
+
+        return self.read(sql, relations, limits, spooled)
 
     def read(
         self, sql: str, relations: Mapping[str, pa.Table], limits: Limits, take: Callable[[pa.RecordBatchReader], T]

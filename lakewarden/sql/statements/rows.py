@@ -8,6 +8,7 @@ from typing import Literal
 from sqlglot import exp
 
 from lakewarden.sql.statements.base import OnTable, Pairs, Statement
+from lakewarden.sql.statements.dynamic import PartitionSpec
 
 
 @dataclass(frozen=True)
@@ -48,10 +49,11 @@ class Insert(OnTable):
 
 @dataclass(frozen=True)
 class Overwrite(OnTable):
-    """INSERT OVERWRITE; `columns` and `rows` as of Insert."""
+    """INSERT OVERWRITE; `columns` and `rows` as of Insert. The rows have no value for the columns of `partition`."""
 
     columns: tuple[str, ...]
     rows: exp.Query
+    partition: PartitionSpec = ()
 
 
 @dataclass(frozen=True)
@@ -73,7 +75,7 @@ class Delete(OnTable):
 
 @dataclass(frozen=True)
 class Truncate(OnTable):
-    pass
+    """Removes every row."""
 
 
 @dataclass(frozen=True)

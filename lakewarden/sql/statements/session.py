@@ -1,4 +1,4 @@
-"""Statements that choose how a session reads."""
+"""Statements that choose how a session reads, and what it creates."""
 
 from __future__ import annotations
 
@@ -11,3 +11,11 @@ from lakewarden.sql.statements.base import Statement
 @dataclass(frozen=True)
 class SetFreshness(Statement):
     freshness: Freshness
+
+
+@dataclass(frozen=True)
+class SetTableStorage(Statement):
+    """`key` is without the prefix `table-storage.`."""
+
+    key: str
+    value: str

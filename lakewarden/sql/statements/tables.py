@@ -19,6 +19,20 @@ class CreateTable(OnTable):
     options: Pairs = ()
     if_not_exists: bool = False
     partition_by: tuple[str, ...] = ()
+    dynamic: bool | None = False
+    """None: the session decides, for a table whose type is not said."""
+
+
+@dataclass(frozen=True)
+class CreateTemporaryTable(OnTable):
+    """CREATE TEMPORARY TABLE: as `declared`, for the session alone."""
+
+    declared: CreateTable
+
+
+@dataclass(frozen=True)
+class DropTemporaryTable(OnTable):
+    if_exists: bool = False
 
 
 @dataclass(frozen=True)

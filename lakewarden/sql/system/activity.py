@@ -131,7 +131,9 @@ def _told(value: object) -> str | None:
     return None if value is None else value if isinstance(value, str) else json.dumps(value)
 
 
-_JOB = texts("job_id", "job_type", "status", "parameters", "message", "exception_trace", "idempotency_key", "node_id")
+_JOB = texts(
+    "job_id", "job_type", "status", "parameters", "message", "exception_trace", "idempotency_key", "node_id", "request_id"
+)
 _MOMENTS = dict.fromkeys(("created_at", "updated_at", "started_at", "finished_at"), MOMENT)
 _LIVE = texts("live_id", "namespace_id", "table_name", "user_id", "query", "options", "status") | {
     "created_at": MOMENT,
@@ -139,7 +141,7 @@ _LIVE = texts("live_id", "namespace_id", "table_name", "user_id", "query", "opti
     "changes": WHOLE,
 }
 _SESSION = texts("session_id", "user_id", "role", "actor_user_id", "namespace_id", "node_id")
-_AUDIT = texts("actor_user_id", "action", "target", "details", "subject_user_id")
+_AUDIT = texts("actor_user_id", "action", "target", "details", "subject_user_id", "request_id")
 
 ACTIVITY: dict[str, Listing] = {
     "jobs": Listing(_JOB | {"retry_count": WHOLE, "max_retries": WHOLE} | _MOMENTS, _jobs),

@@ -136,6 +136,8 @@ def _options(table: Table) -> str:
         case "USER":
             given |= {"COMPRESSION": found.compression, "USE_USER_STORAGE": "TRUE" if found.use_user_storage else None}
     given["ON_DUPLICATE"] = found.on_duplicate if found.on_duplicate != "error" else None
+    given["CHANGE_TRACKING"] = None if found.change_tracking else "off"
+    given["LOG_RETENTION"] = None if found.log_retention is None else f"{found.log_retention} s"
     return json.dumps({key: value for key, value in given.items() if value not in (None, "")})
 
 

@@ -88,16 +88,16 @@ def test_a_run_looks_at_some_scopes_and_says_which(chat: str, instance: dg.Dagst
     assert looked_at(run_checks(chat, instance, users=["bob"])["columns_as_declared"]) == ["bob"]
 
 
-def test_each_check_can_be_run_by_itself(chat: str, instance: dg.DagsterInstance) -> None:
+def test_each_check_can_be_run_by_itself(chat: str, shipped_instance: dg.DagsterInstance) -> None:
     one_check = dg.AssetCheckKey(dg.AssetKey(["chat", "messages"]), "columns_as_declared")
-    (one,) = execute(chat, instance, dg.AssetSelection.checks(one_check))
+    (one,) = execute(chat, shipped_instance, dg.AssetSelection.checks(one_check))
     assert (one.check_name, one.passed) == ("columns_as_declared", True)
     assert round_of(chat) == "", "the scopes have other checks to come"
 
 
-def test_what_failed_is_not_vacuumed_and_is_checked_first(chat: str, ada: str, instance: dg.DagsterInstance) -> None:
+def test_what_failed_is_not_vacuumed_and_is_checked_first(chat: str, ada: str, shipped_instance: dg.DagsterInstance) -> None:
     repeat_a_key(ada)
-    found = run_checks(chat, instance)["one_row_per_key"]
+    found = run_checks(chat, shipped_instance)["one_row_per_key"]
     assert found.description == "3 of 3 scopes checked, 1 failed: ada. They are not vacuumed until a check passes."
     with Lakehouse.open(chat) as lake:
         (report,) = lake.vacuum(MESSAGES, user="ada", dry_run=False)
@@ -105,9 +105,19 @@ def test_what_failed_is_not_vacuumed_and_is_checked_first(chat: str, ada: str, i
         assert report.fault.code == "CONFLICT"
         lake.table(MESSAGES).write([{"id": 0, "content": "settles it"}, {"id": 1, "content": "too"}], user="ada")
         lake.flush()
-    assert looked_at(run_checks(chat, instance, scopes=1)["one_row_per_key"]) == ["ada"]
+    assert looked_at(run_checks(chat, shipped_instance, scopes=1)["one_row_per_key"]) == ["ada"]
     with Lakehouse.open(chat) as lake:
         assert [report.fault for report in lake.vacuum(MESSAGES, user="ada", dry_run=False)] == [None]
+
+
+def test_a_check_of_other_scopes_does_not_hide_a_failure(chat: str, ada: str, shipped_instance: dg.DagsterInstance) -> None:
+    repeat_a_key(ada)
+    run_checks(chat, shipped_instance)
+    found = run_checks(chat, shipped_instance, users=["bob", "eve"])
+    assert {name for name, one in found.items() if not one.passed} == {"one_row_per_key"}
+    assert found["one_row_per_key"].description == (
+        "2 of 3 scopes checked, all passed. Failed before, and not checked now: 1. They are not vacuumed until a check passes."
+    )
 
 
 def test_a_scope_that_cannot_be_read_fails_and_hides_no_other(chat: str, ada: str, instance: dg.DagsterInstance) -> None:
@@ -127,6 +137,13 @@ def test_a_repeated_key_is_found(chat: str, ada: str, instance: dg.DagsterInstan
     assert not found["one_row_per_key"].passed
     assert found["one_row_per_key"].metadata["unexpected"].value == 2
     assert found["columns_as_declared"].passed
+
+
+def test_a_repeated_text_is_found(chat: str, instance: dg.DagsterInstance) -> None:
+    repeat_a_key(f"{chat}/data/chat/rooms")
+    found = execute(chat, instance, dg.AssetSelection.all_asset_checks())
+    (rooms,) = (one for one in found if (one.asset_key.path[-1], one.check_name) == ("rooms", "one_row_per_key"))
+    assert rooms.description == "1 of 1 scopes checked, 1 failed: the table. They are not vacuumed until a check passes."
 
 
 @pytest.mark.slow

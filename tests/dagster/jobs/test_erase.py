@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sqlite3
 import time
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
@@ -22,6 +24,7 @@ from dagster._core.types.loadable_target_origin import LoadableTargetOrigin
 from psycopg2 import sql
 
 from lakewarden.dagster.jobs.erase import erase_job
+from lakewarden.dagster.jobs.event_log.packing import unpack
 from lakewarden.dagster.jobs.export import export_job
 from lakewarden.dagster.jobs.flush import flush_job
 from lakewarden.dagster.jobs.record import record_job
@@ -45,9 +48,21 @@ def ask(uri: str, user: str = USER) -> str:
 
 
 def naming(home: Path, word: str = USER) -> list[str]:
-    """A grep over all that Dagster keeps."""
+    """A grep over all that Dagster keeps, packed events among them."""
     files = [path for path in home.rglob("*") if path.is_file()]
-    return [str(path.relative_to(home)) for path in files if word.encode() in path.read_bytes()]
+    return [
+        str(path.relative_to(home))
+        for path in files
+        if word.encode() in path.read_bytes() or any(word in event for event in _packed_in(path))
+    ]
+
+
+def _packed_in(path: Path) -> Iterator[str]:
+    if path.suffix == ".db" and path.parent.name == "runs":
+        with closing(sqlite3.connect(path)) as database:
+            events = "SELECT event FROM event_logs UNION ALL SELECT last_materialization FROM asset_keys"
+            found = database.execute(events).fetchall()
+            yield from (unpack(stored) for (stored,) in found if stored is not None)
 
 
 @pytest.fixture

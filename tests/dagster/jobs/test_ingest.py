@@ -62,7 +62,13 @@ def test_the_rule_its_table_and_its_rejects_are_booked(shop: str, run_job: RunJo
     (of_rule,) = metadata(instance, RULE)
     assert (of_rule["objects/ingested"], of_rule["objects/rejected"], of_rule["rows"]) == (1, 1, 2)
     for key in (TABLE_KEY, REJECTS_KEY):
-        assert isinstance(metadata(instance, key)[-1]["delta/version"], int)
+        (of_table,) = metadata(instance, key)
+        assert isinstance(of_table["delta/version"], int)
+        assert of_table["operation"] == "ingest"
+        newest = instance.get_latest_materialization_event(key)
+        assert newest is not None
+        assert newest.asset_materialization is not None
+        assert newest.asset_materialization.description == "ingest: done", "not afterwards: the run made the commit"
     evaluation = check(instance)
     assert not evaluation.passed
     assert evaluation.severity is dg.AssetCheckSeverity.WARN
@@ -111,6 +117,7 @@ def test_source_rule_and_table_are_one_lineage(shop: str, instance: dg.DagsterIn
     graph = defs.get_repository_def().asset_graph
     assert graph.get(RULE).parent_keys == {SOURCE}
     assert graph.get(TABLE_KEY).parent_keys == {RULE}
+    assert graph.get(REJECTS_KEY).parent_keys == {RULE}
     assert graph.get(SOURCE).is_external
     assert graph.get(RULE).metadata["template"] == "csv"
     upload(shop, "tuesday.csv", "id,item\n5,can\n")

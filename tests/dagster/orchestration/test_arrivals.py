@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 
-from lakewarden.dagster.orchestration.arrivals import Cursor, Sums, look, read_cursor, write_cursor
+from lakewarden.dagster.orchestration.arrivals import LISTED_PER_TICK, Cursor, Sums, look, read_cursor, write_cursor
 from lakewarden.storage.sources.uploaded import Uploaded
 from tests.fixtures.dagster import DAGSTER
 
@@ -52,6 +52,27 @@ def test_a_large_one_is_seen_in_parts_in_the_order_of_its_names() -> None:
         cursor = seen.cursor
     assert found == sorted(bucket.keys)
     assert (cursor.after, cursor.greatest, cursor.whole.objects) == ("", "08", 9)
+
+
+def test_a_tick_over_many_objects_costs_as_over_a_few() -> None:
+    count, listed = 100_000, 0
+
+    def listing(after: str) -> Iterator[Uploaded]:
+        nonlocal listed
+        for number in range(int(after) + 1 if after else 0, count):
+            listed += 1
+            yield Uploaded(f"{number:06}", 10, "e", NOW)
+
+    cursor, seen = Cursor(), set[str]()
+    for _ in range(20):
+        listed = 0
+        found = look(listing, cursor)
+        assert listed <= LISTED_PER_TICK
+        assert len(write_cursor(found.cursor)) < 300
+        seen.update(keys(found.objects))
+        cursor = found.cursor
+    assert (len(seen), cursor.after, cursor.greatest) == (count, "099999", "099999")
+    assert look(listing, cursor).cursor.whole.objects == count
 
 
 def test_a_name_behind_all_others_does_not_wait_for_the_round() -> None:

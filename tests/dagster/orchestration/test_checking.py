@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import dagster as dg
+import pyarrow as pa
 import pytest
 
+from lakewarden.catalog.model import Column
 from lakewarden.dagster.jobs.runs.tags import OPERATION
 from lakewarden.dagster.mount import Mount
 from lakewarden.dagster.orchestration.checking import SAMPLE
+from lakewarden.lakehouse import Lakehouse
 from tests.dagster.orchestration.conftest import Load
 from tests.fixtures.dagster import DAGSTER
 
@@ -15,6 +18,11 @@ pytestmark = DAGSTER
 
 KEY = dg.AssetKey(["chat", "messages"])
 STEP = "check_chat__messages"
+
+
+@pytest.fixture
+def instance(shipped_instance: dg.DagsterInstance) -> dg.DagsterInstance:
+    return shipped_instance
 
 
 def flushed(instance: dg.DagsterInstance, *users: str) -> None:
@@ -58,11 +66,18 @@ def test_the_nightly_run_is_bounded_and_runs(
     load: Load, chat: str, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("LAKEWARDEN_MAINTENANCE__LOOKS_PER_RUN", "2")
+    with Lakehouse.open(chat) as lake:
+        lake.create_table("chat.visits", type="SHARED", columns=[Column("room", "TEXT")], primary_key=[])
+        lake.table("chat.visits").direct.append([pa.table({"room": ["lobby", "lobby"]})])
     definitions = load(chat)
     schedule = definitions.resolve_schedule_def("check_nightly")
     with dg.build_schedule_context(instance=instance, resources=dict(definitions.resources or {})) as context:
         (request,) = schedule.evaluate_tick(context).run_requests or []
     job = definitions.resolve_job_def("check_job")
     result = job.execute_in_process(run_config=request.run_config, instance=instance, asset_selection=None)
-    said = {one.asset_key.path[-1]: one.description for one in result.get_asset_check_evaluations()}
-    assert said == {"messages": "2 of 3 scopes checked, all passed", "rooms": "1 of 1 scopes checked, all passed"}
+    found = result.get_asset_check_evaluations()
+    said = {one.asset_key.path[-1]: one.description for one in found}
+    whole = "1 of 1 scopes checked, all passed"
+    assert said == {"messages": "2 of 3 scopes checked, all passed", "rooms": whole, "visits": whole}
+    visits = {one.check_name for one in found if one.asset_key.path[-1] == "visits"}
+    assert visits == {"columns_as_declared", "log_and_table_agree", "flushed_in_time"}, "its rows may repeat"

@@ -8,6 +8,7 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
+from lakewarden.connection import Location
 from lakewarden.dagster.jobs.ingest import ingest_job
 from lakewarden.dagster.jobs.runs.tags import OBJECTS, TABLE
 from lakewarden.dagster.mount import Mount
@@ -15,7 +16,10 @@ from lakewarden.dagster.orchestration import flushing, uploads
 from lakewarden.dagster.orchestration.uploads import build_upload_sensors
 from lakewarden.dagster.resources.lakehouse import resources_of
 from lakewarden.lakehouse import Lakehouse
+from lakewarden.storage.open import open_store
+from tests.fixtures.children import ended, start
 from tests.fixtures.dagster import DAGSTER
+from tests.fixtures.minio import MinioServer
 from tests.fixtures.uploads import ORDERS, make_pipeline, rows, upload
 
 pytestmark = DAGSTER
@@ -94,6 +98,54 @@ def test_an_object_that_comes_again_with_other_content_is_new(shop: str, daemon:
     daemon.run(daemon.tick()[0][0])
     assert rows(shop) == {1: "coffee", 2: "cup"}
     assert daemon.arrivals == [1, 1]
+
+
+@pytest.mark.slow
+def test_what_is_new_in_a_bucket_is_ingested_once(minio: MinioServer, instance: dg.DagsterInstance) -> None:
+    uri = minio.prefix_for("sensor")
+    make_pipeline(uri)
+    daemon, source = Daemon(uri, instance), open_store(Location(f"{uri}/uploads/shop"))
+    source.put("deep/a.csv", b"id,item\n1,tea\n")
+    source.put("bad.csv", b"id,item\n1\n")
+    daemon.run(daemon.tick()[0][0])
+    assert daemon.tick() == ([], f"nothing new: looked at 2 objects in {uri}/uploads/shop")
+    source.put("deep/a.csv", b"id,item\n1,cup\n")
+    daemon.run(daemon.tick()[0][0])
+    assert rows(uri) == {1: "cup"}
+    assert daemon.arrivals == [2, 1]
+
+
+@pytest.mark.slow
+def test_objects_count_once_by_the_sensor_and_by_triggers_at_once(shop: str, daemon: Daemon) -> None:
+    """The same objects delivered twice, by two runs, beside TriggerIngest, each in a process of its own, as new versions come."""
+    for version in range(2):
+        for number in range(4):
+            upload(shop, f"{number}.csv", f"id,item\n{number},first{version}\n")
+        (request,), _ = daemon.tick()
+        for number in range(4):  # a new ETag, after the sensor saw the old one
+            upload(shop, f"{number}.csv", f"id,item\n{number},version{version}\n")
+        doors = [start(_run, shop, request.run_config), start(_trigger, shop, "2.csv")]
+        upload(shop, "0.csv", f"id,item\n0,meanwhile{version}\n")
+        daemon.run(request)
+        assert [ended(door) for door in doors] == [0, 0]
+        for request in daemon.tick()[0]:
+            daemon.run(request)
+        newest = dict.fromkeys(range(1, 4), f"version{version}")
+        assert rows(shop) == {0: f"meanwhile{version}", **newest}
+    with Lakehouse.open(shop) as lake:
+        assert lake.ingest(ORDERS).batches == 0
+        assert not lake.pipelines.standing_rejects(ORDERS)
+
+
+def _run(uri: str, config: dict[str, object]) -> None:
+    with dg.DagsterInstance.ephemeral() as instance:
+        resources = resources_of(Mount(uri))
+        assert ingest_job.execute_in_process(run_config=config, instance=instance, resources=resources).success
+
+
+def _trigger(uri: str, key: str) -> None:
+    with Lakehouse.open(uri) as lake:
+        assert lake.k3.trigger_ingest("shop", "orders", key)["status"] == "INGEST_STATUS_INGESTED"
 
 
 def test_a_tick_requests_so_many_and_lists_so_many(shop: str, daemon: Daemon, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from lakewarden.catalog.model import TableSchema
 from lakewarden.connection import Location
-from lakewarden.delta.parquet.files import NewFile, write_file
+from lakewarden.delta.parquet.files import NewFile, write_files
 from lakewarden.delta.parquet.footer import spark_file
 from lakewarden.delta.parquet.reading import open_file
 from lakewarden.delta.parquet.schema import file_schema
@@ -66,7 +66,7 @@ def test_what_we_write_has_the_statistics_of_its_rows(
 ) -> None:
     """The footer of our own writer tells most of them; floating numbers and long texts are looked at."""
     table = _table(_OWN, [(*row, number) for number, row in enumerate(rows, 7)])
-    made = write_file(target(tmp_path_factory.mktemp("scope"), _OWN), table, "batch-0-x.parquet")
+    made = write_files(target(tmp_path_factory.mktemp("scope"), _OWN), table, lambda: "batch-0-x.parquet")[0]
     assert json.loads(made.stats) == json.loads(stats_of(table))
     assert (made.min_seq, made.max_seq) == ((7, 6 + len(rows)) if rows else (None, None))
 
@@ -131,7 +131,7 @@ def test_a_footer_says_whose_rows_the_file_holds(tmp_path: Path) -> None:
     own, shared = target(tmp_path / "own"), target(tmp_path / "shared", user=None)
     rows = pa.table({"id": [1], "name": ["a"], "_seq": [1]})
 
-    files = [(scope, write_file(scope, rows, "batch-0-x.parquet").path) for scope in (own, shared)]
+    files = [(scope, write_files(scope, rows, lambda: "batch-0-x.parquet")[0].path) for scope in (own, shared)]
 
     found = [open_file(open_store(scope.location), path).footer for scope, path in files]
     assert [(footer.table, footer.user) for footer in found] == [("chat.people", "u_1"), ("chat.people", None)]

@@ -38,7 +38,7 @@ LOG = "L"
 COUNTER = "n"
 """Key that is read before it is written; writers that do not read leave it alone."""
 
-_FORGOTTEN = ("settled long ago", "many users were erased")
+FORGOTTEN = ("settled long ago", "many users were erased")
 """What an append may meet where a cut remembers only a few puts and erasures."""
 
 
@@ -66,6 +66,8 @@ class Warehouse:
     away: bool = False
     """The tables' storage is not there."""
     was_away: bool = False
+    batches: dict[tuple[str, int], list[Written]] = field(default_factory=dict)
+    """By query and number, those that were begun."""
     looking: set[Actor | None] = field(default_factory=set)
     """Who goes by a look at the log: what is lost and put again meanwhile, it may not notice."""
     store: SimObjects = field(init=False)
@@ -235,7 +237,7 @@ class Writer:
             if after is None:
                 raise Broken("an append that nothing stands against is refused")
             self.journal.refuse(calls)
-        elif self.world.odds.fail == 0 and not (self.house.forgetful and any(each in error.message for each in _FORGOTTEN)):
+        elif self.world.odds.fail == 0 and not (self.house.forgetful and any(each in error.message for each in FORGOTTEN)):
             raise Broken(f"an append fails although nothing fails: {error.message}")
 
     def _being_erased(self, error: BeingErased, calls: list[Written], after: int | None) -> None:

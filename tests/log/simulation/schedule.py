@@ -26,6 +26,7 @@ from lakewarden.log.objects.view import read_view
 from lakewarden.log.position import NOTHING, position_of
 from lakewarden.settings import LogSettings
 from tests.log.simulation.actors import COUNTER, LOG, Eraser, Flusher, Follower, Loser, Reader, Warehouse, Writer, drop
+from tests.log.simulation.batches import Feed, Query
 from tests.log.simulation.jobs import Job, Restorer, waits
 from tests.log.simulation.premises import Premises
 from tests.log.simulation.stores import Disk
@@ -50,6 +51,7 @@ _SETTINGS = tuple(
     for rows, seconds in ((2, 60), (2, 10_000), (1000, 0), (1000, 10_000))
 )
 _POISONED = "p"
+_QUERY = "query"
 
 
 @dataclass(frozen=True)
@@ -118,9 +120,12 @@ class Roles:
     """How many schedules lose an object."""
     jobs: float = 0.1
     """How many flush by whole jobs, and restore; nothing is erased or lost in those."""
+    queries: int = 0
+    """Processes that publish the batches of one streaming query, beside a feed."""
 
 
 AS_IT_IS = Roles()
+STREAMS = Roles(loses=0, jobs=0, queries=3)
 
 
 def run_schedule(seed: int, roles: Roles = AS_IT_IS, trace: list[str] | None = None) -> None:
@@ -179,6 +184,9 @@ def _cast(house: Warehouse, roles: Roles, premises: Premises | None) -> None:
         spawn(f"reader {n}", _alive(partial(Reader(house).read, rng.choice((1, 3)))))
     for n in range(rng.choice((0, 1, 1))):
         spawn(f"follower {n}", _alive(partial(roles.follower(house).follow, rng.choice((2, 4, 8)))))
+    for n in range(roles.queries):
+        spawn(f"query {n}", _alive(partial(Query(house, _QUERY).publish, rng.choice((1, 2, 4)))))
+        spawn(f"feed {n}", _alive(partial(Feed(house).read, rng.choice((2, 4)))))
     if premises is not None:
         _cast_jobs(house, premises)
     else:
@@ -251,7 +259,11 @@ def _peace(house: Warehouse, roles: Roles, premises: Premises | None) -> None:
     while world.late:
         world.late.pop(0)()
     house.tables.get(_POISONED, house.tables["u"]).broken = False
+    query = Query(house, _QUERY)
+    query.finish()
     _check_flushed(house, poisoned=False)
+    Feed(house).read(2)
+    query.finished()
     for user in house.users:
         house.journal.finally_applied(user, house.tables[user].applied)
     house.journal.finally_ordered()

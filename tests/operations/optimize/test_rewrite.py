@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from lakewarden.delta.commit_log.stamp import CommitStamp
-from lakewarden.delta.parquet.files import write_file
+from lakewarden.delta.parquet.files import write_files
 from lakewarden.delta.reading.rows import read_files
 from lakewarden.delta.snapshot import Snapshot
 from lakewarden.faults import no_faults
@@ -19,7 +19,7 @@ def test_a_commit_whose_answer_was_lost_is_found_and_not_discarded(tmp_path: Pat
     scope = target(tmp_path / "t")
     batches(scope, 3)
     table = table_of(scope)
-    output = write_file(scope, read_files(table, table.files(), scope.schemas), "compact-1.parquet")
+    (output,) = write_files(scope, read_files(table, table.files(), scope.schemas), lambda: "compact-1.parquet")
     rewrite = Rewrite(scope, table, table.files(), (output,), CommitStamp("CO-1", "COMPACT"), later()())
     alone(table.commit((output,), table.files(), schema=scope.schema, stamp=rewrite.stamp, **at(), data_change=False))
     landed = alone(land(rewrite, lambda _: "the tail moved", later(), no_faults))

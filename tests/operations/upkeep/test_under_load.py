@@ -61,7 +61,8 @@ LOSSES = (_all, _half, _older, _new_process)
 
 
 @pytest.mark.parametrize(
-    ("place", "turns", "seed"), [("disk", 10, 1), ("disk", 10, 2), pytest.param("minio", 5, 3, marks=pytest.mark.slow)]
+    ("place", "turns", "seed"),
+    [("disk", 10, 1), *(pytest.param(*more, marks=pytest.mark.slow) for more in [("disk", 10, 2), ("minio", 5, 3)])],
 )
 @pytest.mark.disk  # the store is a parameter of this test
 def test_a_state_is_lost_while_everything_runs(request: pytest.FixtureRequest, place: str, turns: int, seed: int) -> None:

@@ -98,6 +98,7 @@ def test_settling_twice_changes_nothing(store: ObjectStore) -> None:
     assert ledger.look().runs == (RunName(0, 1, 2, 1),)
 
 
+@pytest.mark.slow
 def test_a_few_of_a_million_are_found_by_a_few_small_reads(store: ObjectStore, monkeypatch: pytest.MonkeyPatch) -> None:
     count = 1_000_000
     rows = runs.merged([_random(count), runs.records_of([(f"k{number}", "e") for number in range(20)], 7)])

@@ -22,7 +22,7 @@ from lakewarden.pipelines.running.worker import Job, Read, Rejected
 from tests.pipelines.templates.files import avro, docx, pdf
 from tests.pipelines.templates.objects import columns
 
-pytestmark = pytest.mark.slow  # a process for each that is ended
+pytestmark = pytest.mark.slow  # a process for each that is ended; what is large is made when its test runs
 
 _BOUNDS = Bounds(memory_bytes=256 << 20, cpu_seconds=2.0, cpu_seconds_per_gib=2.0)
 
@@ -76,17 +76,19 @@ _ENTITIES = f"<!DOCTYPE x [<!ENTITY e0 '{'x' * 1000}'>{_TENFOLD}]>"
 @pytest.mark.parametrize(
     ("key", "data", "why"),
     [
-        pytest.param("zip.docx", _docx_bomb(100), "unpacks to more than the 67,108,864 bytes", id="a zip bomb in a docx"),
-        pytest.param("xml.docx", docx("<w:p>&e8;</w:p>", head=_ENTITIES), "has a DTD", id="an entity bomb"),
-        pytest.param("deep.docx", docx("<w:p>" * 100_000), "nested more than 1000 deep", id="a deep docx"),
-        pytest.param("loop.pdf", pdf(["a"], kids="2 0 R"), "not a PDF|behind page", id="a tree of pages in a circle"),
-        pytest.param("deep.pdf", pdf(["a"], extra=[b"[" * 200_000], kids="4 0 R"), "not a PDF|behind page", id="a deep pdf"),
-        pytest.param("many.pdf", pdf(["a"], kids="5 0 R " * 3_000_000), "array element", id="a page three million times"),
-        pytest.param("deep.html", b"<div>" * 10 + b"<!--" * 3_000_000, "more than|no rows", id="comments without an end"),
+        pytest.param("zip.docx", lambda: _docx_bomb(100), "unpacks to more than the 67,108,864 bytes", id="a zip bomb in a docx"),
+        pytest.param("xml.docx", lambda: docx("<w:p>&e8;</w:p>", head=_ENTITIES), "has a DTD", id="an entity bomb"),
+        pytest.param("deep.docx", lambda: docx("<w:p>" * 100_000), "nested more than 1000 deep", id="a deep docx"),
+        pytest.param("loop.pdf", lambda: pdf(["a"], kids="2 0 R"), "not a PDF|behind page", id="a tree of pages in a circle"),
+        pytest.param(
+            "deep.pdf", lambda: pdf(["a"], extra=[b"[" * 200_000], kids="4 0 R"), "not a PDF|behind page", id="a deep pdf"
+        ),
+        pytest.param("many.pdf", lambda: pdf(["a"], kids="5 0 R " * 3_000_000), "array element", id="a page three million times"),
+        pytest.param("deep.html", lambda: b"<div>" * 10 + b"<!--" * 3_000_000, "more than|no rows", id="comments without an end"),
     ],
 )
-def test_documents(reads: BoundedReads, tmp_path: Path, key: str, data: bytes, why: str) -> None:
-    found = _refused(reads, tmp_path / "rows", "documents", key, data)
+def test_documents(reads: BoundedReads, tmp_path: Path, key: str, data: Callable[[], bytes], why: str) -> None:
+    found = _refused(reads, tmp_path / "rows", "documents", key, data())
     assert re.search(why, found), found
 
 
@@ -119,19 +121,19 @@ def test_a_csv_with_one_field_of_a_gigabyte_is_not_read_to_its_end(reads: Bounde
 @pytest.mark.parametrize(
     ("template", "data", "why"),
     [
-        ("csv", _bomb(200, b"x"), "more than the 16,777,216 bytes"),
-        ("csv", gzip.compress(b"a\n") + _bomb(400, b"x"), "a record from line 2 on has more than 16,777,216 bytes"),
-        ("json", _bomb(200, b"["), "object 1 is expected"),
-        ("json", b'{"a": ' + b"[" * 100_000 + b"]" * 100_000 + b"}", "nested too deeply"),
-        ("json", b'{"a": ' + b'{"a":' * 100_000, "nested too deeply"),
-        ("json", b'{"a": "' + b"x" * (40 << 20), "more than the 16,777,216 bytes"),
-        ("json", b"{}" * 10 + b'{"a": 1' + b"0" * 100_000 + b"}", "object 11: Exceeds the limit"),
-        ("json", json.dumps([{f"{n}-{k}": k for k in range(100)} for n in range(100)]).encode(), "columns"),
+        ("csv", lambda: _bomb(200, b"x"), "more than the 16,777,216 bytes"),
+        ("csv", lambda: gzip.compress(b"a\n") + _bomb(400, b"x"), "a record from line 2 on has more than 16,777,216 bytes"),
+        ("json", lambda: _bomb(200, b"["), "object 1 is expected"),
+        ("json", lambda: b'{"a": ' + b"[" * 100_000 + b"]" * 100_000 + b"}", "nested too deeply"),
+        ("json", lambda: b'{"a": ' + b'{"a":' * 100_000, "nested too deeply"),
+        ("json", lambda: b'{"a": "' + b"x" * (40 << 20), "more than the 16,777,216 bytes"),
+        ("json", lambda: b"{}" * 10 + b'{"a": 1' + b"0" * 100_000 + b"}", "object 11: Exceeds the limit"),
+        ("json", lambda: json.dumps([{f"{n}-{k}": k for k in range(100)} for n in range(100)]).encode(), "columns"),
     ],
     ids=range(8),
 )
-def test_text(reads: BoundedReads, tmp_path: Path, template: str, data: bytes, why: str) -> None:
-    assert why in _refused(reads, tmp_path / "rows", template, "a", data)
+def test_text(reads: BoundedReads, tmp_path: Path, template: str, data: Callable[[], bytes], why: str) -> None:
+    assert why in _refused(reads, tmp_path / "rows", template, "a", data())
 
 
 def test_a_parquet_file_with_a_page_that_unpacks_to_more_than_there_may_be(short: BoundedReads, tmp_path: Path) -> None:

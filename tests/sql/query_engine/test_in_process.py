@@ -223,5 +223,15 @@ sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 @pytest.mark.slow
 def test_a_forked_process_has_an_engine_of_its_own(warehouse_uri: str) -> None:
     """The threads of the one that it had are not there."""
-    ran = subprocess.run([sys.executable, "-W", "ignore", "-c", _FORKING, warehouse_uri], check=False)
+    ran = subprocess.run([sys.executable, "-W", "ignore", "-c", _FORKING, warehouse_uri], check=False, timeout=300)
     assert ran.returncode == 7
+
+
+def test_a_result_beyond_its_bound_is_spooled_to_disk(engine: QueryEngine) -> None:
+    text = "SELECT i, i // 2 AS half, {'a': i}::JSON AS j FROM range(200000) r(i) ORDER BY i"
+    expected = engine.run(text, {}, Limits(60.0, 1 << 30))
+    for most, in_memory in ((1 << 30, True), (1 << 20, False)):
+        spool, types = engine.spool(text, {}, Limits(60.0, most))
+        assert (spool.in_memory, types) == (in_memory, expected.types)
+        for _ in range(2):
+            assert pa.concat_tables(spool.tables()).equals(expected.rows)

@@ -6,15 +6,17 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
-from itertools import islice
+from itertools import islice, repeat
 
 import dagster as dg
 
 from lakewarden.catalog.model import Table
 from lakewarden.dagster.assets.metadata import HISTORY_ENTRIES, NO_BACKLOG, VERSION
+from lakewarden.dagster.assets.partition_values import MAX_VALUES, has_values
 from lakewarden.dagster.assets.tables import is_crowded
 from lakewarden.dagster.jobs.booking.commits import Now, booked_commit, look
 from lakewarden.dagster.jobs.booking.events import Booked, book_events, register_users
+from lakewarden.dagster.jobs.booking.values import with_values
 from lakewarden.dagster.jobs.runs.retries import book_themselves
 from lakewarden.dagster.jobs.runs.tags import tables_in
 from lakewarden.dagster.mount import Mount
@@ -45,6 +47,7 @@ def book_behind(
     again: bool = False,
     others: Versions = frozenset(),
     lost: frozenset[str] = frozenset(),
+    own: str = "",
 ) -> None:
     """Books the scopes of the tables, or of the user, whose newest event is not of their newest version.
 
@@ -53,6 +56,7 @@ def book_behind(
         others: versions that the run itself books.
         lost: the beginnings of the ids of runs that died before they booked. If there are any, their commits are booked, and
             no others: two retries and `record_job` may be at work at once.
+        own: the job of this run, whose commits are not booked afterwards.
     """
     for table in tables:
         if is_crowded(lake.warehouse, table):
@@ -61,12 +65,13 @@ def book_behind(
         known = {} if again else booked_versions(context.instance, mount, table)
         scopes = list(_scopes(lake, table, user))
         with ThreadPoolExecutor(_THREADS) as pool:
-            found = pool.map(partial(_behind, look(lake), known, lost), scopes)
-            behind = [one for commits in found for one in commits if (one.report.scope, one.report.version) not in others]
+            newest = pool.map(partial(_behind, look(lake), known, lost), scopes)
+            behind = [one for commits in newest for one in commits if (one.report.scope, one.report.version) not in others]
         theirs = book_themselves(context.instance, context.run, lake.warehouse.clock) - lost
-        booked = behind if again else _unbooked(context, mount, table, behind, theirs)
+        found = behind if again else _unbooked(context, mount, table, behind, theirs)
+        booked = [replace(one, report=replace(one.report, reason="")) if one.job_id == own else one for one in found]
         register_users(context.instance, mount, [one.report.scope for one in booked])
-        book_events(context, mount, booked)
+        book_events(context, mount, with_values(context, lake, mount, booked))
         context.log.info("%s: booked %d commits", table.name, len(booked))
 
 
@@ -110,8 +115,7 @@ def booked_versions(
     """The Delta version in the newest event of a commit of each scope, or of the users' scopes."""
     key = mount.asset_key(table.name)
     if table.type == "SHARED":
-        newest = instance.fetch_materializations(key, limit=_LOOKED_BACK).records
-        return dict(islice(_versions(table, newest), 1))
+        return _of_whole(instance, table, key)
     newest_ids = instance.event_log_storage.get_latest_storage_id_by_partition(
         key, dg.DagsterEventType.ASSET_MATERIALIZATION, None if users is None else set(users)
     )
@@ -123,6 +127,18 @@ def booked_versions(
         found.update(_versions(table, records))
     unchanged = [user for user in newest_ids if Scope(table.name, user) not in found]
     return {**found, **_before_unchanged(instance, table, key, unchanged)}
+
+
+def _of_whole(instance: dg.DagsterInstance, table: Table, key: dg.AssetKey) -> dict[Scope, int]:
+    """The version of a SHARED table. Before the event of a whole table are those of its partitions, which may be many."""
+    pages, cursor = (_LOOKED_BACK, *repeat(_PAGE, MAX_VALUES // _PAGE if has_values(table) else 0)), None
+    for size in pages:
+        page = instance.fetch_materializations(key, limit=size, cursor=cursor)
+        whole = [record for record in page.records if record.partition_key is None]
+        if found := dict(islice(_versions(table, whole), 1)):
+            return found
+        cursor = page.cursor
+    return {}
 
 
 def _before_unchanged(instance: dg.DagsterInstance, table: Table, key: dg.AssetKey, users: Sequence[str]) -> Mapping[Scope, int]:

@@ -15,6 +15,7 @@ from lakewarden.dagster.jobs.booking.batches import AssetEvent, log_events
 from lakewarden.dagster.jobs.booking.behind import book_behind, named_tables
 from lakewarden.dagster.jobs.booking.events import backlog_of, book_events, event_kind, register_users, with_histories
 from lakewarden.dagster.jobs.booking.failed_partitions import mark_failed
+from lakewarden.dagster.jobs.booking.values import with_values
 from lakewarden.dagster.jobs.runs.failures import raise_failures, scopes_table
 from lakewarden.dagster.jobs.runs.retries import retried_by
 from lakewarden.dagster.jobs.runs.selection import named_by
@@ -53,7 +54,7 @@ def book(
     register_users(context.instance, mount, [report.scope for report in single])
     backlogs = backlog_of(lake)
     booked = (replace(one, backlog=backlogs.get(one.report.scope, NO_BACKLOG)) for one in with_histories(single))
-    book_events(context, mount, booked)
+    book_events(context, mount, with_values(context, lake, mount, booked))
     for table in sorted(crowded):
         of_table = [report for report in all_reports if report.scope.table == table]
         log_events(context, [_crowd_event(mount.asset_key(table), of_table, backlogs)])

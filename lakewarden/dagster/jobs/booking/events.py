@@ -9,7 +9,7 @@ from itertools import groupby
 
 import dagster as dg
 
-from lakewarden.dagster.assets.links import link, restore_form
+from lakewarden.dagster.assets.links import link, optimize_form, restore_form
 from lakewarden.dagster.assets.metadata import (
     HISTORY_ENTRIES,
     NO_BACKLOG,
@@ -17,8 +17,10 @@ from lakewarden.dagster.assets.metadata import (
     VERSION,
     Backlog,
     Metadata,
+    partition_metadata,
     scope_metadata,
 )
+from lakewarden.dagster.assets.partition_values import PartitionState
 from lakewarden.dagster.jobs.booking.batches import AssetEvent, log_events
 from lakewarden.dagster.mount import Mount
 from lakewarden.delta.history import HistoryEntry, entries_of
@@ -35,6 +37,15 @@ _THREADS = 8
 
 
 @dataclass(frozen=True)
+class Touched:
+    """A partition of a large table that an operation touched."""
+
+    key: str
+    state: PartitionState | None
+    """What is in it; None where later commits may have changed that."""
+
+
+@dataclass(frozen=True)
 class Booked:
     """The content of a scope's event: what was done to it, its last commits, newest first, and what is pending in the log."""
 
@@ -45,6 +56,8 @@ class Booked:
     """Of the job that made the commit, where that was read from the table."""
     of_commit: bool = True
     """Whether the event stands for the commit of its version. Each commit has one such event."""
+    touched: Sequence[Touched] = ()
+    """Each has an event of its own, before that of the table."""
 
     @property
     def table(self) -> TableName:
@@ -54,7 +67,7 @@ class Booked:
 def book_events(context: dg.OpExecutionContext, mount: Mount, booked: Iterable[Booked]) -> None:
     """Logs one event for each scope, table by table."""
     for _, of_table in groupby(sorted(booked, key=lambda one: one.table), key=lambda one: one.table):
-        log_events(context, [_event(mount, one) for one in of_table])
+        log_events(context, [event for one in of_table for event in _events(mount, one)])
 
 
 def event_kind(report: ScopeReport) -> type[dg.AssetMaterialization] | type[dg.AssetObservation]:
@@ -62,21 +75,47 @@ def event_kind(report: ScopeReport) -> type[dg.AssetMaterialization] | type[dg.A
     return dg.AssetMaterialization if report.outcome == "done" else dg.AssetObservation
 
 
+def _events(mount: Mount, booked: Booked) -> list[AssetEvent]:
+    return [*(partition_event(mount, booked, touched) for touched in booked.touched), _event(mount, booked)]
+
+
+def partition_event(mount: Mount, booked: Booked, touched: Touched) -> AssetEvent:
+    """What was done, as an event of one partition of a large table."""
+    report = booked.report
+    found = partition_metadata(report, touched.key, touched.state)
+    return event_kind(report)(
+        mount.asset_key(report.scope.table),
+        partition=touched.key,
+        description=_description(report),
+        metadata={
+            **(found if booked.of_commit else _unchanged(found)),
+            "optimize": link("this partition", optimize_form(mount, report.scope.table, touched.key)),
+        },
+    )
+
+
+def _description(report: ScopeReport) -> str:
+    return f"{report.operation}: {report.outcome}" + (f", {report.reason}" if report.reason else "")
+
+
 def _event(mount: Mount, booked: Booked) -> AssetEvent:
     report = booked.report
     return event_kind(report)(
         mount.asset_key(report.scope.table),
         partition=report.scope.user,
-        description=f"{report.operation}: {report.outcome}" + (f", {report.reason}" if report.reason else ""),
+        description=_description(report),
         metadata={**_metadata(booked), **_restore_link(mount, report)},
     )
 
 
 def _metadata(booked: Booked) -> Metadata:
     found = scope_metadata(booked.report, booked.history, booked.backlog)
-    if not booked.of_commit and VERSION in found:
-        found[UNCHANGED_AT] = found.pop(VERSION)
-    return found
+    return found if booked.of_commit else _unchanged(found)
+
+
+def _unchanged(found: Metadata) -> Metadata:
+    """The same, its version as one that was found."""
+    return {UNCHANGED_AT if name == VERSION else name: value for name, value in found.items()}
 
 
 def _restore_link(mount: Mount, report: ScopeReport) -> dict[str, dg.MetadataValue]:

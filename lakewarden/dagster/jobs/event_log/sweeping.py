@@ -31,6 +31,7 @@ from dagster._core.storage.schedules.schema import (
 )
 from dagster._serdes import serialize_value
 
+from lakewarden.dagster.jobs.event_log.packed import Unpacked
 from lakewarden.dagster.jobs.event_log.redacting import Names
 
 TESTED = "1.13."
@@ -141,7 +142,7 @@ def _redact(connect: _Connect, columns: Iterable[db.Column[str]], names: Names, 
 
 
 def _mentions(column: db.Column[str], names: Names) -> db.ColumnElement[bool]:
-    return db.or_(*(column.contains(each, autoescape=True) for each in names.searched))
+    return db.or_(*(Unpacked(column).contains(each, autoescape=True) for each in names.searched))
 
 
 def _point_to_newest(events: SqlEventLogStorage, key: dg.AssetKey) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import dagster as dg
 from dagster._core.storage.tags import ASSET_PARTITION_RANGE_END_TAG, ASSET_PARTITION_RANGE_START_TAG, PARTITION_NAME_TAG
@@ -50,6 +50,14 @@ def named_by_run(instance: dg.DagsterInstance, mount: Mount, run: dg.DagsterRun)
         return op_config(run)
     tables = [table for key in run.asset_selection if (table := mount.table_of(key))]  # it may have others' assets beside them
     return _of_tables(tables, _partitions_of(instance, run, mount.dotted(tables[0])) if len(tables) == 1 else ())
+
+
+def of_whole_tables(named: Mapping[str, object], shared: Collection[str]) -> Mapping[str, object]:
+    """The same for SHARED tables as a whole: the partitions of a large one are no scopes."""
+    scopes = named.get("scopes")
+    if not isinstance(scopes, Mapping):
+        return named
+    return {**named, "scopes": {table: [] if table in shared else users for table, users in scopes.items()}}
 
 
 def _of_tables(tables: Sequence[TableName], users: Sequence[str]) -> Mapping[str, object]:

@@ -17,7 +17,7 @@ from lakewarden.faults import Reach, no_faults
 from lakewarden.log.objects import names
 from lakewarden.log.objects.cache import HeaderCache
 from lakewarden.log.objects.clean import clean, remove_below
-from lakewarden.log.objects.cut import REMEMBERED, Cut, Kept, encode_cut, remember, remember_erased
+from lakewarden.log.objects.cut import REMEMBERED, Cut, Kept, encode_cut, remember, remember_erased, remember_published
 from lakewarden.log.objects.cuts.carry import make_carry, make_history
 from lakewarden.log.objects.cuts.history import SMALL, Leaving
 from lakewarden.log.objects.cuts.next_cut import NextCut, next_cut
@@ -128,7 +128,8 @@ def make_cut(
     joined = [make_history(store, view.log_id, version, each, settings, new_id, segment_format, tiny) for each in leaving]
     kept = [*joined, *left]
     reach("settle:carried")
-    taken = [header.put_id for header in view.run[: plan.upto - view.cut.upto]]
+    passed = view.run[: plan.upto - view.cut.upto]
+    taken = [header.put_id for header in passed]
     taken += [UNKNOWN] * min(plan.upto - view.last_position, REMEMBERED)
     cut = Cut(
         version,
@@ -143,6 +144,7 @@ def make_cut(
         rewound=plan.rewound or view.cut.rewound,
         direct=view.cut.direct,
         lost=tuple(position for position in view.cut.lost if position > plan.upto),
+        published=remember_published(view.cut.published, (each.published for each in passed if each.published)),
     )
     try:
         store.create(names.cut_key(view.log_id, version), encode_cut(cut))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -28,6 +29,13 @@ _UNCOUNTED = (1 << 8 * _COUNT_BYTES) - 1
 """From so many rows on, which only a staged batch has, they are not counted."""
 
 
+class Published(NamedTuple):
+    """The identity of a staged batch: its writer's key, and its number (`log.once`)."""
+
+    writer: str
+    batch: int
+
+
 @dataclass(frozen=True)
 class Header:
     """What is in one segment or carry object."""
@@ -44,6 +52,7 @@ class Header:
     """The link to the segment before it."""
     tiny: bytes = b""
     """The whole object, where it is so small that it was read with its header."""
+    published: Published | None = None
 
     @property
     def ranges(self) -> Sequence[RowRange]:

@@ -30,6 +30,8 @@ from lakewarden.log.message_body import Block
 from lakewarden.log.objects.segments.columns import MANY, Numbers
 from lakewarden.log.objects.segments.header import ID_BYTES, UNKNOWN, counted
 from lakewarden.log.objects.segments.index import pack_index
+from lakewarden.log.once import Once
+from lakewarden.log.staging import Piece
 
 LINKED = 2
 """The format whose segments name their predecessors; 1 is that of warehouses made before it."""
@@ -40,22 +42,15 @@ INDEXED = 3
 OF_ROWS = 0
 WITH_INDEX = 1
 NAMING = 2
-"""Kinds. The last one has no chunks: it names those of a staged batch (`objects.staged`)."""
+NAMING_USERS = 3
+"""Kinds. The last two have no chunks: they name those of a staged batch (`objects.staged`), of one user, or of several and
+maybe with an identity."""
 
 FIXED = struct.Struct("<8sIB3s16s")
 MAGICS = {1: b"LWLOG\x001\n", LINKED: b"LWLOG\x002\n"}
 
 
 Bytes = Payload | Block
-
-
-class Part(NamedTuple):
-    """A chunk of a staged batch: the number of its object, and its place there."""
-
-    object: int
-    rows: int
-    offset: int
-    length: int
 
 
 class Carried(NamedTuple):
@@ -105,18 +100,28 @@ def pack_naming(
     put_id: str,
     schema_version: int,
     stored_at: int,
-    user: str,
-    parts: Sequence[Part],
+    pieces: Sequence[Piece],
+    once: Once | None = None,
     *,
     after: str = UNKNOWN,
     segment_format: int = INDEXED,
 ) -> bytes:
     """The bytes of a segment that names a staged batch; the other arguments as in `pack_segment`, of format 3."""
     start = _Start(min(segment_format, LINKED), put_id, bytes.fromhex(after))
-    objects, rows, offsets, lengths = (list(each) for each in zip(*parts, strict=True))
-    header = {"version": schema_version, "stored_at": stored_at, "users": [user], "objects": objects}
-    columns = {"rows": rows, "offsets": offsets, "lengths": lengths}
-    return start.named({**header, **columns}, counted(sum(rows)))
+    users = [each.user for each in pieces]
+    alone = once is None and len(set(users)) == 1
+    columns = {name: [getattr(each, name) for each in pieces] for name in ("object", "rows", "offset", "length")}
+    header = {
+        "version": schema_version,
+        "stored_at": stored_at,
+        "users": users[:1] if alone else users,
+        "objects": columns["object"],
+        "rows": columns["rows"],
+        "offsets": columns["offset"],
+        "lengths": columns["length"],
+    }
+    identity = {} if once is None else {"once": [once.key, once.batch]}
+    return start.named(NAMING if alone else NAMING_USERS, {**header, **identity}, counted(sum(columns["rows"])))
 
 
 def pack_carry(put_id: str, chunks: Sequence[Carried], segment_format: int = INDEXED) -> bytes:
@@ -155,9 +160,9 @@ class _Start(NamedTuple):
         text = _padded(header)
         return b"".join((self._fixed(OF_ROWS, text, rows), self.link, text, *self.behind_ids(data)))
 
-    def named(self, header: dict[str, object], rows: bytes) -> bytes:
+    def named(self, kind: int, header: dict[str, object], rows: bytes) -> bytes:
         text = _padded(header)
-        return b"".join((self._fixed(NAMING, text, rows), self.link, text))
+        return b"".join((self._fixed(kind, text, rows), self.link, text))
 
     def indexed(
         self, users: Sequence[str] | pa.Array[Any], rows: Numbers, sizes: Numbers, parts: Iterable[Bytes], *others: Numbers

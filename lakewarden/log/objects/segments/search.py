@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from functools import cached_property
 
 from lakewarden.log.chunk import RowRange
@@ -40,6 +40,10 @@ class Search:
             for each in header.of(users):
                 found.setdefault(each.user, []).append(each)
         return found
+
+    def every(self) -> Iterator[RowRange]:
+        """All users' chunks, header by header. Raises as `load` where not all were loaded."""
+        return (each for header in self.headers for each in header.ranges)
 
     @cached_property
     def _narrow(self) -> dict[str, list[RowRange]]:

@@ -14,10 +14,10 @@ from lakewarden.errors import Corrupt, Unsupported
 from lakewarden.log.chunk import Payload, RowRange
 from lakewarden.log.objects import names
 from lakewarden.log.objects.segments.columns import MANY, Columns
-from lakewarden.log.objects.segments.header import ID_BYTES, UNKNOWN, Header, counted_in, link_to
+from lakewarden.log.objects.segments.header import ID_BYTES, UNKNOWN, Header, Published, counted_in, link_to
 from lakewarden.log.objects.segments.index import Index
-from lakewarden.log.objects.segments.pack import FIXED, LINKED, MAGICS, NAMING, OF_ROWS, WITH_INDEX
-from lakewarden.log.position import seq_of
+from lakewarden.log.objects.segments.pack import FIXED, LINKED, MAGICS, NAMING, NAMING_USERS, OF_ROWS, WITH_INDEX
+from lakewarden.log.position import NOTHING, seq_of
 from lakewarden.storage.objects import Missing, ObjectStore
 
 _FORMATS = {magic: number for number, magic in MAGICS.items()}
@@ -63,8 +63,10 @@ def _segment(key: str, position: int, fixed: _Fixed, data: bytes) -> Header:
     try:
         version, stored_at, rows = found["version"], found["stored_at"], found["rows"]
         firsts = accumulate(rows, initial=seq_of(position, 0))
-        if fixed.kind == NAMING:
-            return Header(key, fixed.put_id, tuple(_staged(key, fixed, found, firsts)), fixed.after)
+        if fixed.kind in (NAMING, NAMING_USERS):
+            writer, batch = found.get("once", ("", NOTHING))
+            published = Published(writer, batch) if writer else None
+            return Header(key, fixed.put_id, tuple(_staged(key, fixed, found, firsts)), fixed.after, published=published)
         columns = (found["users"], rows, _offsets(fixed.end, found["lengths"]), found["lengths"], firsts)
         ranges = _ranges(key, fixed, len(rows), *columns, repeat(version), repeat(stored_at))
     except (KeyError, TypeError) as error:
@@ -74,9 +76,10 @@ def _segment(key: str, position: int, fixed: _Fixed, data: bytes) -> Header:
 
 def _staged(key: str, fixed: _Fixed, found: Mapping[str, Any], firsts: Iterable[int]) -> Iterator[RowRange]:
     """The chunks of the batch that a segment names."""
-    (user,), log_id = found["users"], names.log_of(key)
+    users, log_id = found["users"], names.log_of(key)
+    owners = repeat(users[0]) if fixed.kind == NAMING else users
     columns = (found[name] for name in ("objects", "rows", "offsets", "lengths"))
-    for number, rows, offset, length, first in zip(*columns, firsts, strict=False):
+    for user, number, rows, offset, length, first in zip(owners, *columns, firsts, strict=False):
         where = names.staged_key(log_id, fixed.put_id, number)
         yield RowRange(where, fixed.put_id, user, rows, offset, length, first, found["version"], found["stored_at"])
 
@@ -172,7 +175,7 @@ def _fixed(key: str, data: bytes) -> _Fixed:
     if number is None or len(data) < start:
         raise Corrupt(f"{key} is not a segment of the write log: it does not begin as one does, but with {data[:8]!r}")
     _, length, kind, rows, unique = FIXED.unpack_from(data)
-    if kind not in (OF_ROWS, WITH_INDEX, NAMING):
+    if kind not in (OF_ROWS, WITH_INDEX, NAMING, NAMING_USERS):
         raise Unsupported(f"{key} was written by a later release of Lakewarden (its kind is {kind}); read it with that one")
     after = data[FIXED.size : start].hex() or UNKNOWN
     return _Fixed(kind, unique.hex(), counted_in(rows), after, start, start + length)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TypeVar
@@ -12,9 +12,9 @@ import pyarrow as pa
 from sqlglot import exp
 
 from lakewarden.operations.direct.revise import Spread
-from lakewarden.operations.direct.value import DirectResult
+from lakewarden.operations.direct.value import DirectResult, Given
 from lakewarden.operations.fanout import Sized
-from lakewarden.rows.intake import Rows
+from lakewarden.rows.intake import Parts, Rows
 from lakewarden.sql.context import Context
 from lakewarden.sql.handlers.writing.file_query import DeleteFile, FileQuery, UpdateFile
 from lakewarden.sql.handlers.writing.revision import Reviser
@@ -29,18 +29,25 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 
-def append(target: Target, given: Rows) -> Affected:
-    result = target.client.direct.append([target.client.completed(given, user=None)])
+def append(target: Target, given: Given) -> Affected:
+    result = target.client.direct.append(given)
     return _affected(target, result, result.rows_inserted)
 
 
-def overwrite_directly(target: Target, rows: pa.Table | None) -> Affected:
+def completed(target: Target, given: Rows | Parts) -> Iterable[pa.Table]:
+    """The rows as they are stored; those of parts as they are read."""
+    if isinstance(given, Parts):
+        return (target.client.completed(part, user=target.user) for part in given.tables())
+    return [target.client.completed(given, user=target.user)]
+
+
+def overwrite_directly(target: Target, given: Given | None) -> Affected:
     """Replaces all rows; None truncates."""
-    if rows is None:
+    if given is None:
         result = target.client.direct.overwrite([], operation="TRUNCATE")
         return _affected(target, result, result.rows_deleted)
-    result = target.client.direct.overwrite([rows])
-    return _affected(target, result, rows.num_rows)
+    result = target.client.direct.overwrite(given)
+    return _affected(target, result, result.rows_inserted)
 
 
 def update_directly(context: Context, target: Target, query: exp.Select, assignments: Sequence[Assignment]) -> Affected:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from sqlglot import exp
 
 from lakewarden.catalog.model import Column, Table
 from lakewarden.errors import InvalidArgument
 from lakewarden.sql.context import Context
-from lakewarden.sql.results import Rows
 from lakewarden.sql.statements.base import Ref
 
 _TYPES = {
@@ -35,14 +34,14 @@ _KEPT_OTHERWISE = {"UUID": "VARCHAR", "TIME": "BIGINT"}
 """Column types that a query reads as another type of DuckDB's."""
 
 
-def inferred_columns(context: Context, query: exp.Query, found: Rows) -> list[Column]:
+def inferred_columns(context: Context, query: exp.Query, names: Sequence[str], types: Sequence[str]) -> list[Column]:
     """All may be NULL; a column that is taken from a table as it is keeps its type.
 
     Raises:
         InvalidArgument: no column can have a type of the query.
     """
     declared = dict(_declared(context, query))
-    return [Column(name, _type(name, kind, declared)) for name, kind in zip(found.columns, found.types, strict=True)]
+    return [Column(name, _type(name, kind, declared)) for name, kind in zip(names, types, strict=True)]
 
 
 def _type(name: str, kind: str, declared: dict[str, str]) -> str:

@@ -13,6 +13,7 @@ from sqlglot import exp
 
 from lakewarden.catalog.model import SchemaColumn, TableSchema
 from lakewarden.errors import Unsupported
+from lakewarden.operations.intake import TableIntake
 from lakewarden.rows.columns import single
 from lakewarden.rows.defaults import Defaults
 from lakewarden.sql.context import Context
@@ -20,7 +21,6 @@ from lakewarden.sql.handlers.values import is_default
 from lakewarden.sql.handlers.writing.target import Target, column_of, node_of
 from lakewarden.sql.results import Rows as Found
 from lakewarden.sql.statements.rows import Assignment
-from lakewarden.table.intake import TableIntake
 
 _WHOLE = ("SMALLINT", "INT", "BIGINT")
 
@@ -110,6 +110,12 @@ def fitted(column: SchemaColumn, values: pa.ChunkedArray[Any], type: str) -> pa.
         except pa.ArrowInvalid:
             return values
     return values
+
+
+def fitted_rows(columns: Sequence[SchemaColumn], types: Sequence[str], rows: pa.Table) -> pa.Table:
+    """The rows of a query under the columns' names, each column `fitted`."""
+    values = zip(columns, rows.columns, types, strict=True)
+    return pa.table({column.name: fitted(column, found, kind) for column, found, kind in values})
 
 
 def of_target(value: exp.Expr, schema: TableSchema, alias: str) -> exp.Expr:

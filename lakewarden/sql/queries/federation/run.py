@@ -20,10 +20,10 @@ from sqlglot import exp
 from lakewarden.catalog.model import Table, TableSchema
 from lakewarden.delta.reading.bounds import Bound, rows_within
 from lakewarden.delta.reading.file_group import FileGroup
+from lakewarden.delta.reading.number import nothing_but, number_of_rows
 from lakewarden.errors import LakewardenError, Unsupported
 from lakewarden.operations.fanout import Sized
 from lakewarden.operations.reading.partitions import Apart, read_apart
-from lakewarden.operations.reading.scope import Wanted
 from lakewarden.settings import SqlSettings
 from lakewarden.sql.context import Context
 from lakewarden.sql.queries import answer
@@ -32,7 +32,7 @@ from lakewarden.sql.queries.federation.plan import PARTS, Split, split
 from lakewarden.sql.queries.federation.rules import Looked, decided
 from lakewarden.sql.queries.federation.shape import reason_against
 from lakewarden.sql.queries.pushdown import Pushdown
-from lakewarden.sql.queries.scan import for_duck
+from lakewarden.sql.queries.scan import for_duck, wanted_by
 from lakewarden.sql.queries.texts import text_of
 from lakewarden.sql.query_engine.engine import Answer, Limits
 from lakewarden.sql.query_engine.in_process import engine_of_process
@@ -74,7 +74,7 @@ class FederatedQuery:
         """
         warehouse = self.context.warehouse
         client = TableClient.of(warehouse, self.table)
-        wanted = Wanted(self.pushdown.columns, self.pushdown.bounds)
+        wanted = wanted_by(self.pushdown)
         return read_apart(partial(client.reader.target, None), wanted, warehouse.cold, self._decide)
 
     def _decide(self, apart: Apart) -> tuple[answer.Answer, Answer | None]:
@@ -87,7 +87,8 @@ class FederatedQuery:
         told = self._told(groups[0])
         if isinstance(told, str):
             return decided(replace(looked, reason=told)), None
-        return decided(replace(looked, aggregate=told.query.aggregate)), self._reduced(told, groups)
+        number = number_of_rows(apart.table, apart.files) if apart.wanted.number_only and apart.table else None
+        return decided(replace(looked, aggregate=told.query.aggregate)), self._reduced(told, groups, number)
 
     def _told(self, group: FileGroup) -> Told | str:
         """The two queries, tried out on no rows; or why there are none.
@@ -116,10 +117,15 @@ class FederatedQuery:
             return "the types of its result would change"
         return Told(query, first, final, tuple(result.rows.column_names), result.types)
 
-    def _reduced(self, told: Told, groups: Sequence[FileGroup]) -> Answer:
+    def _reduced(self, told: Told, groups: Sequence[FileGroup], number: int | None) -> Answer:
+        """`number` of the rows where nothing else of them counts, and the commits say it."""
         limits = self.context.limits
         until = monotonic() + limits.seconds
-        parts = self._parts(told, groups, until)
+        if number is None:
+            parts = self._parts(told, groups, until)
+        else:
+            rows = nothing_but(number, self.pushdown.columns)
+            parts = [self.context.engine.run(told.partial, {self.name: rows}, limits)]
         rows = _named(told.query, pa.concat_tables(part.rows for part in parts))
         made = self.context.engine.run(told.final, {PARTS: rows}, replace(limits, seconds=_left(until, limits)))
         return Answer(made.rows.rename_columns(list(told.names)), told.types)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import partial
 from hashlib import sha256
 from typing import Literal
@@ -12,14 +13,18 @@ import pyarrow as pa
 
 from lakewarden.settings import SqlSettings
 from lakewarden.sql.query_engine.engine import Answer, Limits
+from lakewarden.sql.query_engine.spool import Spool
 from lakewarden.sql.query_engine.workers.bounds import Bounds
 from lakewarden.sql.query_engine.workers.messages import End, Request
-from lakewarden.sql.query_engine.workers.worker import Worker
+from lakewarden.sql.query_engine.workers.worker import Worker, no_rows
 from lakewarden.workers.frames import encoded
 from lakewarden.workers.pool import Pool
 
 _REMEMBERED = 4096
 """How many texts that passed are kept."""
+
+_UNBOUNDED = 1 << 60
+"""Bytes of a result that goes to disk."""
 
 _CALLED = "processes for queries (sql.workers, sql.timeout_seconds)"
 
@@ -59,19 +64,27 @@ class Workers:
             self._passed.add(digest)
 
     def run(self, sql: str, relations: Mapping[str, pa.Table], limits: Limits) -> Answer:
-        rows, end = self._call(_request("run", sql, limits), relations, limits)
+        rows: list[pa.Table] = []
+        end = self._call(_request("run", sql, limits), relations, limits, rows.append)
         return Answer(pa.concat_tables(rows), end.types)
 
+    def spool(self, sql: str, relations: Mapping[str, pa.Table], limits: Limits) -> tuple[Spool, tuple[str, ...]]:
+        found = Spool(limits.result_bytes)
+        end = self._call(_request("run", sql, replace(limits, result_bytes=_UNBOUNDED)), relations, limits, found.add)
+        return found, end.types
+
     def explain(self, sql: str, relations: Mapping[str, pa.Table], limits: Limits) -> str:
-        return self._call(_request("explain", sql, limits), relations, limits)[1].plan
+        return self._call(_request("explain", sql, limits), relations, limits).plan
 
     def close(self) -> None:
         """Ends the workers, unless another warehouse of this process uses them."""
         self._pool.release()
 
-    def _call(self, request: Request, relations: Mapping[str, pa.Table], limits: Limits) -> tuple[list[pa.Table], End]:
+    def _call(
+        self, request: Request, relations: Mapping[str, pa.Table], limits: Limits, take: Callable[[pa.Table], None] = no_rows
+    ) -> End:
         with self._pool.worker(limits.seconds) as worker:
-            return worker.call(request, relations, limits)
+            return worker.call(request, relations, limits, take)
 
 
 def _request(act: Literal["check", "run", "explain"], sql: str, limits: Limits) -> Request:

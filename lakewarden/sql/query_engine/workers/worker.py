@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from time import monotonic
 
@@ -28,6 +28,10 @@ _ERRORS: dict[str, type[LakewardenError]] = {
 }
 
 
+def no_rows(_rows: pa.Table) -> None:
+    """Of an answer that has none."""
+
+
 class Worker(Process):
     """Runs queries."""
 
@@ -42,8 +46,10 @@ class Worker(Process):
         started.bounds = bounds
         return started
 
-    def call(self, request: Request, relations: Mapping[str, pa.Table], limits: Limits) -> tuple[list[pa.Table], End]:
-        """Returns the rows of the result, and the end of the answer.
+    def call(
+        self, request: Request, relations: Mapping[str, pa.Table], limits: Limits, take: Callable[[pa.Table], None] = no_rows
+    ) -> End:
+        """Hands the rows of the result to `take` as they come, and returns the end of the answer.
 
         Raises:
             PermissionDenied, BadSyntax, InvalidArgument, Unsupported: because of the query, as `QueryEngine`.
@@ -51,26 +57,24 @@ class Worker(Process):
         self.usable = False
         by = monotonic() + limits.seconds + _GRACE_SECONDS
         try:
-            rows, end = self._exchanged(request, relations, limits, by)
+            end = self._exchanged(request, relations, by, take)
         except (OSError, EOFError) as error:
             raise self._ended(limits, late=monotonic() >= by) from error
         self.usable = not end.grown
         if end.error:
             raise _ERRORS[end.error](frames.decoded(end.message))
-        return rows, end
+        return end
 
-    def _exchanged(
-        self, request: Request, relations: Mapping[str, pa.Table], limits: Limits, by: float
-    ) -> tuple[list[pa.Table], End]:
+    def _exchanged(self, request: Request, relations: Mapping[str, pa.Table], by: float, take: Callable[[pa.Table], None]) -> End:
         with messages.shared(relations) as (handle, placed):
             self.wait_until(by)
             frames.send(self._connection, messages.packed(replace(request, relations=placed)), last=True, handle=handle)
-        rows = []
-        left = 2 * limits.result_bytes + _FRAME_BYTES  # the worker counts exactly; this is for one that does not
-        while not (frame := self.receive(by, left)).last:
+        left = 2 * request.result_bytes + _FRAME_BYTES  # the worker counts exactly; this is for one that does not
+        most = overall(self.bounds.memory_bytes)
+        while not (frame := self.receive(by, min(left, most))).last:
             left -= frame.payload.size
-            rows.append(pa.ipc.open_stream(frame.payload).read_all())
-        return rows, messages.end_of(frame)
+            take(pa.ipc.open_stream(frame.payload).read_all())
+        return messages.end_of(frame)
 
     def _ended(self, limits: Limits, *, late: bool) -> Unsupported:
         """Why a query lost its worker."""

@@ -1,23 +1,21 @@
-"""Converts a query's values to JSON, as `sql --format json` prints them."""
+"""Converts values to JSON, as `sql --format json` prints them and topics carry them."""
 
 from __future__ import annotations
 
 import base64
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 
 import pyarrow as pa
 
-from lakewarden.sql.results import Rows
-
 Json = str | int | float | bool | None | list["Json"] | dict[str, "Json"]
 
 
-def json_rows(rows: Rows) -> Iterator[dict[str, Json]]:
+def json_rows(rows: Iterable[Mapping[str, object]]) -> Iterator[dict[str, Json]]:
     """Every row as an object."""
-    return map(json_row, rows.to_pylist())
+    return map(json_row, rows)
 
 
 def json_row(row: Mapping[str, object]) -> dict[str, Json]:

@@ -12,7 +12,6 @@ from lakewarden.catalog.model import Table
 from lakewarden.delta.reading.bounds import Bound
 from lakewarden.log.record import SEQ
 from lakewarden.log.table_log import TableLog
-from lakewarden.log.view import Trail
 from lakewarden.operations.reading.scope import Place, Wanted, read_cold
 
 
@@ -20,15 +19,15 @@ def is_keyless(table: Table) -> bool:
     return table.type == "SHARED" and not table.schema.primary_key
 
 
-def appended_upto(log: TableLog, trail: Trail) -> int:
-    """The last `_seq` up to which the table, if it is read after this, has all rows; `trail` was read before."""
+def appended_upto(log: TableLog, end: int) -> int:
+    """The last `_seq` up to which the table, if it is read after this, has all rows; `end` is of the log, read before."""
     under_way = log.direct_upto()
-    return trail.end if under_way is None else min(trail.end, under_way)
+    return end if under_way is None else min(end, under_way)
 
 
-def appended(place: Place, after: int, upto: int) -> pa.Table:
-    """The rows beyond `after`, up to `upto`, ascending by `_seq`."""
-    rows = read_cold(place, Wanted(None, (Bound(SEQ, after + 1, upto),)))
+def appended(place: Place, after: int, upto: int, columns: tuple[str, ...] | None = None) -> pa.Table:
+    """The rows beyond `after`, up to `upto`, ascending by `_seq`; with all columns where none are named."""
+    rows = read_cold(place, Wanted(columns, (Bound(SEQ, after + 1, upto),)))
     return rows.filter((pc.field(SEQ) > after) & (pc.field(SEQ) <= upto)).sort_by(SEQ)
 
 

@@ -27,3 +27,5 @@ def ingest(
     shown = ("table", "ingested", "rows", "rejected", "left", "skipped", "batches", "version")
     found = cell(made)
     call.emit([found] if isinstance(found, dict) else [], empty="", columns=shown)
+    if made.rejected:
+        typer.echo(f"{made.table}_rejects says why some were rejected", err=True)

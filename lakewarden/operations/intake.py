@@ -36,6 +36,8 @@ class TableIntake:
     new_id: NewId
     author: str
     """The value of CURRENT_USER() on a SHARED table."""
+    repeats: bool = False
+    """Whether a key may come again, whatever the table's option says: the last row counts."""
 
     def upserts(self, rows: Rows, user: str | None, user_column: str | None = None) -> Batch:
         """Raises:
@@ -45,7 +47,7 @@ class TableIntake:
         if user_column is None and (values := plain_row(self.table.schema, rows)) is not None:
             return PlainRow(self.table.schema, self.owner(user, user_column), values)
         given, users = self._with_users(rows, user, user_column)
-        repeats = self.table.options.on_duplicate == "replace"
+        repeats = self.repeats or self.table.options.on_duplicate == "replace"
         return log_batch(self.table.schema, self._completed(given, users, user, repeats=repeats), users, UPSERT)
 
     def revision(self, revision: Revision, user: str | None) -> Batch:

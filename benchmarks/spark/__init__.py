@@ -1,0 +1,1 @@
+"""Lakewarden's source and sink for Spark, beside Delta's own."""

@@ -1,0 +1,108 @@
+"""Rebuilds changes with their before images from rows of the log, and from the rows that were live before those.
+
+It keeps no state: what came before is read again, so each batch can be read again, and by another process.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from lakewarden.changes.value import DELETED, INSERT, POSTIMAGE, PREIMAGE
+from lakewarden.delta.reading.keys import Keys
+from lakewarden.log.record import DELETE, OP, SEQ, TARGET, UPSERT
+
+_TYPES = (PREIMAGE, INSERT, POSTIMAGE, DELETED)
+_BEFORE, _NEW, _AFTER, _GONE = range(4)
+
+_Indices = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Typed:
+    """Rows with `_seq` of their change, and the type of each."""
+
+    rows: pa.Table
+    types: pa.Array[Any]
+
+
+def normalized(before: pa.Table, rows: pa.Table, primary_key: Sequence[str]) -> Typed:
+    """The changes that rows of one scope's log make.
+
+    Args:
+        before: the rows that were live before, at most one for each key; more than those of the changed keys do no harm.
+        rows: of the log (`log.record.decode`), ascending by `_seq`.
+    """
+    columns = [name for name in rows.column_names if name not in (OP, SEQ)]
+    both = pa.concat_tables([before.select(columns).cast(rows.select(columns).schema), rows.select(columns)])
+    ops = np.concatenate([np.full(before.num_rows, UPSERT, np.int8), rows.column(OP).to_numpy()])
+    prior = _prior(both, primary_key)
+    own = np.arange(before.num_rows, both.num_rows)
+    was = (prior[own] >= 0) & (ops[prior[own]] == UPSERT)
+    comes = ops[own] == UPSERT
+    updated = own[was & comes]
+    parts = (
+        (prior[updated], updated, _BEFORE),
+        (own[~was & comes], own[~was & comes], _NEW),
+        (updated, updated, _AFTER),
+        (prior[own[was & ~comes]], own[was & ~comes], _GONE),
+    )
+    return _gathered(both, rows.column(SEQ).to_numpy(), before.num_rows, parts)
+
+
+def upserted(rows: pa.Table) -> Typed:
+    """The same without before images: any write of a row is an `update_postimage`, and a delete has the primary key alone."""
+    deleted = pc.equal(rows.column(OP), pa.scalar(DELETE, pa.int8()))
+    types = pc.if_else(deleted, DELETED, POSTIMAGE).combine_chunks()
+    return Typed(rows.drop_columns([OP]), cast("pa.Array[Any]", types))
+
+
+def appended_and_removed(before: pa.Table, rows: pa.Table) -> Typed:
+    """The changes of a STREAM table, whose rows are only appended, and deleted by their `_seq`.
+
+    Args:
+        before: earlier rows of its log.
+        rows: ascending by `_seq`. The delete of a row that is in neither is no change, nor is a second one.
+    """
+    both = pa.concat_tables([before, rows])
+    ops, seqs = both.column(OP).to_numpy(), both.column(SEQ).to_numpy()
+    targets = both.column(TARGET).fill_null(pa.scalar(-1)).to_numpy()
+    deletes = np.flatnonzero(ops == DELETE)
+    firsts = deletes[np.unique(targets[deletes], return_index=True)[1]]
+    firsts = firsts[firsts >= before.num_rows]
+    inserts = np.flatnonzero(ops == UPSERT)
+    at = np.minimum(np.searchsorted(seqs[inserts], targets[firsts]), max(0, len(inserts) - 1))
+    found = seqs[inserts][at] == targets[firsts] if len(inserts) else np.zeros(len(firsts), bool)
+    added = inserts[inserts >= before.num_rows]
+    columns = both.drop_columns([OP, SEQ, TARGET])
+    gone = firsts[found]
+    parts = ((added, added, _NEW), (inserts[at[found]], gone, _GONE))
+    return _gathered(columns, rows.column(SEQ).to_numpy(), before.num_rows, parts)
+
+
+def _prior(rows: pa.Table, primary_key: Sequence[str]) -> _Indices:
+    """For each row, the index of the row with its key that stands before it; -1 where there is none."""
+    prior = np.full(rows.num_rows, -1, np.int64)
+    if not rows.num_rows:
+        return prior
+    keys = Keys(rows, primary_key).places(rows).fill_null(-1).to_numpy()
+    order = np.argsort(keys, kind="stable")
+    alike = (keys[order[1:]] == keys[order[:-1]]) & (keys[order[1:]] >= 0)
+    prior[order[1:][alike]] = order[:-1][alike]
+    return prior
+
+
+def _gathered(rows: pa.Table, seqs: NDArray[Any], first: int, parts: Sequence[tuple[_Indices, _Indices, int]]) -> Typed:
+    """For each part, which rows, and the rows of the log that changed them; in the order of these."""
+    content = np.concatenate([which for which, _, _ in parts])
+    cause = np.concatenate([by for _, by, _ in parts])
+    kinds = np.concatenate([np.full(len(which), kind) for which, _, kind in parts])
+    order = np.lexsort((kinds, cause))
+    found = rows.take(pa.array(content[order])).append_column(SEQ, pa.array(seqs[cause[order] - first]))
+    return Typed(found, pa.array(np.array(_TYPES, dtype=object)[kinds[order]], pa.string()))

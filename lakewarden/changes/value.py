@@ -1,0 +1,46 @@
+"""What a change feed returns."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import pyarrow as pa
+
+from lakewarden.catalog.model import TableSchema
+from lakewarden.log.record import SEQ, USER
+
+CHANGE_TYPE: Final = "_change_type"
+
+INSERT: Final = "insert"
+PREIMAGE: Final = "update_preimage"
+POSTIMAGE: Final = "update_postimage"
+DELETED: Final = "delete"
+
+
+@dataclass(frozen=True)
+class Changes:
+    """The changes beyond one `_seq`, up to another.
+
+    `rows` have the columns of `change_schema`, ascending by `_seq`; of an update the row before it comes first.
+    """
+
+    rows: pa.Table
+    upto: int
+    """The `_seq` after which the next changes come."""
+
+
+def change_schema(schema: TableSchema, owned: bool) -> pa.Schema:
+    """The table's columns, `_user` where rows belong to users (`owned`), `_change_type`, `_seq`."""
+    own = [pa.field(column.name, column.type.arrow) for column in schema.shown]
+    user = [pa.field(USER, pa.string())] if owned else []
+    return pa.schema([*own, *user, pa.field(CHANGE_TYPE, pa.string()), pa.field(SEQ, pa.int64())])
+
+
+def typed(rows: pa.Table, types: pa.Array[pa.StringScalar] | str, schema: pa.Schema, user: str | None) -> pa.Table:
+    """Rows with their change types, in the form of `schema`."""
+    count = rows.num_rows
+    given = dict(zip(rows.column_names, rows.columns, strict=True))
+    given[CHANGE_TYPE] = pa.chunked_array([pa.repeat(types, count) if isinstance(types, str) else types])
+    given[USER] = pa.chunked_array([pa.repeat(pa.scalar(user, pa.string()), count)])
+    return pa.Table.from_arrays([given[name] for name in schema.names], schema=schema)

@@ -1,0 +1,95 @@
+"""Which partitions of a large table an operation touched, and the events that say so."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from dataclasses import replace
+
+import dagster as dg
+
+from lakewarden.catalog.model import Table
+from lakewarden.dagster.assets.partition_values import MAX_VALUES, PartitionState, has_values, key_of, states_of
+from lakewarden.dagster.jobs.booking.batches import log_events
+from lakewarden.dagster.jobs.booking.events import Booked, Touched, partition_event
+from lakewarden.dagster.jobs.booking.unchanged import NOTHING_PENDING
+from lakewarden.dagster.mount import Mount
+from lakewarden.delta.commit_log.commits import CommitLog
+from lakewarden.delta.scope import open_scope
+from lakewarden.lakehouse import Lakehouse
+from lakewarden.report import ScopeReport
+from lakewarden.scope import Scope
+from lakewarden.storage.objects import Missing
+from lakewarden.storage.open import open_store
+from lakewarden.target import ScopeTarget
+
+
+def with_values(context: dg.OpExecutionContext, lake: Lakehouse, mount: Mount, booked: Iterable[Booked]) -> list[Booked]:
+    """The same, those of large tables with the partitions that they touched, which are registered.
+
+    A table of more than `MAX_VALUES` partitions gets none. One of which none is registered yet gets all, by its newest commit.
+    """
+    every = list(booked)
+    tables = lake.warehouse.catalog.read().tables
+    for name in {one.table for one in every}:
+        if name in tables and has_values(tables[name]):
+            every = _of_table(context, lake, mount, tables[name], every)
+    return every
+
+
+def _of_table(
+    context: dg.OpExecutionContext, lake: Lakehouse, mount: Mount, table: Table, every: Sequence[Booked]
+) -> list[Booked]:
+    opened = open_scope(_target(lake, table))
+    states = states_of(opened)
+    if opened is None or len(states) > MAX_VALUES:
+        return list(every)
+    name = mount.dotted(table.name)
+    fresh = not context.instance.get_dynamic_partitions(name)
+
+    def marked(one: Booked) -> Booked:
+        newest = one.report.version in (None, opened.version)
+        keys = _touched(one.report, table) | (set(states) if fresh and newest else set())
+        return replace(one, touched=tuple(Touched(key, states.get(key, _EMPTY) if newest else None) for key in sorted(keys)))
+
+    found = [marked(one) if one.table == table.name else one for one in every]
+    if keys := {touched.key for one in found if one.table == table.name for touched in one.touched}:
+        context.instance.add_dynamic_partitions(name, sorted(keys))
+    return found
+
+
+_EMPTY = PartitionState(0, 0, 0)
+
+
+def _touched(report: ScopeReport, table: Table) -> set[str]:
+    """The partitions by their keys: a commit says them; a vacuum and a plan by their files."""
+    if report.outcome == "planned" or report.operation == "vacuum":
+        first = f"{table.schema.partition_by[0]}="
+        return {folder for path in report.files if (folder := path.rpartition("/")[0]).startswith(first)}
+    if report.version is None:
+        return set()
+    with suppress(Missing):  # an old commit leaves the log
+        changed = CommitLog(open_store(report.location)).changed(report.version, table.schema.partition_by)
+        return {key_of(partition) for partition in changed}
+    return set()
+
+
+def book_selected(context: dg.OpExecutionContext, lake: Lakehouse, mount: Mount, table: Table) -> None:
+    """Books the run's partitions that it did not change: Dagster waits for an event of each of them."""
+    selected = context.partition_keys if context.has_partitions else ()
+    records = context.instance.get_records_for_run(context.run_id, of_type=dg.DagsterEventType.ASSET_MATERIALIZATION).records
+    booked = {event.partition for record in records if (event := record.asset_materialization)}
+    left = [key for key in selected if key not in booked]
+    if not left:
+        return
+    target = _target(lake, table)
+    opened = open_scope(target)
+    states = states_of(opened)
+    version = opened.version if opened else None
+    report = ScopeReport(target.scope, "flush", "done", target.location, reason=NOTHING_PENDING, version=version)
+    unchanged = Booked(report, of_commit=False)
+    log_events(context, [partition_event(mount, unchanged, Touched(key, states.get(key, _EMPTY))) for key in left])
+
+
+def _target(lake: Lakehouse, table: Table) -> ScopeTarget:
+    return lake.warehouse.target(lake.warehouse.catalog.read(), Scope(table.name))

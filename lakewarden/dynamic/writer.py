@@ -1,0 +1,86 @@
+"""The one streaming writer of a dynamic table: a lease in the catalog, which the running stream renews (FL-40).
+
+Flushes, batch writes and maintenance do not need it. No clock is compared with another machine's: who waits counts the lease as
+expired once it saw no renewal for its whole duration.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+
+from lakewarden.catalog.leases import give_back, grant, renew
+from lakewarden.catalog.model import Lease
+from lakewarden.catalog.store import CatalogStore
+from lakewarden.clock import Pause, wait
+from lakewarden.errors import Conflict
+from lakewarden.scope import TableName
+
+LEASE_SECONDS = 60.0
+
+
+@dataclass(frozen=True)
+class StreamingWriter:
+    """The right of one stream to write to a table. Picklable without its catalog: `take` and `renew` are given one."""
+
+    table: TableName
+    lease: Lease
+
+    @classmethod
+    def take(
+        cls,
+        catalog: CatalogStore,
+        table: TableName,
+        owner: str,
+        *,
+        seconds: float = LEASE_SECONDS,
+        patience: float = 0.0,
+        monotonic: Callable[[], float] = time.monotonic,
+        pause: Pause = wait,
+    ) -> StreamingWriter:
+        """Takes the lease; a restart of the same stream (`owner`) takes its own at once.
+
+        Args:
+            patience: seconds to wait for another stream's lease to be given back or to expire. A lease that is renewed
+                meanwhile is that of a stream that lives, and is not waited for.
+
+        Raises:
+            Conflict: another stream writes to the table.
+        """
+        name = lease_name(table)
+        seen, since = catalog.read().leases.get(name), monotonic()
+        begun, lives = since, False
+        while True:
+            held = catalog.read().leases.get(name)
+            if held != seen:
+                lives = seen is not None and held is not None
+                seen, since = held, monotonic()
+            expired = held is not None and monotonic() - since >= held.seconds
+            if held is None or held.owner == owner or expired:
+                with suppress(Conflict):
+                    return cls(table, catalog.change(grant(name, owner, float(seconds), held)).leases[name])
+            elif lives or monotonic() - begun >= patience:
+                raise Conflict(
+                    f"{table} has a streaming writer already, {held.owner}: a dynamic table takes one at a time; stop that one,"
+                    f" or try again {held.seconds:g} seconds after it has died"
+                )
+            pause(min(1.0, max(0.05, patience / 20)))
+
+    def renew(self, catalog: CatalogStore) -> None:
+        """Renews the lease; call it at each batch, and right before the batch is published.
+
+        Raises:
+            Conflict: another stream has taken it over; this one must write nothing more.
+        """
+        catalog.change(renew(self.lease))
+
+    def release(self, catalog: CatalogStore) -> None:
+        """Gives the lease back, if this stream still has it."""
+        with suppress(Conflict):
+            catalog.change(give_back(self.lease))
+
+
+def lease_name(table: TableName) -> str:
+    return f"stream of {table}"

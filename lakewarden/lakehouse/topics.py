@@ -1,0 +1,198 @@
+"""`lake.topics`: tables and Kafka's topics."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from lakewarden.errors import InvalidArgument, LakewardenError
+from lakewarden.lakehouse.parts import Parts
+from lakewarden.scope import TableName
+from lakewarden.warehouse import find_table
+
+if TYPE_CHECKING:
+    from lakewarden.catalog.model import Table
+    from lakewarden.kafka.topics import Topic
+    from lakewarden.pipelines.topics.formats import ValueFormat
+    from lakewarden.pipelines.topics.report import ConsumeReport
+    from lakewarden.relay.every import RelayOutcome, Relays
+    from lakewarden.relay.report import RelayReport
+    from lakewarden.relay.run import Relay
+
+_SERVERS = "bootstrap.servers"
+
+
+@dataclass(frozen=True)
+class Topics:
+    """`lake.topics`."""
+
+    parts: Parts
+
+    @contextmanager
+    def relaying(
+        self,
+        table: str,
+        topic: str | None = None,
+        *,
+        brokers: str | None = None,
+        mode: Literal["auto", "upsert", "all"] = "auto",
+        start: str = "full",
+        restart: bool = False,
+        partitions: int = 1,
+        client: Mapping[str, str] | None = None,
+    ) -> Iterator[Relay]:
+        """Opens the relay that carries a table's changes to a topic, each once: docs/kafka.md. Each `look` publishes what is new.
+
+        Args:
+            topic: by default named after the table; it is created if it does not exist.
+            brokers: `host:port`, several separated by commas. A table with `log.system` kafka has both by its options.
+            mode: `upsert` publishes the row after each change, and of a deleted row its key; `all` also the row before. By
+                default `upsert` of a table with a primary key.
+            start: where a topic that carries nothing yet begins: `full`, `latest`, `timestamp:…` or `seq:…`.
+            restart: begin there again.
+            partitions: of a topic that has to be created.
+            client: further settings of librdkafka's client.
+
+        Raises:
+            NotFound: the table does not exist, or the topic was deleted.
+            InUse: the topic carries another table.
+            InvalidArgument: a bad setting or name, or the table has no changes of that mode.
+            Unsupported: the extra `lakewarden[kafka]` is not installed.
+            StorageUnavailable, StorageRefused: the broker.
+        """
+        from lakewarden.changes.feed import ChangeFeed  # imports Arrow, with what follows
+        from lakewarden.changes.start import Start
+        from lakewarden.relay.run import RelayRequest, relaying
+
+        warehouse = self.parts.warehouse
+        found = find_table(warehouse.catalog.read(), TableName.parse(table))
+        request = RelayRequest(_topic(found, topic, brokers, client), mode, Start.parse(start), restart, partitions)
+        with relaying(found, request, ChangeFeed(warehouse, found.name, table_id=found.id), warehouse.clock) as relay:
+            yield relay
+
+    def relay(
+        self,
+        table: str,
+        topic: str | None = None,
+        *,
+        brokers: str | None = None,
+        mode: Literal["auto", "upsert", "all"] = "auto",
+        start: str = "full",
+        restart: bool = False,
+        partitions: int = 1,
+        client: Mapping[str, str] | None = None,
+    ) -> RelayReport:
+        """Publishes the changes that the topic lacks, once. Arguments and errors as of `relaying`."""
+        with self.relaying(
+            table,
+            topic,
+            brokers=brokers,
+            mode=mode,
+            start=start,
+            restart=restart,
+            partitions=partitions,
+            client=client,
+        ) as relay:
+            return relay.look()
+
+    @contextmanager
+    def relaying_every(self) -> Iterator[Relays]:
+        """Opens the relays of all tables with `log.system` kafka, each as of `relaying` by its own options. Each `look`
+        publishes what is new of all of them, tables that were created meanwhile among them, and returns what became of each.
+
+        Raises:
+            Unsupported: the extra `lakewarden[kafka]` is not installed. What concerns one table is in its outcome.
+        """
+        from lakewarden.relay.every import relaying_every  # imports Arrow
+
+        with relaying_every(self._with_topic, lambda table: self.relaying(str(table.name))) as relays:
+            yield relays
+
+    def relay_every(self) -> list[RelayOutcome]:
+        """Publishes the changes that the topics of all tables with `log.system` kafka lack, once."""
+        with self.relaying_every() as relays:
+            return relays.look()
+
+    def _with_topic(self) -> list[Table]:
+        """The tables that have a topic of their own."""
+        from lakewarden.dynamic.topic import topic_of_table  # as above
+
+        tables = self.parts.warehouse.catalog.read().tables.values()
+        return [table for table in tables if topic_of_table(table) is not None and not table.dropping]
+
+    def relay_status_of_every(self) -> list[RelayOutcome]:
+        """How far the topics of all tables with `log.system` kafka follow them."""
+        from lakewarden.relay.every import RelayOutcome  # as above
+
+        found = []
+        for table in sorted(self._with_topic(), key=lambda table: table.name):
+            try:
+                found.append(RelayOutcome(table.name, self.relay_status(str(table.name))))
+            except LakewardenError as error:
+                found.append(RelayOutcome(table.name, None, error))
+        return found
+
+    def relay_status(
+        self, table: str, topic: str | None = None, *, brokers: str | None = None, client: Mapping[str, str] | None = None
+    ) -> RelayReport:
+        """How far the topic follows the table, without a change. Raises as `relaying`."""
+        from lakewarden.changes.feed import ChangeFeed  # imports Arrow, with what follows
+        from lakewarden.kafka.publisher import last_position
+        from lakewarden.relay.run import report
+
+        warehouse = self.parts.warehouse
+        found = find_table(warehouse.catalog.read(), TableName.parse(table))
+        to = _topic(found, topic, brokers, client)
+        return report(found, to, last_position(to), ChangeFeed(warehouse, found.name))
+
+    def consume(
+        self,
+        table: str,
+        topic: str,
+        *,
+        brokers: str,
+        format: ValueFormat = "debezium-json",
+        user: str | None = None,
+        user_column: str | None = None,
+        skip_lost: bool = False,
+        client: Mapping[str, str] | None = None,
+    ) -> ConsumeReport:
+        """Takes the committed messages of a topic into a table, each once, whatever dies: docs/kafka.md.
+
+        Args:
+            brokers: `host:port`, several separated by commas.
+            format: of the values: `debezium-json`, or `json` with the row as an object.
+            user: whose rows they are (USER and STREAM tables).
+            user_column: instead, the field that names each row's user; `_user` by default.
+            skip_lost: go on where messages expired before they were taken.
+            client: further settings of librdkafka's client, such as `security.protocol`.
+
+        Raises:
+            NotFound: the table or the topic does not exist.
+            InvalidArgument: a bad format or setting, or whose the rows are does not fit the table.
+            FailedPrecondition: messages expired before they were taken.
+            Unsupported: the extra `lakewarden[kafka]` is not installed.
+            Conflict, StorageUnavailable: try again: what was taken is not taken twice.
+        """
+        from lakewarden.pipelines.topics.consume import ConsumeRequest, consume  # imports Arrow
+
+        name, warehouse = TableName.parse(table), self.parts.warehouse
+        source = _topic(find_table(warehouse.catalog.read(), name), topic, brokers, client)
+        return consume(warehouse, ConsumeRequest(name, source, format, user, user_column, skip_lost))
+
+
+def _topic(table: Table, name: str | None, brokers: str | None, client: Mapping[str, str] | None) -> Topic:
+    """Raises:
+    InvalidArgument: no brokers are named.
+    """
+    from lakewarden.dynamic.topic import topic_of_table
+    from lakewarden.kafka.topics import topic_of
+
+    own = topic_of_table(table)
+    if own is not None and brokers is None and name is None and table.dynamic is not None:
+        return topic_of(str(table.name), {**table.dynamic.kafka, **(client or {})})
+    if brokers is None:
+        raise InvalidArgument(f"name the brokers that have the topic of {table.name}, such as localhost:9092")
+    return topic_of(str(table.name), {**(client or {}), _SERVERS: brokers, **({"topic": name} if name else {})})

@@ -1,0 +1,121 @@
+"""Batches of many users that several processes stage and one publishes: all rows have one position."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+
+import pyarrow as pa
+
+from lakewarden.catalog.model import TableSchema
+from lakewarden.clock import Clock, NewId, to_micros
+from lakewarden.errors import Conflict, InvalidArgument, LakewardenError, Unsupported
+from lakewarden.faults import Reach, no_faults
+from lakewarden.log.chunk import RowRange
+from lakewarden.log.objects import names
+from lakewarden.log.objects.cache import HeaderCache
+from lakewarden.log.objects.gather import Gathering
+from lakewarden.log.objects.group import Parcel, parcels_of
+from lakewarden.log.objects.segments.segment import read_chunk
+from lakewarden.log.objects.staged import Staged, begin, discard, is_named, last_published, put_object, remove_others
+from lakewarden.log.objects.view import LogView, read_view
+from lakewarden.log.once import Once
+from lakewarden.log.position import position_of
+from lakewarden.log.receipt import Receipt
+from lakewarden.log.record import OP, SEQ, LogBatch, decode, encode
+from lakewarden.log.staging import Piece, Staging
+from lakewarden.log.touched import ANYTHING
+from lakewarden.settings import LogSettings
+from lakewarden.storage.objects import AlreadyThere, ObjectStore
+
+_ATTEMPTS = 1000
+"""Appends of others that a publication lets pass. Each lost attempt is one of theirs, so few come before it."""
+
+_NUMBER_DIGITS = 12
+"""Hexadecimal digits of an object's number, which tasks choose by chance: none knows the others."""
+
+
+class Batches:
+    """Batches of one partition. Safe for threads."""
+
+    def __init__(
+        self,
+        store: ObjectStore,
+        log_id: str,
+        settings: LogSettings,
+        gathering: Gathering,
+        clock: Clock,
+        new_id: NewId,
+        *,
+        stages: bool = True,
+        reach: Reach = no_faults,
+    ) -> None:
+        """`stages`: whether the format of the warehouse has staged batches."""
+        self._store = store
+        self._log_id = log_id
+        self._settings = settings
+        self._gathering = gathering
+        self._clock = clock
+        self._new_id = new_id
+        self._stages = stages
+        self._reach = reach
+
+    def begin(self) -> Staging:
+        if not self._stages:
+            raise Unsupported("this warehouse is of an older format, which has no staged batches: run `lakewarden upgrade`")
+        return begin(self._store, self._log_id, self._new_id(), to_micros(self._clock()))
+
+    def stage(self, staging: Staging, batch: LogBatch) -> tuple[Piece, ...]:
+        pieces: list[Piece] = []
+        for parcel in parcels_of(batch.schema_version, encode(batch, self._settings), self._settings):
+            pieces += self._put(staging, parcel)
+            self._reach("batch:staged")
+        return tuple(pieces)
+
+    def _put(self, staging: Staging, parcel: Parcel) -> list[Piece]:
+        chunks = [*parcel.chunks]
+        while True:
+            number = int(self._new_id()[:_NUMBER_DIGITS], 16)
+            with suppress(AlreadyThere):
+                return put_object(self._store, self._log_id, staging, number, parcel.schema_version, chunks)
+
+    def publish(self, staging: Staging, pieces: Sequence[Piece], once: Once | None) -> Receipt | None:
+        staged = Staged.of(staging, pieces, once)
+        remove_others(self._store, self._log_id, staging.put_id, pieces)
+        for _ in range(_ATTEMPTS):
+            view = read_view(self._store, self._log_id, HeaderCache(), ())
+            named, known = is_named(staging.put_id, view.cut, view.run), once is not None and _stands_for(once, view)
+            if known and not named:
+                with suppress(LakewardenError):  # what stays here is removed when it is abandoned
+                    discard(self._store, self._log_id, staging.put_id)
+            if named and once is not None and not known:
+                raise InvalidArgument("what was staged was published before, with another identity: begin each batch by itself")
+            if named or known:
+                return None
+            self._reach("batch:looked")
+            try:
+                return self._gathering.append((Parcel.naming(staged),), position_of(view.end), ANYTHING)
+            except Conflict:
+                continue
+        raise Conflict(f"log {self._log_id} was appended to {_ATTEMPTS} times in between; nothing was written: write again")
+
+    def rows(self, staging: Staging, pieces: Iterable[Piece], schemas: tuple[TableSchema, ...]) -> Iterator[pa.Table]:
+        for each in pieces:
+            key = names.staged_key(self._log_id, staging.put_id, each.object)
+            where = RowRange(
+                key, staging.put_id, each.user, each.rows, each.offset, each.length, 0, each.schema_version, staging.stored_at
+            )
+            yield decode([read_chunk(self._store, where)], [where], schemas).drop_columns([SEQ, OP])
+
+    def abandon(self, staging: Staging) -> None:
+        discard(self._store, self._log_id, staging.put_id)
+
+    def published(self, writer_key: str) -> int | None:
+        view = read_view(self._store, self._log_id, HeaderCache(), ())
+        return last_published(writer_key, view.cut, view.run)
+
+
+def _stands_for(once: Once, view: LogView) -> bool:
+    """Whether the log has the batch."""
+    last = last_published(once.key, view.cut, view.run)
+    return last is not None and last > once.floor

@@ -1,0 +1,126 @@
+"""What a task does with its pack of a batch's objects: it reads them, and writes the rows of those that fit to data files.
+
+No row passes through the process that commits. A pack in which an object brings a new column writes nothing more: the catalog has
+to have the column first, and the pack runs again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import numpy as np
+import pyarrow as pa
+
+from lakewarden.arrays import numbers
+from lakewarden.catalog.model import Table
+from lakewarden.clock import random_id
+from lakewarden.delta.parquet.files import NewFile, direct_name, write_files
+from lakewarden.delta.parquet.schema import SEQ, rows_schema
+from lakewarden.errors import LakewardenError
+from lakewarden.log.position import WHOLE
+from lakewarden.operations.direct.outputs import in_parts
+from lakewarden.pipelines.ingest.fit import Fitting, Rows, columns_of
+from lakewarden.pipelines.ingest.reading import Reading, ReadObject, ReadRows
+from lakewarden.pipelines.ledger.entries import Offered, Taken
+from lakewarden.pipelines.templates.template import Columns
+from lakewarden.storage.open import open_store
+from lakewarden.storage.sources.uploaded import Source
+from lakewarden.storage.steps import Steps
+from lakewarden.target import ScopeTarget
+
+
+@dataclass(frozen=True)
+class Grows:
+    """The object fits, and brings columns that the table lacks."""
+
+    columns: Columns
+
+
+@dataclass(frozen=True)
+class Unnumbered:
+    """The pack's `_seq` did not suffice for the object's rows."""
+
+
+Found = Taken | Grows | Unnumbered
+
+
+@dataclass(frozen=True)
+class PackWork:
+    """What all packs of a batch have in common. Picklable."""
+
+    target: ScopeTarget
+    table: Table
+    fitting: Fitting
+    source: Source
+    opened: Callable[[], AbstractContextManager[ReadObject]]
+
+
+@dataclass(frozen=True)
+class Pack:
+    """Objects that one task reads, in their order."""
+
+    objects: tuple[Offered, ...]
+    first_seq: int
+    """The first of `WHOLE` numbers: nothing says how many rows an object has before it is read."""
+
+
+@dataclass(frozen=True)
+class PackWritten:
+    """What became of each object, in their order, and the files with their rows, which are durable."""
+
+    found: tuple[Found, ...]
+    files: tuple[NewFile, ...]
+
+
+@dataclass
+class _Made:
+    found: list[Found] = field(default_factory=list)
+    files: list[NewFile] = field(default_factory=list)
+
+
+def write_pack(work: PackWork, pack: Pack) -> Steps[PackWritten | LakewardenError]:
+    """Holds the rows of one data file and one batch in memory. An error is a value: a task of Spark cannot raise it."""
+    made = _Made()
+    try:
+        _write(work, pack, made)
+        yield work.target.uri
+    except LakewardenError as error:
+        open_store(work.target.location).delete([file.path for file in made.files])
+        return error
+    return PackWritten(tuple(made.found), tuple(made.files))
+
+
+def _write(work: PackWork, pack: Pack, made: _Made) -> None:
+    with TemporaryDirectory(prefix="lakewarden-ingest-") as directory, work.opened() as read:
+        reading = Reading(work.source, read, lambda one, which: [*map(one, which)], Path(directory), pack.objects)
+        for rows in in_parts(_numbered(work, pack.first_seq, reading, made), work.target.target_file_size):
+            made.files += write_files(work.target, rows, partial(direct_name, random_id))
+
+
+def _numbered(work: PackWork, first_seq: int, reading: Reading, made: _Made) -> Iterator[pa.Table]:
+    """The rows of the objects that fit, in the types of the table's files, with their `_seq`."""
+    columns, seq = columns_of(work.table), first_seq
+    schema = rows_schema(work.target.schema)
+    own = schema.remove(schema.get_field_index(SEQ))
+    for number, offered in enumerate(reading.objects):
+        outcome = reading.one(number, columns)
+        grown, taken = work.fitting.taken(work.table, outcome)
+        found: Found = taken
+        if isinstance(outcome, ReadRows) and grown.schemas != work.table.schemas:
+            found = Grows(outcome.columns)
+        elif taken.rows > first_seq + WHOLE - seq:
+            found = Unnumbered()
+        made.found.append(found)
+        if not isinstance(outcome, ReadRows):
+            continue
+        if taken.rows and all(isinstance(one, Taken) for one in made.found):
+            for rows in work.fitting.checked(work.table.schema, Rows(offered.object.key, outcome.path)):
+                count = rows.num_rows
+                yield rows.select(own.names).cast(own).append_column(SEQ, numbers(np.arange(seq, seq + count)))
+                seq += count
+        outcome.path.unlink(missing_ok=True)

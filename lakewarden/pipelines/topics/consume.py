@@ -1,0 +1,146 @@
+"""Takes the messages of a topic into a table: what is committed there now, each message once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from lakewarden.errors import FailedPrecondition, NotFound
+from lakewarden.faults import Reach, no_faults
+from lakewarden.kafka.reader import Batch, Bounds, TopicReader, reading
+from lakewarden.kafka.topics import Topic, partitions_of, topic_id
+from lakewarden.operations.direct.value import Once
+from lakewarden.pipelines.rejects import rejects_table
+from lakewarden.pipelines.topics.fit import Fit, Fitted, Misfit, RowsOf
+from lakewarden.pipelines.topics.formats import decoder
+from lakewarden.pipelines.topics.landing import DirectLanding, Landing, LogLanding, Span
+from lakewarden.pipelines.topics.report import ConsumeReport, PartitionReport
+from lakewarden.scope import TableName
+from lakewarden.table import TableClient
+from lakewarden.warehouse import Warehouse, find_table
+
+
+@dataclass(frozen=True)
+class ConsumeRequest:
+    """An ingest of a topic as it was requested."""
+
+    table: TableName
+    topic: Topic
+    value_format: str = "debezium-json"
+    user: str | None = None
+    user_column: str | None = None
+    skip_lost: bool = False
+    """Go on although messages expired before they were taken."""
+    batch_messages: int = 10_000
+
+
+def consume(warehouse: Warehouse, request: ConsumeRequest, reach: Reach = no_faults) -> ConsumeReport:
+    """Takes what the topic has behind the last ingest. Others may do the same at the same time.
+
+    Raises:
+        NotFound: the table or the topic does not exist.
+        InvalidArgument: a bad format, or whose the rows are does not fit the table.
+        FailedPrecondition: messages expired before they were taken; `skip_lost` goes on without them.
+        BeingErased: rows are of a user who is being erased; try again when that is over.
+        Conflict, StorageUnavailable: try again: what was taken is not taken twice.
+    """
+    table = find_table(warehouse.catalog.read(), request.table)
+    client = TableClient.of(warehouse, table)
+    owners = RowsOf.of(table, request.user, request.user_column)
+    fit = Fit(table, owners, decoder(request.value_format), warehouse.clock, warehouse.new_id, client.author)
+    partitions = partitions_of(request.topic)
+    if partitions is None:
+        raise NotFound(f"Kafka at {request.topic.broker.servers} has no {request.topic}")
+    source = f"kafka/{topic_id(request.topic)}"
+    with reading(request.topic) as reader:
+        taken = [_Partition(client, request, fit, reader, f"{source}/{each}", each, reach).take() for each in range(partitions)]
+    return ConsumeReport(table.name, request.topic.name, tuple(taken))
+
+
+@dataclass(frozen=True)
+class _Partition:
+    client: TableClient
+    request: ConsumeRequest
+    fit: Fit
+    reader: TopicReader
+    app: str
+    """The topic's own id and the partition: a topic that takes the place of a deleted one is another source."""
+    number: int
+    reach: Reach
+
+    def take(self) -> PartitionReport:
+        bounds, landing = self.reader.bounds(self.number), self._landing()
+        report = PartitionReport(self.number, 0, 0, 0, 0, 0, 0)
+        at = self._first(landing.taken_upto(), bounds)
+        while at < bounds.high:
+            batch = self.reader.read(self.number, at, self.request.batch_messages, bounds.high)
+            fitted = self._land(landing, batch, Span(at, batch.next_offset))
+            if fitted is None:
+                at = self._first(landing.taken_upto(), bounds)  # another ingest took some of them
+            else:
+                report, at = _counted(report, batch, fitted), batch.next_offset
+        return replace(report, next_offset=at, lag=max(0, self.reader.bounds(self.number).high - at))
+
+    def _first(self, taken_upto: int | None, bounds: Bounds) -> int:
+        """Where to go on.
+
+        Raises:
+            FailedPrecondition: messages from there on are gone.
+        """
+        if taken_upto is None or bounds.low <= taken_upto <= bounds.high or self.request.skip_lost:
+            return bounds.low if taken_upto is None else min(max(taken_upto, bounds.low), bounds.high)
+        raise FailedPrecondition(
+            f"{self.client.table.name} has partition {self.number} of {self.request.topic} up to offset {taken_upto}, and the"
+            f" broker now has {bounds.low} to {bounds.high}: messages expired before they were taken, or were lost;"
+            " go on without them with skip_lost (--skip-lost)"
+        )
+
+    def _land(self, landing: Landing, batch: Batch, span: Span) -> Fitted | None:
+        """Rejects first: what comes again after a death is known there by its offset. None where the batch was taken before."""
+        fitted = self.fit.fit(batch.messages)
+        if not batch.messages:
+            return fitted  # the end of transactions, which stands for no row
+        if fitted.misfits:
+            self._reject(fitted.misfits, span.next_offset)
+        self.reach("consume:rejected")
+        if not landing.take(fitted.batch, span):
+            return None
+        self.reach("consume:taken")
+        return fitted
+
+    def _landing(self) -> Landing:
+        table = self.client.table
+        if table.type == "SHARED" and not table.schema.keyed:
+            return DirectLanding(self.client, self.app)
+        return LogLanding(self.client.log, self.app)
+
+    def _reject(self, misfits: Sequence[Misfit], next_offset: int) -> None:
+        warehouse, app = self.client.warehouse, f"{self.app}/rejects"
+        rejects = TableClient.of(warehouse, rejects_table(warehouse, self.client.table.name))
+        while True:
+            known = rejects.direct.last_once(app) or 0
+            rows = [self._reject_row(each) for each in misfits if each.offset >= known]
+            if not rows:
+                return
+            added = rejects.completed(rows, user=None)
+            if not rejects.direct.append([added], once=Once(app, next_offset, known)).repeated:
+                return
+
+    def _reject_row(self, misfit: Misfit) -> dict[str, object]:
+        return {
+            "object": f"{self.request.topic.name}/{self.number}/{misfit.offset}",
+            "etag": self.app,
+            "error": misfit.reason,
+            "at": self.client.warehouse.clock(),
+            "size": misfit.size,
+        }
+
+
+def _counted(report: PartitionReport, batch: Batch, fitted: Fitted) -> PartitionReport:
+    return replace(
+        report,
+        messages=report.messages + len(batch.messages),
+        written=report.written + fitted.written,
+        removed=report.removed + fitted.removed,
+        rejected=report.rejected + len(fitted.misfits),
+    )

@@ -1,0 +1,1 @@
+"""A warehouse over a network: who a request is from, and one package for each protocol."""

@@ -1,0 +1,131 @@
+"""Who a request is from: logins by password, their tokens, and what ends them. Every refusal is in the audit log."""
+
+from __future__ import annotations
+
+import secrets
+from dataclasses import dataclass
+from typing import NoReturn
+
+from lakewarden.access.gate import Principal
+from lakewarden.catalog.model import User
+from lakewarden.catalog.passwords import hash_password, is_password
+from lakewarden.clock import to_millis
+from lakewarden.errors import InvalidArgument
+from lakewarden.serve.attempts import Attempts
+from lakewarden.serve.declined import Declined
+from lakewarden.serve.keys import Keys
+from lakewarden.serve.logins import Logins, Refused
+from lakewarden.serve.tokens import LIFE, AccessToken, BadToken, Tokens
+from lakewarden.state.audit import AuditLog
+from lakewarden.storage.paths import check_user
+from lakewarden.warehouse import Warehouse
+
+_WRONG = "user or password is wrong"
+_NOBODY = Principal("anonymous", "anonymous")
+
+
+@dataclass(frozen=True)
+class Granted:
+    """The answer to a login and to a refresh; `expires_in` in seconds."""
+
+    access_token: str
+    refresh_token: str
+    expires_in: int
+
+
+class Authority:
+    """Decides for one warehouse. Safe for threads."""
+
+    def __init__(self, warehouse: Warehouse) -> None:
+        self._warehouse = warehouse
+        self._tokens = Tokens(Keys(warehouse.state), warehouse.id, warehouse.clock)
+        self._logins = Logins(warehouse.state, warehouse.clock, warehouse.new_id)
+        self._audit = AuditLog(warehouse.state, warehouse.clock, warehouse.new_id)
+        self._most = warehouse.settings.serve.refusals_per_minute
+        self._attempts = Attempts(warehouse.clock, self._most)
+        self._no_password = hash_password(secrets.token_urlsafe(16))
+
+    def login(self, user: str, password: str, address: str) -> Granted:
+        """Raises:
+        Declined: the user or the password is wrong, or there were too many wrong ones.
+        """
+        self._check_attempts(f"user {user}", address)
+        found = self._user(user)
+        hashed = found.password_hash if found is not None and found.password_hash is not None else self._no_password
+        if not is_password(password, hashed) or found is None or found.password_hash is None:
+            self._refuse(user, "LOGIN_REFUSED", _WRONG, f"user {user}", address)
+        refresh = self._logins.begin(user)
+        self._audit.note(Principal(user, found.role), "LOGIN", f"user:{user}", f"from {address}")
+        return self._granted(found, refresh.login, refresh.text)
+
+    def refresh(self, text: str, address: str) -> Granted:
+        """Raises:
+        Declined: the token does not work. One that was used before ends its login.
+        """
+        self._check_attempts(address)
+        try:
+            token = self._logins.read(text)
+            found = self._user(token.user)
+            if found is None or to_millis(found.updated_at) > to_millis(token.issued):
+                raise Refused("the user was dropped, or changed since the login: log in again", token.user)
+            after = self._logins.rotate(text)
+        except Refused as refused:
+            action = "REFRESH_REPLAYED" if refused.replayed else "REFRESH_REFUSED"
+            self._refuse(refused.user, action, str(refused), address)
+        return self._granted(found, after.login, after.text)
+
+    def logout(self, token: AccessToken) -> None:
+        """Ends the login of a token, with all its tokens."""
+        self._logins.end(token.login)
+        self._audit.note(token.principal, "LOGOUT", f"user:{token.principal.user}")
+
+    def token_of(self, authorization: str | None, address: str) -> AccessToken:
+        """The token of a request's header `Authorization`.
+
+        Raises:
+            Declined: it is missing, not a token of this warehouse, expired or revoked, or there were too many such.
+        """
+        self._check_attempts(address)
+        scheme, _, text = (authorization or "").partition(" ")
+        if scheme.lower() != "bearer" or not text:
+            raise Declined(401, "a token is missing: send 'Authorization: Bearer …' with one from /v1/auth/login")
+        try:
+            token = self._tokens.read(text.strip())
+        except BadToken as bad:
+            self._refuse("", "TOKEN_REFUSED", str(bad), address)
+        if self._is_revoked(token):
+            self._refuse(token.principal.user, "TOKEN_REFUSED", "the token was revoked: log in again", address)
+        return token
+
+    def _is_revoked(self, token: AccessToken) -> bool:
+        """A logout ends the login; any change of the user ends all tokens that are older."""
+        found = self._warehouse.catalog.recent().users.get(token.principal.user)
+        gone = token.by_login if found is None else found.deleted_at is not None or to_millis(found.updated_at) > token.issued
+        return gone or self._logins.has_ended(token.login)
+
+    def _user(self, name: str) -> User | None:
+        found = self._warehouse.catalog.read().users.get(name)
+        return None if found is None or found.deleted_at is not None else found
+
+    def _granted(self, user: User, login: str, refresh: str) -> Granted:
+        access = self._tokens.issue(Principal(user.user_id, user.role), login, by_login=True)
+        return Granted(access, refresh, int(LIFE.total_seconds()))
+
+    def _check_attempts(self, *names: str) -> None:
+        if not all(self._attempts.open(name) for name in names):
+            raise Declined(429, f"{self._most} requests in a minute were refused: wait a minute (serve.refusals_per_minute)")
+
+    def _refuse(self, user: str, action: str, why: str, *names: str) -> NoReturn:
+        for name in names:
+            self._attempts.failed(name)
+        who = _principal(user)
+        self._audit.note(who, action, f"user:{who.user}", f"{why} (from {names[-1]})")
+        raise Declined(401, why)
+
+
+def _principal(user: str) -> Principal:
+    """Whom the audit log names: a text that cannot be a user's name is not kept."""
+    try:
+        return Principal(check_user(user), "anonymous")
+    except InvalidArgument:
+        return _NOBODY

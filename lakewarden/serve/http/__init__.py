@@ -1,0 +1,1 @@
+"""HTTP: its routes, bodies, answers and errors."""

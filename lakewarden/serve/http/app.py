@@ -1,0 +1,73 @@
+"""The application: its routes, for one open warehouse."""
+
+from __future__ import annotations
+
+import msgspec
+from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from lakewarden.errors import LakewardenError
+from lakewarden.lakehouse import Lakehouse
+from lakewarden.serve.allowance import Allowance
+from lakewarden.serve.authority import Authority
+from lakewarden.serve.declined import Declined
+from lakewarden.serve.http import pages
+from lakewarden.serve.http.auth import login, logout, refresh
+from lakewarden.serve.http.idempotency import Writes
+from lakewarden.serve.http.k3_calls import k3_call
+from lakewarden.serve.http.observed import Figures, Observed
+from lakewarden.serve.http.openapi import PATHS, openapi
+from lakewarden.serve.http.problems import problem
+from lakewarden.serve.http.requests import lake_of
+from lakewarden.serve.http.statements import sql
+
+
+def application(lake: Lakehouse) -> Starlette:
+    """Serves the warehouse, which stays the caller's to close."""
+    figures = Figures()
+    app = Starlette(
+        routes=[
+            Route("/v1/auth/login", login, methods=["POST"]),
+            Route("/v1/auth/refresh", refresh, methods=["POST"]),
+            Route("/v1/auth/logout", logout, methods=["POST"]),
+            Route("/v1/api/sql", sql, methods=["POST"]),
+            Route("/k3/v1/{call}", k3_call, methods=["POST"]),
+            Route("/health", health),
+            Route("/ready", ready),
+            Route("/metrics", metrics),
+            Route("/openapi.json", openapi),
+            *pages.ROUTES,
+        ],
+        middleware=[Middleware(Observed, figures=figures, paths=frozenset(PATHS))],
+        exception_handlers=dict.fromkeys((LakewardenError, Declined, msgspec.DecodeError, HTTPException, Exception), problem),
+    )
+    app.state.lake = lake
+    app.state.authority = Authority(lake.warehouse)
+    app.state.allowance = Allowance(lake.warehouse.settings.serve, lake.warehouse.clock)
+    app.state.figures = figures
+    app.state.writes = Writes(lake.warehouse.state, lake.warehouse.clock)
+    return app
+
+
+async def health(request: Request) -> Response:  # noqa: ARG001  # Starlette's form
+    """The process answers."""
+    return JSONResponse({"status": "ok"})
+
+
+async def ready(request: Request) -> Response:
+    """The warehouse answers; 503 if it does not."""
+    await run_in_threadpool(lake_of(request).warehouse.catalog.read)
+    return JSONResponse({"status": "ready"})
+
+
+async def metrics(request: Request) -> Response:
+    """Figures of the process that answers, for Prometheus."""
+    figures = request.app.state.figures
+    assert isinstance(figures, Figures), "the application is made with one"
+    return Response(generate_latest(figures.registry), headers={"Content-Type": CONTENT_TYPE_LATEST})

@@ -1,0 +1,81 @@
+"""`POST /k3/v1/{call}`: each call of `lake.k3`, its fields in camelCase, its answer as K3's wire form has it."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Mapping
+from typing import get_type_hints
+
+import msgspec
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import Response
+
+from lakewarden.access.gate import Principal
+from lakewarden.errors import NotFound
+from lakewarden.k3 import K3
+from lakewarden.lakehouse import Lakehouse
+from lakewarden.serve.http.idempotency import Done
+from lakewarden.serve.http.requests import admitted, body_of, lake_of, once
+
+CALLS = (
+    *("createBucket", "getEngine", "enableEngine", "disableEngine"),
+    *("createTable", "createTablePipeline", "getTable", "listTables", "deleteTable"),
+    *("insert", "merge", "update", "deleteRows", "execute"),
+    *("history", "optimize", "vacuum", "compact", "restore"),
+    *("listRules", "getRule", "updateRule", "triggerIngest"),
+)
+_READS = ("getEngine", "getTable", "listTables", "history", "listRules", "getRule")
+_NESTED = ("columns",)
+"""Fields with fields of their own. Names in `rows`, `set` and `options` are the caller's."""
+
+
+def _snake(name: str) -> str:
+    return re.sub("([A-Z])", lambda found: f"_{found[1].lower()}", name)
+
+
+def _request(call: str) -> type[msgspec.Struct]:
+    """The body of a call: the arguments of its method."""
+    method = getattr(K3, _snake(call))
+    kinds = get_type_hints(method)
+    fields: list[tuple[str, object] | tuple[str, object, object]] = []
+    for one in [*inspect.signature(method).parameters.values()][1:]:
+        default = {} if isinstance(one.default, Mapping) else one.default
+        fields.append((one.name, kinds[one.name]) if one.default is one.empty else (one.name, kinds[one.name], default))
+    name = f"{call[0].upper()}{call[1:]}Request"
+    return msgspec.defstruct(name, fields, rename="camel", forbid_unknown_fields=True, frozen=True, kw_only=True)
+
+
+REQUESTS: Mapping[str, type[msgspec.Struct]] = {call: _request(call) for call in CALLS}
+
+
+async def k3_call(request: Request) -> Response:
+    async with admitted(request) as principal:
+        call = request.path_params["call"]
+        if call not in REQUESTS:
+            raise NotFound(f"K3 has no call {call!r}; its calls are {', '.join(CALLS)}")
+        asked = await body_of(request, REQUESTS[call], strict=False)
+        body = await run_in_threadpool(_answered, request, principal, call, asked)
+    return Response(body, media_type="application/json")
+
+
+def _answered(request: Request, principal: Principal, call: str, asked: msgspec.Struct) -> bytes:
+    lake = lake_of(request)
+    if call in _READS:
+        return _answer(lake, principal, call, asked).answer
+    return once(request, principal, asked, lambda: _answer(lake, principal, call, asked))
+
+
+def _answer(lake: Lakehouse, principal: Principal, call: str, asked: msgspec.Struct) -> Done:
+    given = {name: _native(name, getattr(asked, name)) for name in asked.__struct_fields__}
+    found = getattr(lake.sessions.served_k3(principal), _snake(call))(**given)
+    body = msgspec.json.encode(found)
+    return Done(body, None if call == "execute" and "rows" in found else body)
+
+
+def _native(name: str, value: object) -> object:
+    """Nested fields by the names of `lake.k3`."""
+    if name not in _NESTED or not isinstance(value, list | tuple):
+        return value
+    return [{_snake(key): one for key, one in each.items()} if isinstance(each, Mapping) else each for each in value]

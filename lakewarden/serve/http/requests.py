@@ -1,0 +1,95 @@
+"""What every endpoint does first: who the request is from, whether that user may have another, and its body within the bound."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from typing import TypeVar
+
+import msgspec
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+
+from lakewarden.access.gate import Principal
+from lakewarden.lakehouse import Lakehouse
+from lakewarden.serve.allowance import Allowance
+from lakewarden.serve.authority import Authority
+from lakewarden.serve.declined import Declined
+from lakewarden.serve.http.idempotency import Done, Writes
+from lakewarden.serve.tokens import AccessToken
+
+T = TypeVar("T")
+
+
+def lake_of(request: Request) -> Lakehouse:
+    found = request.app.state.lake
+    assert isinstance(found, Lakehouse), "the application is made with one"
+    return found
+
+
+def authority_of(request: Request) -> Authority:
+    found = request.app.state.authority
+    assert isinstance(found, Authority), "the application is made with one"
+    return found
+
+
+def address_of(request: Request) -> str:
+    return "" if request.client is None else request.client.host
+
+
+async def body_of(request: Request, kind: type[T], *, strict: bool = True) -> T:
+    """The body, read as JSON.
+
+    Raises:
+        Declined: it is larger than the bound.
+        msgspec.DecodeError: it is not JSON, or not what the call takes.
+    """
+    most = lake_of(request).warehouse.settings.serve.body_bytes
+    found = bytearray()
+    async for piece in request.stream():
+        found += piece
+        if len(found) > most:
+            raise Declined(413, f"the body has more than {most:,} bytes (serve.body_bytes): send several smaller requests")
+    try:
+        return msgspec.json.decode(bytes(found), type=kind, strict=strict)
+    except UnicodeDecodeError as error:
+        raise msgspec.DecodeError(f"it is not UTF-8 text at byte {error.start}") from error
+
+
+async def caller(request: Request) -> AccessToken:
+    """Raises:
+    Declined: the request has no token that works.
+    """
+    authorization = request.headers.get("authorization")
+    token = await run_in_threadpool(authority_of(request).token_of, authorization, address_of(request))
+    request.state.user = token.principal.user
+    return replace(token, principal=replace(token.principal, request_id=request.state.request_id))
+
+
+def once(request: Request, principal: Principal, asked: msgspec.Struct, write: Callable[[], Done]) -> bytes:
+    """The answer of a write, which is done once for each `Idempotency-Key` that the request may have.
+
+    Raises:
+        InvalidArgument, Conflict: as `Writes.once`.
+    """
+    key = request.headers.get("idempotency-key")
+    if key is None:
+        return write().answer
+    writes = request.app.state.writes
+    assert isinstance(writes, Writes), "the application is made with one"
+    return writes.once(principal.user, key, request.url.path.encode() + b"\n" + msgspec.json.encode(asked), write)
+
+
+@asynccontextmanager
+async def admitted(request: Request) -> AsyncIterator[Principal]:
+    """Who the request is from, counted among that user's requests until it is answered.
+
+    Raises:
+        Declined: the request has no token that works, or the user has too many requests.
+    """
+    token = await caller(request)
+    allowance = request.app.state.allowance
+    assert isinstance(allowance, Allowance), "the application is made with one"
+    with allowance.of(token.principal.user):
+        yield token.principal

@@ -1,0 +1,102 @@
+"""`POST /v1/api/sql`: statements of one user in one role, answered as JSON, or one query as an Arrow stream."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from io import BytesIO
+
+import msgspec
+import pyarrow as pa
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+
+from lakewarden.access.gate import Principal
+from lakewarden.errors import InvalidArgument, Unsupported
+from lakewarden.json_values import Json
+from lakewarden.lakehouse import Lakehouse
+from lakewarden.lakehouse.answers import answer
+from lakewarden.operations.reading.freshness import check_freshness
+from lakewarden.serve.http.idempotency import Done
+from lakewarden.serve.http.requests import admitted, body_of, lake_of, once
+from lakewarden.sql.results import Events, OneLine, Result, Rows
+
+ARROW = "application/vnd.apache.arrow.stream"
+
+
+class SqlRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The body. `params` are the values of `?`, in order over all statements, or of `$1`, `$2`."""
+
+    sql: str
+    params: list[str | int | float | bool | None] = []
+    namespace: str | None = None
+    freshness: str | None = None
+
+
+async def sql(request: Request) -> Response:
+    async with admitted(request) as principal:
+        asked = await body_of(request, SqlRequest)
+        if ARROW in request.headers.get("accept", ""):
+            results = await run_in_threadpool(_run, lake_of(request), principal, asked)
+            return StreamingResponse(_stream(_only_query(results)), media_type=ARROW)
+        body = await run_in_threadpool(_answered, request, principal, asked)
+    return Response(body, media_type="application/json")
+
+
+def _answered(request: Request, principal: Principal, asked: SqlRequest) -> bytes:
+    lake, began = lake_of(request), time.perf_counter()
+    return once(request, principal, asked, lambda: _answer(_run(lake, principal, asked), began))
+
+
+def _run(lake: Lakehouse, principal: Principal, asked: SqlRequest) -> list[Result]:
+    freshness = None if asked.freshness is None else check_freshness(asked.freshness)
+    session = lake.sessions.served(principal, asked.namespace)
+    return session.sql(asked.sql, freshness=freshness, params=asked.params)
+
+
+def _answer(results: list[Result], began: float) -> Done:
+    """Rows are not kept. A text of queries alone wrote nothing."""
+    shown = [answer(_whole(result)) for result in results]
+    body = _encoded(shown, began)
+    if all("rows" in one for one in shown):
+        return Done(body, None)
+    return Done(body, _encoded([one | ({"rows": []} if "rows" in one else {}) for one in shown], began))
+
+
+def _encoded(shown: list[dict[str, Json]], began: float) -> bytes:
+    return msgspec.json.encode({"results": shown, "took_ms": round((time.perf_counter() - began) * 1000, 3)})
+
+
+def _whole(result: Result) -> OneLine:
+    if isinstance(result, Events):
+        raise Unsupported("SUBSCRIBE has no end, and this call has one: send its SELECT")
+    return result
+
+
+def _only_query(results: list[Result]) -> pa.Table:
+    match results:
+        case [Rows() as found]:
+            return found.table
+        case _:
+            raise InvalidArgument(
+                f"an Arrow stream is the answer to one query; this text has {len(results)} statements, or no query"
+            )
+
+
+def _stream(table: pa.Table) -> Iterator[bytes]:
+    """The stream in pieces of about a batch each."""
+    sink = BytesIO()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        for batch in table.to_batches(max_chunksize=65_536):
+            writer.write_batch(batch)
+            yield _taken(sink)
+    yield _taken(sink)
+
+
+def _taken(sink: BytesIO) -> bytes:
+    """What was written since the last time."""
+    found = sink.getvalue()
+    sink.seek(0)
+    sink.truncate()
+    return found

@@ -1,0 +1,1 @@
+"""Spark's data source `lakewarden`, by PySpark's Python Data Source API."""

@@ -1,0 +1,194 @@
+"""`spark.read.format("lakewarden")`: which tasks a read has, and what each of them returns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
+
+from lakewarden.access.rights import can
+from lakewarden.catalog.engines import require_active
+from lakewarden.catalog.model import Table, TableSchema
+from lakewarden.delta.past import AsOf
+from lakewarden.errors import InvalidArgument, Unsupported
+from lakewarden.log.record import USER
+from lakewarden.operations.reading.past import PastScope, past_of
+from lakewarden.operations.reading.scope import Wanted
+from lakewarden.scope import Scope
+from lakewarden.spark.source.columns import Owned, batches, read_columns, source_schema
+from lakewarden.spark.source.connection import SparkConnection, called_by_spark
+from lakewarden.spark.source.filters import NEVER_NULL, Filtered
+from lakewarden.spark.source.options import ReadOptions
+from lakewarden.spark.source.packs import scope_packs
+from lakewarden.spark.source.scope_rows import ScopeRead, place_of
+from lakewarden.spark.source.shared_rows import SharedTasks, shared_tasks
+from lakewarden.warehouse import Warehouse, check_scope, find_table
+
+
+class ScopePack(InputPartition):
+    """Scopes that a task reads whole."""
+
+    def __init__(self, users: tuple[str | None, ...]) -> None:
+        super().__init__(users)
+        self.users = users
+
+
+class SharedPart(InputPartition):
+    """A part of a SHARED table."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
+        self.number = number
+
+
+class PastPart(InputPartition):
+    """A scope as of a version of its past."""
+
+    def __init__(self, scope: Scope) -> None:
+        super().__init__(scope)
+        self.scope = scope
+
+
+class BatchReader(DataSourceReader):
+    """Made where Spark plans the read. `partitions` is called there too, then `read` in the tasks."""
+
+    def __init__(self, connection: SparkConnection, options: ReadOptions) -> None:
+        self._connection = connection
+        self._options = options
+        with called_by_spark():
+            warehouse = connection.open()
+            self._table = readable(warehouse, options)
+            self._schema = schema_of(warehouse, self._table, options)
+        self._filtered = Filtered()
+        self._divided = False
+        self._shared: SharedTasks | None = None
+        """What tasks read of a SHARED table; None where one of them reads it whole."""
+
+    def __getstate__(self) -> dict[str, object]:
+        """Spark pickles a reader for its tasks before it asks for the partitions: what they read is decided by then."""
+        with called_by_spark():
+            self._divide()
+        return self.__dict__
+
+    def partitions(self) -> Sequence[InputPartition]:
+        with called_by_spark():
+            warehouse = self._connection.open()
+            users = self._users()
+            if self._filtered.nothing or users == ():
+                return [ScopePack(())]
+            if self._options.as_of is not None:
+                return [PastPart(Scope(self._table.name, user)) for user in self._owners(users)]
+            if self._table.type == "SHARED":
+                return self._of_shared()
+            packs = scope_packs(warehouse, self._table, users, self._options.freshness, self._connection.cores)
+            return [ScopePack(pack) for pack in packs] or [ScopePack(())]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        with called_by_spark():
+            yield from batches(self._rows(partition), self._schema)
+
+    def _users(self) -> tuple[str, ...] | None:
+        """Those that are wanted; None for all of them. Of a SHARED table, an empty tuple where no row can be wanted."""
+        chosen, only = self._options.users, self._filtered.users
+        if only is None:
+            return chosen
+        if self._table.type == "SHARED":
+            return ()
+        return tuple(sorted(only if chosen is None else only.intersection(chosen)))
+
+    def _owners(self, users: tuple[str, ...] | None) -> Sequence[str | None]:
+        if self._table.type == "SHARED":
+            return (None,)
+        assert users is not None, "a past is read of named users"
+        return users
+
+    def _divide(self) -> None:
+        """Divides a SHARED table among tasks, once."""
+        parted = self._table.type == "SHARED" and self._options.as_of is None and self._options.freshness != "oltp_only"
+        if parted and not self._divided and not self._filtered.nothing:
+            warehouse = self._connection.open()
+            self._shared = shared_tasks(self._scopes, warehouse, warehouse.settings.spark.task_bytes)
+        self._divided = True
+
+    def _of_shared(self) -> Sequence[InputPartition]:
+        self._divide()
+        if self._shared is None:
+            return [ScopePack((None,))]
+        return [SharedPart(number) for number in range(self._shared.count)] or [ScopePack(())]
+
+    @property
+    def _scopes(self) -> ScopeRead:
+        wanted = Wanted(read_columns(self._schema), self._filtered.bounds)
+        return ScopeRead(self._connection, self._table, wanted, self._options.freshness)
+
+    def _rows(self, partition: InputPartition) -> Iterator[Owned]:
+        read = self._scopes
+        match partition:
+            case ScopePack():
+                yield from read.rows(partition.users)
+            case SharedPart():
+                assert self._shared is not None, "it was divided"
+                yield from ((None, rows) for rows in self._shared.rows(partition.number, read))
+            case PastPart():
+                past = _past(self._connection.open(), self._table, self._options.as_of, partition.scope.user)
+                check_alike(past, self._schema)
+                yield partition.scope.user, past.rows(read.wanted)
+
+
+class FilteredReader(BatchReader):
+    """The same, with filters that decide what is read.
+
+    Spark 4.1 keeps what it planned with filters for the whole DataFrame, and uses it where the same DataFrame is read again
+    without any, or joined with itself: rows would be missing. So a read has to ask for this.
+    """
+
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802  # Spark's name
+        """Returns all of them: Spark applies each again."""
+        required = frozenset(column.name for column in self._schema.columns if not (column.nullable or column.null_before))
+        owners = NEVER_NULL if self._table.type == "SHARED" else NEVER_NULL | {USER}
+        self._filtered = Filtered.by(filters, source_schema(self._schema), required | owners)
+        return filters
+
+
+def readable(warehouse: Warehouse, options: ReadOptions) -> Table:
+    """The table, if it can be read with these options.
+
+    Raises:
+        NotFound, FailedPrecondition: the table does not exist; or it has no schema yet, or its engine is disabled.
+        InvalidArgument: users of a SHARED table, or a past of scopes that are not named.
+        Unsupported: a past of a STREAM table.
+    """
+    catalog = warehouse.catalog.read()
+    table = find_table(catalog, options.table)
+    require_active(catalog, table.name)
+    for user in options.users or ():
+        check_scope(table, Scope(table.name, user))
+    if options.as_of is None:
+        return table
+    if not can(table.type, "cold tier"):
+        raise Unsupported(f"{table.name} is a {table.type} table, which has no versions: read it as it is")
+    if table.type != "SHARED" and not options.users:
+        raise InvalidArgument(f"each scope of {table.name} has versions of its own: name the user, or users, to read one")
+    return table
+
+
+def schema_of(warehouse: Warehouse, table: Table, options: ReadOptions) -> TableSchema:
+    """The columns of the rows: those of the version that is read."""
+    if options.as_of is None:
+        return table.schema
+    return _past(warehouse, table, options.as_of, options.users[0] if options.users else None).schema
+
+
+def check_alike(past: PastScope, schema: TableSchema) -> None:
+    """Raises:
+    Unsupported: the scope had other columns then than the first one that is read.
+    """
+    if source_schema(past.schema) != source_schema(schema):
+        raise Unsupported(f"the columns of {past.table.uri} were others then than those of the first scope: read each by itself")
+
+
+def _past(warehouse: Warehouse, table: Table, as_of: AsOf | None, user: str | None) -> PastScope:
+    assert as_of is not None, "a version is read"
+    place = place_of(warehouse, warehouse.catalog.read(), table, user)
+    return past_of(place, as_of, warehouse.clock())

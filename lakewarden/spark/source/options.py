@@ -1,0 +1,143 @@
+"""The options of a read and of a write, which Spark passes as text and whose names have no case."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+
+from lakewarden.delta.past import AsOf
+from lakewarden.errors import InvalidArgument
+from lakewarden.log.once import Once
+from lakewarden.operations.reading.freshness import Freshness, check_freshness
+from lakewarden.scope import TableName
+from lakewarden.storage.paths import check_user
+
+_READ = ("table", "user", "users", "freshness", "version", "timestamp", "push_filters")
+
+
+_WRITE = ("table", "user", "user_column", "stream_id", "batch_id")
+_STREAM = ("table", "user", "user_column", "stream_id", "checkpointLocation")
+
+
+@dataclass(frozen=True)
+class WriteOptions:
+    """Either `user` or `user_column` names whose rows they are; neither of a SHARED table. `once` is what is written once."""
+
+    table: TableName
+    user: str | None
+    user_column: str | None
+    stream_id: str | None
+    batch_id: int | None
+
+    @classmethod
+    def of(cls, options: Mapping[str, str]) -> WriteOptions:
+        """Of `df.write`.
+
+        Raises:
+            InvalidArgument: as `ReadOptions.of`.
+        """
+        check_known(options, _WRITE)
+        stream, batch = options.get("stream_id"), options.get("batch_id")
+        if (stream is None) != (batch is None) or not (batch is None or batch.isdecimal()):
+            raise InvalidArgument("stream_id and batch_id, a whole number from 0, are given together or not at all")
+        return cls(table_of(options), *_owner(options), stream, None if batch is None else int(batch))
+
+    @classmethod
+    def of_stream(cls, options: Mapping[str, str]) -> WriteOptions:
+        """Of `df.writeStream`: Spark gives the number of each batch with its commit. Raises as `of`."""
+        check_known(options, _STREAM)
+        if not options.get("stream_id"):
+            raise InvalidArgument(
+                'name the stream: .option("stream_id", …); each batch of a stream with this name is written once'
+            )
+        return cls(table_of(options), *_owner(options), options["stream_id"], None)
+
+    def once(self, batch: int | None) -> Once | None:
+        """The identity of a batch; None without one."""
+        return None if self.stream_id is None or batch is None else Once(f"stream/{self.stream_id}", batch)
+
+
+def _owner(options: Mapping[str, str]) -> tuple[str | None, str | None]:
+    user, column = options.get("user"), options.get("user_column")
+    return (None if user is None else check_user(user)), column
+
+
+@dataclass(frozen=True)
+class ReadOptions:
+    """`users` is None for all of them; `as_of` is the version to read, in place of what `freshness` says. With `push_filters`,
+    what filters leave out is not read."""
+
+    table: TableName
+    users: tuple[str, ...] | None
+    freshness: Freshness
+    as_of: AsOf | None
+    push_filters: bool = False
+
+    @classmethod
+    def of(cls, options: Mapping[str, str]) -> ReadOptions:
+        """Raises:
+        InvalidArgument: the table is missing, or an option is unknown or has a bad value.
+        """
+        check_known(options, _READ)
+        version = options.get("version")
+        if version is not None and not version.isdecimal():
+            raise InvalidArgument(f"version {version!r}: versions are whole numbers from 0")
+        return cls(
+            table_of(options),
+            users_of(options),
+            check_freshness(options.get("freshness", "strong")),
+            AsOf.of(None if version is None else int(version), options.get("timestamp")),
+            flag(options, "push_filters"),
+        )
+
+
+def flag(options: Mapping[str, str], name: str) -> bool:
+    """An option that is `true` or `false`, the default.
+
+    Raises:
+        InvalidArgument: it is something else.
+    """
+    text = options.get(name, "false").lower()
+    if text not in ("true", "false"):
+        raise InvalidArgument(f"{name} {text!r}: it is true or false")
+    return text == "true"
+
+
+def table_of(options: Mapping[str, str]) -> TableName:
+    """Raises:
+    InvalidArgument: there is no table, or not in the form `namespace.table`.
+    """
+    if "table" not in options:
+        raise InvalidArgument('name the table: .option("table", "namespace.table")')
+    return TableName.parse(options["table"])
+
+
+def check_known(options: Mapping[str, str], known: Collection[str]) -> None:
+    """Raises:
+    InvalidArgument: an option is not known: a misspelled `user` would mean every user.
+    """
+    folded = {name.lower() for name in known}
+    for name in options:
+        if name.lower() not in folded:
+            raise InvalidArgument(f"unknown option {name!r}; the options are {', '.join(known)}")
+
+
+def users_of(options: Mapping[str, str]) -> tuple[str, ...] | None:
+    """Those that are named; None for all of them. Raises `InvalidArgument`."""
+    one, many = options.get("user"), options.get("users")
+    if one is not None and many is not None:
+        raise InvalidArgument("the options user and users are both given: name one user, or several")
+    if one is not None:
+        return (check_user(one),)
+    return None if many is None else tuple(dict.fromkeys(check_user(user) for user in _listed(many)))
+
+
+def _listed(text: str) -> list[object]:
+    """A JSON list, or names between commas."""
+    if not text.lstrip().startswith("["):
+        return [name.strip() for name in text.split(",")]
+    try:
+        return list(json.loads(text))
+    except ValueError as error:
+        raise InvalidArgument(f"users {text!r} is no JSON list of texts: {error}") from error

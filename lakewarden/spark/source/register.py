@@ -1,0 +1,79 @@
+"""The data source by its name, and its registration in a session."""
+
+from __future__ import annotations
+
+import os
+from typing import ClassVar
+
+from pyspark.sql import SparkSession
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    DataSourceStreamWriter,
+    DataSourceWriter,
+)
+from pyspark.sql.types import StructType
+
+from lakewarden.settings import Settings, load_settings
+from lakewarden.spark.source.batch_read import BatchReader, FilteredReader, readable, schema_of
+from lakewarden.spark.source.batch_write import BatchWriter, check_append
+from lakewarden.spark.source.columns import spark_schema
+from lakewarden.spark.source.connection import SparkConnection, called_by_spark
+from lakewarden.spark.source.options import ReadOptions, WriteOptions
+from lakewarden.spark.source.stream_options import StreamOptions, is_stream, mark_streams
+from lakewarden.spark.source.stream_read import ChangeStream, stream_columns, streamable
+from lakewarden.spark.source.stream_write import StreamWriter
+from lakewarden.storage.location import canonical
+
+NAME = "lakewarden"
+
+
+class LakewardenSource(DataSource):
+    """Tables of one warehouse; `register` makes a subclass for each session."""
+
+    connection: ClassVar[SparkConnection]
+
+    @classmethod
+    def name(cls) -> str:
+        return NAME
+
+    def schema(self) -> StructType:
+        with called_by_spark():
+            if is_stream(self.options):
+                return stream_columns(streamable(self.connection, StreamOptions.of(self.options)).schema)
+            options = ReadOptions.of(self.options)
+            warehouse = self.connection.open()
+            return spark_schema(schema_of(warehouse, readable(warehouse, options), options))
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        with called_by_spark():
+            options = ReadOptions.of(self.options)
+        reader = FilteredReader if options.push_filters else BatchReader
+        return reader(self.connection, options)
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:  # Spark's signature
+        with called_by_spark():
+            check_append(overwrite=overwrite)
+            return BatchWriter(self.connection, WriteOptions.of(self.options))
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802  # as above
+        with called_by_spark():
+            check_append(overwrite=overwrite)
+            return StreamWriter(self.connection, WriteOptions.of_stream(self.options))
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802  # Spark's name
+        with called_by_spark():
+            options = StreamOptions.of(self.options)
+        return ChangeStream(self.connection, options)
+
+
+def register(spark: SparkSession, warehouse: str, settings: Settings | None) -> None:
+    """As `lakewarden.spark.register`."""
+    chosen = settings or load_settings(os.environ)
+    connection = SparkConnection.of(canonical(warehouse), chosen, spark.sparkContext.defaultParallelism)
+    connection.open()
+    # without it, Spark refuses a reader that takes filters
+    spark.conf.set("spark.sql.python.filterPushdown.enabled", "true")
+    mark_streams(NAME)
+    spark.dataSource.register(type(LakewardenSource.__name__, (LakewardenSource,), {"connection": connection}))

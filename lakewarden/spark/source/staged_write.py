@@ -1,0 +1,142 @@
+"""A write by tasks that becomes visible at once: they stage their rows beside the log, and the driver publishes them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+from pyspark.sql.datasource import WriterCommitMessage
+
+from lakewarden.access.gate import OPERATOR
+from lakewarden.catalog.engines import require_active
+from lakewarden.catalog.model import Table
+from lakewarden.errors import Conflict
+from lakewarden.log.once import Once
+from lakewarden.log.record import UPSERT, LogBatch, log_batch
+from lakewarden.log.staging import Piece, Staging
+from lakewarden.operations.direct import value
+from lakewarden.operations.direct.commit import DirectWrite
+from lakewarden.operations.direct.effects import Keep
+from lakewarden.operations.direct.run import DirectRun
+from lakewarden.operations.intake import TableIntake
+from lakewarden.spark.source.connection import SparkConnection
+from lakewarden.spark.source.options import WriteOptions
+from lakewarden.warehouse import Warehouse, find_table
+
+
+class StagedRows(WriterCommitMessage):
+    """What a task staged, for the driver."""
+
+    def __init__(self, staging: Staging, pieces: tuple[Piece, ...]) -> None:
+        self.staging = staging
+        self.pieces = pieces
+
+
+@dataclass(frozen=True)
+class StagedWrite:
+    """A write that was begun. Picklable: it is sent to the tasks."""
+
+    connection: SparkConnection
+    options: WriteOptions
+    table: Table
+    staging: Staging
+    at_once: bool = False
+    """Whether rows are visible as soon as a task has written them: the streams of a table whose log is `eventual`."""
+
+    @classmethod
+    def begin(cls, connection: SparkConnection, options: WriteOptions, *, streams: bool = False) -> StagedWrite:
+        """Raises:
+        NotFound, FailedPrecondition: the table does not exist; or it has no schema yet, or its engine is disabled.
+        InvalidArgument: the table's type does not go with the options' user.
+        Unsupported: the warehouse is of an older format.
+        """
+        warehouse = connection.open()
+        catalog = warehouse.catalog.read()
+        table = find_table(catalog, options.table)
+        require_active(catalog, table.name)
+        _intake(warehouse, table).owner(options.user, options.user_column)
+        eventual = table.dynamic is not None and table.dynamic.log_consistency == "eventual"
+        return cls(connection, options, table, warehouse.log(table).begin_batch(), at_once=streams and eventual)
+
+    def stage(self, batches: Iterable[pa.RecordBatch]) -> StagedRows:
+        """Checks the rows of a task and stages them, in pieces of about a segment each; or writes them `at_once`: a task that
+        runs again writes the same rows by the same keys.
+
+        Raises:
+            ConstraintViolation, InvalidArgument: a row does not fit the table.
+            StorageUnavailable: the store failed.
+        """
+        warehouse = self.connection.open()
+        log, limits = warehouse.log(self.table), warehouse.settings.log
+        pieces: list[Piece] = []
+        for rows in _gathered(batches, limits.segment_max_rows, limits.segment_max_bytes):
+            batch = self._batch(warehouse, rows)
+            if self.at_once:
+                log.append(batch)
+            else:
+                pieces += log.stage(self.staging, batch)
+        return StagedRows(self.staging, tuple(pieces))
+
+    def publish(self, messages: Sequence[StagedRows], once: Once | None) -> None:
+        """Makes the rows of all tasks visible, in the order of the tasks. With an identity, a batch that is there stays as it is.
+
+        Raises:
+            Conflict: the tasks' rows are of several writes.
+            LakewardenError: as `TableLog.publish`, or as a direct write; nothing is visible unless the message says so.
+        """
+        stagings = {each.staging for each in messages}
+        if len(stagings) > 1:
+            raise Conflict("the tasks' rows are of several writes: nothing was written; write them again")
+        staging = next(iter(stagings), self.staging)
+        pieces = [piece for each in messages for piece in each.pieces]
+        warehouse = self.connection.open()
+        log = warehouse.log(self.table)
+        if not pieces:
+            log.abandon(staging)
+        elif self._through_log:
+            log.publish(staging, pieces, once)
+        else:
+            self._append_past_log(warehouse, log.staged_rows(staging, pieces, self.table.schemas), once)
+            log.abandon(staging)
+
+    def abandon(self, messages: Iterable[StagedRows]) -> None:
+        """Removes what was staged."""
+        log = self.connection.open().log(self.table)
+        for staging in {self.staging, *(each.staging for each in messages)}:
+            log.abandon(staging)
+
+    @property
+    def _through_log(self) -> bool:
+        return self.table.schema.keyed or self.table.schema.append_only
+
+    def _batch(self, warehouse: Warehouse, rows: pa.Table) -> LogBatch:
+        intake = _intake(warehouse, self.table)
+        if self._through_log:
+            batch = intake.upserts(rows, self.options.user, self.options.user_column)
+            assert isinstance(batch, LogBatch), "only a dict becomes a plain row"
+            return batch
+        return log_batch(self.table.schema, intake.completed(rows, None), "", UPSERT)
+
+    def _append_past_log(self, warehouse: Warehouse, rows: Iterator[pa.Table], once: Once | None) -> None:
+        app = None if once is None else value.transaction_app(self.table.id, once.writer)
+        identity = None if app is None or once is None else value.Once(app, once.batch, once.above)
+        DirectRun(warehouse, self.table, DirectWrite("WRITE", Keep(), rows, {"mode": "Append"}, identity)).run()
+
+
+def _intake(warehouse: Warehouse, table: Table) -> TableIntake:
+    """The last row of a key counts: a table of Spark has no order in which a second one would be refused."""
+    return TableIntake(table, warehouse.clock, warehouse.new_id, OPERATOR.user, repeats=True)
+
+
+def _gathered(batches: Iterable[pa.RecordBatch], most_rows: int, most_bytes: int) -> Iterator[pa.Table]:
+    held: list[pa.RecordBatch] = []
+    rows = size = 0
+    for batch in batches:
+        held.append(batch)
+        rows, size = rows + batch.num_rows, size + batch.nbytes
+        if rows >= most_rows or size >= most_bytes:
+            yield pa.Table.from_batches(held)
+            held, rows, size = [], 0, 0
+    if rows:
+        yield pa.Table.from_batches(held)

@@ -1,0 +1,70 @@
+"""The parameters of a text, `?` or `$1`: each becomes the tokens of one value, which no text of a value can leave."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+
+from sqlglot.tokenizer_core import Token, TokenType
+
+from lakewarden.errors import InvalidArgument
+
+Value = str | int | float | bool | None
+
+
+def filled(tokens: Sequence[Token], values: Sequence[Value]) -> list[Token]:
+    """The tokens with a value in place of each parameter.
+
+    Raises:
+        InvalidArgument: a parameter has no value, a value has no parameter, both kinds are mixed, or a number is not finite.
+    """
+    found, used, kinds = list[Token](), set[int](), set[str]()
+    rest = iter(enumerate(tokens))
+    for at, token in rest:
+        if token.token_type is TokenType.PLACEHOLDER:
+            number = len(used) + 1
+        elif token.token_type is TokenType.PARAMETER and (named := _number_after(tokens, at)) is not None:
+            number = named
+            next(rest)
+        else:
+            found.append(token)
+            continue
+        kinds.add(token.text)
+        if not 1 <= number <= len(values):
+            raise InvalidArgument(f"parameter {number} has no value: {len(values)} are given in params")
+        used.add(number)
+        found.extend(_tokens_of(values[number - 1], number, token))
+    if len(kinds) > 1:
+        raise InvalidArgument("the text has both ? and $1: use one of them for all parameters")
+    if len(used) < len(values):
+        raise InvalidArgument(f"{len(values)} values are given in params, and the text uses {len(used)} of them")
+    return found
+
+
+def _number_after(tokens: Sequence[Token], at: int) -> int | None:
+    after = tokens[at + 1] if at + 1 < len(tokens) else None
+    return int(after.text) if after is not None and after.text.isdecimal() and len(after.text) < 6 else None
+
+
+def _tokens_of(value: Value, number: int, place: Token) -> Iterator[Token]:
+    """A negative number is in brackets, as the sign would bind less than what may follow."""
+    match value:
+        case None:
+            yield _at(place, TokenType.NULL, "NULL")
+        case bool():
+            yield _at(place, TokenType.TRUE if value else TokenType.FALSE, str(value).upper())
+        case str():
+            yield _at(place, TokenType.STRING, value)
+        case float() if not math.isfinite(value):
+            raise InvalidArgument(f"parameter {number} is {value}, which is no number of SQL: give it as text")
+        case _ if value < 0:
+            yield _at(place, TokenType.L_PAREN, "(")
+            yield _at(place, TokenType.DASH, "-")
+            yield _at(place, TokenType.NUMBER, repr(-value))
+            yield _at(place, TokenType.R_PAREN, ")")
+        case _:
+            yield _at(place, TokenType.NUMBER, repr(value))
+
+
+def _at(place: Token, kind: TokenType, text: str) -> Token:
+    return Token(kind, text, place.line, place.col, place.start, place.end)

@@ -1,0 +1,22 @@
+"""Parses the values that name a partition."""
+
+from __future__ import annotations
+
+from sqlglot.tokenizer_core import TokenType
+
+from lakewarden.sql.reader import Reader
+from lakewarden.sql.statements.dynamic import PartitionSpec
+
+
+def partition_spec(read: Reader) -> PartitionSpec:
+    """Reads `(column = value, …)`, which follows PARTITION."""
+    return tuple(read.listed(lambda: _value(read)))
+
+
+def _value(read: Reader) -> tuple[str, str | None]:
+    name = read.name("a partition column")
+    if not read.symbol(TokenType.EQ):
+        raise read.failure(f"expected = after {name}")
+    if read.word("NULL"):
+        return name, None
+    return name, read.text("a value") if read.at_text else read.value_of(name)

@@ -1,0 +1,154 @@
+"""Executes the statements about dynamic tables (FLIP-188)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakewarden.admin.dynamic_tables import DynamicDeclaration, make_dynamic_table
+from lakewarden.catalog.dynamic import DynamicOptions
+from lakewarden.catalog.model import Table
+from lakewarden.clock import from_millis
+from lakewarden.delta.parquet.files import DataFile
+from lakewarden.delta.partitions import Partition, directory
+from lakewarden.delta.scope import open_scope
+from lakewarden.dynamic.options import KIND
+from lakewarden.errors import Conflict, NotFound, Unsupported
+from lakewarden.operations.optimize.predicate import condition_of
+from lakewarden.operations.reading.scope import Wanted
+from lakewarden.scope import TableName
+from lakewarden.specs import Operation, Request
+from lakewarden.sql.context import Context
+from lakewarden.sql.handlers.declaring import declared, options_of
+from lakewarden.sql.handlers.partitions import partition_of
+from lakewarden.sql.results import Affected, Done, Rows, listing
+from lakewarden.sql.statements.dynamic import CompactTable, DescribeExtended, DropPartition
+from lakewarden.sql.statements.session import SetTableStorage
+from lakewarden.sql.statements.tables import CreateTable
+from lakewarden.sql.system.listings import FLAG, MOMENT, TEXT, WHOLE
+from lakewarden.table import TableClient
+
+
+def set_table_storage(_: Context, statement: SetTableStorage) -> Done:
+    """The session itself notes it."""
+    return Done(f"table-storage.{statement.key} is {statement.value}")
+
+
+def is_dynamic(context: Context, statement: CreateTable) -> bool:
+    """Whether the statement says so; where it names no type, the session does."""
+    if statement.dynamic is not None:
+        return statement.dynamic
+    return context.table_storage.get(KIND, "").lower() == "dynamic"
+
+
+def create_dynamic(context: Context, statement: CreateTable, name: TableName) -> Done:
+    key, partition_by = declared(statement, statement.primary_key), declared(statement, statement.partition_by)
+    options = options_of(statement.options)
+    given = DynamicDeclaration(name, statement.columns, key, partition_by, options, context.table_storage)
+    make_dynamic_table(context.warehouse, given, adopt=statement.if_not_exists)
+    return Done(f"table {name} created")
+
+
+def check_there(context: Context, table: Table) -> None:
+    """Raises:
+    NotFound: a dynamic table's place is empty, which DROP TABLE does not pass over (FL-8).
+    """
+    if table.dynamic is None or table.dropping:
+        return
+    target = context.warehouse.target_of(context.catalog, table, None)
+    if open_scope(target) is None:
+        raise NotFound(f"{table.name} has no Delta table at {target.location}: write DROP TABLE IF EXISTS to remove it anyway")
+
+
+def describe_extended(context: Context, statement: DescribeExtended) -> Rows:
+    """One row: the options of the table and its files, or a partition and its files."""
+    table = context.table(statement.table)
+    options = _options_of(table, "DESCRIBE TABLE EXTENDED")
+    found = open_scope(context.warehouse.target_of(context.catalog, table, None))
+    files = () if found is None else found.files()
+    place = context.warehouse.target_of(context.catalog, table, None).location.uri
+    if statement.partition is None:
+        columns, row = _described(context, table, options)
+    else:
+        partition = partition_of(table, statement.partition)
+        files = tuple(file for file in files if file.partition == partition)
+        if not files:
+            raise NotFound(f"{table.name} has no partition ({_text_of(partition)})")
+        place = f"{place}/{directory(partition)}".rstrip("/")
+        columns, row = {"partition": TEXT, "file.path": TEXT}, {"partition": _text_of(partition)}
+    row |= {"file.path": place, "last-modified": _modified(files), "num-files": len(files)}
+    return listing(columns | {"last-modified": MOMENT, "num-files": WHOLE}, [row])
+
+
+def compact(context: Context, statement: CompactTable) -> Done:
+    """Flushes the table, then packs its files.
+
+    Raises:
+        Unsupported: not a dynamic table.
+        Conflict: another commit took a file that was to be packed; nothing was changed.
+    """
+    table = context.table(statement.table)
+    if table.dynamic is None:
+        raise Unsupported(f"{table.name}: Only managed table supports compaction; use OPTIMIZE, or STORAGE COMPACT TABLE")
+    operator = context.services.operator()
+    operations: tuple[Operation, ...] = ("flush", "optimize")
+    for operation in operations:
+        reports = operator.run(Request(operation, (str(table.name),)))
+        lost = next((report for report in reports if report.fault is not None or report.outcome == "failed"), None)
+        if lost is not None:
+            raise Conflict(f"the {operation} of {table.name} lost against another commit, retry: {lost.reason}")
+    return Done(f"table {table.name} compacted")
+
+
+def drop_partition(context: Context, statement: DropPartition) -> Affected:
+    """Removes the rows of one partition, pending ones too, by one commit; no change is published of it."""
+    table = context.table(statement.table)
+    _options_of(table, "ALTER TABLE … DROP PARTITION")
+    partition = partition_of(table, statement.partition)
+    direct = TableClient.of(context.warehouse, table).direct
+    result = direct.overwrite([], within=condition_of([partition]), operation="DELETE")
+    if not result.committed and not statement.if_exists:
+        raise NotFound(f"{table.name} has no partition ({_text_of(partition)})")
+    return Affected(result.rows_deleted, version=result.version if result.committed else None)
+
+
+def _options_of(table: Table, what: str) -> DynamicOptions:
+    if table.dynamic is None:
+        raise Unsupported(f"{what} is for dynamic tables, and {table.name} is a {table.type} one")
+    return table.dynamic
+
+
+def _described(context: Context, table: Table, options: DynamicOptions) -> tuple[dict[str, pa.DataType], dict[str, object]]:
+    """The columns before those of the files, and their values."""
+    columns = {"name": TEXT, "log.system": TEXT, "log.retention": TEXT, "file.path": TEXT}
+    row: dict[str, object] = {
+        "name": f"lakewarden.{table.name}",
+        "log.system": options.log_system,
+        "log.retention": None if options.log_retention is None else f"{options.log_retention} s",
+        "file.format": options.file_format,
+        "bucket": options.bucket,
+        "change-tracking": options.change_tracking,
+    }
+    for key in sorted(options.kafka):
+        if key in ("bootstrap.servers", "topic"):
+            columns[f"log.kafka.{key}"] = TEXT
+            row[f"log.kafka.{key}"] = options.kafka[key]
+    if options.watermark is not None and table.schema.column(options.watermark) is not None:
+        columns["watermark"] = MOMENT
+        row["watermark"] = _watermark(context, table, options.watermark)
+    return columns | {"file.format": TEXT, "bucket": WHOLE, "change-tracking": FLAG}, row
+
+
+def _watermark(context: Context, table: Table, column: str) -> object:
+    rows = TableClient.of(context.warehouse, table).scan(Wanted((column,)), user=None)
+    return pc.max(rows.column(column)).as_py()
+
+
+def _modified(files: Sequence[DataFile]) -> object:
+    return from_millis(max(file.modified_ms for file in files)) if files else None
+
+
+def _text_of(partition: Partition) -> str:
+    return ", ".join(f"{name}={text}" for name, text in partition)

@@ -1,0 +1,84 @@
+"""Executes INSERT OVERWRITE of dynamic tables: of the partition that is named, or of those that the rows fall into (FL-43)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import cast
+
+import pyarrow as pa
+
+from lakewarden.catalog.model import Table
+from lakewarden.delta.partitions import Partition, divided, filled
+from lakewarden.errors import InvalidArgument
+from lakewarden.operations.optimize.predicate import condition_of
+from lakewarden.rows.intake import Parts
+from lakewarden.sql.context import Context
+from lakewarden.sql.handlers.insert import incoming
+from lakewarden.sql.handlers.partitions import spelled_as
+from lakewarden.sql.handlers.writing.target import Target
+from lakewarden.sql.results import Affected
+from lakewarden.sql.statements.rows import Overwrite
+
+
+def overwrite_dynamic(context: Context, statement: Overwrite, target: Target) -> Affected:
+    """Raises:
+    ConstraintViolation, InvalidArgument: a row does not fit, or a key is given twice. Nothing was changed.
+    Conflict: a flush changed the same partitions meanwhile. Nothing was changed.
+    """
+    table = target.table
+    named = _named(table, statement)
+    if named and not statement.columns:
+        rest = tuple(name for name in table.schema.names if name not in named)
+        statement = replace(statement, columns=rest)
+    rows = _completed(context, statement, target, named)
+    if len(named) == len(table.schema.partition_by):
+        partitions = [tuple(named.items())] if named else []
+    else:
+        partitions = list(dict.fromkeys(each for part in rows() for each in _partitions(part, table.schema.partition_by)))
+        if not partitions:
+            return target.affected(0)  # no row says which partitions would be replaced
+    result = target.client.direct.overwrite((part for part in rows() if part.num_rows), within=condition_of(partitions))
+    return target.affected(result.rows_inserted, result.version if result.committed else None)
+
+
+def _partitions(rows: pa.Table, columns: Sequence[str]) -> Iterator[Partition]:
+    return (partition for partition, _ in divided(rows, columns)) if rows.num_rows else iter(())
+
+
+def _named(table: Table, statement: Overwrite) -> dict[str, str | None]:
+    """The partition columns that have a value, in the table's order, spelled as in Delta's log.
+
+    Raises:
+        InvalidArgument: one is no partition column, is named twice, or has a value that does not fit.
+    """
+    given = {name.lower(): text for name, text in statement.partition}
+    names = {name.lower() for name in table.schema.partition_by}
+    if len(given) < len(statement.partition) or not given.keys() <= names:
+        takes = ", ".join(table.schema.partition_by) or "none: the table is not partitioned"
+        raise InvalidArgument(f"PARTITION of {table.name} takes each of these columns at most once: {takes}")
+    named = (name for name in table.schema.partition_by if name.lower() in given)
+    return {name: spelled_as(table, name, given[name.lower()]) for name in named}
+
+
+def _completed(
+    context: Context, statement: Overwrite, target: Target, named: dict[str, str | None]
+) -> Callable[[], Iterable[pa.Table]]:
+    """The rows as they are stored, as often as they are needed."""
+    given = incoming(context, statement, target.schema)
+    kinds = {column.name: column.type.arrow for column in target.schema.columns}
+
+    def complete(rows: pa.Table) -> pa.Table:
+        for name, text in named.items():
+            rows = rows.append_column(name, filled(text, rows.num_rows, kinds[name]))
+        return target.client.completed(rows, user=None)
+
+    if isinstance(given, Parts):
+        return lambda: map(complete, given.tables())
+    if isinstance(given, pa.Table):
+        made = complete(given)
+    else:
+        values = {name: filled(text, 1, kinds[name])[0].as_py() for name, text in named.items()}
+        every = cast("Iterable[Mapping[str, object]]", given)  # `incoming` returns a table or dicts
+        made = target.client.completed([{**row, **values} for row in every], user=None)
+    return lambda: [made]

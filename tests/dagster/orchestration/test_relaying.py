@@ -1,0 +1,47 @@
+"""The sensor and the job that keep topics up to date."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import dagster as dg
+
+from lakewarden import Lakehouse
+from lakewarden.dagster.jobs.topics.relay import relay_job
+from lakewarden.dagster.mount import Mount
+from lakewarden.dagster.orchestration.relaying import build_relay_sensor
+from lakewarden.dagster.resources.lakehouse import resources_of
+from tests.dagster.orchestration.conftest import Load
+from tests.fixtures.dagster import DAGSTER
+from tests.fixtures.kafka import KafkaServer
+from tests.kafka.topics import committed
+
+pytestmark = DAGSTER
+
+
+def test_the_relay_sensor_runs_what_lags_and_is_off_until_it_is_started(load: Load, tmp_path: Path, kafka: KafkaServer) -> None:
+    uri, topic = str(tmp_path / "w"), f"dagster.{tmp_path.name}"
+    options = f"'log.system' = 'kafka', 'log.kafka.bootstrap.servers' = '{kafka.servers}', 'log.kafka.topic' = '{topic}'"
+    instance = dg.DagsterInstance.ephemeral()
+
+    def tick() -> tuple[int, str]:
+        """How many runs the sensor wants, each of which is run; and why it skips."""
+        with dg.build_sensor_context(instance=instance, resources=resources_of(Mount(uri))) as context:
+            data = build_relay_sensor(Mount(uri)).evaluate_tick(context)
+        for _ in data.run_requests or []:
+            assert relay_job.execute_in_process(instance=instance, resources=resources_of(Mount(uri))).success
+        return len(data.run_requests or []), data.skip_message or ""
+
+    with Lakehouse.open(uri) as lake:
+        lake.sql("CREATE NAMESPACE n; CREATE TABLE n.plain (id INT PRIMARY KEY)")
+        assert "relay_sensor" not in {sensor.name for sensor in load(uri).get_repository_def().sensor_defs}
+        lake.sql(f"CREATE DYNAMIC TABLE n.orders (id INT PRIMARY KEY) WITH ({options})")
+        repository = load(uri).get_repository_def()
+        assert repository.get_sensor_def("relay_sensor").default_status is dg.DefaultSensorStatus.STOPPED
+        assert "relay_job" in {job.name for job in repository.get_all_jobs()}
+        lake.sql("INSERT INTO n.orders VALUES (1), (2)")
+        assert tick() == (1, "")
+        assert tick() == (0, "every topic has all changes of its table")
+        lake.sql("INSERT INTO n.orders VALUES (3)")
+        assert tick()[0] == 1
+        assert len(committed(kafka.servers, topic, 1)) == 3

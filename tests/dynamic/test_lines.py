@@ -1,0 +1,14 @@
+"""The table of FLIP-188's lines says what there is."""
+
+from __future__ import annotations
+
+from tests.dynamic.lines import FIRST, LAST, LINES, line_tests
+
+
+def test_each_line_has_a_row() -> None:
+    assert [line.number for line in LINES] == list(range(FIRST, LAST + 1))
+
+
+def test_each_line_that_is_true_has_a_test_and_what_is_not_says_why() -> None:
+    assert {line.number for line in LINES if line.outcome != "not yet"} <= line_tests().keys()
+    assert [line.number for line in LINES if line.outcome != "true" and not line.reason] == []

@@ -1,0 +1,81 @@
+"""A real server in this process, on a port of its own, and a stock HTTP client in front of it."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+
+import httpx
+import pytest
+import uvicorn
+
+from lakewarden import Lakehouse
+from lakewarden.clock import system_clock
+from lakewarden.serve.http.app import application
+from lakewarden.serve.operator import operator_token
+from lakewarden.settings import Settings, SqlSettings
+
+PASSWORD = "correct horse battery"
+
+
+class Moving:
+    """The machine's clock, and what a test moved it by."""
+
+    def __init__(self) -> None:
+        self.moved = timedelta(0)
+
+    def __call__(self) -> datetime:
+        return system_clock() + self.moved
+
+
+@pytest.fixture(scope="module")
+def clock() -> Moving:
+    return Moving()
+
+
+@pytest.fixture(scope="module")
+def lake(tmp_path_factory: pytest.TempPathFactory, clock: Moving) -> Iterator[Lakehouse]:
+    settings = Settings(sql=SqlSettings(memory_bytes=256 << 20, workers=2, threads=1))
+    with Lakehouse.open(str(tmp_path_factory.mktemp("warehouse") / "w"), settings=settings, clock=clock) as opened:
+        opened.sql("CREATE NAMESPACE app; CREATE TABLE app.notes (id BIGINT PRIMARY KEY, body TEXT) WITH (TYPE = 'USER')")
+        opened.sql("; ".join(f"CREATE USER {user} WITH PASSWORD '{PASSWORD}' ROLE user" for user in ("ann", "bob")))
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def url(lake: Lakehouse) -> Iterator[str]:
+    with socket.socket() as listening:
+        listening.bind(("127.0.0.1", 0))
+        server = uvicorn.Server(uvicorn.Config(application(lake), log_level="critical", lifespan="off", ws="none"))
+        thread = threading.Thread(target=server.run, args=([listening],))
+        thread.start()
+        yield f"http://127.0.0.1:{listening.getsockname()[1]}"
+        server.should_exit = True
+        thread.join()
+
+
+@pytest.fixture
+def client(url: str) -> Iterator[httpx.Client]:
+    with httpx.Client(base_url=url, timeout=60) as made:
+        yield made
+
+
+@pytest.fixture
+def operator(client: httpx.Client, lake: Lakehouse) -> httpx.Client:
+    token = operator_token(lake.warehouse, "root", "system", timedelta(hours=1))
+    client.headers["Authorization"] = f"Bearer {token}"
+    return client
+
+
+def bearer(token: str) -> dict[str, str]:
+    return {"Authorization": f"Bearer {token}"}
+
+
+def login(client: httpx.Client, user: str) -> dict[str, str]:
+    answer = client.post("/v1/auth/login", json={"user": user, "password": PASSWORD})
+    assert answer.status_code == 200, answer.text
+    found = answer.json()
+    assert isinstance(found, dict)
+    return found

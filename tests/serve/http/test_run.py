@@ -1,0 +1,86 @@
+"""`lakewarden serve` as a program: several processes, and a stop."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from datetime import timedelta
+from pathlib import Path
+
+import httpx
+import pytest
+
+from lakewarden import Lakehouse
+from lakewarden.serve.operator import operator_token
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> str:
+    place = str(tmp_path / "w")
+    with Lakehouse.open(place) as lake:
+        lake.sql("CREATE NAMESPACE app; CREATE TABLE app.t (id BIGINT PRIMARY KEY) WITH (TYPE = 'SHARED')")
+    return place
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+        assert isinstance(port, int)
+        return port
+
+
+def test_a_stop_loses_no_acknowledged_row(place: str) -> None:
+    port = _free_port()
+    command = [
+        str(Path(sys.executable).parent / "lakewarden"),
+        "serve",
+        "--warehouse",
+        place,
+        "--port",
+        str(port),
+        "--workers",
+        "2",
+    ]
+    server = subprocess.Popen(command, env={**os.environ, "LAKEWARDEN_SQL__WORKERS": "1"}, stderr=subprocess.DEVNULL)
+    acknowledged: list[int] = []
+    enough = threading.Event()
+    with Lakehouse.open(place) as lake:
+        token = operator_token(lake.warehouse, "root", "system", timedelta(hours=1))
+    transport = httpx.HTTPTransport(retries=8)  # until the port is open
+    client = httpx.Client(
+        base_url=f"http://127.0.0.1:{port}", timeout=60, headers={"Authorization": f"Bearer {token}"}, transport=transport
+    )
+
+    def write(first: int) -> None:
+        for number in range(first, first + 10_000):
+            try:
+                answer = client.post("/v1/api/sql", json={"sql": "INSERT INTO app.t VALUES (?)", "params": [number]})
+            except httpx.TransportError:
+                return
+            if answer.status_code != 200:
+                return
+            acknowledged.append(number)
+            if len(acknowledged) >= 20:
+                enough.set()
+
+    with client:
+        assert client.get("/ready").status_code == 200
+        writers = [threading.Thread(target=write, args=(first * 10_000,)) for first in range(3)]
+        for writer in writers:
+            writer.start()
+        assert enough.wait(60)
+        server.send_signal(signal.SIGTERM)
+        assert server.wait(60) == 0
+        for writer in writers:
+            writer.join()
+    with Lakehouse.open(place) as lake:
+        found = lake.sql("SELECT id FROM app.t")[0].to_pylist()  # type: ignore[union-attr]
+    assert {*acknowledged} <= {row["id"] for row in found}
+    assert len(acknowledged) >= 20

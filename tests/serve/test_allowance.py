@@ -1,0 +1,50 @@
+"""What one user may take of a server process."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from lakewarden.serve.allowance import Allowance
+from lakewarden.serve.declined import Declined
+from lakewarden.settings import ServeSettings
+
+NOON = datetime(2026, 11, 23, 12, tzinfo=UTC)
+
+
+def test_requests_at_the_same_time_are_counted_by_user_and_until_they_end() -> None:
+    allowance = Allowance(ServeSettings(concurrent_per_user=2), lambda: NOON)
+    with ExitStack() as running:
+        for _ in range(2):
+            running.enter_context(allowance.of("ann"))
+        with pytest.raises(Declined, match="concurrent_per_user") as declined, allowance.of("ann"):
+            pass
+        assert declined.value.status == 429
+        with allowance.of("bob"):
+            pass
+    with allowance.of("ann"):
+        pass
+
+
+def test_a_request_that_fails_is_over_too() -> None:
+    allowance = Allowance(ServeSettings(concurrent_per_user=1), lambda: NOON)
+    for _ in range(3):
+        with pytest.raises(ZeroDivisionError), allowance.of("ann"):
+            raise ZeroDivisionError
+
+
+def test_requests_of_a_minute_are_counted_by_user_and_the_next_minute_counts_anew() -> None:
+    now = NOON
+    allowance = Allowance(ServeSettings(requests_per_minute=2), lambda: now)
+    for _ in range(2):
+        with allowance.of("ann"):
+            pass
+    with pytest.raises(Declined, match="requests_per_minute"), allowance.of("ann"):
+        pass
+    with allowance.of("bob"):
+        pass
+    now += timedelta(minutes=1)
+    with allowance.of("ann"):
+        pass

@@ -1,0 +1,268 @@
+"""What `df.write` and `df.writeStream` leave: all rows of a job at one position, or nothing; each batch of a stream once."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+
+import pytest
+from pyspark.errors import PySparkException
+from pyspark.sql.datasource import WriterCommitMessage
+
+from lakewarden import Lakehouse
+from lakewarden.dynamic.writer import StreamingWriter
+from lakewarden.errors import InvalidArgument, Unsupported
+from lakewarden.log.position import position_of
+from lakewarden.scope import TableName
+from lakewarden.settings import LogSettings, Settings
+from lakewarden.spark.source import stream_write
+from lakewarden.spark.source.batch_write import check_append
+from lakewarden.spark.source.connection import _opened
+from lakewarden.spark.source.options import WriteOptions
+from lakewarden.spark.source.stream_write import StreamWriter
+from lakewarden.storage.local import LocalObjects
+from tests.spark.source.reading import connection, read
+from tests.spark.source.writing import Rows, batch_writer, batches, stream_batch, write
+
+_TABLES = """
+CREATE NAMESPACE app;
+CREATE USER TABLE app.notes (id INT PRIMARY KEY, text TEXT NOT NULL);
+CREATE SHARED TABLE app.items (id INT PRIMARY KEY, text TEXT);
+CREATE SHARED TABLE app.facts (id INT, text TEXT);
+CREATE STREAM TABLE app.events (id INT PRIMARY KEY, text TEXT) WITH (TTL_SECONDS = 3600);
+"""
+_ROWS = [[{"id": 1, "text": "x", "who": "ann"}, {"id": 1, "text": "y", "who": "bob"}], [{"id": 2, "text": "z", "who": "ann"}]]
+_FOUND = [("ann", 1, "x"), ("ann", 2, "z"), ("bob", 1, "y")]
+
+
+@pytest.fixture
+def lake(warehouse_uri: str) -> Iterator[Lakehouse]:
+    with Lakehouse.open(warehouse_uri, settings=Settings(log=LogSettings(retention_seconds=0))) as opened:
+        opened.sql(_TABLES)
+        yield opened
+
+
+def found(lake: Lakehouse, table: str = "app.notes") -> list[tuple[object, ...]]:
+    return sorted((row["_user"], row["id"], row["text"]) for row in read(lake, table))
+
+
+def staged(lake: Lakehouse, table: str = "app.notes") -> int:
+    log = lake.table(table).log
+    return sum("/staged/" in each.key for each in lake.warehouse.state.list(log.home))
+
+
+def test_a_job_of_many_users_and_tasks_has_one_position(lake: Lakehouse) -> None:
+    writer = batch_writer(lake, "app.notes", user_column="who")
+    messages = [pickle.loads(pickle.dumps(writer)).write(iter(batches(rows))) for rows in _ROWS]
+    assert (found(lake), staged(lake)) == ([], 2)
+    writer.commit(messages)
+    assert found(lake) == _FOUND
+    assert len({position_of(int(str(row["_seq"]))) for row in read(lake, "app.notes")}) == 1
+    lake.flush("app.notes")
+    assert (found(lake), staged(lake)) == (_FOUND, 0)
+
+
+def test_a_write_replaces_by_key_and_the_last_row_of_a_key_counts(lake: Lakehouse) -> None:
+    write(lake, "app.items", [{"id": 1, "text": "old"}, {"id": 2, "text": "old"}])
+    lake.flush("app.items")
+    write(lake, "app.items", [{"id": 1, "text": "a"}, {"id": 1, "text": "b"}], [{"id": 1, "text": "c"}])
+    assert found(lake, "app.items") == [(None, 1, "c"), (None, 2, "old")]
+
+
+def test_a_retried_task_and_a_repeated_commit_double_nothing(lake: Lakehouse) -> None:
+    writer = batch_writer(lake, "app.events", user="ann")
+    writer.write(iter(batches([{"id": 1, "text": "x"}])))
+    message = writer.write(iter(batches([{"id": 1, "text": "x"}])))
+    writer.commit([message])
+    writer.commit([message])
+    assert found(lake, "app.events") == [("ann", 1, "x")]
+    assert staged(lake, "app.events") == 1
+
+
+def test_a_job_with_an_identity_is_written_once(lake: Lakehouse) -> None:
+    for table in ("app.events", "app.facts"):
+        user = {"user": "ann"} if table == "app.events" else {}
+        for number in ("0", "0", "1"):
+            write(lake, table, [{"id": int(number), "text": "x"}], stream_id="job", batch_id=number, **user)
+        assert [row[1] for row in found(lake, table)] == [0, 1]
+
+
+def test_an_aborted_job_leaves_nothing(lake: Lakehouse) -> None:
+    writer = batch_writer(lake, "app.notes", user="ann")
+    message = writer.write(iter(batches([{"id": 1, "text": "x"}])))
+    writer.abort([message, None])
+    assert (found(lake), staged(lake)) == ([], 0)
+
+
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        ({"id": 1, "text": None}, "CONSTRAINT_VIOLATION: "),
+        ({"id": "one", "text": "x"}, "CONSTRAINT_VIOLATION: "),
+        ({"id": 1, "text": "x", "more": 1}, "INVALID_ARGUMENT: "),
+    ],
+)
+def test_a_bad_row_fails_its_task_with_the_code(lake: Lakehouse, row: dict[str, object], message: str) -> None:
+    writer = batch_writer(lake, "app.notes", user="ann")
+    good = writer.write(iter(batches([{"id": 1, "text": "x"}])))
+    with pytest.raises(PySparkException, match=message):
+        writer.write(iter(batches([row])))
+    writer.abort([good, None])
+    assert (found(lake), staged(lake)) == ([], 0)
+
+
+def test_a_table_without_a_key_gets_the_rows_of_a_job_in_one_commit(lake: Lakehouse) -> None:
+    write(lake, "app.facts", [{"id": 1, "text": "x"}], [{"id": 1, "text": "x"}])
+    assert found(lake, "app.facts") == [(None, 1, "x")] * 2
+    assert (len(lake.table("app.facts").history()), staged(lake, "app.facts")) == (2, 0), "the table's creation, and the job"
+    with pytest.raises(PySparkException, match="CONSTRAINT_VIOLATION"):
+        write(lake, "app.facts", [{"id": 2**40, "text": "x"}])
+
+
+@pytest.mark.parametrize("options", [{"table": "app.notes"}, {"table": "app.items", "user": "ann"}, {"table": "app.none"}])
+def test_a_write_is_refused_before_a_task_runs(lake: Lakehouse, options: dict[str, str]) -> None:
+    with pytest.raises(PySparkException, match=r"INVALID_ARGUMENT|NOT_FOUND"):
+        batch_writer(lake, **options)
+
+
+def test_only_appends_are_taken() -> None:
+    with pytest.raises(Unsupported, match="append"):
+        check_append(overwrite=True)
+    with pytest.raises(InvalidArgument, match="stream_id"):
+        WriteOptions.of_stream({"table": "app.notes"})
+    with pytest.raises(InvalidArgument, match="together"):
+        WriteOptions.of({"table": "app.notes", "stream_id": "s"})
+
+
+class Died(BaseException):
+    """The process is gone: nothing may catch it."""
+
+
+def _dying_at(number: int, monkeypatch: pytest.MonkeyPatch, *, after: bool) -> Callable[[], bool]:
+    """From now on the process dies at this change of the state, before or after it; returns whether it came to that."""
+    seen = 0
+    create = LocalObjects.create
+
+    def counted(self: LocalObjects, key: str, data: bytes) -> None:
+        nonlocal seen
+        seen += 1
+        if seen == number and not after:
+            raise Died
+        create(self, key, data)
+        if seen == number:
+            raise Died
+
+    monkeypatch.setattr(LocalObjects, "create", counted)
+    return lambda: seen >= number
+
+
+def _killed_at_each_step(job: Callable[[], None], check: Callable[[bool], None]) -> int:
+    """Runs the job until it is through, each time killed one change later, with a check after each death."""
+    for number in range(1, 40):
+        for after in (False, True):
+            with pytest.MonkeyPatch.context() as patch:
+                died = _dying_at(number, patch, after=after)
+                with suppress(Died):
+                    job()
+            _opened.cache_clear()
+            check(not died())
+        if not died():
+            return number
+    raise AssertionError("the job never ends")
+
+
+def test_a_job_that_is_killed_at_any_step_shows_all_its_rows_or_none(lake: Lakehouse) -> None:
+    def check(through: bool) -> None:
+        rows = found(lake)
+        assert rows in ([], _FOUND)
+        assert rows == _FOUND or not through
+
+    steps = _killed_at_each_step(lambda: write(lake, "app.notes", *_ROWS, user_column="who"), check)
+    assert steps >= 4, "two staged objects, and a segment"
+
+
+@pytest.mark.parametrize("name", ["app.events", "app.facts"])
+def test_a_batch_of_a_stream_is_there_once_wherever_its_query_is_killed(lake: Lakehouse, name: str) -> None:
+    """The query starts again after each death, and Spark repeats its last batch; no key of these tables' rows would hide that."""
+    user = {} if name == "app.facts" else {"user": "ann"}
+    tasks: list[Rows] = [[{"id": 1, "text": "x"}], [{"id": 2, "text": "y"}]]
+    through = 0
+    batch = 0
+
+    def job() -> None:
+        stream_batch(lake, name, batch, *tasks, **user)
+
+    def check(done: bool) -> None:
+        nonlocal through, batch
+        count = len(read(lake, name))
+        assert count in (2 * through, 2 * through + 2)
+        assert count == 2 * through + 2 or not done
+        stream_batch(lake, name, batch, *tasks, **user)
+        through, batch = through + 1, batch + 1
+        assert len(read(lake, name)) == 2 * through
+        stream_batch(lake, name, batch - 1, *tasks, **user)
+        assert len(read(lake, name)) == 2 * through
+
+    assert _killed_at_each_step(job, check) >= 4
+
+
+def test_a_batch_that_was_flushed_and_left_the_log_is_not_written_again(lake: Lakehouse) -> None:
+    stream_batch(lake, "app.notes", 3, *_ROWS, user_column="who")
+    lake.flush("app.notes")
+    assert lake.warehouse.log(lake.table("app.notes").table).view().last_position == 0
+    _opened.cache_clear()
+    lake.table("app.notes").write([{"id": 1, "text": "newer"}], user="bob")
+    stream_batch(lake, "app.notes", 3, *_ROWS, user_column="who")
+    assert ("bob", 1, "newer") in found(lake), "the batch would have put the older row over it"
+    assert staged(lake) == 0
+    stream_batch(lake, "app.notes", 4, [{"id": 3, "text": "next", "who": "bob"}], user_column="who")
+    assert ("bob", 3, "next") in found(lake)
+
+
+def test_a_batch_without_rows_is_committed(lake: Lakehouse) -> None:
+    stream_batch(lake, "app.notes", 0, user="ann")
+    stream_batch(lake, "app.notes", 1, [{"id": 1, "text": "x"}], user="ann")
+    assert len(found(lake)) == 1
+
+
+def test_fl_040_a_second_stream_is_refused_while_the_first_lives(lake: Lakehouse, monkeypatch: pytest.MonkeyPatch) -> None:
+    lake.sql("CREATE DYNAMIC TABLE app.readings (id INT PRIMARY KEY, text TEXT)")
+    row = [{"id": 1, "text": "first"}]
+    stream_batch(lake, "app.readings", 0, row)
+    monkeypatch.setattr(stream_write, "LEASE_SECONDS", 0.0)  # nothing waits for the lease to expire
+    with pytest.raises(PySparkException, match=r"CONFLICT: .* has a streaming writer already, s"):
+        stream_batch(lake, "app.readings", 0, [{"id": 2, "text": "second"}], stream_id="other")
+    stream_batch(lake, "app.readings", 1, [{"id": 1, "text": "again"}])
+    write(lake, "app.readings", [{"id": 3, "text": "batch"}])  # only streams need it
+    assert found(lake, "app.readings") == [(None, 1, "again"), (None, 3, "batch")]
+    StreamingWriter.take(lake.warehouse.catalog, TableName("app", "readings"), "s").release(lake.warehouse.catalog)
+    stream_batch(lake, "app.readings", 0, [{"id": 2, "text": "second"}], stream_id="other")
+    assert found(lake, "app.readings")[1] == (None, 2, "second")
+
+
+def _task(lake: Lakehouse, table: str, row: dict[str, object]) -> tuple[StreamWriter, WriterCommitMessage]:
+    """A batch of a stream whose one task has written, and which is not committed."""
+    writer = StreamWriter(connection(lake), WriteOptions.of_stream({"table": table, "stream_id": "s"}))
+    return writer, writer.write(iter(batches([row])))
+
+
+def test_fl_061_transactional_rows_are_visible_with_their_checkpoint(lake: Lakehouse) -> None:
+    lake.sql("CREATE DYNAMIC TABLE app.careful (id INT PRIMARY KEY, text TEXT) WITH ('log.consistency' = 'transactional')")
+    writer, message = _task(lake, "app.careful", {"id": 1, "text": "x"})
+    assert (found(lake, "app.careful"), lake.table("app.careful").changes(after=-1).rows.num_rows) == ([], 0)
+    writer.commit([message], 0)
+    assert found(lake, "app.careful") == [(None, 1, "x")]
+
+
+def test_fl_062_eventual_rows_are_visible_at_once_and_end_right(lake: Lakehouse) -> None:
+    lake.sql("CREATE DYNAMIC TABLE app.hasty (id INT PRIMARY KEY, text TEXT) WITH ('log.consistency' = 'eventual')")
+    _task(lake, "app.hasty", {"id": 1, "text": "x"})
+    assert found(lake, "app.hasty") == [(None, 1, "x")], "though its batch is not committed"
+    assert lake.table("app.hasty").changes(after=-1).rows["_change_type"].to_pylist() == ["insert"]
+    writer, message = _task(lake, "app.hasty", {"id": 1, "text": "x"})  # the batch died and runs again
+    writer.abort([message], 0)
+    writer.commit([message], 0)
+    assert found(lake, "app.hasty") == [(None, 1, "x")]
+    write(lake, "app.hasty", [{"id": 2, "text": "y"}])  # what is no stream is one call all the same
+    assert (found(lake, "app.hasty"), staged(lake, "app.hasty")) == ([(None, 1, "x"), (None, 2, "y")], 1)

@@ -1,0 +1,169 @@
+"""Statements that write the rows of a query of which there are more than fit into memory (docs/decisions/0074)."""
+
+from __future__ import annotations
+
+import resource
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from lakewarden import Lakehouse
+from lakewarden.errors import ConstraintViolation, InvalidArgument, StorageUnavailable, Unsupported
+from lakewarden.settings import LogSettings, Settings, SqlSettings
+from lakewarden.sql.query_engine import in_process
+from lakewarden.sql.results import Affected, Rows
+
+_TABLES = """
+CREATE NAMESPACE app;
+CREATE SHARED TABLE app.plain (id BIGINT, day TEXT, v TEXT NOT NULL DEFAULT 'none') PARTITION BY (day);
+CREATE SHARED TABLE app.keyed (id BIGINT PRIMARY KEY, day TEXT, v TEXT NOT NULL DEFAULT 'none');
+CREATE SHARED TABLE app.last (id BIGINT PRIMARY KEY, day TEXT, v TEXT) WITH (ON_DUPLICATE = 'replace');
+CREATE USER TABLE app.mine (id BIGINT PRIMARY KEY, day TEXT, v TEXT);
+INSERT INTO app.plain VALUES (-1, 'd0', 'old');
+INSERT INTO app.keyed VALUES (-1, 'd0', 'old');
+INSERT INTO app.mine VALUES (-1, 'd0', 'old');
+"""
+_MANY = 9000
+_QUERY = f"SELECT i AS id, 'd' || (i % 3) AS day, 'value ' || i AS v FROM range({_MANY}) r(i)"
+_SMALL = Settings(sql=SqlSettings(result_bytes=1 << 14))
+
+
+@pytest.fixture(autouse=True)
+def _several_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(in_process, "_BATCH_ROWS", 2048)
+
+
+@pytest.fixture
+def lake(warehouse_uri: str) -> Iterator[Lakehouse]:
+    with Lakehouse.open(warehouse_uri, settings=_SMALL) as opened:
+        opened.sql(_TABLES)
+        yield opened
+
+
+def _rows(lake: Lakehouse, name: str) -> list[tuple[object, ...]]:
+    user = "root" if name == "app.mine" else None
+    found = lake.table(name).read(user=user).select(["id", "day", "v"])
+    return sorted(zip(*(column.to_pylist() for column in found.columns), strict=True))
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("app.plain", f"INSERT INTO app.plain {_QUERY}"),
+        ("app.plain", f"INSERT INTO app.plain (day, id) SELECT day, id FROM ({_QUERY})"),
+        ("app.plain", f"INSERT OVERWRITE app.plain {_QUERY}"),
+        ("app.keyed", f"INSERT INTO app.keyed {_QUERY}"),
+        ("app.keyed", f"INSERT OVERWRITE app.keyed {_QUERY}"),
+        ("app.last", f"INSERT INTO app.last SELECT id // 2 AS id, day, v FROM ({_QUERY}) ORDER BY v"),
+        ("app.mine", f"INSERT INTO app.mine {_QUERY}"),
+        ("app.mine", f"INSERT OVERWRITE app.mine {_QUERY}"),
+        ("app.new", f"CREATE TABLE app.new PARTITION BY (day) AS {_QUERY}"),
+        ("app.new", f"CREATE TABLE app.new PRIMARY KEY (id) AS {_QUERY}"),
+    ],
+)
+def test_the_outcome_is_that_of_a_result_in_memory(lake: Lakehouse, tmp_path: Path, name: str, text: str) -> None:
+    with Lakehouse.open(str(tmp_path / "other")) as other:
+        other.sql(_TABLES)
+        (expected,) = other.sql(text)
+        (found,) = lake.sql(text)
+        assert found == expected
+        if isinstance(found, Affected) and isinstance(expected, Affected):
+            assert (found.strategy, found.pending_drain, found.version, found.warnings, found.strategy_reason) == (
+                expected.strategy,
+                expected.pending_drain,
+                expected.version,
+                expected.warnings,
+                expected.strategy_reason,
+            )
+        assert _rows(lake, name) == _rows(other, name)
+        assert len(_rows(lake, name)) >= _MANY // 2
+
+
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [
+        (f"INSERT INTO app.keyed {_QUERY} UNION ALL SELECT 5, 'd0', 'twice'", ConstraintViolation),
+        (f"INSERT INTO app.keyed {_QUERY} UNION ALL SELECT -1, 'd0', 'live'", ConstraintViolation),
+        (f"INSERT INTO app.plain {_QUERY} UNION ALL SELECT 1, 'd0', NULL", ConstraintViolation),
+        (f"INSERT INTO app.plain (v) {_QUERY.replace('AS day', 'AS day, 1 AS more')}", InvalidArgument),
+        (f"INSERT OVERWRITE app.keyed {_QUERY} UNION ALL SELECT 5, 'd0', 'twice'", ConstraintViolation),
+        (f"INSERT INTO app.mine {_QUERY} UNION ALL SELECT 5, 'd0', 'twice'", ConstraintViolation),
+        (f"CREATE TABLE app.new PRIMARY KEY (id) AS {_QUERY} UNION ALL SELECT 5, 'd0', 'twice'", ConstraintViolation),
+        (f"INSERT INTO app.keyed {_QUERY} ON CONFLICT DO NOTHING", Unsupported),
+    ],
+)
+def test_one_row_that_does_not_fit_refuses_all(lake: Lakehouse, text: str, error: type[Exception]) -> None:
+    with pytest.raises(error):
+        lake.sql(text)
+    for name in ("app.plain", "app.keyed", "app.mine"):
+        assert _rows(lake, name) == [(-1, "d0", "old")]
+    (found,) = lake.sql("SELECT table_name FROM system.tables ORDER BY 1")
+    assert isinstance(found, Rows)
+    assert found.table.column(0).to_pylist() == ["keyed", "last", "mine", "plain"]
+
+
+def test_a_dynamic_table_is_overwritten_by_the_partitions_that_come(lake: Lakehouse) -> None:
+    lake.sql(
+        "CREATE DYNAMIC TABLE app.d (id BIGINT, v TEXT, day TEXT) PARTITIONED BY (day);"
+        " INSERT INTO app.d VALUES (-1, 'old', 'd0'), (-2, 'kept', 'e')"
+    )
+    lake.sql(f"INSERT OVERWRITE app.d SELECT id, v, day FROM ({_QUERY})")
+    assert len(_rows(lake, "app.d")) == _MANY + 1
+    lake.sql(f"INSERT OVERWRITE app.d PARTITION (day = 'e') SELECT id, v FROM ({_QUERY})")
+    assert len(_rows(lake, "app.d")) == 2 * _MANY
+
+
+def test_another_user_writes_after_the_keys_were_read(lake: Lakehouse, monkeypatch: pytest.MonkeyPatch) -> None:
+    from lakewarden.table import parts
+
+    taken: list[int] = []
+    check = parts._check_absent
+
+    def beside(*args: object) -> None:
+        if not taken:
+            taken.append(1)
+            lake.table("app.keyed").write([{"id": 7, "day": "d0", "v": "theirs"}])
+        check(*args)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(parts, "_check_absent", beside)
+    with pytest.raises(ConstraintViolation, match="'id': 7"):
+        lake.sql(f"INSERT INTO app.keyed {_QUERY}")
+    assert _rows(lake, "app.keyed") == [(-1, "d0", "old"), (7, "d0", "theirs")]
+
+
+def test_a_disk_that_is_full_is_said(lake: Lakehouse, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(**_options: object) -> object:
+        return Path("/dev/full").open("r+b", buffering=0)
+
+    monkeypatch.setattr(tempfile, "TemporaryFile", full)
+    with pytest.raises(StorageUnavailable, match="nothing was written"):
+        lake.sql(f"INSERT INTO app.plain {_QUERY}")
+    assert _rows(lake, "app.plain") == [(-1, "d0", "old")]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["app.plain", "app.last"])
+def test_memory_does_not_grow_with_the_result(tmp_path: Path, name: str) -> None:
+    peaks = []
+    for rows in (200_000, 2_000_000):
+        code = "import sys; from tests.sql.test_large_results import insert_alone; insert_alone(*sys.argv[1:])"
+        given = [sys.executable, "-c", code, str(tmp_path / str(rows)), name, str(rows)]
+        peaks.append(int(subprocess.run(given, check=True, capture_output=True, text=True).stdout))
+    assert peaks[1] < peaks[0] + (64 << 20), "of 230 MiB more of rows"
+
+
+def insert_alone(warehouse: str, name: str, rows: str) -> None:
+    """In a process of its own: writes the most memory that it had."""
+    small = Settings(sql=SqlSettings(result_bytes=8 << 20, memory_bytes=1 << 26), log=LogSettings(segment_max_bytes=4 << 20))
+    with Lakehouse.open(warehouse, settings=small) as lake:
+        lake.sql(_TABLES)
+        lake.sql("ALTER TABLE app.plain SET TBLPROPERTIES (TARGET_FILE_SIZE = 4194304)")
+        query = f"SELECT i AS id, 'd' AS day, repeat('x', 90) || i AS v FROM range({rows}) r(i)"
+        (found,) = lake.sql(f"INSERT INTO {name} {query}")
+        assert isinstance(found, Affected)
+        assert found.rows == int(rows)
+    sys.stdout.write(str(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10))
