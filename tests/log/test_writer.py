@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -74,12 +75,21 @@ def test_a_failure_half_way_says_what_was_acknowledged(store: Store) -> None:
 
 
 def test_threads_share_segments(store: Store) -> None:
-    shared, started = writer(store), threading.Barrier(8)
+    shared, entered = writer(store), threading.Event()
+
+    def hold_until_the_others_wait(call: str, _key: str) -> None:
+        if call == "create" and not entered.is_set():
+            entered.set()
+            deadline = time.monotonic() + PATIENCE
+            while len(shared._gathering._waiting) < 7:  # nothing public shows who waits
+                assert time.monotonic() < deadline
+                time.sleep(0.001)
 
     def append(thread: int) -> list[Receipt]:
-        started.wait()
+        assert thread == 0 or entered.wait(PATIENCE)
         return [shared.append(notes(f"t{thread}", n)) for n in range(25)]
 
+    store.before = hold_until_the_others_wait
     with ThreadPoolExecutor(8) as pool:
         receipts = list(pool.map(append, range(8)))
     assert all(pending_ids(store, f"t{thread}") == [*range(25)] for thread in range(8))
