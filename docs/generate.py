@@ -181,9 +181,16 @@ def writes() -> Iterator[str]:
 
 
 def k3_lines() -> Iterator[str]:
-    yield "What K3 Tables states, a line each, as far as it is about engines, tables, reading, writing, history and maintenance"
-    yield "(`lake.k3`). The tests are in `tests/k3/`."
+    yield "What K3 Tables states, a line each. The tests are in `tests/k3/`, through `lake.k3`; those of the wire form in"
+    yield "`tests/serve/http/`, over HTTP."
     yield from _lines("K3", k3.SECTIONS, k3.line_tests())
+    yield from ("", "## The calls over HTTP", "")
+    yield "Each test runs with a stock HTTP client, whose answers are checked by the OpenAPI document, and with a client that is"
+    yield "generated from it."
+    yield ""
+    yield from _table("call", "tests")
+    for call, names in k3.call_tests().items():
+        yield _row(f"`{call}`", ", ".join(f"`{name}`" for name in names))
 
 
 def flip188_lines() -> Iterator[str]:

@@ -23,8 +23,9 @@ class Line:
 Sections = Mapping[str, Sequence[Line]]
 
 
-def tests_of(directory: Path, prefix: str) -> dict[int, str]:
-    """The names of a directory's tests, `test_<prefix>_<number>_…`, by the line that names them."""
+def tests_of(place: Path, prefix: str) -> dict[int, str]:
+    """The names of the tests in a directory or a module, `test_<prefix>_<number>_…`, by the line that names them."""
     form = re.compile(rf"^def (test_{prefix}_(\d{{3}})_\w+)\(", re.MULTILINE)
-    texts = (path.read_text() for path in sorted(directory.rglob("test_*.py")))
+    paths = sorted(place.rglob("test_*.py")) if place.is_dir() else [place]
+    texts = (path.read_text() for path in paths)
     return {int(number): name for text in texts for name, number in form.findall(text)}

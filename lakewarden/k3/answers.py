@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from lakewarden.errors import Internal
 from lakewarden.json_values import json_rows
-from lakewarden.k3.values import exact
-from lakewarden.k3.wire import Wire, int64
+from lakewarden.k3.messages import QueryAnswer, WriteAnswer
+from lakewarden.k3.values import exact_row
+from lakewarden.k3.wire import int64
 from lakewarden.sql.results import Affected, Result, Rows
 from lakewarden.strategies import QueryStrategy, ServedBy, WriteStrategy
 
 
-def written(table: str, result: Result, strategy: WriteStrategy | None = None) -> dict[str, Wire]:
+def written(table: str, result: Result, strategy: WriteStrategy | None = None) -> WriteAnswer:
     """Args:
     strategy: the call's, where it has one of its own.
     """
@@ -34,7 +35,7 @@ def wrote(
     pending: bool,
     version: int | None = None,
     warnings: tuple[str, ...] = (),
-) -> dict[str, Wire]:
+) -> WriteAnswer:
     """Version 0 stands for none: what went through the write log has none yet."""
     return {
         "strategy": strategy.wire,
@@ -47,9 +48,9 @@ def wrote(
     }
 
 
-def queried(result: Rows, limit: int) -> dict[str, Wire]:
+def queried(result: Rows, limit: int) -> QueryAnswer:
     shown = result if result.table.num_rows <= limit else result.first(limit)
-    rows: list[Wire] = [exact(row) for row in json_rows(shown.to_pylist())]
+    rows = [exact_row(row) for row in json_rows(shown.to_pylist())]
     return {
         "columns": list(shown.columns),
         "rows": rows,

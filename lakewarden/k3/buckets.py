@@ -6,13 +6,14 @@ from lakewarden.admin.namespaces import make_namespace, switch_engine
 from lakewarden.catalog.engines import check_settings, engine_changed_at, engine_id, namespace_of
 from lakewarden.k3.calls import Calls
 from lakewarden.k3.enums import EngineStatus
-from lakewarden.k3.wire import Wire, millis
+from lakewarden.k3.messages import EngineAnswer
+from lakewarden.k3.wire import millis
 
 
 class Buckets(Calls):
     """The calls about buckets and engines. No call takes an engine's id."""
 
-    def create_bucket(self, bucket: str, settings: str = "{}") -> dict[str, Wire]:
+    def create_bucket(self, bucket: str, settings: str = "{}") -> EngineAnswer:
         """Creates a bucket, whose engine is active at once; a bucket that exists is left as it is. Answers its engine."""
         self._door.allow("manage namespaces")
         check_settings(settings)
@@ -22,7 +23,7 @@ class Buckets(Calls):
                 switch_engine(self._warehouse, bucket, active=True, settings=settings)
         return self.get_engine(bucket)
 
-    def get_engine(self, bucket: str) -> dict[str, Wire]:
+    def get_engine(self, bucket: str) -> EngineAnswer:
         """Raises:
         NotFound: the bucket does not exist.
         """
@@ -39,15 +40,15 @@ class Buckets(Calls):
             "updatedAt": millis(engine_changed_at(namespace)),
         }
 
-    def enable_engine(self, bucket: str, settings: str | None = None) -> dict[str, Wire]:
+    def enable_engine(self, bucket: str, settings: str | None = None) -> EngineAnswer:
         """Enables the bucket's engine; `settings`, where they are given, replace its own. Answers it."""
         return self._switched(bucket, active=True, settings=settings)
 
-    def disable_engine(self, bucket: str) -> dict[str, Wire]:
+    def disable_engine(self, bucket: str) -> EngineAnswer:
         """Disables the bucket's engine: calls of its tables are refused, and nothing is deleted. Answers it."""
         return self._switched(bucket, active=False)
 
-    def _switched(self, bucket: str, *, active: bool, settings: str | None = None) -> dict[str, Wire]:
+    def _switched(self, bucket: str, *, active: bool, settings: str | None = None) -> EngineAnswer:
         self._door.allow("manage namespaces")
         switch_engine(self._warehouse, bucket, active=active, settings=settings)
         return self.get_engine(bucket)

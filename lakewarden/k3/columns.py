@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from lakewarden.catalog.model import Column, SchemaColumn
 from lakewarden.errors import InvalidArgument
 from lakewarden.k3.enums import KIND_OF_TYPE, TYPE_OF_KIND, ColumnKind
-from lakewarden.k3.wire import Wire, member
+from lakewarden.k3.messages import ColumnAnswer
+from lakewarden.k3.wire import member
 
 _FIELDS = ("name", "type", "nullable", "default_expression")
 
@@ -46,7 +47,7 @@ def _column(given: Mapping[str, object]) -> Column:
     return Column(name, TYPE_OF_KIND[kind], nullable=nullable, default=default or None)
 
 
-def shown(column: SchemaColumn) -> dict[str, Wire]:
+def shown(column: SchemaColumn) -> ColumnAnswer:
     return {
         "name": column.name,
         "type": KIND_OF_TYPE[column.type.name].wire,

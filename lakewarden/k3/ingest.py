@@ -9,8 +9,9 @@ from lakewarden.catalog.pipeline import IngestRule
 from lakewarden.catalog.pipelines import pipelines_in, rule_named, rule_of
 from lakewarden.errors import InvalidArgument, NotFound
 from lakewarden.k3.calls import Calls
+from lakewarden.k3.messages import IngestAnswer, RuleAnswer, TableAnswer
 from lakewarden.k3.tables import REPLACE, Tables
-from lakewarden.k3.wire import Wire, int64, millis
+from lakewarden.k3.wire import int64, millis
 from lakewarden.pipelines.create import edit_rule, make_pipeline
 from lakewarden.pipelines.ingest.job import ingest
 from lakewarden.pipelines.ingest.run import IngestRequest
@@ -28,7 +29,7 @@ class Ingest(Tables, Calls):
         options: Mapping[str, object] | None = None,
         description: str = "",
         columns: Sequence[object] = (),
-    ) -> dict[str, Wire]:
+    ) -> TableAnswer:
         """Creates a table without columns, its pipeline and its rule. Answers the table.
 
         Raises:
@@ -44,12 +45,12 @@ class Ingest(Tables, Calls):
         make_pipeline(self._warehouse, TableName(bucket, name), template.lower(), REPLACE | given, description)
         return self.get_table(bucket, name)
 
-    def list_rules(self, bucket: str) -> list[dict[str, Wire]]:
+    def list_rules(self, bucket: str) -> list[RuleAnswer]:
         """Every rule of the bucket's pipelines, in the order of creation."""
         catalog = self._catalog(bucket, "look at what exists")
         return [self._rule(bucket, rule_of(catalog, pipeline)) for pipeline in pipelines_in(catalog, bucket)]
 
-    def get_rule(self, bucket: str, rule_id: str) -> dict[str, Wire]:
+    def get_rule(self, bucket: str, rule_id: str) -> RuleAnswer:
         """Raises:
         NotFound: the bucket has no such rule.
         """
@@ -66,7 +67,7 @@ class Ingest(Tables, Calls):
         min_size: int | str | None = None,
         max_size: int | str | None = None,
         enabled: bool | None = None,
-    ) -> dict[str, Wire]:
+    ) -> RuleAnswer:
         """Changes what is given. Answers the rule.
 
         Args:
@@ -91,7 +92,7 @@ class Ingest(Tables, Calls):
         changes = {key: value for key, value in given.items() if value is not None}
         return self._rule(bucket, edit_rule(self._warehouse, rule_id, changes))
 
-    def trigger_ingest(self, bucket: str, table: str, object: str) -> dict[str, Wire]:
+    def trigger_ingest(self, bucket: str, table: str, object: str) -> IngestAnswer:
         """Takes one object, whether or not it was taken before, and whatever the rule says.
 
         Raises:
@@ -123,7 +124,7 @@ class Ingest(Tables, Calls):
         self._door.allow("write", self._blank_gate(blank))
         return blank.name
 
-    def _rule(self, bucket: str, rule: IngestRule) -> dict[str, Wire]:
+    def _rule(self, bucket: str, rule: IngestRule) -> RuleAnswer:
         pipeline = self._warehouse.catalog.recent().pipelines.get(rule.pipeline_id)
         if pipeline is None:
             raise NotFound(f"bucket {bucket!r} has no rule {rule.id!r}: its pipeline was dropped")

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from lakewarden.k3.calls import Calls
-from lakewarden.k3.wire import Wire, int64, millis
+from lakewarden.k3.messages import DescriptionAnswer, PartitionAnswer
+from lakewarden.k3.wire import int64, millis
 from lakewarden.planning.drains import last_drain, partition_sizes, waiting_since
 from lakewarden.planning.table_size import table_size
 
@@ -11,7 +12,7 @@ from lakewarden.planning.table_size import table_size
 class Inspection(Calls):
     """The calls that look into a table."""
 
-    def describe_table(self, bucket: str, table: str) -> dict[str, Wire]:
+    def describe_table(self, bucket: str, table: str) -> DescriptionAnswer:
         """The newest version, what the last drain did, and how many seconds the oldest row has been waiting for the next.
 
         Raises:
@@ -33,7 +34,7 @@ class Inspection(Calls):
             "drainLagSecs": int64(max(0, int(lag))),
         }
 
-    def list_partitions(self, bucket: str, table: str) -> list[dict[str, Wire]]:
+    def list_partitions(self, bucket: str, table: str) -> list[PartitionAnswer]:
         """Each partition that has files, with their number; NULL is None. Raises as `describe_table`."""
         found = self._table(bucket, table, None)
         return [

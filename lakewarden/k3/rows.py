@@ -10,8 +10,9 @@ from sqlglot import exp
 from lakewarden.errors import InvalidArgument
 from lakewarden.k3.answers import written, wrote
 from lakewarden.k3.calls import Calls, only
+from lakewarden.k3.messages import WriteAnswer
 from lakewarden.k3.values import Row, column_of, literal, native_rows
-from lakewarden.k3.wire import Wire, one_of
+from lakewarden.k3.wire import one_of
 from lakewarden.sql.statements.base import Ref, Statement
 from lakewarden.sql.statements.rows import Assignment, Delete, Merge, Update, When
 from lakewarden.strategies import WriteStrategy
@@ -22,7 +23,7 @@ _SOURCE = "given rows"
 class RowWrites(Calls):
     """The calls that write rows."""
 
-    def insert(self, bucket: str, table: str, rows: Sequence[Row | str], mode: str = "append") -> dict[str, Wire]:
+    def insert(self, bucket: str, table: str, rows: Sequence[Row | str], mode: str = "append") -> WriteAnswer:
         """Adds rows; with `overwrite`, they replace all that there are, by one commit.
 
         Raises:
@@ -47,7 +48,7 @@ class RowWrites(Calls):
         rows: Sequence[Row | str],
         when_matched: str = "update",
         when_not_matched: str = "insert",
-    ) -> dict[str, Wire]:
+    ) -> WriteAnswer:
         """Merges rows by the table's keys; `rowsWritten` counts the rows that were given.
 
         Raises:
@@ -77,7 +78,7 @@ class RowWrites(Calls):
         statement = Merge(Ref(table), source, _SOURCE, exp.and_(*on) if on else exp.true(), whens)
         return written(table, self._run(bucket, statement), WriteStrategy.MERGE_ROWS)
 
-    def update(self, bucket: str, table: str, set: Mapping[str, object], where: str | None = None) -> dict[str, Wire]:
+    def update(self, bucket: str, table: str, set: Mapping[str, object], where: str | None = None) -> WriteAnswer:
         """Sets columns to values in the rows that the condition, in SQL, matches; without one, in all.
 
         Raises:
@@ -92,7 +93,7 @@ class RowWrites(Calls):
             raise InvalidArgument(f"where is one condition in SQL, not {where!r}")
         return written(table, self._run(bucket, replace(parsed, assignments=tuple(given))))
 
-    def delete_rows(self, bucket: str, table: str, where: str | None = None) -> dict[str, Wire]:
+    def delete_rows(self, bucket: str, table: str, where: str | None = None) -> WriteAnswer:
         """Deletes the rows that the condition, in SQL, matches; without one, all. Raises as `update`."""
         self._table(bucket, table, "write")
         parsed = self._parsed(bucket, exp.delete(_table(table)), where)

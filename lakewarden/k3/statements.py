@@ -13,8 +13,9 @@ from lakewarden.catalog.evolution import DropColumn, RenameColumn
 from lakewarden.errors import Internal, InvalidArgument, Unsupported
 from lakewarden.k3.answers import queried, written
 from lakewarden.k3.calls import Calls, only
+from lakewarden.k3.messages import DefinitionAnswer, QueryAnswer, WriteAnswer
 from lakewarden.k3.tables import REPLACE
-from lakewarden.k3.wire import Wire, int64, member, whole
+from lakewarden.k3.wire import int64, member, whole
 from lakewarden.operations.reading.freshness import Freshness as Reading
 from lakewarden.planning.table_size import table_size
 from lakewarden.sql.results import Rows
@@ -52,7 +53,7 @@ class Statements(Calls):
         limit: object = 10_000,
         table: str = "",
         lookup_tables: Mapping[str, str] = MappingProxyType({}),
-    ) -> dict[str, Wire]:
+    ) -> WriteAnswer | QueryAnswer | DefinitionAnswer:
         """Runs one statement, whose tables are named without their bucket.
 
         Args:
@@ -76,23 +77,22 @@ class Statements(Calls):
             return written(statement.table.name, self._run(bucket, statement))
         return self._defined(bucket, cast("OnTable", statement))
 
-    def _queried(self, bucket: str, statement: Query | Explain, reading: Reading, limit: int) -> dict[str, Wire]:
+    def _queried(self, bucket: str, statement: Query | Explain, reading: Reading, limit: int) -> QueryAnswer:
         limited = replace(statement, query=_limited(statement.query, limit)) if isinstance(statement, Query) else statement
         found = self._run(bucket, limited, reading)
         if not isinstance(found, Rows):
             raise Internal(f"a query answered {type(found).__name__}")
         return queried(found, limit)
 
-    def _defined(self, bucket: str, statement: OnTable) -> dict[str, Wire]:
+    def _defined(self, bucket: str, statement: OnTable) -> DefinitionAnswer:
         name, operation = statement.table.name, _DEFINES[type(statement)]
         if isinstance(statement, (CreateTable, CreateTableAs)):
             statement = _by_k3(statement)
         self._run(bucket, statement)
-        answer: dict[str, Wire] = {"op": operation, "targetTable": name}
         if operation == "drop_table":
-            return answer
+            return {"op": operation, "targetTable": name}
         size = table_size(self._warehouse, self._table(bucket, name, None))
-        return answer | {"version": int64(size.version or 0)}
+        return {"op": operation, "targetTable": name, "version": int64(size.version or 0)}
 
 
 def _filled(text: str, table: str) -> str:

@@ -15,7 +15,8 @@ from lakewarden.errors import NotFound
 from lakewarden.k3.calls import Calls
 from lakewarden.k3.columns import declared, shown
 from lakewarden.k3.enums import TableSource, TableStatus
-from lakewarden.k3.wire import Wire, int64, millis
+from lakewarden.k3.messages import DeletedAnswer, TableAnswer
+from lakewarden.k3.wire import int64, millis
 from lakewarden.operations.procedures.drop import drop_now
 from lakewarden.planning.table_size import TableSize, table_size
 from lakewarden.scope import Scope, TableName
@@ -35,7 +36,7 @@ class Tables(Calls):
         partition_columns: Sequence[str] = (),
         merge_keys: Sequence[str] = (),
         description: str = "",
-    ) -> dict[str, Wire]:
+    ) -> TableAnswer:
         """Creates a table, with its Delta table at version 0. Answers it.
 
         Raises:
@@ -47,7 +48,7 @@ class Tables(Calls):
         add_new(self._warehouse, replace(table, description=description), at_once=True)
         return self.get_table(bucket, name)
 
-    def get_table(self, bucket: str, table: str) -> dict[str, Wire]:
+    def get_table(self, bucket: str, table: str) -> TableAnswer:
         """Raises:
         NotFound: the bucket or the table does not exist.
         """
@@ -58,14 +59,14 @@ class Tables(Calls):
             return self._shown(catalog, blank)
         return self._shown(catalog, self._table(bucket, table, None))
 
-    def list_tables(self, bucket: str) -> list[dict[str, Wire]]:
+    def list_tables(self, bucket: str) -> list[TableAnswer]:
         """Every table, in the order of creation."""
         catalog = self._catalog(bucket, "look at what exists")
         blanks = [table for table in catalog.blanks.values() if table.name.namespace == bucket]
         tables = sorted([*self._tables(catalog, bucket), *blanks], key=lambda table: table.created_at)
         return [self._shown(catalog, table) for table in tables]
 
-    def delete_table(self, bucket: str, table: str) -> dict[str, Wire]:
+    def delete_table(self, bucket: str, table: str) -> DeletedAnswer:
         """Removes a table and its data; returns when they are gone. The pipeline and the rule of one stay (K3-125)."""
         blank = self._catalog(bucket).blanks.get(TableName(bucket, table))
         if blank is not None:
@@ -78,7 +79,7 @@ class Tables(Calls):
         """A table without a schema as the gate sees it."""
         return TableOf(blank.name, "SHARED", blank.access_level)
 
-    def _shown(self, catalog: Catalog, table: Table) -> dict[str, Wire]:
+    def _shown(self, catalog: Catalog, table: Table) -> TableAnswer:
         """A table without a schema has no columns yet; its key and partitions are those of its pipeline."""
         pipeline = next((one for one in catalog.pipelines.values() if one.table_id == table.id), None)
         size = table_size(self._warehouse, table) if table.schemas else TableSize(None, 0, 0, 0)

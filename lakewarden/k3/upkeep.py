@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from posixpath import dirname
-from typing import cast
 
 from lakewarden.delta.history import HistoryEntry
 from lakewarden.errors import InvalidArgument, ScopesFailed
 from lakewarden.k3.calls import Calls
-from lakewarden.k3.wire import Wire, int64, whole
+from lakewarden.k3.messages import CompactAnswer, HistoryAnswer, OptimizeAnswer, RestoreAnswer, VacuumAnswer
+from lakewarden.k3.wire import int64, whole
 from lakewarden.operations.maintain import maintain_targets
 from lakewarden.operations.optimize.scope import OptimizeOptions
 from lakewarden.planning.table_size import table_size
@@ -25,7 +25,7 @@ _SAFE_HOURS = 168
 class Upkeep(Calls):
     """The calls that maintain a table, and its history."""
 
-    def history(self, bucket: str, table: str, limit: object = 20, before_version: object = None) -> list[dict[str, Wire]]:
+    def history(self, bucket: str, table: str, limit: object = 20, before_version: object = None) -> list[HistoryAnswer]:
         """The commits below `before_version`, newest first.
 
         Raises:
@@ -37,7 +37,7 @@ class Upkeep(Calls):
 
     def optimize(
         self, bucket: str, table: str, z_order_columns: Sequence[str] = (), target_file_size_mb: object = 128
-    ) -> dict[str, Wire]:
+    ) -> OptimizeAnswer:
         """Packs small files to the target size, partition by partition; with columns, clusters the rows by them.
 
         Raises:
@@ -73,7 +73,7 @@ class Upkeep(Calls):
 
     def vacuum(
         self, bucket: str, table: str, retention_hours: object = _SAFE_HOURS, dry_run: bool = False, force: bool = False
-    ) -> dict[str, Wire]:
+    ) -> VacuumAnswer:
         """Deletes the files that no version of the last hours needs; a dry run only lists them.
 
         Raises:
@@ -91,7 +91,7 @@ class Upkeep(Calls):
             "files": list(report.files),
         }
 
-    def compact(self, bucket: str, table: str) -> dict[str, Wire]:
+    def compact(self, bucket: str, table: str) -> CompactAnswer:
         """Drains the write log into Delta now, by one commit; none where the log is empty."""
         found = self._table(bucket, table, "flush")
         reports = self._done(Request("flush", (str(found.name),)))
@@ -102,7 +102,7 @@ class Upkeep(Calls):
             "pendingDrain": False,
         }
 
-    def restore(self, bucket: str, table: str, version: object) -> dict[str, Wire]:
+    def restore(self, bucket: str, table: str, version: object) -> RestoreAnswer:
         """Brings an earlier version back as a new one. What is in the write log is drained first.
 
         Raises:
@@ -138,14 +138,14 @@ def _only(reports: Sequence[ScopeReport]) -> ScopeReport:
     return report
 
 
-def _entry(one: HistoryEntry) -> dict[str, Wire]:
+def _entry(one: HistoryEntry) -> HistoryAnswer:
     return {
         "version": int64(one.version),
         "timestamp": one.timestamp,
         "operation": one.operation,
-        "parameters": dict(one.parameters),
-        "operationMetrics": dict(one.operation_metrics),
-        "userMetadata": cast("dict[str, Wire]", one.user_metadata),
+        "parameters": one.parameters,
+        "operationMetrics": one.operation_metrics,
+        "userMetadata": one.user_metadata,
         "engineInfo": one.engine_info,
         "readVersion": int64(one.k3_read_version),
     }

@@ -77,17 +77,21 @@ def literal(column: SchemaColumn, value: object) -> exp.Expr:
             return exp.Literal.string(found if isinstance(found, str) else json.dumps(found))
 
 
-def exact(value: Json) -> Json:
-    """A value of an answer: whole numbers beyond 2^53 as text."""
+def exact_row(row: Mapping[str, Json]) -> dict[str, Json]:
+    """A row of an answer: whole numbers beyond 2^53 as text."""
+    return {name: _exact(value) for name, value in row.items()}
+
+
+def _exact(value: Json) -> Json:
     match value:
         case bool():
             return value
         case int():
             return value if -_EXACT <= value <= _EXACT else str(value)
         case list():
-            return [exact(one) for one in value]
+            return [_exact(one) for one in value]
         case dict():
-            return {name: exact(one) for name, one in value.items()}
+            return exact_row(value)
         case _:
             return value
 

@@ -9,9 +9,6 @@ from lakewarden.clock import to_millis
 from lakewarden.errors import InvalidArgument
 from lakewarden.strategies import WireEnum
 
-Wire = str | int | float | bool | None | list["Wire"] | dict[str, "Wire"]
-"""A value of an answer, as JSON has it."""
-
 E = TypeVar("E", bound=WireEnum)
 
 _INT64 = 1 << 63

@@ -2,18 +2,63 @@
 
 from __future__ import annotations
 
-from lakewarden.json_values import Json, json_rows
+from collections.abc import Mapping, Sequence
+from typing import NotRequired, TypedDict
+
+from lakewarden.json_values import json_rows
 from lakewarden.sql.results import Affected, OneLine, Rows, Started
 
 
-def answer(result: OneLine) -> dict[str, Json]:
+class RowsAnswer(TypedDict):
+    """Of a query. How it was read is known of one on a large table alone."""
+
+    columns: list[str]
+    rows: Sequence[Mapping[str, object]]
+    strategy: NotRequired[str]
+    served_by: NotRequired[str]
+    strategy_reason: NotRequired[str | None]
+
+
+class AffectedAnswer(TypedDict):
+    """Of a write; `version` where it committed one."""
+
+    rows_affected: int
+    strategy: str
+    pending_drain: bool
+    version: NotRequired[int]
+    warnings: list[str]
+
+
+class JobsAnswer(TypedDict):
+    """Of a statement that can start several jobs."""
+
+    message: str
+    job_ids: list[str]
+
+
+class JobAnswer(TypedDict):
+    """Of a statement that starts one."""
+
+    message: str
+    job_id: str
+
+
+class MessageAnswer(TypedDict):
+    """Of any other statement."""
+
+    message: str
+
+
+Answer = RowsAnswer | AffectedAnswer | JobsAnswer | JobAnswer | MessageAnswer
+
+
+def answer(result: OneLine) -> Answer:
     """The object, as the interface has it."""
     match result:
         case Rows():
-            rows: list[Json] = [dict(row) for row in json_rows(result.to_pylist())]
-            return {"columns": [*result.columns], "rows": rows, **_how_read(result)}
+            return _read(result)
         case Affected():
-            return {"rows_affected": result.rows, **_how_written(result)}
+            return _written(result)
         case Started() if result.several:
             return {"message": result.message, "job_ids": [*result.job_ids]}
         case Started():
@@ -22,15 +67,21 @@ def answer(result: OneLine) -> dict[str, Json]:
             return {"message": result.message}
 
 
-def _how_read(result: Rows) -> dict[str, Json]:
-    """Empty for a query on anything but one large table."""
-    if result.strategy is None or result.served_by is None:
-        return {}
-    return {"strategy": result.strategy.wire, "served_by": result.served_by.wire, "strategy_reason": result.strategy_reason}
+def _read(result: Rows) -> RowsAnswer:
+    found: RowsAnswer = {"columns": [*result.columns], "rows": [*json_rows(result.to_pylist())]}
+    if result.strategy is not None and result.served_by is not None:
+        found["strategy"], found["served_by"] = result.strategy.wire, result.served_by.wire
+        found["strategy_reason"] = result.strategy_reason
+    return found
 
 
-def _how_written(result: Affected) -> dict[str, Json]:
-    made: dict[str, Json] = {"strategy": result.strategy.wire, "pending_drain": result.pending_drain}
+def _written(result: Affected) -> AffectedAnswer:
+    made: AffectedAnswer = {
+        "rows_affected": result.rows,
+        "strategy": result.strategy.wire,
+        "pending_drain": result.pending_drain,
+        "warnings": [*result.warnings],
+    }
     if result.version is not None:
         made["version"] = result.version
-    return made | {"warnings": [*result.warnings]}
+    return made

@@ -1,19 +1,31 @@
-"""Each line of K3.B to K3.I, in our words, and whether it is true: data for docs/reference/k3.md.
+"""Each line of K3, in our words, and whether it is true: data for docs/reference/k3.md.
 
-The test of a line is named by it: `test_k3_031_…` in this directory.
+The test of a line is named by it: `test_k3_031_…` in this directory, or over HTTP in tests/serve/http.
 """
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
+from lakewarden.serve.http.k3_calls import CALLS, snake
 from tests.lines import Line, tests_of
 
-FIRST, LAST = 9, 125
-"""K3.A, the wire form, has tests too; HTTP will have its rows."""
+FIRST, LAST = 1, 125
+_SERVED = Path(__file__).parent.parent / "serve" / "http"
 
 
 SECTIONS: dict[str, tuple[Line, ...]] = {
+    "K3.A Wire form": (
+        Line(1, "an int64 is text in JSON"),
+        Line(2, "fields are in camelCase"),
+        Line(3, "an enum is its full name"),
+        Line(4, "a request's int64 is text or a number; anything else is an error that names the field"),
+        Line(5, "an unknown enum is an error that lists the legal names"),
+        Line(6, "an int32 is a number"),
+        Line(7, "times are milliseconds since the epoch, as text"),
+        Line(8, "every field is there, empty or not"),
+    ),
     "K3.B Engine": (
         Line(9, "a new bucket has an engine at once"),
         Line(10, "an engine is shown with all of its fields"),
@@ -153,5 +165,15 @@ LINES: tuple[Line, ...] = tuple(line for section in SECTIONS.values() for line i
 
 
 def line_tests() -> dict[int, str]:
-    """The names of the tests, by the line that names them."""
-    return tests_of(Path(__file__).parent, "k3")
+    """The names of the tests, by the line that names them. The wire form is that of HTTP."""
+    return {**tests_of(Path(__file__).parent, "k3"), **tests_of(_SERVED / "test_k3_wire.py", "k3")}
+
+
+def call_tests() -> dict[str, list[str]]:
+    """The tests of each call over HTTP, by its name: `test_k3_080_update_…`."""
+    texts = (_SERVED / "test_k3_calls.py").read_text(encoding="utf-8")
+    found: dict[str, list[str]] = {}
+    for name in re.findall(r"^def (test_k3_\d{3}_\w+)\(", texts, re.MULTILINE):
+        called = max((call for call in CALLS if name[12:].startswith(f"{snake(call)}_")), key=len)
+        found.setdefault(called, []).append(name)
+    return found

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import cast
 
 import pytest
 
 from lakewarden import Lakehouse
 from lakewarden.errors import FailedPrecondition, InvalidArgument, NotFound
 from lakewarden.k3 import K3
+from lakewarden.k3.messages import QueryAnswer
 from tests.k3.tables import BUCKET, event
 
 
@@ -19,7 +21,7 @@ def test_k3_009_a_new_bucket_has_an_engine(k3: K3) -> None:
 
 
 def test_k3_010_an_engine_in_full(k3: K3) -> None:
-    engine = k3.get_engine(BUCKET)
+    engine: dict[str, object] = {**k3.get_engine(BUCKET)}
     assert str(engine.pop("engineId")).startswith("eng_")
     times = [str(engine.pop("createdAt")), str(engine.pop("updatedAt"))]
     assert all(time.isdecimal() and len(time) == 13 for time in times)
@@ -87,7 +89,8 @@ def test_k3_015_a_disabled_engine_refuses_calls_of_tables_and_deletes_nothing(k3
             call(k3, "t")
     assert [table["name"] for table in k3.list_tables("off")] == ["t"]
     k3.enable_engine("off")
-    assert k3.execute("off", "SELECT id FROM t", freshness="FRESHNESS_STRONG")["rows"] == [{"id": 1}]
+    read = k3.execute("off", "SELECT id FROM t", freshness="FRESHNESS_STRONG")
+    assert cast("QueryAnswer", read)["rows"] == [{"id": 1}]
     k3.disable_engine("off")
     k3.delete_table("off", "t")
 

@@ -107,7 +107,7 @@ def test_k3_030_a_condition_on_the_partition_reads_its_files_only(k3: K3, lake: 
     for path in place(lake, "pruned").glob("event_type=buy/*.parquet"):
         path.unlink()
     with Lakehouse.open(lake.warehouse.uri) as fresh:  # nothing of it is kept in memory
-        rows = fresh.k3.execute(BUCKET, "SELECT id FROM pruned WHERE event_type = 'click'")["rows"]
+        rows = run(fresh.k3, "SELECT id FROM pruned WHERE event_type = 'click'", "FRESHNESS_EVENTUAL")["rows"]
     assert rows == [{"id": 1}]
 
 

@@ -140,7 +140,7 @@ def defaulted(k3: K3) -> str:
 
 
 def test_k3_049_a_default_fills_what_is_absent_at_the_write(k3: K3, defaulted: str) -> None:
-    shown = {each["name"]: each["defaultExpression"] for each in k3.get_table(BUCKET, defaulted)["columns"]}  # type: ignore[union-attr,index,call-overload]
+    shown = {each["name"]: each["defaultExpression"] for each in k3.get_table(BUCKET, defaulted)["columns"]}
     assert shown == {"id": "", "n": "42", "s": "'pending'"} | {name: text for name, _, text in DEFAULTS}
     k3.insert(BUCKET, defaulted, [{"id": 1}])
     (row,) = run(k3, f"SELECT * FROM {defaulted} WHERE id = 1")["rows"]

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any, cast
+
 import pytest
 
 from lakewarden import Lakehouse
 from lakewarden.errors import InvalidArgument, Unsupported
 from lakewarden.k3 import K3
+from lakewarden.k3.messages import QueryAnswer
 from lakewarden.operations.fanout import Run, in_process
 from lakewarden.operations.flush.run import FlushTask, flush_scopes
 from lakewarden.operations.flush.wanted import Only
@@ -19,7 +22,7 @@ WAREHOUSE = ("QUERY_STRATEGY_UNARY_WAREHOUSE", "SERVED_BY_WAREHOUSE", "")
 
 
 def how(k3: K3, sql: str, freshness: str) -> tuple[str, str, str]:
-    answer = k3.execute(BUCKET, sql, freshness=f"FRESHNESS_{freshness}")
+    answer = run(k3, sql, f"FRESHNESS_{freshness}")
     return str(answer["strategy"]), str(answer["servedBy"]), str(answer["strategyReason"])
 
 
@@ -165,13 +168,16 @@ def test_k3_075_a_write_ignores_freshness(k3: K3) -> None:
 
 
 def test_k3_076_one_statement_with_a_limit_and_a_placeholder(k3: K3, table: str) -> None:
-    assert len(k3.execute(BUCKET, "SELECT * FROM range(20000)")["rows"]) == 10_000  # type: ignore[arg-type]
-    assert k3.execute(BUCKET, "SELECT range AS n FROM range(9) ORDER BY n DESC", limit="2")["rows"] == [{"n": 8}, {"n": 7}]
-    assert k3.execute(BUCKET, "SELECT range AS n FROM range(9) ORDER BY n LIMIT 5", limit=1)["rows"] == [{"n": 0}]
-    counted = k3.execute(BUCKET, "SELECT count(*) AS n FROM {table}", table=table)["rows"]
+    def rows(sql: str, **named: Any) -> Any:
+        return cast("QueryAnswer", k3.execute(BUCKET, sql, **named))["rows"]
+
+    assert len(rows("SELECT * FROM range(20000)")) == 10_000
+    assert rows("SELECT range AS n FROM range(9) ORDER BY n DESC", limit="2") == [{"n": 8}, {"n": 7}]
+    assert rows("SELECT range AS n FROM range(9) ORDER BY n LIMIT 5", limit=1) == [{"n": 0}]
+    counted = rows("SELECT count(*) AS n FROM {table}", table=table)
     assert counted == [{"n": 2}]
     joined = "SELECT count(*) AS n FROM {table} a JOIN users USING (id) WHERE users.event_type = 'drained'"
-    assert k3.execute(BUCKET, joined, table=table, lookup_tables={"users": table})["rows"] == [{"n": 2}]
+    assert rows(joined, table=table, lookup_tables={"users": table}) == [{"n": 2}]
     with pytest.raises(InvalidArgument, match=r"\{table\}"):
         k3.execute(BUCKET, "SELECT * FROM {table}")
     with pytest.raises(InvalidArgument, match="one statement, and this text has 2"):

@@ -157,7 +157,7 @@ def test_k3_112_a_restore_drains_first_and_stays(k3: K3) -> None:
 def test_k3_113_the_last_drain_and_the_partitions(k3: K3) -> None:
     make(k3, "looked_at", parted=True)
     drained = ("lastDrainTargetVersion", "lastDrainRowsInserted", "lastDrainRowsUpdated", "lastDrainRowsDeleted", "drainLagSecs")
-    found = k3.describe_table(BUCKET, "looked_at")
+    found: dict[str, object] = {**k3.describe_table(BUCKET, "looked_at")}
     assert (found["version"], [found[name] for name in drained]) == ("0", ["", "0", "0", "0", "0"])
     assert k3.list_partitions(BUCKET, "looked_at") == []
     k3.insert(BUCKET, "looked_at", [event(1, "a"), event(2, "a/b"), event(3, None)])
@@ -167,7 +167,7 @@ def test_k3_113_the_last_drain_and_the_partitions(k3: K3) -> None:
     assert int(str(k3.describe_table(BUCKET, "looked_at")["drainLagSecs"])) >= 0
     k3.compact(BUCKET, "looked_at")
     k3.optimize(BUCKET, "looked_at")
-    found = k3.describe_table(BUCKET, "looked_at")
+    found = {**k3.describe_table(BUCKET, "looked_at")}
     assert [found[name] for name in drained] == ["2", "1", "1", "1", "0"], "of the drain, not of what came after it"
     partitions = k3.list_partitions(BUCKET, "looked_at")
     assert [(one["values"], one["fileCount"], one["rowCount"]) for one in partitions] == [

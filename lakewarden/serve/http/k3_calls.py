@@ -31,13 +31,14 @@ _NESTED = ("columns",)
 """Fields with fields of their own. Names in `rows`, `set` and `options` are the caller's."""
 
 
-def _snake(name: str) -> str:
+def snake(name: str) -> str:
+    """`createTable` → `create_table`."""
     return re.sub("([A-Z])", lambda found: f"_{found[1].lower()}", name)
 
 
 def _request(call: str) -> type[msgspec.Struct]:
     """The body of a call: the arguments of its method."""
-    method = getattr(K3, _snake(call))
+    method = getattr(K3, snake(call))
     kinds = get_type_hints(method)
     fields: list[tuple[str, object] | tuple[str, object, object]] = []
     for one in [*inspect.signature(method).parameters.values()][1:]:
@@ -47,7 +48,13 @@ def _request(call: str) -> type[msgspec.Struct]:
     return msgspec.defstruct(name, fields, rename="camel", forbid_unknown_fields=True, frozen=True, kw_only=True)
 
 
+def _answers(call: str) -> object:
+    """What a call answers: what its method returns."""
+    return get_type_hints(getattr(K3, snake(call)), include_extras=True)["return"]
+
+
 REQUESTS: Mapping[str, type[msgspec.Struct]] = {call: _request(call) for call in CALLS}
+ANSWERS: Mapping[str, object] = {call: _answers(call) for call in CALLS}
 
 
 async def k3_call(request: Request) -> Response:
@@ -69,7 +76,7 @@ def _answered(request: Request, principal: Principal, call: str, asked: msgspec.
 
 def _answer(lake: Lakehouse, principal: Principal, call: str, asked: msgspec.Struct) -> Done:
     given = {name: _native(name, getattr(asked, name)) for name in asked.__struct_fields__}
-    found = getattr(lake.sessions.served_k3(principal), _snake(call))(**given)
+    found = getattr(lake.sessions.served_k3(principal), snake(call))(**given)
     body = msgspec.json.encode(found)
     return Done(body, None if call == "execute" and "rows" in found else body)
 
@@ -78,4 +85,4 @@ def _native(name: str, value: object) -> object:
     """Nested fields by the names of `lake.k3`."""
     if name not in _NESTED or not isinstance(value, list | tuple):
         return value
-    return [{_snake(key): one for key, one in each.items()} if isinstance(each, Mapping) else each for each in value]
+    return [{snake(key): one for key, one in each.items()} if isinstance(each, Mapping) else each for each in value]

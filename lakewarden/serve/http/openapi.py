@@ -1,40 +1,55 @@
-"""`/openapi.json`: generated from the types that read the bodies."""
+"""`/openapi.json`: generated from the types that read the bodies, and from those of the answers."""
 
 from __future__ import annotations
 
 from functools import cache
+from pathlib import PurePosixPath
+from types import UnionType
+from typing import TypedDict, get_args, get_origin
 
 import msgspec
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from lakewarden.json_values import Json
+from lakewarden.lakehouse.answers import Answer, MessageAnswer
+from lakewarden.serve.authority import Granted
 from lakewarden.serve.http.auth import LoginRequest, RefreshRequest
-from lakewarden.serve.http.k3_calls import REQUESTS
+from lakewarden.serve.http.k3_calls import ANSWERS, REQUESTS, snake
 from lakewarden.serve.http.statements import ARROW, SqlRequest
 from lakewarden.version import VERSION
 
+_SCHEMAS = "#/components/schemas/"
 _ERRORS = ("400", "401", "403", "404", "409", "412", "413", "422", "429", "503")
+_SQL = "/v1/api/sql"
+_LOGOUT = "/v1/auth/logout"
 _BODIES: dict[str, type[msgspec.Struct]] = {
     "/v1/auth/login": LoginRequest,
     "/v1/auth/refresh": RefreshRequest,
-    "/v1/api/sql": SqlRequest,
+    _SQL: SqlRequest,
     **{f"/k3/v1/{call}": body for call, body in REQUESTS.items()},
 }
 _READ = ("/health", "/ready", "/openapi.json")
-PATHS = (*_BODIES, "/v1/auth/logout", *_READ, "/metrics", "/docs")
+PATHS = (*_BODIES, _LOGOUT, *_READ, "/metrics", "/docs")
 """The paths of all calls."""
 _OPEN = ("/v1/auth/login", "/v1/auth/refresh")
-_ERROR: Json = {
-    "type": "object",
-    "required": ["error"],
-    "properties": {
-        "error": {
-            "type": "object",
-            "required": ["code", "message", "request_id"],
-            "properties": {"code": {"type": "string"}, "message": {"type": "string"}, "request_id": {"type": "string"}},
-        }
-    },
+
+
+class Problem(TypedDict):
+    code: str
+    message: str
+    request_id: str
+
+
+class Error(TypedDict):
+    error: Problem
+
+
+_ANSWERS: dict[str, object] = {
+    "/v1/auth/login": Granted,
+    "/v1/auth/refresh": Granted,
+    _LOGOUT: MessageAnswer,
+    **{f"/k3/v1/{call}": kind for call, kind in ANSWERS.items()},
 }
 
 
@@ -45,35 +60,69 @@ async def openapi(request: Request) -> Response:  # noqa: ARG001  # Starlette's 
 @cache
 def document() -> Json:
     """The OpenAPI document of every call."""
-    _, schemas = msgspec.json.schema_components(
-        _BODIES.values(), schema_hook=_anything, ref_template="#/components/schemas/{name}"
-    )
+    kinds = [*_BODIES.values(), *(one for kind in (*_ANSWERS.values(), Answer) for one in _each(kind)), Error]
+    _, schemas = msgspec.json.schema_components(kinds, schema_hook=_anything, ref_template=_SCHEMAS + "{name}")
     paths: dict[str, Json] = {path: {"post": _operation(path, body)} for path, body in _BODIES.items()}
-    paths["/v1/auth/logout"] = {"post": _operation("/v1/auth/logout", None)}
-    paths |= {path: {"get": {"responses": {"200": _json({})}, "security": []}} for path in _READ}
+    paths[_LOGOUT] = {"post": _operation(_LOGOUT, None)}
+    paths |= {path: {"get": _open_read(path)} for path in _READ}
     bearer: Json = {"type": "http", "scheme": "bearer", "bearerFormat": "JWT"}
     return {
         "openapi": "3.1.0",
         "info": {"title": "Lakewarden", "version": VERSION},
         "paths": paths,
-        "components": {"schemas": {**schemas, "Error": _ERROR}, "securitySchemes": {"bearer": bearer}},
+        "components": {"schemas": {**schemas, "SqlAnswer": _sql_answer()}, "securitySchemes": {"bearer": bearer}},
         "security": [{"bearer": []}],
     }
 
 
 def _operation(path: str, body: type[msgspec.Struct] | None) -> Json:
-    answers: dict[str, Json] = {"200": _json({})}
-    if body is SqlRequest:
+    answered: Json = {"$ref": f"{_SCHEMAS}SqlAnswer"} if path == _SQL else _schema(_ANSWERS[path])
+    answers: dict[str, Json] = {"200": _json(answered)}
+    if path == _SQL:
         arrow: Json = {"schema": {"type": "string", "format": "binary"}}
-        answers["200"] = {"description": "done", "content": {"application/json": {"schema": {}}, ARROW: arrow}}
-    answers |= {status: _json({"$ref": "#/components/schemas/Error"}, "declined") for status in _ERRORS}
-    operation: dict[str, Json] = {"operationId": path.strip("/").replace("/", "_"), "responses": answers}
+        answers["200"] = {"description": "done", "content": {"application/json": {"schema": answered}, ARROW: arrow}}
+    answers |= {status: _json(_schema(Error), "declined") for status in _ERRORS}
+    operation: dict[str, Json] = {**_named(path), "responses": answers}
     if body is not None:
-        schema: Json = {"$ref": f"#/components/schemas/{body.__name__}"}
-        operation["requestBody"] = {"required": True, "content": {"application/json": {"schema": schema}}}
+        operation["requestBody"] = {"required": True, "content": {"application/json": {"schema": _schema(body)}}}
     if path in _OPEN:
         operation["security"] = []
     return operation
+
+
+def _open_read(path: str) -> Json:
+    answered: Json = {"type": "object"}
+    return {**_named(path), "responses": {"200": _json(answered)}, "security": []}
+
+
+def _named(path: str) -> dict[str, Json]:
+    """How clients that are made of the document name the call, and the group that it is in."""
+    group, name = path.split("/")[1], PurePosixPath(path).stem
+    tag = {"k3": "k3", "v1": "sql" if path == _SQL else "auth"}.get(group, "server")
+    return {"operationId": snake(name), "tags": [tag]}
+
+
+def _each(kind: object) -> tuple[object, ...]:
+    """The types of which an answer is one. msgspec takes no union of several objects."""
+    return get_args(kind) if isinstance(kind, UnionType) else (kind,)
+
+
+def _schema(kind: object) -> Json:
+    if isinstance(kind, UnionType):
+        return {"anyOf": [_schema(one) for one in get_args(kind)]}
+    if get_origin(kind) is list:
+        return {"type": "array", "items": _schema(get_args(kind)[0])}
+    assert isinstance(kind, type), f"an answer is an object or a list of them, not {kind}"
+    return {"$ref": f"{_SCHEMAS}{kind.__name__}"}
+
+
+def _sql_answer() -> Json:
+    return {
+        "title": "SqlAnswer",
+        "type": "object",
+        "required": ["results", "took_ms"],
+        "properties": {"results": {"type": "array", "items": _schema(Answer)}, "took_ms": {"type": "number"}},
+    }
 
 
 def _json(schema: Json, description: str = "done") -> Json:

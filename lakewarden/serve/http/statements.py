@@ -14,7 +14,6 @@ from starlette.responses import Response, StreamingResponse
 
 from lakewarden.access.gate import Principal
 from lakewarden.errors import InvalidArgument, Unsupported
-from lakewarden.json_values import Json
 from lakewarden.lakehouse import Lakehouse
 from lakewarden.lakehouse.answers import answer
 from lakewarden.operations.reading.freshness import check_freshness
@@ -57,14 +56,15 @@ def _run(lake: Lakehouse, principal: Principal, asked: SqlRequest) -> list[Resul
 
 def _answer(results: list[Result], began: float) -> Done:
     """Rows are not kept. A text of queries alone wrote nothing."""
-    shown = [answer(_whole(result)) for result in results]
-    body = _encoded(shown, began)
-    if all("rows" in one for one in shown):
+    whole = [_whole(result) for result in results]
+    body = _encoded(whole, began)
+    if all(isinstance(one, Rows) for one in whole):
         return Done(body, None)
-    return Done(body, _encoded([one | ({"rows": []} if "rows" in one else {}) for one in shown], began))
+    return Done(body, _encoded([one.first(0) if isinstance(one, Rows) else one for one in whole], began))
 
 
-def _encoded(shown: list[dict[str, Json]], began: float) -> bytes:
+def _encoded(results: list[OneLine], began: float) -> bytes:
+    shown = [answer(result) for result in results]
     return msgspec.json.encode({"results": shown, "took_ms": round((time.perf_counter() - began) * 1000, 3)})
 
 
