@@ -172,7 +172,7 @@ def _replacing(
     coming = dict(divided(added, target.schema.partition_by))
 
     def of(partition: Partition) -> Change | None:
-        splits = (_split(table, target, file, hot) for file in there.get(partition, ()))
+        splits = (_split(table, target, file, hot, goes=every) for file in there.get(partition, ()))
         parts = [part for part in splits if len(part.hits) or every]
         rows = coming.get(partition, added.slice(0, 0))
         if not (parts or len(rows) or not partition):
@@ -196,7 +196,8 @@ class _Split:
     survivors: pa.Table
 
 
-def _split(table: ScopeTable, target: ScopeTarget, file: DataFile, hot: Keys) -> _Split:
+def _split(table: ScopeTable, target: ScopeTarget, file: DataFile, hot: Keys, *, goes: bool) -> _Split:
+    """`goes`: the file is replaced even if no key is in it."""
     every = read_schema(target.schema)
     ids = table.column_ids(target.schemas)
     opened = open_file(open_store(table.location), file.path, file.partition)
@@ -204,7 +205,7 @@ def _split(table: ScopeTable, target: ScopeTarget, file: DataFile, hot: Keys) ->
     rows = opened.read_with_ids(every if whole else pa.schema([every.field(name) for name in target.schema.primary_key]), ids)
     places = hot.places(rows)
     hits = places.drop_null().to_numpy().astype(np.int64)
-    if len(hits) and not whole:
+    if (len(hits) or goes) and not whole:
         rows = opened.read_with_ids(every, ids)
     return _Split(file, hits, rows.filter(pc.is_null(places)) if len(hits) else rows)
 

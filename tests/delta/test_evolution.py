@@ -43,6 +43,14 @@ def test_the_next_flush_rewrites_every_file_and_changes_the_columns_in_one_commi
     assert {segment["schema_version"] for segment in manifest["segments"]} == {2}
 
 
+def test_a_large_file_that_the_batch_does_not_touch_is_written_again_too(tmp_path: Path) -> None:
+    wider = schema("id BIGINT NOT NULL", "name TEXT", "more DOUBLE", version=2)
+    before, after = target(tmp_path / "t", compression="none"), target(tmp_path / "t", PEOPLE, wider, compression="none")
+    flush(before, [{"id": 1, "name": "n" * (1 << 20)}])
+    flush(after, [{"id": 2, "name": "n2", "more": 0.5}], first_seq=1)
+    assert [(row["id"], len(row["name"]), row["more"]) for row in rows_of(after)] == [(1, 1 << 20, None), (2, 2, 0.5)]
+
+
 def test_files_that_others_rewrote_lose_their_ids_and_are_read_by_the_columns_of_their_version(tmp_path: Path) -> None:
     flush(target(tmp_path / "t"), people(1))
     flush(target(tmp_path / "t"), people(2), first_seq=1)
