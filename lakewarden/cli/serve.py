@@ -21,11 +21,14 @@ def serve(
     context: typer.Context,
     host: str = typer.Option("127.0.0.1", help="The address to listen at; 0.0.0.0 for every one of this machine."),
     port: int = typer.Option(8080, min=1, max=65535, help="The port to listen at."),
+    flight_port: int | None = typer.Option(
+        None, min=1, max=65535, help="The port of Arrow Flight SQL, for ADBC; without it, there is none."
+    ),
     workers: int = typer.Option(1, min=1, help="How many processes serve."),
     tls_cert: Path | None = typer.Option(None, help="The certificate for TLS, a PEM file; goes with --tls-key."),
     tls_key: Path | None = typer.Option(None, help="The key of the certificate, a PEM file."),
 ) -> None:
-    """Serve the warehouse over HTTP: SQL and K3's calls, by tokens of the catalog's users."""
+    """Serve the warehouse over HTTP, SQL and K3's calls, and over Arrow Flight SQL, by tokens of the catalog's users."""
     try:
         from lakewarden.serve.http.run import Listening
         from lakewarden.serve.http.run import serve as start
@@ -39,8 +42,8 @@ def serve(
     call = invocation(context)
     with call.lake("serve"):
         pass  # a warehouse that cannot be opened is one clear line here, not one for each process
-    listening = Listening(host, port, workers, tls_cert, tls_key)
-    sys.stderr.write(f"{call.warehouse} at {listening.url}; {listening.url}/openapi.json lists the calls\n")
+    listening = Listening(host, port, flight_port, workers, tls_cert, tls_key)
+    sys.stderr.write(f"{call.warehouse} at {' and '.join(listening.urls)}; {listening.urls[0]}/openapi.json lists the calls\n")
     start(call.warehouse, listening)
 
 

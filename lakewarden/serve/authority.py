@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import NoReturn
 
 from lakewarden.access.gate import Principal
@@ -45,9 +46,11 @@ class Authority:
         self._attempts = Attempts(warehouse.clock, self._most)
         self._no_password = hash_password(secrets.token_urlsafe(16))
 
-    def login(self, user: str, password: str, address: str) -> Granted:
-        """Raises:
-        Declined: the user or the password is wrong, or there were too many wrong ones.
+    def login(self, user: str, password: str, address: str, life: timedelta = LIFE) -> Granted:
+        """`life`: of the access token.
+
+        Raises:
+            Declined: the user or the password is wrong, or there were too many wrong ones.
         """
         self._check_attempts(f"user {user}", address)
         found = self._user(user)
@@ -56,7 +59,7 @@ class Authority:
             self._refuse(user, "LOGIN_REFUSED", _WRONG, f"user {user}", address)
         refresh = self._logins.begin(user)
         self._audit.note(Principal(user, found.role), "LOGIN", f"user:{user}", f"from {address}")
-        return self._granted(found, refresh.login, refresh.text)
+        return self._granted(found, refresh.login, refresh.text, life)
 
     def refresh(self, text: str, address: str) -> Granted:
         """Raises:
@@ -107,9 +110,9 @@ class Authority:
         found = self._warehouse.catalog.read().users.get(name)
         return None if found is None or found.deleted_at is not None else found
 
-    def _granted(self, user: User, login: str, refresh: str) -> Granted:
-        access = self._tokens.issue(Principal(user.user_id, user.role), login, by_login=True)
-        return Granted(access, refresh, int(LIFE.total_seconds()))
+    def _granted(self, user: User, login: str, refresh: str, life: timedelta = LIFE) -> Granted:
+        access = self._tokens.issue(Principal(user.user_id, user.role), login, by_login=True, life=life)
+        return Granted(access, refresh, int(life.total_seconds()))
 
     def _check_attempts(self, *names: str) -> None:
         if not all(self._attempts.open(name) for name in names):

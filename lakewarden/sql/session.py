@@ -16,12 +16,14 @@ from lakewarden.sql.context import Context
 from lakewarden.sql.execute import execute
 from lakewarden.sql.grammar.parameters import Value
 from lakewarden.sql.parse import parse, parse_subscription
+from lakewarden.sql.query_engine.engine import Limits
 from lakewarden.sql.results import Result
 from lakewarden.sql.services import Services
 from lakewarden.sql.sessions import OpenSession
 from lakewarden.sql.shapes.table import Rules
 from lakewarden.sql.statements.base import Statement
 from lakewarden.sql.statements.namespaces import UseNamespace
+from lakewarden.sql.statements.rows import Query
 from lakewarden.sql.statements.session import SetFreshness, SetTableStorage
 from lakewarden.sql.temporary.tables import TemporaryTables
 from lakewarden.sql.text_bounds import TextBounds
@@ -32,6 +34,7 @@ from lakewarden.warehouse import find_table
 
 if TYPE_CHECKING:
     from lakewarden.live.subscription import Subscription
+    from lakewarden.sql.queries.select import Spooled
     from lakewarden.sql.session_table import SessionTable
 
 
@@ -99,6 +102,23 @@ class SqlSession:
             if each is not None:
                 each(results[-1])
         return results
+
+    def streamed(
+        self, statements: Sequence[Statement], *, freshness: Freshness | None = None, memory_bytes: int
+    ) -> Spooled | Result:
+        """As `run`, of which it returns the last result. A query's rows beyond `memory_bytes` are in a temporary file, up to
+        `sql.result_bytes` in all.
+        """
+        *first, last = statements
+        if not isinstance(last, Query):
+            return self.run(statements, freshness=freshness)[-1]
+        from lakewarden.sql.queries.select import spooled  # as the handlers, imported with the first statement
+
+        self.run(first, freshness=freshness)
+        bound = bind(self._context(freshness, wait=True), last)
+        usual = bound.context.limits
+        limits = Limits(usual.seconds, min(memory_bytes, usual.result_bytes), spooled_bytes=usual.result_bytes)
+        return spooled(bound.context, last.query, limits)
 
     def table(self, name: str) -> SessionTable:
         """A table as this session may use it.

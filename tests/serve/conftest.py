@@ -13,6 +13,7 @@ import uvicorn
 
 from lakewarden import Lakehouse
 from lakewarden.clock import system_clock
+from lakewarden.serve.common import Common
 from lakewarden.serve.http.app import application
 from lakewarden.serve.operator import operator_token
 from lakewarden.settings import Settings, SqlSettings
@@ -48,7 +49,7 @@ def lake(tmp_path_factory: pytest.TempPathFactory, clock: Moving) -> Iterator[La
 def url(lake: Lakehouse) -> Iterator[str]:
     with socket.socket() as listening:
         listening.bind(("127.0.0.1", 0))
-        server = uvicorn.Server(uvicorn.Config(application(lake), log_level="critical", lifespan="off", ws="none"))
+        server = uvicorn.Server(uvicorn.Config(application(Common.of(lake)), log_level="critical", lifespan="off", ws="none"))
         thread = threading.Thread(target=server.run, args=([listening],))
         thread.start()
         yield f"http://127.0.0.1:{listening.getsockname()[1]}"

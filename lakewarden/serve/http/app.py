@@ -13,24 +13,22 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from lakewarden.errors import LakewardenError
-from lakewarden.lakehouse import Lakehouse
-from lakewarden.serve.allowance import Allowance
-from lakewarden.serve.authority import Authority
+from lakewarden.serve.common import Common
 from lakewarden.serve.declined import Declined
+from lakewarden.serve.figures import Figures
 from lakewarden.serve.http import pages
 from lakewarden.serve.http.auth import login, logout, refresh
 from lakewarden.serve.http.idempotency import Writes
 from lakewarden.serve.http.k3_calls import k3_call
-from lakewarden.serve.http.observed import Figures, Observed
+from lakewarden.serve.http.observed import Observed
 from lakewarden.serve.http.openapi import PATHS, openapi
 from lakewarden.serve.http.problems import problem
 from lakewarden.serve.http.requests import lake_of
 from lakewarden.serve.http.statements import sql
 
 
-def application(lake: Lakehouse) -> Starlette:
+def application(common: Common) -> Starlette:
     """Serves the warehouse, which stays the caller's to close."""
-    figures = Figures()
     app = Starlette(
         routes=[
             Route("/v1/auth/login", login, methods=["POST"]),
@@ -44,14 +42,14 @@ def application(lake: Lakehouse) -> Starlette:
             Route("/openapi.json", openapi),
             *pages.ROUTES,
         ],
-        middleware=[Middleware(Observed, figures=figures, paths=frozenset(PATHS))],
+        middleware=[Middleware(Observed, figures=common.figures, paths=frozenset(PATHS))],
         exception_handlers=dict.fromkeys((LakewardenError, Declined, msgspec.DecodeError, HTTPException, Exception), problem),
     )
-    app.state.lake = lake
-    app.state.authority = Authority(lake.warehouse)
-    app.state.allowance = Allowance(lake.warehouse.settings.serve, lake.warehouse.clock)
-    app.state.figures = figures
-    app.state.writes = Writes(lake.warehouse.state, lake.warehouse.clock)
+    app.state.lake = common.lake
+    app.state.authority = common.authority
+    app.state.allowance = common.allowance
+    app.state.figures = common.figures
+    app.state.writes = Writes(common.lake.warehouse.state, common.lake.warehouse.clock)
     return app
 
 

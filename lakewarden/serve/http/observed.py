@@ -3,38 +3,16 @@
 from __future__ import annotations
 
 import logging
-import re
 import time
-from dataclasses import dataclass, field
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from lakewarden.clock import random_id
+from lakewarden.serve.figures import Figures
+from lakewarden.serve.request_ids import request_id_of
 
 _LOG = logging.getLogger("lakewarden.serve")
-_REQUEST_ID = re.compile(r"[0-9a-fA-F-]{8,64}")
-"""A client's own id: a UUID or the id of a trace. The audit log keeps it, so it must not hold a user's name."""
 _ELSEWHERE = "other"
-
-
-@dataclass(frozen=True)
-class Figures:
-    """What `/metrics` shows of one server process. Paths are those of the routes, so that their number is bounded."""
-
-    registry: CollectorRegistry = field(default_factory=CollectorRegistry)
-    answered: Counter = field(init=False)
-    seconds: Histogram = field(init=False)
-    running: Gauge = field(init=False)
-
-    def __post_init__(self) -> None:
-        for name, made in (
-            ("answered", Counter("lakewarden_requests", "Requests answered.", ["path", "status"], registry=self.registry)),
-            ("seconds", Histogram("lakewarden_request_seconds", "Seconds to the answer.", ["path"], registry=self.registry)),
-            ("running", Gauge("lakewarden_requests_running", "Requests that run now.", registry=self.registry)),
-        ):
-            object.__setattr__(self, name, made)
 
 
 class Observed:
@@ -51,7 +29,7 @@ class Observed:
             return
         given = Headers(scope=scope).get("x-request-id", "")
         state = scope.setdefault("state", {})
-        state["request_id"] = request_id = given if _REQUEST_ID.fullmatch(given) else random_id()
+        state["request_id"] = request_id = request_id_of(given)
         began, status = time.perf_counter(), 0
 
         async def sending(message: Message) -> None:

@@ -5,18 +5,22 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
+import msgspec
 import uvicorn
 from starlette.applications import Starlette
 
 from lakewarden.lakehouse import Lakehouse
+from lakewarden.serve.common import Common
+from lakewarden.serve.flight.run import Port, served
 from lakewarden.serve.http.app import application
 from lakewarden.settings import load_settings
 
 _WAREHOUSE = "LAKEWARDEN_WAREHOUSE"
+_LISTENING = "LAKEWARDEN_LISTENING"
 _FACTORY = "lakewarden.serve.http.run:from_environment"
 
 
@@ -26,19 +30,29 @@ class Listening:
 
     host: str
     port: int
+    flight_port: int | None = None
+    """Of Flight SQL, which is not served without."""
     processes: int = 1
     tls_certificate: Path | None = None
     tls_key: Path | None = None
 
     @property
-    def url(self) -> str:
-        host = f"[{self.host}]" if ":" in self.host else self.host
-        return f"{'https' if self.tls_certificate else 'http'}://{host}:{self.port}"
+    def urls(self) -> tuple[str, ...]:
+        """Of HTTP, and of Flight SQL where it is served."""
+        host, safe = f"[{self.host}]" if ":" in self.host else self.host, self.tls_certificate is not None
+        http = f"{'https' if safe else 'http'}://{host}:{self.port}"
+        return (http,) if self.flight_port is None else (http, f"grpc{'+tls' if safe else ''}://{host}:{self.flight_port}")
+
+    def flight(self) -> Port | None:
+        if self.flight_port is None:
+            return None
+        return Port(self.host, self.flight_port, self.processes > 1, self.tls_certificate, self.tls_key)
 
 
 def serve(warehouse: str, listening: Listening) -> None:
     """Serves until SIGTERM or SIGINT. Then no connection is accepted, and every request that was begun gets its answer."""
     os.environ[_WAREHOUSE] = warehouse  # the processes that uvicorn starts have nothing else
+    os.environ[_LISTENING] = msgspec.json.encode(listening).decode()
     uvicorn.run(
         _FACTORY,
         factory=True,
@@ -58,14 +72,13 @@ def from_environment() -> Starlette:
     """The application of one process, which opens its warehouse now and closes it after the last request."""
     _log_to_stderr()
     lake = Lakehouse.open(os.environ[_WAREHOUSE], create=False)
-    app = application(lake)
+    common, flight = Common.of(lake), msgspec.json.decode(os.environ[_LISTENING], type=Listening).flight()
+    app = application(common)
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
-        try:
+        with lake, nullcontext() if flight is None else served(common, flight):
             yield
-        finally:
-            lake.close()
 
     app.router.lifespan_context = lifespan
     return app

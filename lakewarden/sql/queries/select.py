@@ -26,6 +26,7 @@ from lakewarden.sql.queries.pushdown import Pushdown, hide, pushdown_of
 from lakewarden.sql.queries.session_functions import with_session_values
 from lakewarden.sql.queries.texts import whole_text_of
 from lakewarden.sql.query_engine.engine import Answer as EngineAnswer
+from lakewarden.sql.query_engine.engine import Limits
 from lakewarden.sql.relations import SEQ, Relation, Resolved, resolved
 from lakewarden.sql.results import Rows
 
@@ -136,14 +137,14 @@ class Spooled:
         return Parts(lambda: map(make, rows.tables())) if isinstance(rows, Parts) else make(rows)
 
 
-def spooled(context: Context, query: exp.Query) -> Spooled:
-    """As `run`, for rows that are written elsewhere: beyond `sql.result_bytes` they are in a temporary file."""
+def spooled(context: Context, query: exp.Query, limits: Limits | None = None) -> Spooled:
+    """As `run`, for rows that go elsewhere: beyond `limits.result_bytes`, or `sql.result_bytes`, they are in a temporary file."""
     prepared = prepare(context, query)
     _, found = _apart_or_not(context, prepared)
     if found is not None:
         names = _told_apart(found.rows.column_names)
         return Spooled(tuple(names), found.types, found.rows.rename_columns(names))
-    spool, types = context.engine.spool(prepared.sql, relations(context, prepared), context.limits)
+    spool, types = context.engine.spool(prepared.sql, relations(context, prepared), limits or context.limits)
     names = _told_apart(spool.schema.names)
     parts = Parts(lambda: (part.rename_columns(names) for part in spool.tables()))
     return Spooled(tuple(names), types, pa.concat_tables(parts.tables()) if spool.in_memory else parts)

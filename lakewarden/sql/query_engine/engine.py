@@ -17,6 +17,9 @@ class Limits:
 
     seconds: float
     result_bytes: int
+    """In memory."""
+    spooled_bytes: int = 1 << 60
+    """Of a result that goes to a file where it has more than `result_bytes`. As many as the disk takes, unless it is said."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +48,9 @@ class QueryEngine(Protocol):
         """
 
     def spool(self, sql: str, relations: Mapping[str, pa.Table], limits: Limits) -> tuple[Spool, tuple[str, ...]]:
-        """As `run`, for a result of any size: one beyond `limits.result_bytes` is on disk. Returns the columns' types too."""
+        """As `run`, for a result of up to `limits.spooled_bytes`: one beyond `limits.result_bytes` is on disk. Returns the
+        columns' types too.
+        """
 
     def explain(self, sql: str, relations: Mapping[str, pa.Table], limits: Limits) -> str:
         """The plan of the query as text; raises as `run`."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from functools import partial
 from hashlib import sha256
 from typing import TYPE_CHECKING, TypeVar
@@ -67,7 +68,7 @@ class InProcess:
         def spooled(reader: pa.RecordBatchReader) -> Spool:
             found = Spool(limits.result_bytes)
             found.add(reader.schema.empty_table())
-            for batch in reader:
+            for batch in within(reader, replace(limits, result_bytes=limits.spooled_bytes)):
                 found.add(pa.Table.from_batches([batch]))
             return found
 

@@ -8,11 +8,14 @@ import socket
 import subprocess
 import sys
 import threading
+from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
 
 import httpx
 import pytest
+from adbc_driver_flightsql import DatabaseOptions, dbapi
+from adbc_driver_manager import Error
 
 from lakewarden import Lakehouse
 from lakewarden.serve.operator import operator_token
@@ -37,7 +40,7 @@ def _free_port() -> int:
 
 
 def test_a_stop_loses_no_acknowledged_row(place: str) -> None:
-    port = _free_port()
+    port, flight_port = _free_port(), _free_port()
     command = [
         str(Path(sys.executable).parent / "lakewarden"),
         "serve",
@@ -45,6 +48,8 @@ def test_a_stop_loses_no_acknowledged_row(place: str) -> None:
         place,
         "--port",
         str(port),
+        "--flight-port",
+        str(flight_port),
         "--workers",
         "2",
     ]
@@ -70,9 +75,18 @@ def test_a_stop_loses_no_acknowledged_row(place: str) -> None:
             if len(acknowledged) >= 20:
                 enough.set()
 
+    def write_by_flight(first: int) -> None:
+        header = {DatabaseOptions.AUTHORIZATION_HEADER.value: f"Bearer {token}"}
+        by_flight = dbapi.connect(f"grpc://127.0.0.1:{flight_port}", db_kwargs=header, autocommit=True)
+        with by_flight, by_flight.cursor() as cursor, suppress(Error):
+            for number in range(first, first + 10_000):
+                cursor.execute(f"INSERT INTO app.t VALUES ({number})")
+                acknowledged.append(number)
+
     with client:
         assert client.get("/ready").status_code == 200
         writers = [threading.Thread(target=write, args=(first * 10_000,)) for first in range(3)]
+        writers.append(threading.Thread(target=write_by_flight, args=(30_000,)))
         for writer in writers:
             writer.start()
         assert enough.wait(60)
@@ -84,3 +98,4 @@ def test_a_stop_loses_no_acknowledged_row(place: str) -> None:
         found = lake.sql("SELECT id FROM app.t")[0].to_pylist()  # type: ignore[union-attr]
     assert {*acknowledged} <= {row["id"] for row in found}
     assert len(acknowledged) >= 20
+    assert max(acknowledged) >= 30_000

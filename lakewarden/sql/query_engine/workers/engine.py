@@ -23,9 +23,6 @@ from lakewarden.workers.pool import Pool
 _REMEMBERED = 4096
 """How many texts that passed are kept."""
 
-_UNBOUNDED = 1 << 60
-"""Bytes of a result that goes to disk."""
-
 _CALLED = "processes for queries (sql.workers, sql.timeout_seconds)"
 
 _pools: dict[tuple[Bounds, int], Pool[Worker]] = {}
@@ -70,7 +67,7 @@ class Workers:
 
     def spool(self, sql: str, relations: Mapping[str, pa.Table], limits: Limits) -> tuple[Spool, tuple[str, ...]]:
         found = Spool(limits.result_bytes)
-        end = self._call(_request("run", sql, replace(limits, result_bytes=_UNBOUNDED)), relations, limits, found.add)
+        end = self._call(_request("run", sql, replace(limits, result_bytes=limits.spooled_bytes)), relations, limits, found.add)
         return found, end.types
 
     def explain(self, sql: str, relations: Mapping[str, pa.Table], limits: Limits) -> str:

@@ -1,0 +1,24 @@
+"""What the protocols of one server process have in common: the warehouse, who may, how much of it, and the figures."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from lakewarden.lakehouse import Lakehouse
+from lakewarden.serve.allowance import Allowance
+from lakewarden.serve.authority import Authority
+from lakewarden.serve.figures import Figures
+
+
+@dataclass(frozen=True)
+class Common:
+    lake: Lakehouse
+    authority: Authority
+    allowance: Allowance
+    figures: Figures
+
+    @classmethod
+    def of(cls, lake: Lakehouse) -> Common:
+        """For an open warehouse, which stays the caller's to close."""
+        warehouse = lake.warehouse
+        return cls(lake, Authority(warehouse), Allowance(warehouse.settings.serve, warehouse.clock), Figures())

@@ -1,0 +1,113 @@
+"""What every call does first: its id, who it is from, whether that user may have another; and its line in the log."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import logging
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from urllib.parse import unquote
+
+import grpc
+
+from lakewarden.access.gate import Principal
+from lakewarden.operations.reading.freshness import Freshness, check_freshness
+from lakewarden.serve.common import Common
+from lakewarden.serve.declined import Declined
+from lakewarden.serve.flight.statuses import Problem
+from lakewarden.serve.request_ids import request_id_of
+
+_LOG = logging.getLogger("lakewarden.serve")
+_LIFE = timedelta(hours=12)
+"""Of a token that a driver is given: a driver has no refresh token, so a connection ends with it."""
+_REQUEST_ID, _NAMESPACE, _FRESHNESS = "x-request-id", "lakewarden-namespace", "lakewarden-freshness"
+
+
+@dataclass(frozen=True)
+class Call:
+    """A call that was admitted, with what its headers chose."""
+
+    principal: Principal
+    namespace: str | None
+    freshness: Freshness | None
+
+
+@dataclass
+class Request:
+    """A call from its first moment on. `user` as soon as it is known."""
+
+    id: str
+    context: grpc.ServicerContext
+    user: str = "-"
+
+    @property
+    def address(self) -> str:
+        """`ipv4:192.0.2.1:50432` → `192.0.2.1`"""
+        return unquote(self.context.peer()).partition(":")[2].rpartition(":")[0].strip("[]")
+
+    def header(self, name: str) -> str:
+        return next((str(value) for key, value in self.context.invocation_metadata() if key == name), "")
+
+
+@contextmanager
+def observed(common: Common, method: str, context: grpc.ServicerContext) -> Iterator[Request]:
+    """Answers what the call raises as a status, counts it and writes its line; what was sent is in neither."""
+    request = Request("", context)
+    request.id = request_id_of(request.header(_REQUEST_ID))
+    context.set_trailing_metadata(((_REQUEST_ID, request.id),))
+    began, status = time.perf_counter(), "OK"
+    try:
+        with common.figures.running.track_inprogress():
+            yield request
+    except GeneratorExit:
+        status = "CANCELLED"  # the client went away
+        raise
+    except Exception as error:  # noqa: BLE001  # the border: the client is told what is ours to tell, the log the rest
+        problem = Problem.of(error)
+        status = problem.status.name
+        if problem.status in (grpc.StatusCode.INTERNAL, grpc.StatusCode.DATA_LOSS, grpc.StatusCode.UNAVAILABLE):
+            _LOG.error("%s %s: %s", request.id, problem.code, error, exc_info=problem.code == "INTERNAL")
+        context.set_trailing_metadata(((_REQUEST_ID, request.id), problem.details(request.id)))
+        context.abort(problem.status, problem.text)
+    finally:
+        took, path = time.perf_counter() - began, f"flight/{method}"
+        common.figures.answered.labels(path, status).inc()
+        common.figures.seconds.labels(path).observe(took)
+        _LOG.info("%s %s %s %s %s %.1f ms", request.id, request.user, "FLIGHT", method, status, took * 1000)
+
+
+@contextmanager
+def admitted(common: Common, method: str, context: grpc.ServicerContext) -> Iterator[Call]:
+    """A call with a token that works, counted among its user's calls for as long as it runs."""
+    with observed(common, method, context) as request:
+        token = common.authority.token_of(request.header("authorization") or None, request.address)
+        principal = replace(token.principal, request_id=request.id)
+        request.user = principal.user
+        freshness = request.header(_FRESHNESS)
+        with common.allowance.of(principal.user):
+            yield Call(principal, request.header(_NAMESPACE) or None, check_freshness(freshness) if freshness else None)
+
+
+def connected(common: Common, request: Request) -> str:
+    """The token for a connection, by a user's password or by a token of the client's own.
+
+    Raises:
+        Declined: neither works, or there were too many that did not.
+    """
+    authorization = request.header("authorization")
+    scheme, _, text = authorization.partition(" ")
+    if scheme.lower() != "basic":
+        request.user = common.authority.token_of(authorization or None, request.address).principal.user
+        return text
+    try:
+        padded = text + "=" * (-len(text) % 4)  # ADBC's driver leaves the padding out
+        user, _, password = base64.b64decode(padded, validate=True).decode().partition(":")
+    except (binascii.Error, UnicodeDecodeError) as error:
+        raise Declined(401, "'Authorization: Basic …' holds no user and password") from error
+    granted = common.authority.login(user, password, request.address, _LIFE)
+    request.user = user
+    return granted.access_token

@@ -1,0 +1,131 @@
+"""Statements of a call: what is done at once, and what is left to the ticket that brings the rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from lakewarden.errors import InvalidArgument, Unsupported
+from lakewarden.lakehouse import Lakehouse
+from lakewarden.serve.flight.calls import Call
+from lakewarden.serve.flight.tickets import Answer, Tickets
+from lakewarden.serve.flight.tickets import Statement as Text
+from lakewarden.sql.queries.select import Spooled
+from lakewarden.sql.results import Affected, Done, Events, Result, Rows, Started
+from lakewarden.sql.session import SqlSession
+from lakewarden.sql.specs import STATEMENTS
+from lakewarden.sql.statements.base import Statement
+from lakewarden.sql.statements.namespaces import UseNamespace
+from lakewarden.sql.statements.others import ExecuteAs
+from lakewarden.sql.statements.session import SetFreshness
+
+_MEMORY_BYTES = 32 << 20
+"""Of a result; the rest of it is in a temporary file while it is fetched."""
+_COLUMNS: Mapping[str, pa.DataType] = {"rows_affected": pa.int64(), "message": pa.string()}
+_WRITTEN = pa.schema(_COLUMNS)
+
+
+@dataclass(frozen=True)
+class Stream:
+    schema: pa.Schema
+    tables: Iterator[pa.Table]
+
+
+@dataclass(frozen=True)
+class Statements:
+    """A query is run by who brings its ticket, as often as it comes; anything else runs at once, and its ticket is its answer."""
+
+    lake: Lakehouse
+    tickets: Tickets
+
+    def ticket(self, call: Call, text: Text) -> bytes:
+        session, statements = self._parsed(call, text)
+        if _only_reads(statements):
+            return self.tickets.sign(text, call.principal)
+        stream = _stream(session.run(statements, freshness=call.freshness)[-1])
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, stream.schema) as writer:
+            for table in stream.tables:
+                writer.write_table(table)
+        return self.tickets.sign(Answer(sink.getvalue().to_pybytes()), call.principal)
+
+    def rows(self, call: Call, text: Text) -> Stream:
+        """Raises:
+        InvalidArgument: the text does more than read.
+        """
+        session, statements = self._parsed(call, text)
+        if not _only_reads(statements):
+            raise InvalidArgument("a ticket brings the rows of a query: this text writes")
+        found = session.streamed(statements, freshness=call.freshness, memory_bytes=_MEMORY_BYTES)
+        return _spooled(found) if isinstance(found, Spooled) else _stream(found)
+
+    def update(self, call: Call, text: Text) -> int:
+        """How many rows the statements changed; -1 if none of them changes rows."""
+        session, statements = self._parsed(call, text)
+        results = session.run(statements, freshness=call.freshness)
+        changed = [result.rows for result in results if isinstance(result, Affected)]
+        return sum(changed) if changed else -1
+
+    def _parsed(self, call: Call, text: Text) -> tuple[SqlSession, list[Statement]]:
+        session = self.lake.sessions.served(call.principal, call.namespace)
+        statements = session.parsed(text.text, text.values)
+        if not statements:
+            raise InvalidArgument("the text has no statement")
+        return session, statements
+
+
+def answered(answer: Answer) -> Stream:
+    table = pa.ipc.open_stream(answer.rows).read_all()
+    return Stream(table.schema, iter([table]))
+
+
+def _only_reads(statements: Sequence[Statement]) -> bool:
+    """Whether the text may run again: it ends with rows, and has no more before them than what chooses how they are read.
+
+    Raises:
+        InvalidArgument: it has several queries, and a call has one result.
+    """
+    *before, last = statements
+    if not _gives_rows(last):
+        return False
+    if any(_gives_rows(one) for one in before):
+        raise InvalidArgument("a call has one result: send one query at a time")
+    return all(isinstance(one, (UseNamespace, SetFreshness)) for one in before)
+
+
+def _gives_rows(statement: Statement) -> bool:
+    if isinstance(statement, ExecuteAs):
+        return _gives_rows(statement.statement)
+    spec = STATEMENTS.get(type(statement))
+    return spec is not None and (spec.result is Rows or getattr(statement, "dry_run", False))
+
+
+def _spooled(found: Spooled) -> Stream:
+    if isinstance(found.rows, pa.Table):
+        return Stream(found.rows.schema, iter([found.rows]))
+    tables = found.rows.tables()
+    first = next(tables)
+    return Stream(first.schema, _chained(first, tables))
+
+
+def _chained(first: pa.Table, rest: Iterator[pa.Table]) -> Iterator[pa.Table]:
+    yield first
+    yield from rest
+
+
+def _stream(result: Result) -> Stream:
+    match result:
+        case Rows(table):
+            return Stream(table.schema, iter([table]))
+        case Affected():
+            return _one({"rows_affected": result.rows})
+        case Done() | Started():
+            return _one({"message": result.message})
+        case Events():
+            raise Unsupported("SUBSCRIBE has no end, and this call has one: send its SELECT")
+
+
+def _one(row: dict[str, object]) -> Stream:
+    return Stream(_WRITTEN, iter([pa.Table.from_pylist([row], _WRITTEN)]))
