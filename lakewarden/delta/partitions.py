@@ -45,12 +45,12 @@ def divided(rows: pa.Table, columns: Sequence[str]) -> Iterator[tuple[Partition,
     _, firsts = np.unique(numbers, return_index=True)
     order = np.argsort(numbers, kind="stable")
     ends = np.cumsum(np.bincount(numbers)) if rows.num_rows else np.zeros(0, np.int64)
+    ordered = rows if len(firsts) < 2 else rows.take(order)  # once: each take of a column in several chunks joins them all
     for number in np.argsort(firsts):
         first = int(firsts[number])
         part: Partition = tuple((name, texts[name][first].as_py()) for name in columns)
         start = int(ends[number - 1]) if number else 0
-        whole = len(firsts) == 1
-        yield part, rows if whole else rows.take(order[start : int(ends[number])])
+        yield part, ordered.slice(start, int(ends[number]) - start)
 
 
 def spelled(column: pa.ChunkedArray[Any]) -> Any:

@@ -31,6 +31,10 @@ Mark = Callable[[str], str]
 """The keyed hash by which a log names a user who is being erased."""
 
 
+Behind = Callable[[], int]
+"""Looks at a log, and returns the position that it saw as the last: `position_of(view.end)`."""
+
+
 @dataclass(frozen=True)
 class LogTerms:
     """The inputs that a warehouse passes to its logs."""
@@ -136,15 +140,17 @@ class TableLog(LogReader, Protocol):
         """
         ...
 
-    def append_whole(self, batches: Iterable[LogBatch], after: int | None = None) -> Receipt:
+    def append_whole(self, batches: Iterable[LogBatch], after: int | Behind | None = None) -> Receipt:
         """Appends one user's rows as they come, however many, in bounded memory. All of them become visible together.
 
         Args:
-            after: as in `append`.
+            after: as in `append`; or what finds it, once all rows are durable but not visible, and again where another write
+                came first.
 
         Raises:
+            Conflict: another write came after `after`, or each time that it was found; nothing was written.
             InvalidArgument: rows of several users, or more than one position can number; nothing was written.
-            LakewardenError: what `batches` raises, and then nothing was written; or as `append`.
+            LakewardenError: what `batches` or `after` raises, and then nothing was written; or as `append`.
         """
         ...
 

@@ -13,7 +13,7 @@ from lakewarden.catalog.model import Table
 from lakewarden.delta.commit_log.stamp import SILENT
 from lakewarden.delta.reading.bounds import Bound
 from lakewarden.delta.scope import open_scope
-from lakewarden.errors import Conflict, ConstraintViolation, InvalidArgument, Unsupported
+from lakewarden.errors import Conflict, InvalidArgument, Unsupported
 from lakewarden.faults import Reach, no_faults
 from lakewarden.operations.direct.commit import DirectWrite
 from lakewarden.operations.direct.effects import Keep, Replace
@@ -24,6 +24,7 @@ from lakewarden.operations.fanout import Sized, in_process
 from lakewarden.operations.flush.run import FlushTask, flush_scopes
 from lakewarden.operations.flush.wanted import Only
 from lakewarden.operations.optimize.predicate import check_predicate, partitions_within
+from lakewarden.operations.reading.seen_keys import SeenKeys
 from lakewarden.report import ScopeReport
 from lakewarden.scope import Scope
 from lakewarden.storage.steps import Steps
@@ -177,16 +178,13 @@ def _too_large(task: FlushTask) -> ScopeReport:
 
 
 def _each_key_once(batches: Batches, key: Sequence[str]) -> Iterator[pa.Table | pa.RecordBatch]:
-    """The same batches; keeps their keys in memory.
+    """The same batches.
 
     Raises:
         ConstraintViolation: at the end, if a key came twice.
     """
-    seen: list[pa.Table] = []
-    for batch in batches:
-        rows = batch if isinstance(batch, pa.Table) else pa.Table.from_batches([batch])
-        seen.append(rows.select(list(key)))
-        yield batch
-    keys = pa.concat_tables(seen) if seen else None
-    if keys is not None and keys.group_by(list(key)).aggregate([]).num_rows < keys.num_rows:
-        raise ConstraintViolation(f"a key ({', '.join(key)}) is among the rows twice: each row of the table has its own")
+    with SeenKeys(key) as seen:
+        for batch in batches:
+            seen.add(batch if isinstance(batch, pa.Table) else pa.Table.from_batches([batch]))
+            yield batch
+        seen.check_once()

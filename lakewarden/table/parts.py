@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain
 from typing import Literal
 
 import pyarrow as pa
 
-from lakewarden.delta.reading.rows import matches
 from lakewarden.errors import Conflict, ConstraintViolation, Unsupported
 from lakewarden.log.plain import PlainRow
 from lakewarden.log.position import position_of
@@ -17,6 +18,7 @@ from lakewarden.log.receipt import Receipt
 from lakewarden.log.record import LogBatch
 from lakewarden.operations.intake import TableIntake
 from lakewarden.operations.reading.scope import Wanted
+from lakewarden.operations.reading.seen_keys import SeenKeys
 from lakewarden.rows.files import file_columns
 from lakewarden.rows.intake import Parts
 from lakewarden.table.reader import TableReader
@@ -29,7 +31,7 @@ _ATTEMPTS = 20
 
 @dataclass(frozen=True)
 class PartsWrite:
-    """A write of many rows of one user, or of a SHARED table. Keeps their keys in memory."""
+    """A write of many rows of one user, or of a SHARED table, in bounded memory; only `replace` holds the keys of live rows."""
 
     reader: TableReader
     intake: TableIntake
@@ -42,53 +44,57 @@ class PartsWrite:
         if columns := file_columns(schema):
             raise Unsupported(f"{self.intake.table.name} has the FILE column {columns[0]!r}: write its rows with their files")
         self.reader.check_active()
-        if mode == "upsert" or schema.append_only:
-            return log.append_whole(self._batches(None))
+        with SeenKeys(schema.primary_key) as seen:
+            if mode == "upsert" or schema.append_only:
+                return log.append_whole(self._batches(seen))
+            if mode == "insert":
+                return log.append_whole(self._batches(seen), partial(self._behind, seen))
+        return self._replaced()
+
+    def _behind(self, seen: SeenKeys) -> int:
+        """Returns the last position of the log.
+
+        Raises:
+            ConstraintViolation: a key is live.
+        """
+        view, table = self.reader.log.view(), self.intake.table
+        taken = self.reader.first_of(seen, self.user)
+        if taken is not None:
+            first = dict(zip(table.schema.primary_key, taken, strict=True))
+            raise ConstraintViolation(
+                f"{table.name} has a row with the key {first} already; use mode='upsert', or ON CONFLICT, to replace it"
+            )
+        return position_of(view.end)
+
+    def _replaced(self) -> Receipt:
+        schema, log = self.intake.table.schema, self.reader.log
         for _ in range(_ATTEMPTS):
             view = log.view()
             live = self.reader.scan(Wanted(schema.primary_key), self.user)
-            batches = self._batches(live) if mode == "insert" else chain(self._gone(live), self._batches(None))
-            try:
-                receipt = log.append_whole(batches, position_of(view.end))
-            except Conflict:
-                continue
-            return receipt if mode == "insert" else Receipt(receipt.rows - live.num_rows, receipt.last_seq)
+            with SeenKeys(schema.primary_key) as seen, suppress(Conflict):
+                receipt = log.append_whole(chain(self._gone(live), self._batches(seen)), position_of(view.end))
+                return Receipt(receipt.rows - live.num_rows, receipt.last_seq)
         raise Conflict(f"{self.intake.table.name} was written to {_ATTEMPTS} times in between; try again")
 
     def _gone(self, live: pa.Table) -> Iterator[LogBatch]:
         if live.num_rows:
             yield self.intake.deletes(live.select(self.intake.table.schema.primary_key), self.user)
 
-    def _batches(self, live: pa.Table | None) -> Iterator[LogBatch]:
+    def _batches(self, seen: SeenKeys) -> Iterator[LogBatch]:
         """
         Args:
-            live: rows whose keys must not come.
+            seen: takes the keys, where each may come once.
 
         Raises:
-            ConstraintViolation: such a key comes, or a key comes twice.
+            ConstraintViolation: a key comes twice.
         """
-        table, seen = self.intake.table, list[pa.Table]()
-        key = list(table.schema.primary_key)
-        once = not (table.schema.append_only or table.options.on_duplicate == "replace")
+        table = self.intake.table
         for part in self.given.tables():
             if not part.num_rows:
                 continue
             batch = self.intake.upserts(part, self.user)
             assert not isinstance(batch, PlainRow), "rows come as Arrow data"
-            if live is not None and live.num_rows:
-                _check_absent(table.name, key, batch.rows, live)
-            if once:
-                seen.append(batch.rows.select(key))
+            if not (table.schema.append_only or table.options.on_duplicate == "replace"):
+                seen.add(batch.rows)
             yield batch
-        keys = pa.concat_tables(seen) if seen else None
-        if keys is not None and keys.group_by(key).aggregate([]).num_rows < keys.num_rows:
-            raise ConstraintViolation(f"a key ({', '.join(key)}) is among the rows twice: each row of the table has its own")
-
-
-def _check_absent(name: object, key: list[str], rows: pa.Table, live: pa.Table) -> None:
-    taken = rows.filter(matches(rows, live, key))
-    if taken.num_rows:
-        first = {column: taken[column][0].as_py() for column in key}
-        raise ConstraintViolation(
-            f"{name} has a row with the key {first} already; use mode='upsert', or ON CONFLICT, to replace it"
-        )
+        seen.check_once()

@@ -19,7 +19,8 @@ from lakewarden.log.view import LogView
 from lakewarden.operations.reading.freshness import Freshness, check_freshness
 from lakewarden.operations.reading.keys import first_live
 from lakewarden.operations.reading.past import PastScope, past_of
-from lakewarden.operations.reading.scope import Wanted, read_cold, read_stream_scope, read_strong, read_undrained
+from lakewarden.operations.reading.scope import Wanted, read_cold, read_stream_scope, read_strong, read_undrained, use_live_keys
+from lakewarden.operations.reading.seen_keys import SeenKeys
 from lakewarden.rows.validate import keys
 from lakewarden.scope import Scope
 from lakewarden.target import ScopeTarget
@@ -85,6 +86,11 @@ class TableReader:
         """Returns the first key of these rows that a live row of the scope has, as of the view or later; None if none has."""
         warehouse = self.warehouse
         return first_live(partial(self.target, user), self.log, view, rows, warehouse.pending_keys, warehouse.cold)
+
+    def first_of(self, keys: SeenKeys, user: str | None) -> Key | None:
+        """Returns a key of these that a live row of the scope has; None if none has. In bounded memory."""
+        place, cold = partial(self.target, user), self.warehouse.cold
+        return use_live_keys(place, self.log, keys.bounds, cold, keys.first_of)
 
     def stream(self, user: str | None) -> pa.Table:
         """The unexpired rows of a STREAM table's scope."""

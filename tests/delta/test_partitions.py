@@ -8,6 +8,7 @@ from collections import Counter
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from pathlib import Path
+from typing import Any
 from urllib.parse import unquote
 
 import polars as pl
@@ -217,6 +218,16 @@ def test_rows_are_divided_in_the_order_of_their_first() -> None:
         ((("a", "y"), ("b", "2")), [{"a": "y", "b": 2}]),
     ]
     assert list(divided(rows.slice(0, 0), ["a"])) == []
+
+
+def test_rows_in_several_chunks_are_copied_once_however_many_partitions_they_have() -> None:
+    rows = pa.concat_tables([pa.table({"a": range(first, first + 50), "text": ["x"] * 50}) for first in (0, 50)])
+    parts = [part for _, part in divided(rows, ["a"])]
+    assert len(parts) == 100
+    for name in ("a", "text"):
+        chunks: list[Any] = [part.column(name).chunk(0) for part in parts]
+        places = {values.address for chunk in chunks if (values := chunk.buffers()[-1]) is not None}
+        assert len(places) == 1, "each take joins the chunks: as many copies of all rows as partitions"
 
 
 _STEP = st.tuples(st.integers(0, 8), st.none() | st.tuples(st.sampled_from(["a", "b=", "c/%", None]), st.integers(0, 9)))

@@ -16,6 +16,7 @@ from lakewarden.errors import ConstraintViolation, InvalidArgument, StorageUnava
 from lakewarden.settings import LogSettings, Settings, SqlSettings
 from lakewarden.sql.query_engine import in_process
 from lakewarden.sql.results import Affected, Rows
+from lakewarden.table.reader import TableReader
 
 _TABLES = """
 CREATE NAMESPACE app;
@@ -118,21 +119,22 @@ def test_a_dynamic_table_is_overwritten_by_the_partitions_that_come(lake: Lakeho
 
 
 def test_another_user_writes_after_the_keys_were_read(lake: Lakehouse, monkeypatch: pytest.MonkeyPatch) -> None:
-    from lakewarden.table import parts
+    looked: list[int] = []
+    look = TableReader.first_of
 
-    taken: list[int] = []
-    check = parts._check_absent
-
-    def beside(*args: object) -> None:
-        if not taken:
-            taken.append(1)
+    def beside(*args: object) -> object:
+        found = look(*args)  # type: ignore[arg-type]
+        looked.append(1)
+        if len(looked) == 1:
             lake.table("app.keyed").write([{"id": 7, "day": "d0", "v": "theirs"}])
-        check(*args)  # type: ignore[arg-type]
+        return found
 
-    monkeypatch.setattr(parts, "_check_absent", beside)
+    monkeypatch.setattr(TableReader, "first_of", beside)
     with pytest.raises(ConstraintViolation, match="'id': 7"):
         lake.sql(f"INSERT INTO app.keyed {_QUERY}")
+    assert len(looked) == 2
     assert _rows(lake, "app.keyed") == [(-1, "d0", "old"), (7, "d0", "theirs")]
+    assert not list(Path(lake.warehouse.uri).glob("**/staged/**/*.*")), "what was staged is gone"
 
 
 def test_a_disk_that_is_full_is_said(lake: Lakehouse, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -46,10 +46,25 @@ def read_rows(
     if not table.files():
         return empty_rows(schemas[-1]) if columns is None else empty_rows(schemas[-1]).select(columns)
     if table.plain:
-        named_alike = table.schema_version(schemas).version == schemas[-1].version  # statistics go by name
-        return read_files(table, files_within(table, bounds if named_alike else ()), schemas, columns, cache)
+        return read_files(table, _files_within(table, schemas, bounds), schemas, columns, cache)
     ids = table.column_ids(schemas)
     return fitted(table.scan(), wanted_schema(schemas[-1], columns), {id_: name for name, id_ in ids.items()}, table.uri)
+
+
+def read_parts(
+    table: ScopeTable, schemas: tuple[TableSchema, ...], columns: Sequence[str], bounds: Sequence[Bound] = ()
+) -> Iterator[pa.Table]:
+    """As `read_rows`, but file by file."""
+    if not table.plain:
+        yield read_rows(table, schemas, columns, bounds)
+        return
+    for file in _files_within(table, schemas, bounds):
+        yield read_files(table, [file], schemas, columns)
+
+
+def _files_within(table: ScopeTable, schemas: tuple[TableSchema, ...], bounds: Sequence[Bound]) -> list[DataFile]:
+    named_alike = table.schema_version(schemas).version == schemas[-1].version  # statistics go by name
+    return files_within(table, bounds if named_alike else ())
 
 
 def read_files(
@@ -73,6 +88,14 @@ def merged(cold: pa.Table, hot: pa.Table, primary_key: Sequence[str]) -> pa.Tabl
     newest = Keys.newest(hot, primary_key)
     survivors = cold.filter(pc.is_null(newest.places(cold)))
     return pa.concat_tables([survivors, upserts(newest.rows).select(cold.column_names).cast(cold.schema)])
+
+
+def merged_keys(cold: Iterable[pa.Table], hot: pa.Table, primary_key: Sequence[str]) -> Iterator[pa.Table]:
+    """The keys of `merged`, of cold rows that come in parts."""
+    newest = Keys.newest(hot, primary_key)
+    for part in cold:
+        yield part.filter(pc.is_null(newest.places(part))).select(primary_key)
+    yield upserts(newest.rows).select(primary_key)
 
 
 def hidden_by(cold: pa.Table, hot: pa.Table, primary_key: Sequence[str]) -> pa.Table:

@@ -7,15 +7,19 @@ from contextlib import suppress
 from itertools import chain, islice
 
 from lakewarden.clock import Clock, NewId, to_micros
-from lakewarden.errors import Conflict, LakewardenError
+from lakewarden.errors import Conflict, ConstraintViolation, LakewardenError
 from lakewarden.faults import Reach, no_faults
 from lakewarden.log.objects.gather import Gathering
 from lakewarden.log.objects.group import Parcel
 from lakewarden.log.objects.staged import abandon, discard, stage
 from lakewarden.log.position import NOTHING
 from lakewarden.log.receipt import Receipt
+from lakewarden.log.table_log import Behind
 from lakewarden.log.touched import Touched
 from lakewarden.storage.objects import ObjectStore
+
+_ATTEMPTS = 20
+"""Looks at the log before a call raises CONFLICT; each lost one is another writer's success."""
 
 
 class Appends:
@@ -47,17 +51,17 @@ class Appends:
             return self._staged(parcels[0].schema_version, parcels, after, keys)
         return self._gathering.append(parcels, after, keys)
 
-    def append_whole(self, parcels: Iterator[Parcel], after: int | None = None) -> Receipt:
+    def append_whole(self, parcels: Iterator[Parcel], after: int | Behind | None = None) -> Receipt:
         """As `LogWriter.append_whole`, for rows that are encoded as they are needed."""
         first = [*islice(parcels, 2)]
         if not first:
             return Receipt(0, NOTHING)
         if len(first) == 1 or not self._stages:
-            return self._gathering.append([*first, *parcels], after)
+            return self._named([*first, *parcels], after)
         return self._staged(first[0].schema_version, chain(first, parcels), after)
 
     def _staged(
-        self, schema_version: int, parcels: Iterable[Parcel], after: int | None = None, keys: Touched | None = None
+        self, schema_version: int, parcels: Iterable[Parcel], after: int | Behind | None = None, keys: Touched | None = None
     ) -> Receipt:
         began, put_id = to_micros(self._clock()), self._new_id()
         try:
@@ -68,8 +72,17 @@ class Appends:
             raise
         self._reach("append:staged")
         try:
-            return self._gathering.append((Parcel.naming(staged),), after, keys)
-        except Conflict:
+            return self._named((Parcel.naming(staged),), after, keys)
+        except (Conflict, ConstraintViolation):
             with suppress(LakewardenError):  # what stays here is removed when it is abandoned
                 discard(self._store, self._log_id, put_id)
             raise
+
+    def _named(self, parcels: Sequence[Parcel], after: int | Behind | None, keys: Touched | None = None) -> Receipt:
+        """Appends behind `after`, which is found anew where others came between."""
+        if not callable(after):
+            return self._gathering.append(parcels, after, keys)
+        for _ in range(_ATTEMPTS - 1):
+            with suppress(Conflict):
+                return self._gathering.append(parcels, after(), keys)
+        return self._gathering.append(parcels, after(), keys)

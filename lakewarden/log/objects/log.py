@@ -36,7 +36,7 @@ from lakewarden.log.position import end_of
 from lakewarden.log.receipt import Receipt
 from lakewarden.log.record import LogBatch
 from lakewarden.log.staging import Piece, Staging
-from lakewarden.log.table_log import LogTerms
+from lakewarden.log.table_log import Behind, LogTerms
 from lakewarden.log.touched import Touched
 from lakewarden.log.view import LogView as AnyView
 from lakewarden.log.view import PendingRows, UserSigns
@@ -116,7 +116,7 @@ class ObjectLog(ObjectReader):
     def append(self, batch: Batch, after: int | None = None, keys: Touched | None = None) -> Receipt:
         return self._the_writer().append(batch, after, keys)
 
-    def append_whole(self, batches: Iterable[LogBatch], after: int | None = None) -> Receipt:
+    def append_whole(self, batches: Iterable[LogBatch], after: int | Behind | None = None) -> Receipt:
         return self._the_writer().append_whole(batches, after)
 
     def begin_batch(self) -> Staging:

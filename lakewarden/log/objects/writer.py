@@ -17,7 +17,7 @@ from lakewarden.log.plain import Batch, PlainRow
 from lakewarden.log.position import NOTHING
 from lakewarden.log.receipt import Receipt
 from lakewarden.log.record import LogBatch, encode
-from lakewarden.log.table_log import Mark
+from lakewarden.log.table_log import Behind, Mark
 from lakewarden.log.touched import Touched
 from lakewarden.settings import LogSettings
 from lakewarden.storage.objects import ObjectStore
@@ -75,12 +75,15 @@ class LogWriter:
             return Receipt(0, NOTHING)
         return self._appends.append(parcels, after, keys)
 
-    def append_whole(self, batches: Iterable[LogBatch], after: int | None = None) -> Receipt:
+    def append_whole(self, batches: Iterable[LogBatch], after: int | Behind | None = None) -> Receipt:
         """Appends one user's rows, however many, all of which become visible together. Holds about two segments of them.
+
+        Args:
+            after: as in `TableLog.append_whole`.
 
         Raises:
             InvalidArgument: the rows of several users, or more than one position can number.
-            LakewardenError: what `batches` raises; or as `append`. Unless it says otherwise, nothing was written.
+            LakewardenError: what `batches` or `after` raises; or as `append`. Unless it says otherwise, nothing was written.
         """
         limits = self._settings
         return self._appends.append_whole(
