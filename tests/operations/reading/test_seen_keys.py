@@ -74,6 +74,15 @@ def test_a_key_that_comes_twice_is_an_error(at_once: int) -> None:
             seen.check_once()
 
 
+def test_equal_keys_stand_in_two_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(seen_keys, "_BATCH_ROWS", 2048)
+    with SeenKeys(["id"], 0) as seen:
+        seen.add(pa.table({"id": np.arange(-1, 3000)}))
+        assert seen.first_of([pa.table({"id": [2046, 9000]})]) == (2046,), "in order, 2048 of these keys end with it"
+        seen.add(pa.table({"id": np.arange(3000)}))
+        assert seen.repeated() == 3000, "each second row begins a pair, so each part ends within one"
+
+
 def test_what_reading_raises_comes_as_it_is() -> None:
     class Broken(LakewardenError):
         pass
