@@ -42,7 +42,10 @@ class PartsWrite:
         """Appends the rows, in place of the live ones under `replace`; otherwise raises as `TableClient.write`."""
         schema, log = self.intake.table.schema, self.reader.log
         if columns := file_columns(schema):
-            raise Unsupported(f"{self.intake.table.name} has the FILE column {columns[0]!r}: write its rows with their files")
+            raise Unsupported(
+                f"{self.intake.table.name} has the FILE column {columns[0]!r}, whose rows are written in one piece, since files"
+                " come and go with them; nothing was written: divide the rows by a condition (of a query: below sql.result_bytes)"
+            )
         self.reader.check_active()
         with SeenKeys(schema.primary_key) as seen:
             if mode == "upsert" or schema.append_only:

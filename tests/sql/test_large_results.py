@@ -107,6 +107,24 @@ def test_one_row_that_does_not_fit_refuses_all(lake: Lakehouse, text: str, error
     assert found.table.column(0).to_pylist() == ["keyed", "last", "mine", "plain"]
 
 
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        (f"INSERT INTO app.keyed {_QUERY} ON CONFLICT DO NOTHING", "ON CONFLICT compares all of them"),
+        (f"INSERT INTO app.held {_QUERY}", "a temporary table are in memory"),
+        (f"INSERT INTO app.filed (id, day) SELECT id, day FROM ({_QUERY})", "the FILE column 'doc'"),
+        (f"MERGE INTO app.keyed t USING ({_QUERY}) s ON t.id = s.id WHEN MATCHED THEN DELETE", "sql.result_bytes"),
+    ],
+)
+def test_what_needs_all_rows_at_once_says_so(lake: Lakehouse, text: str, why: str) -> None:
+    session = lake.session(user="root", role="system")
+    session.sql("CREATE TEMPORARY TABLE app.held (id BIGINT, day TEXT, v TEXT)")
+    session.sql("CREATE SHARED TABLE app.filed (id BIGINT PRIMARY KEY, day TEXT, doc FILE)")
+    with pytest.raises(Unsupported, match=why):
+        session.sql(text)
+    assert _rows(lake, "app.keyed") == [(-1, "d0", "old")]
+
+
 def test_a_dynamic_table_is_overwritten_by_the_partitions_that_come(lake: Lakehouse) -> None:
     lake.sql(
         "CREATE DYNAMIC TABLE app.d (id BIGINT, v TEXT, day TEXT) PARTITIONED BY (day);"

@@ -31,6 +31,8 @@ from lakewarden.sql.statements.rows import Assignment, Insert, OnConflict, Overw
 from lakewarden.table.client import WriteMode
 
 _EXCLUDED = "excluded"
+_AT_ONCE = "ON CONFLICT compares all of them with the live rows at once"
+_IN_MEMORY = "the rows of a temporary table are in memory"
 _ONLY_VALUES = {"expressions", "from_"}
 """The parts of a query that has nothing but its VALUES."""
 
@@ -40,13 +42,13 @@ def insert(context: Context, statement: Insert) -> Affected:
     ConstraintViolation: a key exists and there is no ON CONFLICT, or a value does not fit. Nothing was written.
     """
     if (held := context.temporary_table(context.named(statement.table))) is not None:
-        return insert_temporary(context, held, in_memory(context, incoming(context, statement, held.table.schema)))
+        return insert_temporary(context, held, in_memory(context, incoming(context, statement, held.table.schema), _IN_MEMORY))
     target = target_of(context, statement)
     if statement.conflict is None and (files := copied(context, statement, target)) is not None:
         return append(target, files)
     given = incoming(context, statement, target.schema)
     if statement.conflict is not None:
-        return _on_conflict(context, statement, statement.conflict, target, in_memory(context, given))
+        return _on_conflict(context, statement, statement.conflict, target, in_memory(context, given, _AT_ONCE))
     if not target.plan.in_log:
         if statement.files:
             raise Unsupported(f"{target.table.name} has no primary key: a file belongs to a row that has one")

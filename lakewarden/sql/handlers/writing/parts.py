@@ -20,14 +20,18 @@ def replace_by_parts(target: Target, given: Parts) -> Affected:
     return target.affected(target.client.write_parts(given, user=target.user, mode="replace").rows)
 
 
-def in_memory(context: Context, given: Rows | Parts) -> Rows:
-    """Raises:
-    Unsupported: the statement needs all rows at once, and they are too many.
+def in_memory(context: Context, given: Rows | Parts, why: str) -> Rows:
+    """
+    Args:
+        why: the statement needs all rows at once.
+
+    Raises:
+        Unsupported: they are too many.
     """
     if isinstance(given, Parts):
         most = context.limits.result_bytes
         raise Unsupported(
-            f"the result is larger than {most:,} bytes (sql.result_bytes), and this statement needs all of it at once; insert the"
-            " rows by several statements"
+            f"the query's result has more than {most:,} bytes (sql.result_bytes), and {why}; nothing was written: divide the"
+            " query by a condition, or raise the bound"
         )
     return given
