@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from lakewarden.clock import Clock, NewId
 from lakewarden.delta.change import AT_ONCE, Change, Changes, Numbers, TooLarge, changes_of, fresh
-from lakewarden.delta.change_data import check_feed, has_feed, properties_to_set
+from lakewarden.delta.change_data import check_feed, feed_to_set, has_feed, properties_to_set
 from lakewarden.delta.commit_log.commits import CommitLog, is_fence
 from lakewarden.delta.commit_log.committing import TooLate, check_held
 from lakewarden.delta.commit_log.stamp import CommitStamp
@@ -143,9 +143,16 @@ class ColdApply:
         """Whether the commit has to say how rows changed, where it replaces files."""
         return has_feed(self.table, self._target)
 
-    def check_feed(self) -> None:
-        """Raises `Unsupported` where it cannot say that."""
-        if self.table is not None:
+    def check_feed(self, replaced: Sequence[DataFile]) -> None:
+        """Call this before anything is written.
+
+        Raises:
+            Unsupported: it could not say that, or not that the table has a feed.
+        """
+        if self.table is None:
+            return
+        feed_to_set(self.table, self._target)
+        if replaced and self.feeds:
             check_feed(self.table)
 
     def refresh_manifest(self) -> None:
@@ -191,8 +198,7 @@ class ColdApply:
         change = changes.of(partition)
         if change is None:
             return _Part((), (), 0, np.zeros(0, np.int64), changes.coming.slice(0, 0))
-        if change.replaced and self.feeds:
-            self.check_feed()
+        self.check_feed(change.replaced)
         self._reach("after-read")
         # before rows are written there again
         check_held(f"the flush of {self._target.scope}", self._planned_at, self._clock())

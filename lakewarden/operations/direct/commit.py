@@ -13,7 +13,7 @@ from itertools import takewhile
 
 from lakewarden.clock import Clock
 from lakewarden.delta.between import between
-from lakewarden.delta.change_data import has_feed, properties_to_set
+from lakewarden.delta.change_data import feed_to_set, has_feed, properties_to_set
 from lakewarden.delta.commit_log.committing import DIRECT_APP, TooLate
 from lakewarden.delta.commit_log.stamp import SILENT
 from lakewarden.delta.create import create_table
@@ -169,6 +169,8 @@ class DirectCommit:
         check_whole(table, self._target.location)
         if table is not None and table.is_swept:
             raise Conflict(f"the remains of an earlier table at {self._target.location} are being removed; try again")
+        if table is not None:
+            feed_to_set(table, self._target)  # refused before anything may be named
         self._still()
         return table
 
