@@ -48,7 +48,7 @@ def _change_files(scope: ScopeTarget) -> list[str]:
 
 @pytest.mark.slow
 @pytest.mark.disk
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(batches=_BATCHES, evolves=st.integers(1, 5))
 def test_the_changes_of_each_version_make_it_from_the_one_before(
     batches: list[list[tuple[int, str | None, str, bool]]], evolves: int
