@@ -1,4 +1,4 @@
-"""Reads and writes many scopes from Spark: ours beside one Delta table with the same rows, and beside a union of Delta reads."""
+"""Reads, writes and streams many scopes from Spark, beside one Delta table with the same rows and a union of Delta reads."""
 
 from __future__ import annotations
 
@@ -7,25 +7,17 @@ from functools import partial, reduce
 from pathlib import Path
 from statistics import median
 
-import numpy as np
-import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from benchmarks.measuring.family import Cost, cost
 from benchmarks.measuring.page import Section, Table
 from benchmarks.measuring.scale import Scale
-from lakewarden import Column
+from benchmarks.spark.latency import streams
+from benchmarks.spark.rows import COLUMNS, made
 from lakewarden.lakehouse import Lakehouse
 from lakewarden.scope import Scope, TableName
 
-COLUMNS = (
-    Column("id", "BIGINT", nullable=False),
-    Column("kind", "TEXT"),
-    Column("amount", "DOUBLE"),
-    Column("note", "TEXT"),
-)
 TABLE, WRITTEN = "bench.events", "bench.written"
-_KINDS = np.array(["login", "order", "payment", "refund", "logout"])
 _AT_ONCE = 200
 """Users of a write that makes the data."""
 _PENDING = 100
@@ -42,6 +34,7 @@ def run(scale: Scale, place: Path, spark: SparkSession) -> Section:
         _make(lake, *scale.spark)
         section.tables.append(_reads(lake, scale, place, spark))
         section.tables.append(_writes(scale, spark))
+        section.tables.append(streams(lake, scale, place, spark))
     return section
 
 
@@ -50,22 +43,8 @@ def _make(lake: Lakehouse, scopes: int, rows: int) -> None:
     for name in (TABLE, WRITTEN):
         lake.create_table(name, type="USER", columns=COLUMNS, primary_key=["id"])
     for start in range(0, scopes, _AT_ONCE):
-        lake.table(TABLE).write(_rows(range(start, min(start + _AT_ONCE, scopes)), rows), user_column="who")
+        lake.table(TABLE).write(made(range(start, min(start + _AT_ONCE, scopes)), range(rows)), user_column="who")
     lake.flush(TABLE)
-
-
-def _rows(users: range, rows: int) -> pa.Table:
-    numbers = np.tile(np.arange(rows), len(users))
-    random = np.random.default_rng(users.start)
-    return pa.table(
-        {
-            "id": numbers,
-            "kind": _KINDS[random.integers(0, len(_KINDS), len(numbers))],
-            "amount": random.random(len(numbers)),
-            "note": np.char.add("note ", (numbers % 997).astype(str)),
-            "who": np.repeat([f"user{each:06d}" for each in users], rows),
-        }
-    )
 
 
 def _reads(lake: Lakehouse, scale: Scale, place: Path, spark: SparkSession) -> Table:
@@ -80,7 +59,7 @@ def _reads(lake: Lakehouse, scale: Scale, place: Path, spark: SparkSession) -> T
         f"a union of {united} Delta tables": partial(_union, lake, spark, united),
     }
     found: dict[str, list[Cost]] = {name: [] for name in ways}
-    lake.table(TABLE).write(_rows(range(scopes), max(1, rows // _PENDING)), user_column="who")
+    lake.table(TABLE).write(made(range(scopes), range(max(1, rows // _PENDING))), user_column="who")
     for _ in range(scale.rounds):
         for name, frame in ways.items():
             found[name].append(cost(lambda frame=frame: _drain(frame())))  # type: ignore[misc]

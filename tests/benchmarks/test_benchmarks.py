@@ -156,6 +156,7 @@ def test_ingest(minio: MinioServer) -> None:
 @pytest.mark.spark
 @pytest.mark.slow
 def test_spark(tmp_path: Path, spark: SparkSession) -> None:
-    reads, writes = source.run(TINY, tmp_path, spark).tables
+    reads, writes, streamed = source.run(TINY, tmp_path, spark).tables
     assert [row[0].split(" ")[0] for row in reads.rows] == ["one", "ours,", "ours,", "a"]
     assert len(writes.rows) == 1
+    assert [row[0].split(" ")[0] for row in streamed.rows] == ["Delta's", "ours,", "ours,"]
