@@ -32,6 +32,7 @@ from lakewarden.sql.specs import STATEMENTS
 from lakewarden.sql.statement_spec import InWarehouse, OnScopes, OwnRule, Right, act_of
 from lakewarden.sql.statement_spec import OnTable as StatementOnTable
 from tests.dynamic import lines as flip188
+from tests.dynamic import published
 from tests.k3 import lines as k3
 from tests.lines import Sections
 from tests.mutations.listed import Mutation, Result
@@ -56,6 +57,7 @@ def pages() -> dict[Path, str]:
         _REFERENCE / "k3.md": _page("K3, line by line", "tests/k3/lines.py", k3_lines()),
         _REFERENCE / "mutations.md": _page("Mutations", "tests/mutations/", mutations()),
         _REFERENCE / "operations.md": _page("Operations", "lakewarden/specs.py", operations()),
+        _REFERENCE / "published-tests.md": _page("Published tests", "tests/dynamic/published.py", published_tests()),
         _REFERENCE / "statements.md": _page("SQL statements", "lakewarden/sql/specs.py", statements()),
         _REFERENCE / "templates.md": _page("Templates", "lakewarden/pipelines/templates/", templates()),
         _REFERENCE / "types.md": _page("Column types", "lakewarden/catalog/types.py", column_types()),
@@ -196,6 +198,20 @@ def k3_lines() -> Iterator[str]:
 def flip188_lines() -> Iterator[str]:
     yield "What FLIP-188 (built-in dynamic table) states, a line each. The tests are in `tests/dynamic/` and beside it."
     yield from _lines("FL", flip188.SECTIONS, flip188.line_tests())
+
+
+def published_tests() -> Iterator[str]:
+    yield "What Spark tests of Python data sources, and table-store and Paimon of changelog modes, overwrites, scan modes,"
+    yield "buckets and retention: each test with the one here that stands for it, or why there is none. Read at table-store"
+    yield "`release-0.1.0`, Paimon `5dacde5`, and Spark between 4.1 and 4.2, without what 4.1 lacks (limits and offsets)."
+    files = published.our_tests()
+    for suite in published.SUITES:
+        yield from ("", f"## {suite.title}", "")
+        yield from _table("theirs", "here")
+        for row in suite.rows:
+            theirs = ", ".join(f"`{name}`" for name in row.theirs.split())
+            ours = [f"`{files[name]}::test_{name.partition('::')[2]}`" for name in row.ours.split()]
+            yield _row(theirs, "; ".join((*ours, *([row.reason] if row.reason else []))))
 
 
 def _lines(name: str, sections: Sections, tests: Mapping[int, str]) -> Iterator[str]:

@@ -268,7 +268,7 @@ STATEMENTS: Mapping[type[Statement], StatementSpec] = {
     ),
     DropPartition: StatementSpec(
         "ALTER TABLE t DROP [IF EXISTS] PARTITION (c = value, …)",
-        "removes the rows of one partition of a dynamic table",
+        "removes the rows of a dynamic table's partitions with these values",
         _ALTER_TABLE,
         OnTable("write"),
         "dynamic.drop_partition",

@@ -9,7 +9,7 @@ import pytest
 from lakewarden import Column, Lakehouse
 from lakewarden.catalog.evolution import AddColumn, RenameColumn
 from lakewarden.dynamic.buckets import bucket_named
-from lakewarden.errors import PermissionDenied
+from lakewarden.errors import Ended, PermissionDenied
 from lakewarden.sql.results import Rows
 
 Listed = list[tuple[object, ...]]
@@ -57,3 +57,38 @@ def test_operations_keep_rows_and_buckets(warehouse_uri: str, tmp_path: Path) ->
             lake.session(user="ann", role="user").sql("SELECT * FROM n.every")
         lake.sql("ALTER TABLE n.every SET ACCESS LEVEL PUBLIC")
         assert len(lake.session(user="ann", role="user").sql("SELECT * FROM n.every")) == 1
+
+
+def test_an_export_and_an_erasure_of_a_user_leave_it_as_it_is(warehouse_uri: str, tmp_path: Path) -> None:
+    """It is shared: what it says of a user, in values, names of partitions, buckets and kept changes, is counted and stays."""
+    ann = "ann-7f3a"
+    with Lakehouse.open(warehouse_uri) as lake:
+        lake.sql(
+            "CREATE NAMESPACE n; CREATE USER TABLE n.notes (id INT PRIMARY KEY, v INT);"
+            " CREATE DYNAMIC TABLE n.every (dt TEXT, id INT, v INT, PRIMARY KEY (dt, id)) PARTITIONED BY (dt)"
+            " WITH ('bucket' = '2')"
+        )
+        notes, every = lake.table("n.notes"), lake.table("n.every")
+        for value in (1, 2):  # the second replaces, so rows from before are kept
+            for user in (ann, "bob"):
+                notes.write([{"id": 1, "v": value}], user=user)
+            every.write([{"dt": ann, "id": id_, "v": value} for id_ in range(8)])
+            lake.flush()
+        every.write([{"dt": "x", "id": 1, "v": 3}])
+        wanted, said = rows(lake), every.changes(after=-1).rows
+        exported = lake.export(ann, str(tmp_path / "out"))
+        assert [table.name for table in exported.tables] == ["n.notes"]
+        certificate = lake.erase(ann, deep=True)
+        assert certificate.coincidences > 0, "values of others' rows"
+        assert lake.verify_erased(ann, deep=True).findings == ()
+        assert rows(lake) == wanted
+        assert every.changes(after=-1).rows.equals(said)
+        assert [row["v"] for row in notes.changes(after=-1, user="bob").rows.to_pylist()] == [1, 1, 2]
+        with pytest.raises(Ended):
+            notes.changes(after=-1)
+        trail = lake.warehouse.log(notes.table).trail(-1)
+        assert {each.user for each in trail.every_range(-1)} == {"bob"}, "nothing of her is kept for subscribers"
+        lake.sql(f"INSERT OVERWRITE n.every PARTITION (dt = '{ann}') SELECT id, v FROM n.every WHERE false")
+        lake.sql("STORAGE FLUSH TABLE n.every")
+        assert rows(lake) == [("x", 1, 3)]
+        assert [finding for finding in lake.check() if not finding.passed] == []

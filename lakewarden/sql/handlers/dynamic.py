@@ -11,7 +11,6 @@ from lakewarden.admin.dynamic_tables import DynamicDeclaration, make_dynamic_tab
 from lakewarden.catalog.dynamic import DynamicOptions
 from lakewarden.catalog.model import Table
 from lakewarden.clock import from_millis
-from lakewarden.delta.commit_log.actions import CHANGE_DATA_FEED
 from lakewarden.delta.parquet.files import DataFile
 from lakewarden.delta.partitions import Partition, directory
 from lakewarden.delta.scope import open_scope
@@ -23,7 +22,7 @@ from lakewarden.scope import TableName
 from lakewarden.specs import Operation, Request
 from lakewarden.sql.context import Context
 from lakewarden.sql.handlers.declaring import declared, options_of
-from lakewarden.sql.handlers.partitions import partition_of
+from lakewarden.sql.handlers.partitions import named_of, partition_of
 from lakewarden.sql.results import Affected, Done, Rows, listing
 from lakewarden.sql.statements.dynamic import CompactTable, DescribeExtended, DropPartition
 from lakewarden.sql.statements.session import SetTableStorage
@@ -104,14 +103,14 @@ def compact(context: Context, statement: CompactTable) -> Done:
 
 
 def drop_partition(context: Context, statement: DropPartition) -> Affected:
-    """Removes the rows of one partition, pending ones too, by one commit; no change is published of it."""
+    """Removes the rows of the partitions that have the named values, pending rows too, by one commit that makes no changes."""
     table = context.table(statement.table)
     _options_of(table, "ALTER TABLE … DROP PARTITION")
-    partition = partition_of(table, statement.partition)
+    named = named_of(table, statement.partition)
     direct = TableClient.of(context.warehouse, table).direct
-    result = direct.overwrite([], within=condition_of([partition]), operation="DELETE")
+    result = direct.overwrite([], within=condition_of([named]), operation="DELETE")
     if not result.committed and not statement.if_exists:
-        raise NotFound(f"{table.name} has no partition ({_text_of(partition)})")
+        raise NotFound(f"{table.name} has no partition ({_text_of(named)})")
     return Affected(result.rows_deleted, version=result.version if result.committed else None)
 
 
@@ -139,9 +138,6 @@ def _described(context: Context, table: Table, options: DynamicOptions) -> tuple
     if options.watermark is not None and table.schema.column(options.watermark) is not None:
         columns["watermark"] = MOMENT
         row["watermark"] = _watermark(context, table, options.watermark)
-    if table.options.change_data_feed is not None:
-        columns[CHANGE_DATA_FEED] = FLAG
-        row[CHANGE_DATA_FEED] = table.options.change_data_feed
     return columns | {"file.format": TEXT, "bucket": WHOLE, "change-tracking": FLAG}, row
 
 

@@ -8,14 +8,12 @@ from typing import cast
 
 import pyarrow as pa
 
-from lakewarden.catalog.model import Table
 from lakewarden.delta.partitions import Partition, divided, filled
-from lakewarden.errors import InvalidArgument
 from lakewarden.operations.optimize.predicate import condition_of
 from lakewarden.rows.intake import Parts
 from lakewarden.sql.context import Context
 from lakewarden.sql.handlers.insert import incoming
-from lakewarden.sql.handlers.partitions import spelled_as
+from lakewarden.sql.handlers.partitions import named_of
 from lakewarden.sql.handlers.writing.target import Target
 from lakewarden.sql.results import Affected
 from lakewarden.sql.statements.rows import Overwrite
@@ -23,11 +21,11 @@ from lakewarden.sql.statements.rows import Overwrite
 
 def overwrite_dynamic(context: Context, statement: Overwrite, target: Target) -> Affected:
     """Raises:
-    ConstraintViolation, InvalidArgument: a row does not fit, or a key is given twice. Nothing was changed.
+    ConstraintViolation, InvalidArgument: a row or a named partition does not fit, or a key is given twice. Nothing was changed.
     Conflict: a flush changed the same partitions meanwhile. Nothing was changed.
     """
     table = target.table
-    named = _named(table, statement)
+    named = dict(named_of(table, statement.partition)) if statement.partition else {}
     if named and not statement.columns:
         rest = tuple(name for name in table.schema.names if name not in named)
         statement = replace(statement, columns=rest)
@@ -44,21 +42,6 @@ def overwrite_dynamic(context: Context, statement: Overwrite, target: Target) ->
 
 def _partitions(rows: pa.Table, columns: Sequence[str]) -> Iterator[Partition]:
     return (partition for partition, _ in divided(rows, columns)) if rows.num_rows else iter(())
-
-
-def _named(table: Table, statement: Overwrite) -> dict[str, str | None]:
-    """The partition columns that have a value, in the table's order, spelled as in Delta's log.
-
-    Raises:
-        InvalidArgument: one is no partition column, is named twice, or has a value that does not fit.
-    """
-    given = {name.lower(): text for name, text in statement.partition}
-    names = {name.lower() for name in table.schema.partition_by}
-    if len(given) < len(statement.partition) or not given.keys() <= names:
-        takes = ", ".join(table.schema.partition_by) or "none: the table is not partitioned"
-        raise InvalidArgument(f"PARTITION of {table.name} takes each of these columns at most once: {takes}")
-    named = (name for name in table.schema.partition_by if name.lower() in given)
-    return {name: spelled_as(table, name, given[name.lower()]) for name in named}
 
 
 def _completed(

@@ -61,6 +61,16 @@ def test_an_error_names_its_code(warehouse_uri: str, spark: SparkSession) -> Non
             spark.read.format("lakewarden").option("table", "app.none").load()
 
 
+def test_a_schema_that_is_not_the_tables_is_refused(warehouse_uri: str, spark: SparkSession) -> None:
+    with Lakehouse.open(warehouse_uri, spark=lambda: spark) as lake:
+        lake.sql("CREATE NAMESPACE app; CREATE SHARED TABLE app.items (id INT PRIMARY KEY, text TEXT)")
+        lake.table("app.items").write([{"id": 1, "text": "x"}])
+        source = lake.spark().read.format("lakewarden").option("TABLE", "app.items")
+        assert source.load().count() == 1
+        with pytest.raises(PySparkException, match="DATA_SOURCE_RETURN_SCHEMA_MISMATCH"):
+            source.schema("id INT").load().collect()
+
+
 def test_a_frame_is_written_at_once_or_not_at_all(warehouse_uri: str, spark: SparkSession) -> None:
     with Lakehouse.open(warehouse_uri, spark=lambda: spark) as lake:
         lake.sql("CREATE NAMESPACE app; CREATE USER TABLE app.notes (id INT PRIMARY KEY, text TEXT, at TIMESTAMP)")
