@@ -101,7 +101,6 @@ Option = Literal[
     "ON_DUPLICATE",
     "CHANGE_TRACKING",
     "LOG_RETENTION",
-    "CHANGE_DATA_FEED",
 ]
 Taking = Literal["taken", "required", "ignored", "refused"]
 """`ignored`: checked, accepted, and without effect; the answer to CREATE TABLE says so."""
@@ -126,7 +125,6 @@ OPTIONS: dict[Option, dict[TableKind, Taking]] = {
     "ON_DUPLICATE": _by_kind("taken", "taken", "refused"),
     "CHANGE_TRACKING": _by_kind("taken", "taken", "refused"),
     "LOG_RETENTION": _by_kind("taken", "taken", "refused"),
-    "CHANGE_DATA_FEED": _by_kind("taken", "taken", "refused"),
 }
 
 Capability = Literal[

@@ -12,9 +12,10 @@ from lakewarden.catalog.options import parse_options
 from lakewarden.catalog.schema import declare
 from lakewarden.delta.lifecycle.beginning import has_begun
 from lakewarden.delta.scope import open_place, open_scope
+from lakewarden.dynamic.buckets import bucket_named
 from lakewarden.dynamic.options import FILE_PATH, PREFIX, divided_options, enriched, parse_dynamic
 from lakewarden.dynamic.topic import check_topic, make_table_topic, with_topic
-from lakewarden.errors import AlreadyExists, InvalidArgument
+from lakewarden.errors import AlreadyExists, InvalidArgument, Unsupported
 from lakewarden.scope import TableName
 from lakewarden.storage.location import canonical
 from lakewarden.target import ScopeTarget
@@ -98,13 +99,15 @@ def _storage_at(warehouse: Warehouse, catalog: Catalog, path: str, named: str | 
 def _check_place(target: ScopeTarget, *, adopt: bool) -> None:
     """Raises:
     AlreadyExists: a Delta table is there.
-    Corrupt, Unsupported: with `adopt`, it is one of another table of ours, or has other columns.
+    Corrupt, Unsupported: with `adopt`, it is one of another table of ours, or has other columns or buckets.
     """
     there = open_scope(target) if adopt else open_place(target)
     if there is None or not has_begun(there, target):
         return
     if adopt:
         there.schema_version(target.schemas)
+        if divided := next((file.path for file in there.files() if bucket_named(file.path) is not None), None):
+            raise Unsupported(f"{target.uri}: {divided} is divided by the buckets of another table, so it cannot be taken over")
     else:
         raise AlreadyExists(
             f"{target.uri} has a Delta table that is in no catalog: drop it there, or take it over"

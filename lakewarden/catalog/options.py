@@ -29,7 +29,6 @@ _SIZE = re.compile(r"(\d{1,15})\s*([A-Za-z]*)")
 MIN_SIZE, MAX_SIZE = 1 << 10, 1 << 40
 """Bytes of a data file that a table can aim at."""
 _MAX_STREAM = 2**63 - 1
-_DELTAS_NAMES = {"DELTA.ENABLECHANGEDATAFEED": "CHANGE_DATA_FEED"}
 _SWITCH = {"on": True, "true": True, "off": False, "false": False}
 
 
@@ -89,18 +88,11 @@ def ignored_options(type: TableType, given: Mapping[str, object]) -> list[str]:
     return [option for option in _texts(type, given) if OPTIONS[option][type] == "ignored"]
 
 
-def option_named(key: str) -> Option | None:
-    """The option of this name, in any case; Delta's own name of one will do."""
-    name = key.strip().upper()
-    name = _DELTAS_NAMES.get(name, name)
-    return next((option for option in OPTIONS if option == name), None)
-
-
 def _texts(type: TableType, given: Mapping[str, object]) -> dict[Option, str]:
     """The options by their names, each of them one that the type takes."""
     texts: dict[Option, str] = {}
     for key, value in given.items():
-        option = option_named(key)
+        option = next((option for option in OPTIONS if option == key.strip().upper()), None)
         if option is None:
             raise InvalidArgument(f"unknown table option {key.strip().upper()}; the options are {', '.join(sorted(OPTIONS))}")
         if option in texts:
@@ -209,9 +201,9 @@ def _on_duplicate(text: str) -> OnDuplicate:
     return cast("OnDuplicate", text.lower())
 
 
-def _switch(option: Option, text: str) -> bool:
+def _change_tracking(text: str) -> bool:
     if text.lower() not in _SWITCH:
-        raise InvalidArgument(f"{option} {text!r} must be on or off")
+        raise InvalidArgument(f"CHANGE_TRACKING {text!r} must be on or off")
     return _SWITCH[text.lower()]
 
 
@@ -250,7 +242,6 @@ _READERS: dict[Option, tuple[str, Callable[[str], object]]] = {
     "EVICTION_STRATEGY": ("eviction_strategy", _strategy),
     "MAX_STREAM_SIZE_BYTES": ("max_stream_size", _stream_size),
     "ON_DUPLICATE": ("on_duplicate", _on_duplicate),
-    "CHANGE_TRACKING": ("change_tracking", partial(_switch, "CHANGE_TRACKING")),
+    "CHANGE_TRACKING": ("change_tracking", _change_tracking),
     "LOG_RETENTION": ("log_retention", partial(seconds_of, "LOG_RETENTION")),
-    "CHANGE_DATA_FEED": ("change_data_feed", partial(_switch, "CHANGE_DATA_FEED")),
 }

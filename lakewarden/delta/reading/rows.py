@@ -12,7 +12,8 @@ from lakewarden.catalog.model import TableSchema
 from lakewarden.delta.parquet.files import DataFile
 from lakewarden.delta.parquet.fitting import fitted
 from lakewarden.delta.parquet.schema import rows_schema
-from lakewarden.delta.reading.bounds import Bound, files_within
+from lakewarden.delta.reading.bounds import Bound
+from lakewarden.delta.reading.bucket_pruning import files_to_read
 from lakewarden.delta.reading.column_cache import ColumnCache
 from lakewarden.delta.reading.file_group import FileGroup, wanted_schema
 from lakewarden.delta.reading.keys import Keys
@@ -31,6 +32,7 @@ def read_rows(
     columns: Sequence[str] | None = None,
     bounds: Sequence[Bound] = (),
     cache: ColumnCache | None = None,
+    buckets: int = 1,
 ) -> pa.Table:
     """The rows of that version under the newest schema: its columns and `_seq`; absent ones have their initial value.
 
@@ -38,6 +40,7 @@ def read_rows(
         columns: names of the newest schema, `_seq` among them where it is wanted; None for all.
         bounds: rows outside of them may be left out.
         cache: of columns that were read before.
+        buckets: as for `files_to_read`.
 
     Raises:
         Unsupported: another writer changed the columns.
@@ -46,7 +49,7 @@ def read_rows(
     if not table.files():
         return empty_rows(schemas[-1]) if columns is None else empty_rows(schemas[-1]).select(columns)
     if table.plain:
-        return read_files(table, _files_within(table, schemas, bounds), schemas, columns, cache)
+        return read_files(table, _files_to_read(table, schemas, bounds, buckets), schemas, columns, cache)
     ids = table.column_ids(schemas)
     return fitted(table.scan(), wanted_schema(schemas[-1], columns), {id_: name for name, id_ in ids.items()}, table.uri)
 
@@ -58,13 +61,15 @@ def read_parts(
     if not table.plain:
         yield read_rows(table, schemas, columns, bounds)
         return
-    for file in _files_within(table, schemas, bounds):
+    for file in _files_to_read(table, schemas, bounds):
         yield read_files(table, [file], schemas, columns)
 
 
-def _files_within(table: ScopeTable, schemas: tuple[TableSchema, ...], bounds: Sequence[Bound]) -> list[DataFile]:
+def _files_to_read(
+    table: ScopeTable, schemas: tuple[TableSchema, ...], bounds: Sequence[Bound], buckets: int = 1
+) -> list[DataFile]:
     named_alike = table.schema_version(schemas).version == schemas[-1].version  # statistics go by name
-    return files_within(table, bounds if named_alike else ())
+    return files_to_read(table, bounds if named_alike else (), schemas[-1], buckets)
 
 
 def read_files(

@@ -9,8 +9,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakewarden.catalog.model import TableSchema
-from lakewarden.delta.reading.rows import read_parts
+from lakewarden.delta.reading.rows import read_files, read_rows
 from lakewarden.delta.table import ScopeTable
+from lakewarden.dynamic.buckets import bucket_named, bucket_of
 from lakewarden.log.record import SEQ
 from lakewarden.operations.reading.seen_keys import AT_ONCE, SeenKeys
 
@@ -23,31 +24,49 @@ class RowFacts:
     """Columns of the key that have a NULL."""
     newest: int | None
     """The highest `_seq`; None where no row has one."""
+    misplaced: int = 0
+    """Rows in a file of another bucket than that of their key."""
 
 
-def row_facts(table: ScopeTable, schemas: tuple[TableSchema, ...], at_once: int = AT_ONCE) -> RowFacts:
+def row_facts(table: ScopeTable, schemas: tuple[TableSchema, ...], at_once: int = AT_ONCE, buckets: int = 1) -> RowFacts:
     """Reads the keys and `_seq` of every row.
+
+    Args:
+        buckets: into how many files the rows of a partition are divided by their key.
 
     Raises:
         Corrupt, Unsupported: as `read_rows`.
     """
     keys = schemas[-1].primary_key
-    seen = _Seen(keys)
-    parts = seen.of(read_parts(table, schemas, [*keys, SEQ]))
+    seen = _Seen(keys, buckets)
+    parts = seen.of(_parts(table, schemas, [*keys, SEQ]))
     repeated = _repeated(parts, keys, at_once)
-    return RowFacts(repeated, tuple(name for name in keys if name in seen.nulls), seen.newest)
+    return RowFacts(repeated, tuple(name for name in keys if name in seen.nulls), seen.newest, seen.misplaced)
+
+
+def _parts(table: ScopeTable, schemas: tuple[TableSchema, ...], columns: Sequence[str]) -> Iterator[tuple[int | None, pa.Table]]:
+    """Rows with the bucket that their file's name says."""
+    if not table.plain:
+        yield None, read_rows(table, schemas, columns)
+        return
+    for file in table.files():
+        yield bucket_named(file.path), read_files(table, [file], schemas, columns)
 
 
 class _Seen:
     """Collects what each part shows alone, on its way to where parts are compared."""
 
-    def __init__(self, keys: Sequence[str]) -> None:
+    def __init__(self, keys: Sequence[str], buckets: int) -> None:
         self._keys = keys
+        self._buckets = buckets
         self.nulls: set[str] = set()
         self.newest: int | None = None
+        self.misplaced = 0
 
-    def of(self, parts: Iterator[pa.Table]) -> Iterator[pa.Table]:
-        for part in parts:
+    def of(self, parts: Iterator[tuple[int | None, pa.Table]]) -> Iterator[pa.Table]:
+        for bucket, part in parts:
+            if bucket is not None and self._keys:
+                self.misplaced += int((bucket_of(part, self._keys, self._buckets).to_numpy() != bucket).sum())
             self.nulls |= {name for name in self._keys if part[name].null_count}
             ends = (self.newest, pc.max(part[SEQ]).as_py())
             self.newest = max((each for each in ends if each is not None), default=None)

@@ -64,7 +64,7 @@ class CheckTask:
 
 
 def check_scope(task: CheckTask) -> CheckedScope:
-    """Checks one scope's table: readable, one row per key, no watermark beyond the log, and what crashes left."""
+    """Checks one scope's table: readable, one row per key in its bucket, no watermark beyond the log, and what crashes left."""
     subject = str(task.target.scope)
     try:
         table = open_place(task.target)
@@ -98,11 +98,13 @@ def _another(table: ScopeTable, target: ScopeTarget) -> str:
 
 def _look(task: CheckTask, table: ScopeTable) -> Iterable[tuple[str, str]]:
     """Yields each check's name and what is wrong; empty where it passed."""
-    rows = row_facts(table, task.target.schemas)
+    rows = row_facts(table, task.target.schemas, buckets=task.target.buckets)
     yield "readable", ""
     twice = f"{rows.repeated} rows repeat a key; the next flush of those keys settles them"
     yield "one_row_per_key", twice if rows.repeated else ""
     yield "no_null_in_key", f"NULL in key column {', '.join(rows.nulls)}" if rows.nulls else ""
+    if rows.misplaced:
+        yield "rows_in_their_bucket", f"{rows.misplaced} rows are in a file of another bucket: a look-up by key misses them"
     if is_frozen(table, task.target) and not task.moving:
         yield "not_frozen", f"an abandoned move left it frozen: lakewarden move {task.target.scope.table} --cancel"
     yield "log_and_table_agree", _disagreement(task, table, rows.newest)

@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from lakewarden.delta.lifecycle.freezing import is_frozen
 from lakewarden.delta.parquet.files import DataFile, by_partition
-from lakewarden.delta.reading.bounds import files_within
+from lakewarden.delta.reading.bucket_pruning import files_to_read
 from lakewarden.delta.reading.column_cache import ColdCache
 from lakewarden.delta.reading.file_group import FileGroup
 from lakewarden.delta.table import ScopeTable
@@ -63,7 +63,8 @@ def _apart(table: ScopeTable | None, target: ScopeTarget, wanted: Wanted) -> Apa
     if table is None:
         return Apart(partitioned, True, 0, 0, None, target, wanted, ())
     named_alike = table.schema_version(target.schemas).version == target.schema.version  # statistics go by name
-    files = tuple(files_within(table, wanted.bounds if table.plain and named_alike else ()))
+    bounds = wanted.bounds if table.plain and named_alike else ()
+    files = tuple(files_to_read(table, bounds, target.schema, target.buckets))
     return Apart(
         partitioned, table.plain, len(by_partition(files)), sum(file.size for file in files), table, target, wanted, files
     )

@@ -75,7 +75,8 @@ class ColdRows:
         number = number_of_rows(self._table, self._table.files()) if wanted.number_only else None
         if number is not None:
             return nothing_but(number, wanted.columns or ())
-        rows = read_rows(self._table, self._target.schemas, wanted.columns, wanted.bounds, self._columns)
+        target = self._target
+        rows = read_rows(self._table, target.schemas, wanted.columns, wanted.bounds, self._columns, target.buckets)
         return rows_within(rows, wanted.bounds)
 
     def keys(self) -> Iterator[pa.Table]:

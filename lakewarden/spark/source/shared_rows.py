@@ -9,7 +9,8 @@ from functools import partial
 import pyarrow as pa
 
 from lakewarden.delta.parquet.files import DataFile
-from lakewarden.delta.reading.bounds import files_within, rows_within
+from lakewarden.delta.reading.bounds import rows_within
+from lakewarden.delta.reading.bucket_pruning import files_to_read
 from lakewarden.delta.reading.file_group import FileGroup
 from lakewarden.delta.reading.rows import empty_rows, hidden_by, merged
 from lakewarden.delta.scope import open_scope
@@ -88,7 +89,7 @@ def _tasks(cold: _Snapshot, read: ScopeRead, hot: pa.Table | None, part_bytes: i
     if not table.plain:
         return None
     named_alike = table.schema_version(schemas).version == schemas[-1].version  # statistics go by name
-    files = files_within(table, read.wanted.bounds if named_alike else ())
+    files = files_to_read(table, read.wanted.bounds if named_alike else (), schemas[-1], cold.target.buckets)
     columns = read.wanted.with_key(schemas[-1]).columns
     parts = (part for bucket in _by_bucket(files) for part in _packed(bucket, part_bytes))
     groups = tuple(FileGroup.of(table, each, schemas, columns) for each in parts)
