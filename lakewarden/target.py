@@ -36,6 +36,8 @@ class ScopeTarget:
     known: Known | None = None
     """What that floor knew of the scope when the target was made; None when it knew nothing, or when that is not checked."""
 
+    change_data_feed: bool | None = None
+    """Whether its table is to have Delta's change data feed; None where the table itself says so (`delta.change_data`)."""
     buckets: int = 1
     """Into how many files a partition's rows are divided by their key (`dynamic.buckets`)."""
 

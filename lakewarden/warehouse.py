@@ -187,6 +187,7 @@ class Warehouse:
             mark=self.erasures.mark(user or "") if self.identifies else "",
             manifest_key=self.erasures.derived_key(location.uri, app_id, user or "") if self.identifies else "",
             floor=self.floor(table) if self.identifies else None,
+            change_data_feed=table.options.change_data_feed,
             buckets=1 if table.dynamic is None else table.dynamic.bucket,
         )
 

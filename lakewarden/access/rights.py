@@ -101,6 +101,7 @@ Option = Literal[
     "ON_DUPLICATE",
     "CHANGE_TRACKING",
     "LOG_RETENTION",
+    "CHANGE_DATA_FEED",
 ]
 Taking = Literal["taken", "required", "ignored", "refused"]
 """`ignored`: checked, accepted, and without effect; the answer to CREATE TABLE says so."""
@@ -125,6 +126,7 @@ OPTIONS: dict[Option, dict[TableKind, Taking]] = {
     "ON_DUPLICATE": _by_kind("taken", "taken", "refused"),
     "CHANGE_TRACKING": _by_kind("taken", "taken", "refused"),
     "LOG_RETENTION": _by_kind("taken", "taken", "refused"),
+    "CHANGE_DATA_FEED": _by_kind("taken", "taken", "refused"),
 }
 
 Capability = Literal[

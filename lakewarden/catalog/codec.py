@@ -26,7 +26,7 @@ _LATER: Mapping[type, tuple[str, ...]] = {
     Catalog: ("pipelines", "rules", "blanks"),
     Namespace: ("engine",),
     Table: ("description", "dynamic"),
-    TableOptions: ("on_duplicate", "change_tracking", "log_retention"),
+    TableOptions: ("on_duplicate", "change_tracking", "log_retention", "change_data_feed"),
     TableSchema: ("partition_by",),
 }
 """The fields of format 2."""

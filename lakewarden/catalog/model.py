@@ -126,6 +126,8 @@ class TableOptions:
     """Whether changes are kept behind a flush, and may be read."""
     log_retention: int | None = None
     """Seconds that changes are kept behind a flush; None means the warehouse's setting."""
+    change_data_feed: bool | None = None
+    """Whether its Delta tables have Delta's own change data feed; None means as each of them says itself."""
 
 
 @dataclass(frozen=True)

@@ -29,6 +29,7 @@ _SIZE = re.compile(r"(\d{1,15})\s*([A-Za-z]*)")
 MIN_SIZE, MAX_SIZE = 1 << 10, 1 << 40
 """Bytes of a data file that a table can aim at."""
 _MAX_STREAM = 2**63 - 1
+_DELTAS_NAMES = {"DELTA.ENABLECHANGEDATAFEED": "CHANGE_DATA_FEED"}
 _SWITCH = {"on": True, "true": True, "off": False, "false": False}
 
 
@@ -88,11 +89,18 @@ def ignored_options(type: TableType, given: Mapping[str, object]) -> list[str]:
     return [option for option in _texts(type, given) if OPTIONS[option][type] == "ignored"]
 
 
+def option_named(key: str) -> Option | None:
+    """The option of this name, in any case; Delta's own name of one will do."""
+    name = key.strip().upper()
+    name = _DELTAS_NAMES.get(name, name)
+    return next((option for option in OPTIONS if option == name), None)
+
+
 def _texts(type: TableType, given: Mapping[str, object]) -> dict[Option, str]:
     """The options by their names, each of them one that the type takes."""
     texts: dict[Option, str] = {}
     for key, value in given.items():
-        option = next((option for option in OPTIONS if option == key.strip().upper()), None)
+        option = option_named(key)
         if option is None:
             raise InvalidArgument(f"unknown table option {key.strip().upper()}; the options are {', '.join(sorted(OPTIONS))}")
         if option in texts:
@@ -201,9 +209,9 @@ def _on_duplicate(text: str) -> OnDuplicate:
     return cast("OnDuplicate", text.lower())
 
 
-def _change_tracking(text: str) -> bool:
+def _switch(option: Option, text: str) -> bool:
     if text.lower() not in _SWITCH:
-        raise InvalidArgument(f"CHANGE_TRACKING {text!r} must be on or off")
+        raise InvalidArgument(f"{option} {text!r} must be on or off")
     return _SWITCH[text.lower()]
 
 
@@ -242,6 +250,7 @@ _READERS: dict[Option, tuple[str, Callable[[str], object]]] = {
     "EVICTION_STRATEGY": ("eviction_strategy", _strategy),
     "MAX_STREAM_SIZE_BYTES": ("max_stream_size", _stream_size),
     "ON_DUPLICATE": ("on_duplicate", _on_duplicate),
-    "CHANGE_TRACKING": ("change_tracking", _change_tracking),
+    "CHANGE_TRACKING": ("change_tracking", partial(_switch, "CHANGE_TRACKING")),
     "LOG_RETENTION": ("log_retention", partial(seconds_of, "LOG_RETENTION")),
+    "CHANGE_DATA_FEED": ("change_data_feed", partial(_switch, "CHANGE_DATA_FEED")),
 }

@@ -8,14 +8,15 @@ from typing import Final
 import pyarrow as pa
 
 from lakewarden.catalog.model import TableSchema
+from lakewarden.delta.parquet import change_files
 from lakewarden.log.record import SEQ, USER
 
-CHANGE_TYPE: Final = "_change_type"
+CHANGE_TYPE: Final = change_files.CHANGE_TYPE
 
-INSERT: Final = "insert"
-PREIMAGE: Final = "update_preimage"
-POSTIMAGE: Final = "update_postimage"
-DELETED: Final = "delete"
+INSERT: Final = change_files.INSERT
+PREIMAGE: Final = change_files.PREIMAGE
+POSTIMAGE: Final = change_files.POSTIMAGE
+DELETED: Final = change_files.DELETED
 
 
 @dataclass(frozen=True)

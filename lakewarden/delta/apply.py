@@ -14,13 +14,14 @@ import pyarrow as pa
 
 from lakewarden.clock import Clock, NewId
 from lakewarden.delta.change import AT_ONCE, Change, Changes, Numbers, TooLarge, changes_of, fresh
+from lakewarden.delta.change_data import check_feed, feed_to_set, has_feed, properties_to_set
 from lakewarden.delta.commit_log.commits import CommitLog, is_fence
 from lakewarden.delta.commit_log.committing import TooLate, check_held
 from lakewarden.delta.commit_log.stamp import CommitStamp
 from lakewarden.delta.create import create_table
 from lakewarden.delta.lifecycle.freezing import check_not_frozen
 from lakewarden.delta.manifest import refresh_manifest, write_manifest
-from lakewarden.delta.ownership import owner_to_set
+from lakewarden.delta.parquet.change_files import ChangeFile, write_changes
 from lakewarden.delta.parquet.files import DataFile, NewFile, batch_name, write_files
 from lakewarden.delta.parquet.schema import SEQ
 from lakewarden.delta.partitions import Partition
@@ -52,6 +53,17 @@ class Written:
     last_seq: int | None
     log_rows: int
     """The number of log rows in the batch."""
+    changes: tuple[ChangeFile, ...] = ()
+    """For readers of a change data feed: how rows changed, where files are replaced."""
+
+    @property
+    def data_change(self) -> bool:
+        """Whether a row changed: not where files are only written again, with the columns of a newer schema."""
+        return bool(self.inserted or self.updated or self.deleted) or not self.replaced
+
+    @property
+    def paths(self) -> list[str]:
+        return [*(file.path for file in self.files), *(file.path for file in self.changes)]
 
 
 @dataclass(frozen=True)
@@ -126,6 +138,23 @@ class ColdApply:
         """Ids of the Delta columns by name, for files of other writers, which contain no ids."""
         return {} if self.table is None else self.table.column_ids(self._target.schemas)
 
+    @property
+    def feeds(self) -> bool:
+        """Whether the commit has to say how rows changed, where it replaces files."""
+        return has_feed(self.table, self._target)
+
+    def check_feed(self, replaced: Sequence[DataFile]) -> None:
+        """Call this before anything is written.
+
+        Raises:
+            Unsupported: it could not say that, or not that the table has a feed.
+        """
+        if self.table is None:
+            return
+        feed_to_set(self.table, self._target)
+        if replaced and self.feeds:
+            check_feed(self.table)
+
     def refresh_manifest(self) -> None:
         """Writes the manifest again if a crash after another commit left it stale."""
         if self.table is not None:
@@ -149,17 +178,27 @@ class ColdApply:
         with ExitStack() as undo:
             undo.callback(lambda: open_store(self._target.location).delete(file.path for file in files))
             parts = _side_by_side(partial(self._part, changes, files, end), changes.partitions)
+            images = self._images(changes, parts)
             undo.pop_all()
         counts = changes.counted(sum(part.added for part in parts), [part.hits for part in parts])
         replaced = tuple(file for part in parts for file in part.replaced)
         made = tuple(file for part in parts for file in part.files)
-        return Written(made, replaced, *counts, sum(file.rows for file in made), *_first_and_last(rows), rows.num_rows)
+        total = sum(file.rows for file in made)
+        return Written(made, replaced, *counts, total, *_first_and_last(rows), rows.num_rows, images)
+
+    def _images(self, changes: Changes, parts: Sequence[_Part]) -> tuple[ChangeFile, ...]:
+        """Where only files were added, their rows are the changes."""
+        if not self.feeds or not any(part.replaced for part in parts):
+            return ()
+        rows = changes.images([part.hits for part in parts], [part.before for part in parts])
+        return tuple(write_changes(self._target, rows, self._new_id))
 
     def _part(self, changes: Changes, files: list[NewFile], end: int, partition: Partition) -> _Part:
         """Writes the files of one partition. `files` gets each at once."""
         change = changes.of(partition)
         if change is None:
-            return _Part((), (), 0, np.zeros(0, np.int64))
+            return _Part((), (), 0, np.zeros(0, np.int64), changes.coming.slice(0, 0))
+        self.check_feed(change.replaced)
         self._reach("after-read")
         # before rows are written there again
         check_held(f"the flush of {self._target.scope}", self._planned_at, self._clock())
@@ -169,7 +208,7 @@ class ColdApply:
             some = write_files(self._target, rows, partial(batch_name, number, self._new_id), end)
             made += some
             files += some
-        return _Part(tuple(made), change.replaced, change.added, change.hits)
+        return _Part(tuple(made), change.replaced, change.added, change.hits, change.before)
 
     def commit_written(self, written: Written, end: int) -> Steps[None]:
         """Commits files that were written before, with the watermark `end`. Raises as `commit`."""
@@ -181,20 +220,20 @@ class ColdApply:
         try:
             snapshot = yield from self._commit(written, stamp, end, number if written.files else None, now)
         except TooLate:
-            open_store(self._target.location).delete(file.path for file in written.files)
+            open_store(self._target.location).delete(written.paths)
             raise
         except Conflict:
-            self._discard(written.files, stamp)
+            self._discard(written, stamp)
             raise
         self._reach("after-commit")
         write_manifest(self._target, snapshot, now=now)
         self._reach("after-manifest")
         self.applied = Applied(snapshot.version, stamp.operation, _metrics(written), snapshot.state)
 
-    def _discard(self, files: tuple[NewFile, ...], stamp: CommitStamp) -> None:
+    def _discard(self, written: Written, stamp: CommitStamp) -> None:
         """Removes the files of a refused commit, unless the commit exists: the answer of an earlier try may have been lost."""
         newest = open_place(self._target)
-        if newest is None or not files:
+        if newest is None or not written.paths:
             return
         store = open_store(self._target.location)
         log, since = CommitLog(store), -1 if self.table is None else self.table.version
@@ -202,12 +241,12 @@ class ColdApply:
         stamps = [None if commit is None else commit.info.get("userMetadata") for commit in later]
         fenced = later[:1] and later[0] is not None and is_fence(later[0])
         if fenced or (None not in later and stamp.text() not in stamps):
-            store.delete(file.path for file in files)
+            store.delete(written.paths)
 
     def _changes(self, rows: pa.Table) -> Changes:
         if self.table is None:
             return fresh(self._target, rows)
-        return changes_of(self.table, self._target, rows, self._large_bytes)
+        return changes_of(self.table, self._target, rows, self._large_bytes, images=self.feeds)
 
     def _commit(self, written: Written, stamp: CommitStamp, end: int, batch: int | None, now: datetime) -> Steps[Snapshot]:
         transaction, since = (self._target.app_id, end), self._planned_at
@@ -225,7 +264,9 @@ class ColdApply:
             now=now,
             transaction=transaction,
             batch=batch,
-            property=owner_to_set(self.table, self._target),
+            data_change=written.data_change or not self.feeds,
+            changes=written.changes,
+            properties=properties_to_set(self.table, self._target),
             reach=self._reach,
         )
         return self.table.snapshot(self._target.app_id).after(made, written.files, written.replaced, now)
@@ -245,6 +286,7 @@ class _Part:
     replaced: tuple[DataFile, ...]
     added: int
     hits: Numbers
+    before: pa.Table
 
 
 def _side_by_side(work: Callable[[Partition], _Part], partitions: Sequence[Partition]) -> list[_Part]:
@@ -274,6 +316,7 @@ def _stamp(job_id: str, target: ScopeTarget, written: Written, *, new: bool) -> 
     """Returns `WRITE` if rows were only added, `MERGE` if files were replaced: Spark's names for the same."""
     range_, source = (written.first_seq, written.last_seq, written.log_rows), (target.app_id, target.scope.user)
     output = {"numOutputRows": written.rows, "numOutputBytes": sum(file.size for file in written.files)}
+    changed = {"numTargetChangeFilesAdded": len(written.changes)} if written.changes else {}
     if not written.replaced:
         mode = {"mode": "ErrorIfExists" if new else "Append"}
         added = {"numFiles": len(written.files)} | output
@@ -286,7 +329,7 @@ def _stamp(job_id: str, target: ScopeTarget, written: Written, *, new: bool) -> 
         "numTargetFilesAdded": len(written.files),
         "numTargetFilesRemoved": len(written.replaced),
     }
-    return CommitStamp(job_id, "MERGE", {"predicate": predicate}, merged | output, *range_, *source)
+    return CommitStamp(job_id, "MERGE", {"predicate": predicate}, merged | output | changed, *range_, *source)
 
 
 def _metrics(written: Written) -> dict[str, int]:

@@ -20,6 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakewarden.clock import to_micros
+from lakewarden.delta.parquet.change_files import DELETED, INSERT, POSTIMAGE, PREIMAGE, with_type
 from lakewarden.delta.parquet.column_ends import Bounds, Ends, Value, of_rows
 from lakewarden.delta.parquet.files import DataFile, by_partition
 from lakewarden.delta.parquet.reading import open_file
@@ -69,6 +70,8 @@ class Change:
     """How many of them are the batch's."""
     hits: Numbers
     """The rows of the batch whose keys were in `replaced`, by their numbers in `Changes.upserts`."""
+    before: pa.Table
+    """The old rows of `hits`, in their order, where images were asked for; otherwise none."""
 
 
 @dataclass(frozen=True)
@@ -80,6 +83,17 @@ class Changes:
     """Computes the effect on one of them, None where there is none. Several may be computed at once."""
     upserts: np.ndarray[tuple[int], np.dtype[np.bool_]]
     """Of each key of the batch, whether its newest row is one; the others are deletes."""
+    coming: pa.Table
+    """The newest rows of the keys that are upserts, in their order."""
+
+    def images(self, hits: Sequence[Numbers], before: Sequence[pa.Table]) -> pa.Table:
+        """How rows change, from `hits` and `before` of all partitions: with `_change_type`, as Delta's feed has it."""
+        hit = np.concatenate(hits)
+        known = np.zeros(len(self.upserts), np.bool_)
+        known[hit] = True
+        old = with_type(pa.concat_tables(before), _words(self.upserts[hit], PREIMAGE, DELETED))
+        new = with_type(self.coming, _words(known[self.upserts], POSTIMAGE, INSERT))
+        return pa.concat_tables([old, new.select(old.column_names).cast(old.schema)])
 
     def counted(self, added: int, hits: Sequence[Numbers]) -> tuple[int, int, int]:
         """The numbers of rows that are inserted, updated and deleted, from `added` and `hits` of all partitions.
@@ -91,8 +105,13 @@ class Changes:
         return added - updated, updated, len(hit) - updated
 
 
-def changes_of(table: ScopeTable, target: ScopeTarget, hot: pa.Table, large_bytes: int | None) -> Changes:
+def changes_of(
+    table: ScopeTable, target: ScopeTarget, hot: pa.Table, large_bytes: int | None, *, images: bool = False
+) -> Changes:
     """Computes the effect of `hot` (the newest schema's columns, `_seq`, `_op`) on the table.
+
+    Args:
+        images: whether the old rows are wanted, too (`Change.before`).
 
     Raises:
         TooLarge: it would have to hold files of more than `large_bytes`, or to read so many times as much.
@@ -111,19 +130,20 @@ def changes_of(table: ScopeTable, target: ScopeTarget, hot: pa.Table, large_byte
             raise TooLarge(sum(sizes))
     if candidates:
         table.check_plain()
-    return _replacing(table, target, newest, there, every=evolved)
+    return _replacing(table, target, newest, there, every=evolved, images=images)
 
 
 def fresh(target: ScopeTarget, hot: pa.Table) -> Changes:
     """Computes the effect of `hot` on a scope that has no table yet."""
     newest = newest_per_key(hot, target.schema.primary_key)
-    added = dict(divided(_columns(target, upserts(newest)), target.schema.partition_by))
+    coming = _columns(target, upserts(newest))
+    added = dict(divided(coming, target.schema.partition_by))
 
     def of(partition: Partition) -> Change:
         rows = added[partition]
-        return Change((), rows, rows.num_rows, _NO_NUMBERS)
+        return Change((), rows, rows.num_rows, _NO_NUMBERS, rows.slice(0, 0))
 
-    return Changes(tuple(added), of, _upserts(newest))
+    return Changes(tuple(added), of, _upserts(newest), coming)
 
 
 def may_hold(table: ScopeTable, keys: pa.Table, primary_key: Sequence[str]) -> tuple[DataFile, ...]:
@@ -164,7 +184,7 @@ def _plain(value: Value, more: int = 0) -> Any:
 
 
 def _replacing(
-    table: ScopeTable, target: ScopeTarget, hot: Keys, there: Mapping[Partition, Sequence[DataFile]], *, every: bool
+    table: ScopeTable, target: ScopeTarget, hot: Keys, there: Mapping[Partition, Sequence[DataFile]], *, every: bool, images: bool
 ) -> Changes:
     """Reads the candidates. `every`: replaces all of them, whether they hold a key or not."""
     upserted = _upserts(hot.rows)
@@ -172,7 +192,7 @@ def _replacing(
     coming = dict(divided(added, target.schema.partition_by))
 
     def of(partition: Partition) -> Change | None:
-        splits = (_split(table, target, file, hot, goes=every) for file in there.get(partition, ()))
+        splits = (_split(table, target, file, hot, goes=every, images=images) for file in there.get(partition, ()))
         parts = [part for part in splits if len(part.hits) or every]
         rows = coming.get(partition, added.slice(0, 0))
         if not (parts or len(rows) or not partition):
@@ -182,22 +202,24 @@ def _replacing(
             rows=pa.concat_tables([*(part.survivors for part in parts), rows]),
             added=len(rows),
             hits=np.concatenate([_NO_NUMBERS, *(part.hits for part in parts)]),
+            before=pa.concat_tables([added.slice(0, 0), *(part.gone for part in parts)]),
         )
 
-    return Changes(tuple({**there, **coming}), of, upserted)
+    return Changes(tuple({**there, **coming}), of, upserted, added)
 
 
 @dataclass(frozen=True)
 class _Split:
-    """A file's rows: for each that the batch removes, the index of the hot row with its key; and the surviving rows."""
+    """A file's rows: for each that the batch removes, the index of the hot row with its key; and the rows that stay, and go."""
 
     file: DataFile
     hits: Numbers
     survivors: pa.Table
+    gone: pa.Table
 
 
-def _split(table: ScopeTable, target: ScopeTarget, file: DataFile, hot: Keys, *, goes: bool) -> _Split:
-    """`goes`: the file is replaced even if no key is in it."""
+def _split(table: ScopeTable, target: ScopeTarget, file: DataFile, hot: Keys, *, goes: bool, images: bool) -> _Split:
+    """`goes`: the file is replaced even if no key is in it. `images`: the rows that go are wanted."""
     every = read_schema(target.schema)
     ids = table.column_ids(target.schemas)
     opened = open_file(open_store(table.location), file.path, file.partition)
@@ -207,11 +229,17 @@ def _split(table: ScopeTable, target: ScopeTarget, file: DataFile, hot: Keys, *,
     hits = places.drop_null().to_numpy().astype(np.int64)
     if (len(hits) or goes) and not whole:
         rows = opened.read_with_ids(every, ids)
-    return _Split(file, hits, rows.filter(pc.is_null(places)) if len(hits) else rows)
+    gone = rows.filter(pc.is_valid(places)) if images else rows.slice(0, 0)
+    return _Split(file, hits, rows.filter(pc.is_null(places)) if len(hits) else rows, gone)
 
 
 def _upserts(rows: pa.Table) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
     found: np.ndarray[tuple[int], np.dtype[np.bool_]] = rows.column(OP).to_numpy() == UPSERT
+    return found
+
+
+def _words(flags: np.ndarray[tuple[int], np.dtype[np.bool_]], word: str, other: str) -> list[str]:
+    found: list[str] = np.where(flags, word, other).tolist()
     return found
 
 

@@ -8,7 +8,7 @@ from hashlib import sha256
 from uuid import UUID
 
 from lakewarden.clock import random_id, system_clock, to_millis
-from lakewarden.delta.commit_log.actions import Change, TableHead, commit_text
+from lakewarden.delta.commit_log.actions import CHANGE_DATA_FEED, Change, TableHead, commit_text
 from lakewarden.delta.commit_log.committing import held_still, transactions_of
 from lakewarden.delta.commit_log.publish import publish
 from lakewarden.delta.commit_log.stamp import CommitStamp
@@ -55,6 +55,8 @@ def create_table(
         to_millis(written_at),
         partition_columns=target.schema.partition_by,
     )
+    if target.change_data_feed:
+        head = head.with_properties({CHANGE_DATA_FEED: "true"})
     change = Change(stamp, transactions, "ErrorIfExists", adds, head=head, operation="CREATE TABLE")
     text = commit_text(change, None, written_at, now, random_id())
     yield from publish(target.location, 0, text, held_still(stamp, since, now), reach)

@@ -6,11 +6,12 @@ A commit follows exactly the snapshot that was read, in steps: what it names is 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
 from functools import cached_property
 from hashlib import sha256
+from types import MappingProxyType
 
 from deltalake import PostCommitHookProperties
 
@@ -31,6 +32,7 @@ from lakewarden.delta.commit_log.plain import has_plain, is_plain_head
 from lakewarden.delta.commit_log.publish import publish
 from lakewarden.delta.commit_log.stamp import CommitStamp
 from lakewarden.delta.failures import delta_errors
+from lakewarden.delta.parquet.change_files import ChangeFile
 from lakewarden.delta.parquet.files import DataFile, NewFile
 from lakewarden.delta.parquet.schema import delta_schema, version_of
 from lakewarden.delta.snapshot import Committed
@@ -43,6 +45,7 @@ from lakewarden.storage.steps import Steps
 
 _APPEND: Mode = "Append"
 _OVERWRITE: Mode = "Overwrite"
+_NONE: Mapping[str, str] = MappingProxyType({})
 
 
 class ScopeTable(TableContents):
@@ -100,7 +103,8 @@ class ScopeTable(TableContents):
         batch: int | None = None,
         direct: int | None = None,
         data_change: bool = True,
-        property: tuple[str, str] | None = None,
+        changes: Sequence[ChangeFile] = (),
+        properties: Mapping[str, str] = _NONE,
         reach: Reach = no_faults,
     ) -> Steps[Committed]:
         """Commits on top of this version, which does not change.
@@ -112,7 +116,8 @@ class ScopeTable(TableContents):
             batch: number of the batch file among `adds`.
             direct: position of the newest direct write that is in it then, where that changes.
             data_change: False when the rows stay the same (compact, optimize).
-            property: of the table, by name, set in the same commit; not when delta-rs has to write it (`commit_log.plain`).
+            changes: how rows changed, for readers of a change data feed; not when delta-rs has to write the commit.
+            properties: of the table, by name, set in the same commit; not when delta-rs has to write it (`commit_log.plain`).
             reach: `before-link` when all is durable and the commit has no name yet.
 
         Raises:
@@ -123,9 +128,10 @@ class ScopeTable(TableContents):
         evolves = version_of(self.head.schema, (schema,)) is None or self.head.partition_columns != schema.partition_by
         self._check_commit(removes, evolves=evolves)
         head = self.head.with_columns(delta_schema(schema).to_json(), schema.partition_by) if evolves else self.head
-        head = head.with_property(*property) if property else head
+        head = head.with_properties(properties) if properties else head
         transactions, mode = transactions_of(transaction, batch, direct), _OVERWRITE if evolves else _APPEND
-        change = Change(stamp, transactions, mode, adds, removes, None if head is self.head else head, data_change)
+        changed_head = None if head is self.head else head
+        change = Change(stamp, transactions, mode, adds, removes, changes, changed_head, data_change)
 
         def delegate() -> None:
             delegated.commit(self.delta, change, delta_schema(schema), now=now, hooks=self._hooks)
@@ -146,6 +152,7 @@ class ScopeTable(TableContents):
             text = commit_text(change, self.version, system_clock(), now, random_id())
             yield from publish(self.location, self.version + 1, text, still, reach)
             return sha256(text).hexdigest()
+        assert not change.changes, "a table that delta-rs has to write is refused a change data feed (delta/change_data.py)"
         still()
         if local_path(self.uri) is not None:
             yield self.uri
@@ -225,7 +232,7 @@ class ScopeTable(TableContents):
         Raises:
             Conflict: as `commit`; nothing was changed.
         """
-        change = Change(stamp, {}, head=self.head.with_property(name, value), operation="SET TBLPROPERTIES")
+        change = Change(stamp, {}, head=self.head.with_properties({name: value}), operation="SET TBLPROPERTIES")
 
         def delegate() -> None:
             delegated.set_property(self.delta, name, value, change, self._hooks)

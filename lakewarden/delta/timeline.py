@@ -46,6 +46,8 @@ class LogEntry:
     stamp: CommitStamp | None
     adds: frozenset[str]
     removes: frozenset[str]
+    changes: frozenset[str] = frozenset()
+    """Its change files, for readers of Delta's change data feed: what became of the rows of the version before."""
     stored: int = 0
     """When the store wrote the commit's object, by the store's clock, in milliseconds; 0 without a listing."""
 
@@ -108,10 +110,14 @@ class Timeline:
     def added_after(self, version: int) -> frozenset[str]:
         return frozenset().union(*(entry.adds for entry in self.entries if entry.version > version))
 
+    def changed_after(self, version: int) -> frozenset[str]:
+        """The change files of later commits."""
+        return frozenset().union(*(entry.changes for entry in self.entries if entry.version > version))
+
     @property
     def named(self) -> frozenset[str]:
         """Every file that a commit of `entries` names."""
-        return frozenset().union(*(entry.adds | entry.removes for entry in self.entries))
+        return frozenset().union(*(entry.adds | entry.removes | entry.changes for entry in self.entries))
 
     def oldest_whole(self, live: Iterable[str], present: frozenset[str]) -> int | None:
         """The lowest version from which on every version's files all exist; None when not even the newest's do.
@@ -231,6 +237,7 @@ def entry_of(version: int, text: bytes) -> LogEntry:
         stamp,
         frozenset(adds),
         frozenset(removes),
+        frozenset(unquote(action["cdc"]["path"]) for action in actions if "cdc" in action),
     )
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import cast, get_args
 
-from lakewarden.access.rights import OPTIONS
 from lakewarden.catalog.dynamic import ChangelogMode, Consistency, DynamicOptions, LogScan, LogSystem
 from lakewarden.catalog.model import TableSchema
+from lakewarden.catalog.options import option_named
 from lakewarden.durations import seconds_of
 from lakewarden.errors import InvalidArgument
 
@@ -56,7 +56,7 @@ def divided_options(given: Mapping[str, str]) -> tuple[dict[str, str], dict[str,
     Raises:
         InvalidArgument: an option has another name in dynamic tables.
     """
-    native = {key: value for key, value in given.items() if key.strip().upper() in OPTIONS}
+    native = {key: value for key, value in given.items() if option_named(key) is not None}
     for key in native:
         if own := _OWN_NAMES.get(key.strip().upper()):
             raise InvalidArgument(f"{key.strip().upper()} is called {own!r} in dynamic tables")

@@ -7,9 +7,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
-from lakewarden.access.rights import OPTIONS
 from lakewarden.catalog.names import check_column
-from lakewarden.catalog.options import parse_bytes
+from lakewarden.catalog.options import option_named, parse_bytes
 from lakewarden.catalog.pipeline import IngestRule, MissingColumns
 from lakewarden.errors import InvalidArgument
 from lakewarden.pipelines.rules import check_glob, check_mime_type
@@ -50,7 +49,7 @@ def declared(template: Template[Any], given: Mapping[str, object]) -> Declaratio
         name = key.strip().upper()
         kind = own if name in PIPELINE_KEYS else rule if name in RULE_KEYS else None
         if kind is None:
-            kind = table if name in OPTIONS and name.lower() not in theirs else rest
+            kind = table if option_named(name) is not None and name.lower() not in theirs else rest
         if name in kind or name.lower() in kind:
             raise InvalidArgument(f"option {key} is given twice")
         kind[name.lower() if kind is rest else name] = value

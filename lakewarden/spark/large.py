@@ -19,6 +19,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from lakewarden.clock import random_id
 from lakewarden.delta.apply import Written
 from lakewarden.delta.change import may_hold
+from lakewarden.delta.parquet.change_files import ChangeFile
 from lakewarden.delta.parquet.files import DataFile, NewFile, batch_folder, batch_name, write_files
 from lakewarden.delta.parquet.reading import open_file
 from lakewarden.delta.parquet.schema import SEQ, read_schema, rows_schema
@@ -31,7 +32,7 @@ from lakewarden.log.view import PendingRows
 from lakewarden.operations.fanout import guarded
 from lakewarden.operations.flush.run import FlushTask, done, hot_scope, open_cold
 from lakewarden.report import ScopeReport
-from lakewarden.spark import s3a, s3a_files
+from lakewarden.spark import change_data, s3a, s3a_files
 from lakewarden.storage.durability import sync
 from lakewarden.storage.open import open_store
 from lakewarden.storage.steps import Steps, alone
@@ -118,15 +119,17 @@ class _LargeCold:
         hot = self._newest(self._hot(pending, end)).cache()
         try:
             replaced = self._candidates(hot)
+            self.apply.check_feed(replaced)
             old = self._cold(replaced)
             kept = old.join(hot, self._key, "left_anti").select(*old.columns)  # the join puts the key's columns first
             rows = kept.unionByName(hot.filter(F.col(OP) != DELETE).drop(OP))
             size = pending.bytes + sum(file.size for file in replaced)
             files = self._write(rows, size)
+            changes = self._write_changes(hot, old, size) if replaced and self.apply.feeds else ()
             hits = hot.join(old.select(*self._key), self._key, "left_semi").groupBy(OP).count().collect()
             watermark = self.watermark()
             taken = _taken(pending, NOTHING if watermark is None else watermark)
-            return _counted(hot, {row[OP]: row["count"] for row in hits}, files, replaced, taken)
+            return replace(_counted(hot, {row[OP]: row["count"] for row in hits}, files, replaced, taken), changes=changes)
         finally:
             hot.unpersist()
 
@@ -172,15 +175,21 @@ class _LargeCold:
     def _write(self, rows: DataFrame, size: int) -> list[NewFile]:
         """Writes rows of about so many bytes."""
         most = min(self._target.target_file_size, s3a_files.LARGEST) if self._native else self._target.target_file_size
-        parts = max(1, round(size / most))
-        by = (*self._target.schema.partition_by, *self._key)
-        laid = rows.repartitionByRange(parts, *by) if parts > 1 else rows.coalesce(1)
+        laid = self._laid(rows, max(1, round(size / most)))
         number = self.apply.next_batch()
         if self._native:
             return s3a_files.write(laid, self._target, batch_folder(number, random_id))
         writer = _writer(self._target, number)
         made = laid.mapInArrow(writer, from_arrow_schema(_NEW_FILE)).collect()
         return [_described(row) for row in made]
+
+    def _write_changes(self, hot: DataFrame, old: DataFrame, size: int) -> tuple[ChangeFile, ...]:
+        rows = change_data.changed_rows(hot, old, self._key)
+        return change_data.write_rows(self._laid(rows, max(1, round(size / self._target.target_file_size))), self._target)
+
+    def _laid(self, rows: DataFrame, parts: int) -> DataFrame:
+        by = (*self._target.schema.partition_by, *self._key)
+        return rows.repartitionByRange(parts, *by) if parts > 1 else rows.coalesce(1)
 
     def _frame(self, read: Callable[[int], pa.Table], pieces: int, schema: pa.Schema) -> DataFrame:
         """A DataFrame whose partitions are what `read` makes of each piece's number."""

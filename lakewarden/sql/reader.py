@@ -234,6 +234,8 @@ class Reader(DuckDBParser):
 
     def _pair(self) -> tuple[str, str]:
         key = self.name_or_text("an option")
+        while self._match(TokenType.DOT):
+            key = f"{key}.{self.name('the rest of an option')}"
         if not self._match(TokenType.EQ):
             raise self.failure(f"expected = after {key}")
         if self.at_text:

@@ -25,7 +25,7 @@ from lakewarden.verify.versions import OldVersion, OldVersions
 
 _STATE = "_lakewarden"
 _DELTA_LOG = "_delta_log/"
-_INSIDE = frozenset({"_delta_log", "_files"})
+_INSIDE = frozenset({"_delta_log", "_files", "_change_data"})
 """Directories in every scope, whatever a user may be called."""
 
 _OF_LOGS = frozenset({"log", "live"})

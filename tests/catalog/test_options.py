@@ -76,6 +76,8 @@ def test_a_size_out_of_bounds_is_refused(text: str) -> None:
         ("SHARED", "ACCESS_LEVEL", "SECRET", "PUBLIC, PRIVATE, RESTRICTED, DBA"),
         ("SHARED", "USE_USER_STORAGE", "true", "only supported for USER"),
         ("USER", "CHANGE_TRACKING", "perhaps", "must be on or off"),
+        ("USER", "delta.enableChangeDataFeed", "perhaps", "CHANGE_DATA_FEED 'perhaps' must be on or off"),
+        ("STREAM", "CHANGE_DATA_FEED", "on", "only supported for USER and SHARED"),
         ("STREAM", "CHANGE_TRACKING", "off", "only supported for USER and SHARED"),
         ("SHARED", "LOG_RETENTION", "a while", "'7 d'"),
         ("USER", "LOG_RETENTION", "0", "above 0"),
@@ -152,6 +154,7 @@ _SOME: dict[Option, str] = {
     "ON_DUPLICATE": "replace",
     "CHANGE_TRACKING": "off",
     "LOG_RETENTION": "7 d",
+    "CHANGE_DATA_FEED": "on",
 }
 
 

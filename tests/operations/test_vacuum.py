@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+from dataclasses import replace
 from datetime import timedelta
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -13,10 +15,13 @@ from lakewarden.clock import random_id
 from lakewarden.errors import Conflict, InvalidArgument, NotFound
 from lakewarden.operations.restore.scope import RestoreOptions, plan_restore, run_restore
 from lakewarden.operations.vacuum.scope import VacuumOptions, plan_vacuum, run_vacuum
+from lakewarden.storage.objects import keys_of
+from lakewarden.storage.open import open_store
 from lakewarden.storage.steps import alone
 from lakewarden.target import ScopeTarget
 from tests.delta.scopes import flush, paths, people, rows_of, table_of, target
 from tests.fixtures.bucket import copy_tree
+from tests.fixtures.change_data import counted, fed
 from tests.operations.steps import (
     Died,
     batches,
@@ -71,6 +76,29 @@ def test_dead_files_go_after_the_retention(tmp_path: Path) -> None:
     assert report.metrics["files_deleted"] == 3
     assert data_files(scope) == paths(scope) == manifest_paths(scope)
     assert rows_of(scope) == people(*range(6))
+
+
+def _change_files(scope: ScopeTarget) -> set[str]:
+    return {key for key in keys_of(open_store(scope.location)) if key.startswith("_change_data/")}
+
+
+def test_change_files_go_with_the_versions_that_they_lead_from(tmp_path: Path) -> None:
+    scope = replace(target(tmp_path / "t"), change_data_feed=True)
+    files: list[set[str]] = [set()]
+    for number in range(4):
+        flush(scope, people(1, name=f"v{number}-"), first_seq=number)
+        files.append(_change_files(scope))
+    nobodys = "_change_data/cdc-nobodys.parquet"
+    open_store(scope.location).put(nobodys, b"of a writer that died")
+    first, second, third = (after - before for before, after in pairwise(files[1:]))
+    _dated(scope, 40, 30, 5, 3)
+    report = vacuum(scope, _TODAY)
+    assert set(report.files) >= first | {nobodys}
+    assert _change_files(scope) == second | third
+    assert counted(fed(scope.uri, 2, ["id"])) == {"update_preimage": 1, "update_postimage": 1}
+    assert vacuum(scope, _TODAY + 10).outcome == "done"
+    assert _change_files(scope) == set()
+    assert rows_of(scope) == people(1, name="v3-")
 
 
 def test_history_shows_the_horizon_and_the_end(tmp_path: Path) -> None:

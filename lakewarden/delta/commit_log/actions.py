@@ -14,12 +14,19 @@ import msgspec
 
 from lakewarden.clock import to_millis
 from lakewarden.delta.commit_log.stamp import CommitStamp
+from lakewarden.delta.parquet.change_files import ChangeFile
 from lakewarden.delta.parquet.files import DataFile, NewFile
 from lakewarden.dynamic.buckets import bucket_named
 from lakewarden.version import VERSION
 
 READER, WRITER = 1, 2
-"""Delta's protocol versions of our tables (docs/decisions/0008-plain-tables.md)."""
+"""Delta's protocol versions of our tables (docs/decisions/0008-plain-tables.md), but for those with a change data feed."""
+
+CHANGE_DATA_FEED = "delta.enableChangeDataFeed"
+"""Delta's property of a table whose commits say for each row how it changed."""
+
+FEED_WRITER = 4
+"""Delta's protocol version of writers of such a table."""
 
 BUCKET_TAG = "lakewarden.bucket"
 """The tag of a data file that has the rows of one bucket: what its name says too, for readers of the log."""
@@ -49,8 +56,17 @@ class TableHead:
     def with_columns(self, schema: str, partition_columns: tuple[str, ...]) -> TableHead:
         return replace(self, schema=schema, partition_columns=partition_columns)
 
-    def with_property(self, name: str, value: str) -> TableHead:
-        return replace(self, configuration={**self.configuration, name: value})
+    @property
+    def has_change_data_feed(self) -> bool:
+        return self.configuration.get(CHANGE_DATA_FEED, "").lower() == "true"
+
+    def with_properties(self, given: Mapping[str, str]) -> TableHead:
+        """With the protocol that they need: never a lower one."""
+        head = replace(self, configuration={**self.configuration, **given})
+        return replace(head, writer=max(head.writer, FEED_WRITER)) if head.has_change_data_feed else head
+
+    def protocol(self) -> Action:
+        return {"protocol": {"minReaderVersion": self.reader, "minWriterVersion": self.writer}}
 
     def action(self) -> Action:
         return {
@@ -76,6 +92,8 @@ class Change:
     mode: Mode = "Append"
     adds: Sequence[NewFile] = ()
     removes: Sequence[DataFile] = ()
+    changes: Sequence[ChangeFile] = ()
+    """How rows changed, where `adds` and `removes` do not say it: all of them, or none."""
     head: TableHead | None = None
     data_change: bool = True
     operation: str = "WRITE"
@@ -97,12 +115,13 @@ def commit_text(change: Change, read_version: int | None, written_at: datetime, 
         new_id: no other commit has the same, whatever else they share.
     """
     lines = [_info(change, read_version, written_at, new_id)]
-    if read_version is None:
-        lines.append({"protocol": {"minReaderVersion": READER, "minWriterVersion": WRITER}})
     if change.head is not None:
+        if read_version is None or change.head.writer > WRITER:
+            lines.append(change.head.protocol())
         lines.append(change.head.action())
     lines += (_add(file, now, change.data_change) for file in change.adds)
     lines += (_remove(file, now, change.data_change) for file in change.removes)
+    lines += map(_cdc, change.changes)
     lines += ({"txn": {"appId": app, "version": version}} for app, version in change.transactions.items())
     return b"\n".join(map(_encoded, lines)) + b"\n"
 
@@ -149,6 +168,11 @@ def _remove(file: DataFile, now: datetime, data_change: bool) -> Action:
             "size": file.size,
         }
     }
+
+
+def _cdc(file: ChangeFile) -> Action:
+    values = dict(file.partition)
+    return {"cdc": {"path": _spelled(file.path), "partitionValues": values, "size": file.size, "dataChange": False}}
 
 
 def _spelled(path: str) -> str:

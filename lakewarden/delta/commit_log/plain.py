@@ -11,11 +11,13 @@ import re
 from collections.abc import Iterable
 from functools import lru_cache
 
-from lakewarden.delta.commit_log.actions import READER, WRITER, TableHead
+from lakewarden.delta.commit_log.actions import CHANGE_DATA_FEED, FEED_WRITER, READER, TableHead
 
 _OURS = "lakewarden."
 _HARMLESS = frozenset({"delta.checkpointInterval", "delta.deletedFileRetentionDuration", "delta.logRetentionDuration"})
 """Properties that ask nothing of who writes a commit."""
+
+_KNOWN = _HARMLESS | {CHANGE_DATA_FEED}
 
 _PATH = re.compile(r"[A-Za-z0-9_.=/~%-]+")
 """A path with one spelling as a URL: the log has URLs, and its spellings are compared. Only `%` is escaped there."""
@@ -35,8 +37,8 @@ def is_plain_head(head: TableHead) -> bool:
     """The same of a commit that names no file."""
     return (
         head.reader == READER
-        and head.writer <= WRITER
-        and all(name in _HARMLESS or name.startswith(_OURS) for name in head.configuration)
+        and head.writer <= FEED_WRITER  # what else it may ask for shows in properties and columns
+        and all(name in _KNOWN or name.startswith(_OURS) for name in head.configuration)
         and _has_plain_columns(head.schema)
     )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from lakewarden.delta.change_data import feed_to_set
 from lakewarden.delta.commit_log.commits import CommitLog, is_fence
 from lakewarden.delta.commit_log.committing import Committer, TooLate
 from lakewarden.delta.commit_log.stamp import CommitStamp
@@ -63,6 +64,6 @@ def _begin(table: ScopeTable | None, target: ScopeTarget, by: Committer) -> Step
         write_manifest(target, first_snapshot(made, (), target.app_id, now), now=now)
         return
     owner = owner_of(target)
-    named = (PROPERTY, owner) if owner else None
-    made = yield from table.commit((), (), schema=target.schema, stamp=stamp, since=by.since, now=now, property=named)
+    named = ({PROPERTY: owner} if owner else {}) | feed_to_set(table, target)
+    made = yield from table.commit((), (), schema=target.schema, stamp=stamp, since=by.since, now=now, properties=named)
     write_manifest(target, table.snapshot(target.app_id).after(made, (), (), now), now=now)

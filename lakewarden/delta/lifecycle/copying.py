@@ -69,23 +69,23 @@ def put_copy(target: ObjectStore, path: str, data: bytes) -> CopiedFile:
 
 
 def _named(store: ObjectStore, name: str) -> set[str]:
-    """Paths of data files within the table that a commit or a checkpoint adds."""
+    """Paths of the files within the table that a commit or a checkpoint names, but for what it removes."""
     try:
         data = store.get(name)
     except Missing:
         return set()
-    adds = _of_commit(name, data) if name.endswith(".json") else _of_checkpoint(data)
-    return {unquote(path) for path in adds if "://" not in path and not path.startswith("/")}
+    paths = _of_commit(name, data) if name.endswith(".json") else _of_checkpoint(data)
+    return {unquote(path) for path in paths if "://" not in path and not path.startswith("/")}
 
 
 def _of_commit(name: str, data: bytes) -> Iterator[str]:
     for line in data.splitlines():
         try:
-            add = json.loads(line).get("add") if line.strip() else None
+            action = json.loads(line) if line.strip() else {}
         except ValueError as error:
             raise Corrupt(f"{name} is no commit: {error}") from error
-        if add is not None:
-            yield add["path"]
+        if (file := action.get("add") or action.get("cdc")) is not None:
+            yield file["path"]
 
 
 def _of_checkpoint(data: bytes) -> Iterable[str]:

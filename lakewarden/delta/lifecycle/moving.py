@@ -19,6 +19,7 @@ from lakewarden.delta.commit_log.commits import LOG
 from lakewarden.delta.commit_log.committing import Committer, TooLate, check_held
 from lakewarden.delta.kept.known import NAME as MANIFEST
 from lakewarden.delta.lifecycle.freezing import is_left
+from lakewarden.delta.parquet.change_files import FOLDER
 from lakewarden.delta.scope import open_scope
 from lakewarden.delta.table import ScopeTable
 from lakewarden.errors import Conflict, Corrupt, InUse
@@ -107,7 +108,7 @@ def _belongs(name: str, version: int) -> bool:
 
 
 def _hidden(name: str) -> bool:
-    return any(part.startswith(("_", ".")) for part in name.split("/"))
+    return any(part.startswith(("_", ".")) for part in name.removeprefix(f"{FOLDER}/").split("/"))
 
 
 class _Copier:

@@ -16,6 +16,7 @@ from lakewarden.connection import Location
 from lakewarden.delta.commit_log.commits import LOG, CommitLog, checkpoint_name, is_fence, without_nested
 from lakewarden.delta.commit_log.committing import SWEPT, Committer
 from lakewarden.delta.commit_log.stamp import SWEEP, CommitStamp
+from lakewarden.delta.parquet.change_files import FOLDER
 from lakewarden.delta.table import ScopeTable
 from lakewarden.errors import Conflict
 from lakewarden.faults import Reach, no_faults
@@ -24,8 +25,8 @@ from lakewarden.storage.objects import keys_of
 from lakewarden.storage.open import open_store
 from lakewarden.storage.steps import Steps
 
-_DATA = re.compile(r"((batch-\d+-[0-9a-f]{32}|[^/=]+=[^/]+)/)*[^/]+\.parquet")
-"""Data files, also those in directories of flushes and of partitions; what else is deeper may be another scope."""
+_DATA = re.compile(rf"({FOLDER}/)?((batch-\d+-[0-9a-f]{{32}}|[^/=]+=[^/]+)/)*[^/]+\.parquet")
+"""Data and change files, also those in directories of flushes and of partitions; what else is deeper may be another scope."""
 
 Still = Callable[[], None]
 

@@ -142,8 +142,8 @@ def _write_part(target: ScopeTarget, partition: Partition, rows: pa.Table, name:
     is_so = rows.schema.equals(schema, check_metadata=True)
     ordered = rows if is_so else pa.Table.from_arrays([rows.column(name) for name in schema.names], schema=schema)
     settled = {} if settled_upto is None else {SETTLED_KEY: str(settled_upto)}
-    footer = scope_keys(target) | _seq_keys(*seq_range(ordered)) | _partition_keys(target, partition) | settled
-    data, metadata = _parquet(ordered, target, footer)
+    footer = scope_keys(target) | _seq_keys(*seq_range(ordered)) | partition_keys(target, partition) | settled
+    data, metadata = parquet_of(ordered, target, footer)
     path = f"{directory(partition)}{name}"
     open_store(target.location).write(path, memoryview(data))
     return new_file(target, path, data.size, ordered.num_rows, of_written(ordered, metadata), partition)
@@ -157,7 +157,8 @@ def new_file(
     return NewFile(path, size, rows, stats_text(rows, columns), first, last, target.schema.version, partition)
 
 
-def _partition_keys(target: ScopeTarget, partition: Partition) -> dict[bytes, str]:
+def partition_keys(target: ScopeTarget, partition: Partition) -> dict[bytes, str]:
+    """What a file says of the partition that it is in."""
     if not partition:
         return {}
     ids = {column.name: column.id for column in target.schema.columns}
@@ -179,7 +180,8 @@ def scope_keys(target: ScopeTarget) -> dict[bytes, str]:
     return {VERSION_KEY: str(target.schema.version), TABLE_KEY: str(target.scope.table)} | user
 
 
-def _parquet(rows: pa.Table, target: ScopeTarget, footer: Mapping[bytes, str]) -> tuple[pa.Buffer, pq.FileMetaData]:
+def parquet_of(rows: pa.Table, target: ScopeTarget, footer: Mapping[bytes, str]) -> tuple[pa.Buffer, pq.FileMetaData]:
+    """The rows as a Parquet file in the table's compression, and what its footer says."""
     out = pa.BufferOutputStream()
     written: list[pq.FileMetaData] = []
     with pq.ParquetWriter(

@@ -10,15 +10,16 @@ import pyarrow as pa
 
 from lakewarden.catalog.model import TableSchema
 from lakewarden.connection import Location
-from lakewarden.delta.parquet.files import DataFile
+from lakewarden.delta.parquet.files import DataFile, NewFile
 from lakewarden.delta.parquet.reading import OpenFile, open_file
-from lakewarden.delta.parquet.schema import read_schema
+from lakewarden.delta.parquet.schema import SEQ, SEQ_ID, read_schema
 from lakewarden.delta.reading.column_cache import ColumnCache
 from lakewarden.delta.table import ScopeTable
 from lakewarden.errors import Corrupt
 from lakewarden.scope import Scope
 from lakewarden.storage.objects import ObjectStore
 from lakewarden.storage.open import open_store
+from lakewarden.target import ScopeTarget
 
 
 @dataclass(frozen=True)
@@ -39,6 +40,13 @@ class FileGroup:
         """`columns`: names of the newest schema, and `_seq`; None for all."""
         wanted = wanted_schema(schemas[-1], columns)
         return cls(table.location, table.uri, table.scope, tuple(files), wanted, table.column_ids(schemas))
+
+    @classmethod
+    def of_new(cls, target: ScopeTarget, file: NewFile) -> FileGroup:
+        """A file of the newest schema that no version names yet."""
+        ids = {column.name: column.id for column in target.schema.columns} | {SEQ: SEQ_ID}
+        there = DataFile(file.path, file.size, file.rows, 0, file.min_seq, file.max_seq, file.schema_version, file.partition)
+        return cls(target.location, target.uri, None, (there,), wanted_schema(target.schema, None), ids)
 
     @property
     def bytes(self) -> int:

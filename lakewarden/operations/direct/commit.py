@@ -7,19 +7,21 @@ now, at most `RUNS` times more: a flush wins.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from itertools import takewhile
 
 from lakewarden.clock import Clock
 from lakewarden.delta.between import between
+from lakewarden.delta.change_data import feed_to_set, has_feed, properties_to_set
 from lakewarden.delta.commit_log.committing import DIRECT_APP, TooLate
 from lakewarden.delta.commit_log.stamp import SILENT
 from lakewarden.delta.create import create_table
 from lakewarden.delta.lifecycle.freezing import check_not_frozen
 from lakewarden.delta.manifest import write_manifest
-from lakewarden.delta.ownership import owner_to_set
+from lakewarden.delta.parquet.change_files import INSERT
 from lakewarden.delta.parquet.files import NewFile
+from lakewarden.delta.reading.file_group import FileGroup
 from lakewarden.delta.scope import open_scope
 from lakewarden.delta.snapshot import Snapshot, first_snapshot
 from lakewarden.delta.table import ScopeTable, check_whole
@@ -128,9 +130,9 @@ class DirectCommit:
             if (found := self._repeated(table)) is not None:
                 return found
             if run:
-                self._outputs.discard(draft.adds)
+                self._outputs.discard(draft.paths)
                 self._numbers.renew()
-            draft = self._draft(table)
+            draft = self._draft(table, given)
             self._reach("direct:drafted")
             if draft.empty and not given and self._once is None:
                 return Landed(None if table is None else table.snapshot(self._target.app_id), draft, 0, committed=False)
@@ -151,10 +153,15 @@ class DirectCommit:
             return None
         return Landed(table.snapshot(self._target.app_id), Draft(), 0, committed=False, repeated=True)
 
-    def _draft(self, table: ScopeTable | None) -> Draft:
+    def _draft(self, table: ScopeTable | None, given: tuple[NewFile, ...]) -> Draft:
         if table is None or not table.files():
             return Draft()
-        return carried(table, self._target, self._write.effect.draft(table, self._target, self._outputs), self._outputs)
+        draft = carried(table, self._target, self._write.effect.draft(table, self._target, self._outputs), self._outputs)
+        if not has_feed(table, self._target) or not (draft.adds or draft.changes):
+            return draft  # readers of a feed take new files for inserts, and removed ones for deletes
+        rows = (FileGroup.of_new(self._target, file).read() for file in given)
+        inserts = (made for some in rows for made in self._outputs.changed(some, INSERT))
+        return replace(draft, changes=(*draft.changes, *inserts))
 
     def _open(self) -> ScopeTable | None:
         table = open_scope(self._target)
@@ -162,6 +169,8 @@ class DirectCommit:
         check_whole(table, self._target.location)
         if table is not None and table.is_swept:
             raise Conflict(f"the remains of an earlier table at {self._target.location} are being removed; try again")
+        if table is not None:
+            feed_to_set(table, self._target)  # refused before anything may be named
         self._still()
         return table
 
@@ -218,7 +227,9 @@ class DirectCommit:
                 now=now,
                 transaction=transaction,
                 direct=max(position, table.watermark(DIRECT_APP) or 0),  # who took a position earlier may commit later
-                property=owner_to_set(table, target),
+                data_change=bool(given or draft.updated or draft.deleted) or not has_feed(table, target),
+                changes=draft.changes,
+                properties=properties_to_set(table, target),
                 reach=self._reach,
             )
             snapshot = table.snapshot(target.app_id).after(made, adds, draft.removes, now)

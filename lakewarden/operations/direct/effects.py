@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from lakewarden.delta.between import Between
+from lakewarden.delta.change_data import check_feed, has_feed
+from lakewarden.delta.parquet.change_files import DELETED, ChangeFile
 from lakewarden.delta.parquet.files import DataFile, NewFile
 from lakewarden.delta.partitions import Partition
 from lakewarden.delta.reading.rows import read_files
@@ -27,10 +29,17 @@ class Draft:
     deleted: int = 0
     copied: int = 0
     """Rows in `adds` that were in `removes` as they are."""
+    changes: tuple[ChangeFile, ...] = ()
+    """For readers of a change data feed: how rows changed, where `adds` and `removes` do not say it."""
 
     @property
     def empty(self) -> bool:
         return not (self.adds or self.removes)
+
+    @property
+    def paths(self) -> list[str]:
+        """Of all files that were written for it."""
+        return [*(file.path for file in self.adds), *(file.path for file in self.changes)]
 
 
 class Effect(Protocol):
@@ -105,4 +114,14 @@ def carried(table: ScopeTable, target: ScopeTarget, draft: Draft, outputs: Outpu
     kept = (read_files(table, [file], target.schemas) for file in left)
     adds = [file for rows in kept if rows.num_rows for file in outputs.write(rows)]
     copied = draft.copied + sum(file.rows for file in adds)
-    return Draft((*draft.adds, *adds), (*draft.removes, *left), draft.updated, draft.deleted, copied)
+    changes = draft.changes or _gone(table, target, draft.removes, outputs)
+    return Draft((*draft.adds, *adds), (*draft.removes, *left), draft.updated, draft.deleted, copied, changes)
+
+
+def _gone(table: ScopeTable, target: ScopeTarget, files: Sequence[DataFile], outputs: Outputs) -> tuple[ChangeFile, ...]:
+    """For readers of a change data feed: the rows of files that go, of which nothing stays."""
+    if not has_feed(table, target):
+        return ()
+    check_feed(table)
+    rows = (read_files(table, [file], target.schemas) for file in files)
+    return tuple(made for some in rows for made in outputs.changed(some, DELETED))

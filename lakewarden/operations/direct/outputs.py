@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from lakewarden.arrays import numbers
 from lakewarden.clock import NewId
+from lakewarden.delta.parquet.change_files import ChangeFile, with_type, write_changes
 from lakewarden.delta.parquet.files import NewFile, direct_name, write_files
 from lakewarden.delta.parquet.schema import SEQ, rows_schema
 from lakewarden.log.position import WHOLE, end_of, seq_of
@@ -72,7 +73,7 @@ class Outputs:
         self._reserve = reserve
         self._numbered = numbered
         self._new_id = new_id
-        self._made: list[NewFile] = []
+        self._made: list[str] = []
 
     def fresh(self, given: Given) -> tuple[NewFile, ...]:
         """Writes new rows, to files of about the table's target size, one after the other; or has tasks write them."""
@@ -86,10 +87,10 @@ class Outputs:
         """Returns the first of so many `_seq`, for rows that others write."""
         return self._reserve(count)
 
-    def took(self, files: Iterable[NewFile]) -> tuple[NewFile, ...]:
+    def took(self, files: Iterable[NewFile], changes: Iterable[ChangeFile] = ()) -> tuple[NewFile, ...]:
         """Answers for files that others wrote, as for its own."""
         made = tuple(files)
-        self._made += made
+        self._made += [*(file.path for file in made), *(file.path for file in changes)]
         return made
 
     def numbered(self, rows: pa.Table) -> pa.Table:
@@ -105,13 +106,19 @@ class Outputs:
     def write(self, rows: pa.Table) -> list[NewFile]:
         """Writes rows that have their `_seq`, to a file for each partition."""
         made = write_files(self._target, rows, partial(direct_name, self._new_id))
-        self._made += made
+        self._made += [file.path for file in made]
         return made
 
-    def discard(self, files: tuple[NewFile, ...] | None = None) -> None:
+    def changed(self, rows: pa.Table, word: str) -> list[ChangeFile]:
+        """Writes, for readers of a change data feed, that these rows came or went."""
+        made = write_changes(self._target, with_type(rows, word), self._new_id)
+        self._made += [file.path for file in made]
+        return made
+
+    def discard(self, paths: Iterable[str] | None = None) -> None:
         """Deletes what no commit names: these files, or all that were written."""
-        gone = {file.path for file in (self._made if files is None else files)}
-        self._made = [file for file in self._made if file.path not in gone]
+        gone = set(self._made if paths is None else paths)
+        self._made = [path for path in self._made if path not in gone]
         open_store(self._target.location).delete(sorted(gone))
 
 

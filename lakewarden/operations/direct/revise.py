@@ -16,7 +16,9 @@ import pyarrow as pa
 
 from lakewarden.clock import Clock, random_id
 from lakewarden.delta.between import Between
+from lakewarden.delta.change_data import check_feed, has_feed
 from lakewarden.delta.commit_log.committing import check_held
+from lakewarden.delta.parquet.change_files import DELETED, INSERT, POSTIMAGE, PREIMAGE, ChangeFile
 from lakewarden.delta.parquet.files import DataFile, NewFile
 from lakewarden.delta.partitions import Partition
 from lakewarden.delta.reading.bounds import Bound, may_have_within
@@ -62,10 +64,12 @@ class Revise:
         table.check_plain()
         table.check_partitions(target.schema)
         groups = [FileGroup.of(table, [file], target.schemas) for file in self._files(table, target)]
+        if images := has_feed(table, target):
+            check_feed(table)
         spread = self.spread
         if spread is None or sum(group.bytes for group in groups) < spread.min_bytes:
-            return _sum(_revised(group, self.decide, outputs) for group in groups)
-        return _in_tasks(spread, groups, target, outputs)
+            return _sum(_revised(group, self.decide, outputs, images=images) for group in groups)
+        return _in_tasks(spread, groups, target, outputs, images=images)
 
     def _files(self, table: ScopeTable, target: ScopeTarget) -> list[DataFile]:
         named_alike = table.schema_version(target.schemas) is target.schema  # statistics go by name
@@ -94,14 +98,15 @@ class FileTask:
     first: int
 
 
-def _in_tasks(spread: Spread, groups: Sequence[FileGroup], target: ScopeTarget, outputs: Outputs) -> Draft:
+def _in_tasks(spread: Spread, groups: Sequence[FileGroup], target: ScopeTarget, outputs: Outputs, *, images: bool) -> Draft:
     """Errors of tasks are values: what the others wrote has to be known."""
     counts = (sum(file.rows or 0 for file in group.files) for group in groups)
     tasks = [FileTask(group, outputs.reserve(count)) for group, count in zip(groups, counts, strict=True)]
-    work = partial(_task, _Shared(target, spread.decide, spread.since, spread.clock))
+    work = partial(_task, _Shared(target, spread.decide, spread.since, spread.clock, images))
     done = spread.run(work, [Sized(task, task.group.bytes, target.on_disk) for task in tasks])
     drafts = [each for each in done if isinstance(each, Draft)]
-    outputs.took(file for draft in drafts for file in draft.adds)
+    for draft in drafts:
+        outputs.took(draft.adds, draft.changes)
     if failed := next((each for each in done if not isinstance(each, Draft)), None):
         raise failed
     return _sum(drafts)
@@ -115,12 +120,14 @@ class _Shared:
     decide: Decide
     since: datetime
     clock: Clock
+    images: bool
 
 
 def _task(shared: _Shared, task: FileTask) -> Steps[Draft | LakewardenError]:
     try:
         check_held(f"the write to {shared.target.scope}", shared.since, shared.clock())
-        made = _revised(task.group, shared.decide, Outputs(shared.target, _Reserved(task.first), random_id))
+        outputs = Outputs(shared.target, _Reserved(task.first), random_id)
+        made = _revised(task.group, shared.decide, outputs, images=shared.images)
     except LakewardenError as error:
         return error
     yield shared.target.uri
@@ -138,8 +145,12 @@ class _Reserved:
         return first
 
 
-def _revised(group: FileGroup, decide: Decide, outputs: Outputs) -> Draft:
-    """What becomes of one file; nothing where `decide` changes nothing."""
+def _revised(group: FileGroup, decide: Decide, outputs: Outputs, *, images: bool) -> Draft:
+    """What becomes of one file; nothing where `decide` changes nothing.
+
+    Args:
+        images: whether to write how rows changed, too.
+    """
     rows = group.read()
     edit = decide(rows)
     if not (len(edit.gone) or edit.rows.num_rows):
@@ -147,10 +158,19 @@ def _revised(group: FileGroup, decide: Decide, outputs: Outputs) -> Draft:
     stays = _without(rows, edit.gone)
     updated, copied = edit.rows.num_rows, stays.num_rows
     deleted = max(0, rows.num_rows - copied - updated)
-    made = _together(stays, outputs.numbered(edit.rows)) if updated else stays
-    del rows, edit, stays  # their memory goes before the file is written
+    comes = outputs.numbered(edit.rows) if updated else stays.slice(0, 0)
+    made = _together(stays, comes) if updated else stays
+    changes = _images(rows.take(edit.gone), comes, outputs) if images else ()
+    del rows, edit, stays, comes  # their memory goes before the file is written
     adds = outputs.write(made) if made.num_rows else ()
-    return Draft(tuple(adds), group.files, updated, deleted, copied)
+    return Draft(tuple(adds), group.files, updated, deleted, copied, changes)
+
+
+def _images(goes: pa.Table, comes: pa.Table, outputs: Outputs) -> tuple[ChangeFile, ...]:
+    """As many rows as come are new versions of those that go."""
+    revised = goes.num_rows == comes.num_rows
+    before, after = (PREIMAGE, POSTIMAGE) if revised else (DELETED, INSERT)
+    return (*outputs.changed(goes, before), *outputs.changed(comes, after))
 
 
 def _sum(drafts: Iterable[Draft]) -> Draft:
@@ -162,6 +182,7 @@ def _sum(drafts: Iterable[Draft]) -> Draft:
         sum(each.updated for each in every),
         sum(each.deleted for each in every),
         sum(each.copied for each in every),
+        tuple(file for each in every for file in each.changes),
     )
 
 

@@ -27,6 +27,8 @@ def stamp_of(
     else:
         added = {"numAddedFiles": len(adds), "numAddedBytes": sum(file.size for file in adds)}
         metrics = added | removed | _rows(operation, sum(file.rows for file in given), draft)
+    if draft.changes:
+        metrics |= {"numAddedChangeFiles": len(draft.changes)}
     return CommitStamp(job_id, operation, dict(parameters), metrics, app_id=target.app_id, user=target.scope.user)
 
 

@@ -1,4 +1,4 @@
-"""Data files that no commit names: left by a writer that died, or about to be committed by one that runs.
+"""Data and change files that no commit names: left by a writer that died, or about to be committed by one that runs.
 
 Only age distinguishes the two, so `check` just counts them, and a vacuum removes those older than `ORPHAN_AGE`.
 """
@@ -10,6 +10,7 @@ from datetime import datetime, timedelta
 
 from lakewarden.delta.commit_log.commits import without_nested
 from lakewarden.delta.commit_log.publish import version_of_unnamed
+from lakewarden.delta.parquet.change_files import FOLDER
 from lakewarden.delta.timeline import Timeline
 from lakewarden.storage.objects import StoredObject
 
@@ -22,10 +23,15 @@ def data_files(listing: Sequence[StoredObject]) -> list[StoredObject]:
     return [found for found in without_nested(listing) if _is_data(found.key)]
 
 
+def table_files(listing: Sequence[StoredObject]) -> list[StoredObject]:
+    """The same, and change files: whatever a commit of the table may name."""
+    return [found for found in without_nested(listing) if _is_data(found.key.removeprefix(f"{FOLDER}/"))]
+
+
 def orphans(listing: Sequence[StoredObject], timeline: Timeline, live: frozenset[str]) -> list[StoredObject]:
-    """The data files that no commit in the log names and no checkpoint has as live."""
+    """The files that no commit in the log names and no checkpoint has as live."""
     known = timeline.named | live
-    return [found for found in data_files(listing) if found.key not in known]
+    return [found for found in table_files(listing) if found.key not in known]
 
 
 def unnamed_commits(listing: Sequence[StoredObject]) -> list[StoredObject]:

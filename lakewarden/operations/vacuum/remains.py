@@ -8,7 +8,7 @@ from datetime import datetime
 from lakewarden.clock import to_millis
 from lakewarden.delta.table import ScopeTable
 from lakewarden.delta.timeline import Timeline, superfluous_log_since
-from lakewarden.operations.vacuum.orphans import data_files, orphans, unnamed_commits
+from lakewarden.operations.vacuum.orphans import orphans, table_files, unnamed_commits
 from lakewarden.report import Remains
 from lakewarden.state.floors.entries import NEVER
 from lakewarden.storage.objects import StoredObject
@@ -31,8 +31,8 @@ def remains_of(
     """
     live = frozenset(file.path for file in table.files())
     lost = orphans(left, timeline, live)
-    replaced = {found.key for found in data_files(left)} - live - {found.key for found in lost}
-    removals = [(entry.since, replaced & entry.removes) for entry in timeline.entries]
+    replaced = {found.key for found in table_files(left)} - live - {found.key for found in lost}
+    removals = [(entry.since, replaced & (entry.removes | entry.changes)) for entry in timeline.entries]
     unexplained = replaced.difference(*(keys for _, keys in removals))
     waiting = [to_millis(found.modified) for found in (*lost, *unnamed_commits(left), *strays)]
     times = [0] if unexplained or (kept and replaced) else [since for since, keys in removals if keys]

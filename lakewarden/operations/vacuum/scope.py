@@ -4,12 +4,13 @@ What stays, whatever a writer's clock said:
 
 - every file of every version that was the newest at some moment since the horizon (`now` less the retention), by its
   writer's clock or by the store's, and of the versions in `keep_versions`; so every live file too;
+- the change files of the commits after the oldest of these versions, for readers of Delta's change data feed;
 - a file that no commit names, until it is older than the horizon *and* than a day: its writer may still be about to
   commit it. Our own writers commit strictly, so one that wrote before the horizon's commit can't commit after it;
 - in `_files/`, the files that rows refer to, in the newest version, in those in `keep_versions` and in the log; and files
   newer than both;
 - a commit that was never given its name, until it is as old as that (other unfinished writes: storage/leftovers.py);
-- `manifest.json`, and whatever else is not a Parquet file or is below a name that begins with `_` or `.`.
+- `manifest.json`, and whatever else is not a Parquet file or is below a name that begins with `_` or `.`, but `_change_data/`.
 
 The horizon is committed first, strictly (VACUUM START), and deletes follow: deletes cannot be fenced, but a restore that
 needs one of these files either came before, and then this commit is refused, or comes after, and sees it.
@@ -42,7 +43,7 @@ from lakewarden.operations.plans.scope_plan import ScopePlan, check_fresh, unmov
 from lakewarden.operations.plans.value import PlannedScope, plain_path
 from lakewarden.operations.tags import tagged_versions
 from lakewarden.operations.vacuum.blocked import blocked_scopes
-from lakewarden.operations.vacuum.orphans import ORPHAN_AGE, data_files, orphans, unnamed_commits
+from lakewarden.operations.vacuum.orphans import ORPHAN_AGE, orphans, table_files, unnamed_commits
 from lakewarden.operations.vacuum.remains import remains_of
 from lakewarden.operations.vacuum.unreferenced_files import hot_files, stray_files
 from lakewarden.report import ScopeReport
@@ -305,8 +306,8 @@ def _kept(timeline: Timeline, wanted: Sequence[int], oldest: int) -> tuple[int, 
 
 
 def _needed(table: ScopeTable, timeline: Timeline, oldest: int, kept: Sequence[int]) -> frozenset[str]:
-    """The paths that were live at `oldest`, were added since, or are in kept versions."""
-    paths = set(timeline.added_after(oldest)) | {file.path for file in table.files()}
+    """The paths that were live at `oldest`, were added since, or are in kept versions; and those that say what changed since."""
+    paths = timeline.added_after(oldest) | timeline.changed_after(oldest) | {file.path for file in table.files()}
     for version in {oldest, *kept} - {table.version}:
         if old := ScopeTable.open(table.location, version):
             paths |= {file.path for file in old.files()}
@@ -322,14 +323,14 @@ def _removable(
     listing: Sequence[StoredObject], needed: frozenset[str], timeline: Timeline, orphans_before: datetime
 ) -> list[StoredObject]:
     young = {found.key for found in orphans(listing, timeline, needed) if found.modified > orphans_before}
-    return [found for found in data_files(listing) if found.key not in needed and found.key not in young]
+    return [found for found in table_files(listing) if found.key not in needed and found.key not in young]
 
 
 def _has_dead(listing: Sequence[StoredObject], table: ScopeTable, timeline: Timeline) -> bool:
     """Whether a commit names a file that exists and is not live."""
     live = frozenset(file.path for file in table.files())
     unnamed = orphans(listing, timeline, live)
-    return any(found.key not in live for found in data_files(listing) if found not in unnamed)
+    return any(found.key not in live for found in table_files(listing) if found not in unnamed)
 
 
 def _parameters(hours: float, horizon: datetime, oldest: int, kept: Sequence[int]) -> dict[str, str]:

@@ -11,6 +11,7 @@ from lakewarden.admin.dynamic_tables import DynamicDeclaration, make_dynamic_tab
 from lakewarden.catalog.dynamic import DynamicOptions
 from lakewarden.catalog.model import Table
 from lakewarden.clock import from_millis
+from lakewarden.delta.commit_log.actions import CHANGE_DATA_FEED
 from lakewarden.delta.parquet.files import DataFile
 from lakewarden.delta.partitions import Partition, directory
 from lakewarden.delta.scope import open_scope
@@ -138,6 +139,9 @@ def _described(context: Context, table: Table, options: DynamicOptions) -> tuple
     if options.watermark is not None and table.schema.column(options.watermark) is not None:
         columns["watermark"] = MOMENT
         row["watermark"] = _watermark(context, table, options.watermark)
+    if table.options.change_data_feed is not None:
+        columns[CHANGE_DATA_FEED] = FLAG
+        row[CHANGE_DATA_FEED] = table.options.change_data_feed
     return columns | {"file.format": TEXT, "bucket": WHOLE, "change-tracking": FLAG}, row
 
 

@@ -138,6 +138,7 @@ def _options(table: Table) -> str:
     given["ON_DUPLICATE"] = found.on_duplicate if found.on_duplicate != "error" else None
     given["CHANGE_TRACKING"] = None if found.change_tracking else "off"
     given["LOG_RETENTION"] = None if found.log_retention is None else f"{found.log_retention} s"
+    given["CHANGE_DATA_FEED"] = None if found.change_data_feed is None else "on" if found.change_data_feed else "off"
     return json.dumps({key: value for key, value in given.items() if value not in (None, "")})
 
 

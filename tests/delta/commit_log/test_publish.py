@@ -82,7 +82,7 @@ def test_delta_rs_goes_on_with_what_we_wrote_and_we_with_what_it_wrote(tmp_path:
     assert {row["id"]: row["name"] for row in rows_of(scope)} == expected
 
 
-@pytest.mark.parametrize("name", ["delta.appendOnly", "delta.enableChangeDataFeed", "delta.dataSkippingNumIndexedCols"])
+@pytest.mark.parametrize("name", ["delta.appendOnly", "delta.dataSkippingNumIndexedCols"])
 def test_a_table_with_a_property_that_asks_something_of_writers_is_left_to_delta_rs(tmp_path: Path, name: str) -> None:
     scope = target(tmp_path / "t")
     flush(scope, people(1))

@@ -167,7 +167,7 @@ def test_what_is_kept_of_a_strangers_commit_is_used_next(scope: ScopeTarget) -> 
 
 def test_a_table_that_asks_more_of_its_writers_is_not_kept(scope: ScopeTarget) -> None:
     _flush(scope, 0, 1)
-    deltalake.DeltaTable(scope.uri).alter.set_table_properties({"delta.enableChangeDataFeed": "true"})
+    deltalake.DeltaTable(scope.uri).alter.set_table_properties({"delta.dataSkippingNumIndexedCols": "3"})
     _agrees(scope)
     table = ScopeTable.open(scope.location)
     assert table is not None
