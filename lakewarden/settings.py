@@ -274,6 +274,9 @@ class SparkSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 class ServeSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     body_bytes: Annotated[int, Meta(ge=1 << 10, description="Bytes that the body of one request may have.")] = 16 << 20
+    ingest_bytes: Annotated[
+        int, Meta(ge=1 << 10, description="Bytes of the rows, or of the parameters, that one call of Flight SQL may send.")
+    ] = 256 << 20
     concurrent_per_user: Annotated[
         int, Meta(ge=1, description="Requests of one user that one server process runs at the same time; more are declined.")
     ] = 64

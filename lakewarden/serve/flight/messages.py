@@ -63,11 +63,6 @@ class FlightData:
 
 
 @dataclass(frozen=True)
-class SchemaResult:
-    schema: Annotated[bytes, 1] = b""
-
-
-@dataclass(frozen=True)
 class PutResult:
     app_metadata: Annotated[bytes, 1] = b""
 
@@ -173,6 +168,24 @@ class CommandGetPrimaryKeys:
 
 
 @dataclass(frozen=True)
+class TableDefinitionOptions:
+    """Numbers as in FlightSql.proto."""
+
+    if_not_exist: Annotated[int, 1] = 0
+    if_exists: Annotated[int, 2] = 0
+
+
+@dataclass(frozen=True)
+class CommandStatementIngest:
+    table_definition_options: Annotated[TableDefinitionOptions | None, 1] = None
+    table: Annotated[str, 2] = ""
+    schema: Annotated[str | None, 3] = None
+    catalog: Annotated[str | None, 4] = None
+    temporary: Annotated[bool, 5] = False
+    transaction_id: Annotated[bytes | None, 6] = None
+
+
+@dataclass(frozen=True)
 class DoPutUpdateResult:
     record_count: Annotated[int, 1] = 0
 
@@ -207,6 +220,7 @@ Command = (
     | CommandStatementUpdate
     | CommandPreparedStatementQuery
     | CommandPreparedStatementUpdate
+    | CommandStatementIngest
     | CommandGetSqlInfo
     | CommandGetCatalogs
     | CommandGetDbSchemas

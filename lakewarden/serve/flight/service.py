@@ -2,34 +2,50 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
+from itertools import chain
 
 import grpc
+import pyarrow as pa
 
 from lakewarden.errors import Unsupported
 from lakewarden.serve.common import Common
 from lakewarden.serve.flight.calls import Call, admitted, connected, observed
+from lakewarden.serve.flight.ingest import ingested
+from lakewarden.serve.flight.listings import LISTINGS, Seen, listed
 from lakewarden.serve.flight.messages import (
+    Action,
+    ActionClosePreparedStatementRequest,
+    ActionCreatePreparedStatementRequest,
+    ActionCreatePreparedStatementResult,
+    Command,
+    CommandPreparedStatementQuery,
+    CommandPreparedStatementUpdate,
+    CommandStatementIngest,
     CommandStatementQuery,
     CommandStatementUpdate,
+    DoPutPreparedStatementResult,
     DoPutUpdateResult,
     FlightData,
     FlightDescriptor,
     FlightEndpoint,
     FlightInfo,
     PutResult,
+    Result,
     Ticket,
     command_of,
+    packed,
 )
-from lakewarden.serve.flight.statements import Statements, Stream, answered
-from lakewarden.serve.flight.streams import sent
+from lakewarden.serve.flight.received import received, values_of
+from lakewarden.serve.flight.statements import Statements, Stream, answered, whole
+from lakewarden.serve.flight.streams import sent, stream_bytes
 from lakewarden.serve.flight.tickets import Answer, Listing, Statement, Tickets
 from lakewarden.serve.flight.wire import decoded, encoded
 from lakewarden.serve.keys import Keys
 
 _SERVICE = "arrow.flight.protocol.FlightService"
-_NO_TRANSACTION = "a transaction is not supported: every statement is one of its own"
 
 
 @dataclass(frozen=True)
@@ -54,6 +70,7 @@ class FlightSql:
                 "GetFlightInfo": grpc.unary_unary_rpc_method_handler(self.get_flight_info),
                 "DoGet": grpc.unary_stream_rpc_method_handler(self.do_get),
                 "DoPut": grpc.stream_stream_rpc_method_handler(self.do_put),
+                "DoAction": grpc.unary_stream_rpc_method_handler(self.do_action),
             },
         )
 
@@ -76,15 +93,34 @@ class FlightSql:
 
     def do_put(self, request: Iterator[bytes], context: grpc.ServicerContext) -> Iterator[bytes]:
         with admitted(self.common, "DoPut", context) as call:
-            first = decoded(FlightData, next(request, b""))
-            answer = self._put(call, first.flight_descriptor or FlightDescriptor())
+            stream = (decoded(FlightData, message) for message in request)
+            first = next(stream, FlightData())
+            command = command_of((first.flight_descriptor or FlightDescriptor()).cmd)
+            most = self.common.lake.warehouse.settings.serve.ingest_bytes
+            answer = self._put(call, command, partial(received, chain([first], stream), most))
         yield encoded(PutResult(answer))
+
+    def do_action(self, request: bytes, context: grpc.ServicerContext) -> Iterator[bytes]:
+        with admitted(self.common, "DoAction", context) as call:
+            match command_of(decoded(Action, request).body):
+                case ActionCreatePreparedStatementRequest(query, transaction):
+                    _no(transaction)
+                    handle = self.tickets.sign(Statement(query), call.principal)
+                    yield encoded(Result(packed(ActionCreatePreparedStatementResult(handle))))
+                case ActionClosePreparedStatementRequest(handle):
+                    self.tickets.statement(handle, call.principal)  # nothing is kept of it
+                case other:
+                    raise Unsupported(f"DoAction does not take {type(other).__name__}")
 
     def _ticket(self, call: Call, descriptor: FlightDescriptor) -> bytes:
         match command_of(descriptor.cmd):
             case CommandStatementQuery(query, transaction):
                 _no(transaction)
                 return self.statements.ticket(call, Statement(query))
+            case CommandPreparedStatementQuery(handle):
+                return self.statements.ticket(call, self.tickets.statement(handle, call.principal))
+            case command if isinstance(command, LISTINGS):
+                return self.tickets.sign(Listing(descriptor.cmd), call.principal)
             case other:
                 raise Unsupported(f"GetFlightInfo does not take {type(other).__name__}")
 
@@ -94,18 +130,38 @@ class FlightSql:
                 return self.statements.rows(call, text)
             case Answer() as answer:
                 return answered(answer)
-            case Listing():
-                raise Unsupported("not yet")
+            case Listing(command):
+                return whole(listed(command_of(command), partial(Seen.by, call.principal, self.common.lake.warehouse)))
 
-    def _put(self, call: Call, descriptor: FlightDescriptor) -> bytes:
-        match command_of(descriptor.cmd):
+    def _put(self, call: Call, command: Command, rows: Callable[[], pa.Table]) -> bytes:
+        """The answer to the rows of a DoPut, which are read where the command has any."""
+        match command:
             case CommandStatementUpdate(query, transaction):
                 _no(transaction)
-                return encoded(DoPutUpdateResult(self.statements.update(call, Statement(query))))
+                return _changed(self.statements.update(call, query))
+            case CommandPreparedStatementUpdate(handle):
+                statement = self.tickets.statement(handle, call.principal)
+                return _changed(self.statements.update(call, statement.text, values_of(rows())))
+            case CommandPreparedStatementQuery(handle):
+                return self._bound(call, self.tickets.statement(handle, call.principal), rows())
+            case CommandStatementIngest():
+                _no(command.transaction_id)
+                return _changed(ingested(self.common.lake, call, command, rows()))
             case other:
                 raise Unsupported(f"DoPut does not take {type(other).__name__}")
+
+    def _bound(self, call: Call, statement: Statement, rows: pa.Table) -> bytes:
+        """A handle with the parameters in it."""
+        if rows.num_rows != 1:
+            raise Unsupported(f"a query runs with one row of parameters, not {rows.num_rows:,}")
+        handle = self.tickets.sign(Statement(statement.text, stream_bytes(rows)), call.principal)
+        return encoded(DoPutPreparedStatementResult(handle))
+
+
+def _changed(rows: int) -> bytes:
+    return encoded(DoPutUpdateResult(rows))
 
 
 def _no(transaction: bytes | None) -> None:
     if transaction:
-        raise Unsupported(_NO_TRANSACTION)
+        raise Unsupported("a transaction is not supported: every statement is one of its own")

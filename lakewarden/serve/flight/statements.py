@@ -10,8 +10,12 @@ import pyarrow as pa
 from lakewarden.errors import InvalidArgument, Unsupported
 from lakewarden.lakehouse import Lakehouse
 from lakewarden.serve.flight.calls import Call
+from lakewarden.serve.flight.joined import joined
+from lakewarden.serve.flight.received import values_of
+from lakewarden.serve.flight.streams import stream_bytes
 from lakewarden.serve.flight.tickets import Answer, Tickets
 from lakewarden.serve.flight.tickets import Statement as Text
+from lakewarden.sql.grammar.parameters import Value
 from lakewarden.sql.queries.select import Spooled
 from lakewarden.sql.results import Affected, Done, Events, Result, Rows, Started
 from lakewarden.sql.session import SqlSession
@@ -45,11 +49,7 @@ class Statements:
         if _only_reads(statements):
             return self.tickets.sign(text, call.principal)
         stream = _stream(session.run(statements, freshness=call.freshness)[-1])
-        sink = pa.BufferOutputStream()
-        with pa.ipc.new_stream(sink, stream.schema) as writer:
-            for table in stream.tables:
-                writer.write_table(table)
-        return self.tickets.sign(Answer(sink.getvalue().to_pybytes()), call.principal)
+        return self.tickets.sign(Answer(stream_bytes(pa.concat_tables(stream.tables))), call.principal)
 
     def rows(self, call: Call, text: Text) -> Stream:
         """Raises:
@@ -61,23 +61,45 @@ class Statements:
         found = session.streamed(statements, freshness=call.freshness, memory_bytes=_MEMORY_BYTES)
         return _spooled(found) if isinstance(found, Spooled) else _stream(found)
 
-    def update(self, call: Call, text: Text) -> int:
-        """How many rows the statements changed; -1 if none of them changes rows."""
-        session, statements = self._parsed(call, text)
+    def update(self, call: Call, text: str, parameters: Sequence[Sequence[Value]] = ((),)) -> int:
+        """How many rows the statements changed; -1 if none of them changes rows.
+
+        Args:
+            parameters: the values for each time that the text is to run. INSERT of VALUES runs once, with all rows.
+        """
+        session = self._session(call)
+        most = self.lake.warehouse.settings.sql.text_statements
+        if len(parameters) > most:
+            raise InvalidArgument(
+                f"{len(parameters):,} rows of parameters, of which {most:,} are allowed (sql.text_statements): send many rows"
+                " by bulk ingest"
+            )
+        statements = joined([one for values in parameters for one in _given(session, text, values)])
         results = session.run(statements, freshness=call.freshness)
         changed = [result.rows for result in results if isinstance(result, Affected)]
         return sum(changed) if changed else -1
 
+    def _session(self, call: Call) -> SqlSession:
+        return self.lake.sessions.served(call.principal, call.namespace)
+
     def _parsed(self, call: Call, text: Text) -> tuple[SqlSession, list[Statement]]:
-        session = self.lake.sessions.served(call.principal, call.namespace)
-        statements = session.parsed(text.text, text.values)
-        if not statements:
-            raise InvalidArgument("the text has no statement")
-        return session, statements
+        session = self._session(call)
+        values = values_of(pa.ipc.open_stream(text.parameters).read_all()) if text.parameters else [()]
+        return session, _given(session, text.text, values[0])
+
+
+def _given(session: SqlSession, text: str, values: Sequence[Value]) -> list[Statement]:
+    statements = session.parsed(text, values)
+    if not statements:
+        raise InvalidArgument("the text has no statement")
+    return statements
 
 
 def answered(answer: Answer) -> Stream:
-    table = pa.ipc.open_stream(answer.rows).read_all()
+    return whole(pa.ipc.open_stream(answer.rows).read_all())
+
+
+def whole(table: pa.Table) -> Stream:
     return Stream(table.schema, iter([table]))
 
 
@@ -104,7 +126,7 @@ def _gives_rows(statement: Statement) -> bool:
 
 def _spooled(found: Spooled) -> Stream:
     if isinstance(found.rows, pa.Table):
-        return Stream(found.rows.schema, iter([found.rows]))
+        return whole(found.rows)
     tables = found.rows.tables()
     first = next(tables)
     return Stream(first.schema, _chained(first, tables))
@@ -118,7 +140,7 @@ def _chained(first: pa.Table, rest: Iterator[pa.Table]) -> Iterator[pa.Table]:
 def _stream(result: Result) -> Stream:
     match result:
         case Rows(table):
-            return Stream(table.schema, iter([table]))
+            return whole(table)
         case Affected():
             return _one({"rows_affected": result.rows})
         case Done() | Started():
@@ -128,4 +150,4 @@ def _stream(result: Result) -> Stream:
 
 
 def _one(row: dict[str, object]) -> Stream:
-    return Stream(_WRITTEN, iter([pa.Table.from_pylist([row], _WRITTEN)]))
+    return whole(pa.Table.from_pylist([row], _WRITTEN))

@@ -28,9 +28,12 @@ def sent(schema: pa.Schema, tables: Iterable[pa.Table]) -> Iterator[bytes]:
     yield from _messages(sink)
 
 
-def schema_message(schema: pa.Schema) -> bytes:
-    """A schema as `FlightInfo` and `SchemaResult` have it."""
-    return schema.serialize().to_pybytes()
+def stream_bytes(table: pa.Table) -> bytes:
+    """A table as a stream of Arrow by itself."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    return sink.getvalue().to_pybytes()
 
 
 def _rows_of(table: pa.Table) -> int:

@@ -16,14 +16,13 @@ from lakewarden.access.gate import Principal
 from lakewarden.clock import Clock
 from lakewarden.errors import InvalidArgument, PermissionDenied
 from lakewarden.serve.keys import Keys
-from lakewarden.sql.grammar.parameters import Value
 
 
 class Statement(msgspec.Struct, frozen=True, tag=True):
-    """A text, and the values of its parameters, where they were bound."""
+    """A text, and the values of its parameters, where they were bound: an Arrow stream of one row."""
 
     text: str
-    values: tuple[Value, ...] = ()
+    parameters: bytes = b""
 
 
 class Answer(msgspec.Struct, frozen=True, tag=True):

@@ -1,0 +1,36 @@
+"""Bulk ingest: rows of Arrow into a table, all of them or none, by the rules of INSERT."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from lakewarden.catalog.engines import require_active
+from lakewarden.errors import InvalidArgument, Unsupported
+from lakewarden.lakehouse import Lakehouse
+from lakewarden.serve.flight.calls import Call
+from lakewarden.serve.flight.messages import CommandStatementIngest, TableDefinitionOptions
+from lakewarden.table import WriteMode
+
+_CREATE, _FAIL, _REPLACE = 1, 1, 3
+"""Of TableNotExistOption, and two of TableExistsOption."""
+
+
+def ingested(lake: Lakehouse, call: Call, asked: CommandStatementIngest, rows: pa.Table) -> int:
+    """How many rows were written.
+
+    Raises:
+        Unsupported: it would create, replace or want a new table: tables are created by SQL.
+        LakewardenError: as INSERT. Nothing was written.
+    """
+    options = asked.table_definition_options or TableDefinitionOptions()
+    if options.if_not_exist == _CREATE or options.if_exists in (_FAIL, _REPLACE) or asked.temporary:
+        raise Unsupported("bulk ingest appends to a table that exists (mode 'append'): create one by CREATE TABLE")
+    if asked.catalog:
+        raise InvalidArgument(f"there is no catalog {asked.catalog!r}: a table's name is its namespace and its own")
+    namespace = asked.schema or call.namespace
+    if not namespace:
+        raise InvalidArgument(f"{asked.table} has no namespace: give it as the schema")
+    table = lake.sessions.served(call.principal).table(f"{namespace}.{asked.table}")
+    require_active(lake.warehouse.catalog.read(), table.client.table.name)
+    mode: WriteMode = "upsert" if table.client.table.options.on_duplicate == "replace" else "insert"
+    return table.write(rows, mode=mode).rows

@@ -1,0 +1,149 @@
+"""What a caller may see of the warehouse, as Flight SQL lists it: a namespace is a schema, and the only catalog has no name."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from lakewarden.access.gate import Principal, may
+from lakewarden.catalog.model import Table
+from lakewarden.scope import TableName
+from lakewarden.serve.flight.messages import (
+    Command,
+    CommandGetCatalogs,
+    CommandGetDbSchemas,
+    CommandGetPrimaryKeys,
+    CommandGetSqlInfo,
+    CommandGetTables,
+    CommandGetTableTypes,
+)
+from lakewarden.serve.flight.sql_info import sql_info
+from lakewarden.warehouse import Warehouse, live_tables
+
+LISTINGS = (
+    CommandGetSqlInfo,
+    CommandGetCatalogs,
+    CommandGetDbSchemas,
+    CommandGetTables,
+    CommandGetTableTypes,
+    CommandGetPrimaryKeys,
+)
+_Column = tuple[str, pa.DataType, bool]
+"""Its name, its type, and whether it may be NULL."""
+_CATALOG = ""
+_TABLE, _VIEW = "TABLE", "VIEW"
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What a principal may read. Whether the queries of views may be run is decided when they are."""
+
+    namespaces: tuple[str, ...]
+    tables: tuple[Table, ...]
+    views: tuple[TableName, ...]
+
+    @classmethod
+    def by(cls, principal: Principal, warehouse: Warehouse) -> Seen:
+        catalog = warehouse.catalog.read()
+        tables = tuple(table for table in live_tables(catalog) if may(principal, "read", table))
+        return cls(tuple(catalog.namespaces), tables, tuple(catalog.views))
+
+
+def listed(command: Command, seen: Callable[[], Seen]) -> pa.Table:
+    """The rows of a listing, in the order that Flight SQL asks for."""
+    match command:
+        case CommandGetSqlInfo(info):
+            return sql_info(info)
+        case CommandGetTableTypes():
+            return _rows([("table_type", pa.string(), False)], [(_TABLE,), (_VIEW,)])
+        case CommandGetCatalogs():
+            return _rows([("catalog_name", pa.string(), False)], [(_CATALOG,)])
+        case CommandGetDbSchemas():
+            return _schemas(command, seen())
+        case CommandGetTables():
+            return _tables(command, seen())
+        case CommandGetPrimaryKeys():
+            return _primary_keys(command, seen())
+        case _:
+            raise AssertionError(f"{type(command).__name__} is no listing")
+
+
+def _schemas(asked: CommandGetDbSchemas, seen: Seen) -> pa.Table:
+    columns: list[_Column] = [("catalog_name", pa.string(), True), ("db_schema_name", pa.string(), False)]
+    fits = _like(asked.db_schema_filter_pattern)
+    return _rows(columns, [(_CATALOG, name) for name in sorted(seen.namespaces) if _here(asked.catalog) and fits(name)])
+
+
+def _tables(asked: CommandGetTables, seen: Seen) -> pa.Table:
+    columns: list[_Column] = [("catalog_name", pa.string(), True), ("db_schema_name", pa.string(), True)]
+    columns += [("table_name", pa.string(), False), ("table_type", pa.string(), False)]
+    namespace_fits, name_fits = _like(asked.db_schema_filter_pattern), _like(asked.table_name_filter_pattern)
+    found = [(one.name, _TABLE, _arrow(one)) for one in seen.tables] + [(name, _VIEW, pa.schema([])) for name in seen.views]
+    rows = [
+        (_CATALOG, name.namespace, name.name, kind, schema.serialize().to_pybytes())
+        for name, kind, schema in sorted(found, key=lambda one: (one[0].namespace, one[0].name))
+        if _here(asked.catalog)
+        and namespace_fits(name.namespace)
+        and name_fits(name.name)
+        and kind in (asked.table_types or (_TABLE, _VIEW))
+    ]
+    if asked.include_schema:
+        return _rows([*columns, ("table_schema", pa.binary(), False)], rows)
+    return _rows(columns, [row[:-1] for row in rows])
+
+
+def _primary_keys(asked: CommandGetPrimaryKeys, seen: Seen) -> pa.Table:
+    columns: list[_Column] = [
+        ("catalog_name", pa.string(), True),
+        ("db_schema_name", pa.string(), True),
+        ("table_name", pa.string(), False),
+    ]
+    columns += [("column_name", pa.string(), False), ("key_name", pa.string(), True), ("key_sequence", pa.int32(), False)]
+    tables = [
+        one
+        for one in seen.tables
+        if _here(asked.catalog) and one.name.name == asked.table and asked.db_schema in (None, one.name.namespace)
+    ]
+    return _rows(
+        columns,
+        [
+            (_CATALOG, one.name.namespace, one.name.name, column, None, number)
+            for one in sorted(tables, key=lambda each: each.name.namespace)
+            for number, column in enumerate(one.schema.primary_key, 1)
+        ],
+    )
+
+
+def _arrow(table: Table) -> pa.Schema:
+    """The columns as Flight SQL describes them, each with the name of its type."""
+    return pa.schema(
+        [
+            pa.field(column.name, column.type.arrow, column.nullable, {"ARROW:FLIGHT:SQL:TYPE_NAME": str(column.type)})
+            for column in table.schema.shown
+        ]
+    )
+
+
+def _here(catalog: str | None) -> bool:
+    return catalog in (None, _CATALOG)
+
+
+def _like(pattern: str | None) -> Callable[[str], bool]:
+    """`%` is any text, `_` any character, and a backslash takes the meaning from the next."""
+    if pattern is None:
+        return lambda _: True
+    signs = {"%": ".*", "_": "."}
+    parts = (signs.get(part) or re.escape(part[-1]) for part in re.findall(r"\\?.", pattern, re.DOTALL))
+    compiled = re.compile("".join(parts), re.DOTALL)
+    return lambda name: compiled.fullmatch(name) is not None
+
+
+def _rows(columns: Sequence[_Column], rows: Iterable[tuple[object, ...]]) -> pa.Table:
+    schema = pa.schema([pa.field(name, kind, nullable) for name, kind, nullable in columns])
+    found = list(rows)
+    return pa.Table.from_arrays(
+        [pa.array([row[at] for row in found], field.type) for at, field in enumerate(schema)], schema=schema
+    )
