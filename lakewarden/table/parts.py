@@ -49,7 +49,7 @@ class PartsWrite:
         self.reader.check_active()
         with SeenKeys(schema.primary_key) as seen:
             if mode == "upsert" or schema.append_only:
-                return log.append_whole(self._batches(seen))
+                return log.append_whole(self._batches(None if self._repeats else seen))
             if mode == "insert":
                 return log.append_whole(self._batches(seen), partial(self._behind, seen))
         return self._replaced()
@@ -75,7 +75,9 @@ class PartsWrite:
             view = log.view()
             live = self.reader.scan(Wanted(schema.primary_key), self.user)
             with SeenKeys(schema.primary_key) as seen, suppress(Conflict):
-                receipt = log.append_whole(chain(self._gone(live), self._batches(seen)), position_of(view.end))
+                receipt = log.append_whole(
+                    chain(self._gone(live), self._batches(None if self._repeats else seen)), position_of(view.end)
+                )
                 return Receipt(receipt.rows - live.num_rows, receipt.last_seq)
         raise Conflict(f"{self.intake.table.name} was written to {_ATTEMPTS} times in between; try again")
 
@@ -83,21 +85,26 @@ class PartsWrite:
         if live.num_rows:
             yield self.intake.deletes(live.select(self.intake.table.schema.primary_key), self.user)
 
-    def _batches(self, seen: SeenKeys) -> Iterator[LogBatch]:
+    @property
+    def _repeats(self) -> bool:
+        """Whether a key may come again."""
+        return self.intake.table.schema.append_only or self.intake.table.options.on_duplicate == "replace"
+
+    def _batches(self, seen: SeenKeys | None) -> Iterator[LogBatch]:
         """
         Args:
-            seen: takes the keys, where each may come once.
+            seen: takes the keys.
 
         Raises:
-            ConstraintViolation: a key comes twice.
+            ConstraintViolation: a key comes twice, and may not.
         """
-        table = self.intake.table
         for part in self.given.tables():
             if not part.num_rows:
                 continue
             batch = self.intake.upserts(part, self.user)
             assert not isinstance(batch, PlainRow), "rows come as Arrow data"
-            if not (table.schema.append_only or table.options.on_duplicate == "replace"):
+            if seen is not None:
                 seen.add(batch.rows)
             yield batch
-        seen.check_once()
+        if seen is not None and not self._repeats:
+            seen.check_once()

@@ -9,10 +9,12 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from lakewarden import Lakehouse
 from lakewarden.errors import ConstraintViolation, InvalidArgument, StorageUnavailable, Unsupported
+from lakewarden.rows.intake import Parts
 from lakewarden.settings import LogSettings, Settings, SqlSettings
 from lakewarden.sql.query_engine import in_process
 from lakewarden.sql.results import Affected, Rows
@@ -152,7 +154,17 @@ def test_another_user_writes_after_the_keys_were_read(lake: Lakehouse, monkeypat
         lake.sql(f"INSERT INTO app.keyed {_QUERY}")
     assert len(looked) == 2
     assert _rows(lake, "app.keyed") == [(-1, "d0", "old"), (7, "d0", "theirs")]
-    assert not list(Path(lake.warehouse.uri).glob("**/staged/**/*.*")), "what was staged is gone"
+    assert not [path for path in Path(lake.warehouse.uri).glob("**/staged/**/*") if path.is_file()], "what was staged is gone"
+
+
+def test_an_insert_refuses_a_live_key_where_a_later_row_would_replace_an_earlier(lake: Lakehouse) -> None:
+    client = lake.table("app.last")
+    parts = [pa.table({"id": [1, 1, id_], "v": ["first", "last", "other"]}) for id_ in (2, 3)]
+    client.write_parts(Parts(lambda: iter(parts)), mode="insert")
+    assert [row[0] for row in _rows(lake, "app.last")] == [1, 2, 3]
+    with pytest.raises(ConstraintViolation, match="'id': 3"):
+        client.write_parts(Parts(lambda: iter([pa.table({"id": [4]}), pa.table({"id": [3]})])), mode="insert")
+    assert [row[0] for row in _rows(lake, "app.last")] == [1, 2, 3]
 
 
 def test_a_disk_that_is_full_is_said(lake: Lakehouse, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,6 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from lakewarden.delta.reading.bounds import Bound
 from lakewarden.errors import ConstraintViolation, LakewardenError, StorageUnavailable
 from lakewarden.operations.reading import seen_keys
 from lakewarden.operations.reading.seen_keys import SeenKeys
@@ -81,6 +82,14 @@ def test_equal_keys_stand_in_two_parts(monkeypatch: pytest.MonkeyPatch) -> None:
         assert seen.first_of([pa.table({"id": [2046, 9000]})]) == (2046,), "in order, 2048 of these keys end with it"
         seen.add(pa.table({"id": np.arange(3000)}))
         assert seen.repeated() == 3000, "each second row begins a pair, so each part ends within one"
+
+
+def test_bounds_are_around_the_keys_of_all_parts() -> None:
+    with SeenKeys(["id", "day"]) as seen:
+        assert not seen.bounds
+        for ids in ([3, 5], [1, 2], [9], []):
+            seen.add(pa.table({"id": pa.array(ids, pa.int64()), "day": pa.array([date(2024, 1, 1)] * len(ids))}))
+        assert seen.bounds == (Bound("id", 1, 9),)
 
 
 def test_what_reading_raises_comes_as_it_is() -> None:
