@@ -20,6 +20,7 @@ from benchmarks import (
     object_store,
     query,
     quiet,
+    serve,
     write,
 )
 from benchmarks.ingest import measure as ingest
@@ -31,31 +32,32 @@ from lakewarden.spark.session import start_session
 
 NAMES = (
     *("flush", "floor", "growth", "maintenance", "write", "query", "quiet", "million", "requests", "booking"),
-    *("spark", "large"),
+    *("spark", "serve", "large"),
     *("object_store", "ingest"),
 )
 _BY_DEFAULT = NAMES[:-3]
 """Without the one that takes the machine for an hour, and those that need a process of their own for other JARs."""
+
+_ALONE = {
+    "write": write.run,
+    "quiet": quiet.run,
+    "million": million.run,
+    "query": query.run,
+    "serve": serve.run,
+    "object_store": object_store.run,  # with a session of its own, which must be the process's first: run it alone
+    "ingest": ingest.run,  # as well
+}
+"""Those that take no session of Spark from here."""
 
 PAGE = Path(__file__).parent.parent / "docs" / "performance.md"
 
 
 def measure(name: str, scale: Scale, place: Path) -> Section:
     """Runs one benchmark in an empty directory."""
-    if name == "write":
-        return write.run(scale, place)
     if name == "requests":
         return flush_requests.run(scale)
-    if name == "quiet":
-        return quiet.run(scale, place)
-    if name == "million":
-        return million.run(scale, place)
-    if name == "query":
-        return query.run(scale, place)
-    if name == "object_store":  # with a session of its own, which must be the process's first: run it alone
-        return object_store.run(scale, place)
-    if name == "ingest":  # as well
-        return ingest.run(scale, place)
+    if name in _ALONE:
+        return _ALONE[name](scale, place)
     spark = start_session(SparkSettings())
     of = {
         "booking": booking.run,

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from statistics import median
-from threading import Event
 from time import perf_counter
 
 import duckdb
 from deltalake import DeltaTable, QueryBuilder
 
 from benchmarks import data
+from benchmarks.measuring.beside import always
 from benchmarks.measuring.page import Section, Table
 from benchmarks.measuring.scale import Scale
 from benchmarks.measuring.timing import percentile, seconds, times
@@ -27,7 +27,7 @@ from lakewarden.settings import Settings, SqlSettings
 
 _USER = "u"
 _THREADS = 16
-_HEAVY = {
+HEAVY = {
     "a join that takes time": "SELECT count(*) FROM range(1000000) a, range(1000000) b WHERE a.range * b.range % 7 = 1",
     "a text that takes memory": "SELECT length(replace(repeat('a', 30000), 'a', repeat('b', 100000)))",
 }
@@ -184,13 +184,13 @@ def _beside_heavy(lake: Lakehouse, scale: Scale) -> Table:
     """Short queries of one session, alone and while another session's statement takes all that it is given."""
     point = _QUERIES[0].sql.format(table=data.TABLE, middle=scale.query_cold // 2)
     lines = []
-    for name, heavy in _HEAVY.items():
+    for name, heavy in HEAVY.items():
         session = lake.session(user=_USER)
         alone, beside = [], []
         seconds(session.sql, point)
         for _ in range(4):
             alone += [seconds(session.sql, point) for _ in range(2 * scale.query_turns)]
-            with _always(lake, heavy):
+            with always(partial(_refused, lake, heavy)):
                 beside += [seconds(session.sql, point) for _ in range(2 * scale.query_turns)]
         high = percentile(alone, 95), percentile(beside, 95)
         lines.append(
@@ -207,26 +207,9 @@ def _beside_heavy(lake: Lakehouse, scale: Scale) -> Table:
     return Table(said, ("beside", "p95 alone", "p95 beside", "median alone", "median beside", "p95 is"), lines)
 
 
-@contextmanager
-def _always(lake: Lakehouse, text: str) -> Iterator[None]:
-    """Sends a statement that passes its bounds, again and again."""
-    over, begun = Event(), Event()
-    session = lake.session(user="heavy")
-
-    def send() -> None:
-        while not over.is_set():
-            begun.set()
-            with suppress(LakewardenError):
-                session.sql(text)
-
-    with ThreadPoolExecutor(1) as pool:
-        sending = pool.submit(send)
-        begun.wait()
-        try:
-            yield
-        finally:
-            over.set()
-            sending.result()
+def _refused(lake: Lakehouse, text: str) -> None:
+    with suppress(LakewardenError):
+        lake.session(user="heavy").sql(text)
 
 
 def _at_once(call: Callable[[], object], threads: int, turns: int) -> str:

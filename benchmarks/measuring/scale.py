@@ -21,6 +21,20 @@ class IngestScale:
 
 
 @dataclass(frozen=True)
+class ServeScale:
+    """Requests of clients of one server."""
+
+    clients: tuple[int, ...]
+    turns: int
+    small: int
+    """Look-ups, and inserts of a row, of all clients in a turn."""
+    large: int
+    """Inserts of many rows, and large results."""
+    bulk_rows: int
+    result_rows: int
+
+
+@dataclass(frozen=True)
 class Scale:
     name: str
     scopes: int
@@ -56,6 +70,7 @@ class Scale:
     ingest: IngestScale
     spark: tuple[int, int]
     """Scopes that Spark reads, and rows of each."""
+    serve: ServeScale
 
 
 FULL = Scale(
@@ -79,6 +94,7 @@ FULL = Scale(
     large=(20_000_000, 200),
     ingest=IngestScale(10_000, 100, 50, 2 << 30, 10, (1.0, 4.0)),
     spark=(4_000, 2_500),
+    serve=ServeScale((1, 16, 64), 3, 640, 64, 10_000, 1_000_000),
 )
 LARGE = replace(FULL, name="large", large=(100_000_000, 1_000))
 """`make bench-large`: an hour or more."""
@@ -103,6 +119,7 @@ SMALL = Scale(
     large=(2_000_000, 50),
     ingest=IngestScale(1_000, 100, 50, 100 << 20, 10, (1.0, 8.0)),
     spark=(400, 2_500),
+    serve=ServeScale((1, 16, 64), 2, 128, 16, 10_000, 1_000_000),
 )
 TINY = Scale(
     name="tiny",
@@ -125,6 +142,7 @@ TINY = Scale(
     large=(200, 4),
     ingest=IngestScale(30, 5, 5, 1 << 20, 1, (1.0, 1.5)),
     spark=(4, 10),
+    serve=ServeScale((1, 2), 1, 4, 2, 10, 100),
 )
 
 SCALES = {scale.name: scale for scale in (FULL, LARGE, SMALL, TINY)}

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from benchmarks import data, floor, flush, flush_requests, growth, large, maintenance, million, query, quiet, write
+from benchmarks import data, floor, flush, flush_requests, growth, large, maintenance, million, query, quiet, serve, write
 from benchmarks.ingest import measure as ingest
 from benchmarks.measuring.page import Section, Table, rewrite
 from benchmarks.measuring.scale import TINY
@@ -48,6 +48,14 @@ def test_query(tmp_path: Path) -> None:
     for table in (calls, in_a_worker, beside):
         assert table.rows
         assert all(len(row) == len(table.head) for row in table.rows)
+
+
+@pytest.mark.slow
+def test_serve(tmp_path: Path) -> None:
+    side_by_side, together, beside = serve.run(TINY, tmp_path).tables
+    assert [row[1] for row in side_by_side.rows] == ["1", "2"] * 4
+    assert [row[0] for row in together.rows] == ["HTTP", "in process"]
+    assert len(beside.rows) == 2
 
 
 @pytest.mark.parametrize("same_keys", [False, True], ids=["append", "small merge"])

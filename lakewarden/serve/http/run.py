@@ -11,6 +11,7 @@ from pathlib import Path
 
 import msgspec
 import uvicorn
+from anyio.to_thread import current_default_thread_limiter
 from starlette.applications import Starlette
 
 from lakewarden.lakehouse import Lakehouse
@@ -22,6 +23,12 @@ from lakewarden.settings import load_settings
 _WAREHOUSE = "LAKEWARDEN_WAREHOUSE"
 _LISTENING = "LAKEWARDEN_LISTENING"
 _FACTORY = "lakewarden.serve.http.run:from_environment"
+_THREADS = 256
+"""Requests of a process that work at the same time. Of the default, 40, one user's slow requests would take all."""
+_HUNG_SECONDS = 60
+"""A process that says nothing for so long is killed and replaced. On a busy machine, uvicorn's 5 end one that works."""
+_IDLE_SECONDS = 75
+"""An idle connection is kept longer than balancers and clients keep theirs (often 60 s), or they send into one that has ended."""
 
 
 @dataclass(frozen=True)
@@ -64,6 +71,8 @@ def serve(warehouse: str, listening: Listening) -> None:
         log_level="warning",
         server_header=False,
         access_log=False,
+        timeout_keep_alive=_IDLE_SECONDS,
+        timeout_worker_healthcheck=_HUNG_SECONDS,
         timeout_graceful_shutdown=load_settings(os.environ).serve.stop_seconds,
     )
 
@@ -77,6 +86,7 @@ def from_environment() -> Starlette:
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
+        current_default_thread_limiter().total_tokens = _THREADS
         with lake, nullcontext() if flight is None else served(common, flight):
             yield
 

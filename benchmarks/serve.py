@@ -1,0 +1,209 @@
+"""`lakewarden serve` beside the same calls in this process: look-ups, single rows, many rows, and large results."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from datetime import timedelta
+from functools import partial
+from pathlib import Path
+from time import perf_counter
+
+import pyarrow as pa
+
+from benchmarks import data
+from benchmarks.measuring.beside import always
+from benchmarks.measuring.page import Section, Table
+from benchmarks.measuring.scale import Scale, ServeScale
+from benchmarks.measuring.timing import percentile, seconds
+from benchmarks.query import HEAVY
+from benchmarks.serving import Clients, served
+from lakewarden.access.gate import Principal
+from lakewarden.access.roles import Role
+from lakewarden.catalog.model import Column
+from lakewarden.lakehouse import Lakehouse
+from lakewarden.serve.operator import operator_token
+from lakewarden.sql.results import Rows
+
+_SINGLE = "bench.single"
+_BUCKET, _BULK, _LARGE = "bulk", "t", "large"
+_OF_BULK = (Column("id", "BIGINT", nullable=False), Column("amount", "DOUBLE"))
+_ARROW = "application/vnd.apache.arrow.stream"
+_LOOK_UP = f"SELECT * FROM {data.TABLE} WHERE id = ?"  # noqa: S608  # our own words
+_INSERT = f"INSERT INTO {_SINGLE} VALUES (?, 'login', 1.25, ?, NOW())"  # noqa: S608  # as above
+_WHOLE = f"SELECT id, amount FROM {_BUCKET}.{_LARGE}"  # noqa: S608  # as above
+_ROLE: Role = "service"
+"""May write SHARED tables, and is bounded as every role over a network."""
+
+Call = Callable[[int, int], object]
+"""By the number of the client, and of its call over all clients."""
+
+
+@dataclass(frozen=True)
+class _Work:
+    """The same work by both ways."""
+
+    name: str
+    over_http: Call
+    in_process: Call
+    requests: int
+    """Of all clients together."""
+
+
+def run(scale: Scale, place: Path) -> Section:
+    section, uri, size = Section("serve", scale.name), str(place / "lake"), scale.serve
+    with Lakehouse.open(uri) as lake:
+        _fill(lake, scale)
+        with served(uri, {}) as address:
+            works = _works(lake, address, scale)
+            section.tables.append(_side_by_side(works, size))
+            section.tables.append(_together(lake, works[1], size))
+        with served(uri, {"LAKEWARDEN_SQL__TIMEOUT_SECONDS": str(scale.query_heavy)}) as address:
+            section.tables.append(_beside_heavy(lake, address, scale))
+    return section
+
+
+def _fill(lake: Lakehouse, scale: Scale) -> None:
+    """A USER table with a user for each client to look up, one to insert into, and two SHARED ones."""
+    users = data.users(max(scale.serve.clients))
+    events = data.create(lake)
+    events.write(data.rows(users, 0, scale.query_cold // len(users)), user_column="user")
+    lake.create_table(_SINGLE, type="USER", columns=data.COLUMNS, primary_key=["id"])
+    lake.create_namespace(_BUCKET)
+    lake.create_table(f"{_BUCKET}.{_BULK}", type="SHARED", columns=_OF_BULK, primary_key=["id"])
+    lake.create_table(f"{_BUCKET}.{_LARGE}", type="SHARED", columns=_OF_BULK)
+    lake.sql(f"INSERT INTO {_BUCKET}.{_LARGE} SELECT range, range / 4 FROM range({scale.serve.result_rows})")  # noqa: S608  # our own words
+    lake.flush()
+
+
+def _key(scale: Scale) -> int:
+    """Of a row that every user has."""
+    return scale.query_cold // max(scale.serve.clients) // 2
+
+
+def _works(lake: Lakehouse, address: tuple[str, int], scale: Scale) -> list[_Work]:
+    size = scale.serve
+    users = data.users(max(size.clients))
+    http_ = Clients(address, [operator_token(lake.warehouse, user, _ROLE, timedelta(hours=6)) for user in users])
+    key = _key(scale)
+
+    def sql(client: int, text: str, params: Sequence[str | int]) -> object:
+        return lake.sessions.served(Principal(users[client], _ROLE)).sql(text, params=params)
+
+    def over_http(client: int, text: str, params: Sequence[str | int]) -> object:
+        return http_.post(client, "/v1/api/sql", {"sql": text, "params": params})
+
+    def bulk(number: int) -> list[Mapping[str, object]]:
+        first = number * size.bulk_rows
+        return [{"id": first + at, "amount": at / 4} for at in range(size.bulk_rows)]
+
+    def bulk_in_process(client: int, number: int) -> object:
+        return lake.sessions.served_k3(Principal(users[client], _ROLE)).insert(_BUCKET, _BULK, bulk(number))
+
+    def bulk_over_http(client: int, number: int) -> object:
+        return http_.post(client, "/k3/v1/insert", {"bucket": _BUCKET, "table": _BULK, "rows": bulk(number)})
+
+    def whole_over_http(client: int, _: int) -> object:
+        found = http_.post(client, "/v1/api/sql", {"sql": _WHOLE}, accept=_ARROW)
+        assert pa.ipc.open_stream(found).read_all().num_rows == size.result_rows
+        return found
+
+    def whole_in_process(client: int, _: int) -> object:
+        (found,) = lake.sessions.served(Principal(users[client], _ROLE)).sql(_WHOLE)
+        assert isinstance(found, Rows)
+        assert found.table.num_rows == size.result_rows
+        return found
+
+    note = "a note on an event"
+    return [
+        _Work("point look-up", lambda at, _: over_http(at, _LOOK_UP, [key]), lambda at, _: sql(at, _LOOK_UP, [key]), size.small),
+        _Work(
+            "insert of a row",
+            lambda at, number: over_http(at, _INSERT, [number, note]),
+            lambda at, number: sql(at, _INSERT, [number, note]),
+            size.small,
+        ),
+        _Work(f"insert of {size.bulk_rows:,} rows", bulk_over_http, bulk_in_process, size.large),
+        _Work(f"result of {size.result_rows:,} rows", whole_over_http, whole_in_process, size.large),
+    ]
+
+
+def _side_by_side(works: Sequence[_Work], size: ServeScale) -> Table:
+    lines, numbers = [], iter(range(1 << 40))
+    for work in works:
+        for clients in size.clients:
+            taken: dict[str, list[float]] = {"http": [], "process": []}
+            rates: dict[str, list[float]] = {"http": [], "process": []}
+            for turn in range(size.turns + 1):
+                for way, call in (("http", work.over_http), ("process", work.in_process)):
+                    found, rate = _crowd(call, clients, work.requests if turn else clients, numbers)
+                    if turn:  # the first ones pay for what is loaded once
+                        taken[way] += found
+                        rates[way].append(rate)
+            lines.append(
+                (work.name, str(clients), *_shown(taken["http"], rates["http"]), *_shown(taken["process"], rates["process"]))
+            )
+    head = ("what", "clients", "HTTP p50", "p99", "a second", "in process p50", "p99", "a second")
+    said = (
+        "One server process on the same machine, and clients with a kept connection each in one other; in process, as many "
+        f"threads. {size.turns} turns, by both ways in each. A user each; look-ups and single rows are of USER tables, many rows "
+        "K3's `insert` into a SHARED one, and a large result is an Arrow stream of two columns, read to its end. Queries run in "
+        "worker processes by both ways. The clients' own work is on the same cores, and counts."
+    )
+    return Table(said, head, lines)
+
+
+def _shown(taken: Sequence[float], rates: Sequence[float]) -> tuple[str, str, str]:
+    middle, high = (1000 * percentile(taken, percent) for percent in (50, 99))
+    return f"{middle:.1f} ms", f"{high:.1f} ms", f"{sum(rates) / len(rates):,.1f}"
+
+
+def _crowd(call: Call, clients: int, requests: int, numbers: Iterator[int]) -> tuple[list[float], float]:
+    """The seconds of each call, and calls a second of all clients together."""
+    each = max(1, requests // clients)
+    given = [[next(numbers) for _ in range(each)] for _ in range(clients)]
+    with ThreadPoolExecutor(clients) as pool:
+        began = perf_counter()
+        taken = [*pool.map(lambda at: [seconds(call, at, number) for number in given[at]], range(clients))]
+        whole = perf_counter() - began
+    return [one for client in taken for one in client], clients * each / whole
+
+
+def _together(lake: Lakehouse, single: _Work, size: ServeScale) -> Table:
+    clients, lines = max(size.clients), []
+    numbers = iter(range(1 << 40, 1 << 41))
+    for way, call in (("HTTP", single.over_http), ("in process", single.in_process)):
+        before = lake.table(_SINGLE).log.view().last_position
+        _crowd(call, clients, single.requests, numbers)
+        segments = lake.table(_SINGLE).log.view().last_position - before
+        rows = clients * max(1, single.requests // clients)
+        lines.append((way, f"{rows:,}", f"{segments:,}", f"{rows / segments:.1f}"))
+    said = f"Inserts of one row, by SQL, of {clients} clients at once, who are as many users. Target: at least 8 rows a segment."
+    return Table(said, ("way", "rows", "segments", "rows a segment"), lines)
+
+
+def _beside_heavy(lake: Lakehouse, address: tuple[str, int], scale: Scale) -> Table:
+    """Look-ups of many clients, alone and while one more sends a heavy statement again and again."""
+    users, others = data.users(max(scale.serve.clients)), min(16, max(scale.serve.clients))
+    http_ = Clients(address, [operator_token(lake.warehouse, user, _ROLE, timedelta(hours=6)) for user in [*users, "heavy"]])
+    body = {"sql": _LOOK_UP, "params": [_key(scale)]}
+    lines, numbers = [], iter(range(1 << 40))
+
+    def look_ups() -> list[float]:
+        return _crowd(lambda at, _: http_.post(at, "/v1/api/sql", body), others, scale.serve.small, numbers)[0]
+
+    look_ups()
+    for name, heavy in HEAVY.items():
+        alone, beside = [], []
+        for _ in range(scale.serve.turns):
+            alone += look_ups()
+            with always(partial(http_.answer, len(users), "/v1/api/sql", {"sql": heavy})):
+                beside += look_ups()
+        high = percentile(alone, 95), percentile(beside, 95)
+        lines.append((name, *(f"{1000 * each:.1f} ms" for each in high), f"{high[1] / high[0]:.1f} times"))
+    said = (
+        f"Point look-ups of {others} clients over HTTP, alone and while another client sends the same heavy statement again and "
+        f"again, each up to its limit of {scale.query_heavy:g} s. Target: at most 3 times."
+    )
+    return Table(said, ("beside", "p95 alone", "p95 beside", "p95 is"), lines)

@@ -1,0 +1,71 @@
+"""A server process, and clients of it, for benchmarks."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from http.client import HTTPConnection
+from pathlib import Path
+from time import perf_counter
+
+import msgspec
+
+_KEPT = 30.0
+"""Seconds for which a client keeps an idle connection: less than the server does."""
+
+
+class Clients:
+    """A kept connection for each client, by its token."""
+
+    def __init__(self, address: tuple[str, int], tokens: Sequence[str]) -> None:
+        self._connections = [HTTPConnection(*address, timeout=600) for _ in tokens]
+        self._tokens = tokens
+        self._used = [perf_counter()] * len(tokens)
+
+    def post(self, client: int, path: str, body: object, accept: str = "application/json") -> bytes:
+        """The body of the answer."""
+        status, found = self.answer(client, path, body, accept)
+        assert status == 200, found
+        return found
+
+    def answer(self, client: int, path: str, body: object, accept: str = "application/json") -> tuple[int, bytes]:
+        connection = self._connections[client]
+        if perf_counter() - self._used[client] > _KEPT:
+            connection.close()
+        headers = {"Authorization": f"Bearer {self._tokens[client]}", "Content-Type": "application/json", "Accept": accept}
+        connection.request("POST", path, msgspec.json.encode(body), headers)
+        answer = connection.getresponse()
+        found = answer.read()
+        self._used[client] = perf_counter()
+        return answer.status, found
+
+
+@contextmanager
+def served(uri: str, settings: Mapping[str, str]) -> Iterator[tuple[str, int]]:
+    """A server process of the warehouse, with these variables of the environment besides; its host and port."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+    command = [str(Path(sys.executable).parent / "lakewarden"), "serve", "--warehouse", uri, "--port", str(port)]
+    server = subprocess.Popen(command, env={**os.environ, **settings}, stderr=subprocess.DEVNULL)
+    try:
+        while not _answers(port):
+            assert server.poll() is None, "the server ended"
+            time.sleep(0.1)
+        yield "127.0.0.1", port
+    finally:
+        server.terminate()
+        server.wait()
+
+
+def _answers(port: int) -> bool:
+    try:
+        with socket.create_connection(("127.0.0.1", port), timeout=5):
+            return True
+    except OSError:
+        return False
