@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import datetime, timedelta
 
 import httpx
@@ -45,16 +46,25 @@ def lake(tmp_path_factory: pytest.TempPathFactory, clock: Moving) -> Iterator[La
         yield opened
 
 
-@pytest.fixture(scope="module")
-def url(lake: Lakehouse) -> Iterator[str]:
+@contextmanager
+def serving(lake: Lakehouse) -> Iterator[str]:
+    """The server's address, while the block runs."""
     with socket.socket() as listening:
         listening.bind(("127.0.0.1", 0))
         server = uvicorn.Server(uvicorn.Config(application(Common.of(lake)), log_level="critical", lifespan="off", ws="none"))
         thread = threading.Thread(target=server.run, args=([listening],))
         thread.start()
-        yield f"http://127.0.0.1:{listening.getsockname()[1]}"
-        server.should_exit = True
-        thread.join()
+        try:
+            yield f"http://127.0.0.1:{listening.getsockname()[1]}"
+        finally:
+            server.should_exit = True
+            thread.join()
+
+
+@pytest.fixture(scope="module")
+def url(lake: Lakehouse) -> Iterator[str]:
+    with serving(lake) as address:
+        yield address
 
 
 @pytest.fixture
