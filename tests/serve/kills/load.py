@@ -1,0 +1,109 @@
+"""What one client does, and what it knows then: each write is sent under an `Idempotency-Key` until it is answered."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from random import Random
+from typing import Literal
+
+import httpx
+
+KEYED, PLAIN = "app.keyed", "app.plain"
+
+Known = tuple[int | None, ...]
+"""What may be there: of a row with a key its value, or None for no row; of one without how often it is there."""
+Outcome = Literal["done", "unknown"]
+
+_AGAIN = 0.1
+
+
+@dataclass
+class Client:
+    """One client, whose rows nobody else writes."""
+
+    number: int
+    http: httpx.Client
+    chance: Random
+    rows: dict[int, Known] = field(default_factory=dict)
+    plain: dict[int, Known] = field(default_factory=dict)
+    acknowledged: int = 0
+    unknown: int = 0
+    _next: int = 0
+
+    def work(self, over: threading.Event) -> None:
+        """Raises:
+        AssertionError: an answer is wrong: an error that no kill explains, or a look-up that is not what was acknowledged.
+        """
+        with self.http:
+            while not over.is_set():
+                self.chance.choice((self._insert, self._insert, self._update, self._delete, self._look_up, self._append))()
+
+    def _insert(self) -> None:
+        key, value = self._new_id(), self.chance.randrange(1 << 30)
+        self._write(key, f"INSERT INTO {KEYED} VALUES (?, ?)", [key, value], value)
+
+    def _update(self) -> None:
+        key = self._one()
+        if key is not None:
+            value = self.chance.randrange(1 << 30)
+            self._write(key, f"UPDATE {KEYED} SET v = ? WHERE id = ?", [value, key], value)
+
+    def _delete(self) -> None:
+        key = self._one()
+        if key is not None:
+            self._write(key, f"DELETE FROM {KEYED} WHERE id = ?", [key], None)
+
+    def _append(self) -> None:
+        """A row without a key, which another try could double."""
+        key = self._new_id()
+        body = {"bucket": "app", "table": PLAIN.partition(".")[2], "rows": [{"id": key}]}
+        self.plain[key] = (1,) if self._sent("/k3/v1/insert", body) == "done" else (0, 1)
+
+    def _look_up(self) -> None:
+        key = self._one()
+        if key is None:
+            return
+        body = {"sql": f"SELECT v FROM {KEYED} WHERE id = ?", "params": [key]}
+        while True:
+            try:
+                answer = self.http.post("/v1/api/sql", json=body)
+            except httpx.TransportError:
+                time.sleep(_AGAIN)
+                continue
+            assert answer.status_code == 200, answer.text
+            assert answer.json()["results"][0]["rows"] == [{"v": self.rows[key][0]}], (key, answer.text)
+            return
+
+    def _new_id(self) -> int:
+        self._next += 1
+        return (self.number << 32) + self._next
+
+    def _one(self) -> int | None:
+        """A row that is there for certain."""
+        known = [key for key, values in self.rows.items() if len(values) == 1 and values[0] is not None]
+        return self.chance.choice(known) if known else None
+
+    def _write(self, key: int, sql: str, params: list[int], value: int | None) -> None:
+        before = self.rows.get(key, (None,))
+        outcome = self._sent("/v1/api/sql", {"sql": sql, "params": params})
+        self.rows[key] = (value,) if outcome == "done" else (*before, value)
+
+    def _sent(self, path: str, body: Mapping[str, object]) -> Outcome:
+        """Sends until there is an answer; CONFLICT says that nobody knows the end of a try before."""
+        name, tries = f"{self.number}-{self._new_id()}", 0
+        while True:
+            tries += 1
+            try:
+                answer = self.http.post(path, json=body, headers={"Idempotency-Key": name})
+            except httpx.TransportError:
+                time.sleep(_AGAIN)
+                continue
+            if answer.status_code == 200:
+                self.acknowledged += 1
+                return "done"
+            assert (answer.status_code, tries > 1) == (409, True), answer.text
+            self.unknown += 1
+            return "unknown"
