@@ -94,7 +94,7 @@ FULL = Scale(
     large=(20_000_000, 200),
     ingest=IngestScale(10_000, 100, 50, 2 << 30, 10, (1.0, 4.0)),
     spark=(4_000, 2_500),
-    serve=ServeScale((1, 16, 64), 3, 640, 64, 10_000, 1_000_000),
+    serve=ServeScale((1, 16, 64), 2, 640, 16, 10_000, 1_000_000),
 )
 LARGE = replace(FULL, name="large", large=(100_000_000, 1_000))
 """`make bench-large`: an hour or more."""
@@ -119,7 +119,7 @@ SMALL = Scale(
     large=(2_000_000, 50),
     ingest=IngestScale(1_000, 100, 50, 100 << 20, 10, (1.0, 8.0)),
     spark=(400, 2_500),
-    serve=ServeScale((1, 16, 64), 2, 128, 16, 10_000, 1_000_000),
+    serve=ServeScale((1, 16, 64), 1, 128, 4, 10_000, 100_000),
 )
 TINY = Scale(
     name="tiny",
