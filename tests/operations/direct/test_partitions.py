@@ -17,6 +17,7 @@ from lakewarden.operations.direct.revise import Revise, Spread
 from lakewarden.operations.direct.run import DirectRun
 from lakewarden.operations.direct.value import Decide, Edit
 from lakewarden.table import TableClient
+from tests.fixtures.change_data import counted, fed
 from tests.operations.direct.boards import setting
 from tests.operations.direct.test_keyless import once
 from tests.operations.steps import then
@@ -114,6 +115,26 @@ def test_tasks_change_files_side_by_side_with_numbers_of_their_own(lake: Lakehou
     seqs = [row["_seq"] for row in stranger_rows(sales)]
     assert len(set(seqs)) == 4
     assert not [finding for finding in lake.check() if not finding.passed]
+
+
+@pytest.mark.usefixtures("sales")
+def test_a_change_data_feed_has_what_tasks_change_and_nothing_of_a_run_that_lost(lake: Lakehouse) -> None:
+    lake.sql(f"ALTER TABLE {SALES} SET TBLPROPERTIES (CHANGE_DATA_FEED = on)")
+    table = lake.table(SALES)
+    uri, change = table.reader.target(None).uri, setting("new", 1, 2, 4)
+    table.direct.edit(change, operation="UPDATE", predicate="", within="day > 0", spread=spread(lake, change))
+    assert sorted(fed(uri, DeltaTable(uri).version(), ["id", "text"])) == [
+        *(("update_postimage", (id_, "new")) for id_ in (1, 2)),
+        *(("update_preimage", (id_, text)) for id_, text in ((1, "a"), (2, "b"))),
+    ]
+
+    def other() -> None:
+        table.direct.append([rows((8, "late", 2))])
+
+    write = DirectWrite("UPDATE", Revise(setting("last", 2, 8), [Bound("day", 2, 2)]), (), {"predicate": "day = 2"})
+    DirectRun(lake.warehouse, table.table, write, then("direct:committing", once(other))).run()
+    assert counted(fed(uri, DeltaTable(uri).version(), ["id"])) == {"update_preimage": 2, "update_postimage": 2}
+    assert not [finding.message for finding in lake.check() if "no commit names" in finding.message]
 
 
 def test_a_task_that_fails_ends_the_write_and_leaves_no_file(lake: Lakehouse, sales: TableClient) -> None:
