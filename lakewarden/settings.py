@@ -166,6 +166,9 @@ class SqlSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     result_bytes: Annotated[
         int, Meta(ge=1 << 10, description="Bytes of one result in memory; one that is written to a table may have more.")
     ] = 1 << 30
+    subscription_rows: Annotated[
+        int, Meta(ge=1, description="Rows that a subscription of a session other than the operator's may show at a time.")
+    ] = 100_000
     temporary_bytes: Annotated[int, Meta(ge=0, description="Bytes that the rows of a session's temporary tables may have.")] = (
         256 << 20
     )
@@ -290,6 +293,23 @@ class ServeSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             description="Wrong passwords of one user, or bad tokens from one address, within a minute; then all are declined.",
         ),
     ] = 10
+    subscriptions_per_user: Annotated[
+        int, Meta(ge=1, description="Subscriptions of one user that one server process follows at the same time.")
+    ] = 100
+    subscriptions: Annotated[
+        int, Meta(ge=1, description="Subscriptions of all users that one server process follows at the same time.")
+    ] = 1000
+    heartbeat_seconds: Annotated[
+        float, Meta(gt=0, description="Seconds without an event after which a subscriber gets a sign of life.")
+    ] = 15.0
+    slow_seconds: Annotated[
+        float,
+        Meta(
+            gt=0,
+            description="Seconds that a subscriber may take to read what was sent, and that a store may be away, before the"
+            " subscription is ended.",
+        ),
+    ] = 30.0
     stop_seconds: Annotated[
         int, Meta(ge=1, description="Seconds that a server waits for the requests that it runs when it stops.")
     ] = 320

@@ -35,6 +35,9 @@ class Fold:
     def __init__(self) -> None:
         self._shown: set[Key] = set()
 
+    def __len__(self) -> int:
+        return len(self._shown)
+
     def begin(self, rows: pa.Table, schema: TableSchema, matched: Mapping[int, Row]) -> None:
         """Starts from the rows that were live then, and those of them that the query returns, by `_seq`."""
         keys = zip(_keys(rows, schema), _whole(rows, SEQ), strict=True)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
+from itertools import accumulate
 from typing import Any, cast
 
 import pyarrow as pa
@@ -14,7 +15,7 @@ import pyarrow.compute as pc
 from lakewarden.catalog.model import Table
 from lakewarden.changes.appended import appended, appended_upto, is_keyless, there_upto
 from lakewarden.delta.reading.rows import upserts
-from lakewarden.errors import BeingErased, Conflict, Ended, InvalidArgument, NotFound
+from lakewarden.errors import BeingErased, Conflict, Ended, InvalidArgument, NotFound, Unsupported
 from lakewarden.live.feed import Feeds
 from lakewarden.live.fold import Event, Fold, Row
 from lakewarden.log.chunk import RowRange
@@ -32,13 +33,27 @@ from lakewarden.warehouse import Warehouse, find_table
 
 _ATTEMPTS = 20
 
+Read = Callable[[Sequence[RowRange]], list[memoryview]]
+"""Returns the rows of chunks."""
+
 Select = Callable[[Table, pa.Table], Mapping[int, Row]]
 """Returns which rows a query returns, and how, by `_seq`. Raises `PermissionDenied` where the session may not read the table."""
 
 
 @dataclass(frozen=True)
+class FollowBounds:
+    """What a subscription may take of its process's memory: rows that it shows, and bytes of the rows that it begins with."""
+
+    rows: int
+    bytes: int
+
+
+@dataclass(frozen=True)
 class FollowRequest:
-    """A subscription as it was requested. `user` is None for a SHARED table."""
+    """A subscription as it was requested. `user` is None for a SHARED table.
+
+    `poll_bytes` is about how much of the log one poll takes at most; None for all that is there.
+    """
 
     table: TableName
     user: str | None
@@ -46,6 +61,8 @@ class FollowRequest:
     from_seq: int | None = None
     last_rows: int | None = None
     batch_rows: int = 10_000
+    poll_bytes: int | None = None
+    bounds: FollowBounds | None = None
 
 
 class Follower:
@@ -101,7 +118,7 @@ class Follower:
             self._check(glance.trail, table)
             self._ping()
             try:
-                return self._counted(self._delivered(table, glance.trail, feed.chunks))
+                return self._counted(self._next_of(table, glance.trail, feed.chunks))
             except (Missing, Conflict):  # removed meanwhile, or written under columns newer than those looked up
                 feed.stale()
         raise Conflict(f"{self._request.table} was settled {_ATTEMPTS} times while it was followed; poll again")
@@ -110,29 +127,74 @@ class Follower:
         self._feeds.leave(self._query.log_id, self.live_id)
         self._live.end(self._query)
 
-    def _delivered(self, table: Table, trail: Trail, read: Callable[[Sequence[RowRange]], list[memoryview]]) -> list[Event]:
-        """The events of a trail after the place, which moves to the trail's end."""
+    def _next_of(self, table: Table, trail: Trail, read: Read) -> list[Event]:
+        """The events of the next part of the trail that has any; none only at its end."""
+        while True:
+            before = self.delivered_seq
+            found = self._delivered(table, trail, read)
+            if found or self.delivered_seq in (before, trail.end):
+                return found
+
+    def _delivered(self, table: Table, trail: Trail, read: Read) -> list[Event]:
+        """The events of a trail after the place, which moves to the trail's end, or to that of what one poll takes."""
         if is_keyless(table):
             return self._appended(table, trail)
         ranges = self._ranges(table, trail, self.delivered_seq)
-        rows = decode(read(ranges), ranges, table.schemas).filter(pc.field(SEQ) > self.delivered_seq)
+        first = _first_chunks(ranges, self._request.poll_bytes)
+        upto = first[-1].last_seq if len(first) < len(ranges) else trail.end
+        there = decode(read(first), first, table.schemas).filter(pc.field(SEQ) > self.delivered_seq)
+        rows, upto = self._part(there, upto)
         matched = self._shown(table, upserts(rows)) if rows.num_rows else {}
         found = list(self._fold.events(rows, table.schema, matched))  # only after everything that can fail
-        self.delivered_seq = max(self.delivered_seq, trail.end)
+        self.delivered_seq = max(self.delivered_seq, upto)
         return found
+
+    def _part(self, rows: pa.Table, upto: int) -> tuple[pa.Table, int]:
+        """The first rows, of about as many bytes as one poll takes, and the `_seq` up to which they are all there are.
+
+        Args:
+            upto: the same of all rows given.
+        """
+        most = self._request.poll_bytes
+        if most is None or rows.nbytes <= most:
+            return rows, upto
+        part = rows.slice(0, max(1, rows.num_rows * most // rows.nbytes))
+        return part, int(part.column(SEQ)[-1].as_py())
 
     def _appended(self, table: Table, trail: Trail) -> list[Event]:
         """The same of a table without a primary key, whose rows are in Delta at once."""
         upto = appended_upto(self._warehouse.log(table), trail.end)
         if upto <= self.delivered_seq:
             return []
-        rows = appended(partial(self._target, table), self.delivered_seq, upto)
+        rows, upto = self._part(appended(partial(self._target, table), self.delivered_seq, upto), upto)
         matched = self._shown(table, rows) if rows.num_rows else {}
         self.delivered_seq = upto
         return [Event("insert", seq, matched[seq]) for seq in sorted(matched)]
 
     def _shown(self, table: Table, rows: pa.Table) -> Mapping[int, Row]:
-        return {seq: row for part in self._parts(rows) for seq, row in self._select(table, part).items()}
+        found: dict[int, Row] = {}
+        for part in self._parts(rows):
+            found |= self._select(table, part)
+            self._check_rows(len(found))
+        return found
+
+    def _check_rows(self, number: int) -> None:
+        bounds = self._request.bounds
+        if bounds is not None and number > bounds.rows:
+            raise Unsupported(
+                f"a subscription may show {bounds.rows:,} rows (sql.subscription_rows), and this one shows more:"
+                " subscribe to fewer by a WHERE"
+            )
+
+    def _bounded(self, rows: pa.Table) -> pa.Table:
+        """The rows that a subscription begins with, numbered."""
+        bounds = self._request.bounds
+        if bounds is not None and rows.nbytes > bounds.bytes:
+            raise Unsupported(
+                f"a subscription may begin with {bounds.bytes:,} bytes of rows (sql.result_bytes), and"
+                f" {self._request.table} has {rows.nbytes:,}"
+            )
+        return _numbered(rows)
 
     def _parts(self, rows: pa.Table) -> Iterator[pa.Table]:
         """The rows in parts of the size matched at once; at least one part, so that the query is always tried."""
@@ -149,7 +211,7 @@ class Follower:
 
     def _first(self, table: Table) -> list[Event]:
         rows, self.delivered_seq = self._now(table)
-        rows = _numbered(rows)
+        rows = self._bounded(rows)
         matched = self._shown(table, rows)
         self._fold.begin(rows, table.schema, matched)
         last = len(matched) if self._request.last_rows is None else self._request.last_rows
@@ -181,7 +243,7 @@ class Follower:
                     rows = self._as_of(table, trail, seq)
                     if rows is None:
                         continue
-                    rows = _numbered(rows)
+                    rows = self._bounded(rows)
                     self._fold.begin(rows, table.schema, self._shown(table, rows))
                 self.delivered_seq = seq
                 return self._delivered(table, trail, partial(self._read, table))
@@ -250,6 +312,7 @@ class Follower:
             raise BeingErased(frozenset({self._user}))
 
     def _check(self, trail: Trail, table: Table) -> None:
+        self._check_rows(len(self._fold))
         now = trail.signs(self._mark)
         self._check_open(now)
         if now.erased not in (None, self._began.erased):
@@ -273,6 +336,14 @@ class Follower:
     def _counted(self, events: list[Event]) -> list[Event]:
         self._query = replace(self._query, changes=self._query.changes + len(events))
         return events
+
+
+def _first_chunks(ranges: tuple[RowRange, ...], most: int | None) -> tuple[RowRange, ...]:
+    """The first chunks, of at most so many bytes together; at least one, where there is one."""
+    if most is None:
+        return ranges
+    ends = accumulate(each.length for each in ranges)
+    return ranges[: max(1, sum(end <= most for end in ends))]
 
 
 def _numbered(rows: pa.Table) -> pa.Table:

@@ -37,8 +37,11 @@ class Subscription:
         """The `from_seq` that continues after everything delivered; None until the initial rows were."""
         return self._told if self._ready else self._follower.delivered_seq
 
-    def poll(self) -> list[Event]:
+    def poll(self, max_age: float = 0.0) -> list[Event]:
         """Returns the events so far, without waiting; first the rows that exist.
+
+        Args:
+            max_age: seconds; a look at the log that another subscriber took no longer ago is enough.
 
         Raises:
             NotFound: the table was dropped.
@@ -48,7 +51,7 @@ class Subscription:
             PermissionDenied: the session may no longer read the table.
             StorageUnavailable, Conflict: poll again.
         """
-        return self._next(0.0)
+        return self._next(max_age)
 
     def __iter__(self) -> Iterator[Event]:
         """Yields events as they come, until none came for `timeout` seconds; raises as `poll`."""

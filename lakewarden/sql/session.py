@@ -152,12 +152,17 @@ class SqlSession:
         interval: float = 0.5,
         timeout: float | None = None,
         pause: Pause = wait,
+        poll_bytes: int | None = None,
     ) -> Subscription:
-        """As `Lakehouse.subscribe`."""
+        """As `Lakehouse.subscribe`.
+
+        Args:
+            poll_bytes: about how many bytes of the log a poll takes at most; the next one goes on there. By default all.
+        """
         from lakewarden.sql.handlers.subscribe import Manner, open_subscription  # imports Delta
 
         statement = parse_subscription(text, self._bounds)
-        manner = Manner(from_seq, last_rows, batch_size, interval, timeout, pause)
+        manner = Manner(from_seq, last_rows, batch_size, interval, timeout, pause, poll_bytes)
         return open_subscription(bind(self._context("strong", wait=True), statement), manner)
 
     def _context(self, freshness: Freshness | None, *, wait: bool) -> Context:

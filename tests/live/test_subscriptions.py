@@ -13,6 +13,8 @@ import pytest
 from lakewarden import Column, Lakehouse
 from lakewarden.catalog.evolution import AddColumn, DropColumn, RenameColumn, SetOptions
 from lakewarden.catalog.store import CatalogStore
+from lakewarden.delta.scope import open_scope
+from lakewarden.delta.table import ScopeTable
 from lakewarden.errors import (
     BeingErased,
     Ended,
@@ -32,6 +34,7 @@ from lakewarden.log.objects.cuts.closing import close_user, open_user
 from lakewarden.log.objects.trail import read_trail
 from lakewarden.settings import LogSettings, Settings
 from lakewarden.table import TableClient
+from lakewarden.target import ScopeTarget
 from tests.fixtures.clock import Clock
 from tests.fixtures.lakes import NOTES, make_notes, notes
 from tests.fixtures.patience import PATIENCE
@@ -451,3 +454,36 @@ def test_a_store_that_fails_at_any_call_loses_nothing(warehouse_uri: str) -> Non
             assert told(events) == [("update" if number else "insert", 0), ("insert", number + 1)]
         live.close()
         assert failed > 5
+
+
+def test_rows_that_a_flush_brings_while_it_begins_come_once(lake: Lakehouse, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = make_notes(lake)
+    table.write(notes({1: "a"}), user="u")
+    look = "lakewarden.operations.reading.scope.open_scope"
+
+    def after_a_flush(target: ScopeTarget) -> ScopeTable | None:
+        monkeypatch.setattr(look, open_scope)
+        table.write(notes({2: "b"}), user="u")
+        lake.flush(NOTES)
+        return open_scope(target)
+
+    monkeypatch.setattr(look, after_a_flush)
+    with lake.subscribe(f"SELECT id FROM {NOTES}", user="u", role="user") as changes:
+        assert [event.row for event in changes.poll()] == [{"id": 1}, {"id": 2}]
+        assert changes.poll() == []
+
+
+@pytest.mark.parametrize("poll_bytes", [1, 500, 100_000])
+def test_a_poll_of_few_bytes_goes_on_where_the_last_one_ended(lake: Lakehouse, poll_bytes: int) -> None:
+    table = make_notes(lake)
+    session = lake.session(user="u", role="user")
+    with session.subscribe(f"SELECT id FROM {NOTES} WHERE id > 9", poll_bytes=poll_bytes) as changes:
+        for first in range(0, 40, 20):
+            table.write(notes(dict.fromkeys(range(first, first + 20), "x" * 20)), user="u")
+            lake.flush(NOTES)
+        table.write(notes(dict.fromkeys(range(40, 45), "y")), user="u")
+        polls: list[list[object]] = []
+        while polls[-1:] != [[]]:
+            polls.append([event.row["id"] for event in changes.poll()])
+    assert [number for poll in polls for number in poll] == [*range(10, 45)]
+    assert len(polls) == {1: 36, 100_000: 2}.get(poll_bytes, len(polls))

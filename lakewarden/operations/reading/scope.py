@@ -17,6 +17,7 @@ from lakewarden.delta.reading.rows import empty_rows, merged, merged_keys, read_
 from lakewarden.delta.scope import open_scope
 from lakewarden.errors import Conflict, LakewardenError
 from lakewarden.log.drain import read_hot
+from lakewarden.log.position import NOTHING
 from lakewarden.log.scope import LogScope
 from lakewarden.log.stream import read_stream
 from lakewarden.log.table_log import LogReader
@@ -172,13 +173,14 @@ def read_strong(
 def read_strong_upto(
     place: Place, log: LogReader, wanted: Wanted = EVERYTHING, cache: ColdCache | None = None, view: LogView | None = None
 ) -> tuple[pa.Table, int]:
-    """As `read_merged`, with the last possible `_seq` of what was read."""
+    """As `read_merged`, with the last possible `_seq` of what was read: a flush behind the look at the log may have brought more
+    rows into the table."""
 
     def read(target: ScopeTarget) -> tuple[tuple[pa.Table, int], bool]:
         found = read_hot(lambda: _look(target, log, view), lambda: ColdRows(target, wanted, cache))
         cold = found.cold.rows(keyed=found.rows is not None)
         rows = cold if found.rows is None else merged(cold, found.rows, target.schema.primary_key)
-        return (rows, found.end), found.cold.sure
+        return (rows, max(found.end, found.cold.watermark() or NOTHING)), found.cold.sure
 
     return where_it_lies(place, read)
 

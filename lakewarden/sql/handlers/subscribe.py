@@ -13,7 +13,7 @@ from lakewarden.catalog.model import Table
 from lakewarden.clock import Pause, wait
 from lakewarden.errors import InvalidArgument, Unsupported
 from lakewarden.live.fold import Row
-from lakewarden.live.follower import Follower, FollowRequest
+from lakewarden.live.follower import FollowBounds, Follower, FollowRequest
 from lakewarden.live.subscription import Subscription
 from lakewarden.scope import TableName
 from lakewarden.sql.bind import Bound, bind
@@ -31,7 +31,10 @@ _PLACE = "_lakewarden_place"
 
 @dataclass(frozen=True)
 class Manner:
-    """How a subscription is followed; OPTIONS take precedence. Times in seconds."""
+    """How a subscription is followed. OPTIONS take precedence, but for `from_seq`: who gives it has come further than the text.
+
+    Times in seconds.
+    """
 
     from_seq: int | None = None
     last_rows: int | None = None
@@ -39,6 +42,7 @@ class Manner:
     interval: float = 0.5
     timeout: float | None = None
     pause: Pause = wait
+    poll_bytes: int | None = None
 
 
 def open_subscription(bound: Bound, manner: Manner) -> Subscription:
@@ -63,10 +67,19 @@ def _opened(context: Context, statement: Subscribe, manner: Manner) -> Subscript
         manner.from_seq,
         manner.last_rows,
         manner.batch_size,
+        manner.poll_bytes,
+        _bounds(context),
     )
     matches = _Matches(context, table.name, statement.query)
     follower = Follower(context.warehouse, context.services.feeds(), request, matches)
     return Subscription(follower, follower.begin(), manner.interval, manner.timeout, manner.pause)
+
+
+def _bounds(context: Context) -> FollowBounds | None:
+    if context.services.trusts(context.principal):
+        return None
+    settings = context.warehouse.settings.sql
+    return FollowBounds(settings.subscription_rows, settings.result_bytes)
 
 
 def peek(context: Context, statement: Subscribe) -> Events:
@@ -81,7 +94,7 @@ def _with_options(manner: Manner, options: Pairs) -> Manner:
         raise InvalidArgument("SUBSCRIBE options from and from_seq_id mean the same: give only one of them")
     return replace(
         manner,
-        from_seq=given.get("from", given.get("from_seq_id", manner.from_seq)),
+        from_seq=given.get("from", given.get("from_seq_id")) if manner.from_seq is None else manner.from_seq,
         last_rows=given.get("last_rows", manner.last_rows),
         batch_size=given.get("batch_size", manner.batch_size),
     )
