@@ -28,6 +28,7 @@ _MAX_NAME, _MAX_EXTENSION = 50, 10
 _FOLDER = re.compile(r"f\d{4,}")
 _STORED = re.compile(rf"({FILES}/f\d{{4,}}/\d+)[-.]")
 _MIME = re.compile(r"[a-z0-9.+-]+/[a-z0-9.+-]+")
+_ANY_MIME = "application/octet-stream"
 
 
 @dataclass(frozen=True)
@@ -79,6 +80,11 @@ class FileRef:
     @property
     def text(self) -> str:
         return json.dumps(asdict(self), ensure_ascii=False)
+
+    @property
+    def safe_mime(self) -> str:
+        """The MIME type; other writers may have written any text there."""
+        return self.mime if _MIME.fullmatch(self.mime) else _ANY_MIME
 
     @property
     def path(self) -> str:
@@ -178,7 +184,7 @@ def _reference(upload: Upload, sub: str, now: datetime) -> FileRef:
 
 
 def _kind(upload: Upload) -> str:
-    return (upload.mime or mimetypes.guess_type(upload.name)[0] or "application/octet-stream").lower()
+    return (upload.mime or mimetypes.guess_type(upload.name)[0] or _ANY_MIME).lower()
 
 
 def _stored_name(name: str) -> str:

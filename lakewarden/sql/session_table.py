@@ -13,6 +13,7 @@ from lakewarden.admin.session_gate import Door
 from lakewarden.changes.value import Changes
 from lakewarden.delta.history import HistoryEntry
 from lakewarden.log.receipt import Receipt
+from lakewarden.operations.files.objects import OpenFile
 from lakewarden.operations.reading.freshness import Freshness
 from lakewarden.rows.files import FileRef, RowFile
 from lakewarden.rows.intake import Rows
@@ -58,6 +59,9 @@ class SessionTable:
 
     def get_file(self, key: Mapping[str, object], column: str) -> bytes:
         return self._to("read").get_file(key, column, user=self._user)
+
+    def open_file(self, key: Mapping[str, object], column: str) -> OpenFile:
+        return self._to("read").open_file(key, column, user=self._user)
 
     def delete_file(self, key: Mapping[str, object], column: str) -> None:
         self._to("write").delete_file(key, column, user=self._user)

@@ -26,6 +26,7 @@ from lakewarden.log.receipt import Receipt
 from lakewarden.log.record import DELETE, SEQ, TARGET, log_batch
 from lakewarden.log.table_log import TableLog
 from lakewarden.log.view import LogView
+from lakewarden.operations.files.objects import OpenFile
 from lakewarden.operations.intake import Revision, TableIntake
 from lakewarden.operations.pins import Pin, pin_version, release
 from lakewarden.operations.reading.freshness import Freshness
@@ -144,6 +145,10 @@ class TableClient:
             Corrupt: the bytes are not those that were stored.
         """
         return self._filed.get(key, column, user)
+
+    def open_file(self, key: Mapping[str, object], column: str, *, user: str | None = None) -> OpenFile:
+        """As `get_file`, in pieces: for a large file, or one that goes on to somebody else."""
+        return self._filed.open(key, column, user)
 
     def delete_file(self, key: Mapping[str, object], column: str, *, user: str | None = None) -> None:
         """Sets the column of a row to NULL and removes the file; a row without one is not an error.

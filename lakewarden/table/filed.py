@@ -13,7 +13,7 @@ from lakewarden.access.gate import require
 from lakewarden.catalog.model import Table
 from lakewarden.errors import InvalidArgument, NotFound
 from lakewarden.log.receipt import Receipt
-from lakewarden.operations.files.objects import load_file
+from lakewarden.operations.files.objects import OpenFile, open_file
 from lakewarden.operations.reading.scope import Wanted, where_it_lies
 from lakewarden.rows.files import FILES, FileRef, Files, RowFile, Taken, Upload, file_columns, take_files
 from lakewarden.rows.intake import Rows, to_arrow
@@ -68,6 +68,9 @@ class FiledRows:
         return taken.files[0][0]
 
     def get(self, key: Mapping[str, object], column: str, user: str | None) -> bytes:
+        return b"".join(self.open(key, column, user).pieces())
+
+    def open(self, key: Mapping[str, object], column: str, user: str | None) -> OpenFile:
         self._check_column(column)
         table, reader = self.client.table, self.client.reader
         live = reader.scan(Wanted((*table.schema.primary_key, column)), user)
@@ -75,7 +78,7 @@ class FiledRows:
         if not text:
             raise NotFound(f"{table.name} has no file in column {column!r} of the row {dict(key)}")
         ref = FileRef.parse(text)
-        return where_it_lies(partial(reader.target, user), lambda target: (load_file(target, ref), True))
+        return where_it_lies(partial(reader.target, user), lambda target: (open_file(target, ref), True))
 
     def delete(self, key: Mapping[str, object], column: str, user: str | None) -> None:
         self._check_column(column)

@@ -5,17 +5,17 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from decimal import Decimal, InvalidOperation
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import typer
 
-from lakewarden.catalog.model import SchemaColumn, TableSchema
+from lakewarden.catalog.model import TableSchema
 from lakewarden.cli.context import Invocation, invocation
 from lakewarden.cli.output import Row, cell
 from lakewarden.errors import AlreadyExists, InvalidArgument
 from lakewarden.rows.files import FileRef
+from lakewarden.rows.texts import value_of
 
 if TYPE_CHECKING:
     from lakewarden.sql.session_table import SessionTable
@@ -122,28 +122,8 @@ def _values(schema: TableSchema, given: list[str]) -> dict[str, object]:
             raise InvalidArgument(f"there is no column {name!r}; the columns are {', '.join(schema.names)}")
         if name in found:
             raise InvalidArgument(f"column {name!r} is given twice")
-        found[name] = _typed(column, value)
+        found[name] = value_of(column, value)
     return found
-
-
-def _typed(column: SchemaColumn, text: str) -> object:
-    """Parses numbers and booleans; other types accept text."""
-    try:
-        match column.type.name:
-            case "SMALLINT" | "INT" | "BIGINT":
-                return int(text)
-            case "FLOAT" | "DOUBLE":
-                return float(text)
-            case "DECIMAL":
-                return Decimal(text)
-            case "BOOLEAN":
-                return {"true": True, "false": False}[text.lower()]
-            case "BYTES":
-                return bytes.fromhex(text)
-            case _:
-                return text
-    except (ValueError, KeyError, InvalidOperation) as error:
-        raise InvalidArgument(f"column {column.name}: {text!r} is not a valid {column.type}") from error
 
 
 def _read(path: Path) -> bytes:

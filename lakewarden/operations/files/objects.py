@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 
 from lakewarden.errors import Corrupt, NotFound
 from lakewarden.rows.files import FileRef
@@ -11,6 +12,9 @@ from lakewarden.storage.objects import AlreadyThere, Missing
 from lakewarden.storage.open import open_store
 from lakewarden.storage.owner import RECENT_SECONDS, confirm
 from lakewarden.target import ScopeTarget
+
+PIECE = 2 << 20
+"""Bytes that are read at once."""
 
 
 def store_file(target: ScopeTarget, ref: FileRef, data: bytes) -> bool:
@@ -31,19 +35,45 @@ def _confirm(target: ScopeTarget) -> None:
         confirm(target.root, RECENT_SECONDS)
 
 
-def load_file(target: ScopeTarget, ref: FileRef) -> bytes:
+@dataclass(frozen=True)
+class OpenFile:
+    """A stored file. `data` is all of a small one, and the first piece of another one."""
+
+    ref: FileRef
+    target: ScopeTarget
+    data: bytes
+
+    def pieces(self) -> Iterator[bytes]:
+        """All of it. The last piece comes after the checksum: who has it has the file as it was stored.
+
+        Raises:
+            NotFound: it was removed meanwhile.
+            Corrupt: the bytes are not those that were stored.
+        """
+        digest, piece = hashlib.sha256(self.data), self.data
+        for start in range(len(piece), self.ref.size, PIECE):
+            yield piece
+            piece = _piece(self.target, self.ref, start)
+            digest.update(piece)
+        if digest.hexdigest() != self.ref.sha256:
+            raise Corrupt(f"the file {self.ref.name!r} of {self.target.scope} does not have the checksum that its row records")
+        yield piece
+
+
+def open_file(target: ScopeTarget, ref: FileRef) -> OpenFile:
     """Raises:
     NotFound: it was removed.
-    Corrupt: the bytes are not those that were stored.
     """
+    return OpenFile(ref, target, _piece(target, ref, 0))
+
+
+def _piece(target: ScopeTarget, ref: FileRef, start: int) -> bytes:
+    store = open_store(target.location)
     try:
-        data = open_store(target.location).get(ref.path)
+        return store.get_range(ref.path, start, PIECE) if ref.size > PIECE else store.get(ref.path)
     except Missing as error:
         _confirm(target)
         raise NotFound(f"the file {ref.name!r} of {target.scope} was removed") from error
-    if hashlib.sha256(data).hexdigest() != ref.sha256:
-        raise Corrupt(f"the file {ref.name!r} of {target.scope} does not have the checksum that its row records")
-    return data
 
 
 def remove_files(target: ScopeTarget, refs: Iterable[FileRef]) -> None:
