@@ -1,4 +1,4 @@
-"""What one user may take of one server process: requests at the same time, and requests in a minute."""
+"""What one user may take of one server process: requests at the same time and in a minute, and subscriptions."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ class Allowance:
     clock: Clock
     _running: Counter[str] = field(default_factory=Counter)
     _taken: Counter[str] = field(default_factory=Counter)
+    _following: Counter[str] = field(default_factory=Counter)
     _minute: int = 0
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -37,7 +38,26 @@ class Allowance:
         try:
             yield
         finally:
-            self._end(user)
+            _less(self._running, user, self._lock)
+
+    @contextmanager
+    def following(self, user: str) -> Iterator[None]:
+        """Counts a subscription of the user for as long as it is followed.
+
+        Raises:
+            Declined: the user, or all users together, follow too many.
+        """
+        mine, most = self.settings.subscriptions_per_user, self.settings.subscriptions
+        with self._lock:
+            if self._following[user] >= mine:
+                raise Declined(429, f"user {user!r} follows {mine:,} subscriptions: end one first (serve.subscriptions_per_user)")
+            if self._following.total() >= most:
+                raise Declined(429, f"{most:,} subscriptions are followed here: try again later (serve.subscriptions)")
+            self._following[user] += 1
+        try:
+            yield
+        finally:
+            _less(self._following, user, self._lock)
 
     def _begin(self, user: str) -> None:
         most, rate = self.settings.concurrent_per_user, self.settings.requests_per_minute
@@ -48,15 +68,18 @@ class Allowance:
                 self._taken.clear()
             if self._taken[user] >= rate:
                 raise Declined(
-                    429, f"user {user!r} sent {rate:,} requests in this minute: wait for the next (serve.requests_per_minute)"
+                    429,
+                    f"user {user!r} sent {rate:,} requests in this minute: wait for the next (serve.requests_per_minute)",
+                    retry_after=_MINUTE // 1000 - to_millis(self.clock()) % _MINUTE // 1000,
                 )
             if self._running[user] >= most:
                 raise Declined(429, f"user {user!r} runs {most:,} requests: wait for one to end (serve.concurrent_per_user)")
             self._taken[user] += 1
             self._running[user] += 1
 
-    def _end(self, user: str) -> None:
-        with self._lock:
-            self._running[user] -= 1
-            if not self._running[user]:
-                del self._running[user]
+
+def _less(counted: Counter[str], user: str, lock: threading.Lock) -> None:
+    with lock:
+        counted[user] -= 1
+        if not counted[user]:
+            del counted[user]

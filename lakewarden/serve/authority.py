@@ -100,6 +100,17 @@ class Authority:
             self._refuse(token.principal.user, "TOKEN_REFUSED", "the token was revoked: log in again", address)
         return token
 
+    def confirm(self, token: AccessToken) -> None:
+        """A token that worked when its stream began.
+
+        Raises:
+            Declined: it has expired or was revoked since. That is no guess, and does not count as one.
+        """
+        if to_millis(self._warehouse.clock()) >= token.expires:
+            raise Declined(401, "the token has expired")
+        if self._is_revoked(token):
+            self._refuse(token.principal.user, "TOKEN_REFUSED", "the token was revoked: log in again")
+
     def _is_revoked(self, token: AccessToken) -> bool:
         """A logout ends the login; any change of the user ends all tokens that are older."""
         found = self._warehouse.catalog.recent().users.get(token.principal.user)
@@ -116,13 +127,15 @@ class Authority:
 
     def _check_attempts(self, *names: str) -> None:
         if not all(self._attempts.open(name) for name in names):
-            raise Declined(429, f"{self._most} requests in a minute were refused: wait a minute (serve.refusals_per_minute)")
+            raise Declined(
+                429, f"{self._most} requests in a minute were refused: wait a minute (serve.refusals_per_minute)", retry_after=60
+            )
 
     def _refuse(self, user: str, action: str, why: str, *names: str) -> NoReturn:
         for name in names:
             self._attempts.failed(name)
         who = _principal(user)
-        self._audit.note(who, action, f"user:{who.user}", f"{why} (from {names[-1]})")
+        self._audit.note(who, action, f"user:{who.user}", f"{why} (from {names[-1]})" if names else why)
         raise Declined(401, why)
 
 

@@ -24,11 +24,12 @@ class BadToken(Exception):
 
 @dataclass(frozen=True)
 class AccessToken:
-    """What a valid token says. `issued` in milliseconds since 1970; `by_login` if a user's password stands behind it."""
+    """What a valid token says. `issued` and `expires` in milliseconds since 1970; `by_login` if a password stands behind it."""
 
     principal: Principal
     login: str
     issued: int
+    expires: int
     by_login: bool
 
 
@@ -86,4 +87,4 @@ def _token(claims: dict[str, object], now: datetime) -> AccessToken:
     if now.timestamp() >= expires:
         raise BadToken("the token has expired")
     principal = Principal(str(claims["sub"]), parse_role(str(claims["role"])))
-    return AccessToken(principal, str(claims["sid"]), round(issued * 1000), claims.get("login") is True)
+    return AccessToken(principal, str(claims["sid"]), round(issued * 1000), round(expires * 1000), claims.get("login") is True)

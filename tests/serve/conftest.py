@@ -18,6 +18,7 @@ from lakewarden.serve.common import Common
 from lakewarden.serve.http.app import application
 from lakewarden.serve.operator import operator_token
 from lakewarden.settings import Settings, SqlSettings
+from tests.fixtures.patience import PATIENCE
 
 PASSWORD = "correct horse battery"
 
@@ -51,7 +52,10 @@ def serving(lake: Lakehouse) -> Iterator[str]:
     """The server's address, while the block runs."""
     with socket.socket() as listening:
         listening.bind(("127.0.0.1", 0))
-        server = uvicorn.Server(uvicorn.Config(application(Common.of(lake)), log_level="critical", lifespan="off", ws="none"))
+        listening.listen()  # a client that comes before uvicorn does waits
+        server = uvicorn.Server(
+            uvicorn.Config(application(Common.of(lake)), log_level="critical", lifespan="off", ws="websockets-sansio")
+        )
         thread = threading.Thread(target=server.run, args=([listening],))
         thread.start()
         try:
@@ -69,7 +73,7 @@ def url(lake: Lakehouse) -> Iterator[str]:
 
 @pytest.fixture
 def client(url: str) -> Iterator[httpx.Client]:
-    with httpx.Client(base_url=url, timeout=60) as made:
+    with httpx.Client(base_url=url, timeout=PATIENCE) as made:
         yield made
 
 

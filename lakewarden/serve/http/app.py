@@ -10,7 +10,7 @@ from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
-from starlette.routing import Route
+from starlette.routing import Route, WebSocketRoute
 
 from lakewarden.errors import LakewardenError
 from lakewarden.serve.common import Common
@@ -18,8 +18,12 @@ from lakewarden.serve.declined import Declined
 from lakewarden.serve.figures import Figures
 from lakewarden.serve.http import pages
 from lakewarden.serve.http.auth import login, logout, refresh
+from lakewarden.serve.http.files import Files
 from lakewarden.serve.http.idempotency import Writes
 from lakewarden.serve.http.k3_calls import k3_call
+from lakewarden.serve.http.live.event_stream import EventStreams
+from lakewarden.serve.http.live.stream import Following
+from lakewarden.serve.http.live.web_socket import WebSockets
 from lakewarden.serve.http.observed import Observed
 from lakewarden.serve.http.openapi import PATHS, openapi
 from lakewarden.serve.http.problems import problem
@@ -29,12 +33,16 @@ from lakewarden.serve.http.statements import sql
 
 def application(common: Common) -> Starlette:
     """Serves the warehouse, which stays the caller's to close."""
+    following = Following(common.lake.warehouse.settings.serve)
     app = Starlette(
         routes=[
             Route("/v1/auth/login", login, methods=["POST"]),
             Route("/v1/auth/refresh", refresh, methods=["POST"]),
             Route("/v1/auth/logout", logout, methods=["POST"]),
             Route("/v1/api/sql", sql, methods=["POST"]),
+            Route("/v1/files/{place:path}", Files(), methods=["GET", "PUT", "DELETE"]),
+            Route("/v1/subscribe", EventStreams(following), methods=["GET"]),
+            WebSocketRoute("/v1/ws", WebSockets(following)),
             Route("/k3/v1/{call}", k3_call, methods=["POST"]),
             Route("/health", health),
             Route("/ready", ready),
@@ -49,6 +57,7 @@ def application(common: Common) -> Starlette:
     app.state.authority = common.authority
     app.state.allowance = common.allowance
     app.state.figures = common.figures
+    app.state.following = following
     app.state.writes = Writes(common.lake.warehouse.state, common.lake.warehouse.clock)
     return app
 

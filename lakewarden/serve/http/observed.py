@@ -13,6 +13,8 @@ from lakewarden.serve.request_ids import request_id_of
 
 _LOG = logging.getLogger("lakewarden.serve")
 _ELSEWHERE = "other"
+_FILES = "/v1/files"
+_STARTS = ("http.response.start", "websocket.accept", "websocket.http.response.start")
 
 
 class Observed:
@@ -23,8 +25,14 @@ class Observed:
         self._figures = figures
         self._paths = paths
 
+    def _shown(self, path: str) -> str:
+        """A path that says nothing of what was asked for: that of a file names a key."""
+        if path.startswith(f"{_FILES}/"):
+            return _FILES
+        return path if path in self._paths else _ELSEWHERE
+
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
+        if scope["type"] == "lifespan":
             await self._app(scope, receive, send)
             return
         given = Headers(scope=scope).get("x-request-id", "")
@@ -34,8 +42,8 @@ class Observed:
 
         async def sending(message: Message) -> None:
             nonlocal status
-            if message["type"] == "http.response.start":
-                status = message["status"]
+            if message["type"] in _STARTS:
+                status = message.get("status", 101)
                 MutableHeaders(scope=message)["X-Request-Id"] = request_id
             await send(message)
 
@@ -44,7 +52,8 @@ class Observed:
                 await self._app(scope, receive, sending)
         finally:
             took = time.perf_counter() - began
-            path = scope["path"] if scope["path"] in self._paths else _ELSEWHERE
+            path = self._shown(scope["path"])
             self._figures.answered.labels(path, str(status)).inc()
             self._figures.seconds.labels(path).observe(took)
-            _LOG.info("%s %s %s %s %s %.1f ms", request_id, state.get("user", "-"), scope["method"], path, status, took * 1000)
+            method = scope.get("method", "WS")
+            _LOG.info("%s %s %s %s %s %.1f ms", request_id, state.get("user", "-"), method, path, status, took * 1000)

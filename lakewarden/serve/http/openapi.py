@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from functools import cache
 from pathlib import PurePosixPath
 from types import UnionType
@@ -13,9 +14,12 @@ from starlette.responses import JSONResponse, Response
 
 from lakewarden.json_values import Json
 from lakewarden.lakehouse.answers import Answer, MessageAnswer
+from lakewarden.rows.files import FileRef
 from lakewarden.serve.authority import Granted
 from lakewarden.serve.http.auth import LoginRequest, RefreshRequest
+from lakewarden.serve.http.files import PARAMETERS
 from lakewarden.serve.http.k3_calls import ANSWERS, REQUESTS, snake
+from lakewarden.serve.http.live.event_stream import EVENT_STREAM
 from lakewarden.serve.http.statements import ARROW, SqlRequest
 from lakewarden.version import VERSION
 
@@ -30,9 +34,16 @@ _BODIES: dict[str, type[msgspec.Struct]] = {
     **{f"/k3/v1/{call}": body for call, body in REQUESTS.items()},
 }
 _READ = ("/health", "/ready", "/openapi.json")
-PATHS = (*_BODIES, _LOGOUT, *_READ, "/metrics", "/docs")
+_FILE = "/v1/files/{namespace}/{table}/{key}/{column}"
+_SOCKET = "/v1/ws"
+_FOLLOWED = ("/v1/subscribe", _SOCKET)
+PATHS = (*_BODIES, _LOGOUT, *_FOLLOWED, *_READ, "/metrics", "/docs")
 """The paths of all calls."""
 _OPEN = ("/v1/auth/login", "/v1/auth/refresh")
+
+
+_TAGS = {_SQL: "sql"} | dict.fromkeys(_FOLLOWED, "subscriptions")
+_TEXT: Json = {"type": "string"}
 
 
 class Problem(TypedDict):
@@ -60,10 +71,12 @@ async def openapi(request: Request) -> Response:  # noqa: ARG001  # Starlette's 
 @cache
 def document() -> Json:
     """The OpenAPI document of every call."""
-    kinds = [*_BODIES.values(), *(one for kind in (*_ANSWERS.values(), Answer) for one in _each(kind)), Error]
+    kinds = [*_BODIES.values(), *(one for kind in (*_ANSWERS.values(), Answer, FileRef) for one in _each(kind)), Error]
     _, schemas = msgspec.json.schema_components(kinds, schema_hook=_anything, ref_template=_SCHEMAS + "{name}")
     paths: dict[str, Json] = {path: {"post": _operation(path, body)} for path, body in _BODIES.items()}
     paths[_LOGOUT] = {"post": _operation(_LOGOUT, None)}
+    paths |= {path: {"get": _subscription(path)} for path in _FOLLOWED}
+    paths[_FILE] = {"put": _file("put", _schema(FileRef)), "get": _file("get"), "delete": _file("delete", _schema(MessageAnswer))}
     paths |= {path: {"get": _open_read(path)} for path in _READ}
     bearer: Json = {"type": "http", "scheme": "bearer", "bearerFormat": "JWT"}
     return {
@@ -81,13 +94,40 @@ def _operation(path: str, body: type[msgspec.Struct] | None) -> Json:
     if path == _SQL:
         arrow: Json = {"schema": {"type": "string", "format": "binary"}}
         answers["200"] = {"description": "done", "content": {"application/json": {"schema": answered}, ARROW: arrow}}
-    answers |= {status: _json(_schema(Error), "declined") for status in _ERRORS}
-    operation: dict[str, Json] = {**_named(path), "responses": answers}
+    operation: dict[str, Json] = {**_named(path), "responses": answers | _declined()}
     if body is not None:
         operation["requestBody"] = {"required": True, "content": {"application/json": {"schema": _schema(body)}}}
     if path in _OPEN:
         operation["security"] = []
     return operation
+
+
+def _subscription(path: str) -> Json:
+    """A stream of events, or what takes the connection over."""
+    answers: dict[str, Json] = {"101": {"description": "a WebSocket: a message of JSON for each event"}}
+    if path != _SOCKET:
+        answers = {"200": {"description": "server-sent events: JSON for each", "content": {EVENT_STREAM: {"schema": _TEXT}}}}
+    kinds = {"sql": "string", "from_seq": "integer", "namespace": "string"}
+    parameters: list[Json] = [
+        {"name": name, "in": "query", "required": name == "sql", "schema": {"type": kind}} for name, kind in kinds.items()
+    ]
+    return {**_named(path), "parameters": parameters, "responses": answers | _declined()}
+
+
+def _file(method: str, answered: Json = None) -> Json:
+    """Of the file that a row refers to, which is the answer where none is named."""
+    whole: dict[str, Json] = {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}
+    done: Json = {"description": "the file, as an attachment", "content": whole} if answered is None else _json(answered)
+    inside: list[Json] = [{"name": one, "in": "path", "required": True, "schema": _TEXT} for one in re.findall(r"{(\w+)}", _FILE)]
+    given: list[Json] = [{"name": one, "in": "query", "schema": _TEXT, "description": what} for one, what in PARAMETERS.items()]
+    operation: dict[str, Json] = {"operationId": f"{method}_file", "tags": ["files"], "parameters": [*inside, *given]}
+    if method == "put":
+        operation["requestBody"] = {"required": True, "content": whole}
+    return operation | {"responses": {"200": done} | _declined()}
+
+
+def _declined() -> dict[str, Json]:
+    return {status: _json(_schema(Error), "declined") for status in _ERRORS}
 
 
 def _open_read(path: str) -> Json:
@@ -98,7 +138,7 @@ def _open_read(path: str) -> Json:
 def _named(path: str) -> dict[str, Json]:
     """How clients that are made of the document name the call, and the group that it is in."""
     group, name = path.split("/")[1], PurePosixPath(path).stem
-    tag = {"k3": "k3", "v1": "sql" if path == _SQL else "auth"}.get(group, "server")
+    tag = {"k3": "k3", "v1": _TAGS.get(path, "auth")}.get(group, "server")
     return {"operationId": snake(name), "tags": [tag]}
 
 

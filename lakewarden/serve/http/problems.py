@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 import msgspec
 from starlette.exceptions import HTTPException
-from starlette.requests import Request
+from starlette.requests import HTTPConnection
 from starlette.responses import JSONResponse, Response
 
 from lakewarden.errors import InvalidArgument, LakewardenError
@@ -40,27 +40,38 @@ _CODES: Mapping[int, str] = {
 """What HTTP knows apart, and our codes do not."""
 
 
-def problem(request: Request, error: Exception) -> Response:
+def refusal(error: LakewardenError | Declined) -> tuple[int, str]:
+    """The status and the code of an error that is raised on purpose."""
+    return (STATUS[error.code], error.code) if isinstance(error, LakewardenError) else (error.status, _CODES[error.status])
+
+
+def problem(request: HTTPConnection, error: Exception) -> Response:
     """The answer to a request that failed."""
     match error:
         case LakewardenError():
-            return _answer(request, STATUS[error.code], error.code, error.message)
+            return _answer(request, *refusal(error), error.message)
         case Declined():
-            return _answer(request, error.status, _CODES[error.status], error.message)
+            return _answer(request, *refusal(error), error.message, retry_after=error.retry_after)
         case msgspec.ValidationError() | msgspec.DecodeError():
             return _answer(request, 400, InvalidArgument.code, f"the body is not what this call takes: {error}")
         case HTTPException():
             code = _CODES.get(error.status_code, "INVALID_ARGUMENT")
-            return _answer(
-                request, error.status_code, code, f"{request.method} {request.url.path}: {error.detail}", error.headers
-            )
+            said = f"{request.scope.get('method', 'GET')} {request.url.path}: {error.detail}"
+            return _answer(request, error.status_code, code, said, error.headers)
         case _:
             return _answer(request, 500, "INTERNAL", "a fault of Lakewarden's; the server's log has it under the request id")
 
 
-def _answer(request: Request, status: int, code: str, message: str, headers: Mapping[str, str] | None = None) -> Response:
+def _answer(
+    request: HTTPConnection,
+    status: int,
+    code: str,
+    message: str,
+    headers: Mapping[str, str] | None = None,
+    retry_after: int = 1,
+) -> Response:
     if status >= 500:
         _LOG.error("%s %s: %s", request.state.request_id, code, message)
-    more = {"WWW-Authenticate": "Bearer"} if status == 401 else {"Retry-After": "1"} if status in (429, 503) else {}
+    more = {"WWW-Authenticate": "Bearer"} if status == 401 else {"Retry-After": str(retry_after)} if status in (429, 503) else {}
     content = {"error": {"code": code, "message": message, "request_id": request.state.request_id}}
     return JSONResponse(content, status, headers={**(headers or {}), **more})

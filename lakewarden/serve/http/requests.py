@@ -9,7 +9,7 @@ from typing import TypeVar
 
 import msgspec
 from starlette.concurrency import run_in_threadpool
-from starlette.requests import Request
+from starlette.requests import HTTPConnection, Request
 
 from lakewarden.access.gate import Principal
 from lakewarden.lakehouse import Lakehouse
@@ -22,19 +22,25 @@ from lakewarden.serve.tokens import AccessToken
 T = TypeVar("T")
 
 
-def lake_of(request: Request) -> Lakehouse:
+def lake_of(request: HTTPConnection) -> Lakehouse:
     found = request.app.state.lake
     assert isinstance(found, Lakehouse), "the application is made with one"
     return found
 
 
-def authority_of(request: Request) -> Authority:
+def authority_of(request: HTTPConnection) -> Authority:
     found = request.app.state.authority
     assert isinstance(found, Authority), "the application is made with one"
     return found
 
 
-def address_of(request: Request) -> str:
+def allowance_of(request: HTTPConnection) -> Allowance:
+    found = request.app.state.allowance
+    assert isinstance(found, Allowance), "the application is made with one"
+    return found
+
+
+def address_of(request: HTTPConnection) -> str:
     return "" if request.client is None else request.client.host
 
 
@@ -57,11 +63,13 @@ async def body_of(request: Request, kind: type[T], *, strict: bool = True) -> T:
         raise msgspec.DecodeError(f"it is not UTF-8 text at byte {error.start}") from error
 
 
-async def caller(request: Request) -> AccessToken:
-    """Raises:
-    Declined: the request has no token that works.
+async def caller(request: HTTPConnection, authorization: str | None = None) -> AccessToken:
+    """The token of the request's header, or of `authorization` in its place.
+
+    Raises:
+        Declined: the request has no token that works.
     """
-    authorization = request.headers.get("authorization")
+    authorization = request.headers.get("authorization", authorization)
     token = await run_in_threadpool(authority_of(request).token_of, authorization, address_of(request))
     request.state.user = token.principal.user
     return replace(token, principal=replace(token.principal, request_id=request.state.request_id))
@@ -82,14 +90,12 @@ def once(request: Request, principal: Principal, asked: msgspec.Struct, write: C
 
 
 @asynccontextmanager
-async def admitted(request: Request) -> AsyncIterator[Principal]:
+async def admitted(request: HTTPConnection) -> AsyncIterator[Principal]:
     """Who the request is from, counted among that user's requests until it is answered.
 
     Raises:
         Declined: the request has no token that works, or the user has too many requests.
     """
     token = await caller(request)
-    allowance = request.app.state.allowance
-    assert isinstance(allowance, Allowance), "the application is made with one"
-    with allowance.of(token.principal.user):
+    with allowance_of(request).of(token.principal.user):
         yield token.principal

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import os
+import signal
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
+from types import FrameType
+from typing import Any
 
 import msgspec
 import uvicorn
@@ -18,10 +22,13 @@ from lakewarden.lakehouse import Lakehouse
 from lakewarden.serve.common import Common
 from lakewarden.serve.flight.run import Port, served
 from lakewarden.serve.http.app import application
+from lakewarden.serve.http.live.stream import Following
 from lakewarden.settings import load_settings
 
 _WAREHOUSE = "LAKEWARDEN_WAREHOUSE"
 _LISTENING = "LAKEWARDEN_LISTENING"
+_FROM_SUBSCRIBERS = 64 << 10
+"""Bytes of a message that a client of a WebSocket may send, though none has a meaning."""
 _FACTORY = "lakewarden.serve.http.run:from_environment"
 _THREADS = 256
 """Requests of a process that work at the same time. Of the default, 40, one user's slow requests would take all."""
@@ -73,6 +80,8 @@ def serve(warehouse: str, listening: Listening) -> None:
         access_log=False,
         timeout_keep_alive=_IDLE_SECONDS,
         timeout_worker_healthcheck=_HUNG_SECONDS,
+        ws="websockets-sansio",
+        ws_max_size=_FROM_SUBSCRIBERS,
         timeout_graceful_shutdown=load_settings(os.environ).serve.stop_seconds,
     )
 
@@ -87,11 +96,25 @@ def from_environment() -> Starlette:
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
         current_default_thread_limiter().total_tokens = _THREADS
+        _tell_of_the_stop(app.state.following)
         with lake, nullcontext() if flight is None else served(common, flight):
             yield
 
     app.router.lifespan_context = lifespan
     return app
+
+
+def _tell_of_the_stop(following: Following) -> None:
+    """Subscriptions have no end of their own: a signal ends them, and then reaches uvicorn, which waits until they have ended."""
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        before = signal.getsignal(number)
+
+        def stop(number: int, frame: FrameType | None, before: Any = before) -> None:
+            loop.call_soon_threadsafe(following.stopping.set)
+            before(number, frame)
+
+        signal.signal(number, stop)
 
 
 def _log_to_stderr() -> None:

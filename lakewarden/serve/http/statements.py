@@ -70,7 +70,7 @@ def _encoded(results: list[OneLine], began: float) -> bytes:
 
 def _whole(result: Result) -> OneLine:
     if isinstance(result, Events):
-        raise Unsupported("SUBSCRIBE has no end, and this call has one: send its SELECT")
+        raise Unsupported("SUBSCRIBE has no end, and this call has one: follow it at /v1/subscribe or /v1/ws")
     return result
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 import httpx
@@ -14,10 +15,16 @@ from schemathesis.core.failures import FailureGroup
 from schemathesis.specs.openapi.checks import content_type_conformance, response_schema_conformance, status_code_conformance
 
 from lakewarden import Lakehouse
-from lakewarden.serve.http.openapi import PATHS, document
+from lakewarden.serve.http.openapi import document
+from tests.serve.conftest import Moving
 
-_CALLS = [path for path in PATHS if path.startswith(("/v1/", "/k3/")) and path != "/v1/auth/logout"]
 _DOCUMENT: Any = document()
+_CALLS = [
+    (path, method)
+    for path, methods in _DOCUMENT["paths"].items()
+    for method in methods
+    if path.startswith(("/v1/", "/k3/")) and path != "/v1/auth/logout"
+]
 _SCHEMA: Any = schemathesis.openapi.from_dict(_DOCUMENT)
 _CHECKS = [not_a_server_error, status_code_conformance, content_type_conformance, response_schema_conformance]
 
@@ -32,10 +39,16 @@ def table(lake: Lakehouse) -> None:
     lake.k3.create_table("kb", "events", columns=[{"name": "id", "type": "COLUMN_TYPE_LONG"}], merge_keys=["id"])
 
 
+@pytest.fixture(autouse=True)
+def later(clock: Moving) -> None:
+    """The refusals of the tests before count no longer."""
+    clock.moved += timedelta(minutes=2)
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("path", _CALLS)
-def test_every_call_answers_as_the_document_says(operator: httpx.Client, path: str) -> None:
-    made = _SCHEMA[path]["POST"].as_strategy()
+@pytest.mark.parametrize(("path", "method"), _CALLS)
+def test_every_call_answers_as_the_document_says(operator: httpx.Client, path: str, method: str) -> None:
+    made = _SCHEMA[path][method.upper()].as_strategy()
 
     @hypothesis.settings(
         max_examples=10,
