@@ -66,7 +66,7 @@ class Listening:
 def serve(warehouse: str, listening: Listening) -> None:
     """Serves until SIGTERM or SIGINT. Then no connection is accepted, and every request that was begun gets its answer."""
     os.environ[_WAREHOUSE] = warehouse  # the processes that uvicorn starts have nothing else
-    os.environ[_LISTENING] = msgspec.json.encode(listening).decode()
+    os.environ[_LISTENING] = msgspec.json.encode(listening, enc_hook=str).decode()
     uvicorn.run(
         _FACTORY,
         factory=True,
@@ -90,7 +90,7 @@ def from_environment() -> Starlette:
     """The application of one process, which opens its warehouse now and closes it after the last request."""
     _log_to_stderr()
     lake = Lakehouse.open(os.environ[_WAREHOUSE], create=False)
-    common, flight = Common.of(lake), msgspec.json.decode(os.environ[_LISTENING], type=Listening).flight()
+    common, flight = Common.of(lake), _listening(os.environ[_LISTENING]).flight()
     app = application(common)
 
     @asynccontextmanager
@@ -102,6 +102,10 @@ def from_environment() -> Starlette:
 
     app.router.lifespan_context = lifespan
     return app
+
+
+def _listening(text: str) -> Listening:
+    return msgspec.json.decode(text, type=Listening, dec_hook=lambda kind, value: kind(value))  # a Path, as text
 
 
 def _tell_of_the_stop(following: Following) -> None:
