@@ -41,6 +41,11 @@ _WITHOUT_HEARTBEAT = "86400"
 laptop sleeps. It starts no other, and each run fails from then on. What a killed `ui` left is ended by the next one.
 """
 
+_ANSWERS_WITHIN = "600"
+"""Seconds that the code server has for an answer, such as a sensor's tick. Dagster's own are 60, and what was found by then is
+lost: with a million rows of ten thousand users in the log, a busy machine never got to request a flush.
+"""
+
 _STARTS_WITHIN = 300.0
 """A first start in a new environment also compiles its modules."""
 
@@ -130,6 +135,7 @@ def _environment(warehouse: str, home: DagsterHome, address: _Address) -> dict[s
     return {
         "DAGSTER_EVENT_BATCH_SIZE": _EVENT_BATCH,
         "DAGSTER_GRPC_PROXY_HEARTBEAT_TTL_SECONDS": _WITHOUT_HEARTBEAT,
+        "DAGSTER_GRPC_TIMEOUT_SECONDS": _ANSWERS_WITHIN,
         **os.environ,
         "LAKEWARDEN_WAREHOUSE": warehouse,
         "LAKEWARDEN_DAGSTER_URL": address.url,  # the catalog sensor reloads the code location through it

@@ -16,6 +16,7 @@ import pytest
 from dagster._cli.code_server import get_default_grpc_proxy_heartbeat_ttl
 from dagster._core.storage.tags import PARENT_RUN_ID_TAG
 from dagster._daemon.types import DaemonHeartbeat
+from dagster._grpc.utils import default_grpc_timeout, default_sensor_grpc_timeout
 from dagster_graphql import DagsterGraphQLClient
 
 from lakewarden.cli.ui.command import _Address, _environment
@@ -102,9 +103,11 @@ def test_another_daemon_is_seen_by_its_advancing_beats(instance: dg.DagsterInsta
 def test_the_code_server_outlives_a_busy_machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     seconds: Callable[[], int] = get_default_grpc_proxy_heartbeat_ttl
     assert seconds() == 30, "Dagster starts no other when it has ended one"
+    assert default_grpc_timeout() == 60
     for name, value in _environment(str(tmp_path), DagsterHome(tmp_path), _Address("127.0.0.1", 3000)).items():
         monkeypatch.setenv(name, value)
     assert seconds() == 86_400
+    assert default_sensor_grpc_timeout() == 600, "a tick that reads a long log"
 
 
 @pytest.mark.slow
