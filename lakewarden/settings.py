@@ -310,6 +310,9 @@ class ServeSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             " subscription is ended.",
         ),
     ] = 30.0
+    postgres_connections: Annotated[
+        int, Meta(ge=1, description="Connections of PostgreSQL clients that one server process has at the same time.")
+    ] = 500
     stop_seconds: Annotated[
         int, Meta(ge=1, description="Seconds that a server waits for the requests that it runs when it stops.")
     ] = 320

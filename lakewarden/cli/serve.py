@@ -24,14 +24,22 @@ def serve(
     flight_port: int | None = typer.Option(
         None, min=1, max=65535, help="The port of Arrow Flight SQL, for ADBC; without it, there is none."
     ),
+    pg_port: int | None = typer.Option(
+        None,
+        "--pg-port",
+        "--postgres-port",
+        min=1,
+        max=65535,
+        help="The port for PostgreSQL's clients; without it, there is none.",
+    ),
     workers: int = typer.Option(1, min=1, help="How many processes serve."),
     tls_cert: Path | None = typer.Option(None, help="The certificate for TLS, a PEM file; goes with --tls-key."),
     tls_key: Path | None = typer.Option(None, help="The key of the certificate, a PEM file."),
 ) -> None:
-    """Serve the warehouse over HTTP, SQL and K3's calls, and over Arrow Flight SQL, by tokens of the catalog's users."""
+    """Serve the warehouse over HTTP, Arrow Flight SQL and PostgreSQL's protocol, for the catalog's users."""
     try:
-        from lakewarden.serve.http.run import Listening
-        from lakewarden.serve.http.run import serve as start
+        from lakewarden.serve.run import Listening
+        from lakewarden.serve.run import serve as start
     except ImportError as error:
         raise _extra_missing() from error
     if (tls_cert is None) != (tls_key is None):
@@ -42,7 +50,7 @@ def serve(
     call = invocation(context)
     with call.lake("serve"):
         pass  # a warehouse that cannot be opened is one clear line here, not one for each process
-    listening = Listening(host, port, flight_port, workers, tls_cert, tls_key)
+    listening = Listening(host, port, flight_port, workers, tls_cert, tls_key, pg_port)
     sys.stderr.write(f"{call.warehouse} at {' and '.join(listening.urls)}; {listening.urls[0]}/openapi.json lists the calls\n")
     start(call.warehouse, listening)
 

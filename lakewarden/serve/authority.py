@@ -9,7 +9,7 @@ from typing import NoReturn
 
 from lakewarden.access.gate import Principal
 from lakewarden.catalog.model import User
-from lakewarden.catalog.passwords import hash_password, is_password
+from lakewarden.catalog.passwords import MAX_LENGTH, hash_password, is_password
 from lakewarden.clock import to_millis
 from lakewarden.errors import InvalidArgument
 from lakewarden.serve.attempts import Attempts
@@ -52,14 +52,45 @@ class Authority:
         Raises:
             Declined: the user or the password is wrong, or there were too many wrong ones.
         """
+        found = self._known(user, password, address)
+        refresh = self._logins.begin(user)
+        return self._granted(found, refresh.login, refresh.text, life)
+
+    def enter(self, user: str, password: str, address: str) -> AccessToken:
+        """Who a connection is from that stays: by the user's password, or by an access token in its place. `check` is
+        for each of its requests.
+
+        Raises:
+            Declined: as `login` and `token_of`, or the token is another user's.
+        """
+        if len(password) <= MAX_LENGTH:
+            found = self._known(user, password, address)
+            now = to_millis(self._warehouse.clock())
+            return AccessToken(Principal(user, found.role), "", now, None, by_login=True)
+        token = self.token_of(f"Bearer {password}", address)
+        if token.principal.user != user:
+            self._refuse(user, "TOKEN_REFUSED", "the token is another user's", f"user {user}", address)
+        self._audit.note(token.principal, "LOGIN", f"user:{user}", f"by a token, from {address}")
+        return token
+
+    def check(self, token: AccessToken) -> None:
+        """Raises:
+        Declined: what `enter` answered does not hold any more.
+        """
+        if token.expires is not None and to_millis(self._warehouse.clock()) >= token.expires:
+            raise Declined(401, "the token has expired: connect again with another")
+        if self._is_revoked(token):
+            raise Declined(401, "the user was dropped, or changed since: connect again")
+
+    def _known(self, user: str, password: str, address: str) -> User:
+        """The user of that password. Raises as `login`."""
         self._check_attempts(f"user {user}", address)
         found = self._user(user)
         hashed = found.password_hash if found is not None and found.password_hash is not None else self._no_password
         if not is_password(password, hashed) or found is None or found.password_hash is None:
             self._refuse(user, "LOGIN_REFUSED", _WRONG, f"user {user}", address)
-        refresh = self._logins.begin(user)
         self._audit.note(Principal(user, found.role), "LOGIN", f"user:{user}", f"from {address}")
-        return self._granted(found, refresh.login, refresh.text, life)
+        return found
 
     def refresh(self, text: str, address: str) -> Granted:
         """Raises:
@@ -115,7 +146,7 @@ class Authority:
         """A logout ends the login; any change of the user ends all tokens that are older."""
         found = self._warehouse.catalog.recent().users.get(token.principal.user)
         gone = token.by_login if found is None else found.deleted_at is not None or to_millis(found.updated_at) > token.issued
-        return gone or self._logins.has_ended(token.login)
+        return gone or (token.login != "" and self._logins.has_ended(token.login))
 
     def _user(self, name: str) -> User | None:
         found = self._warehouse.catalog.read().users.get(name)

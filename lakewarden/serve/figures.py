@@ -9,7 +9,8 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 @dataclass(frozen=True)
 class Figures:
-    """What `/metrics` shows of one server process. Paths are those of the routes, so that their number is bounded."""
+    """What `/metrics` shows of one server process. Paths are those of the routes, and `postgres` with an
+    SQLSTATE as its status, so that their number is bounded."""
 
     registry: CollectorRegistry = field(default_factory=CollectorRegistry)
     answered: Counter = field(init=False)

@@ -29,7 +29,7 @@ class AccessToken:
     principal: Principal
     login: str
     issued: int
-    expires: int
+    expires: int | None
     by_login: bool
 
 

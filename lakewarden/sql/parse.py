@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 from sqlglot.errors import SqlglotError, TokenError
 from sqlglot.tokenizer_core import Token, TokenType
@@ -10,8 +11,8 @@ from sqlglot.tokenizer_core import Token, TokenType
 from lakewarden.errors import BadSyntax, InvalidArgument
 from lakewarden.sql.depth import deeper
 from lakewarden.sql.grammar import rows, upkeep
-from lakewarden.sql.grammar.parameters import Value, filled
-from lakewarden.sql.reader import STUMBLES, Lakewarden, Misread, Reader, bad_syntax, place_of
+from lakewarden.sql.grammar.parameters import Value, count_of, filled
+from lakewarden.sql.reader import STUMBLES, Lakewarden, Misread, Numbered, Reader, bad_syntax, place_of
 from lakewarden.sql.specs import grammars, objects
 from lakewarden.sql.statement_spec import Grammar
 from lakewarden.sql.statements.base import Statement
@@ -19,7 +20,7 @@ from lakewarden.sql.statements.others import Declined, ExecuteAs, Forbidden, Pla
 from lakewarden.sql.statements.rows import Query, Subscribe
 from lakewarden.sql.text_bounds import TextBounds
 
-_DIALECT = Lakewarden()
+_DIALECT, _NUMBERED = Lakewarden(), Numbered()
 
 
 def parse(text: str, bounds: TextBounds | None = None, params: Sequence[Value] | None = None) -> list[Placed]:
@@ -34,12 +35,45 @@ def parse(text: str, bounds: TextBounds | None = None, params: Sequence[Value] |
     """
     if bounds is not None:
         bounds.check_text(text)
-    found = _tokens(text) if params is None else filled(_tokens(text), params)
+    found = _tokens(text) if params is None else filled(_tokens(text, numbered=bool(params)), params)
     statements = list(_split(found))
     if bounds is not None:
         bounds.check_tokens(len(found))
         bounds.check_statements(len(statements))
     return [Placed(_statement(tokens, text), *place_of(text, tokens[0].start)) for tokens in statements]
+
+
+@dataclass(frozen=True)
+class Single:
+    """One statement of a text, not parsed yet."""
+
+    text: str
+    tokens: tuple[str, ...]
+    """Without the quotes of texts and names."""
+    parameters: int
+    """The highest n of its `$n`."""
+
+
+def singles(text: str, bounds: TextBounds | None = None) -> list[Single]:
+    """The statements of a text with or without `$1`, for those who have to tell them apart before they are parsed.
+
+    Raises:
+        BadSyntax, InvalidArgument: the text does not consist of tokens, or is beyond the bounds.
+    """
+    if bounds is not None:
+        bounds.check_text(text)
+    found = _tokens(text, numbered=True)
+    if bounds is not None:
+        bounds.check_tokens(len(found))
+    return [
+        Single(text[tokens[0].start : tokens[-1].end + 1], tuple(token.text for token in tokens), count_of(tokens))
+        for tokens in _split(found)
+    ]
+
+
+def parse_unfilled(text: str) -> Statement:
+    """One statement whose parameters have no values yet: they are placeholders in its trees. Raises as `parse`."""
+    return _statement(_tokens(text, numbered=True), text)
 
 
 def parse_query(text: str) -> Statement:
@@ -63,9 +97,9 @@ def parse_subscription(text: str, bounds: TextBounds | None = None) -> Statement
             raise InvalidArgument("a subscription is one statement: SELECT … FROM table WHERE …, or SUBSCRIBE TO …")
 
 
-def _tokens(text: str) -> list[Token]:
+def _tokens(text: str, *, numbered: bool = False) -> list[Token]:
     try:
-        return list(_DIALECT.tokenize(text))
+        return list((_NUMBERED if numbered else _DIALECT).tokenize(text))
     except TokenError as error:
         raise bad_syntax(text, len(text), "a string, a quoted name or a comment is not closed, or a number is invalid") from error
 

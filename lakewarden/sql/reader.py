@@ -350,6 +350,14 @@ class Lakewarden(DuckDB):
     Parser = Reader
 
 
+class Numbered(Lakewarden):
+    """The dialect of a text with parameters. It has no texts in dollars: sqlglot would read `$1,$2` as the beginning of one."""
+
+    class Tokenizer(Lakewarden.Tokenizer):
+        HEREDOC_STRINGS: ClassVar[list[str | tuple[str, str]]] = []
+        SINGLE_TOKENS: ClassVar[dict[str, TokenType]] = {**DuckDB.Tokenizer.SINGLE_TOKENS, "$": TokenType.PARAMETER}
+
+
 def bad_syntax(sql: str, at: int, message: str) -> BadSyntax:
     """Returns the error with line, column, and the text around the place."""
     at = min(at, len(sql))

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
+
 from lakewarden.access.gate import Principal
 from lakewarden.access.roles import parse_role
 from lakewarden.admin.session_gate import Door
@@ -15,9 +17,9 @@ from lakewarden.sql.bind import bind, bind_all
 from lakewarden.sql.context import Context
 from lakewarden.sql.execute import execute
 from lakewarden.sql.grammar.parameters import Value
-from lakewarden.sql.parse import parse, parse_subscription
+from lakewarden.sql.parse import Single, parse, parse_subscription, singles
 from lakewarden.sql.query_engine.engine import Limits
-from lakewarden.sql.results import Result
+from lakewarden.sql.results import Result, Rows
 from lakewarden.sql.services import Services
 from lakewarden.sql.sessions import OpenSession
 from lakewarden.sql.shapes.table import Rules
@@ -25,6 +27,7 @@ from lakewarden.sql.statements.base import Statement
 from lakewarden.sql.statements.namespaces import UseNamespace
 from lakewarden.sql.statements.rows import Query
 from lakewarden.sql.statements.session import SetFreshness, SetTableStorage
+from lakewarden.sql.system.seen import Seen, seen
 from lakewarden.sql.temporary.tables import TemporaryTables
 from lakewarden.sql.text_bounds import TextBounds
 from lakewarden.sql.uploads import File, uploads_for
@@ -119,6 +122,37 @@ class SqlSession:
         usual = bound.context.limits
         limits = Limits(usual.seconds, min(memory_bytes, usual.result_bytes), spooled_bytes=usual.result_bytes)
         return spooled(bound.context, last.query, limits)
+
+    @property
+    def namespace(self) -> str | None:
+        """The namespace in use."""
+        return self._namespace
+
+    def singles(self, text: str) -> list[Single]:
+        """As `parse.singles`, within the session's bounds."""
+        return singles(text, self._bounds)
+
+    def described(self, statement: Statement) -> Rows | None:
+        """No rows, but the columns that a query would answer with: nothing runs. None for what is not a query.
+
+        Raises: as `run`.
+        """
+        from lakewarden.sql.queries.described import described  # imports Delta, which other statements need not
+
+        bound = bind(self._context(None, wait=True), statement)
+        while bound.inner is not None:
+            bound = bound.inner
+        return described(bound.context, bound.statement.query) if isinstance(bound.statement, Query) else None
+
+    def over(self, sql: str, relations: Mapping[str, pa.Table]) -> Rows:
+        """A query in DuckDB's words over these relations, and over nothing of the warehouse. Raises as `QueryEngine.run`."""
+        context = self._context(None, wait=True)
+        found = self._services.workers.run(sql, relations, context.limits)
+        return Rows(found.rows, found.types)
+
+    def seen(self) -> Seen:
+        """What there is in the warehouse that the session may read."""
+        return seen(self._context(None, wait=True))
 
     def table(self, name: str) -> SessionTable:
         """A table as this session may use it.

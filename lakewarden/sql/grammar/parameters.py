@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from decimal import Decimal
 
 from sqlglot.tokenizer_core import Token, TokenType
 
 from lakewarden.errors import InvalidArgument
 
-Value = str | int | float | bool | None
+Value = str | int | float | bool | bytes | Decimal | None
 
 
 def filled(tokens: Sequence[Token], values: Sequence[Value]) -> list[Token]:
@@ -41,6 +42,12 @@ def filled(tokens: Sequence[Token], values: Sequence[Value]) -> list[Token]:
     return found
 
 
+def count_of(tokens: Sequence[Token]) -> int:
+    """The highest n of the `$n` among the tokens; 0 without any."""
+    found = (_number_after(tokens, at) for at, token in enumerate(tokens) if token.token_type is TokenType.PARAMETER)
+    return max((number for number in found if number is not None), default=0)
+
+
 def _number_after(tokens: Sequence[Token], at: int) -> int | None:
     after = tokens[at + 1] if at + 1 < len(tokens) else None
     return int(after.text) if after is not None and after.text.isdecimal() and len(after.text) < 6 else None
@@ -55,15 +62,21 @@ def _tokens_of(value: Value, number: int, place: Token) -> Iterator[Token]:
             yield _at(place, TokenType.TRUE if value else TokenType.FALSE, str(value).upper())
         case str():
             yield _at(place, TokenType.STRING, value)
-        case float() if not math.isfinite(value):
+        case bytes():
+            yield _at(place, TokenType.HEX_STRING, value.hex())
+        case float() | Decimal() if not math.isfinite(value):
             raise InvalidArgument(f"parameter {number} is {value}, which is no number of SQL: give it as text")
         case _ if value < 0:
             yield _at(place, TokenType.L_PAREN, "(")
             yield _at(place, TokenType.DASH, "-")
-            yield _at(place, TokenType.NUMBER, repr(-value))
+            yield _at(place, TokenType.NUMBER, _digits(-value))
             yield _at(place, TokenType.R_PAREN, ")")
         case _:
-            yield _at(place, TokenType.NUMBER, repr(value))
+            yield _at(place, TokenType.NUMBER, _digits(value))
+
+
+def _digits(value: float | Decimal) -> str:
+    return format(value, "f") if isinstance(value, Decimal) else repr(value)
 
 
 def _at(place: Token, kind: TokenType, text: str) -> Token:

@@ -117,7 +117,7 @@ def run(
     if found is None:
         found = context.engine.run(prepared.sql, relations(context, prepared, read or {}) | dict(extra), context.limits)
     one_users = {relation.table for relation in prepared.pushdowns if _keeps_users_apart(context, relation.table)}
-    rows = Rows(found.rows.rename_columns(_told_apart(found.rows.column_names)), found.types, tuple(sorted(map(str, one_users))))
+    rows = Rows(found.rows.rename_columns(names_apart(found.rows.column_names)), found.types, tuple(sorted(map(str, one_users))))
     if answer is None:
         return rows
     return replace(rows, strategy=answer.strategy, served_by=answer.served_by, strategy_reason=answer.reason)
@@ -142,10 +142,10 @@ def spooled(context: Context, query: exp.Query, limits: Limits | None = None) ->
     prepared = prepare(context, query)
     _, found = _apart_or_not(context, prepared)
     if found is not None:
-        names = _told_apart(found.rows.column_names)
+        names = names_apart(found.rows.column_names)
         return Spooled(tuple(names), found.types, found.rows.rename_columns(names))
     spool, types = context.engine.spool(prepared.sql, relations(context, prepared), limits or context.limits)
-    names = _told_apart(spool.schema.names)
+    names = names_apart(spool.schema.names)
     parts = Parts(lambda: (part.rename_columns(names) for part in spool.tables()))
     return Spooled(tuple(names), types, pa.concat_tables(parts.tables()) if spool.in_memory else parts)
 
@@ -172,7 +172,7 @@ def _keeps_users_apart(context: Context, name: TableName) -> bool:
     return isinstance(table, Table) and context.owner(table) is not None
 
 
-def _told_apart(names: Sequence[str]) -> list[str]:
+def names_apart(names: Sequence[str]) -> list[str]:
     """`id, id` → `id, id_1`: a row's values are keyed by column name."""
     taken, made = set(names), dict[str, None]()
     numbers: dict[str, Iterator[int]] = defaultdict(partial(count, 1))

@@ -1,4 +1,4 @@
-"""Starts the server: one process or several, each with the warehouse open."""
+"""Starts the server: one process or several, each with the warehouse open, and each at both ports."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import asyncio
 import logging
 import os
 import signal
+import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, nullcontext
 from dataclasses import dataclass
@@ -18,18 +19,20 @@ import uvicorn
 from anyio.to_thread import current_default_thread_limiter
 from starlette.applications import Starlette
 
+from lakewarden.errors import InvalidArgument
 from lakewarden.lakehouse import Lakehouse
 from lakewarden.serve.common import Common
 from lakewarden.serve.flight.run import Port, served
 from lakewarden.serve.http.app import application
 from lakewarden.serve.http.live.stream import Following
+from lakewarden.serve.postgres.server import PostgresPort, postgres_clients
 from lakewarden.settings import load_settings
 
 _WAREHOUSE = "LAKEWARDEN_WAREHOUSE"
 _LISTENING = "LAKEWARDEN_LISTENING"
 _FROM_SUBSCRIBERS = 64 << 10
 """Bytes of a message that a client of a WebSocket may send, though none has a meaning."""
-_FACTORY = "lakewarden.serve.http.run:from_environment"
+_FACTORY = "lakewarden.serve.run:from_environment"
 _THREADS = 256
 """Requests of a process that work at the same time. Of the default, 40, one user's slow requests would take all."""
 _HUNG_SECONDS = 60
@@ -49,24 +52,38 @@ class Listening:
     processes: int = 1
     tls_certificate: Path | None = None
     tls_key: Path | None = None
+    postgres_port: int | None = None
+    """For PostgreSQL's clients; None for none."""
 
     @property
     def urls(self) -> tuple[str, ...]:
-        """Of HTTP, and of Flight SQL where it is served."""
+        """Of HTTP, and of Flight SQL and PostgreSQL's protocol where they are served."""
         host, safe = f"[{self.host}]" if ":" in self.host else self.host, self.tls_certificate is not None
         http = f"{'https' if safe else 'http'}://{host}:{self.port}"
-        return (http,) if self.flight_port is None else (http, f"grpc{'+tls' if safe else ''}://{host}:{self.flight_port}")
+        flight = () if self.flight_port is None else (f"grpc{'+tls' if safe else ''}://{host}:{self.flight_port}",)
+        return (http, *flight, *(() if self.postgres_port is None else (f"postgresql://{host}:{self.postgres_port}",)))
 
     def flight(self) -> Port | None:
         if self.flight_port is None:
             return None
         return Port(self.host, self.flight_port, self.processes > 1, self.tls_certificate, self.tls_key)
 
+    def postgres(self) -> PostgresPort | None:
+        if self.postgres_port is None:
+            return None
+        return PostgresPort(self.host, self.postgres_port, self.processes > 1, self.tls_certificate, self.tls_key)
+
 
 def serve(warehouse: str, listening: Listening) -> None:
-    """Serves until SIGTERM or SIGINT. Then no connection is accepted, and every request that was begun gets its answer."""
+    """Serves until SIGTERM or SIGINT. Then no connection is accepted, and every request that was begun gets its answer.
+
+    Raises:
+        InvalidArgument: the port for PostgreSQL's clients is taken.
+    """
     os.environ[_WAREHOUSE] = warehouse  # the processes that uvicorn starts have nothing else
     os.environ[_LISTENING] = msgspec.json.encode(listening, enc_hook=str).decode()
+    if listening.postgres_port is not None:
+        _check_free(listening.host, listening.postgres_port)
     uvicorn.run(
         _FACTORY,
         factory=True,
@@ -90,15 +107,16 @@ def from_environment() -> Starlette:
     """The application of one process, which opens its warehouse now and closes it after the last request."""
     _log_to_stderr()
     lake = Lakehouse.open(os.environ[_WAREHOUSE], create=False)
-    common, flight = Common.of(lake), _listening(os.environ[_LISTENING]).flight()
-    app = application(common)
+    common, listening = Common.of(lake), _listening(os.environ[_LISTENING])
+    app, flight = application(common), listening.flight()
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
         current_default_thread_limiter().total_tokens = _THREADS
         _tell_of_the_stop(app.state.following)
         with lake, nullcontext() if flight is None else served(common, flight):
-            yield
+            async with postgres_clients(common, listening.postgres()):
+                yield
 
     app.router.lifespan_context = lifespan
     return app
@@ -119,6 +137,15 @@ def _tell_of_the_stop(following: Following) -> None:
             before(number, frame)
 
         signal.signal(number, stop)
+
+
+def _check_free(host: str, port: int) -> None:
+    """A port that is taken is one clear line here, not one for each process."""
+    try:
+        with socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET):
+            pass
+    except OSError as error:
+        raise InvalidArgument(f"port {port} for PostgreSQL's clients at {host}: {error.strerror}") from error
 
 
 def _log_to_stderr() -> None:

@@ -1,0 +1,170 @@
+"""The statements that are about the connection: BEGIN and its kin, SET, SHOW, RESET, DISCARD, DEALLOCATE."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise
+
+import pyarrow as pa
+
+from lakewarden.errors import BadSyntax
+from lakewarden.serve.postgres.prepared import Outcome
+from lakewarden.serve.postgres.state import State
+from lakewarden.sql.parse import Single
+from lakewarden.sql.results import Rows
+
+Control = Callable[[State, Sequence[str]], Outcome]
+"""Takes the statement's words as they are written."""
+
+_OURS = ("FRESHNESS", "TABLE-STORAGE", "'TABLE-STORAGE", "TABLE")
+"""What SET of Lakewarden's own begins with."""
+_SPOKEN = {
+    ("TIME", "ZONE"): "TimeZone",
+    ("TRANSACTION", "ISOLATION", "LEVEL"): "transaction_isolation",
+    ("SESSION", "AUTHORIZATION"): "session_authorization",
+}
+
+
+def control_of(single: Single, state: State) -> Callable[[], Outcome] | None:
+    """What runs the statement, if it is about the connection; None for one that the SQL session runs."""
+    words = _words(single)
+    upper = [word.upper() for word in words]
+    found = _STATEMENTS.get(upper[0])
+    if found is None or (upper[0] == "SHOW" and not _is_variable(upper[1:], state)) or _is_ours(upper):
+        return None
+    return lambda: found(state, words[1:])
+
+
+def _is_variable(words: Sequence[str], state: State) -> bool:
+    return bool(words) and (tuple(words) in _SPOKEN or (len(words) == 1 and state.variables.knows(words[0])))
+
+
+def _is_ours(upper: Sequence[str]) -> bool:
+    return upper[0] == "SET" and len(upper) > 1 and upper[1].startswith(_OURS)
+
+
+def _words(single: Single) -> list[str]:
+    """The words as they are written; sqlglot makes one of some pairs, as of START TRANSACTION."""
+    return [word for token in single.tokens for word in (token.split() if token[:1].isalpha() else [token])] or [""]
+
+
+def _begin(state: State, words: Sequence[str]) -> Outcome:
+    state.block.begin(read_only=_says_read_only(words) or state.variables.read_only)
+    return Outcome("BEGIN")
+
+
+def _commit(state: State, _: Sequence[str]) -> Outcome:
+    return Outcome(state.block.commit())
+
+
+def _roll_back(state: State, words: Sequence[str]) -> Outcome:
+    rest = [word for word in words if word.upper() not in ("WORK", "TRANSACTION")]
+    if rest and rest[0].upper() == "TO":
+        state.block.roll_back_to(rest[-1])
+        return Outcome("ROLLBACK")
+    return Outcome(state.block.roll_back())
+
+
+def _save(state: State, words: Sequence[str]) -> Outcome:
+    state.block.save(_last(words))
+    return Outcome("SAVEPOINT")
+
+
+def _release(state: State, words: Sequence[str]) -> Outcome:
+    state.block.release(_last(words))
+    return Outcome("RELEASE")
+
+
+def _set(state: State, words: Sequence[str]) -> Outcome:
+    state.block.check()
+    upper = [word.upper() for word in words]
+    if "TRANSACTION" in upper[:4]:
+        _set_transaction(state, upper)
+        return Outcome("SET")
+    if upper[:1] in (["SESSION"], ["LOCAL"]):
+        words, upper = words[1:], upper[1:]
+    if upper[:2] == ["TIME", "ZONE"]:
+        name, rest = "TimeZone", words[2:]
+    else:
+        name, rest = _last(words[:1]), [word for word in words[2:] if word != ","]
+    if not rest:
+        raise BadSyntax("SET takes a parameter, = or TO, and a value")
+    if name.lower() == "search_path":
+        state.use(rest)
+    elif name.lower() == "names":
+        state.variables.write("client_encoding", rest[0])
+    else:
+        name = state.variables.write(name, " ".join(rest))
+    return Outcome("SET", changed=name)
+
+
+def _set_transaction(state: State, upper: Sequence[str]) -> None:
+    if upper[0] == "SESSION":
+        if "READ" in upper and {"ONLY", "WRITE"} & set(upper):
+            state.variables.write("default_transaction_read_only", "on" if _says_read_only(upper) else "off")
+    elif "READ" in upper and {"ONLY", "WRITE"} & set(upper):
+        state.block.read_only = _says_read_only(upper) and state.block.open
+
+
+def _says_read_only(words: Sequence[str]) -> bool:
+    upper = [word.upper() for word in words]
+    return any(pair == ("READ", "ONLY") for pair in pairwise(upper))
+
+
+def _show(state: State, words: Sequence[str]) -> Outcome:
+    name = _SPOKEN.get(tuple(word.upper() for word in words), words[0])
+    value = state.search_path if name.lower() == "search_path" else state.variables.read(name)
+    if name.lower() == "transaction_read_only" and (state.block.read_only or state.variables.read_only):
+        value = "on"
+    return Outcome("SHOW", Rows(pa.table({name.lower(): [value]}), ("VARCHAR",)))
+
+
+def _reset(state: State, words: Sequence[str]) -> Outcome:
+    state.variables.reset(_last(words))
+    return Outcome("RESET")
+
+
+def _discard(state: State, _: Sequence[str]) -> Outcome:
+    state.variables.reset("ALL")
+    state.forget(None)
+    return Outcome("DISCARD ALL")
+
+
+def _deallocate(state: State, words: Sequence[str]) -> Outcome:
+    name = _last(words)
+    state.forget(None if name.upper() == "ALL" else name)
+    return Outcome("DEALLOCATE")
+
+
+def _close(state: State, _: Sequence[str]) -> Outcome:
+    state.close_portals()
+    return Outcome("CLOSE CURSOR")
+
+
+def _unlisten(_state: State, _: Sequence[str]) -> Outcome:
+    return Outcome("UNLISTEN")
+
+
+def _last(words: Sequence[str]) -> str:
+    if not words:
+        raise BadSyntax("a name is missing at the end of the statement")
+    return words[-1]
+
+
+_STATEMENTS: Mapping[str, Control] = {
+    "BEGIN": _begin,
+    "START": _begin,
+    "COMMIT": _commit,
+    "END": _commit,
+    "ROLLBACK": _roll_back,
+    "ABORT": _roll_back,
+    "SAVEPOINT": _save,
+    "RELEASE": _release,
+    "SET": _set,
+    "SHOW": _show,
+    "RESET": _reset,
+    "DISCARD": _discard,
+    "DEALLOCATE": _deallocate,
+    "CLOSE": _close,
+    "UNLISTEN": _unlisten,
+}

@@ -1,0 +1,149 @@
+"""The values that a client binds to parameters, in text or binary, as values of an SQL text."""
+
+from __future__ import annotations
+
+import re
+import struct
+from collections.abc import Callable, Mapping
+from datetime import date, datetime, time, timedelta
+from decimal import Decimal, InvalidOperation
+from uuid import UUID
+
+from lakewarden.errors import InvalidArgument, Unsupported
+from lakewarden.serve.postgres import kinds
+from lakewarden.serve.postgres.kinds import KINDS, Kind
+from lakewarden.serve.postgres.messages import as_text
+from lakewarden.serve.postgres.numerics import numeric_of
+from lakewarden.sql.grammar.parameters import Value
+
+_EPOCH = datetime(2000, 1, 1)  # noqa: DTZ001  # PostgreSQL's TIMESTAMP has no zone
+_HOURS = re.compile(r":\d\d(\.\d+)?[+-]\d\d$")
+_TRUE, _FALSE = ("t", "true", "y", "yes", "on", "1"), ("f", "false", "n", "no", "off", "0")
+
+
+def given(data: bytes | None, kind: Kind, number: int, *, binary: bool) -> Value:
+    """Parameter `number` as a value.
+
+    Raises:
+        InvalidArgument: it is no value of its type.
+        Unsupported: a binary form that is not read here.
+        Malformed: it is not UTF-8.
+    """
+    if data is None:
+        return None
+    try:
+        if not binary:
+            return _read(as_text(data), kind)
+        read = _BINARY.get(kind.oid)
+        if read is None:
+            raise Unsupported(f"parameter {number} of type {kind.name} is given in binary, which is not read: give it as text")
+        return read(data)
+    except (ValueError, OverflowError, InvalidOperation, struct.error) as error:
+        raise InvalidArgument(f"parameter {number} is no value of type {kind.name}") from error
+
+
+def _read(text: str, kind: Kind) -> Value:
+    read = _TEXTS.get(kind.oid)
+    return text if read is None else read(text)
+
+
+def _flag(text: str) -> bool:
+    word = text.strip().lower()
+    if word not in _TRUE + _FALSE:
+        raise ValueError(word)
+    return word in _TRUE
+
+
+def _bytes(text: str) -> bytes:
+    if not text.startswith("\\x"):
+        raise ValueError("the form with escapes")
+    return bytes.fromhex(text[2:])
+
+
+def _float(text: str) -> Value:
+    """What is no number of SQL stays text."""
+    found = float(text)
+    return found if found - found == 0 else text
+
+
+def _zoned(text: str) -> str:
+    """PostgreSQL leaves out the minutes of a zone."""
+    return f"{text}:00" if _HOURS.search(text) else text
+
+
+_TEXTS: Mapping[int, Callable[[str], Value]] = {
+    kinds.TIMESTAMPTZ.oid: _zoned,
+    kinds.BOOL.oid: _flag,
+    kinds.BYTEA.oid: _bytes,
+    **dict.fromkeys((kinds.INT2.oid, kinds.INT4.oid, kinds.INT8.oid, kinds.OID.oid), int),
+    **dict.fromkeys((kinds.FLOAT4.oid, kinds.FLOAT8.oid), _float),
+    kinds.NUMERIC.oid: Decimal,
+}
+
+
+def _unpacked(form: str) -> Callable[[bytes], Value]:
+    def unpack(data: bytes) -> Value:
+        found: Value = struct.unpack(form, data)[0]
+        return found
+
+    return unpack
+
+
+def _day(data: bytes) -> str:
+    return (_EPOCH + timedelta(days=struct.unpack("!i", data)[0])).date().isoformat()
+
+
+def _moment(data: bytes) -> str:
+    return (_EPOCH + timedelta(microseconds=struct.unpack("!q", data)[0])).isoformat(sep=" ")
+
+
+def _moment_in_utc(data: bytes) -> str:
+    return _moment(data) + "+00:00"
+
+
+def _time(data: bytes) -> str:
+    return (datetime.combine(date.min, time.min) + timedelta(microseconds=struct.unpack("!q", data)[0])).time().isoformat()
+
+
+_BINARY: Mapping[int, Callable[[bytes], Value]] = {
+    **dict.fromkeys(
+        (kind.oid for kind in (kinds.TEXT, kinds.VARCHAR, kinds.BPCHAR, kinds.NAME, kinds.JSON, kinds.UNKNOWN)), as_text
+    ),
+    kinds.BOOL.oid: lambda data: data != b"\0",
+    kinds.BYTEA.oid: bytes,
+    kinds.INT2.oid: _unpacked("!h"),
+    kinds.INT4.oid: _unpacked("!i"),
+    kinds.OID.oid: _unpacked("!I"),
+    kinds.INT8.oid: _unpacked("!q"),
+    kinds.FLOAT4.oid: _unpacked("!f"),
+    kinds.FLOAT8.oid: _unpacked("!d"),
+    kinds.NUMERIC.oid: numeric_of,
+    kinds.DATE.oid: _day,
+    kinds.TIME.oid: _time,
+    kinds.TIMESTAMP.oid: _moment,
+    kinds.TIMESTAMPTZ.oid: _moment_in_utc,
+    kinds.UUID.oid: lambda data: str(UUID(bytes=data)),
+}
+
+
+def kind_of_parameter(oid: int) -> Kind:
+    """The type that a client names; one that is not known here has its values as text."""
+    return KINDS.get(oid) or Kind("unknown", oid, -1)
+
+
+def example(kind: Kind) -> Value:
+    """A value that a query with such a parameter can be described with: its answer has the same columns."""
+    return _EXAMPLES.get(kind.oid)
+
+
+_EXAMPLES: Mapping[int, Value] = {
+    kinds.BOOL.oid: True,
+    kinds.INT8.oid: 1 << 40,
+    kinds.INT2.oid: 1,
+    kinds.INT4.oid: 1,
+    kinds.FLOAT4.oid: 1.5,
+    kinds.FLOAT8.oid: 1.5,
+    kinds.NUMERIC.oid: Decimal("1.5"),
+    kinds.BYTEA.oid: b"",
+}
+"""Of the others, NULL: as text it may not be a value of the type that the query makes of it."""

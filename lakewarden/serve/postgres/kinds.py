@@ -1,0 +1,129 @@
+"""PostgreSQL's types that values have on the wire."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pyarrow as pa
+
+from lakewarden.catalog.types import ColumnType
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A type; `size` in bytes, -1 where it varies. `array` is the type of its lists, `element` that of a list's values."""
+
+    name: str
+    oid: int
+    size: int
+    array: int = 0
+    sql: str = ""
+    """As `format_type` names it."""
+    modifier: int = -1
+    element: Kind | None = None
+
+    @property
+    def listed(self) -> Kind:
+        """The type of a list of such values."""
+        return Kind(f"_{self.name}", self.array, -1, sql=f"{self.sql or self.name}[]", element=self)
+
+
+BOOL = Kind("bool", 16, 1, 1000, "boolean")
+BYTEA = Kind("bytea", 17, -1, 1001)
+NAME = Kind("name", 19, 64, 1003)
+INT8 = Kind("int8", 20, 8, 1016, "bigint")
+INT2 = Kind("int2", 21, 2, 1005, "smallint")
+INT4 = Kind("int4", 23, 4, 1007, "integer")
+TEXT = Kind("text", 25, -1, 1009)
+OID = Kind("oid", 26, 4, 1028)
+JSON = Kind("json", 114, -1, 199)
+FLOAT4 = Kind("float4", 700, 4, 1021, "real")
+FLOAT8 = Kind("float8", 701, 8, 1022, "double precision")
+UNKNOWN = Kind("unknown", 705, -2)
+BPCHAR = Kind("bpchar", 1042, -1, 1014, "character")
+VARCHAR = Kind("varchar", 1043, -1, 1015, "character varying")
+DATE = Kind("date", 1082, 4, 1182)
+TIME = Kind("time", 1083, 8, 1183, "time without time zone")
+TIMESTAMP = Kind("timestamp", 1114, 8, 1115, "timestamp without time zone")
+TIMESTAMPTZ = Kind("timestamptz", 1184, 8, 1185, "timestamp with time zone")
+NUMERIC = Kind("numeric", 1700, -1, 1231)
+UUID = Kind("uuid", 2950, 16, 2951)
+
+KINDS: Mapping[int, Kind] = {
+    kind.oid: kind
+    for kind in (
+        *(BOOL, BYTEA, NAME, INT8, INT2, INT4, TEXT, OID, JSON, FLOAT4, FLOAT8, UNKNOWN, BPCHAR, VARCHAR),
+        *(DATE, TIME, TIMESTAMP, TIMESTAMPTZ, NUMERIC, UUID),
+    )
+}
+
+_PLAIN: Mapping[pa.DataType, Kind] = {
+    pa.null(): TEXT,
+    pa.bool_(): BOOL,
+    pa.int8(): INT2,
+    pa.uint8(): INT2,
+    pa.int16(): INT2,
+    pa.uint16(): INT4,
+    pa.int32(): INT4,
+    pa.uint32(): INT8,
+    pa.int64(): INT8,
+    pa.uint64(): NUMERIC,
+    pa.float32(): FLOAT4,
+    pa.float64(): FLOAT8,
+    pa.date32(): DATE,
+    pa.time64("us"): TIME,
+}
+_COLUMNS: Mapping[str, Kind] = {
+    "BOOLEAN": BOOL,
+    "SMALLINT": INT2,
+    "INT": INT4,
+    "BIGINT": INT8,
+    "FLOAT": FLOAT4,
+    "DOUBLE": FLOAT8,
+    "TEXT": TEXT,
+    "BYTES": BYTEA,
+    "DATE": DATE,
+    "TIMESTAMP": TIMESTAMPTZ,
+    "TIME": INT8,
+    "UUID": TEXT,
+    "JSON": JSON,
+    "FILE": JSON,
+}
+"""As queries answer with them: a TIME is its microseconds, and a UUID is text."""
+_HEADER = 4
+"""PostgreSQL adds it to what it keeps of a type's parameters."""
+
+
+def kind_of(type: pa.DataType) -> Kind:
+    """Of a result's column. What PostgreSQL has no type for, as a STRUCT, is JSON."""
+    if (found := _PLAIN.get(type)) is not None:
+        return found
+    if isinstance(type, pa.BaseExtensionType):
+        return JSON if type.extension_name == "arrow.json" else TEXT
+    if pa.types.is_decimal(type):
+        return _numeric(type.precision, type.scale)
+    if pa.types.is_timestamp(type):
+        return TIMESTAMP if type.tz is None else TIMESTAMPTZ
+    if _is_binary(type):
+        return BYTEA
+    if pa.types.is_list(type) or pa.types.is_large_list(type):
+        element = kind_of(type.value_type)
+        return JSON if element.element is not None else element.listed
+    return JSON if pa.types.is_nested(type) else TEXT
+
+
+def kind_of_column(type: ColumnType) -> Kind:
+    """Of a table's column."""
+    if type.precision is not None:
+        return _numeric(type.precision, type.scale or 0)
+    return _COLUMNS[type.name]
+
+
+def _numeric(precision: int, scale: int) -> Kind:
+    return replace(NUMERIC, modifier=((precision << 16) | scale) + _HEADER)
+
+
+def _is_binary(type: Any) -> bool:
+    return bool(pa.types.is_binary(type) or pa.types.is_large_binary(type) or pa.types.is_fixed_size_binary(type))

@@ -1,0 +1,310 @@
+"""The rows of the relations, from what the session may see."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+import pyarrow as pa
+
+from lakewarden.serve.postgres.kinds import KINDS, Kind
+from lakewarden.serve.postgres.pg_catalog.numbers import BTREE, CATALOG, CLASSES, HEAP, INFORMATION, OWNER, numbered
+from lakewarden.serve.postgres.pg_catalog.shapes import SHAPES, Row, made
+from lakewarden.serve.postgres.things import Thing, thing_of
+from lakewarden.serve.postgres.variables import Variables
+from lakewarden.sql.system.seen import Seen
+
+OWNER_NAME = "lakewarden"
+_READ_BY_ALL = ("pg_catalog", "information_schema")
+
+
+@dataclass(frozen=True)
+class Described:
+    """What a session sees; `views` describes its views, which takes a query each."""
+
+    seen: Seen
+    variables: Variables
+    views: Callable[[], tuple[Thing, ...]]
+
+    @cached_property
+    def things(self) -> list[Thing]:
+        return [*map(thing_of, self.seen.tables), *self.views()]
+
+    @cached_property
+    def oids(self) -> dict[str, int]:
+        """By `namespace` + `/` for a schema, `namespace.name` for a table, `…#` for its key's index."""
+        names = [f"{name}/" for name in self.seen.namespaces]
+        names += [thing.full for thing in self.things]
+        return numbered([*names, *(f"{thing.full}#" for thing in self.things if thing.key)])
+
+    @property
+    def database(self) -> str:
+        return self.seen.namespace or "postgres"
+
+    @property
+    def keyed(self) -> list[Thing]:
+        return [thing for thing in self.things if thing.key]
+
+    def relation(self, name: str) -> pa.Table:
+        rows = _ROWS.get(name)
+        return made(name, () if rows is None else rows(self))
+
+
+def _classes(of: Described) -> Iterator[Row]:
+    shared: Row = {"relowner": OWNER, "relpersistence": "p", "relreplident": "d", "relispopulated": True, "reltuples": -1.0}
+    for thing in of.things:
+        kind = {"relkind": "v"} if thing.is_view else {"relkind": "r", "relam": HEAP, "relhasindex": bool(thing.key)}
+        place = {"oid": of.oids[thing.full], "relname": thing.name, "relnamespace": of.oids[f"{thing.namespace}/"]}
+        yield {**shared, **place, **kind, "relnatts": len(thing.fields)}
+    for thing in of.keyed:
+        place = {"oid": of.oids[f"{thing.full}#"], "relname": thing.key_name, "relnamespace": of.oids[f"{thing.namespace}/"]}
+        yield {**shared, **place, "relkind": "i", "relam": BTREE, "relnatts": len(thing.key)}
+    for name, oid in CLASSES.items():
+        yield {**shared, "oid": oid, "relname": name, "relnamespace": CATALOG, "relkind": "r", "relam": HEAP}
+
+
+def _namespaces(of: Described) -> Iterator[Row]:
+    yield {"oid": CATALOG, "nspname": "pg_catalog", "nspowner": OWNER}
+    yield {"oid": INFORMATION, "nspname": "information_schema", "nspowner": OWNER}
+    for name in of.seen.namespaces:
+        yield {"oid": of.oids[f"{name}/"], "nspname": name, "nspowner": OWNER}
+
+
+def _attributes(of: Described) -> Iterator[Row]:
+    for thing in of.things:
+        for number, field in enumerate(thing.fields, 1):
+            yield {
+                "attrelid": of.oids[thing.full],
+                "attname": field.name,
+                "attnum": number,
+                "attislocal": True,
+                "atttypid": field.kind.oid,
+                "attlen": field.kind.size,
+                "atttypmod": field.kind.modifier,
+                "attnotnull": not field.nullable,
+                "atthasdef": field.default is not None,
+                "attstattarget": -1,
+                "attidentity": "",
+                "attgenerated": "",
+                "attstorage": "p",
+                "attalign": "i",
+            }
+    for thing in of.keyed:
+        for number, place in enumerate(thing.key_places, 1):
+            kind, relation = thing.fields[place - 1].kind, of.oids[f"{thing.full}#"]
+            yield {
+                "attrelid": relation,
+                "attname": thing.key[number - 1],
+                "attnum": number,
+                "atttypid": kind.oid,
+                "atttypmod": kind.modifier,
+                "attlen": kind.size,
+                "attidentity": "",
+                "attgenerated": "",
+                "attislocal": True,
+            }
+
+
+def _defaults(of: Described) -> Iterator[Row]:
+    for thing in of.things:
+        for number, field in enumerate(thing.fields, 1):
+            if field.default is not None:
+                yield {"oid": of.oids[thing.full], "adrelid": of.oids[thing.full], "adnum": number, "adbin": field.default}
+
+
+def _indexes(of: Described) -> Iterator[Row]:
+    for thing in of.keyed:
+        places = thing.key_places
+        yield {
+            "indexrelid": of.oids[f"{thing.full}#"],
+            "indrelid": of.oids[thing.full],
+            "indnatts": len(places),
+            "indnkeyatts": len(places),
+            "indkey": places,
+            "indoption": [0] * len(places),
+            "indclass": [0] * len(places),
+            **dict.fromkeys(("indisunique", "indisprimary", "indimmediate", "indisvalid", "indisready", "indislive"), True),
+            "expanded": [{"x": place, "n": number} for number, place in enumerate(places, 1)],
+        }
+
+
+def _constraints(of: Described) -> Iterator[Row]:
+    for thing in of.keyed:
+        index = of.oids[f"{thing.full}#"]
+        yield {
+            "oid": index,
+            "conname": thing.key_name,
+            "connamespace": of.oids[f"{thing.namespace}/"],
+            "contype": "p",
+            "conrelid": of.oids[thing.full],
+            "conindid": index,
+            "conkey": thing.key_places,
+            "convalidated": True,
+            "conislocal": True,
+            "definition": f"PRIMARY KEY ({_listed(thing)})",
+        }
+
+
+def _index_columns(of: Described) -> Iterator[Row]:
+    """The first of each index is its whole definition."""
+    for thing in of.keyed:
+        whole = f"CREATE UNIQUE INDEX {thing.key_name} ON {thing.full} USING btree ({_listed(thing)})"
+        for number, name in enumerate((whole, *thing.key)):
+            yield {"oid": of.oids[f"{thing.full}#"], "n": number, "name": name}
+
+
+def _listed(thing: Thing) -> str:
+    return ", ".join(thing.key)
+
+
+def _types(_: Described) -> Iterator[Row]:
+    shared: Row = {"typnamespace": CATALOG, "typowner": OWNER, "typisdefined": True, "typdelim": ",", "typtypmod": -1}
+    for kind in KINDS.values():
+        text = {"typname": kind.name, "typinput": f"{kind.name}in", "typtype": "b", "typcategory": _category(kind)}
+        yield {**shared, **text, "oid": kind.oid, "typlen": kind.size, "typarray": kind.array}
+        if kind.array:
+            listed = {"typname": f"_{kind.name}", "typinput": "array_in", "typtype": "b", "typcategory": "A"}
+            yield {**shared, **listed, "oid": kind.array, "typlen": -1, "typelem": kind.oid}
+
+
+def _category(kind: Kind) -> str:
+    if kind.name.startswith(("int", "float", "numeric", "oid")):
+        return "N"
+    if kind.name.startswith(("date", "time")):
+        return "D"
+    return {"bool": "B", "bytea": "U", "uuid": "U"}.get(kind.name, "S")
+
+
+def _databases(of: Described) -> Iterator[Row]:
+    for name in {*of.seen.namespaces, of.database}:
+        number = of.oids.get(f"{name}/", 5)
+        names = {"datname": name, "datcollate": "C", "datctype": "C", "datallowconn": True}
+        yield {**names, "oid": number, "datdba": OWNER, "encoding": 6, "datconnlimit": -1}
+
+
+def _roles(of: Described) -> Iterator[Row]:
+    for number, name in ((OWNER, OWNER_NAME), (OWNER + 1, of.seen.principal.user)):
+        yield {"oid": number, "rolname": name, "rolinherit": True, "rolcanlogin": name != OWNER_NAME, "rolconnlimit": -1}
+
+
+def _users(of: Described) -> Iterator[Row]:
+    yield {"usename": of.seen.principal.user, "usesysid": OWNER + 1}
+
+
+def _access_methods(_: Described) -> Iterator[Row]:
+    yield {"oid": HEAP, "amname": "heap", "amtype": "t"}
+    yield {"oid": BTREE, "amname": "btree", "amtype": "i"}
+
+
+def _tables(of: Described) -> Iterator[Row]:
+    for thing in of.things:
+        if not thing.is_view:
+            names = {"schemaname": thing.namespace, "tablename": thing.name, "tableowner": OWNER_NAME}
+            yield {**names, "hasindexes": bool(thing.key)}
+
+
+def _views(of: Described) -> Iterator[Row]:
+    for thing in of.things:
+        if thing.is_view:
+            yield {"schemaname": thing.namespace, "viewname": thing.name, "viewowner": OWNER_NAME}
+
+
+def _settings(of: Described) -> Iterator[Row]:
+    return ({"name": name, "setting": value} for name, value in of.variables.shown())
+
+
+def _visible(of: Described) -> Iterator[Row]:
+    for thing in of.things:
+        if thing.namespace == of.seen.namespace:
+            yield {"oid": of.oids[thing.full]}
+            if thing.key:
+                yield {"oid": of.oids[f"{thing.full}#"]}
+    yield from ({"oid": oid} for oid in CLASSES.values())
+
+
+def _schemata(of: Described) -> Iterator[Row]:
+    for name in (*_READ_BY_ALL, *of.seen.namespaces):
+        yield {"catalog_name": of.database, "schema_name": name, "schema_owner": OWNER_NAME}
+
+
+def _place(of: Described, thing: Thing) -> dict[str, object]:
+    return {"table_catalog": of.database, "table_schema": thing.namespace, "table_name": thing.name}
+
+
+def _standard_tables(of: Described) -> Iterator[Row]:
+    for thing in of.things:
+        kind = {"table_type": "VIEW", "is_insertable_into": "NO"} if thing.is_view else {"table_type": "BASE TABLE"}
+        yield {"is_insertable_into": "YES", **_place(of, thing), **kind}
+
+
+def _standard_columns(of: Described) -> Iterator[Row]:
+    for thing in of.things:
+        for number, field in enumerate(thing.fields, 1):
+            kind = field.kind
+            precision, scale = ((kind.modifier - 4) >> 16, (kind.modifier - 4) & 0xFFFF) if kind.modifier > 0 else (None, None)
+            yield {
+                **_place(of, thing),
+                "column_name": field.name,
+                "ordinal_position": number,
+                "column_default": field.default,
+                "is_nullable": "YES" if field.nullable else "NO",
+                "data_type": kind.sql or kind.name,
+                "character_maximum_length": None,
+                "numeric_precision": precision,
+                "numeric_scale": scale,
+                "datetime_precision": 6 if kind.name.startswith("time") else None,
+                "is_identity": "NO",
+                "udt_catalog": of.database,
+                "udt_schema": "pg_catalog",
+                "udt_name": kind.name,
+                "is_generated": "NEVER",
+                "is_updatable": "NO" if thing.is_view else "YES",
+            }
+
+
+def _standard_views(of: Described) -> Iterator[Row]:
+    return (_place(of, thing) for thing in of.things if thing.is_view)
+
+
+def _standard_constraint(of: Described, thing: Thing) -> dict[str, object]:
+    names = {"constraint_catalog": of.database, "constraint_schema": thing.namespace, "constraint_name": thing.key_name}
+    return {**names, **_place(of, thing)}
+
+
+def _standard_constraints(of: Described) -> Iterator[Row]:
+    return ({**_standard_constraint(of, thing), "constraint_type": "PRIMARY KEY"} for thing in of.keyed)
+
+
+def _standard_keys(of: Described) -> Iterator[Row]:
+    for thing in of.keyed:
+        for number, name in enumerate(thing.key, 1):
+            yield {**_standard_constraint(of, thing), "column_name": name, "ordinal_position": number}
+
+
+_ROWS: Mapping[str, Callable[[Described], Iterator[Row]]] = {
+    "pg_class": _classes,
+    "pg_namespace": _namespaces,
+    "pg_attribute": _attributes,
+    "pg_attrdef": _defaults,
+    "pg_index": _indexes,
+    "pg_constraint": _constraints,
+    "pg_type": _types,
+    "pg_database": _databases,
+    "pg_roles": _roles,
+    "pg_user": _users,
+    "pg_am": _access_methods,
+    "pg_tables": _tables,
+    "pg_views": _views,
+    "pg_settings": _settings,
+    "visible": _visible,
+    "index_columns": _index_columns,
+    "information_schema.schemata": _schemata,
+    "information_schema.tables": _standard_tables,
+    "information_schema.columns": _standard_columns,
+    "information_schema.views": _standard_views,
+    "information_schema.table_constraints": _standard_constraints,
+    "information_schema.key_column_usage": _standard_keys,
+}
+"""The others have no rows: there is nothing of their kind."""
+assert _ROWS.keys() <= SHAPES.keys()

@@ -1,0 +1,62 @@
+"""Errors as PostgreSQL has them: an SQLSTATE for each of our codes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+
+from lakewarden.errors import LakewardenError
+from lakewarden.serve.declined import Declined
+
+SQLSTATE: Mapping[str, str] = {
+    "SYNTAX_ERROR": "42601",
+    "INVALID_ARGUMENT": "22023",
+    "CONSTRAINT_VIOLATION": "23000",
+    "PERMISSION_DENIED": "42501",
+    "NOT_FOUND": "42704",
+    "ALREADY_EXISTS": "42710",
+    "CONFLICT": "40001",
+    "FAILED_PRECONDITION": "55000",
+    "UNSUPPORTED": "0A000",
+    "STORAGE_UNAVAILABLE": "58030",
+    "CORRUPT": "XX001",
+    "INTERNAL": "XX000",
+}
+_DECLINED: Mapping[int, str] = {401: "28P01", 429: "53400"}
+"""By the status that HTTP gives the same refusal."""
+
+CANCELED = "57014"
+FAILED_BLOCK = "25P02"
+NO_DATABASE = "3D000"
+NO_STATEMENT, NO_PORTAL = "26000", "34000"
+PROTOCOL = "08P01"
+SHUTDOWN = "57P01"
+TOO_MANY = "53300"
+TOO_MUCH = "54000"
+UNSUPPORTED = SQLSTATE["UNSUPPORTED"]
+WRONG_USER = "28000"
+
+
+class Problem(Exception):
+    """An error that the client is told. A fatal one ends the connection."""
+
+    def __init__(self, sqlstate: str, message: str, *, fatal: bool = False) -> None:
+        super().__init__(message)
+        self.sqlstate = sqlstate
+        self.message = message
+        self.fatal = fatal
+
+
+def problem_of(error: LakewardenError | Declined, *, fatal: bool = False) -> Problem:
+    if isinstance(error, Declined):
+        return Problem(_DECLINED[error.status], error.message, fatal=fatal)
+    return Problem(SQLSTATE[error.code], error.message, fatal=fatal)
+
+
+@contextmanager
+def as_problem() -> Iterator[None]:
+    """Our errors in the block become faults."""
+    try:
+        yield
+    except LakewardenError as error:
+        raise problem_of(error) from error

@@ -1,0 +1,107 @@
+"""Runs the work of one connection in threads, one at a time, within what its user may take."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from starlette.concurrency import run_in_threadpool
+
+from lakewarden.errors import LakewardenError
+from lakewarden.serve.common import Common
+from lakewarden.serve.declined import Declined
+from lakewarden.serve.postgres.problems import CANCELED, Problem, problem_of
+from lakewarden.serve.tokens import AccessToken
+
+T = TypeVar("T")
+
+_LOG = logging.getLogger("lakewarden.serve")
+_PATH = "postgres"
+_DONE = "00000"
+_LOOK_SECONDS = 0.05
+"""Between looks whether what is to be ended has become a query."""
+
+
+@dataclass
+class Working:
+    """`seconds`: how long a client may take to read a part of an answer."""
+
+    common: Common
+    token: AccessToken
+    connection: str
+    seconds: float
+    _cancelled: asyncio.Event = field(default_factory=asyncio.Event)
+    _left: asyncio.Future[Any] | None = None
+    """A query that was ended for the client, and still runs."""
+
+    async def run(self, act: Callable[[], T], what: str, may_leave: Callable[[], bool], timeout: float | None) -> T:
+        """Runs `act` in a thread.
+
+        Args:
+            what: names it in the log.
+            may_leave: whether it is a query at the moment, whose end need not be waited for.
+            timeout: seconds after which a query is left.
+
+        Raises:
+            Problem: it failed, was cancelled, or took too long.
+        """
+        began, sqlstate = time.perf_counter(), _DONE
+        try:
+            with self.common.figures.running.track_inprogress():
+                return await self._awaited(act, may_leave, timeout)
+        except LakewardenError as error:
+            problem = problem_of(error)
+            sqlstate = problem.sqlstate
+            raise problem from error
+        except Declined as declined:
+            problem = problem_of(declined, fatal=declined.status == 401)
+            sqlstate = problem.sqlstate
+            raise problem from declined
+        except Problem as problem:
+            sqlstate = problem.sqlstate
+            raise
+        finally:
+            self._note(what, sqlstate, time.perf_counter() - began)
+
+    def cancel(self) -> None:
+        self._cancelled.set()
+
+    async def _awaited(self, act: Callable[[], T], may_leave: Callable[[], bool], timeout: float | None) -> T:
+        if self._left is not None:
+            await asyncio.wait({self._left})
+            self._left = None
+        self._cancelled.clear()
+        task = asyncio.ensure_future(run_in_threadpool(self._allowed, act))
+        cancelled = asyncio.ensure_future(self._cancelled.wait())
+        try:
+            await asyncio.wait({task, cancelled}, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            cancelled.cancel()
+        while not task.done() and not may_leave():
+            await asyncio.wait({task}, timeout=_LOOK_SECONDS)
+        if not task.done():
+            self._left = task
+            task.add_done_callback(_looked_at)
+            raise Problem(CANCELED, "the query was ended, by request or by statement_timeout")
+        return await task
+
+    def _allowed(self, act: Callable[[], T]) -> T:
+        with self.common.allowance.of(self.token.principal.user):
+            self.common.authority.check(self.token)
+            return act()
+
+    def _note(self, what: str, sqlstate: str, took: float) -> None:
+        user = self.token.principal.user
+        self.common.figures.answered.labels(_PATH, sqlstate).inc()
+        self.common.figures.seconds.labels(_PATH).observe(took)
+        _LOG.info("%s %s POSTGRES %s %s %.1f ms", self.connection, user, what, sqlstate, took * 1000)
+
+
+def _looked_at(task: asyncio.Future[Any]) -> None:
+    """Its end is of no interest to anybody, an error included."""
+    if not task.cancelled():
+        task.exception()

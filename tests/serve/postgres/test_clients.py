@@ -1,0 +1,124 @@
+"""Stock clients: values of every type in text and in binary, parameters, and portals."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import UTC, date, datetime, time
+from decimal import Decimal
+from uuid import UUID
+
+import asyncpg
+import psycopg
+import pytest
+
+from lakewarden import Lakehouse
+from tests.serve.conftest import PASSWORD
+from tests.serve.postgres.conftest import address
+
+_SHOWN = """
+SELECT true AS flag, 1::SMALLINT AS small, -7 AS whole, 1099511627776 AS large, 1.5::FLOAT AS single, 'inf'::DOUBLE AS double,
+  -12345678.000901::DECIMAL(20, 6) AS exact, sum(5) AS sum, 'ü' AS text, '\\xAA\\x00'::BLOB AS bytes, DATE '1999-12-31' AS day,
+  TIMESTAMPTZ '2026-11-23 10:00:00.000001+01' AS moment, TIMESTAMP '1970-01-01 00:00:00' AS local, TIME '23:59:59.5' AS time,
+  ['a "b"', NULL, 'c\\d'] AS texts, NULL AS nothing, {'a': [1]} AS parts, '{"b": 2}'::JSON AS json
+"""
+_VALUES = (
+    *(True, 1, -7, 1 << 40, 1.5, float("inf"), Decimal("-12345678.000901"), Decimal(5), "ü", b"\xaa\0", date(1999, 12, 31)),
+    *(datetime(2026, 11, 23, 9, 0, 0, 1, tzinfo=UTC), datetime(1970, 1, 1), time(23, 59, 59, 500_000)),  # noqa: DTZ001  # TIMESTAMP
+    *(['a "b"', None, "c\\d"], None, {"a": [1]}, {"b": 2}),
+)
+
+
+@pytest.mark.parametrize("binary", [False, True])
+def test_values_of_every_type_arrive(ann: psycopg.Connection, binary: bool) -> None:
+    assert ann.execute(_SHOWN, binary=binary).fetchall() == [_VALUES]
+
+
+def test_asyncpg_reads_values_in_binary_and_rows_in_portions(port: int) -> None:
+    async def ask() -> tuple[list[tuple[object, ...]], list[int]]:
+        client = await asyncpg.connect(host="127.0.0.1", port=port, user="ann", password=PASSWORD, database="app")
+        asked = "SELECT 0.00012, 90000::DECIMAL(9), 'x', true, DATE '2000-01-01', sum(8) WHERE 'a' < $1 LIMIT $2"
+        shown = [tuple(row) for row in await client.fetch(asked, "b", 5)]
+        async with client.transaction():
+            numbers = [row["x"] async for row in client.cursor("SELECT * FROM range(7) t(x) WHERE x < $1::BIGINT", 6, prefetch=4)]
+        await client.close()
+        return shown, numbers
+
+    shown, numbers = asyncio.run(ask())
+    assert shown == [(Decimal("0.00012"), Decimal(90000), "x", True, date(2000, 1, 1), Decimal(8))]
+    assert numbers == [0, 1, 2, 3, 4, 5]
+
+
+def test_parameters_of_every_type_are_written(lake: Lakehouse, ann: psycopg.Connection) -> None:
+    lake.sql(
+        "CREATE TABLE app.kinds (id UUID PRIMARY KEY, flag BOOLEAN, small SMALLINT, whole INT, large BIGINT, single FLOAT,"
+        " double DOUBLE, exact DECIMAL(20, 6), text TEXT, bytes BYTES, day DATE, moment TIMESTAMP, json JSON)"
+        " WITH (TYPE = 'USER')"
+    )
+    one, two = UUID(int=1), UUID(int=2)
+    rows = (
+        (True, 1, 2, 1 << 40, 1.5, -2.5, Decimal("-1.000001"), "it's; $1 ?", b"\0'", date(2026, 1, 2), _VALUES[11], '{"a": 1}'),
+        (False, -1, -2, -3, 0.5, 1e300, Decimal("1e3"), "", b"", date(1969, 1, 2), _VALUES[11], "null"),
+    )
+    insert = f"INSERT INTO kinds VALUES ({', '.join(['%b'] * 13)})"
+    assert ann.execute(insert, (one, *rows[0])).statusmessage == "INSERT 0 1"
+    assert ann.execute(insert.replace("%b", "%s"), (two, *rows[1])).rowcount == 1
+    asked = "SELECT * EXCLUDE (id, json), json::TEXT FROM kinds WHERE id = %s AND exact = %s AND day = %s AND bytes = %s"
+    for number, row in ((one, rows[0]), (two, rows[1])):
+        assert ann.execute(asked, (number, row[6], row[9], row[8])).fetchall() == [row]
+    assert ann.execute("UPDATE kinds SET text = %s WHERE id IN (%s,%s)", ("new", one, two)).statusmessage == "UPDATE 2"
+    assert ann.execute("DELETE FROM kinds WHERE large > %s", (0,)).statusmessage == "DELETE 1"
+    assert ann.execute("SELECT count(*) FROM kinds WHERE text = %s", ("new",)).fetchone() == (1,)
+
+
+def test_a_statement_that_is_prepared_is_described_without_a_run(ann: psycopg.Connection) -> None:
+    for number in range(7):  # from the sixth on, psycopg prepares it
+        found = ann.execute("INSERT INTO notes VALUES (%s, %s)", (100 + number, "many"))
+        assert found.statusmessage == "INSERT 0 1"
+        shown = ann.execute("SELECT id, body FROM notes WHERE id >= %s AND body = %s", (100, "many"), binary=number % 2 == 1)
+        assert [column.name for column in shown.description or ()] == ["id", "body"]
+        assert len(shown.fetchall()) == number + 1
+
+
+def test_a_large_result_comes_in_portions(ann: psycopg.Connection) -> None:
+    found = ann.execute("SELECT x, repeat('y', 100) FROM range(30000) t(x)").fetchall()
+    assert [row[0] for row in found] == list(range(30_000))
+    assert {row[1] for row in found} == {"y" * 100}
+
+
+def test_nobody_sees_rows_of_another(port: int, ann: psycopg.Connection) -> None:
+    ann.execute("INSERT INTO notes VALUES (501, 'of ann')")
+    with psycopg.connect(address(port, "bob"), autocommit=True) as bob:
+        bob.execute("INSERT INTO notes VALUES (501, 'of bob')")
+        assert bob.execute("SELECT body FROM notes WHERE id = 501").fetchall() == [("of bob",)]
+        assert ann.execute("SELECT body FROM notes WHERE id = %s", (501,)).fetchall() == [("of ann",)]
+        with pytest.raises(psycopg.errors.InsufficientPrivilege):
+            bob.execute("EXECUTE AS USER 'ann' (SELECT * FROM app.notes)")
+        with pytest.raises(psycopg.errors.InsufficientPrivilege):
+            bob.execute("SELECT * FROM system.users")
+
+
+def test_errors_have_their_state_and_the_connection_goes_on(ann: psycopg.Connection) -> None:
+    for text, state in (
+        ("SELEC 1", "42601"),
+        ("SELECT * FROM nowhere", "42704"),
+        ("INSERT INTO notes VALUES (1, 'a'), (1, 'b')", "23000"),
+        ("CREATE NAMESPACE n", "42501"),
+        ("COPY notes TO STDOUT", "42501"),
+        ("SUBSCRIBE TO notes", "0A000"),
+    ):
+        with pytest.raises(psycopg.Error) as raised:
+            ann.execute(text)
+        assert raised.value.sqlstate == state, text
+    with pytest.raises(psycopg.Error) as raised:
+        ann.execute("SELECT * FROM notes WHERE id = %s", ("no number",))
+    assert ann.execute("SELECT 1").fetchone() == (1,)
+
+
+def test_several_statements_in_one_text(ann: psycopg.Connection) -> None:
+    with pytest.raises(psycopg.errors.SyntaxError):
+        ann.execute("INSERT INTO notes VALUES (601, 'a'); INSERT INTO notes VALUES (602, 'b'); SELEC")
+    assert ann.execute("SELECT count(*) FROM notes WHERE id > 600").fetchone() == (0,)
+    found = ann.execute("INSERT INTO notes VALUES (601, 'a;b'); SELECT body FROM notes WHERE id = 601; -- no more")
+    assert found.statusmessage == "INSERT 0 1"
+    assert found.nextset()
+    assert found.fetchall() == [("a;b",)]

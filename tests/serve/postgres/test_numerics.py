@@ -1,0 +1,29 @@
+"""NUMERIC in binary: what is written is read again, and what PostgreSQL writes is written."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lakewarden.serve.postgres.messages import Malformed
+from lakewarden.serve.postgres.numerics import binary_numeric, numeric_of
+
+
+@given(st.decimals(allow_nan=False, allow_infinity=False, places=6, min_value=-(10**30), max_value=10**30))
+def test_a_number_is_read_as_it_was_written(number: Decimal) -> None:
+    assert numeric_of(binary_numeric(number)) == number
+
+
+def test_the_form_is_postgresqls() -> None:
+    assert binary_numeric(Decimal("-12345.67")).hex() == "0003000140000002000109291a2c"
+    assert binary_numeric(Decimal("0.0001")).hex() == "0001ffff000000040001"
+    assert binary_numeric(Decimal(0)).hex() == "0000000000000000"
+
+
+@pytest.mark.parametrize("data", [b"", b"\0" * 7, b"\0\1" + b"\0" * 6, bytes.fromhex("000100004000000 02710".replace(" ", ""))])
+def test_another_form_is_malformed(data: bytes) -> None:
+    with pytest.raises(Malformed):
+        numeric_of(data)
