@@ -45,7 +45,7 @@ def _write_by_postgres(port: int, token: str, acknowledged: list[int]) -> None:
         for number in range(100_000, 110_000):
             try:
                 client.execute("INSERT INTO t VALUES (%s)", (number,))
-            except psycopg.errors.AdminShutdown:
+            except psycopg.OperationalError:  # ended by a word, which is lost where it met what the client sent
                 return
             acknowledged.append(number)
 
@@ -103,7 +103,7 @@ def test_a_stop_loses_no_acknowledged_row(place: str) -> None:
         writers.append(threading.Thread(target=_write_by_postgres, args=(second, token, acknowledged)))
         for writer in writers:
             writer.start()
-        assert enough.wait(60)
+        assert enough.wait(300)  # where others take the cores, workers start slowly
         server.send_signal(signal.SIGTERM)
         assert server.wait(60) == 0
         for writer in writers:

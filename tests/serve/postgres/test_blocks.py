@@ -82,8 +82,8 @@ def test_parameters_are_kept_and_those_that_would_change_answers_refused(ann: ps
 
 def test_a_query_ends_at_its_timeout(ann: psycopg.Connection) -> None:
     ann.execute("SET statement_timeout = '100ms'")
-    with pytest.raises(psycopg.errors.QueryCanceled):  # some seconds of a core
-        ann.execute("SELECT count(*) FROM range(100000000) a, range(10) b WHERE (a.range * b.range) % 7 = 3")
+    with pytest.raises(psycopg.errors.QueryCanceled):  # a second of a core
+        ann.execute("SELECT count(*) FROM range(200000000) WHERE (range * range) % 7 = 3")
 
 
 def test_a_query_ends_by_request(ann: psycopg.Connection) -> None:
@@ -97,7 +97,7 @@ def test_a_query_ends_by_request(ann: psycopg.Connection) -> None:
     asking.start()
     try:
         with pytest.raises(psycopg.errors.QueryCanceled):
-            ann.execute("SELECT count(*) FROM range(100000000) a, range(10) b WHERE (a.range * b.range) % 7 = 4")
+            ann.execute("SELECT count(*) FROM range(200000000) WHERE (range * range) % 7 = 4")
     finally:
         ended.set()
         asking.join()
