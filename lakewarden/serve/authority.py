@@ -22,6 +22,8 @@ from lakewarden.storage.paths import check_user
 from lakewarden.warehouse import Warehouse
 
 _WRONG = "user or password is wrong"
+_NO_END = 1 << 62
+"""Of what a password opened: it ends with a change of the user."""
 _NOBODY = Principal("anonymous", "anonymous")
 
 
@@ -66,7 +68,7 @@ class Authority:
         if len(password) <= MAX_LENGTH:
             found = self._known(user, password, address)
             now = to_millis(self._warehouse.clock())
-            return AccessToken(Principal(user, found.role), "", now, None, by_login=True)
+            return AccessToken(Principal(user, found.role), "", now, _NO_END, by_login=True)
         token = self.token_of(f"Bearer {password}", address)
         if token.principal.user != user:
             self._refuse(user, "TOKEN_REFUSED", "the token is another user's", f"user {user}", address)
@@ -77,7 +79,7 @@ class Authority:
         """Raises:
         Declined: what `enter` answered does not hold any more.
         """
-        if token.expires is not None and to_millis(self._warehouse.clock()) >= token.expires:
+        if to_millis(self._warehouse.clock()) >= token.expires:
             raise Declined(401, "the token has expired: connect again with another")
         if self._is_revoked(token):
             raise Declined(401, "the user was dropped, or changed since: connect again")

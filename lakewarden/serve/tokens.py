@@ -29,7 +29,7 @@ class AccessToken:
     principal: Principal
     login: str
     issued: int
-    expires: int | None
+    expires: int
     by_login: bool
 
 
