@@ -13,7 +13,6 @@ from datetime import timedelta
 from pathlib import Path
 
 import httpx
-import psycopg
 import pytest
 from adbc_driver_flightsql import DatabaseOptions, dbapi
 from adbc_driver_manager import Error
@@ -40,18 +39,8 @@ def _free_port() -> int:
         return port
 
 
-def _write_by_postgres(port: int, token: str, acknowledged: list[int]) -> None:
-    with psycopg.connect(host="127.0.0.1", port=port, user="root", password=token, dbname="app", autocommit=True) as client:
-        for number in range(100_000, 110_000):
-            try:
-                client.execute("INSERT INTO t VALUES (%s)", (number,))
-            except psycopg.OperationalError:  # ended by a word, which is lost where it met what the client sent
-                return
-            acknowledged.append(number)
-
-
 def test_a_stop_loses_no_acknowledged_row(place: str) -> None:
-    port, flight_port, second = _free_port(), _free_port(), _free_port()
+    port, flight_port = _free_port(), _free_port()
     command = [
         str(Path(sys.executable).parent / "lakewarden"),
         "serve",
@@ -61,8 +50,6 @@ def test_a_stop_loses_no_acknowledged_row(place: str) -> None:
         str(port),
         "--flight-port",
         str(flight_port),
-        "--pg-port",
-        str(second),
         "--workers",
         "2",
     ]
@@ -85,7 +72,7 @@ def test_a_stop_loses_no_acknowledged_row(place: str) -> None:
             if answer.status_code != 200:
                 return
             acknowledged.append(number)
-            if len(acknowledged) >= 20 and max(acknowledged) >= 100_000:
+            if len(acknowledged) >= 20:
                 enough.set()
 
     def write_by_flight(first: int) -> None:
@@ -100,10 +87,9 @@ def test_a_stop_loses_no_acknowledged_row(place: str) -> None:
         assert client.get("/ready").status_code == 200
         writers = [threading.Thread(target=write, args=(first * 10_000,)) for first in range(3)]
         writers.append(threading.Thread(target=write_by_flight, args=(30_000,)))
-        writers.append(threading.Thread(target=_write_by_postgres, args=(second, token, acknowledged)))
         for writer in writers:
             writer.start()
-        assert enough.wait(300)  # where others take the cores, workers start slowly
+        assert enough.wait(60)
         server.send_signal(signal.SIGTERM)
         assert server.wait(60) == 0
         for writer in writers:
