@@ -206,7 +206,7 @@ def test_a_client_that_does_not_read_is_ended_and_misses_nothing_later(
     client: httpx.Client, url: str, lake: Lakehouse, notes: TableClient, user: str
 ) -> None:
     batches, rows = 10, 30
-    small = httpx.HTTPTransport(socket_options=[(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)])
+    small = httpx.HTTPTransport(socket_options=[(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 16)])
     with (
         httpx.Client(base_url=url, headers=client.headers, transport=small, timeout=PATIENCE) as deaf,
         subscribed(deaf, ALL) as events,
