@@ -25,12 +25,7 @@ def serve(
         None, min=1, max=65535, help="The port of Arrow Flight SQL, for ADBC; without it, there is none."
     ),
     pg_port: int | None = typer.Option(
-        None,
-        "--pg-port",
-        "--postgres-port",
-        min=1,
-        max=65535,
-        help="The port for PostgreSQL's clients; without it, there is none.",
+        None, min=1, max=65535, help="The port for PostgreSQL's clients; without it, there is none."
     ),
     workers: int = typer.Option(1, min=1, help="How many processes serve."),
     tls_cert: Path | None = typer.Option(None, help="The certificate for TLS, a PEM file; goes with --tls-key."),
