@@ -36,11 +36,7 @@ def parse(text: str, bounds: TextBounds | None = None, params: Sequence[Value] |
     if bounds is not None:
         bounds.check_text(text)
     found = _tokens(text) if params is None else filled(_tokens(text, numbered=bool(params)), params)
-    statements = list(_split(found))
-    if bounds is not None:
-        bounds.check_tokens(len(found))
-        bounds.check_statements(len(statements))
-    return [Placed(_statement(tokens, text), *place_of(text, tokens[0].start)) for tokens in statements]
+    return [Placed(_statement(tokens, text), *place_of(text, tokens[0].start)) for tokens in _divided(found, bounds)]
 
 
 @dataclass(frozen=True)
@@ -62,12 +58,9 @@ def singles(text: str, bounds: TextBounds | None = None) -> list[Single]:
     """
     if bounds is not None:
         bounds.check_text(text)
-    found = _tokens(text, numbered=True)
-    if bounds is not None:
-        bounds.check_tokens(len(found))
     return [
         Single(text[tokens[0].start : tokens[-1].end + 1], tuple(token.text for token in tokens), count_of(tokens))
-        for tokens in _split(found)
+        for tokens in _divided(_tokens(text, numbered=True), bounds)
     ]
 
 
@@ -102,6 +95,15 @@ def _tokens(text: str, *, numbered: bool = False) -> list[Token]:
         return list((_NUMBERED if numbered else _DIALECT).tokenize(text))
     except TokenError as error:
         raise bad_syntax(text, len(text), "a string, a quoted name or a comment is not closed, or a number is invalid") from error
+
+
+def _divided(found: list[Token], bounds: TextBounds | None) -> list[list[Token]]:
+    """The tokens of each statement. Raises InvalidArgument if there are too many, or too many statements."""
+    statements = list(_split(found))
+    if bounds is not None:
+        bounds.check_tokens(len(found))
+        bounds.check_statements(len(statements))
+    return statements
 
 
 def _split(tokens: list[Token]) -> Iterator[list[Token]]:
