@@ -9,15 +9,12 @@ from functools import partial
 from itertools import chain
 from typing import Literal
 
-import pyarrow as pa
-
 from lakewarden.errors import Conflict, ConstraintViolation, Unsupported
 from lakewarden.log.plain import PlainRow
 from lakewarden.log.position import position_of
 from lakewarden.log.receipt import Receipt
 from lakewarden.log.record import LogBatch
 from lakewarden.operations.intake import TableIntake
-from lakewarden.operations.reading.scope import Wanted
 from lakewarden.operations.reading.seen_keys import SeenKeys
 from lakewarden.rows.files import file_columns
 from lakewarden.rows.intake import Parts
@@ -31,7 +28,7 @@ _ATTEMPTS = 20
 
 @dataclass(frozen=True)
 class PartsWrite:
-    """A write of many rows of one user, or of a SHARED table, in bounded memory; only `replace` holds the keys of live rows."""
+    """A write of many rows of one user, or of a SHARED table, in bounded memory."""
 
     reader: TableReader
     intake: TableIntake
@@ -73,17 +70,15 @@ class PartsWrite:
         schema, log = self.intake.table.schema, self.reader.log
         for _ in range(_ATTEMPTS):
             view = log.view()
-            live = self.reader.scan(Wanted(schema.primary_key), self.user)
-            with SeenKeys(schema.primary_key) as seen, suppress(Conflict):
+            with self.reader.live_keys(self.user) as live, SeenKeys(schema.primary_key) as seen, suppress(Conflict):
                 receipt = log.append_whole(
                     chain(self._gone(live), self._batches(None if self._repeats else seen)), position_of(view.end)
                 )
-                return Receipt(receipt.rows - live.num_rows, receipt.last_seq)
+                return Receipt(receipt.rows - live.rows, receipt.last_seq)
         raise Conflict(f"{self.intake.table.name} was written to {_ATTEMPTS} times in between; try again")
 
-    def _gone(self, live: pa.Table) -> Iterator[LogBatch]:
-        if live.num_rows:
-            yield self.intake.deletes(live.select(self.intake.table.schema.primary_key), self.user)
+    def _gone(self, live: SeenKeys) -> Iterator[LogBatch]:
+        return (self.intake.deletes(keys, self.user) for keys in live.parts() if keys.num_rows)
 
     @property
     def _repeats(self) -> bool:

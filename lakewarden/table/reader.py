@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 
@@ -91,6 +93,19 @@ class TableReader:
         """Returns a key of these that a live row of the scope has; None if none has. In bounded memory."""
         place, cold = partial(self.target, user), self.warehouse.cold
         return use_live_keys(place, self.log, keys.bounds, cold, keys.first_of)
+
+    def live_keys(self, user: str | None) -> SeenKeys:
+        """The keys of all live rows of the scope, in bounded memory: a context of the caller's."""
+
+        def kept(parts: Iterator[pa.Table]) -> SeenKeys:
+            with ExitStack() as undone:
+                found = undone.enter_context(SeenKeys(self.table.schema.primary_key))
+                for part in parts:
+                    found.add(part)
+                undone.pop_all()
+            return found
+
+        return use_live_keys(partial(self.target, user), self.log, (), self.warehouse.cold, kept)
 
     def stream(self, user: str | None) -> pa.Table:
         """The unexpired rows of a STREAM table's scope."""

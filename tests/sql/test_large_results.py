@@ -14,6 +14,7 @@ import pytest
 
 from lakewarden import Lakehouse
 from lakewarden.errors import ConstraintViolation, InvalidArgument, StorageUnavailable, Unsupported
+from lakewarden.operations.reading.seen_keys import SeenKeys
 from lakewarden.rows.intake import Parts
 from lakewarden.settings import LogSettings, Settings, SqlSettings
 from lakewarden.sql.query_engine import in_process
@@ -136,6 +137,21 @@ def test_a_dynamic_table_is_overwritten_by_the_partitions_that_come(lake: Lakeho
     assert len(_rows(lake, "app.d")) == _MANY + 1
     lake.sql(f"INSERT OVERWRITE app.d PARTITION (day = 'e') SELECT id, v FROM ({_QUERY})")
     assert len(_rows(lake, "app.d")) == 2 * _MANY
+
+
+@pytest.mark.parametrize("flushed", [True, False])
+def test_live_rows_whose_keys_are_on_disk_are_replaced(lake: Lakehouse, monkeypatch: pytest.MonkeyPatch, flushed: bool) -> None:
+    monkeypatch.setattr(SeenKeys.__init__, "__defaults__", (0,))
+    lake.sql(f"INSERT INTO app.mine {_QUERY}")
+    if flushed:
+        lake.flush("app.mine")
+    (done,) = lake.sql(f"INSERT OVERWRITE app.mine SELECT id + 5000 AS id, day, v FROM ({_QUERY})")
+    assert isinstance(done, Affected)
+    assert done.rows == _MANY
+    expected = [(number + 5000, f"d{number % 3}", f"value {number}") for number in range(_MANY)]
+    assert _rows(lake, "app.mine") == expected
+    lake.flush("app.mine")
+    assert _rows(lake, "app.mine") == expected
 
 
 def test_another_user_writes_after_the_keys_were_read(lake: Lakehouse, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -78,6 +78,20 @@ class SeenKeys:
             key = ", ".join(self._key)
             raise ConstraintViolation(f"a key ({key}) is among the rows twice: each row of the table has its own")
 
+    @property
+    def rows(self) -> int:
+        return self._rows
+
+    def parts(self) -> Iterator[pa.Table]:
+        """The keys again, in parts.
+
+        Raises:
+            StorageUnavailable: the disk failed.
+        """
+        yield from (keys.rename_columns(self._key) for keys in self._held)
+        if self._disk is not None:
+            yield from (pa.Table.from_batches([batch]).rename_columns(self._key) for batch in self._read("FROM keys"))
+
     def first_of(self, others: Iterable[pa.Table]) -> Key | None:
         """Returns a key of these that the others have, of which about one part is in memory at a time; None if they have none."""
         parts = (part.select(self._key).rename_columns(self._names) for part in others if part.num_rows)
@@ -113,15 +127,18 @@ class SeenKeys:
         """The rows of a query in its order, in parts of which each begins with the last row of the one before. Sorted, because
         DuckDB sorts on disk whatever comes; grouped and joined, many texts had to fit into memory.
         """
+        last: list[pa.RecordBatch] = []
+        for batch in self._read(query):
+            yield pa.Table.from_batches([*last, batch])
+            last = [batch.slice(batch.num_rows - 1)]
+
+    def _read(self, query: str) -> Iterator[pa.RecordBatch]:
         import duckdb  # as above
 
         assert self._disk is not None, "there are keys on disk"
-        last: list[pa.RecordBatch] = []
         try:
             with closing(self._disk.cursor()) as cursor:
-                for batch in cursor.sql(query).to_arrow_reader(_BATCH_ROWS):
-                    yield pa.Table.from_batches([*last, batch])
-                    last = [batch.slice(batch.num_rows - 1)]
+                yield from cursor.sql(query).to_arrow_reader(_BATCH_ROWS)
         except (duckdb.Error, pa.ArrowException, OSError) as error:
             raise _failed(error) from error
 

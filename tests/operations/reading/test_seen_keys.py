@@ -63,6 +63,7 @@ def test_keys_that_come_twice_or_that_others_have(parts: tuple[list[pa.Table], l
             column = [key[names.index(bound.column)] for key in expected]
             assert (bound.low, bound.high) == (min(column), max(column))  # type: ignore[type-var]
         assert seen.first_of([]) is None
+        assert (seen.rows, Counter(_keys(list(seen.parts()), names))) == (expected.total(), expected)
 
 
 @pytest.mark.parametrize("at_once", [0, 1000])
