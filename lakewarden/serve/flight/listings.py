@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 
 import pyarrow as pa
 
-from lakewarden.access.gate import Principal, may
 from lakewarden.catalog.model import Table
-from lakewarden.scope import TableName
 from lakewarden.serve.flight.messages import (
     Command,
     CommandGetCatalogs,
@@ -21,7 +18,7 @@ from lakewarden.serve.flight.messages import (
     CommandGetTableTypes,
 )
 from lakewarden.serve.flight.sql_info import sql_info
-from lakewarden.warehouse import Warehouse, live_tables
+from lakewarden.sql.system.seen import Seen
 
 LISTINGS = (
     CommandGetSqlInfo,
@@ -35,21 +32,6 @@ _Column = tuple[str, pa.DataType, bool]
 """Its name, its type, and whether it may be NULL."""
 _CATALOG = ""
 _TABLE, _VIEW = "TABLE", "VIEW"
-
-
-@dataclass(frozen=True)
-class Seen:
-    """What a principal may read. Whether the queries of views may be run is decided when they are."""
-
-    namespaces: tuple[str, ...]
-    tables: tuple[Table, ...]
-    views: tuple[TableName, ...]
-
-    @classmethod
-    def by(cls, principal: Principal, warehouse: Warehouse) -> Seen:
-        catalog = warehouse.catalog.read()
-        tables = tuple(table for table in live_tables(catalog) if may(principal, "read", table))
-        return cls(tuple(catalog.namespaces), tables, tuple(catalog.views))
 
 
 def listed(command: Command, seen: Callable[[], Seen]) -> pa.Table:
@@ -74,7 +56,7 @@ def listed(command: Command, seen: Callable[[], Seen]) -> pa.Table:
 def _schemas(asked: CommandGetDbSchemas, seen: Seen) -> pa.Table:
     columns: list[_Column] = [("catalog_name", pa.string(), True), ("db_schema_name", pa.string(), False)]
     fits = _like(asked.db_schema_filter_pattern)
-    return _rows(columns, [(_CATALOG, name) for name in sorted(seen.namespaces) if _here(asked.catalog) and fits(name)])
+    return _rows(columns, [(_CATALOG, name) for name in seen.namespaces if _here(asked.catalog) and fits(name)])
 
 
 def _tables(asked: CommandGetTables, seen: Seen) -> pa.Table:

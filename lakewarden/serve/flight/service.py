@@ -14,7 +14,7 @@ from lakewarden.errors import Unsupported
 from lakewarden.serve.common import Common
 from lakewarden.serve.flight.calls import Call, admitted, connected, observed
 from lakewarden.serve.flight.ingest import ingested
-from lakewarden.serve.flight.listings import LISTINGS, Seen, listed
+from lakewarden.serve.flight.listings import LISTINGS, listed
 from lakewarden.serve.flight.messages import (
     Action,
     ActionClosePreparedStatementRequest,
@@ -131,7 +131,7 @@ class FlightSql:
             case Answer() as answer:
                 return answered(answer)
             case Listing(command):
-                return whole(listed(command_of(command), partial(Seen.by, call.principal, self.common.lake.warehouse)))
+                return whole(listed(command_of(command), self.common.lake.sessions.served(call.principal).seen))
 
     def _put(self, call: Call, command: Command, rows: Callable[[], pa.Table]) -> bytes:
         """The answer to the rows of a DoPut, which are read where the command has any."""
