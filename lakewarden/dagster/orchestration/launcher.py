@@ -13,10 +13,11 @@ from dataclasses import dataclass
 from typing import Self
 
 import dagster as dg
-from dagster._core.launcher import CheckRunHealthResult, DefaultRunLauncher, WorkerStatus
+from dagster._core.launcher import CheckRunHealthResult, DefaultRunLauncher, LaunchRunContext, WorkerStatus
 from dagster._serdes import ConfigurableClassData
 
 from lakewarden.dagster.jobs.runs.tags import OPERATION
+from lakewarden.dagster.orchestration.retries import begin_reading
 from lakewarden.dagster.resources.alive import SESSION, last_beat, session_of
 
 SILENT_SECONDS = 40.0
@@ -67,10 +68,17 @@ class WatchingRunLauncher(DefaultRunLauncher):
     def __init__(self, inst_data: ConfigurableClassData | None = None) -> None:
         super().__init__(inst_data)
         self._watch = Watch(os.environ.get(SESSION, ""))
+        self._reads = False
 
     @classmethod
     def from_config_value(cls, inst_data: ConfigurableClassData, config_value: Mapping[str, object]) -> Self:
         return cls(inst_data)
+
+    def launch_run(self, context: LaunchRunContext) -> None:
+        if not self._reads:
+            begin_reading(self._instance)
+            self._reads = True
+        super().launch_run(context)
 
     @property
     def supports_check_run_worker_health(self) -> bool:

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import dagster as dg
 import pytest
-from dagster._core.launcher import WorkerStatus
+from dagster._core.launcher import DefaultRunLauncher, LaunchRunContext, WorkerStatus
 from dagster._core.test_utils import create_test_daemon_workspace_context
 from dagster._core.workspace.load_target import EmptyWorkspaceTarget
+from dagster._daemon.auto_run_reexecution import event_log_consumer
+from dagster._daemon.auto_run_reexecution.event_log_consumer import EventLogConsumerDaemon, _create_cursor_key
 from dagster._daemon.monitoring import execute_run_monitoring_iteration
 
 from lakewarden.cli.ui import processes
 from lakewarden.dagster.jobs.flush import flush_job
 from lakewarden.dagster.jobs.runs.tags import OPERATION
 from lakewarden.dagster.orchestration.launcher import SILENT_SECONDS, Watch, WatchingRunLauncher
+from lakewarden.dagster.orchestration.retries import begin_reading
 from lakewarden.dagster.resources import alive
 from lakewarden.dagster.resources.alive import key_of, last_beat
 from tests.fixtures.dagster import DAGSTER, as_shipped
@@ -24,6 +27,7 @@ from tests.fixtures.dagster import DAGSTER, as_shipped
 pytestmark = DAGSTER
 
 ROOT = Path(__file__).parents[3]
+CURSORS = {_create_cursor_key(kind) for kind in event_log_consumer.DAGSTER_EVENT_TYPES}
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
@@ -74,6 +78,41 @@ def test_a_run_that_falls_silent_fails_and_one_that_beats_does_not(instance: dg.
             assert (result.status is WorkerStatus.RUNNING) == (run is speaking or seconds[0] < SILENT_SECONDS)
         seconds[0] += SILENT_SECONDS / 2
     assert last_beat(instance, silent.run_id) is None
+
+
+def failures_read(instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The runs whose failure the daemon reads, as it does every five seconds."""
+    read: list[str] = []
+
+    def note(_: object, records: Sequence[dg.RunRecord], __: logging.Logger) -> Iterator[None]:
+        read.extend(record.dagster_run.run_id for record in records)
+        return iter(())
+
+    monkeypatch.setattr(event_log_consumer, "consume_new_runs_for_automatic_reexecution", note)
+    with create_test_daemon_workspace_context(EmptyWorkspaceTarget(), instance) as context:
+        assert set(EventLogConsumerDaemon().run_iteration(context)) == {None}
+    return read
+
+
+def test_a_failure_before_the_daemon_first_reads_is_read(instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch) -> None:
+    old, run = started(instance), started(instance)
+    instance.report_run_failed(old)
+    begin_reading(instance)
+    instance.daemon_cursor_storage.set_cursor_values({key_of(run.run_id): "old 3"})
+    monitor(instance)
+    begin_reading(instance)
+    assert failures_read(instance, monkeypatch) == [run.run_id]
+    begin_reading(instance)
+    assert failures_read(instance, monkeypatch) == [], "a cursor that is there stays where it is"
+
+
+def test_what_is_launched_is_read_from_its_beginning(instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(DefaultRunLauncher, "launch_run", lambda self, context: None)
+    assert instance.daemon_cursor_storage.get_cursor_values(CURSORS) == {}
+    run = started(instance)
+    end = instance.event_log_storage.get_maximum_record_id()
+    instance.run_launcher.launch_run(LaunchRunContext(dagster_run=run, workspace=None))
+    assert instance.daemon_cursor_storage.get_cursor_values(CURSORS) == dict.fromkeys(CURSORS, str(end or 0))
 
 
 def test_a_process_beats_while_it_has_the_warehouse(instance: dg.DagsterInstance) -> None:
