@@ -24,11 +24,10 @@ from lakewarden.sql.query_engine.workers.messages import End, Request
 from lakewarden.workers import frames
 from lakewarden.workers.child import LONGEST, alarm, end_with
 from lakewarden.workers.memory import Memory
+from lakewarden.workers.priority import Priority
 
 GRACE = 1.0
 """Seconds after a query's limit in which DuckDB heeds an interrupt; then the kernel ends the process."""
-
-_NICE = 10
 
 _WARM = "SELECT count(*), max(v) FROM t"
 
@@ -61,22 +60,21 @@ class Rows:
 
 def main(arguments: list[str]) -> None:
     memory_bytes, threads, handle = map(int, arguments)
-    os.nice(_NICE)
     connection = socket.socket(fileno=handle)
     end_with(connection)
     engine = InProcess.of(SqlSettings(memory_bytes=memory_bytes, threads=threads))
     engine.run(_WARM, {"t": pa.table({"v": ["loads what every query needs"]})}, Limits(LONGEST, 1 << 20))
-    memory = Memory.bounded(overall(memory_bytes))
+    memory, priority = Memory.bounded(overall(memory_bytes)), Priority()
     gc.freeze()
     frames.send(connection, messages.packed(End()), last=True)
     while True:
-        _serve(connection, engine, memory)
+        _serve(connection, engine, memory, priority)
 
 
-def _serve(connection: socket.socket, engine: InProcess, memory: Memory) -> None:
+def _serve(connection: socket.socket, engine: InProcess, memory: Memory, priority: Priority) -> None:
     frame = frames.receive(connection, messages.REQUEST_BYTES)
     request = messages.request_of(frame)
-    with alarm(request.seconds + GRACE):
+    with alarm(request.seconds + GRACE), priority.of_a_call():
         try:
             end = _answered(connection, engine, request, frame.handle)
         except LakewardenError as error:
@@ -84,7 +82,8 @@ def _serve(connection: socket.socket, engine: InProcess, memory: Memory) -> None
         except MemoryError:
             refused = too_large(memory.allowed)
             end = End(error=type(refused).__name__, message=frames.encoded(refused.message))
-    frames.send(connection, messages.packed(End(end.error, end.message, end.types, end.plan, memory.grown())), last=True)
+    worn = memory.grown() or priority.back
+    frames.send(connection, messages.packed(End(end.error, end.message, end.types, end.plan, worn)), last=True)
 
 
 def _answered(connection: socket.socket, engine: InProcess, request: Request, handle: int | None) -> End:

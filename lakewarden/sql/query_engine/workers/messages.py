@@ -52,8 +52,8 @@ class End:
     message: bytes = b""
     types: tuple[str, ...] = ()
     plan: str = ""
-    grown: bool = False
-    """Whether the worker keeps so much memory that it should be replaced."""
+    worn: bool = False
+    """Whether the worker should be replaced: it keeps much memory, or may not take back its priority."""
 
 
 def packed(message: Request | End) -> bytes:

@@ -60,7 +60,7 @@ class Worker(Process):
             end = self._exchanged(request, relations, by, take)
         except (OSError, EOFError) as error:
             raise self._ended(limits, late=monotonic() >= by) from error
-        self.usable = not end.grown
+        self.usable = not end.worn
         if end.error:
             raise _ERRORS[end.error](frames.decoded(end.message))
         return end

@@ -62,7 +62,7 @@ def test_a_connection_that_ends_within_a_frame_is_an_end(sent: bytes) -> None:
 
 def test_the_last_frame_says_how_it_ended() -> None:
     ours, theirs = socket.socketpair()
-    end = End("Unsupported", frames.encoded("no \ud800"), ("INTEGER",), "a plan", grown=True)
+    end = End("Unsupported", frames.encoded("no \ud800"), ("INTEGER",), "a plan", worn=True)
     with ours, theirs:
         frames.send(ours, messages.packed(end), last=True)
         assert messages.end_of(frames.receive(theirs, 1000)) == end
