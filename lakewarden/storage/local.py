@@ -122,6 +122,16 @@ class LocalObjects(ObjectStore):
         except OSError as error:
             raise self._explanation(error, "list", prefix) from error
 
+    def keys_after(self, prefix: str, key: str) -> Sequence[str]:
+        """A name costs half of what it costs in `keys`."""
+        home, least = f"{prefix}/", key.removeprefix(f"{prefix}/")
+        with self._explained("list", prefix):
+            try:
+                later = sorted([name for name in os.listdir(self._path(prefix)) if name > least])
+            except (FileNotFoundError, NotADirectoryError):
+                return []
+            return [home + name for name in later if not os.path.isdir(self._path(home + name))]
+
     def source(self, key: str) -> str | bytes:
         if not os.path.exists(path := self._path(key)):
             raise Missing(key)

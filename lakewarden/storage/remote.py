@@ -141,17 +141,13 @@ class RemoteObjects(ObjectStore):
                     raise
         return b""  # stores refuse a range that starts at the object's end
 
+    def keys_after(self, prefix: str, key: str) -> Sequence[str]:
+        """One page, where few are greater."""
+        found = (each.key for each in self._listed(prefix, self._path(key)))
+        return [each for each in found if "/" not in each[len(prefix) + 1 :]]
+
     def list(self, prefix: str) -> list[StoredObject]:
-        below = f"{self._prefix}{check_key(prefix)}" if prefix else self._prefix.rstrip("/")
-        cut = len(self._prefix)
-        with self._explained("list", prefix):
-            try:
-                metas = obstore.list(self._client(), prefix=below or None, chunk_size=1000).collect()
-            except FileNotFoundError:
-                raise self._no_bucket("list", prefix) from None
-        found = [StoredObject(meta["path"][cut:], meta["size"], meta["last_modified"]) for meta in metas]
-        found.sort(key=lambda stored: stored.key)
-        return found
+        return [*self._listed(prefix)]
 
     def delete(self, keys: Iterable[str]) -> None:
         gone = list(keys)
@@ -171,6 +167,18 @@ class RemoteObjects(ObjectStore):
         for path in paths:
             with suppress(FileNotFoundError):
                 obstore.delete(self._client(), path)
+
+    def _listed(self, prefix: str, after: str | None = None) -> Sequence[StoredObject]:
+        below = f"{self._prefix}{check_key(prefix)}" if prefix else self._prefix.rstrip("/")
+        cut = len(self._prefix)
+        with self._explained("list", prefix):
+            try:
+                metas = obstore.list(self._client(), prefix=below or None, offset=after, chunk_size=1000).collect()
+            except FileNotFoundError:
+                raise self._no_bucket("list", prefix) from None
+        found = [StoredObject(meta["path"][cut:], meta["size"], meta["last_modified"]) for meta in metas]
+        found.sort(key=lambda stored: stored.key)
+        return found
 
     def _path(self, key: str) -> str:
         return f"{self._prefix}{check_key(key)}"

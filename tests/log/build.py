@@ -13,12 +13,13 @@ from lakewarden.catalog.model import SchemaColumn, TableSchema
 from lakewarden.catalog.types import ColumnType
 from lakewarden.clock import random_id, system_clock
 from lakewarden.log.objects.cache import HeaderCache
-from lakewarden.log.objects.view import LogView, read_view, rows_of
+from lakewarden.log.objects.log_view import LogView
+from lakewarden.log.objects.view import read_view, rows_of
 from lakewarden.log.objects.writer import LogWriter
 from lakewarden.log.record import UPSERT, LogBatch, log_batch
 from lakewarden.settings import LogSettings
 from lakewarden.storage.local import LocalObjects
-from lakewarden.storage.objects import StoredObject
+from lakewarden.storage.objects import ObjectStore, StoredObject
 
 T = TypeVar("T")
 
@@ -68,6 +69,9 @@ class Store(LocalObjects):
 
     def keys(self, prefix: str = "") -> Sequence[str]:
         return [each.key for each in self.list(prefix)]
+
+    def keys_after(self, prefix: str, key: str) -> Sequence[str]:
+        return ObjectStore.keys_after(self, prefix, key)
 
     def delete(self, keys: Iterable[str]) -> None:
         doomed = [*keys]

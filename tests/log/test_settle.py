@@ -13,8 +13,9 @@ from lakewarden.log.objects.cache import HeaderCache
 from lakewarden.log.objects.clean import clean
 from lakewarden.log.objects.cut import Cut, encode_cut, newest_cut
 from lakewarden.log.objects.cuts.settle import settle
+from lakewarden.log.objects.log_view import LogView
 from lakewarden.log.objects.trail import read_trail
-from lakewarden.log.objects.view import LogView, read_view
+from lakewarden.log.objects.view import read_view
 from lakewarden.log.position import NOTHING
 from lakewarden.settings import LogSettings
 from tests.log.build import LOG, Store, joined, notes, pending_ids, view_of, writer

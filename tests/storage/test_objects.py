@@ -57,6 +57,15 @@ def test_a_key_is_created_once(store: ObjectStore) -> None:
     assert keys(store, "") == ["a/1"]
 
 
+def test_the_keys_after_one_are_listed_in_order(store: ObjectStore) -> None:
+    assert [*store.keys_after("a", "a/1")] == []
+    for key in ("a/3", "a/1", "a/2", "a/22/deeper", "b/4"):
+        store.create(key, b"x")
+    assert [*store.keys_after("a", "a/1")] == ["a/2", "a/3"]
+    assert [*store.keys_after("a", "a/15")] == ["a/2", "a/3"], "of which there is none"
+    assert [*store.keys_after("a", "a/3")] == []
+
+
 def test_of_many_creators_one_wins(store: ObjectStore) -> None:
     def create(number: int) -> bool:
         try:

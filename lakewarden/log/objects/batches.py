@@ -16,9 +16,10 @@ from lakewarden.log.objects import names
 from lakewarden.log.objects.cache import HeaderCache
 from lakewarden.log.objects.gather import Gathering
 from lakewarden.log.objects.group import Parcel, parcels_of
+from lakewarden.log.objects.log_view import LogView
 from lakewarden.log.objects.segments.segment import read_chunk
 from lakewarden.log.objects.staged import Staged, begin, discard, is_named, last_published, put_object, remove_others
-from lakewarden.log.objects.view import LogView, read_view
+from lakewarden.log.objects.view import read_view
 from lakewarden.log.once import Once
 from lakewarden.log.position import position_of
 from lakewarden.log.receipt import Receipt

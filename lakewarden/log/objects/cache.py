@@ -1,5 +1,5 @@
 """Caches headers and cuts. They never change, so a planner that reads the log again only reads what is new, and nothing of the
-segments that this process put itself."""
+segments that this process put itself. And the last views of logs, which who looks up users begins from."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections import OrderedDict
 from collections.abc import Iterable
 
 from lakewarden.log.objects.cut import Cut
+from lakewarden.log.objects.log_view import LogView
 from lakewarden.log.objects.segments.header import Header
 
 
@@ -20,13 +21,15 @@ class HeaderCache:
 
     def __init__(self, max_chunks: int = 500_000, max_own: int = 1024) -> None:
         self._max_chunks = max_chunks
-        """Some 200 bytes each: 100 MB at the default."""
+        """Some 200 bytes each: 100 MB at the default; and as many in views, of which most are the same."""
         self._chunks = 0
         self._headers: OrderedDict[str, Header] = OrderedDict()
         self._max_own = max_own
         """Segments that a writer remembers for who reads the log in its process; one that only writes has few."""
         self._own: OrderedDict[str, Header] = OrderedDict()
         self._cuts: dict[str, Cut] = {}
+        self._views: OrderedDict[str, LogView] = OrderedDict()
+        self._viewed = 0
         self._lock = threading.Lock()
 
     def header(self, key: str) -> Header | None:
@@ -59,3 +62,16 @@ class HeaderCache:
             while self._chunks > self._max_chunks and self._headers:
                 _, dropped = self._headers.popitem(last=False)
                 self._chunks -= dropped.weight
+
+    def view(self, log_id: str) -> LogView | None:
+        return self._views.get(log_id)
+
+    def keep_view(self, view: LogView) -> None:
+        """Keeps the last view of a log, in place of the one before."""
+        with self._lock:
+            former = self._views.pop(view.log_id, None)
+            self._views[view.log_id] = view
+            self._viewed += view.weight - (former.weight if former else 0)
+            while self._viewed > self._max_chunks:
+                _, dropped = self._views.popitem(last=False)
+                self._viewed -= dropped.weight

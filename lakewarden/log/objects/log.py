@@ -24,11 +24,12 @@ from lakewarden.log.objects.cuts.history import has_expired
 from lakewarden.log.objects.cuts.rewound import note_rewound, take_position
 from lakewarden.log.objects.cuts.seal import remove_log
 from lakewarden.log.objects.cuts.settle import settle
+from lakewarden.log.objects.log_view import LogView
 from lakewarden.log.objects.put import WriterTerms
 from lakewarden.log.objects.segments.segment import read_chunk
 from lakewarden.log.objects.staged import remove_abandoned
 from lakewarden.log.objects.trail import Trail, read_trail
-from lakewarden.log.objects.view import LogView, make_durable, read_view, rows_of
+from lakewarden.log.objects.view import make_durable, read_view, rows_of
 from lakewarden.log.objects.writer import LogWriter
 from lakewarden.log.once import Once, writer_key
 from lakewarden.log.plain import Batch

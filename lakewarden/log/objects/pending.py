@@ -23,9 +23,18 @@ from lakewarden.log.view import PendingCounts, PendingRows
 class Pending(Mapping[str, PendingRows]):
     """The chunks above their users' marks. One user's are found without a look at the others'."""
 
-    def __init__(self, headers: Sequence[Header], marks: Mapping[str, int]) -> None:
-        self._search = Search(headers)
+    def __init__(self, search: Search, marks: Mapping[str, int]) -> None:
+        self._search = search
         self._marks = marks
+
+    def followed_by(self, headers: Sequence[Header]) -> Pending:
+        """The same with further headers, and nothing loaded."""
+        return Pending(self._search.followed_by(headers), self._marks)
+
+    @property
+    def weight(self) -> int:
+        """That of the headers."""
+        return self._search.weight
 
     def load(self, users: Collection[str] | None) -> None:
         """As `Search.load`."""

@@ -20,15 +20,18 @@ from lakewarden.log.objects.segments.segment import read_put_id, read_segment
 from lakewarden.storage.objects import Missing, ObjectStore
 
 
-def read_run(store: ObjectStore, log_id: str, listing: Listing, cut: Cut, cache: HeaderCache) -> tuple[Header, ...]:
-    """The headers of all positions above the cut. The log may have moved on: it counts if the cut is the newest afterwards.
+def read_run(
+    store: ObjectStore, log_id: str, listing: Listing, cut: Cut, cache: HeaderCache, known: Sequence[Header] = ()
+) -> tuple[Header, ...]:
+    """The headers of all positions above the cut, behind the first ones, which are known. The log may have moved on: it counts if
+    the cut is the newest afterwards.
 
     Raises:
         Missing: a position's segment is not there.
         Corrupt: it cannot be read.
     """
     headers = []
-    for position in range(cut.upto + 1, max(listing.last_position, cut.last_taken) + 1):
+    for position in range(cut.upto + 1 + len(known), max(listing.last_position, cut.last_taken) + 1):
         key = names.segment_key(log_id, position)
         if position in cut.lost:
             headers.append(_given_up(store, key, position))
@@ -55,12 +58,12 @@ def _size(store: ObjectStore, key: str) -> int:
         return 0
 
 
-def unlinked(cut: Cut, run: Sequence[Header]) -> int | None:
-    """The first position whose segment is not the one that the segment behind it follows.
+def unlinked(cut: Cut, run: Sequence[Header], first: int) -> int | None:
+    """The first position whose segment is not the one that the segment behind it follows; the run begins at `first`.
 
     The first segment above the cut is compared with nothing: what is settled was read.
     """
-    for position, (one, other) in enumerate(pairwise(run), cut.upto + 1):
+    for position, (one, other) in enumerate(pairwise(run), first):
         if position not in cut.lost and not same_put(one.put_id, other.after):
             return position
     return None

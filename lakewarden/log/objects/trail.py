@@ -9,10 +9,11 @@ from lakewarden.errors import Conflict
 from lakewarden.log.chunk import RowRange
 from lakewarden.log.objects.cache import HeaderCache
 from lakewarden.log.objects.cut import Cut
+from lakewarden.log.objects.log_view import LogView
 from lakewarden.log.objects.segments.header import Header
 from lakewarden.log.objects.segments.search import Search
 from lakewarden.log.objects.segments.segment import read_carry
-from lakewarden.log.objects.view import LogView, check_given_up, read_view
+from lakewarden.log.objects.view import check_given_up, read_view
 from lakewarden.log.position import NOTHING
 from lakewarden.log.view import Upset, UserSigns
 from lakewarden.storage.objects import Missing, ObjectStore
@@ -74,7 +75,7 @@ class Trail:
 
     @cached_property
     def _search(self) -> Search:
-        return Search((*self.history, *self.view.carry, *self.view.run))
+        return Search.over((*self.history, *self.view.carry, *self.view.run))
 
 
 def read_trail(store: ObjectStore, log_id: str, after: int, cache: HeaderCache, user: str | None = None) -> Trail:

@@ -9,8 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
-from functools import cached_property
 
 import pyarrow as pa
 
@@ -19,74 +17,25 @@ from lakewarden.errors import Conflict, Corrupt, Terminal, Unsupported
 from lakewarden.log.objects import names
 from lakewarden.log.objects.cache import HeaderCache
 from lakewarden.log.objects.clean import is_old
-from lakewarden.log.objects.cut import EVERYBODY, Cut, newest_version, read_cut
+from lakewarden.log.objects.cut import Cut, newest_version, read_cut
+from lakewarden.log.objects.log_view import LogView
 from lakewarden.log.objects.names import Listing
-from lakewarden.log.objects.pending import Pending
 from lakewarden.log.objects.run import lost, read_run, replaced, unlinked
-from lakewarden.log.objects.segments.header import UNKNOWN, Header, short
+from lakewarden.log.objects.segments.header import UNKNOWN, short
 from lakewarden.log.objects.segments.segment import read_carry, read_chunk
-from lakewarden.log.position import NOTHING, end_of
 from lakewarden.log.record import decode
-from lakewarden.log.view import LogViews, PendingCounts, PendingRows
+from lakewarden.log.view import LogViews, PendingRows
 from lakewarden.storage.objects import Missing, ObjectStore
 
 _ATTEMPTS = 100
 """Starts of one read. Each new one means that a flush settled something meanwhile."""
 
 
-@dataclass(frozen=True)
-class LogView:
-    """One partition as of one moment."""
-
-    log_id: str
-    cut: Cut
-    carry: tuple[Header, ...]
-    run: tuple[Header, ...]
-    """The segments above the cut, one for each position; that of a lost one is empty."""
-    litter: bool
-    """Whether a cleanup would find something to remove."""
-    unnamed: frozenset[str] = frozenset()
-    """Ids of staged batches that no segment above the cut names."""
-
-    @property
-    def pending(self) -> Mapping[str, PendingRows]:
-        return self._pending
-
-    def pending_of(self, users: Collection[str]) -> Mapping[str, PendingRows]:
-        return self._pending.of(users)
-
-    def load(self, users: Collection[str] | None) -> None:
-        """Reads what is needed to look these users up, or all. Raises `Missing` when some of it was cleaned up meanwhile."""
-        self._pending.load(users)
-
-    @property
-    def counts(self) -> PendingCounts:
-        return self._pending.counts
-
-    @cached_property
-    def _pending(self) -> Pending:
-        return Pending((*self.carry, *self.run), self.cut.settled)
-
-    @property
-    def last_position(self) -> int:
-        return self.cut.upto + len(self.run)
-
-    @property
-    def end(self) -> int:
-        """The last possible `_seq` of what was read: a flush of the view settles up to here."""
-        return end_of(self.last_position)
-
-    @property
-    def settled(self) -> bool:
-        return self.cut.upto > NOTHING
-
-    @property
-    def removals(self) -> tuple[tuple[str, int], ...]:
-        return (*self.cut.erased.items(), (EVERYBODY, self.cut.rewound.get(EVERYBODY, NOTHING)))
-
-
 def read_view(store: ObjectStore, log_id: str, cache: HeaderCache, users: Collection[str] | None = None) -> LogView:
     """The partition now. An unknown one is empty.
+
+    Who looks up some users follows the view that the cache has: only what came since is listed and read. So what is lost of the
+    rest from outside is noticed when its rows are read, and by whoever reads all.
 
     Args:
         users: those who will be looked up; by default all.
@@ -95,10 +44,15 @@ def read_view(store: ObjectStore, log_id: str, cache: HeaderCache, users: Collec
         Corrupt: something of it is lost or cannot be read.
         Conflict: it was settled again and again meanwhile.
     """
+    former = None if users is None else cache.view(log_id)
     for _ in range(_ATTEMPTS):
-        view = _assemble(store, log_id, names.listing_of(log_id, store.keys(names.home(log_id))), cache)
+        view = None if former is None else _followed(store, former, cache)
+        view = view or _assemble(store, log_id, names.listing_of(log_id, store.keys(names.home(log_id))), cache)
         if view is not None and _loaded(store, view, users):
+            if users is not None:
+                cache.keep_view(view)
             return view
+        former = None
     raise Conflict(f"log {log_id} of {store.uri} was settled {_ATTEMPTS} times while it was read; try again")
 
 
@@ -163,6 +117,25 @@ def rows_of(store: ObjectStore, pending: PendingRows, schemas: tuple[TableSchema
     return decode([read_chunk(store, each) for each in pending.ranges], pending.ranges, schemas)
 
 
+def _followed(store: ObjectStore, former: LogView, cache: HeaderCache) -> LogView | None:
+    """The log as the former view shows it, with what came since; None where the log was cut, or where the two do not fit."""
+    log_id, cut, last = former.log_id, former.cut, former.last_position
+    if len(former.run) < 2 or last in cut.lost:
+        return None  # a short log has little to list; and what was given up has no name
+    keys = store.keys_after(names.segments(log_id), names.segment_key(log_id, last - 1))
+    listing = names.listing_of(log_id, keys)
+    if last not in listing.segments:
+        return None
+    try:
+        new = read_run(store, log_id, listing, cut, cache, known=former.run)
+    except Missing:
+        return None
+    if unlinked(cut, (former.run[-1], *new), last) is not None or newest_version(store, log_id) != cut.version:
+        return None
+    cache.keep(log_id, cut, new)
+    return former.followed_by(new)
+
+
 def _assemble(store: ObjectStore, log_id: str, listing: Listing, cache: HeaderCache, *, glance: bool = False) -> LogView | None:
     """The view that a listing shows; None if the log moved on meanwhile. A glance believes that a quiet log is quiet."""
     version = listing.newest_cut
@@ -171,9 +144,9 @@ def _assemble(store: ObjectStore, log_id: str, listing: Listing, cache: HeaderCa
         cut = known or read_cut(store, log_id, version)
         carry = tuple(cache.header(key) or read_carry(store, key) for key in cut.carry)
         run = read_run(store, log_id, listing, cut, cache)
-        if (broken := unlinked(cut, run)) is not None:
+        if (broken := unlinked(cut, run, cut.upto + 1)) is not None:
             run = read_run(store, log_id, listing, cut, HeaderCache())  # a second look, past what is known
-            broken = unlinked(cut, run)
+            broken = unlinked(cut, run, cut.upto + 1)
     except Missing as gone:
         if newest_version(store, log_id) == version:
             raise _lost(store, log_id, version, str(gone)) from gone
@@ -184,8 +157,7 @@ def _assemble(store: ObjectStore, log_id: str, listing: Listing, cache: HeaderCa
     if broken is not None:
         raise replaced(store, log_id, broken)
     cache.keep(log_id, cut, (header for header in (*carry, *run) if header.put_id != UNKNOWN))
-    unnamed = frozenset(listing.staged.values()).difference(header.put_id for header in run)
-    return LogView(log_id, cut, carry, run, _litter(cut, listing), unnamed)
+    return LogView.of(log_id, cut, carry, run, _litter(cut, listing), frozenset(listing.staged.values()))
 
 
 def check_given_up(store: ObjectStore, view: LogView, gone: Missing) -> None:

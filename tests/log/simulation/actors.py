@@ -10,6 +10,7 @@ from functools import partial
 from typing import Any, cast
 
 from lakewarden.errors import BeingErased, Conflict, Corrupt, LakewardenError, NotFound, StorageUnavailable
+from lakewarden.log.chunk import RowRange
 from lakewarden.log.drain import StrongRead, drain, read_hot
 from lakewarden.log.objects import names
 from lakewarden.log.objects.appends import Appends
@@ -21,9 +22,10 @@ from lakewarden.log.objects.cuts.seal import remove_log
 from lakewarden.log.objects.cuts.settle import settle
 from lakewarden.log.objects.gather import Gathering
 from lakewarden.log.objects.group import parcels_of
+from lakewarden.log.objects.log_view import LogView
 from lakewarden.log.objects.put import Puts, WriterTerms
 from lakewarden.log.objects.trail import read_trail
-from lakewarden.log.objects.view import LogView, make_durable, read_view
+from lakewarden.log.objects.view import make_durable, read_view
 from lakewarden.log.position import NOTHING, position_of
 from lakewarden.log.receipt import PartlyAppended, Receipt
 from lakewarden.settings import LogSettings
@@ -130,7 +132,31 @@ class Warehouse:
         return read, self.journal.strong_read(user, began, read, dropped=self.sealing)
 
     def look(self, user: str, cache: HeaderCache) -> SimScope:
-        return SimScope.of(self.store, read_view(self.store, LOG, cache, (user,)), user)
+        view = read_view(self.store, LOG, cache, (user,))
+        if self.world.now % 4 == 0:  # each costs as much as a look
+            self._compare(view, user)
+        return SimScope.of(self.store, view, user)
+
+    def _compare(self, view: LogView, user: str) -> None:
+        """What follows an earlier view is what a new reader sees at the same moment, as far as it goes."""
+        before, self.world.calm = self.world.calm, True
+        try:
+            fresh = read_view(self.store, LOG, HeaderCache(), (user,))
+        except Corrupt:  # lost by now; who follows may not notice
+            return
+        finally:
+            self.world.calm = before
+        if fresh.cut.version != view.cut.version or self.lost is not None:
+            return
+        seen, there = ([found for found in _pending(each, user) if found.last_seq <= view.end] for each in (view, fresh))
+        puts, fresh_puts = ([header.put_id for header in each.run[: len(view.run)]] for each in (view, fresh))
+        if seen != there or puts != fresh_puts:
+            raise Broken(f"a view that follows another shows {seen} of {user}, and a new one {there}")
+
+
+def _pending(view: LogView, user: str) -> tuple[RowRange, ...]:
+    found = view.pending_of((user,)).get(user)
+    return () if found is None else found.ranges
 
 
 @dataclass

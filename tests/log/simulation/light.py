@@ -10,9 +10,10 @@ from typing import cast
 from lakewarden.errors import Corrupt
 from lakewarden.log.chunk import Chunk, RowRange
 from lakewarden.log.objects.cache import HeaderCache
+from lakewarden.log.objects.log_view import LogView
 from lakewarden.log.objects.segments.header import ID_BYTES, Header
 from lakewarden.log.objects.segments.segment import read_carry, read_chunk, read_segment
-from lakewarden.log.objects.view import LogView, make_durable, read_view
+from lakewarden.log.objects.view import make_durable, read_view
 from lakewarden.log.view import PendingRows
 from lakewarden.storage.objects import ObjectStore
 from tests.log.simulation.stores import Row, SimObjects

@@ -26,13 +26,13 @@ from lakewarden.log.objects.cuts.history import History
 from lakewarden.log.objects.cuts.next_cut import NextCut
 from lakewarden.log.objects.cuts.settle import Counted
 from lakewarden.log.objects.group import Parcel
+from lakewarden.log.objects.log_view import LogView
 from lakewarden.log.objects.names import Listing
 from lakewarden.log.objects.put import Puts, Segment
 from lakewarden.log.objects.segments import segment
 from lakewarden.log.objects.segments.header import ID_BYTES, Header
 from lakewarden.log.objects.staged import Staged
 from lakewarden.log.objects.trail import Trail
-from lakewarden.log.objects.view import LogView
 from lakewarden.log.position import NOTHING, position_of
 from lakewarden.log.receipt import Receipt
 from lakewarden.storage.objects import AlreadyThere, Missing, ObjectStore

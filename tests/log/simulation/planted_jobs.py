@@ -10,7 +10,7 @@ from greenlet import getcurrent
 
 from lakewarden.catalog.model import Catalog
 from lakewarden.faults import Reach
-from lakewarden.log.objects.view import LogView
+from lakewarden.log.objects.log_view import LogView
 from lakewarden.log.position import NOTHING
 from lakewarden.operations import rewind
 from lakewarden.operations.floors import Unnoted

@@ -27,12 +27,13 @@ from lakewarden.log.objects.cuts.advance import advance
 from lakewarden.log.objects.cuts.next_cut import cut_without
 from lakewarden.log.objects.cuts.settle import make_cut
 from lakewarden.log.objects.links import Links
+from lakewarden.log.objects.log_view import LogView
 from lakewarden.log.objects.put import PROBES
 from lakewarden.log.objects.segments.header import Header
 from lakewarden.log.objects.segments.pack import INDEXED, pack_segment
 from lakewarden.log.objects.segments.segment import read_carry
 from lakewarden.log.objects.staged import remove_of
-from lakewarden.log.objects.view import LogView, check_given_up, read_view
+from lakewarden.log.objects.view import check_given_up, read_view
 from lakewarden.log.position import NOTHING, end_of, position_of
 from lakewarden.log.table_log import Mark
 from lakewarden.log.view import PendingRows

@@ -22,10 +22,11 @@ from lakewarden.log.objects.cuts.advance import advance
 from lakewarden.log.objects.cuts.history import History
 from lakewarden.log.objects.cuts.next_cut import NextCut
 from lakewarden.log.objects.cuts.settle import make_cut
+from lakewarden.log.objects.log_view import LogView
 from lakewarden.log.objects.segments.header import Header, rows_before, same_put
 from lakewarden.log.objects.segments.pack import INDEXED
 from lakewarden.log.objects.segments.segment import read_carry, read_segment
-from lakewarden.log.objects.view import LogView, read_view
+from lakewarden.log.objects.view import read_view
 from lakewarden.log.position import LAST_POSITION, NOTHING, end_of
 from lakewarden.log.table_log import Mark
 from lakewarden.settings import LogSettings

@@ -13,8 +13,8 @@ from datetime import datetime
 
 from lakewarden.log.objects.cut import Kept
 from lakewarden.log.objects.cuts.history import Chunks, History, history_after, history_without
+from lakewarden.log.objects.log_view import LogView
 from lakewarden.log.objects.segments.header import Header, total_bytes
-from lakewarden.log.objects.view import LogView
 from lakewarden.log.position import NOTHING, end_of, whole
 from lakewarden.settings import LogSettings
 

@@ -21,11 +21,12 @@ from lakewarden.log.objects.cut import REMEMBERED, Cut, Kept, encode_cut, rememb
 from lakewarden.log.objects.cuts.carry import make_carry, make_history
 from lakewarden.log.objects.cuts.history import SMALL, Leaving
 from lakewarden.log.objects.cuts.next_cut import NextCut, next_cut
+from lakewarden.log.objects.log_view import LogView
 from lakewarden.log.objects.names import Listing
 from lakewarden.log.objects.segments.header import UNKNOWN, Header
 from lakewarden.log.objects.segments.pack import INDEXED
 from lakewarden.log.objects.segments.segment import read_carry
-from lakewarden.log.objects.view import LogView, read_view
+from lakewarden.log.objects.view import read_view
 from lakewarden.settings import LogSettings
 from lakewarden.storage.objects import AlreadyThere, Missing, ObjectStore
 

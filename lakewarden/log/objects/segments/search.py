@@ -3,20 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from functools import cached_property
+from dataclasses import dataclass, field
 
 from lakewarden.log.chunk import RowRange
 from lakewarden.log.objects.segments.header import Header
+from lakewarden.log.objects.segments.layers import Layers
 
 
+@dataclass(eq=False)
 class Search:
     """Finds chunks by user. An index is read for the users that are looked up; `load` reads them ahead."""
 
-    def __init__(self, headers: Sequence[Header]) -> None:
-        self.headers = headers
-        self.wide = [header for header in headers if header.wide]
-        self._held: list[Sequence[RowRange]] = []
-        self._known: dict[str, list[RowRange]] = {}
+    headers: Sequence[Header]
+    wide: Sequence[Header]
+    weight: int
+    """That of the headers."""
+    _layers: Layers | None = None
+    """None until a user is looked up."""
+    _held: list[Sequence[RowRange]] = field(default_factory=list, init=False)
+    _known: dict[str, list[RowRange]] = field(default_factory=dict, init=False)
+
+    @classmethod
+    def over(cls, headers: Sequence[Header]) -> Search:
+        return cls(headers, [header for header in headers if header.wide], sum(header.weight for header in headers))
+
+    def followed_by(self, headers: Sequence[Header]) -> Search:
+        """The same with further headers, and nothing loaded."""
+        more = Search.over(headers)
+        layers = None if self._layers is None else self._layers.followed_by(headers)
+        return Search((*self.headers, *headers), (*self.wide, *more.wide), self.weight + more.weight, layers)
 
     def load(self, users: Collection[str] | None) -> None:
         """Reads and keeps what is needed to look these users up, or all of them.
@@ -35,7 +50,8 @@ class Search:
         """Those users' chunks, in the order of the headers. Raises as `load` for users that were not loaded."""
         if self._known.keys() >= set(users):
             return {user: self._known[user] for user in users}
-        found = {user: [*self._narrow[user]] for user in users if user in self._narrow}
+        layers = self._layers = self._layers or Layers.of(self.headers)
+        found = {user: ranges for user in users if (ranges := layers.of_user(user))}
         for header in self.wide:
             for each in header.of(users):
                 found.setdefault(each.user, []).append(each)
@@ -44,12 +60,3 @@ class Search:
     def every(self) -> Iterator[RowRange]:
         """All users' chunks, header by header. Raises as `load` where not all were loaded."""
         return (each for header in self.headers for each in header.ranges)
-
-    @cached_property
-    def _narrow(self) -> dict[str, list[RowRange]]:
-        """The chunks of headers with few, by user."""
-        found: dict[str, list[RowRange]] = {}
-        for header in self.headers:
-            for each in () if header.wide else header.ranges:
-                found.setdefault(each.user, []).append(each)
-        return found
