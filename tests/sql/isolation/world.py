@@ -149,23 +149,23 @@ def refused(error: LakewardenError) -> str:
 
 
 @contextmanager
-def logged() -> Iterator[list[str]]:
-    """What is logged meanwhile, of every logger and level."""
+def logged(name: str | None = None) -> Iterator[list[str]]:
+    """What this logger and those below it log meanwhile, at every level; by default all of them."""
     lines: list[str] = []
 
     class Keep(logging.Handler):
         def emit(self, record: logging.LogRecord) -> None:
             lines.append(self.format(record))
 
-    root, handler = logging.getLogger(), Keep(logging.NOTSET)
-    before = root.level
-    root.addHandler(handler)
-    root.setLevel(logging.NOTSET)
+    logger, handler = logging.getLogger(name), Keep(logging.NOTSET)
+    before = logger.level
+    logger.addHandler(handler)
+    logger.setLevel(1)
     try:
         yield lines
     finally:
-        root.removeHandler(handler)
-        root.setLevel(before)
+        logger.removeHandler(handler)
+        logger.setLevel(before)
 
 
 def _rendered(answer: object) -> str:
