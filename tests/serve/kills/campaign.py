@@ -1,14 +1,16 @@
-"""Mixed load on `lakewarden serve`, one of whose processes is killed again and again: what was acknowledged is there once."""
+"""Mixed load on `lakewarden serve`, one of whose processes is killed again and again: what was acknowledged is there once, and
+was heard once by everyone who follows.
+"""
 
 from __future__ import annotations
 
 import os
 import signal
 import threading
-from collections import Counter
+import time
 from collections.abc import Iterator, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import suppress
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
@@ -18,8 +20,11 @@ import psutil
 
 from lakewarden.lakehouse import Lakehouse
 from lakewarden.serve.operator import operator_token
-from lakewarden.sql.results import Rows
-from tests.serve.kills.load import KEYED, PLAIN, Client, Known
+from tests.fixtures.patience import PATIENCE
+from tests.serve.http.live.follower import LAST, Follower, by_events, by_socket
+from tests.serve.kills.heard import wrong_events
+from tests.serve.kills.load import KEYED, PLAIN, Client
+from tests.serve.kills.rows import keyed_rows, plain_rows, wrong_rows
 from tests.serve.process import Served, served
 
 TABLES = (
@@ -29,6 +34,8 @@ _CLIENTS = 8
 _WORKERS = 2
 _FLUSH_EVERY = 3.0
 _LOOK_EVERY = 0.1
+_BRISK = {"LAKEWARDEN_SERVE__HEARTBEAT_SECONDS": "1"}
+"""A heartbeat is the first that is heard of an empty table by WebSocket."""
 
 
 @dataclass(frozen=True)
@@ -39,8 +46,47 @@ class Found:
     acknowledged: int
     unknown: int
     """Writes whose answer was lost, and of which nobody knows whether they were done."""
+    heard: int
+    """Events of all subscribers."""
+    cuts: int
+    """How often a subscriber's connection broke or could not be made."""
     wrong: Mapping[str, str]
-    """Rows that are not what their client knows of them."""
+    """Rows that are not what their client knows of them, and what subscribers missed or heard wrongly."""
+
+
+@dataclass(frozen=True)
+class Subscriber:
+    """Follows the rows of one client in the table with keys, or those of all clients in the other."""
+
+    name: str
+    table: str
+    followed: tuple[Client, ...]
+    follower: Follower
+
+    @classmethod
+    def keyed(cls, server: Served, client: Client) -> Subscriber:
+        return cls._of(server, client.user, KEYED, "id, v", (client,), client.number)
+
+    @classmethod
+    def plain(cls, server: Served, number: int, clients: list[Client]) -> Subscriber:
+        return cls._of(server, clients[number].user, PLAIN, "id", tuple(clients), number)
+
+    @classmethod
+    def _of(cls, server: Served, user: str, table: str, columns: str, followed: tuple[Client, ...], number: int) -> Subscriber:
+        """Those of odd numbers hear by WebSocket."""
+        hear = by_socket if number % 2 else by_events
+        follower = Follower(hear, server.url, server.tokens[user], f"SELECT {columns} FROM {table}")
+        return cls(f"{user} by {hear.__name__[3:]} of {table}", table, followed, follower)
+
+    def wrong(self, lake: Lakehouse) -> dict[str, str]:
+        there = keyed_rows(lake, self.followed[0].user) if self.table == KEYED else plain_rows(lake)
+        writers = [[each for each in client.written if each.table == self.table] for client in self.followed]
+        found = [*wrong_events(self.follower.rows, writers, dict(there))]
+        if "error" in self.follower.kinds:
+            found.append("a subscription ended by an error")
+        if not self.follower.ended:
+            found.append("the last row was not heard")
+        return {self.name: "; ".join(found)} if found else {}
 
 
 @dataclass
@@ -59,15 +105,22 @@ class Campaign:
         with Lakehouse.open(uri) as lake:
             lake.sql(TABLES)
             tokens = {user: operator_token(lake.warehouse, user, "service", timedelta(hours=2)) for user in users}
-            environment = {**os.environ, "LAKEWARDEN_SQL__WORKERS": "1", "LAKEWARDEN_SQL__THREADS": "1"}
+            environment = {**os.environ, "LAKEWARDEN_SQL__WORKERS": "1", "LAKEWARDEN_SQL__THREADS": "1", **_BRISK}
             with served(uri, tokens, environment=environment, workers=_WORKERS) as server:
-                clients, kills = self._load(lake, server, users)
+                clients = [Client(number, server.client(user), Random(self.seed + number)) for number, user in enumerate(users)]
+                subscribers = [Subscriber.keyed(server, client) for client in clients]
+                subscribers += [Subscriber.plain(server, number, clients) for number in range(2)]
+                with _following(lake, clients, [one.follower for one in subscribers]):
+                    kills = self._load(lake, server, clients)
             lake.flush()
-            return Found(kills, *_sums(clients), wrong_rows(lake, clients))
+            wrong = wrong_rows(lake, clients)
+            for one in subscribers:
+                wrong |= one.wrong(lake)
+            heard, cuts = (sum(counts) for counts in zip(*((len(one.follower.rows), one.follower.cuts) for one in subscribers)))
+            return Found(kills, *_sums(clients), heard, cuts, wrong)
 
-    def _load(self, lake: Lakehouse, server: Served, users: list[str]) -> tuple[list[Client], int]:
-        """The clients, and how many processes were killed under them."""
-        clients = [Client(number, server.client(user), Random(self.seed + number)) for number, user in enumerate(users)]
+    def _load(self, lake: Lakehouse, server: Served, clients: list[Client]) -> int:
+        """How many processes were killed under the clients."""
         with ThreadPoolExecutor(len(clients) + 1) as pool:
             working = [pool.submit(client.work, self._over) for client in clients]
             flushing = pool.submit(self._flush, lake)
@@ -77,7 +130,7 @@ class Campaign:
                 self._over.set()
             for one in (*working, flushing):
                 one.result()
-        return clients, kills
+        return kills
 
     def _kill(self, server: Served, clients: list[Client], working: list[Future[None]]) -> int:
         """Kills a process every so often, but not before a write was acknowledged since the last kill."""
@@ -110,38 +163,26 @@ def _is_server(process: psutil.Process) -> bool:
 
 
 def _sums(clients: list[Client]) -> tuple[int, int]:
-    return sum(client.acknowledged for client in clients), sum(client.unknown for client in clients)
+    """How many writes were acknowledged, and how many are unknown."""
+    acknowledged = [each.acknowledged for client in clients for each in [*client.written]]
+    return acknowledged.count(True), acknowledged.count(False)
 
 
-def wrong_rows(lake: Lakehouse, clients: list[Client]) -> dict[str, str]:
-    """Rows that are not what their client knows of them, each with what is there."""
-    return {**_keyed(lake, clients), **_plain(lake, clients)}
-
-
-def _keyed(lake: Lakehouse, clients: list[Client]) -> dict[str, str]:
-    wrong: dict[str, str] = {}
-    for client in clients:
-        (found,) = lake.sql(f"SELECT id, v FROM {KEYED}", user=f"u{client.number}", role="user")
-        assert isinstance(found, Rows)
-        there: dict[object, list[object]] = {}
-        for row in found.to_pylist():
-            there.setdefault(row["id"], []).append(row["v"])
-        wrong |= {f"{KEYED} {key}": f"{there.get(key)}, not {known}" for key, known in _off(client.rows, there)}
-        wrong |= {f"{KEYED} {key}": "nobody wrote it" for key in there.keys() - client.rows.keys()}
-    return wrong
-
-
-def _off(rows: Mapping[int, Known], there: Mapping[object, list[object]]) -> Iterator[tuple[int, Known]]:
-    for key, known in rows.items():
-        values = there.get(key, [None])
-        if len(values) != 1 or values[0] not in known:
-            yield key, known
-
-
-def _plain(lake: Lakehouse, clients: list[Client]) -> dict[str, str]:
-    (found,) = lake.sql(f"SELECT id FROM {PLAIN}")
-    assert isinstance(found, Rows)
-    there = Counter(row["id"] for row in found.to_pylist())
-    allowed = {key: known for client in clients for key, known in client.plain.items()}
-    wrong = {f"{PLAIN} {key}": f"{there[key]} times, not {known}" for key, known in allowed.items() if there[key] not in known}
-    return wrong | {f"{PLAIN} {key}": "nobody wrote it" for key in there.keys() - allowed.keys()}
+@contextmanager
+def _following(lake: Lakehouse, clients: list[Client], followers: list[Follower]) -> Iterator[None]:
+    """Begins before the block, on empty tables, and ends when all that the block wrote was heard."""
+    over = threading.Event()
+    with ThreadPoolExecutor(len(followers)) as pool:
+        following = [pool.submit(one.follow, over) for one in followers]
+        try:
+            while not all(one.place for one in followers) and not any(one.done() for one in following):
+                time.sleep(_LOOK_EVERY)
+            yield
+            for client in clients:
+                lake.table(KEYED).write([{"id": LAST, "v": LAST}], user=client.user)
+            lake.sql(f"INSERT INTO {PLAIN} VALUES ({LAST})")
+            wait(following, PATIENCE)
+        finally:
+            over.set()
+        for each in following:
+            each.result()

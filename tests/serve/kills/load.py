@@ -7,7 +7,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from random import Random
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import httpx
 
@@ -20,6 +20,23 @@ Outcome = Literal["done", "unknown"]
 _AGAIN = 0.1
 
 
+class Change(NamedTuple):
+    """A change as subscribers hear of it. A row that was deleted has no value, nor has one of the table without a key."""
+
+    kind: str
+    id: int
+    value: int | None
+
+
+class Written(NamedTuple):
+    """A write that was sent until there was an answer."""
+
+    table: str
+    change: Change
+    acknowledged: bool
+    """False where the answer was that nobody knows whether it was done."""
+
+
 @dataclass
 class Client:
     """One client, whose rows nobody else writes."""
@@ -29,9 +46,12 @@ class Client:
     chance: Random
     rows: dict[int, Known] = field(default_factory=dict)
     plain: dict[int, Known] = field(default_factory=dict)
-    acknowledged: int = 0
-    unknown: int = 0
+    written: list[Written] = field(default_factory=list)
     _next: int = 0
+
+    @property
+    def user(self) -> str:
+        return f"u{self.number}"
 
     def work(self, over: threading.Event) -> None:
         """Raises:
@@ -43,24 +63,26 @@ class Client:
 
     def _insert(self) -> None:
         key, value = self._new_id(), self.chance.randrange(1 << 30)
-        self._write(key, f"INSERT INTO {KEYED} VALUES (?, ?)", [key, value], value)
+        self._write(Change("insert", key, value), f"INSERT INTO {KEYED} VALUES (?, ?)", [key, value])
 
     def _update(self) -> None:
         key = self._one()
         if key is not None:
             value = self.chance.randrange(1 << 30)
-            self._write(key, f"UPDATE {KEYED} SET v = ? WHERE id = ?", [value, key], value)
+            self._write(Change("update", key, value), f"UPDATE {KEYED} SET v = ? WHERE id = ?", [value, key])
 
     def _delete(self) -> None:
         key = self._one()
         if key is not None:
-            self._write(key, f"DELETE FROM {KEYED} WHERE id = ?", [key], None)
+            self._write(Change("delete", key, None), f"DELETE FROM {KEYED} WHERE id = ?", [key])
 
     def _append(self) -> None:
         """A row without a key, which another try could double."""
         key = self._new_id()
         body = {"bucket": "app", "table": PLAIN.partition(".")[2], "rows": [{"id": key}]}
-        self.plain[key] = (1,) if self._sent("/k3/v1/insert", body) == "done" else (0, 1)
+        outcome = self._sent("/k3/v1/insert", body)
+        self.written.append(Written(PLAIN, Change("insert", key, None), outcome == "done"))
+        self.plain[key] = (1,) if outcome == "done" else (0, 1)
 
     def _look_up(self) -> None:
         key = self._one()
@@ -86,10 +108,11 @@ class Client:
         known = [key for key, values in self.rows.items() if len(values) == 1 and values[0] is not None]
         return self.chance.choice(known) if known else None
 
-    def _write(self, key: int, sql: str, params: list[int], value: int | None) -> None:
-        before = self.rows.get(key, (None,))
+    def _write(self, change: Change, sql: str, params: list[int]) -> None:
+        before = self.rows.get(change.id, (None,))
         outcome = self._sent("/v1/api/sql", {"sql": sql, "params": params})
-        self.rows[key] = (value,) if outcome == "done" else (*before, value)
+        self.written.append(Written(KEYED, change, outcome == "done"))
+        self.rows[change.id] = (change.value,) if outcome == "done" else (*before, change.value)
 
     def _sent(self, path: str, body: Mapping[str, object]) -> Outcome:
         """Sends until there is an answer; CONFLICT says that nobody knows the end of a try before."""
@@ -102,8 +125,6 @@ class Client:
                 time.sleep(_AGAIN)
                 continue
             if answer.status_code == 200:
-                self.acknowledged += 1
                 return "done"
             assert (answer.status_code, tries > 1) == (409, True), answer.text
-            self.unknown += 1
             return "unknown"
