@@ -12,15 +12,18 @@ from collections.abc import Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from random import Random
 
 import psutil
 
+from lakewarden.clock import HELD_AT_MOST, system_clock
 from lakewarden.lakehouse import Lakehouse
+from lakewarden.log.position import NOTHING
 from lakewarden.serve.operator import operator_token
 from tests.fixtures.patience import PATIENCE
+from tests.serve.http.live.events import Told
 from tests.serve.http.live.follower import LAST, Follower, by_events, by_socket
 from tests.serve.kills.heard import wrong_events
 from tests.serve.kills.load import KEYED, PLAIN, Client
@@ -48,6 +51,8 @@ class Found:
     """Writes whose answer was lost, and of which nobody knows whether they were done."""
     heard: int
     """Events of all subscribers."""
+    held_back: int
+    """Of them, those of the table without a key that came only when no write of a killed process could commit any more."""
     cuts: int
     """How often a subscriber's connection broke or could not be made."""
     wrong: Mapping[str, str]
@@ -77,6 +82,17 @@ class Subscriber:
         hear = by_socket if number % 2 else by_events
         follower = Follower(hear, server.url, server.tokens[user], f"SELECT {columns} FROM {table}")
         return cls(f"{user} by {hear.__name__[3:]} of {table}", table, followed, follower)
+
+    def catch_up(self, uri: str) -> int:
+        """Goes on in this process, when nothing waits for a killed one any more; returns how much that brought."""
+        follower, before = self.follower, len(self.follower.rows)
+        with (
+            Lakehouse.open(uri, clock=_much_later) as lake,
+            lake.subscribe(follower.sql, from_seq=int(follower.place or NOTHING)) as rest,
+        ):
+            for one in rest.poll():
+                follower.take(Told(one.kind, str(one.seq), {"seq": one.seq, "row": {"id": int(str(one.row["id"]))}}))
+        return len(follower.rows) - before
 
     def wrong(self, lake: Lakehouse) -> dict[str, str]:
         there = keyed_rows(lake, self.followed[0].user) if self.table == KEYED else plain_rows(lake)
@@ -108,16 +124,18 @@ class Campaign:
             environment = {**os.environ, "LAKEWARDEN_SQL__WORKERS": "1", "LAKEWARDEN_SQL__THREADS": "1", **_BRISK}
             with served(uri, tokens, environment=environment, workers=_WORKERS) as server:
                 clients = [Client(number, server.client(user), Random(self.seed + number)) for number, user in enumerate(users)]
-                subscribers = [Subscriber.keyed(server, client) for client in clients]
-                subscribers += [Subscriber.plain(server, number, clients) for number in range(2)]
-                with _following(lake, clients, [one.follower for one in subscribers]):
+                keyed = [Subscriber.keyed(server, client) for client in clients]
+                plain = [Subscriber.plain(server, number, clients) for number in range(2)]
+                with _following(lake, keyed, plain):
                     kills = self._load(lake, server, clients)
             lake.flush()
+            held_back = sum(one.catch_up(uri) for one in plain)
             wrong = wrong_rows(lake, clients)
-            for one in subscribers:
+            for one in (*keyed, *plain):
                 wrong |= one.wrong(lake)
-            heard, cuts = (sum(counts) for counts in zip(*((len(one.follower.rows), one.follower.cuts) for one in subscribers)))
-            return Found(kills, *_sums(clients), heard, cuts, wrong)
+            followers = [one.follower for one in (*keyed, *plain)]
+            heard, cuts = sum(len(one.rows) for one in followers), sum(one.cuts for one in followers)
+            return Found(kills, *_sums(clients), heard, held_back, cuts, wrong)
 
     def _load(self, lake: Lakehouse, server: Served, clients: list[Client]) -> int:
         """How many processes were killed under the clients."""
@@ -151,6 +169,10 @@ class Campaign:
             lake.flush()
 
 
+def _much_later() -> datetime:
+    return system_clock() + 3 * HELD_AT_MOST
+
+
 def _server_processes(supervisor: int) -> list[psutil.Process]:
     """Those that answer requests, and not their own workers, nor multiprocessing's tracker."""
     return [one for one in psutil.Process(supervisor).children() if _is_server(one)]
@@ -169,19 +191,19 @@ def _sums(clients: list[Client]) -> tuple[int, int]:
 
 
 @contextmanager
-def _following(lake: Lakehouse, clients: list[Client], followers: list[Follower]) -> Iterator[None]:
-    """Begins before the block, on empty tables, and ends when all that the block wrote was heard."""
-    over = threading.Event()
-    with ThreadPoolExecutor(len(followers)) as pool:
-        following = [pool.submit(one.follow, over) for one in followers]
+def _following(lake: Lakehouse, keyed: list[Subscriber], plain: list[Subscriber]) -> Iterator[None]:
+    """Begins before the block, on empty tables, and ends when all that the block wrote was heard of the table with keys."""
+    over, subscribers = threading.Event(), [*keyed, *plain]
+    with ThreadPoolExecutor(len(subscribers)) as pool:
+        following = [pool.submit(one.follower.follow, over) for one in subscribers]
         try:
-            while not all(one.place for one in followers) and not any(one.done() for one in following):
+            while not all(one.follower.place for one in subscribers) and not any(each.done() for each in following):
                 time.sleep(_LOOK_EVERY)
             yield
-            for client in clients:
-                lake.table(KEYED).write([{"id": LAST, "v": LAST}], user=client.user)
+            for one in keyed:
+                lake.table(KEYED).write([{"id": LAST, "v": LAST}], user=one.followed[0].user)
             lake.sql(f"INSERT INTO {PLAIN} VALUES ({LAST})")
-            wait(following, PATIENCE)
+            wait(following[: len(keyed)], PATIENCE)
         finally:
             over.set()
         for each in following:

@@ -10,7 +10,7 @@ from tests.serve.http.live.events import Told
 from tests.serve.kills.load import Change, Written
 
 
-def wrong_events(heard: Sequence[Told], writers: Sequence[Sequence[Written]], there: Mapping[int, int | None]) -> Iterator[str]:
+def wrong_events(heard: Sequence[Told], writers: Sequence[Sequence[Written]], there: Mapping[object, object]) -> Iterator[str]:
     """Says what was missed, repeated, out of order or never written, and whether the sum of all is not what is `there`.
 
     Each of the writers waits for an answer before its next write. What comes of a write without an answer may be heard or not.

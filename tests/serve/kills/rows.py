@@ -6,11 +6,11 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
 from lakewarden.lakehouse import Lakehouse
-from lakewarden.sql.results import Rows
+from lakewarden.sql.results import Result, Rows
 from tests.serve.http.live.follower import LAST
 from tests.serve.kills.load import KEYED, PLAIN, Client, Known
 
-Row = tuple[int, int | None]
+Row = tuple[object, object]
 """An id and a value, if the table has values."""
 
 
@@ -22,7 +22,7 @@ def plain_rows(lake: Lakehouse) -> list[Row]:
     return _rows(lake.sql(f"SELECT id FROM {PLAIN} WHERE id <> {LAST}")[0])
 
 
-def _rows(found: object) -> list[Row]:
+def _rows(found: Result) -> list[Row]:
     assert isinstance(found, Rows)
     return [(row["id"], row.get("v")) for row in found.to_pylist()]
 
@@ -35,7 +35,7 @@ def wrong_rows(lake: Lakehouse, clients: Sequence[Client]) -> dict[str, str]:
 def _keyed(lake: Lakehouse, clients: Sequence[Client]) -> dict[str, str]:
     wrong: dict[str, str] = {}
     for client in clients:
-        there: dict[int, list[int | None]] = {}
+        there: dict[object, list[object]] = {}
         for key, value in keyed_rows(lake, client.user):
             there.setdefault(key, []).append(value)
         wrong |= {f"{KEYED} {key}": f"{there.get(key)}, not {known}" for key, known in _off(client.rows, there)}
@@ -43,7 +43,7 @@ def _keyed(lake: Lakehouse, clients: Sequence[Client]) -> dict[str, str]:
     return wrong
 
 
-def _off(rows: Mapping[int, Known], there: Mapping[int, list[int | None]]) -> Iterator[tuple[int, Known]]:
+def _off(rows: Mapping[int, Known], there: Mapping[object, list[object]]) -> Iterator[tuple[int, Known]]:
     for key, known in rows.items():
         values = there.get(key, [None])
         if len(values) != 1 or values[0] not in known:

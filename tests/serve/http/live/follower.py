@@ -72,16 +72,17 @@ class Follower:
         while not (self.ended or over.is_set()):
             with suppress(httpx.TransportError, OSError, WebSocketException):
                 for one in self.hear(self.url, self.token, self.sql, self.place):
-                    self._take(one)
-                    if self.ended or over.is_set():
+                    if self.take(one) or over.is_set():
                         return
             self.cuts += 1
             time.sleep(_AGAIN)
 
-    def _take(self, one: Told) -> None:
+    def take(self, one: Told) -> bool:
+        """Whether the event that it heard is the last row's."""
         self.place = one.place or self.place
         self.kinds.append(one.kind)
         if "row" in one.data:
             self.ended = one.id == LAST
             if not self.ended:
                 self.rows.append(one)
+        return self.ended
