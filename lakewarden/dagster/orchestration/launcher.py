@@ -10,6 +10,7 @@ import os
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Self
 
 import dagster as dg
@@ -89,4 +90,17 @@ class WatchingRunLauncher(DefaultRunLauncher):
         why = self._watch.why_gone(run.run_id, beat, beats=OPERATION in run.tags)
         if why is None:
             return CheckRunHealthResult(WorkerStatus.RUNNING)
+        if self._had_ended(run):
+            return CheckRunHealthResult(WorkerStatus.SUCCESS)
         return CheckRunHealthResult(WorkerStatus.NOT_FOUND, f"the run's process is gone: {why}; what it had committed is kept")
+
+    def _had_ended(self, run: dg.DagsterRun) -> bool:
+        """Whether the run's last event is stored, and only its status was not when its process went; then it is now.
+
+        Failed instead, it would stay so: there is no step for a retry.
+        """
+        for last in self._instance.all_logs(run.run_id, of_type=dg.DagsterEventType.RUN_SUCCESS):
+            ended = datetime.fromtimestamp(last.timestamp, UTC)
+            self._instance.run_storage.handle_run_event(run.run_id, last.get_dagster_event(), ended)
+            return True
+        return False

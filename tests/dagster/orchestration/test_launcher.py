@@ -124,6 +124,18 @@ def test_a_process_beats_while_it_has_the_warehouse(instance: dg.DagsterInstance
     assert of(instance, run).status is dg.DagsterRunStatus.STARTED
 
 
+def test_a_run_whose_last_event_is_stored_has_succeeded(instance: dg.DagsterInstance) -> None:
+    run = started(instance)
+    instance.daemon_cursor_storage.set_cursor_values({key_of(run.run_id): "old 3"})
+    with pytest.MonkeyPatch.context() as killed:
+        killed.setattr(type(instance.run_storage), "handle_run_event", lambda *_: None)
+        instance.report_dagster_event(dg.DagsterEvent(dg.DagsterEventType.RUN_SUCCESS.value, run.job_name), run.run_id)
+    assert of(instance, run).status is dg.DagsterRunStatus.STARTED
+    monitor(instance)
+    assert of(instance, run).status is dg.DagsterRunStatus.SUCCESS
+    assert not instance.all_logs(run.run_id, of_type=dg.DagsterEventType.RUN_FAILURE)
+
+
 def test_runs_of_other_projects_are_left_alone() -> None:
     seconds = [0.0]
     watch = Watch("", lambda: seconds[0])
