@@ -4,8 +4,11 @@ from collections.abc import Mapping
 
 import dagster as dg
 import pytest
+from dagster._core.definitions.automation_tick_evaluation_context import build_run_requests_with_backfill_policies
+from dagster._core.definitions.events import AssetKeyPartitionKey
 from dagster._core.storage.tags import ASSET_PARTITION_RANGE_END_TAG, ASSET_PARTITION_RANGE_START_TAG
 
+from lakewarden.dagster import build_definitions
 from lakewarden.dagster.assets.tables import build_table_specs
 from lakewarden.dagster.jobs import materialize as materialize_module
 from lakewarden.dagster.jobs.booking.unchanged import book_unchanged
@@ -105,6 +108,16 @@ def commits(instance: dg.DagsterInstance, user: str) -> list[object]:
     """The versions of the commits that the user's events are of, oldest first."""
     events = [event for event in materialized(instance) if event.partition == user][::-1]
     return [event.metadata["delta/version"].value for event in events if "delta/version" in event.metadata]
+
+
+def test_a_backfill_of_a_thousand_neighbours_is_two_runs(chat: str, instance: dg.DagsterInstance) -> None:
+    users = [f"u_{number:03}" for number in range(1_000)]
+    instance.add_dynamic_partitions(MESSAGES, users)
+    graph = build_definitions(chat).resolve_asset_graph()
+    selected = [AssetKeyPartitionKey(MESSAGES_KEY, user) for user in users]
+    with dg.partition_loading_context(dynamic_partitions_store=instance):
+        requests = build_run_requests_with_backfill_policies(selected, graph, instance)
+    assert sorted(tuple(request.tags[end] for end in _RANGE) for request in requests) == [("u_000", "u_499"), ("u_500", "u_999")]
 
 
 def test_a_commit_has_one_event_where_the_sensor_flushes_the_scope_at_once(
