@@ -459,6 +459,24 @@ def test_export_erase_and_import(call: Call, lake: Lakehouse, tmp_path: Path) ->
     assert (code, "no finished export" in message) == ("NOT_FOUND", True), "the erasure removed the export"
 
 
+def test_an_erasure_and_an_export_say_first_what_they_would_do(lake: Lakehouse, call: Call, tmp_path: Path) -> None:
+    before, out = strong(lake.table(NOTES), "ann"), tmp_path / "out"
+    for words in (["erase"], ["export", "--to", str(out)]):
+        planned = call(*words, "--user", "ann", "--dry-run", "--format", "json").rows
+        assert {row["outcome"] for row in planned} == {"planned"}
+    assert strong(lake.table(NOTES), "ann") == before
+    assert lake.erasures() == []
+    assert not out.exists()
+
+
+def test_a_user_of_whom_nothing_is_known_is_erased_only_where_that_is_said(lake: Lakehouse, call: Call, tmp_path: Path) -> None:
+    for words in (["erase"], ["erase", "--dry-run"], ["erase", "--queue"], ["export", "--to", str(tmp_path / "out")]):
+        assert call(*words, "--user", "anm", "--format", "json").failure[0] == "NOT_FOUND"
+    assert lake.erasures() == []
+    (certificate,) = call("erase", "--user", "anm", "--even-if-unknown", "--format", "json").rows
+    assert (certificate["result"], certificate["findings"]) == ("complete", [])
+
+
 def test_an_erasure_is_queued_under_a_keyed_hash(call: Call, lake: Lakehouse) -> None:
     (queued,) = call("erase", "--user", "ann", "--table", NOTES, "--queue", "--format", "json").rows
     asked = lake.requested_erasure(queued["request"])
