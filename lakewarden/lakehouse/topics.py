@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, TypedDict, Unpack
 
 from lakewarden.errors import InvalidArgument, LakewardenError
 from lakewarden.lakehouse.parts import Parts
@@ -22,6 +22,17 @@ if TYPE_CHECKING:
     from lakewarden.relay.run import Relay
 
 _SERVERS = "bootstrap.servers"
+
+
+class RelayOptions(TypedDict, total=False):
+    """Those of `Topics.relaying`, which says what they mean."""
+
+    brokers: str | None
+    mode: Literal["auto", "upsert", "all"]
+    start: str
+    restart: bool
+    partitions: int
+    client: Mapping[str, str] | None
 
 
 @dataclass(frozen=True)
@@ -72,29 +83,9 @@ class Topics:
         with relaying(found, request, ChangeFeed(warehouse, found.name, table_id=found.id), warehouse.clock) as relay:
             yield relay
 
-    def relay(
-        self,
-        table: str,
-        topic: str | None = None,
-        *,
-        brokers: str | None = None,
-        mode: Literal["auto", "upsert", "all"] = "auto",
-        start: str = "full",
-        restart: bool = False,
-        partitions: int = 1,
-        client: Mapping[str, str] | None = None,
-    ) -> RelayReport:
+    def relay(self, table: str, topic: str | None = None, **options: Unpack[RelayOptions]) -> RelayReport:
         """Publishes the changes that the topic lacks, once. Arguments and errors as of `relaying`."""
-        with self.relaying(
-            table,
-            topic,
-            brokers=brokers,
-            mode=mode,
-            start=start,
-            restart=restart,
-            partitions=partitions,
-            client=client,
-        ) as relay:
+        with self.relaying(table, topic, **options) as relay:
             return relay.look()
 
     @contextmanager

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Unpack
 
 from lakewarden.clock import Pause, wait
 from lakewarden.lakehouse.nouns import Nouns
@@ -11,6 +11,7 @@ from lakewarden.specs import Queueable
 from lakewarden.state.live_queries import LiveQuery
 
 if TYPE_CHECKING:
+    from lakewarden.lakehouse.topics import RelayOptions
     from lakewarden.live.subscription import Subscription
     from lakewarden.load.run import OnReject
     from lakewarden.load.value import LoadReport
@@ -77,29 +78,9 @@ class WorkDelegates(Nouns):
         """Takes objects into the table of a pipeline: what is new in its source, or those that are named."""
         return self.pipelines.ingest(table, objects, force=force, limit=limit, job_id=job_id)
 
-    def relay(
-        self,
-        table: str,
-        topic: str | None = None,
-        *,
-        brokers: str | None = None,
-        mode: Literal["auto", "upsert", "all"] = "auto",
-        start: str = "full",
-        restart: bool = False,
-        partitions: int = 1,
-        client: Mapping[str, str] | None = None,
-    ) -> RelayReport:
+    def relay(self, table: str, topic: str | None = None, **options: Unpack[RelayOptions]) -> RelayReport:
         """Publishes the changes of a table that a topic of Kafka lacks, each once: docs/kafka.md."""
-        return self.topics.relay(
-            table,
-            topic,
-            brokers=brokers,
-            mode=mode,
-            start=start,
-            restart=restart,
-            partitions=partitions,
-            client=client,
-        )
+        return self.topics.relay(table, topic, **options)
 
     def consume(
         self,
