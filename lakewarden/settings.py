@@ -42,6 +42,14 @@ class LogSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         float,
         Meta(ge=0, description="Seconds that flushed rows stay readable for subscribers that reconnect (log_retention)."),
     ] = 3600.0
+    gather_seconds: Annotated[
+        float,
+        Meta(
+            ge=0,
+            description="The most seconds that a segment waits for INSERTs by key that are under way in the same process, so that"
+            " they share it; without such INSERTs, it does not wait.",
+        ),
+    ] = 0.05
 
 
 class FlushSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

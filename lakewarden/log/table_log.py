@@ -7,6 +7,7 @@ share. Another implementation has to pass the same tests (tests/log).
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
@@ -119,6 +120,12 @@ class LogReader(Protocol):
 
 class TableLog(LogReader, Protocol):
     """A log for writing: one object per log and open warehouse."""
+
+    def announced(self) -> AbstractContextManager[None]:
+        """Announces, while it is open, that this thread will append soon, after a short look at least: a segment that would
+        be put before waits for it, for `gather_seconds` at most. The wait ends when the thread appends, or leaves the context.
+        """
+        ...
 
     def append(self, batch: Batch, after: int | None = None, keys: Touched | None = None) -> Receipt:
         """Appends rows. Returns once they are durable and every strong read that starts later will read them. Calls that come

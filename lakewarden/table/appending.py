@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
 
@@ -70,17 +71,18 @@ class TableAppender:
         try:
             self.reader.check_active()
             for _ in range(_ATTEMPTS):
-                view = log.view(() if keys is None else keys.keys())
-                batch = decide(view)
-                if not batch.rows.num_rows:
-                    filing.undo()
-                    return Receipt(0, NOTHING)
-                held = list(self._held(batch))
-                filing.store()
-                try:
-                    receipt = log.append(batch, position_of(view.end), keys)
-                except Conflict:
-                    continue
+                with nullcontext() if keys is None else log.announced():  # who reads all rows may take long
+                    view = log.view(() if keys is None else keys.keys())
+                    batch = decide(view)
+                    if not batch.rows.num_rows:
+                        filing.undo()
+                        return Receipt(0, NOTHING)
+                    held = list(self._held(batch))
+                    filing.store()
+                    try:
+                        receipt = log.append(batch, position_of(view.end), keys)
+                    except Conflict:
+                        continue
                 filing.settle(held, self._brought(batch))
                 return receipt
             raise Conflict(f"{table.name} was written to {_ATTEMPTS} times in between; try again")

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -240,3 +240,158 @@ def test_who_slept_for_long_asks_whether_the_table_is_there(store: Store, sleeps
     with pytest.raises(NotFound, match="it was dropped"):
         late.append(notes("u", 2))
     assert asked == [1]
+
+
+# Waiting for who is announced
+
+
+class Announced(threading.Thread):
+    """A thread that announces an append, and goes on when it may."""
+
+    def __init__(self, log: LogWriter, call: Batch | Behind | None) -> None:
+        super().__init__(daemon=True)
+        self._log = log
+        self._call = call
+        self._there, self._go_on = threading.Event(), threading.Event()
+        self._outcome: Receipt | LakewardenError | None = None
+        self.start()
+        assert self._there.wait(PATIENCE)
+
+    def run(self) -> None:
+        with self._log.announced():
+            self._there.set()
+            assert self._go_on.wait(PATIENCE)
+            self._outcome = outcome_of(self._log, self._call) if self._call else None
+
+    def go_on(self) -> None:
+        self._go_on.set()
+
+    def ended(self) -> Receipt | LakewardenError | None:
+        self.join(PATIENCE)
+        assert not self.is_alive()
+        return self._outcome
+
+
+FOREVER = LogSettings(gather_seconds=10 * PATIENCE)
+
+
+def outcome_of(log: LogWriter, call: Batch | Behind) -> Receipt | LakewardenError:
+    try:
+        return log.append(call.batch, call.after, call.keys) if isinstance(call, Behind) else log.append(call)
+    except LakewardenError as error:
+        return error
+
+
+def led(log: LogWriter, call: Batch | Behind, pool: ThreadPoolExecutor) -> Future[Receipt | LakewardenError]:
+    """A call that leads, and waits for who is announced; or is through, if it does not."""
+    leader = pool.submit(outcome_of, log, call)
+    while not (log._gathering._expected or leader.done()):
+        threading.Event().wait(0.001)
+    return leader
+
+
+def segments(store: Store) -> list[list[str]]:
+    return [[each.user for each in header.ranges] for header in view_of(store).run]
+
+
+@pytest.fixture
+def pool() -> Iterator[ThreadPoolExecutor]:
+    with ThreadPoolExecutor() as pool:
+        yield pool
+
+
+def test_a_segment_waits_for_who_is_announced(store: Store, pool: ThreadPoolExecutor) -> None:
+    log = writer(store, FOREVER)
+    coming = [Announced(log, notes(f"v{number}", number)) for number in range(3)]
+    leader = led(log, notes("u", 1), pool)
+    for each in coming:
+        each.go_on()
+    assert isinstance(leader.result(PATIENCE), Receipt)
+    assert all(isinstance(each.ended(), Receipt) for each in coming)
+    assert sorted(segments(store)[0]) == ["u", "v0", "v1", "v2"]
+    assert len(segments(store)) == 1
+
+
+def test_it_does_not_wait_for_who_is_announced_later(store: Store, pool: ThreadPoolExecutor) -> None:
+    log = writer(store, FOREVER)
+    first = Announced(log, notes("v", 1))
+    leader = led(log, notes("u", 1), pool)
+    later = Announced(log, notes("w", 1))
+    first.go_on()
+    assert isinstance(leader.result(PATIENCE), Receipt)
+    later.go_on()
+    assert (isinstance(later.ended(), Receipt), len(segments(store))) == (True, 2)
+
+
+def test_it_goes_on_when_who_is_announced_gives_up(store: Store, pool: ThreadPoolExecutor) -> None:
+    log = writer(store, FOREVER)
+    refused = Announced(log, None)
+    leader = led(log, notes("u", 1), pool)
+    refused.go_on()
+    assert isinstance(leader.result(PATIENCE), Receipt)
+    assert refused.ended() is None
+
+
+def test_it_waits_for_no_longer_than_the_settings_say(store: Store, pool: ThreadPoolExecutor) -> None:
+    log = writer(store, LogSettings(gather_seconds=0.001))
+    slow = Announced(log, notes("v", 1))
+    assert isinstance(pool.submit(log.append, notes("u", 1)).result(PATIENCE), Receipt)
+    slow.go_on()
+    assert (isinstance(slow.ended(), Receipt), segments(store)) == (True, [["u"], ["v"]])
+
+
+def test_who_is_alone_or_may_not_wait_waits_for_nobody(store: Store, pool: ThreadPoolExecutor) -> None:
+    log = writer(store, FOREVER)
+    alone = Announced(log, notes("u", 1))
+    alone.go_on()
+    assert isinstance(alone.ended(), Receipt)
+    at_once = writer(store, LogSettings(gather_seconds=0))
+    other = Announced(at_once, None)
+    assert isinstance(pool.submit(at_once.append, notes("v", 1)).result(PATIENCE), Receipt)
+    other.go_on()
+
+
+def test_it_goes_on_when_the_segment_is_full(store: Store, pool: ThreadPoolExecutor) -> None:
+    log = writer(store, LogSettings(gather_seconds=10 * PATIENCE, segment_max_rows=2))
+    never, second = Announced(log, None), Announced(log, notes("v", 1, 2))
+    leader = led(log, notes("u", 1), pool)
+    second.go_on()
+    assert isinstance(leader.result(PATIENCE), Receipt)
+    never.go_on()
+    assert (isinstance(second.ended(), Receipt), segments(store)) == (True, [["u"], ["v"]])
+
+
+def test_who_is_interrupted_while_it_waits_writes_nothing_and_hands_over(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    log = writer(store, FOREVER)
+    never, second = Announced(log, None), Announced(log, notes("v", 1))
+    gathered = log._gathering._gathered
+
+    def interrupted(*_: object) -> None:
+        monkeypatch.undo()
+        second.go_on()
+        while len(log._gathering._waiting) < 2:
+            gathered.wait(0.001)
+        never.go_on()
+        raise Interrupted
+
+    monkeypatch.setattr(gathered, "wait_for", interrupted)
+    with pytest.raises(Interrupted):
+        log.append(notes("u", 1))
+    assert (isinstance(second.ended(), Receipt), segments(store)) == (True, [["v"]])
+
+
+def test_conditional_calls_share_the_segment_that_waits_for_them_where_they_touch_other_rows(
+    store: Store, pool: ThreadPoolExecutor
+) -> None:
+    log = writer(store, FOREVER)
+    same = Announced(log, Behind(notes("u", 1), NOTHING, keys("u", 1)))
+    other = Announced(log, Behind(notes("u", 2), NOTHING, keys("u", 2)))
+    leader = led(log, Behind(notes("u", 1), NOTHING, keys("u", 1)), pool)
+    other.go_on()
+    while len(log._gathering._waiting) < 2:
+        threading.Event().wait(0.001)
+    same.go_on()
+    assert isinstance(leader.result(PATIENCE), Receipt)
+    assert isinstance(other.ended(), Receipt)
+    assert isinstance(same.ended(), Conflict)
+    assert (segments(store), pending_ids(store, "u")) == ([["u", "u"]], [1, 2])

@@ -14,7 +14,10 @@ from lakewarden import Lakehouse
 from lakewarden.errors import Conflict, ConstraintViolation, LakewardenError
 from lakewarden.log.objects.gather import Gathering
 from lakewarden.log.receipt import Receipt
+from lakewarden.log.view import LogView
+from lakewarden.settings import LogSettings, Settings
 from lakewarden.storage.local import LocalObjects
+from lakewarden.table.reader import TableReader
 from tests.fixtures.bucket import path_of
 from tests.fixtures.lakes import NOTES, make_notes, strong
 from tests.fixtures.patience import PATIENCE
@@ -98,6 +101,33 @@ def test_inserts_share_a_segment(lake: Lakehouse, monkeypatch: pytest.MonkeyPatc
     outcomes = Crowd(monkeypatch).run([partial(insert, number) for number in range(_THREADS)])
     assert not [each for each in outcomes if isinstance(each, LakewardenError)]
     assert _segments(lake, table) == 2, "the first one's, and one for all that came meanwhile"
+
+
+def test_an_insert_waits_for_one_that_is_under_way(warehouse_uri: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The other looks its key up, which takes as long as the test wants."""
+    looking, go_on, look_up = threading.Event(), threading.Event(), TableReader.first_live
+
+    def slow(reader: TableReader, rows: pa.Table, user: str | None, view: LogView) -> object:
+        if user == "slow":
+            looking.set()
+            assert go_on.wait(PATIENCE)
+        return look_up(reader, rows, user, view)
+
+    monkeypatch.setattr(TableReader, "first_live", slow)
+    with (
+        Lakehouse.open(warehouse_uri, settings=Settings(log=LogSettings(gather_seconds=10 * PATIENCE))) as lake,
+        ThreadPoolExecutor(2) as pool,
+    ):
+        make_notes(lake)
+        gathering = lake.table(NOTES).log._the_writer()._gathering  # type: ignore[attr-defined]
+        other = pool.submit(lake.sql, f"INSERT INTO {NOTES} VALUES (1, 't')", user="slow")
+        assert looking.wait(PATIENCE)
+        first = pool.submit(lake.sql, f"INSERT INTO {NOTES} VALUES (1, 't')", user="quick")
+        while not (gathering._expected or first.done()):
+            threading.Event().wait(0.001)
+        go_on.set()
+        assert [each.exception(PATIENCE) for each in (first, other)] == [None, None]
+        assert _segments(lake, NOTES) == 1
 
 
 def test_of_inserts_of_one_key_one_is_taken(lake: Lakehouse, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,7 +1,8 @@
 """Group commit: calls that wait while a segment is being put share the next one.
 
 The first caller leads: it puts a segment for itself and for whoever came meanwhile, then hands over to the first of
-those that came during its put. There is no thread of its own, and a lone caller pays one lock.
+those that came during its put. There is no thread of its own, and a lone caller pays one lock. Before each put the leader lets
+those come who have announced that they will append soon, for a short time at most.
 
 A conditional call, which read before it writes, shares a segment with others that touch nothing of what it read; and it may
 come behind such puts of this process. Another process's put is a conflict, whatever is in it.
@@ -11,14 +12,15 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from datetime import timedelta
 
 from lakewarden.clock import HELD_AT_MOST, Clock, NewId, to_micros
 from lakewarden.errors import BeingErased, Conflict, LakewardenError, NotFound, StorageUnavailable
 from lakewarden.log.chunk import Chunk
 from lakewarden.log.crowd import Crowd, names_in
-from lakewarden.log.objects.group import Call, Group, Parcel, laid_out
+from lakewarden.log.objects.group import Call, Group, Parcel, fits, laid_out
 from lakewarden.log.objects.put import Puts, Segment
 from lakewarden.log.position import seq_of
 from lakewarden.log.receipt import PartlyAppended, Receipt
@@ -48,19 +50,45 @@ class Gathering:
         self._lock = threading.Lock()
         self._waiting: deque[Call] = deque()
         self._led = False
+        self._announced: set[int] = set()
+        """Threads that will append soon."""
+        self._expected: set[int] = set()
+        """Those of them that the leader waits for."""
+        self._gathered = threading.Condition(self._lock)
+
+    @contextmanager
+    def announced(self) -> Iterator[None]:
+        """As `TableLog.announced`."""
+        thread = threading.get_ident()
+        with self._lock:
+            self._announced.add(thread)
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._arrived(thread)
+
+    def _arrived(self, thread: int) -> None:
+        """The thread has come, or never will."""
+        self._announced.discard(thread)
+        self._expected.discard(thread)
+        if self._is_gathered():
+            self._gathered.notify()
 
     def append(self, parcels: Sequence[Parcel], after: int | None = None, keys: Touched | None = None) -> Receipt:
         """As `LogWriter.append`, for rows that are encoded already. There is at least one parcel."""
         call = Call(parcels, after, keys if keys is not None else _all_rows_of(parcels, after))
         with self._lock:
             self._waiting.append(call)
+            if self._announced:
+                self._arrived(threading.get_ident())
             follows, self._led = self._led, True
             if follows:
                 call.wake.acquire()
         if follows:
             call.wake.acquire()
         if not call.over:
-            self._lead()
+            self._lead(call)
         if call.receipt is None:
             raise call.error or _interrupted()
         return call.receipt
@@ -69,21 +97,43 @@ class Gathering:
         """The next append looks at the log as a new process would."""
         self._doubted = True
 
-    def _lead(self) -> None:
+    def _lead(self, own: Call) -> None:
         """Serves the first waiting calls, of which our own is the very first; then hands over."""
-        group = self._next_group()
+        group: Group | None = None
         try:
+            self._let_come()
+            group = self._next_group()
             self._serve(group)
         finally:
             # Also when the leader is interrupted: those who wait must not wait for ever.
             with self._lock:
+                if group is None:
+                    self._waiting.remove(own)
                 heir = self._waiting[0] if self._waiting else None
                 self._led = heir is not None
-            for call in group.calls[1:]:
+            for call in group.calls[1:] if group is not None else ():
                 call.error = call.error or (None if call.receipt else _interrupted())
                 call.wake.release()
             if heir is not None:
                 heir.wake.release()
+
+    def _let_come(self) -> None:
+        """Waits for those who are announced now; not for who comes after them, or a busy log would always wait to the end."""
+        if not self._announced:
+            return
+        with self._lock:
+            self._expected = set(self._announced)
+            try:
+                self._gathered.wait_for(self._is_gathered, self._settings.gather_seconds)
+            finally:
+                self._expected = set()
+
+    def _is_gathered(self) -> bool:
+        """Whether all have come that are waited for, or as many as a segment takes."""
+        if not self._expected:
+            return True
+        first = [call.parcels[0] for call in self._waiting]
+        return not fits(sum(each.rows for each in first), sum(each.bytes for each in first), self._settings)
 
     def _next_group(self) -> Group:
         with self._lock:

@@ -61,7 +61,7 @@ def parcels_of(schema_version: int, chunks: Sequence[Chunk], settings: LogSettin
     parcels: list[Parcel] = []
     start = rows = size = 0
     for index, chunk in enumerate(chunks):
-        if index > start and not _fits(rows + chunk.rows, size + len(chunk.data), settings):
+        if index > start and not fits(rows + chunk.rows, size + len(chunk.data), settings):
             parcels.append(Parcel(schema_version, chunks[start:index], rows, size))
             start, rows, size = index, 0, 0
         rows += chunk.rows
@@ -97,7 +97,8 @@ def laid_out(parcels: Sequence[Parcel]) -> tuple[Sequence[Chunk], list[int]]:
     return chunks, lasts
 
 
-def _fits(rows: int, size: int, settings: LogSettings) -> bool:
+def fits(rows: int, size: int, settings: LogSettings) -> bool:
+    """Whether a segment takes so many rows, and bytes."""
     return rows <= settings.segment_max_rows and size <= settings.segment_max_bytes
 
 
@@ -142,7 +143,7 @@ class Group:
             return False
         before = first.parcels[0].bytes if self._bytes is None else self._bytes
         rows, size = self._rows + parcel.rows, before + parcel.bytes
-        if not _fits(rows, size, self._settings) or parcel.schema_version != first.parcels[0].schema_version:
+        if not fits(rows, size, self._settings) or parcel.schema_version != first.parcels[0].schema_version:
             return False
         self._rows, self._bytes = rows, size
         self.calls.append(call)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from datetime import datetime
 
 import pyarrow as pa
@@ -113,6 +114,9 @@ class ObjectLog(ObjectReader):
         except Corrupt:
             self.look_again()
             raise
+
+    def announced(self) -> AbstractContextManager[None]:
+        return self._the_writer().announced()
 
     def append(self, batch: Batch, after: int | None = None, keys: Touched | None = None) -> Receipt:
         return self._the_writer().append(batch, after, keys)

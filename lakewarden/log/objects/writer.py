@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager
 
 from lakewarden.clock import Clock, NewId
 from lakewarden.faults import Reach, no_faults
@@ -50,6 +51,10 @@ class LogWriter:
     def look_again(self) -> None:
         """The next append looks at the log as a new process would."""
         self._gathering.look_again()
+
+    def announced(self) -> AbstractContextManager[None]:
+        """As `TableLog.announced`."""
+        return self._gathering.announced()
 
     def append(self, batch: Batch, after: int | None = None, keys: Touched | None = None) -> Receipt:
         """Returns once the rows are durable and will be read by every strong read that starts from now on.
