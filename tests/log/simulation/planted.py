@@ -129,8 +129,10 @@ def _forgets_when_it_was_staged(staged: Staged) -> Segment:
 # --- reading the log
 
 
-def _as_listed(store: ObjectStore, log_id: str, listing: Listing, newest: Cut, _: HeaderCache) -> tuple[Header, ...]:
-    above = sorted(position for position in listing.segments if position > newest.upto)
+def _as_listed(
+    store: ObjectStore, log_id: str, listing: Listing, newest: Cut, _: HeaderCache, known: Sequence[Header] = ()
+) -> tuple[Header, ...]:
+    above = sorted(position for position in listing.segments if position > newest.upto + len(known))
     return tuple(segment.read_segment(store, names.segment_key(log_id, position), position) for position in above)
 
 
