@@ -92,6 +92,12 @@ class Ended(Terminal):
     code = "CONFLICT"
 
 
+class Canceled(Terminal):
+    """A query was ended by request, or because its client went away; nothing was changed."""
+
+    code = "CONFLICT"
+
+
 class Moved(Terminal):
     """The data that a plan rests on has changed since; a new plan works."""
 

@@ -27,6 +27,7 @@ from lakewarden.sql.statements.rows import Delete, Explain, Insert, Merge, Query
 from lakewarden.sql.statements.session import SetFreshness, SetTableStorage
 from lakewarden.sql.statements.tables import CreateTemporaryTable, CreateView, DropTemporaryTable
 from lakewarden.sql.temporary.rules import check_read, is_about, shadowing_after
+from lakewarden.workers.cancellation import Cancellation
 
 
 @dataclass(frozen=True)
@@ -106,8 +107,10 @@ def bind(context: Context, statement: Statement, made: Made | None = None) -> Bo
     with context.door.watched("query"):
         for query in queries_of(statement):
             context.engine.check(text_of(as_they_are(query)), context.limits)
-    freshness = context.freshness if isinstance(statement, (Query, Explain)) else "strong"  # writes follow from all rows
-    return Bound(statement, replace(context, readable=readable, freshness=freshness))
+    if isinstance(statement, (Query, Explain)):
+        return Bound(statement, replace(context, readable=readable))
+    # writes follow from all rows, and run to their end
+    return Bound(statement, replace(context, readable=readable, freshness="strong", cancellation=Cancellation()))
 
 
 def _check_known(context: Context, statement: Statement) -> None:

@@ -20,6 +20,7 @@ from lakewarden.sql.statements.base import Ref
 from lakewarden.sql.statements.rows import Query
 from lakewarden.sql.temporary.tables import TemporaryTable, TemporaryTables
 from lakewarden.warehouse import Warehouse, find_table
+from lakewarden.workers.cancellation import Cancellation
 
 if TYPE_CHECKING:
     from lakewarden.operations.reading.freshness import Freshness
@@ -47,6 +48,9 @@ class Context:
     shadowing: frozenset[TableName] = frozenset()
     """The names that mean temporary tables in this statement: of those that exist, and that its text creates before it."""
 
+    cancellation: Cancellation = field(default_factory=Cancellation)
+    """Of the text's queries. `bind` leaves it out where a statement writes: that runs to its end."""
+
     @property
     def warehouse(self) -> Warehouse:
         return self.services.warehouse
@@ -63,7 +67,7 @@ class Context:
     def limits(self) -> Limits:
         """Of each query."""
         settings = self.warehouse.settings.sql
-        return Limits(settings.timeout_seconds, settings.result_bytes)
+        return Limits(settings.timeout_seconds, settings.result_bytes, cancellation=self.cancellation)
 
     def through(self, door: Door) -> Context:
         """The same context for another session."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -18,7 +19,6 @@ from lakewarden.sql.context import Context
 from lakewarden.sql.execute import execute
 from lakewarden.sql.grammar.parameters import Value
 from lakewarden.sql.parse import Single, parse, parse_subscription, singles
-from lakewarden.sql.query_engine.engine import Limits
 from lakewarden.sql.results import Result, Rows
 from lakewarden.sql.services import Services
 from lakewarden.sql.sessions import OpenSession
@@ -34,6 +34,7 @@ from lakewarden.sql.uploads import File, uploads_for
 from lakewarden.state.audit import AuditLog
 from lakewarden.storage.paths import check_user
 from lakewarden.warehouse import find_table
+from lakewarden.workers.cancellation import Cancellation
 
 if TYPE_CHECKING:
     from lakewarden.live.subscription import Subscription
@@ -72,9 +73,11 @@ class SqlSession:
         files: Mapping[str, File] | None = None,
         each: Callable[[Result], None] | None = None,
         params: Sequence[Value] | None = None,
+        cancellation: Cancellation | None = None,
     ) -> list[Result]:
-        """As `Lakehouse.sql`; `params` as `parse`."""
-        return self.run(self.parsed(text, params), freshness=freshness, wait=wait, files=files, each=each)
+        """As `Lakehouse.sql`; `params` as `parse`, `cancellation` as `run`."""
+        statements = self.parsed(text, params)
+        return self.run(statements, freshness=freshness, wait=wait, files=files, each=each, cancellation=cancellation)
 
     def parsed(self, text: str, params: Sequence[Value] | None = None) -> list[Statement]:
         """The statements of a text, for `run`. Raises as `parse`."""
@@ -88,12 +91,22 @@ class SqlSession:
         wait: bool = True,
         files: Mapping[str, File] | None = None,
         each: Callable[[Result], None] | None = None,
+        cancellation: Cancellation | None = None,
     ) -> list[Result]:
-        """Checks and runs statements that were parsed before."""
-        bound = bind_all(self._context(freshness, wait=wait), statements)
+        """Checks and runs statements that were parsed before.
+
+        Args:
+            cancellation: ends a query, and what comes after it; a statement that writes and has begun runs to its end.
+
+        Raises:
+            Canceled: it was cancelled before all statements had run.
+        """
+        cancellation = cancellation or Cancellation()
+        bound = bind_all(self._context(freshness, wait=wait, cancellation=cancellation), statements)
         uploads = uploads_for(statements, files or {}, self._services.warehouse.settings.files)
         results: list[Result] = []
         for one in bound:
+            cancellation.check()
             results.append(execute(one.now() if results else one, uploads))
             match one.statement:
                 case UseNamespace(name):
@@ -107,20 +120,25 @@ class SqlSession:
         return results
 
     def streamed(
-        self, statements: Sequence[Statement], *, freshness: Freshness | None = None, memory_bytes: int
+        self,
+        statements: Sequence[Statement],
+        *,
+        freshness: Freshness | None = None,
+        memory_bytes: int,
+        cancellation: Cancellation | None = None,
     ) -> Spooled | Result:
         """As `run`, of which it returns the last result. A query's rows beyond `memory_bytes` are in a temporary file, up to
         `sql.result_bytes` in all.
         """
         *first, last = statements
         if not isinstance(last, Query):
-            return self.run(statements, freshness=freshness)[-1]
+            return self.run(statements, freshness=freshness, cancellation=cancellation)[-1]
         from lakewarden.sql.queries.select import spooled  # as the handlers, imported with the first statement
 
-        self.run(first, freshness=freshness)
-        bound = bind(self._context(freshness, wait=True), last)
+        self.run(first, freshness=freshness, cancellation=cancellation)
+        bound = bind(self._context(freshness, wait=True, cancellation=cancellation), last)
         usual = bound.context.limits
-        limits = Limits(usual.seconds, min(memory_bytes, usual.result_bytes), spooled_bytes=usual.result_bytes)
+        limits = replace(usual, result_bytes=min(memory_bytes, usual.result_bytes), spooled_bytes=usual.result_bytes)
         return spooled(bound.context, last.query, limits)
 
     @property
@@ -199,7 +217,7 @@ class SqlSession:
         manner = Manner(from_seq, last_rows, batch_size, interval, timeout, pause, poll_bytes)
         return open_subscription(bind(self._context("strong", wait=True), statement), manner)
 
-    def _context(self, freshness: Freshness | None, *, wait: bool) -> Context:
+    def _context(self, freshness: Freshness | None, *, wait: bool, cancellation: Cancellation | None = None) -> Context:
         catalog = self._services.warehouse.catalog.read()
         freshness = self._freshness if freshness is None else check_freshness(freshness)
         return Context(
@@ -213,6 +231,7 @@ class SqlSession:
             table_storage=self._table_storage,
             temporary=self._temporary,
             shadowing=frozenset(self._temporary),
+            cancellation=cancellation or Cancellation(),
         )
 
 

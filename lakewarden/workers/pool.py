@@ -11,6 +11,7 @@ from time import monotonic
 from typing import Generic, TypeVar
 
 from lakewarden.errors import Unsupported
+from lakewarden.workers.cancellation import Cancellation
 from lakewarden.workers.process import Process
 
 Worker = TypeVar("Worker", bound=Process)
@@ -63,27 +64,31 @@ class Pool(Generic[Worker]):
             worker.end()
 
     @contextmanager
-    def worker(self, seconds: float) -> Iterator[Worker]:
-        """Waits for a worker and lends it for the block.
+    def worker(self, seconds: float, cancellation: Cancellation | None = None) -> Iterator[Worker]:
+        """Waits for a worker and lends it for the block, which ends with the worker's process if it is cancelled.
 
         Raises:
+            Canceled: it was cancelled before the block.
             Unsupported: all were busy for so many seconds.
             Internal: a worker cannot be started.
         """
-        lent = self._idle_one(seconds) or self._started()
+        cancellation = cancellation or Cancellation()
+        lent = self._idle_one(seconds, cancellation) or self._started()
         try:
-            yield lent
+            with cancellation.ending(lent.kill):
+                yield lent
         finally:
             self._take_back(lent)
 
-    def _idle_one(self, seconds: float) -> Worker | None:
+    def _idle_one(self, seconds: float, cancellation: Cancellation) -> Worker | None:
         """An idle worker; None where a new one may be started."""
         until = monotonic() + seconds
-        with self._changed:
+        with cancellation.ending(self._wake), self._changed:
             while not self._idle:
                 if self._count < self._most:
                     self._count += 1
                     return None
+                cancellation.check()
                 if not self._changed.wait(max(until - monotonic(), 0)) and not self._idle:
                     raise Unsupported(f"all {self._most} {self._called} were busy for {seconds:g} seconds; try again")
             found = self._idle.pop()
@@ -91,6 +96,10 @@ class Pool(Generic[Worker]):
             return found
         found.end()
         return self._started()
+
+    def _wake(self) -> None:
+        with self._changed:
+            self._changed.notify_all()
 
     def _started(self) -> Worker:
         started = None

@@ -77,6 +77,10 @@ class Process:
         self._process.kill()
         return self._process.wait()
 
+    def kill(self) -> None:
+        """Ends the process at once, whatever it does. For any thread: the one that waits for an answer gets none."""
+        self._process.kill()
+
     def forget(self) -> None:
         """For a forked process: the worker is its parent's."""
         self._connection.close()

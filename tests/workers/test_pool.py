@@ -19,6 +19,9 @@ class _Fake:
         self.alive = True
         self.ended = 0
 
+    def kill(self) -> None:
+        self.alive = False
+
     def end(self) -> int:
         self.alive = False
         self.ended += 1

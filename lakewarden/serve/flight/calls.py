@@ -20,6 +20,7 @@ from lakewarden.serve.common import Common
 from lakewarden.serve.declined import Declined
 from lakewarden.serve.flight.statuses import Problem
 from lakewarden.serve.request_ids import request_id_of
+from lakewarden.workers.cancellation import Cancellation
 
 _LOG = logging.getLogger("lakewarden.serve")
 _LIFE = timedelta(hours=12)
@@ -34,6 +35,8 @@ class Call:
     principal: Principal
     namespace: str | None
     freshness: Freshness | None
+    cancellation: Cancellation
+    """Of its queries: when the client cancels the call, or goes away."""
 
 
 @dataclass
@@ -89,7 +92,15 @@ def admitted(common: Common, method: str, context: grpc.ServicerContext) -> Iter
         request.user = principal.user
         freshness = request.header(_FRESHNESS)
         with common.allowance.of(principal.user):
-            yield Call(principal, request.header(_NAMESPACE) or None, check_freshness(freshness) if freshness else None)
+            chosen = request.header(_NAMESPACE) or None, check_freshness(freshness) if freshness else None
+            yield Call(principal, *chosen, _ended_with(context))
+
+
+def _ended_with(context: grpc.ServicerContext) -> Cancellation:
+    cancellation = Cancellation()
+    if not context.add_callback(cancellation.cancel):
+        cancellation.cancel()  # it has ended already
+    return cancellation
 
 
 def connected(common: Common, request: Request) -> str:

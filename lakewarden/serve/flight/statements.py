@@ -48,7 +48,7 @@ class Statements:
         session, statements = self._parsed(call, text)
         if _only_reads(statements):
             return self.tickets.sign(text, call.principal)
-        stream = _stream(session.run(statements, freshness=call.freshness)[-1])
+        stream = _stream(session.run(statements, freshness=call.freshness, cancellation=call.cancellation)[-1])
         return self.tickets.sign(Answer(stream_bytes(pa.concat_tables(stream.tables))), call.principal)
 
     def rows(self, call: Call, text: Text) -> Stream:
@@ -58,7 +58,7 @@ class Statements:
         session, statements = self._parsed(call, text)
         if not _only_reads(statements):
             raise InvalidArgument("a ticket brings the rows of a query: this text writes")
-        found = session.streamed(statements, freshness=call.freshness, memory_bytes=_MEMORY_BYTES)
+        found = session.streamed(statements, freshness=call.freshness, cancellation=call.cancellation, memory_bytes=_MEMORY_BYTES)
         return _spooled(found) if isinstance(found, Spooled) else _stream(found)
 
     def update(self, call: Call, text: str, parameters: Sequence[Sequence[Value]] = ((),)) -> int:
@@ -75,7 +75,7 @@ class Statements:
                 " by bulk ingest"
             )
         statements = joined([one for values in parameters for one in _given(session, text, values)])
-        results = session.run(statements, freshness=call.freshness)
+        results = session.run(statements, freshness=call.freshness, cancellation=call.cancellation)
         changed = [result.rows for result in results if isinstance(result, Affected)]
         return sum(changed) if changed else -1
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import grpc
 
-from lakewarden.errors import Internal, LakewardenError
+from lakewarden.errors import Canceled, Internal, LakewardenError
 from lakewarden.serve.declined import Declined
 from lakewarden.serve.flight.messages import ErrorInfo, RequestInfo, Status, wrapped
 from lakewarden.serve.flight.wire import encoded
@@ -47,6 +47,8 @@ class Problem:
     @classmethod
     def of(cls, error: Exception) -> Problem:
         match error:
+            case Canceled():
+                return cls(error.code, grpc.StatusCode.CANCELLED, error.message)
             case LakewardenError():
                 return cls(error.code, STATUS[error.code], error.message)
             case Declined():

@@ -10,7 +10,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import HTTPConnection
 from starlette.responses import JSONResponse, Response
 
-from lakewarden.errors import InvalidArgument, LakewardenError
+from lakewarden.errors import Canceled, InvalidArgument, LakewardenError
 from lakewarden.serve.declined import Declined
 
 _LOG = logging.getLogger("lakewarden.serve")
@@ -38,11 +38,19 @@ _CODES: Mapping[int, str] = {
     429: "CONFLICT",
 }
 """What HTTP knows apart, and our codes do not."""
+_LEFT = 499
+"""For the log, as other servers have it: the client is not there to read it."""
 
 
 def refusal(error: LakewardenError | Declined) -> tuple[int, str]:
     """The status and the code of an error that is raised on purpose."""
-    return (STATUS[error.code], error.code) if isinstance(error, LakewardenError) else (error.status, _CODES[error.status])
+    match error:
+        case Canceled():
+            return _LEFT, error.code
+        case LakewardenError():
+            return STATUS[error.code], error.code
+        case Declined():
+            return error.status, _CODES[error.status]
 
 
 def problem(request: HTTPConnection, error: Exception) -> Response:

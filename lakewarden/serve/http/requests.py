@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -18,6 +19,7 @@ from lakewarden.serve.authority import Authority
 from lakewarden.serve.declined import Declined
 from lakewarden.serve.http.idempotency import Done, Writes
 from lakewarden.serve.tokens import AccessToken
+from lakewarden.workers.cancellation import Cancellation
 
 T = TypeVar("T")
 
@@ -99,3 +101,20 @@ async def admitted(request: HTTPConnection) -> AsyncIterator[Principal]:
     token = await caller(request)
     with allowance_of(request).of(token.principal.user):
         yield token.principal
+
+
+@asynccontextmanager
+async def ended_with(request: Request) -> AsyncIterator[Cancellation]:
+    """Cancels when the client goes away during the block. The body was read before."""
+    cancellation = Cancellation()
+    watching = asyncio.create_task(_watch(request, cancellation))
+    try:
+        yield cancellation
+    finally:
+        watching.cancel()
+
+
+async def _watch(request: Request, cancellation: Cancellation) -> None:
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
+    cancellation.cancel()

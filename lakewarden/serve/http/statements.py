@@ -18,8 +18,9 @@ from lakewarden.lakehouse import Lakehouse
 from lakewarden.lakehouse.answers import answer
 from lakewarden.operations.reading.freshness import check_freshness
 from lakewarden.serve.http.idempotency import Done
-from lakewarden.serve.http.requests import admitted, body_of, lake_of, once
+from lakewarden.serve.http.requests import admitted, body_of, ended_with, lake_of, once
 from lakewarden.sql.results import Events, OneLine, Result, Rows
+from lakewarden.workers.cancellation import Cancellation
 
 ARROW = "application/vnd.apache.arrow.stream"
 
@@ -36,22 +37,23 @@ class SqlRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 async def sql(request: Request) -> Response:
     async with admitted(request) as principal:
         asked = await body_of(request, SqlRequest)
-        if ARROW in request.headers.get("accept", ""):
-            results = await run_in_threadpool(_run, lake_of(request), principal, asked)
-            return StreamingResponse(_stream(_only_query(results)), media_type=ARROW)
-        body = await run_in_threadpool(_answered, request, principal, asked)
+        async with ended_with(request) as cancellation:
+            if ARROW in request.headers.get("accept", ""):
+                results = await run_in_threadpool(_run, lake_of(request), principal, asked, cancellation)
+                return StreamingResponse(_stream(_only_query(results)), media_type=ARROW)
+            body = await run_in_threadpool(_answered, request, principal, asked, cancellation)
     return Response(body, media_type="application/json")
 
 
-def _answered(request: Request, principal: Principal, asked: SqlRequest) -> bytes:
+def _answered(request: Request, principal: Principal, asked: SqlRequest, cancellation: Cancellation) -> bytes:
     lake, began = lake_of(request), time.perf_counter()
-    return once(request, principal, asked, lambda: _answer(_run(lake, principal, asked), began))
+    return once(request, principal, asked, lambda: _answer(_run(lake, principal, asked, cancellation), began))
 
 
-def _run(lake: Lakehouse, principal: Principal, asked: SqlRequest) -> list[Result]:
+def _run(lake: Lakehouse, principal: Principal, asked: SqlRequest, cancellation: Cancellation) -> list[Result]:
     freshness = None if asked.freshness is None else check_freshness(asked.freshness)
     session = lake.sessions.served(principal, asked.namespace)
-    return session.sql(asked.sql, freshness=freshness, params=asked.params)
+    return session.sql(asked.sql, freshness=freshness, params=asked.params, cancellation=cancellation)
 
 
 def _answer(results: list[Result], began: float) -> Done:

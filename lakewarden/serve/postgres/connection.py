@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import select
 import ssl
 from asyncio import StreamReader, StreamWriter
 from collections.abc import Callable
@@ -100,7 +101,14 @@ class Connection:
 
     def _working(self, token: AccessToken) -> Working:
         common = self._service.common
-        return Working(common, token, self._id, common.lake.warehouse.settings.sql.timeout_seconds)
+        return Working(common, token, self._id, common.lake.warehouse.settings.sql.timeout_seconds, self._left)
+
+    def _left(self) -> bool:
+        """Whether the client has closed its side, behind whatever it sent before."""
+        found = self._writer.get_extra_info("socket")
+        looking = select.poll()
+        looking.register(found.fileno(), getattr(select, "POLLRDHUP", 0))
+        return bool(looking.poll(0))
 
     def _opened(self, token: AccessToken, wanted: Wanted) -> State:
         session = startup.opened_session(self._service.common.lake, token, wanted, self._id)

@@ -22,6 +22,7 @@ from lakewarden.serve.postgres.state import State
 from lakewarden.serve.postgres.working import Working
 from lakewarden.sql.grammar.parameters import Value
 from lakewarden.sql.parse import Single
+from lakewarden.workers.cancellation import Cancellation
 
 T = TypeVar("T")
 
@@ -220,7 +221,9 @@ class Dialogue:
         await self._writer.drain()
 
     async def _run(self, act: Callable[[], T], what: str) -> T:
-        return await self._working.run(act, what, lambda: self._state.querying, self._state.variables.timeout_seconds)
+        state = self._state
+        state.cancellation = Cancellation()
+        return await self._working.run(act, what, lambda: state.querying, state.variables.timeout_seconds, state.cancellation)
 
 
 def _tag(outcome: Outcome, sent: int) -> str:

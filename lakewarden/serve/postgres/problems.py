@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
-from lakewarden.errors import LakewardenError
+from lakewarden.errors import Canceled, LakewardenError
 from lakewarden.serve.declined import Declined
 
 SQLSTATE: Mapping[str, str] = {
@@ -50,7 +50,8 @@ class Problem(Exception):
 def problem_of(error: LakewardenError | Declined, *, fatal: bool = False) -> Problem:
     if isinstance(error, Declined):
         return Problem(_DECLINED[error.status], error.message, fatal=fatal)
-    return Problem(SQLSTATE[error.code], error.message, fatal=fatal)
+    sqlstate = CANCELED if isinstance(error, Canceled) else SQLSTATE[error.code]
+    return Problem(sqlstate, error.message, fatal=fatal)
 
 
 @contextmanager

@@ -12,6 +12,7 @@ from lakewarden.serve.postgres.problems import NO_PORTAL, NO_STATEMENT, TOO_MUCH
 from lakewarden.serve.postgres.things import Thing
 from lakewarden.serve.postgres.variables import Variables
 from lakewarden.sql.session import SqlSession
+from lakewarden.workers.cancellation import Cancellation
 
 _MOST = 1000
 """Prepared statements and portals of a connection."""
@@ -34,6 +35,8 @@ class State:
     """The columns of the views, by the version of the catalog: each takes a query to describe."""
     querying: bool = False
     """Whether what runs now is a query, which has no effects."""
+    cancellation: Cancellation = field(default_factory=Cancellation)
+    """Of what runs now."""
 
     @property
     def search_path(self) -> str:

@@ -74,7 +74,7 @@ def _run(state: State, statement: Statement) -> Outcome:
         state.block.wrote()  # before it runs: one that fails may have done a part
     state.querying = not writes
     try:
-        (result,) = state.session.run([statement])
+        (result,) = state.session.run([statement], cancellation=state.cancellation)
     finally:
         state.querying = False
     return _outcome(inner, result)
@@ -126,7 +126,7 @@ def described(state: State, single: Single, values: Sequence[Value]) -> tuple[Co
     if isinstance(inner, Query):
         rows = state.session.described(statement)
     elif isinstance(inner, _LISTS):  # these have no effect and few rows
-        (result,) = state.session.run([statement])
+        (result,) = state.session.run([statement], cancellation=state.cancellation)
         rows = result if isinstance(result, Rows) else None
     else:
         return None

@@ -16,6 +16,7 @@ from lakewarden.serve.common import Common
 from lakewarden.serve.declined import Declined
 from lakewarden.serve.postgres.problems import CANCELED, Problem, problem_of
 from lakewarden.serve.tokens import AccessToken
+from lakewarden.workers.cancellation import Cancellation
 
 T = TypeVar("T")
 
@@ -24,6 +25,8 @@ _PATH = "postgres"
 _DONE = "00000"
 _LOOK_SECONDS = 0.05
 """Between looks whether what is to be ended has become a query."""
+_GONE_SECONDS = 1.0
+"""Between looks whether the client has gone."""
 
 
 @dataclass
@@ -34,17 +37,27 @@ class Working:
     token: AccessToken
     connection: str
     seconds: float
+    left: Callable[[], bool]
+    """Whether the client has gone away."""
     _cancelled: asyncio.Event = field(default_factory=asyncio.Event)
     _left: asyncio.Future[Any] | None = None
     """A query that was ended for the client, and still runs."""
 
-    async def run(self, act: Callable[[], T], what: str, may_leave: Callable[[], bool], timeout: float | None) -> T:
+    async def run(
+        self,
+        act: Callable[[], T],
+        what: str,
+        may_leave: Callable[[], bool],
+        timeout: float | None,
+        cancellation: Cancellation,
+    ) -> T:
         """Runs `act` in a thread.
 
         Args:
             what: names it in the log.
             may_leave: whether it is a query at the moment, whose end need not be waited for.
             timeout: seconds after which a query is left.
+            cancellation: ends a query, by request, at its timeout, or when the client has gone.
 
         Raises:
             Problem: it failed, was cancelled, or took too long.
@@ -52,7 +65,7 @@ class Working:
         began, sqlstate = time.perf_counter(), _DONE
         try:
             with self.common.figures.running.track_inprogress():
-                return await self._awaited(act, may_leave, timeout)
+                return await self._awaited(act, may_leave, timeout, cancellation)
         except LakewardenError as error:
             problem = problem_of(error)
             sqlstate = problem.sqlstate
@@ -70,17 +83,22 @@ class Working:
     def cancel(self) -> None:
         self._cancelled.set()
 
-    async def _awaited(self, act: Callable[[], T], may_leave: Callable[[], bool], timeout: float | None) -> T:
+    async def _awaited(
+        self, act: Callable[[], T], may_leave: Callable[[], bool], timeout: float | None, cancellation: Cancellation
+    ) -> T:
         if self._left is not None:
             await asyncio.wait({self._left})
             self._left = None
         self._cancelled.clear()
         task = asyncio.ensure_future(run_in_threadpool(self._allowed, act))
-        cancelled = asyncio.ensure_future(self._cancelled.wait())
+        ends = {asyncio.ensure_future(self._cancelled.wait()), asyncio.ensure_future(self._gone())}
         try:
-            await asyncio.wait({task, cancelled}, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait({task, *ends}, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
         finally:
-            cancelled.cancel()
+            for end in ends:
+                end.cancel()
+        if not task.done():
+            cancellation.cancel()
         while not task.done() and not may_leave():
             await asyncio.wait({task}, timeout=_LOOK_SECONDS)
         if not task.done():
@@ -88,6 +106,10 @@ class Working:
             task.add_done_callback(_looked_at)
             raise Problem(CANCELED, "the query was ended, by request or by statement_timeout")
         return await task
+
+    async def _gone(self) -> None:
+        while not self.left():
+            await asyncio.sleep(_GONE_SECONDS)
 
     def _allowed(self, act: Callable[[], T]) -> T:
         with self.common.allowance.of(self.token.principal.user):

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 import pyarrow as pa
 
 from lakewarden.sql.query_engine.spool import Spool
+from lakewarden.workers.cancellation import Cancellation
 
 
 @dataclass(frozen=True)
@@ -20,6 +21,7 @@ class Limits:
     """In memory."""
     spooled_bytes: int = 1 << 60
     """Of a result that goes to a file where it has more than `result_bytes`. As many as the disk takes, unless it is said."""
+    cancellation: Cancellation = field(default_factory=Cancellation)
 
 
 @dataclass(frozen=True)
@@ -34,7 +36,7 @@ class QueryEngine(Protocol):
     """Runs the queries of every session of a process, in any number of threads at once.
 
     A query depends on its text and its relations, and leaves nothing that another could see. Every method may raise
-    PermissionDenied, BadSyntax, InvalidArgument or Unsupported, each because of the query alone.
+    PermissionDenied, BadSyntax, InvalidArgument or Unsupported, each because of the query alone, and Canceled.
     """
 
     def check(self, sql: str, limits: Limits) -> None:

@@ -27,13 +27,13 @@ def as_ours(limits: Limits, memory_bytes: int) -> Iterator[None]:
     except duckdb.ParserException as error:
         raise BadSyntax(said(error)) from error
     except duckdb.InterruptException as error:
-        raise too_long(limits) from error
+        raise stopped(limits) from error
     except (duckdb.OutOfMemoryException, MemoryError) as error:
         raise too_large(memory_bytes) from error
     except OSError as error:  # once rows stream, pyarrow raises this for every error, with DuckDB's message
         words = said(error)
         interrupted, exhausted = words.startswith("INTERRUPT"), words.startswith("Out of Memory")
-        raise (too_long(limits) if interrupted else too_large(memory_bytes) if exhausted else InvalidArgument(words)) from error
+        raise (stopped(limits) if interrupted else too_large(memory_bytes) if exhausted else InvalidArgument(words)) from error
     except duckdb.PermissionException as error:
         raise PermissionDenied(said(error)) from error
     except (duckdb.NotImplementedException, duckdb.InternalException, duckdb.FatalException) as error:
@@ -55,6 +55,16 @@ def ended_by_another(error: BaseException) -> bool:
 def said(error: BaseException) -> str:
     """The first line of the message: the rest quotes the rewritten text, which the user did not write."""
     return (str(error).splitlines() or ["no reason given"])[0].strip()
+
+
+def stopped(limits: Limits) -> Unsupported:
+    """Why a query was interrupted.
+
+    Raises:
+        Canceled: it was cancelled.
+    """
+    limits.cancellation.check()
+    return too_long(limits)
 
 
 def too_long(limits: Limits) -> Unsupported:

@@ -95,7 +95,7 @@ class InProcess:
         self._checked(sql, limits).check(frozenset(relations))
 
         def limited(cursor: DuckDBPyConnection) -> T:
-            with self._deadlines.limit(limits.seconds, cursor.interrupt):
+            with self._deadlines.limit(limits.seconds, cursor.interrupt), limits.cancellation.ending(cursor.interrupt):
                 for name, rows in relations.items():
                     cursor.register(name, rows)
                 return act(cursor)

@@ -195,6 +195,7 @@ def _bounded(parts: Iterable[Answer], limits: Limits) -> list[Answer]:
 
 
 def _left(until: float, limits: Limits) -> float:
+    limits.cancellation.check()
     left = until - monotonic()
     if left <= 0:
         raise Unsupported(f"the query takes more than {limits.seconds:g} seconds (sql.timeout_seconds)")

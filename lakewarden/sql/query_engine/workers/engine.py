@@ -80,7 +80,7 @@ class Workers:
     def _call(
         self, request: Request, relations: Mapping[str, pa.Table], limits: Limits, take: Callable[[pa.Table], None] = no_rows
     ) -> End:
-        with self._pool.worker(limits.seconds) as worker:
+        with self._pool.worker(limits.seconds, limits.cancellation) as worker:
             return worker.call(request, relations, limits, take)
 
 

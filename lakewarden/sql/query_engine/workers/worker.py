@@ -53,12 +53,14 @@ class Worker(Process):
 
         Raises:
             PermissionDenied, BadSyntax, InvalidArgument, Unsupported: because of the query, as `QueryEngine`.
+            Canceled: it was cancelled.
         """
         self.usable = False
         by = monotonic() + limits.seconds + _GRACE_SECONDS
         try:
             end = self._exchanged(request, relations, by, take)
         except (OSError, EOFError) as error:
+            limits.cancellation.check()
             raise self._ended(limits, late=monotonic() >= by) from error
         self.usable = not end.worn
         if end.error:
