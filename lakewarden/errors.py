@@ -93,7 +93,7 @@ class Ended(Terminal):
 
 
 class Canceled(Terminal):
-    """A query was ended by request, or because its client went away; nothing was changed."""
+    """A query was ended by request, or because its client went away."""
 
     code = "CONFLICT"
 

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import ExitStack
 from typing import cast
 
 import pytest
 
-from lakewarden.errors import Internal, Unsupported
+from lakewarden.errors import Canceled, Internal, Unsupported
+from lakewarden.workers.cancellation import Cancellation
 from lakewarden.workers.pool import Pool
 from lakewarden.workers.process import Process
+from tests.fixtures.patience import PATIENCE
 
 
 class _Fake:
@@ -136,3 +138,20 @@ def test_the_last_one_to_let_go_ends_them_and_they_come_back_if_needed() -> None
     with pool.worker(1.0):
         assert len(starting.started) == 3
     assert starting.started[2].ended == 1, "nothing holds it"
+
+
+def test_who_waits_for_a_worker_is_sent_away_when_cancelled_and_takes_none() -> None:
+    pool, cancellation = _held(_Starting(), 1), Cancellation()
+
+    def lent() -> None:
+        with pool.worker(PATIENCE, cancellation):
+            pass
+
+    with pool.worker(1.0), ThreadPoolExecutor(1) as threads:
+        waiting = threads.submit(lent)
+        wait([waiting], 0.1)
+        cancellation.cancel()
+        with pytest.raises(Canceled):
+            waiting.result()
+    with pool.worker(0.0) as again:
+        assert again.usable

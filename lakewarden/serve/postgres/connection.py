@@ -105,9 +105,11 @@ class Connection:
 
     def _left(self) -> bool:
         """Whether the client has closed its side, behind whatever it sent before."""
-        found = self._writer.get_extra_info("socket")
+        handle: int = self._writer.get_extra_info("socket").fileno()
+        if handle < 0:
+            return True
         looking = select.poll()
-        looking.register(found.fileno(), getattr(select, "POLLRDHUP", 0))
+        looking.register(handle, getattr(select, "POLLRDHUP", 0))
         return bool(looking.poll(0))
 
     def _opened(self, token: AccessToken, wanted: Wanted) -> State:

@@ -7,7 +7,7 @@ import random
 import subprocess
 import sys
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import ExitStack
 
 import duckdb
@@ -15,13 +15,14 @@ import pyarrow as pa
 import pytest
 
 from lakewarden import Lakehouse, Settings
-from lakewarden.errors import InvalidArgument, PermissionDenied, Unsupported
+from lakewarden.errors import Canceled, InvalidArgument, PermissionDenied, Unsupported
 from lakewarden.settings import SqlSettings
 from lakewarden.sql.query_engine.database import locked_down
 from lakewarden.sql.query_engine.engine import Limits, QueryEngine
 from lakewarden.sql.query_engine.in_process import engine_of_process
 from lakewarden.sql.query_engine.workers.engine import Workers
 from lakewarden.sql.results import Rows
+from tests.fixtures.patience import PATIENCE
 
 _LIMITS = Limits(60.0, 1 << 20)
 _MANY = 2_000
@@ -137,6 +138,20 @@ def test_a_query_that_takes_too_long_is_the_only_one_that_is_interrupted(engine:
         assert answers
         with pytest.raises(Unsupported, match=r"longer than 0\.3 seconds"):
             late.result()
+
+
+def test_a_query_that_is_cancelled_ends_and_the_engine_goes_on(engine: QueryEngine) -> None:
+    endless = "SELECT count(*) FROM range(1000000) a, range(1000000) b, range(1000000) c"
+    limits = Limits(PATIENCE, 1 << 20)
+    with ThreadPoolExecutor(1) as pool:
+        running = pool.submit(engine.run, endless, {}, limits)
+        wait([running], 0.5)
+        limits.cancellation.cancel()
+        with pytest.raises(Canceled):
+            running.result()
+    with pytest.raises(Canceled):
+        engine.run("SELECT 1", {}, limits)
+    assert engine.run("SELECT 1 AS n", {}, _LIMITS).rows.to_pylist() == [{"n": 1}]
 
 
 def test_a_query_that_takes_too_much_memory_leaves_the_engine_to_the_others() -> None:
