@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import closing
 
 import adbc_driver_manager
 import httpx
@@ -89,11 +90,9 @@ def test_postgresql_by_a_request_to_cancel(lake: Lakehouse, probe: Callable[[], 
 
 def test_postgresql_whose_client_closes(lake: Lakehouse) -> None:
     with listening(lake) as port, psycopg.connect(address(port, "ann"), autocommit=True) as other:
-        gone = psycopg.connect(address(port, "ann"), autocommit=True)
-        gone.pgconn.send_query(ENDLESS.format(3).encode())
-        while _answers(other):
-            time.sleep(0.05)
-        gone.close()
+        with closing(psycopg.connect(address(port, "ann"), autocommit=True)) as gone:
+            gone.pgconn.send_query(ENDLESS.format(3).encode())
+            time.sleep(1.0)  # so that it runs; where it does not yet, it must not begin
         while not _answers(other):
             time.sleep(0.05)
 
