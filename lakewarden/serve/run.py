@@ -7,6 +7,7 @@ import logging
 import os
 import signal
 import socket
+import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, nullcontext
 from dataclasses import dataclass
@@ -80,6 +81,7 @@ def serve(warehouse: str, listening: Listening) -> None:
     Raises:
         InvalidArgument: the port for PostgreSQL's clients is taken.
     """
+    signal.signal(signal.SIGTERM, _ended)  # uvicorn raises the signal again behind its stop, as if that had failed
     os.environ[_WAREHOUSE] = warehouse  # the processes that uvicorn starts have nothing else
     os.environ[_LISTENING] = msgspec.json.encode(listening, enc_hook=str).decode()
     if listening.postgres_port is not None:
@@ -101,6 +103,10 @@ def serve(warehouse: str, listening: Listening) -> None:
         ws_max_size=_FROM_SUBSCRIBERS,
         timeout_graceful_shutdown=load_settings(os.environ).serve.stop_seconds,
     )
+
+
+def _ended(_number: int, _frame: FrameType | None) -> None:
+    sys.exit(0)
 
 
 def from_environment() -> Starlette:

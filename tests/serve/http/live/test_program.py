@@ -32,7 +32,7 @@ def test_nothing_is_missed_or_repeated_over_kills_and_a_stop_says_goodbye(tmp_pa
         threads = [threading.Thread(target=one.follow, args=[threading.Event()], daemon=True) for one in followers]
         for thread in threads:
             thread.start()
-        for end in (signal.SIGKILL, signal.SIGTERM, None):
+        for end, status in ((signal.SIGKILL, -signal.SIGKILL), (signal.SIGTERM, 0), (None, None)):
             server = running.enter_context(program(place, port))
             heard = written
             while not all(one.place is not None and len(one.rows) > heard + 20 for one in followers):
@@ -43,7 +43,7 @@ def test_nothing_is_missed_or_repeated_over_kills_and_a_stop_says_goodbye(tmp_pa
                     lake.flush("app.notes")
             if end is not None:
                 server.send_signal(end)
-                assert server.wait(PATIENCE) == -end
+                assert server.wait(PATIENCE) == status
         notes.write([{"id": LAST}], user="ann")
         for thread in threads:
             thread.join(PATIENCE)
