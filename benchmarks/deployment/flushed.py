@@ -76,6 +76,7 @@ def _until_done(ui: psutil.Process, home: Path, users: int) -> tuple[float, floa
     spent: dict[bool, dict[psutil.Process, float]] = {True: {}, False: {}}
     while not (home / "dagster.yaml").exists():
         time.sleep(_POLLS_EACH)
+    os.environ["DAGSTER_HOME"] = str(home)  # a home's settings may name it
     with dg.DagsterInstance.from_config(str(home)) as instance:
         while not _is_done(instance, users):
             for process in (ui, *ui.children(recursive=True)):

@@ -127,6 +127,15 @@ class TableLog(LogReader, Protocol):
         """
         ...
 
+    def turn(self, user: str | None) -> AbstractContextManager[None]:
+        """Lets one thread after the other read all rows of a scope and append behind what it read: at the same time, all but one
+        would lose, and read again. It may be entered again by the thread that has it.
+
+        Args:
+            user: whose scope; None for the rows of a SHARED table, or of many users.
+        """
+        ...
+
     def append(self, batch: Batch, after: int | None = None, keys: Touched | None = None) -> Receipt:
         """Appends rows. Returns once they are durable and every strong read that starts later will read them. Calls that come
         together share a segment. One user's rows become visible together, however many; of many users, those of a segment do.

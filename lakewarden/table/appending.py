@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
 
@@ -71,7 +70,7 @@ class TableAppender:
         try:
             self.reader.check_active()
             for _ in range(_ATTEMPTS):
-                with nullcontext() if keys is None else log.announced():  # who reads all rows may take long
+                with log.turn(filing.user) if keys is None else log.announced():
                     view = log.view(() if keys is None else keys.keys())
                     batch = decide(view)
                     if not batch.rows.num_rows:

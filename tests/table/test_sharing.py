@@ -17,6 +17,7 @@ from lakewarden.log.receipt import Receipt
 from lakewarden.log.view import LogView
 from lakewarden.settings import LogSettings, Settings
 from lakewarden.storage.local import LocalObjects
+from lakewarden.table import appending
 from lakewarden.table.reader import TableReader
 from tests.fixtures.bucket import path_of
 from tests.fixtures.lakes import NOTES, make_notes, strong
@@ -138,15 +139,29 @@ def test_of_inserts_of_one_key_one_is_taken(lake: Lakehouse, monkeypatch: pytest
     assert sorted(isinstance(each, ConstraintViolation) for each in outcomes) == [False, True, True, True]
 
 
-def test_updates_of_one_scope_see_each_other(lake: Lakehouse, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_updates_of_one_scope_take_turns_and_see_each_other(lake: Lakehouse, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(appending, "_ATTEMPTS", 1)
     lake.sql("INSERT INTO chat.shared VALUES (1, '')")
-
-    def update(number: int) -> object:
-        return lake.sql(f"UPDATE chat.shared SET text = text || '{number}' WHERE id = 1")
-
-    Crowd(monkeypatch).run([partial(update, number) for number in range(4)])
+    with ThreadPoolExecutor(_THREADS) as pool:
+        texts = [f"UPDATE chat.shared SET text = text || '{number:x}' WHERE id = 1" for number in range(_THREADS)]
+        assert [
+            error for error in pool.map(_outcome, [partial(lake.sql, text) for text in texts]) if isinstance(error, Exception)
+        ] == []
     text = strong(lake.table("chat.shared"), None)[1]
-    assert sorted(text) == ["0", "1", "2", "3"], "no update is lost"
+    assert sorted(text) == sorted("0123456789abcdef"), "no update is lost"
+
+
+def test_inserts_of_many_rows_take_turns(lake: Lakehouse, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(appending, "_ATTEMPTS", 1)
+
+    def insert(number: int) -> object:
+        rows = [{"id": number * 1000 + each, "text": ""} for each in range(200)]
+        return lake.table("chat.shared").write(rows, mode="insert")
+
+    with ThreadPoolExecutor(_THREADS) as pool:
+        outcomes = [*pool.map(_outcome, [partial(insert, number) for number in range(_THREADS)])]
+    assert not [each for each in outcomes if isinstance(each, LakewardenError)]
+    assert len(strong(lake.table("chat.shared"), None)) == 200 * _THREADS
 
 
 def test_a_table_made_anew_under_its_name_has_a_log_of_its_own(lake: Lakehouse) -> None:

@@ -30,6 +30,7 @@ from lakewarden.log.objects.put import WriterTerms
 from lakewarden.log.objects.segments.segment import read_chunk
 from lakewarden.log.objects.staged import remove_abandoned
 from lakewarden.log.objects.trail import Trail, read_trail
+from lakewarden.log.objects.turns import Turns
 from lakewarden.log.objects.view import make_durable, read_view, rows_of
 from lakewarden.log.objects.writer import LogWriter
 from lakewarden.log.once import Once, writer_key
@@ -102,6 +103,7 @@ class ObjectLog(ObjectReader):
         self._pays_by_request = local_path(store.uri) is None
         self._writer: LogWriter | None = None
         self._making = threading.Lock()
+        self._turns = Turns()
 
     def look_again(self) -> None:
         """The next append looks at the log as a new process would: it was seen to be damaged."""
@@ -117,6 +119,9 @@ class ObjectLog(ObjectReader):
 
     def announced(self) -> AbstractContextManager[None]:
         return self._the_writer().announced()
+
+    def turn(self, user: str | None) -> AbstractContextManager[None]:
+        return self._turns.of(user or "")
 
     def append(self, batch: Batch, after: int | None = None, keys: Touched | None = None) -> Receipt:
         return self._the_writer().append(batch, after, keys)
