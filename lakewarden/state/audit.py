@@ -63,8 +63,9 @@ class AuditLog:
         return entry
 
     def newest(self, limit: int | None = None) -> list[AuditEntry]:
-        """Returns the last entries, newest first."""
-        return [_decode(stored.key, self.store.get(stored.key)) for stored in self.store.list(_ROOT)[:limit]]
+        """Returns the last entries, newest first. Names are in order by the millisecond, and entries by the microsecond."""
+        found = (_decode(stored.key, self.store.get(stored.key)) for stored in self.store.list(_ROOT)[:limit])
+        return sorted(found, key=lambda entry: entry.timestamp, reverse=True)
 
     def expire(self, before: datetime) -> int:
         """Removes older entries, and returns how many."""
