@@ -340,7 +340,7 @@ def test_it_waits_for_no_longer_than_the_settings_say(store: Store, pool: Thread
     assert (isinstance(slow.ended(), Receipt), segments(store)) == (True, [["u"], ["v"]])
 
 
-def test_who_is_alone_or_may_not_wait_waits_for_nobody(store: Store, pool: ThreadPoolExecutor) -> None:
+def test_who_is_alone_or_may_not_wait_does_not_wait(store: Store, pool: ThreadPoolExecutor) -> None:
     log = writer(store, FOREVER)
     alone = Announced(log, notes("u", 1))
     alone.go_on()

@@ -1,4 +1,4 @@
-"""One thread after the other, by name; nothing is kept of a name that nobody waits for."""
+"""One thread after the other, by name; a name without a waiting thread leaves nothing behind."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 
 class Turns:
-    """Locks by name, of which those that nobody holds or waits for take no memory. Safe for threads."""
+    """Locks by name. A lock takes memory while a thread holds it or waits for it. Safe for threads."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

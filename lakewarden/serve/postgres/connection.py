@@ -101,9 +101,9 @@ class Connection:
 
     def _working(self, token: AccessToken) -> Working:
         common = self._service.common
-        return Working(common, token, self._id, common.lake.warehouse.settings.sql.timeout_seconds, self._left)
+        return Working(common, token, self._id, common.lake.warehouse.settings.sql.timeout_seconds, self._has_left)
 
-    def _left(self) -> bool:
+    def _has_left(self) -> bool:
         """Whether the client has closed its side, behind whatever it sent before."""
         handle: int = self._writer.get_extra_info("socket").fileno()
         if handle < 0:

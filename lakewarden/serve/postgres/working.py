@@ -37,10 +37,10 @@ class Working:
     token: AccessToken
     connection: str
     seconds: float
-    left: Callable[[], bool]
+    has_left: Callable[[], bool]
     """Whether the client has gone away."""
     _cancelled: asyncio.Event = field(default_factory=asyncio.Event)
-    _left: asyncio.Future[Any] | None = None
+    _abandoned: asyncio.Future[Any] | None = None
     """A query that was ended for the client, and still runs."""
 
     async def run(
@@ -86,9 +86,9 @@ class Working:
     async def _awaited(
         self, act: Callable[[], T], may_leave: Callable[[], bool], timeout: float | None, cancellation: Cancellation
     ) -> T:
-        if self._left is not None:
-            await asyncio.wait({self._left})
-            self._left = None
+        if self._abandoned is not None:
+            await asyncio.wait({self._abandoned})
+            self._abandoned = None
         self._cancelled.clear()
         task = asyncio.ensure_future(run_in_threadpool(self._allowed, act))
         ends = {asyncio.ensure_future(self._cancelled.wait()), asyncio.ensure_future(self._gone())}
@@ -102,13 +102,13 @@ class Working:
         while not task.done() and not may_leave():
             await asyncio.wait({task}, timeout=_LOOK_SECONDS)
         if not task.done():
-            self._left = task
+            self._abandoned = task
             task.add_done_callback(_looked_at)
             raise Problem(CANCELED, "the query was ended, by request or by statement_timeout")
         return await task
 
     async def _gone(self) -> None:
-        while not self.left():
+        while not self.has_left():
             await asyncio.sleep(_GONE_SECONDS)
 
     def _allowed(self, act: Callable[[], T]) -> T:

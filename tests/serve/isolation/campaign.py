@@ -1,4 +1,4 @@
-"""Many sessions of many users at the same time, on all ports of one server; nobody is told what another wrote."""
+"""Many sessions of many users at the same time, on all ports of one server; no session sees what another user wrote."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Sessions:
 
 def live(lake: Lakehouse, sessions: Sessions, people: int = 6, seed: int = 1) -> World:
     """Raises:
-    Leak: somebody was told what is another's.
+    Leak: a session received what is another user's.
     """
     world = World(lake, [_ROLES[number % len(_ROLES)] for number in range(people)], random.Random(seed))
     with logged("lakewarden") as lines:  # a client's own library logs what it reads

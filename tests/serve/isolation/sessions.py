@@ -33,7 +33,7 @@ class Said:
 
 @dataclass
 class Session:
-    """One of them. `answers` are everything that it was told: rows, errors, headers."""
+    """One of them. `answers` are everything that it received: rows, errors, headers."""
 
     said: Said
     answers: list[object] = field(default_factory=list)
@@ -72,8 +72,8 @@ class PostgresSession(Session):
                     if not cursor.nextset():
                         break
             except psycopg.Error as error:
-                told = error.diag
-                self.answers += [str(error), told.message_detail, told.message_hint, told.context]
+                found = error.diag
+                self.answers += [str(error), found.message_detail, found.message_hint, found.context]
                 self.broken = self._connection.broken
 
 

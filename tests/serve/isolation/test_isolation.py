@@ -23,7 +23,7 @@ def lake(tmp_path: Path) -> Iterator[Lakehouse]:
         yield opened
 
 
-def test_nobody_is_told_what_another_wrote(lake: Lakehouse) -> None:
+def test_no_session_sees_what_another_user_wrote(lake: Lakehouse) -> None:
     count = examples(120)
     world = live(lake, Sessions(http=count, postgres=count // 2, web_socket=count // 2))
     assert world.answers > count / 5, "the search looks at something"

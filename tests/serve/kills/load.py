@@ -34,7 +34,7 @@ class Written(NamedTuple):
     table: str
     change: Change
     acknowledged: bool
-    """False where the answer was that nobody knows whether it was done."""
+    """False where the answer was that it is unknown whether it was done."""
 
 
 @dataclass
