@@ -279,12 +279,31 @@ class TableLog(LogReader, Protocol):
         """Takes a position for a write that goes past the log: no row of the log has it. Raises as `note_rewound`."""
         ...
 
-    def open_direct(self, write_id: str) -> None:
+    def open_direct(self, write_id: str) -> bool:
         """Notes a direct write that adds rows, before it takes its position: until `close_direct`, rows may still come into the
-        table whose `_seq` the log has passed. One whose process died is forgotten two days later.
+        table whose `_seq` the log has passed. Returns whether other writes gave no sign of life for minutes.
 
         Raises:
             Conflict, StorageUnavailable: try again.
+        """
+        ...
+
+    def renew_direct(self, write_id: str) -> None:
+        """Says that a noted write is still under way. Raises as `open_direct`."""
+        ...
+
+    def is_noted(self, write_id: str) -> bool:
+        """Whether it is still noted; if not, it may not commit. Raises as `open_direct`."""
+        ...
+
+    def has_quiet(self, view: LogView) -> bool:
+        """Whether the view notes writes that gave no sign of life for minutes."""
+        ...
+
+    def replace_quiet(self, barrier_id: str) -> bool:
+        """Notes a barrier in place of those; returns whether there were any. Raises as `open_direct`.
+
+        They may still have a commit on its way: the barrier is closed once another commit came first.
         """
         ...
 

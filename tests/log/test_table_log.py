@@ -177,6 +177,28 @@ def test_a_direct_write_is_noted_below_its_position_until_it_is_closed_whatever_
     assert house.log().direct_upto() is None
 
 
+def test_a_barrier_takes_the_place_of_writes_that_went_quiet(house: House) -> None:
+    log = house.log()
+    before = log.append(notes("u", 1)).last_seq
+    assert not log.open_direct("dead")
+    log.append(notes("u", 2))
+    assert not log.replace_quiet("early")
+    assert log.is_noted("dead")
+    house.now += timedelta(seconds=121)
+    assert log.open_direct("alive"), "another went quiet"
+    log.renew_direct("alive")
+    view = log.view()
+    assert log.has_quiet(view)
+    log.settle(view, {"u": view.end})
+    assert house.log().replace_quiet("barrier")
+    assert [log.is_noted(id_) for id_ in ("dead", "alive", "barrier")] == [False, True, True]
+    assert log.direct_upto() == end_of(position_of(before)), "the barrier stands where the dead one stood"
+    log.renew_direct("dead")
+    assert not log.is_noted("dead"), "what was given up stays so"
+    log.close_direct("barrier")
+    assert (log.direct_upto() or 0) > before
+
+
 def test_a_log_goes_on_behind_what_a_lost_state_knew(house: House) -> None:
     log = house.log()
     log.append(joined(notes("u", 1), notes("v", 1)))

@@ -79,7 +79,7 @@ class Cut:
     """By keyed hash, users whose tables a restore set back, the last ones last: a position that was taken after it. What
     subscribers were shown before is not so any more. `EVERYBODY` is for all of them: the warehouse came from a backup."""
     direct: Mapping[str, tuple[int, int]] = field(default_factory=dict)
-    """Direct writes under way, by their ids: a position that was taken before theirs, and when they began, in milliseconds."""
+    """Direct writes under way, by their ids: a position that was taken before theirs, and their last sign of life, in millis."""
     lost: tuple[int, ...] = ()
     """Positions above `upto` whose segments are lost: a repair gave them up. They count as taken, and as empty."""
 

@@ -20,7 +20,15 @@ from lakewarden.log.objects.cache import HeaderCache
 from lakewarden.log.objects.cut import newest_cut
 from lakewarden.log.objects.cuts import mend
 from lakewarden.log.objects.cuts.closing import close_user, gone_since, leave_out, open_user
-from lakewarden.log.objects.cuts.direct import close_direct, open_direct, resolved_upto
+from lakewarden.log.objects.cuts.direct import (
+    close_direct,
+    is_noted,
+    open_direct,
+    quiet,
+    renew_direct,
+    replace_quiet,
+    resolved_upto,
+)
 from lakewarden.log.objects.cuts.history import has_expired
 from lakewarden.log.objects.cuts.rewound import note_rewound, take_position
 from lakewarden.log.objects.cuts.seal import remove_log
@@ -220,8 +228,20 @@ class ObjectLog(ObjectReader):
         terms = self._terms
         return take_position(self._store, self._log_id, terms.mark, terms.new_id, segment_format=terms.format)
 
-    def open_direct(self, write_id: str) -> None:
-        open_direct(self._store, self._log_id, write_id, self._terms.clock())
+    def open_direct(self, write_id: str) -> bool:
+        return open_direct(self._store, self._log_id, write_id, self._terms.clock())
+
+    def renew_direct(self, write_id: str) -> None:
+        renew_direct(self._store, self._log_id, write_id, self._terms.clock())
+
+    def is_noted(self, write_id: str) -> bool:
+        return is_noted(self._store, self._log_id, write_id)
+
+    def has_quiet(self, view: AnyView) -> bool:
+        return bool(quiet(_own(view).cut, self._terms.clock()))
+
+    def replace_quiet(self, barrier_id: str) -> bool:
+        return replace_quiet(self._store, self._log_id, barrier_id, self._terms.clock())
 
     def close_direct(self, write_id: str) -> None:
         close_direct(self._store, self._log_id, write_id)

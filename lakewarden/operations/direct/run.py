@@ -6,6 +6,8 @@ watermark where it is: rows that are pending land on top of it at the next flush
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 from lakewarden.catalog.engines import require_active
 from lakewarden.catalog.model import Table
 from lakewarden.delta.commit_log.stamp import CommitStamp
@@ -13,6 +15,7 @@ from lakewarden.errors import Conflict, LakewardenError, NotFound, StorageUnavai
 from lakewarden.faults import Reach, no_faults
 from lakewarden.log.position import NOTHING
 from lakewarden.log.table_log import TableLog
+from lakewarden.operations.direct.barrier import alive, raise_barrier
 from lakewarden.operations.direct.commit import DirectCommit, DirectWrite, Landed
 from lakewarden.operations.direct.outputs import Numbers, Outputs
 from lakewarden.operations.direct.value import DirectResult
@@ -67,6 +70,7 @@ class DirectRun:
         self._announced: int | None = None
         self._noted = False
         """Whether the log notes that rows will come of which subscribers are to hear."""
+        self._others_quiet = False
         self._numbers = Numbers(self._taken)
 
     def run(self) -> DirectResult:
@@ -94,7 +98,8 @@ class DirectRun:
             reach=self._reach,
         )
         try:
-            landed = alone(commit.steps())
+            with alive(self._log, self._note):
+                landed = alone(commit.steps())
         except StorageUnavailable:
             raise  # the commit may appear later: the note stays
         except LakewardenError:
@@ -107,7 +112,7 @@ class DirectRun:
 
     def _taken(self) -> int:
         if not (self._sets_back or self._noted or self._write.silent):
-            self._log.open_direct(self._note)
+            self._others_quiet = self._log.open_direct(self._note)
             self._noted = True
         return self._log.take_position()
 
@@ -147,8 +152,18 @@ class DirectRun:
             raise Conflict(f"{self._table.name} was moved, or its columns were changed, while it was written to; try again")
 
     def _announce(self) -> None:
-        """Ends subscriptions before rows change, so that none goes on if this process dies between the commit and its note."""
+        """Ends subscriptions before rows change, so that none goes on if this process dies between the commit and its note.
+        Called for each version that a commit is to follow, after it was opened.
+
+        Raises:
+            Conflict: this write gave no sign of life for minutes, and others went on without it (operations/direct/barrier).
+        """
         position = self._numbers.position
+        if self._noted and not self._log.is_noted(self._note):
+            raise Conflict(
+                f"{self._target.scope}: the {self._write.operation} gave no sign of life for minutes, and others went on without"
+                " it; nothing was changed, try again"
+            )
         if self._announced == position:
             return
         if self._target.floor is not None and self._target.root is not None:
@@ -188,11 +203,15 @@ class DirectRun:
                 self._log.note_rewound([self._mark])
             if self._noted or self._once is not None:
                 self._log.close_direct(self._identity)
+            self._reach("direct:closed")
         except LakewardenError as error:
             raise StorageUnavailable(
                 f"the {self._write.operation} of {target.scope} is version {report.version} of its table, but that could not be"
                 f" recorded: {error.message}; read the table before writing the rows again"
             ) from error
+        if self._others_quiet:
+            with suppress(Conflict, StorageUnavailable):  # the next write or flush raises it
+                raise_barrier(self._warehouse, target, self._log, self._reach)
 
     def _report(self, landed: Landed) -> ScopeReport:
         assert landed.snapshot is not None, "a commit makes a version"

@@ -27,6 +27,7 @@ from lakewarden.log.logs import reader_of
 from lakewarden.log.position import NOTHING, position_of
 from lakewarden.log.scope import LogScope
 from lakewarden.log.view import LogView, PendingRows
+from lakewarden.operations.direct.barrier import raise_barriers
 from lakewarden.operations.fanout import Run, Sized, failed_report, fault_of, guarded
 from lakewarden.operations.floors import Noted, Standing, floor_faults, known_of, raise_floors, shown
 from lakewarden.operations.flush.due import Due, due_scopes, registered, until
@@ -104,6 +105,7 @@ def flush_scopes(
         due = [early for one in due if (early := until(one, upto.ends.get(one.table.log_id, NOTHING))) is not None]
     logs = {one.table.log_id: warehouse.log(one.table) for one in due}
     forget_expired(warehouse, catalog, {log_id: view for log_id, view in views.items() if log_id not in logs})
+    raise_barriers(warehouse, catalog, views, reach)
     unread = list(_unread(warehouse, catalog, found.faults, wanted))
     if not due:
         return unread

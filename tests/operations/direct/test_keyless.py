@@ -16,7 +16,7 @@ from lakewarden.operations.direct.run import DirectRun
 from lakewarden.table import TableClient
 from tests.fixtures.clock import Clock
 from tests.operations.direct.boards import removing, rows
-from tests.operations.steps import Died, dies, then
+from tests.operations.steps import then
 
 EVENTS = "chat.events"
 ALL = f"SELECT * FROM {EVENTS}"
@@ -94,19 +94,6 @@ def test_subscribers_do_not_pass_an_append_that_is_under_way(lake: Lakehouse, ev
         DirectRun(lake.warehouse, events.table, write, then("direct:drafted", once(others))).run()
         assert heard == [], "its rows have lower numbers"
         assert ids(one.poll()) == [1, 2]
-
-
-def test_an_append_whose_process_died_holds_subscribers_back_for_two_days(
-    lake: Lakehouse, events: TableClient, clock: Clock
-) -> None:
-    with lake.subscribe(ALL) as one:
-        one.poll()
-        with pytest.raises(Died):
-            DirectRun(lake.warehouse, events.table, appending(rows({1: "a"})), dies("direct:committing")).run()
-        events.direct.append([rows({2: "b"})])
-        assert one.poll() == []
-        clock.forward(2 * 24 * 3600 + 1)
-        assert ids(one.poll()) == [2]
 
 
 def test_an_append_that_failed_holds_nobody_back(lake: Lakehouse, events: TableClient) -> None:

@@ -18,7 +18,7 @@ from random import Random
 
 import psutil
 
-from lakewarden.clock import HELD_AT_MOST, system_clock
+from lakewarden.clock import system_clock
 from lakewarden.lakehouse import Lakehouse
 from lakewarden.log.position import NOTHING
 from lakewarden.serve.operator import operator_token
@@ -87,7 +87,7 @@ class Subscriber:
         """Goes on in this process, when nothing waits for a killed one any more; returns how much that brought."""
         follower, before = self.follower, len(self.follower.rows)
         with (
-            Lakehouse.open(uri, clock=_much_later) as lake,
+            Lakehouse.open(uri) as lake,
             lake.subscribe(follower.sql, from_seq=int(follower.place or NOTHING)) as rest,
         ):
             for one in rest.poll():
@@ -128,7 +128,8 @@ class Campaign:
                 plain = [Subscriber.plain(server, number, clients) for number in range(2)]
                 with _following(lake, keyed, plain):
                     kills = self._load(lake, server, clients)
-            lake.flush()
+            with Lakehouse.open(uri, clock=_minutes_later) as later:
+                later.flush()  # raises the barrier behind writes whose processes were killed
             held_back = sum(one.catch_up(uri) for one in plain)
             wrong = wrong_rows(lake, clients)
             for one in (*keyed, *plain):
@@ -169,8 +170,8 @@ class Campaign:
             lake.flush()
 
 
-def _much_later() -> datetime:
-    return system_clock() + 3 * HELD_AT_MOST
+def _minutes_later() -> datetime:
+    return system_clock() + timedelta(minutes=3)
 
 
 def _server_processes(supervisor: int) -> list[psutil.Process]:

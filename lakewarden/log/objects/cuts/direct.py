@@ -2,25 +2,32 @@
 
 A write is noted before it takes its position, and forgotten when it is in the table, or will never be. So whoever reads how far
 the log goes, then the newest cut, and then the table, finds in the table every row of the writes that the cut does not note.
+
+A write renews its note while it runs, and commits only while it is noted. A barrier takes the place of notes that went quiet
+(operations/direct/barrier.py).
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from lakewarden.clock import HELD_AT_MOST, to_millis
 from lakewarden.log.objects import names
-from lakewarden.log.objects.cut import Cut
+from lakewarden.log.objects.cut import Cut, newest_cut
 from lakewarden.log.objects.cuts.advance import advance
 from lakewarden.storage.objects import ObjectStore
 
 _OVER = 2 * HELD_AT_MOST
 """After so long a write cannot commit any more, however the clocks of two machines differ."""
 
+_QUIET = timedelta(minutes=2)
+"""A write that has not renewed its note for so long counts as dead. If clocks differ by more, one that lives is refused; no row
+is lost or seen twice for it."""
 
-def open_direct(store: ObjectStore, log_id: str, write_id: str, now: datetime) -> None:
-    """Notes a write before it takes its position. Forgets those that are over.
+
+def open_direct(store: ObjectStore, log_id: str, write_id: str, now: datetime) -> bool:
+    """Notes a write before it takes its position; returns whether others went quiet. Forgets those that are over.
 
     Raises:
         Conflict, StorageUnavailable: try again.
@@ -33,7 +40,38 @@ def open_direct(store: ObjectStore, log_id: str, write_id: str, now: datetime) -
         going = {id_: entry for id_, entry in cut.direct.items() if not is_over(entry, now)}
         return replace(cut, direct=going | {write_id: (max(listed, cut.last_taken), to_millis(now))})
 
-    advance(store, log_id, noted)
+    return bool(quiet(advance(store, log_id, noted), now))
+
+
+def renew_direct(store: ObjectStore, log_id: str, write_id: str, now: datetime) -> None:
+    """Says that a write is still under way. Raises as `open_direct`."""
+
+    def renewed(cut: Cut) -> Cut | None:
+        noted = cut.direct.get(write_id)
+        if noted is None or noted[1] >= to_millis(now):
+            return None
+        return replace(cut, direct={**cut.direct, write_id: (noted[0], to_millis(now))})
+
+    advance(store, log_id, renewed)
+
+
+def is_noted(store: ObjectStore, log_id: str, write_id: str) -> bool:
+    """Whether a write is still noted: without that, it may not commit. Raises `Conflict`, `StorageUnavailable`: try again."""
+    return write_id in newest_cut(store, log_id).direct
+
+
+def replace_quiet(store: ObjectStore, log_id: str, barrier_id: str, now: datetime) -> bool:
+    """Notes a barrier in place of the writes that went quiet, at the lowest of their positions; returns whether there were any.
+    Raises as `open_direct`."""
+
+    def replaced(cut: Cut) -> Cut | None:
+        gone = quiet(cut, now)
+        if cut.sealed or not gone:
+            return None
+        left = {id_: entry for id_, entry in cut.direct.items() if id_ not in gone}
+        return replace(cut, direct=left | {barrier_id: (min(cut.direct[id_][0] for id_ in gone), to_millis(now))})
+
+    return barrier_id in advance(store, log_id, replaced).direct
 
 
 def close_direct(store: ObjectStore, log_id: str, write_id: str) -> None:
@@ -55,3 +93,8 @@ def is_over(entry: tuple[int, int], now: datetime) -> bool:
 def resolved_upto(cut: Cut, now: datetime) -> int | None:
     """The last position up to which no direct write is under way; None when none is."""
     return min((entry[0] for entry in cut.direct.values() if not is_over(entry, now)), default=None)
+
+
+def quiet(cut: Cut, now: datetime) -> set[str]:
+    """The noted writes that gave no sign of life for `_QUIET`."""
+    return {id_ for id_, (_, renewed_at) in cut.direct.items() if renewed_at < to_millis(now - _QUIET)}
