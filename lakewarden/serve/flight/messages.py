@@ -55,6 +55,13 @@ class FlightInfo:
 
 
 @dataclass(frozen=True)
+class SchemaResult:
+    """A schema as Arrow's IPC has it: one encapsulated message."""
+
+    schema: Annotated[bytes, 1] = b""
+
+
+@dataclass(frozen=True)
 class FlightData:
     flight_descriptor: Annotated[FlightDescriptor | None, 1] = None
     data_header: Annotated[bytes, 2] = b""

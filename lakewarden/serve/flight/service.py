@@ -34,6 +34,7 @@ from lakewarden.serve.flight.messages import (
     FlightInfo,
     PutResult,
     Result,
+    SchemaResult,
     Ticket,
     command_of,
     packed,
@@ -68,6 +69,7 @@ class FlightSql:
             {
                 "Handshake": grpc.stream_stream_rpc_method_handler(self.handshake),
                 "GetFlightInfo": grpc.unary_unary_rpc_method_handler(self.get_flight_info),
+                "GetSchema": grpc.unary_unary_rpc_method_handler(self.get_schema),
                 "DoGet": grpc.unary_stream_rpc_method_handler(self.do_get),
                 "DoPut": grpc.stream_stream_rpc_method_handler(self.do_put),
                 "DoAction": grpc.unary_stream_rpc_method_handler(self.do_action),
@@ -85,6 +87,12 @@ class FlightSql:
             descriptor = decoded(FlightDescriptor, request)
             ticket = Ticket(self._ticket(call, descriptor))
             return encoded(FlightInfo(flight_descriptor=descriptor, endpoint=(FlightEndpoint(ticket),)))
+
+    def get_schema(self, request: bytes, context: grpc.ServicerContext) -> bytes:
+        """The columns of a result, of which nothing runs."""
+        with admitted(self.common, "GetSchema", context) as call:
+            schema = self._schema(call, decoded(FlightDescriptor, request))
+            return encoded(SchemaResult(schema.serialize().to_pybytes()))
 
     def do_get(self, request: bytes, context: grpc.ServicerContext) -> Iterator[bytes]:
         with admitted(self.common, "DoGet", context) as call:
@@ -124,6 +132,18 @@ class FlightSql:
             case other:
                 raise Unsupported(f"GetFlightInfo does not take {type(other).__name__}")
 
+    def _schema(self, call: Call, descriptor: FlightDescriptor) -> pa.Schema:
+        match command_of(descriptor.cmd):
+            case CommandStatementQuery(query, transaction):
+                _no(transaction)
+                return self.statements.schema(call, Statement(query))
+            case CommandPreparedStatementQuery(handle):
+                return self.statements.schema(call, self.tickets.statement(handle, call.principal))
+            case command if isinstance(command, LISTINGS):
+                return self._listed(call, command).schema
+            case other:
+                raise Unsupported(f"GetSchema does not take {type(other).__name__}")
+
     def _fetched(self, call: Call, ticket: bytes) -> Stream:
         match self.tickets.read(ticket, call.principal):
             case Statement() as text:
@@ -131,7 +151,10 @@ class FlightSql:
             case Answer() as answer:
                 return answered(answer)
             case Listing(command):
-                return whole(listed(command_of(command), self.common.lake.sessions.served(call.principal).seen))
+                return whole(self._listed(call, command_of(command)))
+
+    def _listed(self, call: Call, command: Command) -> pa.Table:
+        return listed(command, self.common.lake.sessions.served(call.principal).seen)
 
     def _put(self, call: Call, command: Command, rows: Callable[[], pa.Table]) -> bytes:
         """The answer to the rows of a DoPut, which are read where the command has any."""

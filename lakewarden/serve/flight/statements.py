@@ -51,6 +51,20 @@ class Statements:
         stream = _stream(session.run(statements, freshness=call.freshness, cancellation=call.cancellation)[-1])
         return self.tickets.sign(Answer(stream_bytes(pa.concat_tables(stream.tables))), call.principal)
 
+    def schema(self, call: Call, text: Text) -> pa.Schema:
+        """The columns of a query. It does not run; a list, as of SHOW TABLES, does: it has no effect and few rows.
+
+        Raises:
+            InvalidArgument: the text is more than one query.
+        """
+        session, statements = self._parsed(call, text)
+        if len(statements) > 1 or not _only_reads(statements):
+            raise InvalidArgument("the columns of one query are known before it runs: this text is not one query")
+        found = session.described(statements[0])
+        if found is not None:
+            return found.table.schema
+        return _stream(session.run(statements, freshness=call.freshness, cancellation=call.cancellation)[-1]).schema
+
     def rows(self, call: Call, text: Text) -> Stream:
         """Raises:
         InvalidArgument: the text does more than read.
