@@ -13,7 +13,8 @@ import numpy as np
 import pyarrow as pa
 
 from lakewarden.clock import Clock, NewId
-from lakewarden.delta.change import AT_ONCE, Change, Changes, Numbers, TooLarge, changes_of, fresh
+from lakewarden.delta.batch_keys import Numbers
+from lakewarden.delta.change import AT_ONCE, Change, Changes, TooLarge, changes_of, fresh
 from lakewarden.delta.change_data import check_feed, feed_to_set, has_feed, properties_to_set
 from lakewarden.delta.commit_log.commits import CommitLog, is_fence
 from lakewarden.delta.commit_log.committing import TooLate, check_held

@@ -20,6 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakewarden.clock import to_micros
+from lakewarden.delta.batch_keys import BatchKeys, Numbers, SomeKeys
 from lakewarden.delta.parquet.change_files import DELETED, INSERT, POSTIMAGE, PREIMAGE, with_type
 from lakewarden.delta.parquet.column_ends import Bounds, Ends, Value, of_rows
 from lakewarden.delta.parquet.files import DataFile, by_partition
@@ -45,7 +46,6 @@ AT_ONCE = 2
 _TIMES = 16
 """How many times the bytes that may be held may be read, partition by partition; above, Spark is quicker on several machines."""
 
-Numbers = np.ndarray[tuple[int], np.dtype[np.int64]]
 _NO_NUMBERS: Numbers = np.zeros(0, np.int64)
 
 _FIRST_DAY = date(1970, 1, 1)
@@ -187,12 +187,14 @@ def _replacing(
     table: ScopeTable, target: ScopeTarget, hot: Keys, there: Mapping[Partition, Sequence[DataFile]], *, every: bool, images: bool
 ) -> Changes:
     """Reads the candidates. `every`: replaces all of them, whether they hold a key or not."""
+    batch = BatchKeys.of(hot, [] if every else target.schema.partition_by, sum(map(len, there.values())))
     upserted = _upserts(hot.rows)
     added = _columns(target, hot.rows if upserted.all() else upserts(hot.rows))
     coming = dict(divided(added, target.schema.partition_by))
 
     def of(partition: Partition) -> Change | None:
-        splits = (_split(table, target, file, hot, goes=every, images=images) for file in there.get(partition, ()))
+        keys = batch.within(partition)
+        splits = (_split(table, target, file, keys, goes=every, images=images) for file in there.get(partition, ()))
         parts = [part for part in splits if len(part.hits) or every]
         rows = coming.get(partition, added.slice(0, 0))
         if not (parts or len(rows) or not partition):
@@ -218,15 +220,15 @@ class _Split:
     gone: pa.Table
 
 
-def _split(table: ScopeTable, target: ScopeTarget, file: DataFile, hot: Keys, *, goes: bool, images: bool) -> _Split:
+def _split(table: ScopeTable, target: ScopeTarget, file: DataFile, some: SomeKeys, *, goes: bool, images: bool) -> _Split:
     """`goes`: the file is replaced even if no key is in it. `images`: the rows that go are wanted."""
     every = read_schema(target.schema)
     ids = table.column_ids(target.schemas)
     opened = open_file(open_store(table.location), file.path, file.partition)
     whole = file.size <= _WHOLE
     rows = opened.read_with_ids(every if whole else pa.schema([every.field(name) for name in target.schema.primary_key]), ids)
-    places = hot.places(rows)
-    hits = places.drop_null().to_numpy().astype(np.int64)
+    places = some.keys.places(rows)
+    hits = some.numbers[places.drop_null().to_numpy()]
     if (len(hits) or goes) and not whole:
         rows = opened.read_with_ids(every, ids)
     gone = rows.filter(pc.is_valid(places)) if images else rows.slice(0, 0)

@@ -22,6 +22,7 @@ from hypothesis import strategies as st
 from lakewarden.delta.apply import TooLarge
 from lakewarden.delta.partitions import directory, divided, value_of
 from lakewarden.delta.reading.bounds import Bound, files_within
+from lakewarden.delta.reading.keys import Keys
 from lakewarden.delta.reading.rows import read_rows
 from lakewarden.storage.steps import alone
 from lakewarden.target import ScopeTarget
@@ -29,6 +30,7 @@ from tests.delta.scopes import Row, flush, hot, hot_of, opened, paths, rows_of, 
 
 KINDS = ["plain", "a/b", "k=v", "100%", "%2F", "a b", "zażółć", "😀", "'\"\\", "x" * 300, "日" * 100, "CON", "..", None]
 EVENTS = schema("id BIGINT NOT NULL", "kind TEXT", "n INT", by=["kind"])
+KEYED = schema("kind TEXT NOT NULL", "id BIGINT NOT NULL", "n INT", key=("kind", "id"), by=["kind"])
 TYPED = schema(
     "id BIGINT NOT NULL",
     *("flag BOOLEAN", "small SMALLINT", "whole INT", "amount DECIMAL(10,2)", "day DATE", "at TIMESTAMP", "t TIME", "ref UUID"),
@@ -146,12 +148,55 @@ def test_a_row_whose_partition_column_changes_moves(tmp_path: Path) -> None:
 def test_a_flush_reads_the_files_of_its_own_partitions_where_they_are_in_the_key(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    keyed = schema("kind TEXT NOT NULL", "id BIGINT NOT NULL", "n INT", key=("kind", "id"), by=["kind"])
-    scope = target(tmp_path / "t", keyed)
+    scope = target(tmp_path / "t", KEYED)
     flush(scope, _events(*((number, kind, 0) for kind in "abcde" for number in range(2))))
     read = _counted(monkeypatch, "lakewarden.delta.change.open_file")
     flush(scope, _events((1, "a", 5), (1, "e", 5)), first_seq=10)
     assert sorted(path[:6] for path in read) == ["kind=a", "kind=e"]
+
+
+def test_a_file_is_compared_with_the_keys_of_its_own_partition(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else a flush of a batch into ten thousand partitions compares each of them with all of it."""
+    scope = target(tmp_path / "t", KEYED)
+    everywhere = [(number, f"{number % 50:02}", 0) for number in range(1000)]
+    flush(scope, _events(*everywhere))
+    compared: list[int] = []
+    places = Keys.places
+
+    def counted(keys: Keys, others: pa.Table) -> object:
+        compared.append(keys.rows.num_rows)
+        return places(keys, others)
+
+    monkeypatch.setattr(Keys, "places", counted)
+    flush(scope, _events(*everywhere), first_seq=1000)
+    assert compared == [20] * 50
+
+
+_PLACED = st.tuples(st.sampled_from(["a", "b=", "c"]), st.integers(0, 4))
+
+
+@settings(max_examples=settings().max_examples // 3)
+@given(batches=st.lists(st.lists(st.tuples(_PLACED, st.none() | st.integers(0, 9)), min_size=1, max_size=8), max_size=6))
+def test_flushes_by_a_key_with_the_partition_equal_a_dictionary(batches: list[list[tuple[tuple[str, int], int | None]]]) -> None:
+    """What they count, too: a file's hits are numbers in the whole batch."""
+    model: dict[tuple[object, object], Row] = {}
+    seq = 0
+    with tempfile.TemporaryDirectory() as place:
+        scope = target(Path(place) / "t", KEYED)
+        for batch in batches:
+            rows = [({"id": id_, "kind": kind, "n": n}, n is None) for (kind, id_), n in batch]
+            newest = {(row["kind"], row["id"]): row for row, _ in rows}
+            before = model.keys() & newest.keys()
+            deleted = {key for key in before if newest[key]["n"] is None}
+            inserted = {key for key, row in newest.items() if row["n"] is not None} - before
+            cold = opened(scope)
+            alone(cold.commit(hot_of(KEYED, rows, seq), seq + len(rows) - 1))
+            seq += len(rows)
+            model = {key: row for key, row in (model | newest).items() if row["n"] is not None}
+            assert rows_of(scope) == sorted(model.values(), key=lambda row: (row["kind"], row["id"]))
+            assert cold.applied is not None
+            counts = [cold.applied.metrics[f"rows_{what}"] for what in ("inserted", "updated", "deleted")]
+            assert counts == [len(inserted), len(before - deleted), len(deleted)]
 
 
 def test_only_the_files_of_wanted_partitions_are_read(tmp_path: Path) -> None:

@@ -7,7 +7,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
 from lakewarden.catalog.defaults import initial_values
@@ -17,6 +16,8 @@ from lakewarden.delta.partitions import filled
 from lakewarden.errors import Corrupt
 
 _INITIAL, _TYPE = "lakewarden.initial", "lakewarden.type"
+_FIRST = pa.scalar(0, pa.int8())
+"""An index of Arrow's own: given an array of numpy's, Arrow would first import pandas."""
 
 
 def field_id(field: pa.Field[Any]) -> int:
@@ -47,7 +48,7 @@ def _absent(field: pa.Field[Any], count: int) -> pa.Array[Any]:
 
 def constant(text: str | None, count: int) -> pa.Array[Any]:
     """A column of that one text, in a byte a row; `fitted` makes it one of the wanted type."""
-    return pa.DictionaryArray.from_arrays(np.zeros(count, np.int8), pa.array([text], pa.string()))
+    return pa.DictionaryArray.from_arrays(pa.repeat(_FIRST, count), pa.array([text], pa.string()))
 
 
 def _filled(column: pa.ChunkedArray[Any], kind: pa.DataType) -> pa.ChunkedArray[Any]:

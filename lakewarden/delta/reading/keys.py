@@ -19,6 +19,9 @@ _Integers = NDArray[np.integer[Any]]
 _FEW = 400
 """Rows up to which a key of several columns is found faster in a dictionary of Python than by a dozen calls of Arrow's."""
 
+_MOST = 500_000
+"""Rows up to which a dictionary is made for many look-ups: some 100 MB."""
+
 _NUMBERS: Mapping[int, Any] = {
     pa.int16().id: pa.int16(),
     pa.int32().id: pa.int32(),
@@ -37,6 +40,8 @@ class Keys:
     primary_key: Sequence[str]
     few: int = _FEW
     """Up to so many rows, a dictionary is used."""
+    often: bool = False
+    """Whether small parts of others are looked up one after the other: Arrow hashes all of these rows for each."""
 
     @classmethod
     def newest(cls, rows: pa.Table, primary_key: Sequence[str], few: int = _FEW) -> Keys:
@@ -51,12 +56,12 @@ class Keys:
     def places(self, others: pa.Table) -> Any:
         """For each of the other rows, the index of the first of these with its key; NULL where there is none, and where a part
         of its key is NULL (as only rows of other writers have it)."""
-        if self._is_short and len(others) <= self.few:
-            return pa.array([self._first.get(key) for key in self._tuples(others)], pa.int32())
         if len(others) < len(self.rows) and (found := self._sorted) is not None:
             column = others.column(self.primary_key[0])
             if not column.null_count:
                 return found.places(_numbers(column))
+        if len(others) <= self._most_by_dictionary:
+            return pa.array([self._first.get(key) for key in self._tuples(others)], pa.int32())
         numbering, known = self._numbered
         numbers: Any = others.column(self.primary_key[0])
         for each in numbering:
@@ -70,6 +75,13 @@ class Keys:
     @property
     def _is_short(self) -> bool:
         return len(self.primary_key) > 1 and len(self.rows) <= self.few
+
+    @property
+    def _most_by_dictionary(self) -> int:
+        """Up to so many others are found faster in a dictionary; -1 where none are."""
+        if self._is_short:
+            return self.few
+        return len(self.rows) - 1 if self.often and len(self.rows) <= _MOST else -1
 
     @cached_property
     def _first(self) -> dict[tuple[object, ...], int]:

@@ -55,14 +55,14 @@ def read_rows(
 
 
 def read_parts(
-    table: ScopeTable, schemas: tuple[TableSchema, ...], columns: Sequence[str], bounds: Sequence[Bound] = ()
+    table: ScopeTable, schemas: tuple[TableSchema, ...], columns: Sequence[str] | None, bounds: Sequence[Bound] = ()
 ) -> Iterator[pa.Table]:
     """As `read_rows`, but file by file."""
     if not table.plain:
         yield read_rows(table, schemas, columns, bounds)
         return
-    for file in _files_to_read(table, schemas, bounds):
-        yield read_files(table, [file], schemas, columns)
+    files = _files_to_read(table, schemas, bounds)
+    yield from (each.read() for each in FileGroup.of(table, files, schemas, columns).singly())
 
 
 def _files_to_read(
@@ -95,12 +95,14 @@ def merged(cold: pa.Table, hot: pa.Table, primary_key: Sequence[str]) -> pa.Tabl
     return pa.concat_tables([survivors, upserts(newest.rows).select(cold.column_names).cast(cold.schema)])
 
 
-def merged_keys(cold: Iterable[pa.Table], hot: pa.Table, primary_key: Sequence[str]) -> Iterator[pa.Table]:
-    """The keys of `merged`, of cold rows that come in parts."""
-    newest = Keys.newest(hot, primary_key)
+def merged_parts(cold: Iterable[pa.Table], hot: pa.Table, primary_key: Sequence[str]) -> Iterator[pa.Table]:
+    """As `merged`, of cold rows that come in one part at least."""
+    newest, like = Keys.newest(hot, primary_key), None
     for part in cold:
-        yield part.filter(pc.is_null(newest.places(part))).select(primary_key)
-    yield upserts(newest.rows).select(primary_key)
+        yield part.filter(pc.is_null(newest.places(part)))
+        like = part.schema
+    assert like is not None, "cold rows come in one part at least"
+    yield upserts(newest.rows).select(like.names).cast(like)
 
 
 def hidden_by(cold: pa.Table, hot: pa.Table, primary_key: Sequence[str]) -> pa.Table:

@@ -9,7 +9,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakewarden.catalog.model import TableSchema
-from lakewarden.delta.reading.rows import read_files, read_rows
+from lakewarden.delta.reading.file_group import FileGroup
+from lakewarden.delta.reading.rows import read_rows
 from lakewarden.delta.table import ScopeTable
 from lakewarden.dynamic.buckets import bucket_named, bucket_of
 from lakewarden.log.record import SEQ
@@ -49,8 +50,9 @@ def _parts(table: ScopeTable, schemas: tuple[TableSchema, ...], columns: Sequenc
     if not table.plain:
         yield None, read_rows(table, schemas, columns)
         return
-    for file in table.files():
-        yield bucket_named(file.path), read_files(table, [file], schemas, columns)
+    for each in FileGroup.of(table, table.files(), schemas, columns).singly():
+        (file,) = each.files
+        yield bucket_named(file.path), each.read()
 
 
 class _Seen:

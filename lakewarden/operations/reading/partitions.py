@@ -72,10 +72,13 @@ def _apart(table: ScopeTable | None, target: ScopeTarget, wanted: Wanted) -> Apa
 
 def _packed(partitions: Sequence[tuple[DataFile, ...]], part_bytes: int) -> Iterator[list[DataFile]]:
     held: list[DataFile] = []
+    taken = 0
     for files in partitions:
-        if held and sum(file.size for file in (*held, *files)) > part_bytes:
+        size = sum(file.size for file in files)
+        if held and taken + size > part_bytes:
             yield held
-            held = []
+            held, taken = [], 0
         held += files
+        taken += size
     if held:
         yield held

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
@@ -13,7 +13,7 @@ from lakewarden.delta.lifecycle.freezing import is_frozen
 from lakewarden.delta.reading.bounds import Bound, rows_within
 from lakewarden.delta.reading.column_cache import ColdCache
 from lakewarden.delta.reading.number import nothing_but, number_of_rows
-from lakewarden.delta.reading.rows import empty_rows, merged, merged_keys, read_parts, read_rows
+from lakewarden.delta.reading.rows import empty_rows, merged, merged_parts, read_parts, read_rows
 from lakewarden.delta.scope import open_scope
 from lakewarden.errors import Conflict, LakewardenError
 from lakewarden.log.drain import read_hot
@@ -80,11 +80,13 @@ class ColdRows:
         rows = read_rows(self._table, target.schemas, wanted.columns, wanted.bounds, self._columns, target.buckets)
         return rows_within(rows, wanted.bounds)
 
-    def keys(self) -> Iterator[pa.Table]:
-        """The primary keys, file by file."""
+    def parts(self) -> Iterator[pa.Table]:
+        """The rows file by file, with the primary key; at least one part, without rows where there are no files."""
+        wanted, target = self._wanted.with_key(self._target.schema), self._target
+        none = empty_rows(target.schema)
+        yield none if wanted.columns is None else none.select(wanted.columns)
         if self._table is not None:
-            schemas = self._target.schemas
-            yield from read_parts(self._table, schemas, schemas[-1].primary_key, self._wanted.bounds)
+            yield from read_parts(self._table, target.schemas, wanted.columns, wanted.bounds)
 
     @property
     def sure(self) -> bool:
@@ -185,24 +187,17 @@ def read_strong_upto(
     return where_it_lies(place, read)
 
 
-def use_live_keys(
-    place: Place, log: LogReader, bounds: Sequence[Bound], cache: ColdCache, use: Callable[[Iterator[pa.Table]], T]
-) -> T:
-    """Returns what `use` makes of the primary keys of all live rows, of which it gets one part after the other. Called again if
-    the scope was moved meanwhile.
-
-    Args:
-        bounds: keys outside of them may be left out.
+def use_live(place: Place, log: LogReader, wanted: Wanted, cache: ColdCache, use: Callable[[Iterator[pa.Table]], T]) -> T:
+    """Returns what `use` makes of all live rows, of which it gets one part after the other, with the primary key. Called again
+    if the scope was moved meanwhile.
 
     Raises:
         Conflict: flushes kept settling the rows while they were read.
     """
 
     def read(target: ScopeTarget) -> tuple[T, bool]:
-        wanted = Wanted(target.schema.primary_key, tuple(bounds))
         found = read_hot(lambda: _look(target, log), lambda: ColdRows(target, wanted, cache))
-        cold = found.cold.keys()
-        keys = cold if found.rows is None else merged_keys(cold, found.rows, target.schema.primary_key)
-        return use(keys), found.cold.sure
+        cold = found.cold.parts()
+        return use(cold if found.rows is None else merged_parts(cold, found.rows, target.schema.primary_key)), found.cold.sure
 
     return where_it_lies(place, read)

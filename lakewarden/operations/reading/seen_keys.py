@@ -25,6 +25,7 @@ AT_ONCE = 2_000_000
 
 _MEMORY = "256MB"
 _BATCH_ROWS = 100_000
+"""Rows that go to disk, are compared or come from there together: a table may have ten thousand files of a few hundred rows."""
 
 
 class SeenKeys:
@@ -35,6 +36,7 @@ class SeenKeys:
         self._names = [f"k{place}" for place in range(len(self._key))]
         self._at_once = at_once
         self._held: list[pa.Table] = []
+        self._held_rows = 0
         self._rows = 0
         self._ends: dict[str, Bound] | None = None
         self._disk: DuckDBPyConnection | None = None
@@ -61,13 +63,15 @@ class SeenKeys:
         self._rows += keys.num_rows
         self._widen(key_bounds(self._key, keys))
         self._held.append(keys.rename_columns(self._names))
-        if self._disk is not None or self._rows > self._at_once:
+        self._held_rows += keys.num_rows
+        if self._held_rows > (self._at_once if self._disk is None else min(self._at_once, _BATCH_ROWS)):
             self._to_disk()
 
     def repeated(self) -> int:
         """How many rows have the key of another that was counted. NULL is equal to NULL."""
         if self._disk is None:
             return _repeated(pa.concat_tables(self._held), self._names) if self._held else 0
+        self._to_disk()
         return sum(_repeated(run, self._names) for run in self._ordered("FROM keys ORDER BY ALL"))
 
     def check_once(self) -> None:
@@ -93,8 +97,9 @@ class SeenKeys:
             yield from (pa.Table.from_batches([batch]).rename_columns(self._key) for batch in self._read("FROM keys"))
 
     def first_of(self, others: Iterable[pa.Table]) -> Key | None:
-        """Returns a key of these that the others have, of which about one part is in memory at a time; None if they have none."""
-        parts = (part.select(self._key).rename_columns(self._names) for part in others if part.num_rows)
+        """Returns a key of these that the others have, of which a hundred thousand and a part are in memory at a time; None if
+        they have none."""
+        parts = _gathered(part.select(self._key).rename_columns(self._names) for part in others)
         if self._disk is not None:
             return self._shared_on_disk(parts)
         if self._rows == 0:
@@ -113,6 +118,7 @@ class SeenKeys:
 
     def _shared_on_disk(self, parts: Iterable[pa.Table]) -> Key | None:
         assert self._disk is not None, "there are keys on disk"
+        self._to_disk()
         self._disk.execute("TRUNCATE others")
         for part in parts:
             self._store("others", part)
@@ -143,9 +149,9 @@ class SeenKeys:
             raise _failed(error) from error
 
     def _to_disk(self) -> None:
-        for keys in self._held:
-            self._store("keys", keys)
-        self._held = []
+        if self._held:
+            self._store("keys", pa.concat_tables(self._held))
+        self._held, self._held_rows = [], 0
 
     def _store(self, name: str, keys: pa.Table) -> None:
         import duckdb  # as above
@@ -175,6 +181,20 @@ class SeenKeys:
         for name in ("keys", "others"):
             disk.execute(f"CREATE TABLE {name} AS FROM given")
         return disk
+
+
+def _gathered(parts: Iterable[pa.Table]) -> Iterator[pa.Table]:
+    """The same rows in fewer parts."""
+    held: list[pa.Table] = []
+    rows = 0
+    for part in parts:
+        held.append(part)
+        rows += part.num_rows
+        if rows >= _BATCH_ROWS:
+            yield pa.concat_tables(held)
+            held, rows = [], 0
+    if rows:
+        yield pa.concat_tables(held)
 
 
 def _repeated(keys: pa.Table, names: list[str]) -> int:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -14,13 +16,13 @@ _KEY = ("a", "b", "c")
 _VALUES: tuple[st.SearchStrategy[Any], ...] = (st.sampled_from(["", "x", "y"]), st.integers(-1, 1), st.integers(0, 2))
 _ROWS = st.lists(st.tuples(*_VALUES), max_size=12)
 _FEW = st.sampled_from([0, 6, 400])
-"""Keys are looked up in two ways, by how many rows there are."""
+"""Keys are looked up in several ways, by how many rows there are and how often others come."""
 _SOME = st.sampled_from(["a", "b", "c", "ab", "abc"])
 _OTHERS = st.lists(st.tuples(*(st.none() | values for values in _VALUES)), max_size=12)
 
 
-@given(rows=_ROWS, others=_OTHERS, key=_SOME, chunk=st.integers(1, 5), few=_FEW)
-def test_rows_are_found_by_their_keys(rows: list[Any], others: list[Any], key: str, chunk: int, few: int) -> None:
+@given(rows=_ROWS, others=_OTHERS, key=_SOME, chunk=st.integers(1, 5), few=_FEW, often=st.booleans())
+def test_rows_are_found_by_their_keys(rows: list[Any], others: list[Any], key: str, chunk: int, few: int, *, often: bool) -> None:
     """By one column and by several, in one piece and in many. A key with a NULL is found nowhere."""
 
     def of(row: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -29,8 +31,24 @@ def test_rows_are_found_by_their_keys(rows: list[Any], others: list[Any], key: s
     first: dict[tuple[Any, ...], int] = {}
     for number, row in enumerate(rows):
         first.setdefault(of(row), number)
-    keys = Keys(_table(rows, chunk), tuple(key), few)
+    keys = Keys(_table(rows, chunk), tuple(key), few, often)
     assert keys.places(_table(others, chunk)).to_pylist() == [first.get(of(row)) for row in others]
+
+
+def test_many_small_parts_are_looked_up_without_a_table_of_all_rows_for_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = pa.table({"a": [f"{number}" for number in range(2000)], "b": pa.array(range(2000), pa.int32())})
+    hashed: list[object] = []
+    index_in = pc.index_in
+
+    def counted(*given: Any, **named: Any) -> Any:
+        hashed.append(named.get("value_set"))
+        return index_in(*given, **named)
+
+    monkeypatch.setattr(pc, "index_in", counted)
+    for key in (("a",), ("a", "b"), ("b",)):
+        keys = Keys(rows, key, often=True)
+        assert [keys.places(rows.slice(start, 10))[3].as_py() for start in range(0, 2000, 10)] == list(range(3, 2000, 10))
+    assert not hashed
 
 
 @given(rows=_OTHERS, columns=st.integers(1, 3), few=_FEW)

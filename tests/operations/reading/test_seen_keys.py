@@ -16,6 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakewarden.delta.reading.bounds import Bound
+from lakewarden.delta.reading.keys import Keys
 from lakewarden.errors import ConstraintViolation, LakewardenError, StorageUnavailable
 from lakewarden.operations.reading import seen_keys
 from lakewarden.operations.reading.seen_keys import SeenKeys
@@ -125,3 +126,49 @@ def test_a_directory_that_is_not_there_is_said(monkeypatch: pytest.MonkeyPatch, 
         with pytest.raises(StorageUnavailable, match="nothing was written"):
             seen.add(pa.table({"id": [1]}))
     assert gettempdir() == str(tmp_path / "none")
+
+
+class _CountedStores:
+    """Counts how often keys go to disk."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.names: list[str] = []
+        store = SeenKeys._store
+
+        def counted(seen: SeenKeys, name: str, keys: pa.Table) -> None:
+            self.names.append(name)
+            store(seen, name, keys)
+
+        monkeypatch.setattr(SeenKeys, "_store", counted)
+
+
+def test_keys_of_many_small_files_go_to_disk_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(seen_keys, "_BATCH_ROWS", 1000)
+    stores = _CountedStores(monkeypatch)
+    small = [pa.table({"id": np.arange(first, first + 10)}) for first in range(0, 10_000, 10)]
+    with SeenKeys(["id"], 2000) as seen:
+        for part in small:
+            seen.add(part)
+        assert seen.repeated() == 0
+        assert len(stores.names) <= 10, "2,000 keys and then 1,000 at a time, and not one file after the other"
+        before = len(stores.names)
+        assert seen.first_of(pa.table({"id": np.arange(first, first + 10)}) for first in range(20_000, 30_000, 10)) is None
+        assert stores.names[before:] == ["others"] * 10
+        assert sum(part.num_rows for part in seen.parts()) == 10_000
+
+
+def test_others_in_many_small_parts_are_compared_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(seen_keys, "_BATCH_ROWS", 1000)
+    looked: list[int] = []
+    places = Keys.places
+
+    def counted(keys: Keys, others: pa.Table) -> object:
+        looked.append(others.num_rows)
+        return places(keys, others)
+
+    monkeypatch.setattr(Keys, "places", counted)
+    with SeenKeys(["id", "day"]) as seen:
+        seen.add(pa.table({"id": np.arange(5000), "day": np.arange(5000) % 7}))
+        others = [pa.table({"id": np.arange(first, first + 10), "day": [9] * 10}) for first in range(0, 5000, 10)]
+        assert seen.first_of(others) is None
+    assert looked == [1000] * 5, "each look-up builds a table of all keys"
