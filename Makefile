@@ -25,6 +25,8 @@ MINIO := $(TOOLS)/minio-$(MINIO_VERSION)
 AZURITE := $(TOOLS)/azurite-$(AZURITE_VERSION)
 KAFKA_VERSION := 4.3.1
 KAFKA := $(TOOLS)/kafka-$(KAFKA_VERSION)
+FAKE_GCS_VERSION := 1.56.1
+FAKE_GCS := $(TOOLS)/fake-gcs-server-$(FAKE_GCS_VERSION)
 PGJDBC_VERSION := 42.7.8
 PGJDBC := $(TOOLS)/pgjdbc-$(PGJDBC_VERSION)
 GO_VERSION := 1.26.6
@@ -38,9 +40,9 @@ MEMORY := $(shell [ "$$(df -k --output=avail /dev/shm 2>/dev/null | tail -n 1)" 
 # The first needs Dagster, which takes seconds to load; the second starts a server for most of its tests.
 SLOW_ROOMS := tests/dagster tests/serve
 
-NO_SERVERS := not spark and not minio and not azurite and not dagster and not browser and not postgres and not kafka and not crash
+NO_SERVERS := not spark and not minio and not azurite and not gcs and not dagster and not browser and not postgres and not kafka and not crash
 
-.PHONY: help setup java azurite kafka pgjdbc demo test test-minio test-fast mutate lint format docs bench bench-large ui torture clean
+.PHONY: help setup java azurite gcs kafka pgjdbc demo test test-minio test-fast mutate lint format docs bench bench-large ui torture clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -128,6 +130,13 @@ azurite: $(AZURITE)/.installed ## Install the emulator of Azure, with npm, for t
 $(AZURITE)/.installed:
 	npm install --silent --no-fund --no-audit --prefix $(AZURITE) azurite@$(AZURITE_VERSION)
 	@touch $@
+
+gcs: $(FAKE_GCS) ## Build the emulator of Google's buckets, with Go, for the tests that want it; two minutes
+
+$(FAKE_GCS): | .venv/.setup
+	@mkdir -p $(TOOLS)/build
+	GOBIN=$(TOOLS)/build $(GO) install github.com/fsouza/fake-gcs-server@v$(FAKE_GCS_VERSION)
+	mv $(TOOLS)/build/fake-gcs-server $@
 
 pgjdbc: $(PGJDBC)/.installed ## Fetch PostgreSQL's JDBC driver, from where Spark's packages come, for the test that wants it
 

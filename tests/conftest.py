@@ -21,6 +21,7 @@ from lakewarden.sql.query_engine.workers.engine import pool_of_process
 from tests.fixtures.azurite import AzuriteServer, serve_azurite
 from tests.fixtures.bucket import STORE, AnyPath, BucketPath
 from tests.fixtures.chromium import start_browser
+from tests.fixtures.gcs import GcsServer, serve_gcs
 from tests.fixtures.kafka import KafkaServer, serve_kafka
 from tests.fixtures.minio import S3A_KEYS, MinioServer, serve_minio
 from tests.fixtures.postgres import PostgresServer, serve_postgres
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 _STORE_ROOMS = ("delta", "operations")
 """Whose tests have a scope's table in `tmp_path` itself."""
 
-_SERVERS = ("spark", "minio", "azurite", "postgres", "kafka", "browser")
+_SERVERS = ("spark", "minio", "azurite", "gcs", "postgres", "kafka", "browser")
 _ONE_WORKER = ("spark", "browser", "dagster")
 """Markers whose tests stay together on one worker: they share a JVM, or start processes that fill both cores."""
 
@@ -131,6 +132,15 @@ def minio() -> Iterator[MinioServer]:
 def azurite() -> Iterator[AzuriteServer]:
     """An emulator of Azure with one container; from then on the environment points at it."""
     with serve_azurite() as server, pytest.MonkeyPatch.context() as environment:
+        for name, value in server.environment.items():
+            environment.setenv(name, value)
+        yield server
+
+
+@pytest.fixture(scope="session")
+def gcs() -> Iterator[GcsServer]:
+    """An emulator of Google's buckets with one bucket, for reading; from then on the environment points at it."""
+    with serve_gcs() as server, pytest.MonkeyPatch.context() as environment:
         for name, value in server.environment.items():
             environment.setenv(name, value)
         yield server

@@ -60,7 +60,17 @@ def delta_options(location: Location, environment: Mapping[str, str]) -> dict[st
     if not separator or scheme == "file":
         return {}
     conditional = {"conditional_put": "etag"} if scheme == "s3" else {}
-    return _DELTA | conditional | store_options(location, environment)
+    options = store_options(location, environment)
+    http = {"allow_http": "true"} if scheme == "gs" and allows_http(options, environment) else {}
+    return _DELTA | conditional | http | options
+
+
+def allows_http(options: Mapping[str, str], environment: Mapping[str, str]) -> bool:
+    """Whether a bucket of Google's is reached without TLS, as an emulator is. Of S3 and Azure `store_options` says it; obstore
+    takes no such option of Google's, and has it among those of its client.
+    """
+    endpoint = options.get("google_base_url") or environment.get("GOOGLE_BASE_URL", "")
+    return endpoint.startswith("http://")
 
 
 def boto_options(location: Location, environment: Mapping[str, str]) -> dict[str, str]:

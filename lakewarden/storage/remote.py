@@ -30,7 +30,14 @@ from lakewarden.errors import LakewardenError, NoBucket, StorageRefused, Storage
 from lakewarden.storage.failures import failure_of
 from lakewarden.storage.keys import check_key
 from lakewarden.storage.objects import AlreadyThere, Missing, ObjectStore, StoredObject
-from lakewarden.storage.options import ANSWERS_WITHIN, CONNECTS_WITHIN, RETRIES, RETRIES_WITHIN_SECONDS, store_options
+from lakewarden.storage.options import (
+    ANSWERS_WITHIN,
+    CONNECTS_WITHIN,
+    RETRIES,
+    RETRIES_WITHIN_SECONDS,
+    allows_http,
+    store_options,
+)
 
 if TYPE_CHECKING:
     from obstore.store import ClientConfig, RetryConfig, S3Config
@@ -240,9 +247,9 @@ def _connect(location: Location, patience: int, retries: int) -> Client:
 
 @lru_cache(maxsize=128)
 def _client_of(
-    bucket_uri: str, options: tuple[tuple[str, str], ...], patience: int, retries: int, _platform: tuple[tuple[str, str], ...]
+    bucket_uri: str, options: tuple[tuple[str, str], ...], patience: int, retries: int, platform: tuple[tuple[str, str], ...]
 ) -> Client:
-    """`patience` as `_seconds` has it. `_platform` is what the library takes from
+    """`patience` as `_seconds` has it. `platform` is what the library takes from
     the environment by itself: with other variables it is another client."""
     client: ClientConfig = {
         "connect_timeout": CONNECTS_WITHIN,
@@ -251,6 +258,8 @@ def _client_of(
     }
     retry: RetryConfig = {"max_retries": retries, "retry_timeout": timedelta(seconds=RETRIES_WITHIN_SECONDS)}
     scheme, _, bucket = bucket_uri.partition("://")
+    if scheme == "gs" and allows_http(dict(options), dict(platform)):
+        client["allow_http"] = True
     if scheme == "s3":
         return S3Store(bucket, client_options=client, retry_config=retry, config=cast("S3Config", dict(options)))
     return from_url(bucket_uri, config=cast("S3Config", dict(options)), client_options=client, retry_config=retry)

@@ -62,6 +62,15 @@ def test_delta_commits_conditionally_and_gives_up_in_time() -> None:
     assert delta_options(Location("file:///srv/lake"), _MINIO) == {}
 
 
+def test_an_emulator_of_google_is_reached_without_tls_and_google_is_not() -> None:
+    plain = {"GOOGLE_BASE_URL": "http://127.0.0.1:4443"}
+    assert delta_options(Location("gs://lake"), plain)["allow_http"] == "true"
+    connection = Connection(endpoint="http://127.0.0.1:4443/")
+    assert delta_options(Location("gs://lake", connection), {})["allow_http"] == "true"
+    assert "allow_http" not in delta_options(Location("gs://lake", Connection(endpoint="https://eu.example.com")), plain)
+    assert "allow_http" not in delta_options(Location("gs://lake"), {})
+
+
 def test_hadoop_is_told_where_a_secret_is_and_never_the_secret() -> None:
     connection = Connection(endpoint="https://other:9000", region="r2", path_style=False, credentials="env:T")
     assert s3a_options(Location("s3://lake/x", connection), _MINIO | _TENANT) == {
