@@ -18,6 +18,7 @@ from benchmarks import (
     maintenance,
     million,
     object_store,
+    partitions,
     query,
     quiet,
     serve,
@@ -32,7 +33,7 @@ from lakewarden.spark.session import start_session
 
 NAMES = (
     *("flush", "floor", "growth", "maintenance", "write", "query", "quiet", "million", "requests", "booking"),
-    *("spark", "serve", "large"),
+    *("spark", "serve", "partitions", "large"),
     *("object_store", "ingest"),
 )
 _BY_DEFAULT = NAMES[:-3]
@@ -43,6 +44,7 @@ _ALONE = {
     "quiet": quiet.run,
     "million": million.run,
     "query": query.run,
+    "partitions": partitions.run,
     "serve": serve.run,
     "object_store": object_store.run,  # with a session of its own, which must be the process's first: run it alone
     "ingest": ingest.run,  # as well

@@ -67,6 +67,8 @@ class Scale:
     """Seconds that a statement is given beside which the others are measured."""
     large: tuple[int, int]
     """Rows and partitions of the one large table."""
+    partitions: tuple[int, tuple[int, int]]
+    """Rows of a table, and into how many partitions they are divided, once into few and once into many."""
     ingest: IngestScale
     spark: tuple[int, int]
     """Scopes that Spark reads, and rows of each."""
@@ -92,6 +94,7 @@ FULL = Scale(
     query_turns=51,
     query_heavy=5.0,
     large=(20_000_000, 200),
+    partitions=(3_000_000, (1_000, 10_000)),
     ingest=IngestScale(10_000, 100, 50, 2 << 30, 10, (1.0, 4.0)),
     spark=(4_000, 2_500),
     serve=ServeScale((1, 16, 64), 2, 640, 16, 10_000, 1_000_000),
@@ -117,6 +120,7 @@ SMALL = Scale(
     query_turns=11,
     query_heavy=5.0,
     large=(2_000_000, 50),
+    partitions=(300_000, (100, 1_000)),
     ingest=IngestScale(1_000, 100, 50, 100 << 20, 10, (1.0, 8.0)),
     spark=(400, 2_500),
     serve=ServeScale((1, 16, 64), 1, 128, 4, 10_000, 100_000),
@@ -140,6 +144,7 @@ TINY = Scale(
     query_turns=1,
     query_heavy=0.2,
     large=(200, 4),
+    partitions=(200, (2, 4)),
     ingest=IngestScale(30, 5, 5, 1 << 20, 1, (1.0, 1.5)),
     spark=(4, 10),
     serve=ServeScale((1, 2), 1, 4, 2, 10, 100),

@@ -9,7 +9,21 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from benchmarks import data, floor, flush, flush_requests, growth, large, maintenance, million, query, quiet, serve, write
+from benchmarks import (
+    data,
+    floor,
+    flush,
+    flush_requests,
+    growth,
+    large,
+    maintenance,
+    million,
+    partitions,
+    query,
+    quiet,
+    serve,
+    write,
+)
 from benchmarks.ingest import measure as ingest
 from benchmarks.measuring.page import Section, Table, rewrite
 from benchmarks.measuring.scale import TINY
@@ -48,6 +62,14 @@ def test_query(tmp_path: Path) -> None:
     for table in (calls, in_a_worker, beside):
         assert table.rows
         assert all(len(row) == len(table.head) for row in table.rows)
+
+
+@pytest.mark.slow
+def test_partitions(tmp_path: Path) -> None:
+    (table,) = partitions.run(TINY, tmp_path).tables
+    assert len(table.rows) == 8
+    assert all(len(row) == len(table.head) for row in table.rows)
+    assert not list(tmp_path.glob("*/ours"))
 
 
 @pytest.mark.slow
