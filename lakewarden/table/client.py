@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cached_property, partial
@@ -35,6 +36,7 @@ from lakewarden.rows.files import FileRef, Files, RowFile, Taken, Upload, file_c
 from lakewarden.rows.intake import Parts, Rows
 from lakewarden.storage.paths import check_user
 from lakewarden.table.appending import TableAppender
+from lakewarden.table.compared import ComparedWrite, Decisions
 from lakewarden.table.direct import DirectWrites
 from lakewarden.table.filed import FiledRows, FileMode
 from lakewarden.table.parts import PartsMode, PartsWrite
@@ -183,10 +185,10 @@ class TableClient:
 
     def write_parts(self, given: Parts, *, user: str | None = None, mode: PartsMode = "upsert") -> Receipt:
         """As `write`, for one user's rows that are too many to be in memory; under `replace` they replace all rows of the user.
+        Files of replaced rows stay until a vacuum.
 
         Raises:
             Conflict: others kept writing in between.
-            Unsupported: the table has FILE columns.
         """
         return PartsWrite(self.reader, self._intake, given, user).run(mode)
 
@@ -259,6 +261,23 @@ class TableClient:
             return self._intake.revision(decided if isinstance(decided, Revision) else Revision(decided), user)
 
         return self._appender.behind(batch, self._appender.filing(user, files)).rows
+
+    def revise_parts(
+        self,
+        given: Parts,
+        begin: Callable[[], AbstractContextManager[Decisions]],
+        *,
+        user: str | None,
+        part_bytes: int,
+        every: bool = False,
+    ) -> int:
+        """As `revise`, for rows that are too many to be in memory: what `begin` returns decides on a share of them at a time.
+
+        Args:
+            part_bytes: of a share, and of the live rows that it takes. Files of replaced rows stay until a vacuum.
+            every: whether each share takes all live rows.
+        """
+        return ComparedWrite(self.reader, self._intake, given, user, begin, part_bytes, every).run().rows
 
     def completed(self, rows: Rows, *, user: str | None) -> pa.Table:
         """The rows as a write would store them: checked, with their defaults."""

@@ -9,14 +9,13 @@ from functools import partial
 from itertools import chain
 from typing import Literal
 
-from lakewarden.errors import Conflict, ConstraintViolation, Unsupported
+from lakewarden.errors import Conflict, ConstraintViolation
 from lakewarden.log.plain import PlainRow
 from lakewarden.log.position import position_of
 from lakewarden.log.receipt import Receipt
 from lakewarden.log.record import LogBatch
 from lakewarden.operations.intake import TableIntake
 from lakewarden.operations.reading.seen_keys import SeenKeys
-from lakewarden.rows.files import file_columns
 from lakewarden.rows.intake import Parts
 from lakewarden.table.reader import TableReader
 
@@ -38,11 +37,6 @@ class PartsWrite:
     def run(self, mode: PartsMode) -> Receipt:
         """Appends the rows, in place of the live ones under `replace`; otherwise raises as `TableClient.write`."""
         schema, log = self.intake.table.schema, self.reader.log
-        if columns := file_columns(schema):
-            raise Unsupported(
-                f"{self.intake.table.name} has the FILE column {columns[0]!r}, whose rows are written in one piece, since files"
-                " come and go with them; nothing was written: divide the rows by a condition (of a query: below sql.result_bytes)"
-            )
         self.reader.check_active()
         with SeenKeys(schema.primary_key) as seen:
             if mode == "upsert" or schema.append_only:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
+from typing import TypeVar
 
 import pyarrow as pa
 
@@ -21,12 +22,14 @@ from lakewarden.log.view import LogView
 from lakewarden.operations.reading.freshness import Freshness, check_freshness
 from lakewarden.operations.reading.keys import first_live
 from lakewarden.operations.reading.past import PastScope, past_of
-from lakewarden.operations.reading.scope import Wanted, read_cold, read_stream_scope, read_strong, read_undrained, use_live_keys
+from lakewarden.operations.reading.scope import Wanted, read_cold, read_stream_scope, read_strong, read_undrained, use_live
 from lakewarden.operations.reading.seen_keys import SeenKeys
 from lakewarden.rows.validate import keys
 from lakewarden.scope import Scope
 from lakewarden.target import ScopeTarget
 from lakewarden.warehouse import Warehouse, check_scope, find_table
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -91,8 +94,7 @@ class TableReader:
 
     def first_of(self, keys: SeenKeys, user: str | None) -> Key | None:
         """Returns a key of these that a live row of the scope has; None if none has. In bounded memory."""
-        place, cold = partial(self.target, user), self.warehouse.cold
-        return use_live_keys(place, self.log, keys.bounds, cold, keys.first_of)
+        return self.use_live(Wanted(self.table.schema.primary_key, keys.bounds), user, keys.first_of)
 
     def live_keys(self, user: str | None) -> SeenKeys:
         """The keys of all live rows of the scope, in bounded memory: a context of the caller's."""
@@ -105,7 +107,11 @@ class TableReader:
                 undone.pop_all()
             return found
 
-        return use_live_keys(partial(self.target, user), self.log, (), self.warehouse.cold, kept)
+        return self.use_live(Wanted(self.table.schema.primary_key), user, kept)
+
+    def use_live(self, wanted: Wanted, user: str | None, use: Callable[[Iterator[pa.Table]], T]) -> T:
+        """Returns what `use` makes of the scope's live rows, of which it gets one part after the other, with the primary key."""
+        return use_live(partial(self.target, user), self.log, wanted, self.warehouse.cold, use)
 
     def stream(self, user: str | None) -> pa.Table:
         """The unexpired rows of a STREAM table's scope."""

@@ -14,10 +14,12 @@ from tests.operations.steps import Died
 
 pytestmark = [pytest.mark.slow, pytest.mark.disk]
 
-_PARTS = Settings(sql=SqlSettings(result_bytes=1 << 10), log=LogSettings(segment_max_bytes=1 << 15))
+_PARTS = Settings(sql=SqlSettings(result_bytes=1 << 15), log=LogSettings(segment_max_bytes=1 << 15))
 _MANY = 4500
 _QUERY = f"SELECT i AS id, 'd' || (i % 2) AS day, 'value ' || i AS v FROM range({_MANY}) r(i)"
 _NEW = [(id_, f"d{id_ % 2}", f"value {id_}") for id_ in range(_MANY)]
+_LOWER = f"SELECT id - 2 AS id, day, v FROM ({_QUERY})"
+_WHENS = "WHEN MATCHED AND s.id = -2 THEN DELETE WHEN MATCHED THEN UPDATE SET v = s.v WHEN NOT MATCHED THEN INSERT *"
 _OLD = [(-2, "d0", "flushed"), (-1, "d1", "pending")]
 _COLUMNS = "(id BIGINT PRIMARY KEY, day TEXT, v TEXT)"
 
@@ -44,12 +46,26 @@ def _dies(uri: str, text: str, changes: int) -> bool:
 @pytest.mark.parametrize(
     ("columns", "text", "after"),
     [
-        (f"SHARED TABLE {{}} {_COLUMNS.replace(' PRIMARY KEY', '')} PARTITION BY (day)", "INSERT INTO {}", [*_OLD, *_NEW]),
-        (f"SHARED TABLE {{}} {_COLUMNS}", "INSERT INTO {}", [*_OLD, *_NEW]),
-        (f"SHARED TABLE {{}} {_COLUMNS} PARTITION BY (day)", "INSERT OVERWRITE {}", _NEW),
-        (f"USER TABLE {{}} {_COLUMNS}", "INSERT OVERWRITE {}", _NEW),
+        (
+            f"SHARED TABLE {{}} {_COLUMNS.replace(' PRIMARY KEY', '')} PARTITION BY (day)",
+            f"INSERT INTO {{}} {_QUERY}",
+            [*_OLD, *_NEW],
+        ),
+        (f"SHARED TABLE {{}} {_COLUMNS}", f"INSERT INTO {{}} {_QUERY}", [*_OLD, *_NEW]),
+        (f"SHARED TABLE {{}} {_COLUMNS} PARTITION BY (day)", f"INSERT OVERWRITE {{}} {_QUERY}", _NEW),
+        (f"USER TABLE {{}} {_COLUMNS}", f"INSERT OVERWRITE {{}} {_QUERY}", _NEW),
+        (
+            f"USER TABLE {{}} {_COLUMNS}",
+            f"INSERT INTO {{}} {_LOWER} ON CONFLICT DO UPDATE SET v = 'again'",
+            [(-2, "d0", "again"), (-1, "d1", "again"), *[(id_ - 2, day, text) for id_, day, text in _NEW[2:]]],
+        ),
+        (
+            f"SHARED TABLE {{}} {_COLUMNS}",
+            f"MERGE INTO {{}} t USING ({_LOWER}) s ON t.id = s.id {_WHENS}",
+            [(id_ - 2, day, text) for id_, day, text in _NEW[1:]],
+        ),
     ],
-    ids=["appended", "staged", "overwritten", "replaced"],
+    ids=["appended", "staged", "overwritten", "replaced", "on conflict", "merged"],
 )
 def test_a_statement_that_died_did_all_or_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, columns: str, text: str, after: _Rows
@@ -65,13 +81,13 @@ def test_a_statement_that_died_did_all_or_nothing(
             lake.sql(f"CREATE {columns.format(name)}; INSERT INTO {name} VALUES (-2, 'd0', 'flushed')")
             lake.flush()
             lake.sql(f"INSERT INTO {name} VALUES (-1, 'd1', 'pending')")
-        died = _dies(uri, f"{text.format(name)} {_QUERY}", changes)
+        died = _dies(uri, text.format(name), changes)
         with Lakehouse.open(uri) as lake:
             found = _rows(lake, name)
             assert found in (sorted(_OLD), sorted(after)), f"died before change {changes}"
             left.add(found == sorted(after))
             if found == sorted(_OLD):
-                lake.sql(f"{text.format(name)} {_QUERY}")
+                lake.sql(text.format(name))
             lake.flush()
             assert _rows(lake, name) == sorted(after), f"died before change {changes}, and ran again"
         changes += 1

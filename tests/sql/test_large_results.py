@@ -97,7 +97,6 @@ def test_the_outcome_is_that_of_a_result_in_memory(lake: Lakehouse, tmp_path: Pa
         (f"INSERT OVERWRITE app.keyed {_QUERY} UNION ALL SELECT 5, 'd0', 'twice'", ConstraintViolation),
         (f"INSERT INTO app.mine {_QUERY} UNION ALL SELECT 5, 'd0', 'twice'", ConstraintViolation),
         (f"CREATE TABLE app.new PRIMARY KEY (id) AS {_QUERY} UNION ALL SELECT 5, 'd0', 'twice'", ConstraintViolation),
-        (f"INSERT INTO app.keyed {_QUERY} ON CONFLICT DO NOTHING", Unsupported),
     ],
 )
 def test_one_row_that_does_not_fit_refuses_all(lake: Lakehouse, text: str, error: type[Exception]) -> None:
@@ -110,22 +109,41 @@ def test_one_row_that_does_not_fit_refuses_all(lake: Lakehouse, text: str, error
     assert found.table.column(0).to_pylist() == ["keyed", "last", "mine", "plain"]
 
 
-@pytest.mark.parametrize(
-    ("text", "why"),
-    [
-        (f"INSERT INTO app.keyed {_QUERY} ON CONFLICT DO NOTHING", "ON CONFLICT compares all of them"),
-        (f"INSERT INTO app.held {_QUERY}", "a temporary table are in memory"),
-        (f"INSERT INTO app.filed (id, day) SELECT id, day FROM ({_QUERY})", "the FILE column 'doc'"),
-        (f"MERGE INTO app.keyed t USING ({_QUERY}) s ON t.id = s.id WHEN MATCHED THEN DELETE", "sql.result_bytes"),
-    ],
-)
-def test_what_needs_all_rows_at_once_says_so(lake: Lakehouse, text: str, why: str) -> None:
-    session = lake.session(user="root", role="system")
-    session.sql("CREATE TEMPORARY TABLE app.held (id BIGINT, day TEXT, v TEXT)")
-    session.sql("CREATE SHARED TABLE app.filed (id BIGINT PRIMARY KEY, day TEXT, doc FILE)")
-    with pytest.raises(Unsupported, match=why):
-        session.sql(text)
-    assert _rows(lake, "app.keyed") == [(-1, "d0", "old")]
+def test_rows_with_references_to_files_are_written_by_parts(lake: Lakehouse) -> None:
+    lake.sql(
+        "CREATE SHARED TABLE app.filed (id BIGINT PRIMARY KEY, doc FILE);"
+        " CREATE USER TABLE app.own (id BIGINT PRIMARY KEY, doc FILE)"
+    )
+    for name, user in (("app.filed", None), ("app.own", "root")):
+        client = lake.table(name)
+        client.put_file({"id": -1}, "doc", b"one", name="a.txt", user=user)
+        copies = f"SELECT id, (SELECT doc FROM {name} WHERE id = -1) AS doc FROM range(400) r(id)"
+        for text in (
+            f"INSERT INTO {name} {copies}",
+            f"INSERT INTO {name} {copies} ON CONFLICT DO UPDATE SET doc = excluded.doc",
+            f"MERGE INTO {name} t USING ({copies}) s ON t.id = s.id WHEN MATCHED AND s.id > 10 THEN DELETE",
+            f"INSERT OVERWRITE {name} {copies} UNION ALL FROM {name} WHERE id = -1",
+        ):
+            lake.sql(text)
+            assert client.get_file({"id": 7}, "doc", user=user) == b"one", text
+            assert client.get_file({"id": -1}, "doc", user=user) == b"one", text
+
+
+def test_a_temporary_table_takes_what_its_own_bound_allows(warehouse_uri: str) -> None:
+    bounds = SqlSettings(result_bytes=1 << 14, temporary_bytes=1 << 20)
+    with Lakehouse.open(warehouse_uri, settings=Settings(sql=bounds)) as lake:
+        lake.sql("CREATE NAMESPACE app")
+        session = lake.session(user="root", role="system")
+        session.sql("CREATE TEMPORARY TABLE app.held (id BIGINT PRIMARY KEY, v TEXT)")
+        session.sql(f"INSERT INTO app.held SELECT id, v FROM ({_QUERY})")
+        with pytest.raises(ConstraintViolation):
+            session.sql(f"INSERT INTO app.held SELECT id + 8999, v FROM ({_QUERY})")
+        session.sql(f"INSERT INTO app.held SELECT id + 9000, v FROM ({_QUERY})")
+        with pytest.raises(Unsupported, match=r"sql\.temporary_bytes"):
+            session.sql("INSERT INTO app.held SELECT id + 18000, repeat(v, 100) FROM app.held")
+        (found,) = session.sql("SELECT count(*) AS n, sum(id) AS s FROM app.held")
+        assert isinstance(found, Rows)
+        assert found.to_pylist() == [{"n": 2 * _MANY, "s": sum(range(2 * _MANY))}]
 
 
 def test_a_dynamic_table_is_overwritten_by_the_partitions_that_come(lake: Lakehouse) -> None:

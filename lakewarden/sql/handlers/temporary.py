@@ -14,7 +14,7 @@ from lakewarden.delta.reading.rows import empty_rows, matches
 from lakewarden.dynamic.options import FILE_PATH, KAFKA
 from lakewarden.errors import AlreadyExists, ConstraintViolation, InvalidArgument, NotFound, Unsupported
 from lakewarden.log.record import SEQ
-from lakewarden.rows.intake import Rows
+from lakewarden.rows.intake import Parts, Rows
 from lakewarden.scope import TableName
 from lakewarden.sql.context import Context
 from lakewarden.sql.handlers.declaring import declared, options_of
@@ -59,7 +59,7 @@ def drop_temporary_table(context: Context, statement: DropTemporaryTable) -> Don
     raise NotFound(f"there is no temporary table {name}")
 
 
-def insert_temporary(context: Context, held: TemporaryTable, given: Rows) -> Affected:
+def insert_temporary(context: Context, held: TemporaryTable, given: Rows | Parts) -> Affected:
     """Adds rows. A row of a key that exists replaces it if the table's ON_DUPLICATE is `replace`, as that of dynamic tables is.
 
     Raises:
@@ -67,7 +67,8 @@ def insert_temporary(context: Context, held: TemporaryTable, given: Rows) -> Aff
         Unsupported: the session's tables would take more memory than they may.
     """
     table, before = held.table, held.rows
-    rows = TableClient.of(context.warehouse, table).by(context.principal.user).completed(given, user=None)
+    whole = context.temporary.joined(table.name, given) if isinstance(given, Parts) else given
+    rows = TableClient.of(context.warehouse, table).by(context.principal.user).completed(whole, user=None)
     if table.schema.primary_key and before.num_rows and rows.num_rows:
         again = matches(before, rows, table.schema.primary_key)
         if pc.any(again).as_py() and table.options.on_duplicate == "error":

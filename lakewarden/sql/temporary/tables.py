@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from lakewarden.catalog.model import Table
 from lakewarden.errors import NotFound, Unsupported
+from lakewarden.rows.intake import Parts
 from lakewarden.scope import TableName
 
 _MOST_CHUNKS = 64
@@ -47,14 +48,33 @@ class TemporaryTables:
         held = self._held.get(name)
         if held is None:
             raise NotFound(f"there is no temporary table {name}")
-        others = sum(each.rows.nbytes for each in self._held.values()) - held.rows.nbytes
-        if others + rows.nbytes > self._most_bytes:
-            raise Unsupported(
-                f"the temporary tables of a session may take {self._most_bytes:,} bytes (sql.temporary_bytes), and with these"
-                f" rows {name} and the others would take {others + rows.nbytes:,}: use a table of the warehouse"
-            )
+        self._check(name, self._bytes - held.rows.nbytes + rows.nbytes)
         chunks = max((column.num_chunks for column in rows.columns), default=0)
         self._held[name] = replace(held, rows=rows.combine_chunks() if chunks > _MOST_CHUNKS else rows)
+
+    def joined(self, name: TableName, given: Parts) -> pa.Table:
+        """The rows of all parts, which are to be added to a table.
+
+        Raises:
+            Unsupported: as `replace_rows`, once they are too many.
+        """
+        rows, size = list[pa.Table](), self._bytes
+        for part in given.tables():
+            size += part.nbytes
+            self._check(name, size)
+            rows.append(part)
+        return pa.concat_tables(rows)
+
+    @property
+    def _bytes(self) -> int:
+        return sum(each.rows.nbytes for each in self._held.values())
+
+    def _check(self, name: TableName, size: int) -> None:
+        if size > self._most_bytes:
+            raise Unsupported(
+                f"the temporary tables of a session may take {self._most_bytes:,} bytes (sql.temporary_bytes), and with these"
+                f" rows {name} and the others would take {size:,} or more: use a table of the warehouse"
+            )
 
     def drop(self, name: TableName) -> bool:
         """Returns whether there was such a table."""

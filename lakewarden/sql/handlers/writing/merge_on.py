@@ -13,7 +13,6 @@ from lakewarden.delta.reading.bounds import Bound
 from lakewarden.errors import Unsupported
 from lakewarden.operations.reading.keys import bound_of
 from lakewarden.sql.handlers.writing.target import Target
-from lakewarden.sql.results import Rows
 from lakewarden.sql.statements.rows import Merge
 
 
@@ -101,14 +100,14 @@ def _bare(value: exp.Expr) -> exp.Expr:
     return made
 
 
-def bounds_of(keys: KeyPairs, source: Rows, schema: TableSchema) -> tuple[Bound, ...]:
+def bounds_of(keys: KeyPairs, source: pa.Table, schema: TableSchema) -> tuple[Bound, ...]:
     """Where the rows that the source may match are: rows beyond its own keys need not be read."""
-    places = {name.lower(): place for place, name in enumerate(source.columns)}
+    places = {name.lower(): place for place, name in enumerate(source.column_names)}
     found = []
     for name, value in keys.values.items():
         column = schema.column(name)
         if column is not None and isinstance(value, exp.Column) and value.name.lower() in places:
-            values = source.table.column(places[value.name.lower()])
+            values = source.column(places[value.name.lower()])
             if pa.types.is_integer(values.type) == pa.types.is_integer(column.type.arrow):  # else DuckDB converts one of them
                 found.append(bound_of(name, values))
     return tuple(bound for bound in found if bound is not None)

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+from sqlglot import exp
+
 from lakewarden.errors import Unsupported
-from lakewarden.rows.intake import Parts, Rows
+from lakewarden.rows.intake import Parts
 from lakewarden.sql.context import Context
 from lakewarden.sql.handlers.writing.target import Target
+from lakewarden.sql.query_engine.engine import Limits
 from lakewarden.sql.results import Affected
 
 
@@ -20,18 +25,26 @@ def replace_by_parts(target: Target, given: Parts) -> Affected:
     return target.affected(target.client.write_parts(given, user=target.user, mode="replace").rows)
 
 
-def in_memory(context: Context, given: Rows | Parts, why: str) -> Rows:
+def of_shares(context: Context) -> Limits:
+    """Of the query of a statement that compares its rows with the live ones. Beyond `result_bytes` of it, a share of so many
+    bytes at a time is compared with its live rows, of as many: what is made of both is within `sql.result_bytes`.
     """
-    Args:
-        why: the statement needs all rows at once.
+    return replace(context.limits, result_bytes=context.limits.result_bytes // 4)
+
+
+def check_divides(context: Context, query: exp.Select, source: str) -> None:
+    """Checks that a query over `source` and the live rows gives the same rows where it runs on a share of them at a time.
 
     Raises:
-        Unsupported: they are too many.
+        Unsupported: it does not.
     """
-    if isinstance(given, Parts):
-        most = context.limits.result_bytes
-        raise Unsupported(
-            f"the query's result has more than {most:,} bytes (sql.result_bytes), and {why}; nothing was written: divide the"
-            " query by a condition, or raise the bound"
-        )
-    return given
+    if any(window.find_ancestor(exp.Select) is query for window in query.find_all(exp.Window)):
+        why = "a window function compares them with each other"
+    elif sum(not table.db and table.name == source for table in query.find_all(exp.Table)) > 1:
+        why = "a subquery reads all of them"
+    else:
+        return
+    raise Unsupported(
+        f"the rows have more than {of_shares(context).result_bytes:,} bytes (a fourth of sql.result_bytes), and {why}; nothing"
+        " was written: compute it in the query that gives the rows, or raise the bound"
+    )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -13,7 +13,7 @@ from lakewarden.errors import InvalidArgument
 from lakewarden.operations.reading.scope import Wanted
 from lakewarden.sql.context import Context
 from lakewarden.sql.queries import select
-from lakewarden.sql.relations import SEQ, Relation
+from lakewarden.sql.relations import SEQ, Relation, resolved
 from lakewarden.sql.results import Affected
 from lakewarden.sql.shapes.plan import Write, WritePlan, plan_of
 from lakewarden.sql.statements.base import Ref
@@ -62,6 +62,11 @@ def wanted_by(context: Context, query: exp.Query, table: Table) -> Wanted:
     """The part of the table that the query needs."""
     pushdown = select.prepare(context, query).pushdowns[Relation(table.name)]
     return Wanted(pushdown.columns, pushdown.bounds)
+
+
+def reads_itself(context: Context, query: exp.Query, table: Table, extra: Container[str]) -> bool:
+    """Whether a subquery reads the table that the query is about: then all its rows count, not only those with some keys."""
+    return len(resolved(query, context.relation, context.namespace, extra).tables[Relation(table.name)]) > 1
 
 
 def node_of(table: Table, alias: str) -> exp.Table:
