@@ -16,8 +16,6 @@ from lakewarden.delta.partitions import filled
 from lakewarden.errors import Corrupt
 
 _INITIAL, _TYPE = "lakewarden.initial", "lakewarden.type"
-_FIRST = pa.scalar(0, pa.int8())
-"""An index of Arrow's own: given an array of numpy's, Arrow would first import pandas."""
 
 
 def field_id(field: pa.Field[Any]) -> int:
@@ -48,7 +46,9 @@ def _absent(field: pa.Field[Any], count: int) -> pa.Array[Any]:
 
 def constant(text: str | None, count: int) -> pa.Array[Any]:
     """A column of that one text, in a byte a row; `fitted` makes it one of the wanted type."""
-    return pa.DictionaryArray.from_arrays(pa.repeat(_FIRST, count), pa.array([text], pa.string()))
+    # of a buffer of zeros: NumPy's array would be converted, for each small file anew
+    first = pa.Array.from_buffers(pa.int8(), count, [None, pa.py_buffer(bytes(count))])
+    return pa.DictionaryArray.from_arrays(first, pa.array([text], pa.string()))
 
 
 def _filled(column: pa.ChunkedArray[Any], kind: pa.DataType) -> pa.ChunkedArray[Any]:
