@@ -197,7 +197,8 @@ class _Both:
         assert report.rows == self._rows, f"{report.rows} rows of {self._rows}"
 
     def _save(self) -> None:
-        data = self._spark.read.parquet(str(self._source))
+        """Each partition's rows in one task, as one does who knows Spark: else each task writes a file of each partition."""
+        data = self._spark.read.parquet(str(self._source)).repartition("day")
         data.write.format("delta").partitionBy("day").save(str(self._place / "loaded"))
 
     def _copy(self, name: str) -> None:
