@@ -40,6 +40,8 @@ _DEFINES: Mapping[type[Statement], str] = {
     DropTable: "drop_table",
 }
 _PLACEHOLDER = "{table}"
+_MOST_SERVED = 1_000_000
+"""Rows of one answer over a network: as Python's objects they take forty times their memory."""
 
 
 class Statements(Calls):
@@ -70,6 +72,8 @@ class Statements(Calls):
         reading, most = _READS[member(Freshness, "freshness", freshness)], whole("limit", limit)
         if most < 0:
             raise InvalidArgument(f"limit {most}: how many rows to answer, 0 or more")
+        if self._services.served and most > _MOST_SERVED:
+            raise InvalidArgument(f"limit {most:,}: a server answers up to {_MOST_SERVED:,} rows; more come from /v1/api/sql")
         statement = _checked(only(self._session(bucket).parsed(_filled(sql, table))))
         if isinstance(statement, (Query, Explain)):
             return self._queried(bucket, replace(statement, query=_renamed(statement.query, lookup_tables)), reading, most)

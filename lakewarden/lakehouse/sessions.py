@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from lakewarden.lakehouse.parts import Parts
+from lakewarden.warehouse import check_namespace
 
 if TYPE_CHECKING:
     from lakewarden.access.gate import Principal
@@ -63,9 +64,15 @@ class SqlSessions:
         return open_session(self.parts.services, user, role)
 
     def served(self, principal: Principal, namespace: str | None = None) -> SqlSession:
-        """A session of a request over a network: `namespace` is in use, and every bound holds, whoever it is."""
+        """A session of a request over a network: `namespace` is in use, and every bound holds, whoever it is.
+
+        Raises:
+            NotFound: there is no such namespace.
+        """
         from lakewarden.sql.session import SqlSession  # as above
 
+        if namespace is not None and namespace not in self.parts.warehouse.catalog.recent().namespaces:
+            check_namespace(self.parts.warehouse.catalog.read(), namespace)
         return SqlSession(self._served, principal, namespace=namespace)
 
     def served_k3(self, principal: Principal) -> K3:

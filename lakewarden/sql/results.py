@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -38,6 +38,10 @@ class Rows:
     def first(self, limit: int) -> Rows:
         """At most so many of them."""
         return replace(self, table=self.table.slice(0, limit))
+
+    def parts(self, rows: int) -> Iterator[Rows]:
+        """All of them, so many at a time."""
+        return (replace(self, table=self.table.slice(at, rows)) for at in range(0, self.table.num_rows, rows))
 
     def to_pylist(self) -> list[dict[str, object]]:
         """Every row as Python values by column."""

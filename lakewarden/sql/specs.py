@@ -28,6 +28,7 @@ from lakewarden.sql.statements.namespaces import (
     ShowEngines,
     UseNamespace,
 )
+from lakewarden.sql.statements.others import ExecuteAs
 from lakewarden.sql.statements.pipelines import AlterRule, CreateFromTemplate, DropPipeline, ShowPipelines, ShowRules
 from lakewarden.sql.statements.rows import Delete, Explain, Insert, Merge, Overwrite, Query, Subscribe, Truncate, Update
 from lakewarden.sql.statements.session import SetFreshness, SetTableStorage
@@ -572,6 +573,14 @@ STATEMENTS: Mapping[type[Statement], StatementSpec] = {
         Started | Done,
     ),
 }
+
+
+def gives_rows(statement: Statement) -> bool:
+    """Whether the statement answers with rows, and changes nothing."""
+    if isinstance(statement, ExecuteAs):
+        return gives_rows(statement.statement)
+    spec = STATEMENTS.get(type(statement))
+    return spec is not None and (spec.result is Rows or getattr(statement, "dry_run", False))
 
 
 def grammars() -> dict[str, dict[str, Grammar]]:

@@ -19,10 +19,9 @@ from lakewarden.sql.grammar.parameters import Value
 from lakewarden.sql.queries.select import Spooled
 from lakewarden.sql.results import Affected, Done, Events, Result, Rows, Started
 from lakewarden.sql.session import SqlSession
-from lakewarden.sql.specs import STATEMENTS
+from lakewarden.sql.specs import gives_rows
 from lakewarden.sql.statements.base import Statement
 from lakewarden.sql.statements.namespaces import UseNamespace
-from lakewarden.sql.statements.others import ExecuteAs
 from lakewarden.sql.statements.session import SetFreshness
 
 _MEMORY_BYTES = 32 << 20
@@ -124,18 +123,11 @@ def _only_reads(statements: Sequence[Statement]) -> bool:
         InvalidArgument: it has several queries, and a call has one result.
     """
     *before, last = statements
-    if not _gives_rows(last):
+    if not gives_rows(last):
         return False
-    if any(_gives_rows(one) for one in before):
+    if any(gives_rows(one) for one in before):
         raise InvalidArgument("a call has one result: send one query at a time")
     return all(isinstance(one, (UseNamespace, SetFreshness)) for one in before)
-
-
-def _gives_rows(statement: Statement) -> bool:
-    if isinstance(statement, ExecuteAs):
-        return _gives_rows(statement.statement)
-    spec = STATEMENTS.get(type(statement))
-    return spec is not None and (spec.result is Rows or getattr(statement, "dry_run", False))
 
 
 def _spooled(found: Spooled) -> Stream:

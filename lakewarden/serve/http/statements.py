@@ -14,15 +14,19 @@ from starlette.responses import Response, StreamingResponse
 
 from lakewarden.access.gate import Principal
 from lakewarden.errors import InvalidArgument, Unsupported
+from lakewarden.json_values import json_rows
 from lakewarden.lakehouse import Lakehouse
 from lakewarden.lakehouse.answers import answer
-from lakewarden.operations.reading.freshness import check_freshness
+from lakewarden.operations.reading.freshness import Freshness, check_freshness
 from lakewarden.serve.http.idempotency import Done
 from lakewarden.serve.http.requests import admitted, body_of, ended_with, lake_of, once
 from lakewarden.sql.results import Events, OneLine, Result, Rows
+from lakewarden.sql.specs import gives_rows
 from lakewarden.workers.cancellation import Cancellation
 
 ARROW = "application/vnd.apache.arrow.stream"
+_JSON = "application/json"
+_PIECE_ROWS = 8_192
 
 
 class SqlRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -39,51 +43,92 @@ async def sql(request: Request) -> Response:
         asked = await body_of(request, SqlRequest)
         async with ended_with(request) as cancellation:
             if ARROW in request.headers.get("accept", ""):
-                results = await run_in_threadpool(_run, lake_of(request), principal, asked, cancellation)
-                return StreamingResponse(_stream(_only_query(results)), media_type=ARROW)
-            body = await run_in_threadpool(_answered, request, principal, asked, cancellation)
-    return Response(body, media_type="application/json")
+                table = await run_in_threadpool(_queried, lake_of(request), principal, asked, cancellation)
+                return StreamingResponse(_stream(table), media_type=ARROW)
+            return await run_in_threadpool(_answered, request, principal, asked, cancellation)
 
 
-def _answered(request: Request, principal: Principal, asked: SqlRequest, cancellation: Cancellation) -> bytes:
+def _answered(request: Request, principal: Principal, asked: SqlRequest, cancellation: Cancellation) -> Response:
+    """Rows are encoded while they are sent: as Python's objects they would take forty times their memory."""
     lake, began = lake_of(request), time.perf_counter()
-    return once(request, principal, asked, lambda: _answer(_run(lake, principal, asked, cancellation), began))
+    run: list[list[OneLine]] = []
+
+    def write() -> Done:
+        whole = [_whole(result) for result in _run(lake, principal, asked, cancellation)]
+        run.append(whole)
+        return _kept(whole, began)
+
+    kept = once(request, principal, asked, write)
+    if not run:
+        return Response(kept, media_type=_JSON)
+    (results,) = run
+    pieces = _encoded(results, began)
+    if sum(result.table.num_rows for result in results if isinstance(result, Rows)) <= _PIECE_ROWS:
+        return Response(b"".join(pieces), media_type=_JSON)
+    return StreamingResponse(pieces, media_type=_JSON)
 
 
 def _run(lake: Lakehouse, principal: Principal, asked: SqlRequest, cancellation: Cancellation) -> list[Result]:
-    freshness = None if asked.freshness is None else check_freshness(asked.freshness)
     session = lake.sessions.served(principal, asked.namespace)
-    return session.sql(asked.sql, freshness=freshness, params=asked.params, cancellation=cancellation)
+    return session.sql(asked.sql, freshness=_freshness(asked), params=asked.params, cancellation=cancellation)
 
 
-def _answer(results: list[Result], began: float) -> Done:
+def _queried(lake: Lakehouse, principal: Principal, asked: SqlRequest, cancellation: Cancellation) -> pa.Table:
+    """The rows of a text that is one query. Another text does nothing: its answer could not be shown.
+
+    Raises:
+        InvalidArgument: it is not one query.
+    """
+    session = lake.sessions.served(principal, asked.namespace)
+    statements = session.parsed(asked.sql, asked.params)
+    if len(statements) != 1 or not gives_rows(statements[0]):
+        raise InvalidArgument(
+            "an Arrow stream is the answer to one query, and this text is none; nothing was done. Accept application/json"
+        )
+    (found,) = session.run(statements, freshness=_freshness(asked), cancellation=cancellation)
+    assert isinstance(found, Rows), "a statement that gives rows"
+    return found.table
+
+
+def _freshness(asked: SqlRequest) -> Freshness | None:
+    return None if asked.freshness is None else check_freshness(asked.freshness)
+
+
+def _kept(results: list[OneLine], began: float) -> Done:
     """Rows are not kept. A text of queries alone wrote nothing."""
-    whole = [_whole(result) for result in results]
-    body = _encoded(whole, began)
-    if all(isinstance(one, Rows) for one in whole):
-        return Done(body, None)
-    return Done(body, _encoded([one.first(0) if isinstance(one, Rows) else one for one in whole], began))
+    if all(isinstance(one, Rows) for one in results):
+        return Done(b"", None)
+    kept = b"".join(_encoded([one.first(0) if isinstance(one, Rows) else one for one in results], began))
+    return Done(kept, kept)
 
 
-def _encoded(results: list[OneLine], began: float) -> bytes:
-    shown = [answer(result) for result in results]
-    return msgspec.json.encode({"results": shown, "took_ms": round((time.perf_counter() - began) * 1000, 3)})
+def _encoded(results: list[OneLine], began: float) -> Iterator[bytes]:
+    """The answer in pieces of at most so many rows as one may have."""
+    took = round((time.perf_counter() - began) * 1000, 3)
+    yield b'{"results":['
+    for number, result in enumerate(results):
+        yield b"," if number else b""
+        yield from _object(result)
+    yield b'],"took_ms":%s}' % msgspec.json.encode(took)
+
+
+def _object(result: OneLine) -> Iterator[bytes]:
+    """One statement's object, as `answer` has it."""
+    if not isinstance(result, Rows):
+        yield msgspec.json.encode(answer(result))
+        return
+    rest = {key: value for key, value in answer(result.first(0)).items() if key not in ("columns", "rows")}
+    yield b'{"columns":%s,"rows":[' % msgspec.json.encode(result.columns)
+    for number, part in enumerate(result.parts(_PIECE_ROWS)):
+        yield b"," if number else b""
+        yield msgspec.json.encode([*json_rows(part.to_pylist())])[1:-1]
+    yield b"]%s}" % (b"," + msgspec.json.encode(rest)[1:-1] if rest else b"")
 
 
 def _whole(result: Result) -> OneLine:
     if isinstance(result, Events):
         raise Unsupported("SUBSCRIBE has no end, and this call has one: follow it at /v1/subscribe or /v1/ws")
     return result
-
-
-def _only_query(results: list[Result]) -> pa.Table:
-    match results:
-        case [Rows() as found]:
-            return found.table
-        case _:
-            raise InvalidArgument(
-                f"an Arrow stream is the answer to one query; this text has {len(results)} statements, or no query"
-            )
 
 
 def _stream(table: pa.Table) -> Iterator[bytes]:

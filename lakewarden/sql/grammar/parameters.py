@@ -76,7 +76,14 @@ def _tokens_of(value: Value, number: int, place: Token) -> Iterator[Token]:
 
 
 def _digits(value: float | Decimal) -> str:
-    return format(value, "f") if isinstance(value, Decimal) else repr(value)
+    """Digits of a type: with an exponent a number is DOUBLE in SQL, and with a point alone DECIMAL."""
+    match value:
+        case Decimal():
+            return format(value, "f")
+        case float():
+            return repr(value) if "e" in repr(value) else f"{value!r}e0"
+        case _:
+            return repr(value)
 
 
 def _at(place: Token, kind: TokenType, text: str) -> Token:

@@ -19,7 +19,7 @@ from lakewarden.catalog.model import StorageMode, Table, User
 from lakewarden.catalog.options import check_type, ignored_options
 from lakewarden.catalog.users import UserChange
 from lakewarden.connection import Connection
-from lakewarden.errors import AlreadyExists, InvalidArgument, NotFound
+from lakewarden.errors import AlreadyExists, InvalidArgument
 from lakewarden.operations.procedures.drop import drop_now, end_drop
 from lakewarden.specs import Request
 from lakewarden.sql.context import Context
@@ -31,6 +31,7 @@ from lakewarden.sql.statements.namespaces import AlterNamespace, CreateNamespace
 from lakewarden.sql.statements.storages import AlterStorage, CreateStorage, DropStorage
 from lakewarden.sql.statements.tables import AlterTable, CreateTable, CreateView, DropTable, DropView, SetProperties, TableChange
 from lakewarden.sql.statements.users import AlterUser, CreateUser, DropUser
+from lakewarden.warehouse import check_namespace
 
 
 def create_namespace(context: Context, statement: CreateNamespace) -> Done:
@@ -54,8 +55,7 @@ def alter_namespace(context: Context, statement: AlterNamespace) -> Done:
 
 
 def use_namespace(context: Context, statement: UseNamespace) -> Done:
-    if statement.name not in context.catalog.namespaces:
-        raise NotFound(f"there is no namespace {statement.name!r}; there are {', '.join(context.catalog.namespaces) or 'none'}")
+    check_namespace(context.catalog, statement.name)
     return Done(f"namespace {statement.name} is in use")
 
 

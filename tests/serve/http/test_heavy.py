@@ -99,6 +99,23 @@ def test_each_ends_as_an_error_with_a_code_and_others_are_answered(server: Serve
     assert _peak(server.pid) - before <= 2 * _RESULT + _BODY + _OVERSHOOT
 
 
+def test_a_large_answer_is_sent_without_being_held_as_objects(tmp_path: Path) -> None:
+    """3 million rows are 24 MB as Arrow, 36 MB as JSON, and 700 MB as Python's objects."""
+    place = str(tmp_path / "w")
+    with Lakehouse.open(place) as lake:
+        tokens = {"ann": operator_token(lake.warehouse, "ann", "user", timedelta(hours=1))}
+    with served(place, tokens, environment=os.environ) as server, server.client("ann") as client:
+        query = {"sql": "SELECT 1 AS one; SELECT range AS n FROM range(3000000)"}
+        assert client.post("/v1/api/sql", json={"sql": "SELECT range AS n FROM range(10)"}).status_code == 200
+        before = _peak(server.pid)
+        answer = client.post("/v1/api/sql", json=query)
+        after = _peak(server.pid)
+    one, many = answer.json()["results"]
+    assert one == {"columns": ["one"], "rows": [{"one": 1}]}
+    assert [row["n"] for row in many["rows"]] == list(range(3_000_000))
+    assert after - before <= 3 * (24 << 20) + _OVERSHOOT
+
+
 def _statements() -> dict[str, str]:
     return {**{name: HEAVY[name] for name in _NAMED}, **_LONG}
 

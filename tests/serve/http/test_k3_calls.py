@@ -146,6 +146,10 @@ def test_k3_076_execute_takes_a_limit_a_placeholder_and_other_tables(k3: Call, b
     assert joined["rows"] == [{"n": 2}]
 
 
+def test_a_server_bounds_the_rows_of_an_answer(k3: Call, bucket: str) -> None:
+    assert refused(k3, "execute", bucket=bucket, sql="SELECT 1", limit=1_000_001)[:2] == (400, "INVALID_ARGUMENT")
+
+
 def test_k3_061_execute_is_eventual_unless_it_says_otherwise(k3: Call, bucket: str) -> None:
     filled(k3, bucket)
     assert rows(k3, bucket, "FRESHNESS_EVENTUAL") == [(1, "a")]

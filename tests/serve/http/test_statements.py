@@ -51,7 +51,7 @@ def test_a_parameter_is_a_value_whatever_it_holds(operator: httpx.Client, value:
     answer = run(operator, f"SELECT {mark} AS v", params=[value])
     assert answer.status_code == 200, answer.text
     got = answer.json()["results"][0]["rows"][0]["v"]
-    assert (float(got) if isinstance(value, float) else got) == value
+    assert (type(got), got) == (type(value), value)
 
 
 def test_parameters_run_on_over_the_statements_and_into_a_write(operator: httpx.Client) -> None:
@@ -81,8 +81,17 @@ def test_a_query_streams_as_arrow(operator: httpx.Client) -> None:
 
 
 def test_only_one_query_is_an_arrow_stream(operator: httpx.Client) -> None:
-    for text in ("SELECT 1; SELECT 2", "CREATE NAMESPACE IF NOT EXISTS app"):
-        assert operator.post("/v1/api/sql", json={"sql": text}, headers={"Accept": ARROW}).status_code == 400
+    for text in ("SELECT 1; SELECT 2", "CREATE NAMESPACE arrow", "INSERT INTO app.notes VALUES (400, 'a')", ""):
+        answer = operator.post("/v1/api/sql", json={"sql": text}, headers={"Accept": ARROW})
+        assert (answer.status_code, answer.json()["error"]["code"]) == (400, "INVALID_ARGUMENT")
+    found = run(operator, "SHOW NAMESPACES; SELECT id FROM app.notes WHERE id = 400").json()["results"]
+    assert "arrow" not in str(found[0]["rows"]), "what is refused did nothing"
+    assert found[1]["rows"] == []
+
+
+def test_a_namespace_that_is_not_there_is_not_found(operator: httpx.Client) -> None:
+    answer = run(operator, "SELECT 1", namespace="absent")
+    assert (answer.status_code, answer.json()["error"]["code"]) == (404, "NOT_FOUND")
 
 
 @pytest.mark.parametrize(
