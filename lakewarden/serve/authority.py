@@ -71,7 +71,7 @@ class Authority:
             return AccessToken(Principal(user, found.role), "", now, _NO_END, by_login=True)
         token = self.token_of(f"Bearer {password}", address)
         if token.principal.user != user:
-            self._refuse(user, "TOKEN_REFUSED", "the token is another user's", f"user {user}", address)
+            self._refuse(user, "TOKEN_REFUSED", "the token is another user's", address, f"user {user}", address)
         self._audit.note(token.principal, "LOGIN", f"user:{user}", f"by a token, from {address}")
         return token
 
@@ -90,7 +90,7 @@ class Authority:
         found = self._user(user)
         hashed = found.password_hash if found is not None and found.password_hash is not None else self._no_password
         if not is_password(password, hashed) or found is None or found.password_hash is None:
-            self._refuse(user, "LOGIN_REFUSED", _WRONG, f"user {user}", address)
+            self._refuse(user, "LOGIN_REFUSED", _WRONG, address, f"user {user}", address)
         self._audit.note(Principal(user, found.role), "LOGIN", f"user:{user}", f"from {address}")
         return found
 
@@ -107,7 +107,7 @@ class Authority:
             after = self._logins.rotate(text)
         except Refused as refused:
             action = "REFRESH_REPLAYED" if refused.replayed else "REFRESH_REFUSED"
-            self._refuse(refused.user, action, str(refused), address)
+            self._refuse(refused.user, action, str(refused), address, address)
         return self._granted(found, after.login, after.text)
 
     def logout(self, token: AccessToken) -> None:
@@ -119,18 +119,17 @@ class Authority:
         """The token of a request's header `Authorization`.
 
         Raises:
-            Declined: it is missing, not a token of this warehouse, expired or revoked, or there were too many such.
+            Declined: it is missing, not a token of this warehouse, expired or revoked.
         """
-        self._check_attempts(address)
         scheme, _, text = (authorization or "").partition(" ")
         if scheme.lower() != "bearer" or not text:
             raise Declined(401, "a token is missing: send 'Authorization: Bearer …' with one from /v1/auth/login")
         try:
             token = self._tokens.read(text.strip())
         except BadToken as bad:
-            self._refuse("", "TOKEN_REFUSED", str(bad), address)
+            self._refuse_token("", str(bad), address)
         if self._is_revoked(token):
-            self._refuse(token.principal.user, "TOKEN_REFUSED", "the token was revoked: log in again", address)
+            self._refuse_token(token.principal.user, "the token was revoked: log in again", address)
         return token
 
     def confirm(self, token: AccessToken) -> None:
@@ -142,7 +141,7 @@ class Authority:
         if to_millis(self._warehouse.clock()) >= token.expires:
             raise Declined(401, "the token has expired")
         if self._is_revoked(token):
-            self._refuse(token.principal.user, "TOKEN_REFUSED", "the token was revoked: log in again")
+            self._refuse(token.principal.user, "TOKEN_REFUSED", "the token was revoked: log in again", "")
 
     def _is_revoked(self, token: AccessToken) -> bool:
         """A logout ends the login; any change of the user ends all tokens that are older."""
@@ -164,11 +163,18 @@ class Authority:
                 429, f"{self._most} requests in a minute were refused: wait a minute (serve.refusals_per_minute)", retry_after=60
             )
 
-    def _refuse(self, user: str, action: str, why: str, *names: str) -> NoReturn:
-        for name in names:
+    def _refuse_token(self, user: str, why: str, address: str) -> NoReturn:
+        """Counted apart from passwords: a page whose token expired sends it several times at once, and then logs in again.
+        A token that works is never refused for those that do not."""
+        counted = f"tokens of {address}"
+        self._check_attempts(counted)
+        self._refuse(user, "TOKEN_REFUSED", why, address, counted)
+
+    def _refuse(self, user: str, action: str, why: str, address: str, *counted: str) -> NoReturn:
+        for name in counted:
             self._attempts.failed(name)
         who = _principal(user)
-        self._audit.note(who, action, f"user:{who.user}", f"{why} (from {names[-1]})" if names else why)
+        self._audit.note(who, action, f"user:{who.user}", f"{why} (from {address})" if address else why)
         raise Declined(401, why)
 
 

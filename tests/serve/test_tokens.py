@@ -78,6 +78,14 @@ def test_a_forged_token_is_refused_and_audited(client: httpx.Client, lake: Lakeh
     assert newest(lake)[0] == "TOKEN_REFUSED"
 
 
+def test_refused_tokens_delay_no_login_and_no_token_that_works(client: httpx.Client, clock: Moving) -> None:
+    clock.moved += timedelta(minutes=2)
+    token = login(client, "ann")["access_token"]
+    assert [ask(client, "no.token").status_code for _ in range(11)] == [401] * 10 + [429]
+    assert ask(client, token).status_code == 200
+    assert ask(client, login(client, "ann")["access_token"]).status_code == 200
+
+
 def test_a_token_expires_and_its_key_is_removed_in_time(client: httpx.Client, lake: Lakehouse, clock: Moving) -> None:
     clock.moved += timedelta(minutes=2)
     token = login(client, "ann")["access_token"]

@@ -31,3 +31,4 @@ def test_a_user_who_sends_too_many_requests_is_told_how_long_to_wait(tmp_path: P
         assert ask(tokens[1]).status_code == 200
         assert [ask("wrong").status_code for _ in range(2)] == [401, 429]
         assert ask("wrong").headers["Retry-After"] == "60"
+        assert ask(tokens[1]).status_code == 200, "a token that works does not answer for others"
