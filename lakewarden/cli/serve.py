@@ -33,7 +33,7 @@ def serve(
 ) -> None:
     """Serve the warehouse over HTTP, Arrow Flight SQL and PostgreSQL's protocol, for the catalog's users."""
     try:
-        from lakewarden.serve.run import Listening
+        from lakewarden.serve.run import Listening, check_free
         from lakewarden.serve.run import serve as start
     except ImportError as error:
         raise _extra_missing() from error
@@ -43,9 +43,10 @@ def serve(
         if file is not None and not file.is_file():
             raise InvalidArgument(f"{file} is not a file; TLS needs a certificate and its key as PEM files")
     call = invocation(context)
-    with call.lake("serve"):
+    with call.lake("serve", create=True):
         pass  # a warehouse that cannot be opened is one clear line here, not one for each process
     listening = Listening(host, port, flight_port, workers, tls_cert, tls_key, pg_port)
+    check_free(listening)
     sys.stderr.write(f"{call.warehouse} at {' and '.join(listening.urls)}; {listening.urls[0]}/openapi.json lists the calls\n")
     start(call.warehouse, listening)
 

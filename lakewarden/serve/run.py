@@ -76,16 +76,10 @@ class Listening:
 
 
 def serve(warehouse: str, listening: Listening) -> None:
-    """Serves until SIGTERM or SIGINT. Then no connection is accepted, and every request that was begun gets its answer.
-
-    Raises:
-        InvalidArgument: the port for PostgreSQL's clients is taken.
-    """
+    """Serves until SIGTERM or SIGINT. Then no connection is accepted, and every request that was begun gets its answer."""
     signal.signal(signal.SIGTERM, _ended)  # uvicorn raises the signal again behind its stop, as if that had failed
     os.environ[_WAREHOUSE] = warehouse  # the processes that uvicorn starts have nothing else
     os.environ[_LISTENING] = msgspec.json.encode(listening, enc_hook=str).decode()
-    if listening.postgres_port is not None:
-        _check_free(listening.host, listening.postgres_port)
     uvicorn.run(
         _FACTORY,
         factory=True,
@@ -103,6 +97,17 @@ def serve(warehouse: str, listening: Listening) -> None:
         ws_max_size=_FROM_SUBSCRIBERS,
         timeout_graceful_shutdown=load_settings(os.environ).serve.stop_seconds,
     )
+
+
+def check_free(listening: Listening) -> None:
+    """A port that is taken is one clear line here, not one for each process.
+
+    Raises:
+        InvalidArgument: a port is taken, or the address is not this machine's.
+    """
+    for use, port in (("HTTP", listening.port), ("Flight SQL", listening.flight_port), ("PostgreSQL", listening.postgres_port)):
+        if port is not None:
+            _check_free(use, listening.host, port)
 
 
 def _ended(_number: int, _frame: FrameType | None) -> None:
@@ -145,13 +150,12 @@ def _tell_of_the_stop(following: Following) -> None:
         signal.signal(number, stop)
 
 
-def _check_free(host: str, port: int) -> None:
-    """A port that is taken is one clear line here, not one for each process."""
+def _check_free(use: str, host: str, port: int) -> None:
     try:
         with socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET):
             pass
     except OSError as error:
-        raise InvalidArgument(f"port {port} for PostgreSQL's clients at {host}: {error.strerror}") from error
+        raise InvalidArgument(f"port {port} at {host}, for {use}: {error.strerror}") from error
 
 
 def _log_to_stderr() -> None:

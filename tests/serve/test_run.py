@@ -20,6 +20,8 @@ from lakewarden.serve.operator import operator_token
 
 pytestmark = pytest.mark.slow
 
+_LAKEWARDEN = str(Path(sys.executable).parent / "lakewarden")
+
 # A program of its own: the driver cannot close what it opened at a server that has gone.
 _FLIGHT_WRITER = """
 import os, sys
@@ -66,7 +68,7 @@ def _write_by_flight(port: int, token: str, first: int, acknowledge: Callable[[i
 def test_a_stop_loses_no_acknowledged_row(place: str) -> None:
     port, flight_port = _free_port(), _free_port()
     command = [
-        str(Path(sys.executable).parent / "lakewarden"),
+        _LAKEWARDEN,
         "serve",
         "--warehouse",
         place,
@@ -117,3 +119,25 @@ def test_a_stop_loses_no_acknowledged_row(place: str) -> None:
         found = lake.sql("SELECT id FROM app.t")[0].to_pylist()  # type: ignore[union-attr]
     assert {*acknowledged} <= {row["id"] for row in found}
     assert len(acknowledged) >= 20
+
+
+@pytest.mark.parametrize("option", ["--port", "--flight-port", "--pg-port"])
+def test_a_port_in_use_is_one_clear_line(place: str, option: str) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        ports = ["--port", str(_free_port()), option, str(taken.getsockname()[1])]
+        command = [_LAKEWARDEN, "serve", "--warehouse", place, *ports]
+        ended = subprocess.run(command, check=False, capture_output=True, text=True)
+    assert (ended.returncode, len(ended.stderr.splitlines())) == (1, 1), ended.stderr
+    assert "Address already in use" in ended.stderr
+
+
+def test_the_first_serve_makes_the_warehouse(tmp_path: Path) -> None:
+    port = _free_port()
+    command = [_LAKEWARDEN, "serve", "--warehouse", str(tmp_path / "new"), "--port", str(port)]
+    with subprocess.Popen(command, stderr=subprocess.DEVNULL) as server:
+        try:
+            assert httpx.Client(transport=httpx.HTTPTransport(retries=8)).get(f"http://127.0.0.1:{port}/ready").status_code == 200
+        finally:
+            server.send_signal(signal.SIGTERM)
