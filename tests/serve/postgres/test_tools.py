@@ -54,6 +54,8 @@ def test_psql_lists_and_describes_what_its_user_may_see(port: int) -> None:
     assert "item|text" in _psql(port, r"\d dear")
     assert "app|lakewarden" in _psql(port, r"\dn")
     assert "app|lakewarden|UTF8" in _psql(port, r"\l")
+    assert "app|lakewarden|UTF8" in _psql(port, r"\l+")
+    assert _psql(port, r"\dx", "-t") == ""
 
 
 def test_psql_writes_and_reads(port: int) -> None:

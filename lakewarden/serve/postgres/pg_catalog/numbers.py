@@ -9,9 +9,19 @@ OWNER = 10
 """The role that owns all: PostgreSQL's first one."""
 CATALOG, INFORMATION = 11, 13_000
 """The schemas of the system."""
-CLASSES = {"pg_type": 1247, "pg_attribute": 1249, "pg_proc": 1255, "pg_class": 1259, "pg_constraint": 2606, "pg_namespace": 2615}
+CLASSES = {
+    "pg_type": 1247,
+    "pg_attribute": 1249,
+    "pg_proc": 1255,
+    "pg_class": 1259,
+    "pg_constraint": 2606,
+    "pg_namespace": 2615,
+    "pg_extension": 3079,
+}
 """The relations that others refer to by number."""
 HEAP, BTREE = 2, 403
+TABLESPACE = 1663
+"""The one of all databases: PostgreSQL's default."""
 _FIRST, _MOST = 16_384, (1 << 31) - 1
 
 

@@ -9,7 +9,7 @@ from functools import cached_property
 import pyarrow as pa
 
 from lakewarden.serve.postgres.kinds import KINDS, Kind
-from lakewarden.serve.postgres.pg_catalog.numbers import BTREE, CATALOG, CLASSES, HEAP, INFORMATION, OWNER, numbered
+from lakewarden.serve.postgres.pg_catalog.numbers import BTREE, CATALOG, CLASSES, HEAP, INFORMATION, OWNER, TABLESPACE, numbered
 from lakewarden.serve.postgres.pg_catalog.shapes import SHAPES, Row, made
 from lakewarden.serve.postgres.things import Thing, thing_of
 from lakewarden.serve.postgres.variables import Variables
@@ -180,7 +180,11 @@ def _databases(of: Described) -> Iterator[Row]:
     for name in {*of.seen.namespaces, of.database}:
         number = of.oids.get(f"{name}/", 5)
         names = {"datname": name, "datcollate": "C", "datctype": "C", "datallowconn": True}
-        yield {**names, "oid": number, "datdba": OWNER, "encoding": 6, "datconnlimit": -1}
+        yield {**names, "oid": number, "datdba": OWNER, "encoding": 6, "datconnlimit": -1, "dattablespace": TABLESPACE}
+
+
+def _tablespaces(_: Described) -> Iterator[Row]:
+    yield {"oid": TABLESPACE, "spcname": "pg_default", "spcowner": OWNER}
 
 
 def _roles(of: Described) -> Iterator[Row]:
@@ -291,6 +295,7 @@ _ROWS: Mapping[str, Callable[[Described], Iterator[Row]]] = {
     "pg_constraint": _constraints,
     "pg_type": _types,
     "pg_database": _databases,
+    "pg_tablespace": _tablespaces,
     "pg_roles": _roles,
     "pg_user": _users,
     "pg_am": _access_methods,
