@@ -20,8 +20,9 @@ _RETIRED = {
     "log.pk.consistency": "log.consistency",
     "log.pk.changelog-mode": "log.changelog-mode",
     "log.pkkey.key-format": "log.key-format",
-    "log.scan.timestamp-millis": "log.scan.timestamp-mills",
 }
+_LATER = {"log.scan.timestamp-millis": "log.scan.timestamp-mills"}
+"""Spellings that came after FLIP-188, in table-store and Paimon: they mean the same."""
 _OWN_NAMES = {"CHANGE_TRACKING": "change-tracking", "LOG_RETENTION": "log.retention"}
 """Options of other tables, and what they are called here."""
 _OF_TABLES = ("change-tracking", "log.scan", "log.scan.timestamp-mills", "watermark")
@@ -39,6 +40,7 @@ def check_session_option(key: str, value: str) -> None:
         if value.lower() not in ("dynamic", "plain"):
             raise InvalidArgument(f"{PREFIX}{KIND} {value!r} must be dynamic or plain: what CREATE TABLE creates")
         return
+    key = _LATER.get(key, key)
     _check_name(key)
     if key in _OF_TABLES:
         raise InvalidArgument(f"{key} is an option of a table, not of a session: write it as WITH ('{key}' = '{value}')")
@@ -70,7 +72,9 @@ def parse_dynamic(given: Mapping[str, str], schema: TableSchema) -> DynamicOptio
         InvalidArgument: an option does not exist, cannot have its value, or contradicts another one or the columns.
     """
     values: dict[str, object] = {}
-    for key, text in given.items():
+    if twice := next((key for key in given if key in _LATER and _LATER[key] in given), None):
+        raise InvalidArgument(f"{twice!r} and {_LATER[twice]!r} are two spellings of one option: give one of them")
+    for key, text in ((_LATER.get(key, key), text) for key, text in given.items()):
         _check_name(key)
         if not key.startswith(KAFKA):
             values[_FIELDS[key]] = _value(key, text)
@@ -89,7 +93,7 @@ def check_no_dynamic_option(given: Iterable[str]) -> None:
     Raises:
         InvalidArgument: an option of dynamic tables is among these.
     """
-    for key in (key.strip().lower() for key in given):
+    for key in (_LATER.get(key.strip().lower(), key.strip().lower()) for key in given):
         if key == "bucket":
             raise InvalidArgument(
                 "Bucket number has been changed. Manifest might be corrupted: drop the table and create it again"

@@ -127,6 +127,7 @@ def test_fl_012_describe_extended(sql: Sql) -> None:
     assert (found["log.system"], found["log.retention"]) == ("object", "604800 s")
     assert (found["file.format"], found["bucket"], found["change-tracking"]) == ("parquet", 4, False)
     assert str(found["file.path"]).endswith("/n/t12")
+    assert [found[f"log.kafka.{key}"] for key in ("bootstrap.servers", "topic")] == [None, None]
     assert "watermark" not in row(sql("CREATE DYNAMIC TABLE t12b (a INT); DESCRIBE TABLE EXTENDED t12b")[1])
 
 

@@ -83,6 +83,9 @@ def test_fl_024_timestamp_of_the_scan() -> None:
     assert parse_dynamic(given, KEYED).log_scan_timestamp == 1_700_000_000_000
     assert "needs log.scan.timestamp-mills" in refusal({"log.scan": "from-timestamp"})
     assert "is for log.scan 'from-timestamp'" in refusal({"log.scan.timestamp-mills": "1"})
+    later = {"log.scan": "from-timestamp", "log.scan.timestamp-millis": "5"}
+    assert parse_dynamic(later, KEYED).log_scan_timestamp == 5
+    assert "two spellings" in refusal({**later, "log.scan.timestamp-mills": "5"})
 
 
 def test_fl_025_consistency() -> None:

@@ -132,10 +132,9 @@ def _described(context: Context, table: Table, options: DynamicOptions) -> tuple
         "bucket": options.bucket,
         "change-tracking": options.change_tracking,
     }
-    for key in sorted(options.kafka):
-        if key in ("bootstrap.servers", "topic"):
-            columns[f"log.kafka.{key}"] = TEXT
-            row[f"log.kafka.{key}"] = options.kafka[key]
+    for key in ("bootstrap.servers", "topic"):
+        columns[f"log.kafka.{key}"] = TEXT
+        row[f"log.kafka.{key}"] = options.kafka.get(key)
     if options.watermark is not None and table.schema.column(options.watermark) is not None:
         columns["watermark"] = MOMENT
         row["watermark"] = _watermark(context, table, options.watermark)
