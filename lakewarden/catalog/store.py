@@ -129,9 +129,11 @@ class CatalogStore:
         while True:
             now = self._monotonic()
             versions = self._store.list(_PREFIX)
-            if not versions:
-                return Written(first_catalog(), (), None)
             known = self._last
+            if not versions and known is None:
+                return Written(first_catalog(), (), None)
+            if not versions:
+                raise StorageUnavailable(f"the catalog in {self._store.uri} was there before, and is not: is its disk mounted?")
             try:
                 written = known[1] if known is not None and known[0] == versions[0] else self._decoded(versions[0])
             except Missing:

@@ -98,6 +98,16 @@ def test_a_version_of_another_process_is_read(store: ObjectStore) -> None:
     assert list(mine.read().namespaces) == ["chat", "mail"]
 
 
+def test_a_catalog_that_has_vanished_is_not_an_empty_one(store: ObjectStore) -> None:
+    catalog = open_catalog(store)
+    catalog.change(adding("chat"))
+    store.delete([stored.key for stored in store.list("")])
+    for attempt in (catalog.read, lambda: catalog.change(adding("mail"))):
+        with pytest.raises(StorageUnavailable, match="was there before"):
+            attempt()
+    assert store.list("") == []
+
+
 def test_a_change_that_changes_nothing_makes_no_version(store: ObjectStore) -> None:
     catalog = open_catalog(store)
     catalog.change(adding("chat"))
