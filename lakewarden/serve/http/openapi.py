@@ -77,7 +77,8 @@ def document() -> Json:
     paths[_LOGOUT] = {"post": _operation(_LOGOUT, None)}
     paths |= {path: {"get": _subscription(path)} for path in _FOLLOWED}
     paths[_FILE] = {"put": _file("put", _schema(FileRef)), "get": _file("get"), "delete": _file("delete", _schema(MessageAnswer))}
-    paths |= {path: {"get": _open_read(path)} for path in _READ}
+    paths |= {path: {"get": _open_read(path, "application/json", {"type": "object"})} for path in _READ}
+    paths["/metrics"] = {"get": _open_read("/metrics", "text/plain", _TEXT)}
     bearer: Json = {"type": "http", "scheme": "bearer", "bearerFormat": "JWT"}
     return {
         "openapi": "3.1.0",
@@ -130,9 +131,9 @@ def _declined() -> dict[str, Json]:
     return {status: _json(_schema(Error), "declined") for status in _ERRORS}
 
 
-def _open_read(path: str) -> Json:
-    answered: Json = {"type": "object"}
-    return {**_named(path), "responses": {"200": _json(answered)}, "security": []}
+def _open_read(path: str, kind: str, answered: Json) -> Json:
+    done: Json = {"description": "done", "content": {kind: {"schema": answered}}}
+    return {**_named(path), "responses": {"200": done}, "security": []}
 
 
 def _named(path: str) -> dict[str, Json]:
