@@ -76,14 +76,11 @@ def _tokens_of(value: Value, number: int, place: Token) -> Iterator[Token]:
 
 
 def _digits(value: float | Decimal) -> str:
-    """Digits of a type: with an exponent a number is DOUBLE in SQL, and with a point alone DECIMAL."""
-    match value:
-        case Decimal():
-            return format(value, "f")
-        case float():
-            return repr(value) if "e" in repr(value) else f"{value!r}e0"
-        case _:
-            return repr(value)
+    """In SQL, a number with an exponent is DOUBLE, and one with a point alone DECIMAL."""
+    if isinstance(value, Decimal):
+        return format(value, "f")
+    text = repr(value)
+    return f"{text}e0" if "." in text and "e" not in text else text
 
 
 def _at(place: Token, kind: TokenType, text: str) -> Token:
