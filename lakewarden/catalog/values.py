@@ -59,7 +59,7 @@ _REASONS = {
     "FLOAT": "a number in the range of 32 bits",
     "DOUBLE": "a number in the range of 64 bits",
     "TEXT": "text in valid Unicode",
-    "BYTES": "bytes",
+    "BYTES": "bytes, in SQL X'0102' or from_base64('AQI=')",
     "DATE": "a date, or text as in 2026-11-21",
     "TIMESTAMP": "a date with time in whole microseconds, or text as in 2026-11-21T09:30:00.000001Z",
     "TIME": "a time of day without zone, its microseconds since midnight, or text as in 09:30:00.000001",
