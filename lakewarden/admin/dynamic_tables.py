@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from lakewarden.admin.create_table import appearing
 from lakewarden.catalog.changes import add_table
@@ -17,6 +17,7 @@ from lakewarden.dynamic.options import FILE_PATH, PREFIX, divided_options, enric
 from lakewarden.dynamic.topic import check_topic, make_table_topic, with_topic
 from lakewarden.errors import AlreadyExists, InvalidArgument, Unsupported
 from lakewarden.scope import TableName
+from lakewarden.state.founding import INDEXED_FORMAT
 from lakewarden.storage.location import canonical
 from lakewarden.target import ScopeTarget
 from lakewarden.warehouse import Warehouse
@@ -66,6 +67,7 @@ def new_dynamic_table(warehouse: Warehouse, catalog: Catalog, declared: DynamicD
     options = enriched(declared.session, own)
     dynamic = parse_dynamic(options, schema)
     upper = {key.strip().upper(): value for key, value in native.items()}
+    has_staged_batches = warehouse.format >= INDEXED_FORMAT  # in which the log takes many rows with those before them
     if dynamic.file_path is not None:
         upper["STORAGE_ID"] = _storage_at(warehouse, catalog, dynamic.file_path, upper.get("STORAGE_ID"))
     return Table(
@@ -73,7 +75,7 @@ def new_dynamic_table(warehouse: Warehouse, catalog: Catalog, declared: DynamicD
         name=declared.name,
         type="SHARED",
         options=parse_options("SHARED", {"ON_DUPLICATE": "replace", **upper}),
-        schemas=(schema,),
+        schemas=(replace(schema, keeps_before=has_staged_batches and dynamic.keeps_before(keyed=schema.keyed)),),
         log_id=warehouse.new_id(),
         created_at=warehouse.clock(),
         dynamic=dynamic,

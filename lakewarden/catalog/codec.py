@@ -20,16 +20,16 @@ from lakewarden.catalog.types import ColumnType
 from lakewarden.errors import Corrupt, InvalidArgument
 from lakewarden.scope import TableName
 
-NEWEST = 2
+NEWEST = 3
 
-_LATER: Mapping[type, tuple[str, ...]] = {
-    Catalog: ("pipelines", "rules", "blanks"),
-    Namespace: ("engine",),
-    Table: ("description", "dynamic"),
-    TableOptions: ("on_duplicate", "change_tracking", "log_retention", "change_data_feed"),
-    TableSchema: ("partition_by",),
+_LATER: Mapping[type, Mapping[str, int]] = {
+    Catalog: {"pipelines": 2, "rules": 2, "blanks": 2},
+    Namespace: {"engine": 2},
+    Table: {"description": 2, "dynamic": 2},
+    TableOptions: {"on_duplicate": 2, "change_tracking": 2, "log_retention": 2, "change_data_feed": 2},
+    TableSchema: {"partition_by": 2, "keeps_before": 3},
 }
-"""The fields of format 2."""
+"""The fields of later formats than 1, and the format of each."""
 
 
 @dataclass(frozen=True)
@@ -69,13 +69,16 @@ def format_of(catalog: Catalog) -> int:
     schemas = [schema for table in tables for schema in table.schemas]
     keyless = any(not (schema.keyed or schema.append_only) for schema in schemas)
     parts = (catalog, *catalog.namespaces.values(), *tables, *(table.options for table in tables), *schemas)
-    return 2 if keyless or any(map(_is_later, parts)) else 1
+    return max(2 if keyless else 1, *map(_format_of_part, parts))
 
 
-def _is_later(part: Any) -> bool:
-    """Whether a field of format 2 has another value than its default."""
-    later = _LATER.get(type(part), ())
-    return bool(later) and any(getattr(part, each.name) != _default(each) for each in fields(part) if each.name in later)
+def _format_of_part(part: Any) -> int:
+    """The highest format of its fields that have another value than their default."""
+    later = _LATER.get(type(part), {})
+    if not later:
+        return 1
+    used = (each for each in fields(part) if each.name in later and getattr(part, each.name) != _default(each))
+    return max((later[each.name] for each in used), default=1)
 
 
 def _default(field: Field[Any]) -> object:

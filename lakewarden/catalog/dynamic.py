@@ -42,3 +42,7 @@ class DynamicOptions:
         if self.log_changelog_mode != "auto":
             return self.log_changelog_mode
         return "upsert" if keyed else "all"
+
+    def keeps_before(self, *, keyed: bool) -> bool:
+        """Whether the log has the row before each change. Without a key rows are only added, and have none before them."""
+        return keyed and self.change_tracking and self.changes_of(keyed=keyed) == "all"

@@ -66,6 +66,9 @@ class TableSchema:
     """Of a STREAM table: every row stands for itself, whatever its key, which may be missing."""
     partition_by: tuple[str, ...] = ()
     """The columns whose values divide the data files into directories, in order; the same in every version."""
+    keeps_before: bool = False
+    """Whether each row of the log comes with the row before it, for which the change feed then does not have to look. Of a
+    dynamic table, decided at its creation; the same in every version."""
 
     def __hash__(self) -> int:
         # of the names alone: every write looks something up by its schema, and the fields of all columns cost more than a row

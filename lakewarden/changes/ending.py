@@ -35,7 +35,8 @@ def check_goes_on(table: Table, trail: Trail, after: int, users: Sequence[tuple[
             f" (full, or after _seq {end_of(upset.erased)})"
         )
     kept = table.type == "STREAM" or is_keyless(table) or trail.complete_after(after)
-    if users is None and not kept:
+    alone = users is None or table.schema.keeps_before  # otherwise the Delta tables of these users show what is missing
+    if alone and not kept:
         raise InvalidArgument(
             f"_seq {after} is too old for the changes of {table.name}: later ones are no longer kept (log.retention_seconds);"
             f" the oldest that works is {trail.forgotten}"

@@ -1,4 +1,4 @@
-"""Rebuilds changes with their before images from rows of the log, and from the rows that were live before those.
+"""Makes changes of rows of the log, with the rows before them: those that the log keeps, or else those that were live before.
 
 It keeps no state: what came before is read again, so each batch can be read again, and by another process.
 """
@@ -15,7 +15,8 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from lakewarden.changes.value import DELETED, INSERT, POSTIMAGE, PREIMAGE
-from lakewarden.delta.reading.keys import Keys
+from lakewarden.delta.reading.before import rows_before
+from lakewarden.log.before import before_of
 from lakewarden.log.record import DELETE, OP, SEQ, TARGET, UPSERT
 
 _TYPES = (PREIMAGE, INSERT, POSTIMAGE, DELETED)
@@ -32,28 +33,22 @@ class Typed:
     types: pa.Array[Any]
 
 
-def normalized(before: pa.Table, rows: pa.Table, primary_key: Sequence[str]) -> Typed:
+def normalized(live: pa.Table, rows: pa.Table, primary_key: Sequence[str]) -> Typed:
     """The changes that rows of one scope's log make.
 
     Args:
-        before: the rows that were live before, at most one for each key; more than those of the changed keys do no harm.
+        live: the rows that were live before; as in `rows_before`.
         rows: of the log (`log.record.decode`), ascending by `_seq`.
     """
-    columns = [name for name in rows.column_names if name not in (OP, SEQ)]
-    both = pa.concat_tables([before.select(columns).cast(rows.select(columns).schema), rows.select(columns)])
-    ops = np.concatenate([np.full(before.num_rows, UPSERT, np.int8), rows.column(OP).to_numpy()])
-    prior = _prior(both, primary_key)
-    own = np.arange(before.num_rows, both.num_rows)
-    was = (prior[own] >= 0) & (ops[prior[own]] == UPSERT)
-    comes = ops[own] == UPSERT
-    updated = own[was & comes]
-    parts = (
-        (prior[updated], updated, _BEFORE),
-        (own[~was & comes], own[~was & comes], _NEW),
-        (updated, updated, _AFTER),
-        (prior[own[was & ~comes]], own[was & ~comes], _GONE),
-    )
-    return _gathered(both, rows.column(SEQ).to_numpy(), before.num_rows, parts)
+    before = rows_before(live, rows, primary_key)
+    return _changes(before.rows, rows, before.prior, before.was)
+
+
+def kept(rows: pa.Table) -> Typed:
+    """The same of rows that come with those before them (`_before`)."""
+    before, was = before_of(rows)
+    both = pa.concat_tables([before, rows.select(before.column_names)])
+    return _changes(both, rows, np.arange(rows.num_rows), was.to_numpy(zero_copy_only=False))
 
 
 def upserted(rows: pa.Table) -> Typed:
@@ -86,16 +81,23 @@ def appended_and_removed(before: pa.Table, rows: pa.Table) -> Typed:
     return _gathered(columns, rows.column(SEQ).to_numpy(), before.num_rows, parts)
 
 
-def _prior(rows: pa.Table, primary_key: Sequence[str]) -> _Indices:
-    """For each row, the index of the row with its key that stands before it; -1 where there is none."""
-    prior = np.full(rows.num_rows, -1, np.int64)
-    if not rows.num_rows:
-        return prior
-    keys = Keys(rows, primary_key).places(rows).fill_null(-1).to_numpy()
-    order = np.argsort(keys, kind="stable")
-    alike = (keys[order[1:]] == keys[order[:-1]]) & (keys[order[1:]] >= 0)
-    prior[order[1:][alike]] = order[:-1][alike]
-    return prior
+def _changes(content: pa.Table, rows: pa.Table, prior: _Indices, was: NDArray[np.bool_]) -> Typed:
+    """
+    Args:
+        content: ends with the columns of these rows of the log.
+        prior: for each of them, where in `content` the row before it is; any where there was none (`was`).
+    """
+    first = content.num_rows - rows.num_rows
+    own = np.arange(first, content.num_rows)
+    comes = rows.column(OP).to_numpy() == UPSERT
+    updated = own[was & comes]
+    parts = (
+        (prior[was & comes], updated, _BEFORE),
+        (own[~was & comes], own[~was & comes], _NEW),
+        (updated, updated, _AFTER),
+        (prior[was & ~comes], own[was & ~comes], _GONE),
+    )
+    return _gathered(content, rows.column(SEQ).to_numpy(), first, parts)
 
 
 def _gathered(rows: pa.Table, seqs: NDArray[Any], first: int, parts: Sequence[tuple[_Indices, _Indices, int]]) -> Typed:

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakewarden.catalog.model import Table
-from lakewarden.changes.normalize import Typed, appended_and_removed, normalized, upserted
+from lakewarden.changes.normalize import Typed, appended_and_removed, kept, normalized, upserted
 from lakewarden.changes.value import typed
 from lakewarden.delta.reading.bounds import Bound
 from lakewarden.delta.reading.rows import empty_rows, matches
@@ -55,7 +55,10 @@ class ScopeReader:
         )
 
     def _changes(self, user: str, place: Place, after: int, upto: int, ranges: Sequence[RowRange], images: bool) -> Typed:
-        rows = self._decoded(ranges).filter((pc.field(SEQ) > after) & (pc.field(SEQ) <= upto))
+        keeps = self.table.schema.keeps_before
+        rows = self._decoded(ranges, with_before=keeps and images).filter((pc.field(SEQ) > after) & (pc.field(SEQ) <= upto))
+        if keeps:
+            return kept(rows) if images else upserted(rows)
         if self.table.type == "STREAM":
             removes = bool(pc.any(pc.equal(rows.column(OP), pa.scalar(DELETE, pa.int8()))).as_py())
             return appended_and_removed(self._earlier(user, after) if removes else rows.slice(0, 0), rows)
@@ -83,9 +86,9 @@ class ScopeReader:
     def _earlier(self, user: str, upto: int) -> pa.Table:
         return self._decoded(self._ranges(user, NOTHING)).filter(pc.field(SEQ) <= upto)
 
-    def _decoded(self, ranges: Sequence[RowRange]) -> pa.Table:
+    def _decoded(self, ranges: Sequence[RowRange], *, with_before: bool = False) -> pa.Table:
         log = self.warehouse.log(self.table)
-        return decode([log.chunk(each) for each in ranges], ranges, self.table.schemas)
+        return decode([log.chunk(each) for each in ranges], ranges, self.table.schemas, with_before=with_before)
 
     def _ranges(self, user: str, after: int) -> tuple[RowRange, ...]:
         """Of a STREAM table those that have not expired."""

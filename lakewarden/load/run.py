@@ -173,17 +173,17 @@ class Load:
 
     def _by_key(self, check: RowCheck, pieces: Sequence[Piece]) -> int:
         """Writes the rows to the log. Those of one owner become visible together; those of many after a look at all of them."""
-        log, owner = self.client.log, check.owner.user
+        owner = check.owner.user
         if self.request.user_column is None:
             batches = (log_batch(check.schema, rows, owner, UPSERT) for rows in self._rows(check, pieces) if rows.num_rows)
-            return log.append_whole(batches).rows
+            return self.client.reader.appending.append_whole(batches).rows
         if self.request.on_reject != "skip":
             found = self._each(
                 partial(check_piece, check), pieces, lambda piece: piece.size, lambda piece: piece.source.found.place.uri
             )
             self._note(map(_or_raise, found))
         blocks = (made for piece in pieces for made in read_piece(check, piece, self.rejects))
-        return append_of_many(log, check.schema, blocks, self.client.warehouse.settings.log.segment_max_rows)
+        return append_of_many(self.client.log, check.schema, blocks, self.client.warehouse.settings.log.segment_max_rows)
 
     def _note(self, pieces: Iterable[PieceChecked | PieceWritten]) -> None:
         """Raises:

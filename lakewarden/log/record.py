@@ -17,6 +17,7 @@ from lakewarden.arrays import numbers
 from lakewarden.catalog.defaults import initial_values
 from lakewarden.catalog.model import TableSchema
 from lakewarden.errors import Conflict, Corrupt, InvalidArgument
+from lakewarden.log.before import BEFORE, before_column, before_field, before_of
 from lakewarden.log.chunk import Chunk, Payload, RowRange
 from lakewarden.log.crowd import crowd_of
 from lakewarden.settings import LogSettings
@@ -43,7 +44,8 @@ _COPIED_AT_ONCE = 1 << 30
 
 @dataclass(frozen=True)
 class LogBatch:
-    """Rows for the log in the order of their arrival: the columns of `log_schema` and `_user` (`""` for a SHARED table)."""
+    """Rows for the log in the order of their arrival: the columns of `log_schema` and `_user` (`""` for a SHARED table); then
+    `_before`, where the table keeps it and it is known."""
 
     schema_version: int
     rows: pa.Table
@@ -55,6 +57,12 @@ def log_schema(schema: TableSchema) -> pa.Schema:
     fields = [pa.field(column.name, column.type.arrow, metadata={COLUMN_ID: str(column.id)}) for column in schema.columns]
     target = [pa.field(TARGET, pa.int64())] if schema.append_only else []
     return pa.schema([*fields, *target, pa.field(OP, pa.int8())])
+
+
+@lru_cache(maxsize=1024)
+def stored_schema(schema: TableSchema) -> pa.Schema:
+    """The columns of a chunk: those of `log_schema`, and `_before` where the table keeps it."""
+    return log_schema(schema).append(before_field(schema)) if schema.keeps_before else log_schema(schema)
 
 
 def log_batch(schema: TableSchema, rows: pa.Table, users: str | pa.Array[Any] | pa.ChunkedArray[Any], op: int) -> LogBatch:
@@ -174,20 +182,25 @@ def _alone(batch: pa.RecordBatch, start: int, size: int) -> memoryview:
     return memoryview(own.serialize())
 
 
-def decode(data: Sequence[Payload], where: Sequence[RowRange], schemas: tuple[TableSchema, ...]) -> pa.Table:
+def decode(
+    data: Sequence[Payload], where: Sequence[RowRange], schemas: tuple[TableSchema, ...], *, with_before: bool = False
+) -> pa.Table:
     """Decodes chunks to one table: the columns of the newest schema, `_seq`, `_op`.
 
     Columns are matched by their id. Those that the newest schema does not have are dropped; those that a chunk's
     schema did not have get their initial value.
+
+    Args:
+        with_before: adds `_before`, of a table that keeps it.
     """
-    parts = [_columns(chunk, each, schemas) for chunk, each in zip(data, where, strict=True)]
+    parts = [_columns(chunk, each, schemas, with_before) for chunk, each in zip(data, where, strict=True)]
     wanted = hot_schema(schemas[-1])
+    before_ops = len(wanted) - 2
     if not parts:
-        return wanted.empty_table()
+        return (wanted.append(before_field(schemas[-1])) if with_before else wanted).empty_table()
     ranges = [np.arange(each.first_seq, each.last_seq + 1, dtype=np.int64) for each in where]
     seqs = pa.chunked_array([numbers(each) for each in ranges])
     rows = parts[0] if len(parts) == 1 else pa.concat_tables(parts)
-    before_ops = rows.num_columns - 1
     return rows.add_column(before_ops, wanted.field(before_ops), seqs)
 
 
@@ -198,7 +211,7 @@ def hot_schema(schema: TableSchema) -> pa.Schema:
     return pa.schema([*fields[:-1], pa.field(SEQ, pa.int64()), fields[-1]])
 
 
-def _columns(data: Payload, where: RowRange, schemas: tuple[TableSchema, ...]) -> pa.Table:
+def _columns(data: Payload, where: RowRange, schemas: tuple[TableSchema, ...], with_before: bool) -> pa.Table:
     written = next((schema for schema in schemas if schema.version == where.schema_version), None)
     if written is None:
         raise Conflict(
@@ -206,23 +219,42 @@ def _columns(data: Payload, where: RowRange, schemas: tuple[TableSchema, ...]) -
             "which was read from the catalog; read the catalog again"
         )
     try:
-        batch = pa.ipc.read_record_batch(pa.py_buffer(data), log_schema(written))
+        batch = pa.ipc.read_record_batch(pa.py_buffer(data), stored_schema(written))
     except (pa.ArrowInvalid, OSError) as error:
         raise Corrupt(f"rows of {where.user!r} in {where.key} cannot be read: {error}") from error
     if batch.num_rows != where.rows:
         raise Corrupt(f"{where.key} holds {batch.num_rows} rows of {where.user!r} where its header says {where.rows}")
     table = pa.Table.from_batches([batch])
-    return table if written.version == schemas[-1].version else _as_newest(table, written, schemas[-1])
+    if not written.keeps_before:
+        return _as_newest(table, written, schemas[-1])
+    rows = _as_newest(table.drop_columns([BEFORE]), written, schemas[-1])
+    return _with_before(rows, before_of(table), written, schemas[-1]) if with_before else rows
+
+
+def under(batch: LogBatch, written: TableSchema, newest: TableSchema) -> LogBatch:
+    """The same rows as `decode` would return them, of a batch that nothing was added to."""
+    rows = _as_newest(batch.rows.drop_columns([USER]), written, newest)
+    return LogBatch(newest.version, rows.append_column(USER, batch.rows.column(USER)))
+
+
+def _with_before(rows: pa.Table, before: tuple[pa.Table, pa.Array[Any]], written: TableSchema, newest: TableSchema) -> pa.Table:
+    was = pa.table(_columns_of(before[0], written, newest), newest.names)
+    return rows.append_column(before_field(newest), before_column(newest, was, before[1]))
 
 
 def _as_newest(table: pa.Table, written: TableSchema, newest: TableSchema) -> pa.Table:
     """Returns the columns of the newest schema by their ids, from rows of an older one."""
+    if written.version == newest.version:
+        return table
+    target = [table.column(TARGET)] if newest.append_only else []
+    return pa.table([*_columns_of(table, written, newest), *target, table.column(OP)], schema=log_schema(newest))
+
+
+def _columns_of(table: pa.Table, written: TableSchema, newest: TableSchema) -> list[Any]:
     at = {column.id: index for index, column in enumerate(written.columns)}
-    columns = [
+    return [
         table.column(at[column.id]).cast(column.type.arrow)
         if column.id in at
         else initial_values(column.initial, column.type, len(table))
         for column in newest.columns
     ]
-    target = [table.column(TARGET)] if newest.append_only else []
-    return pa.table([*columns, *target, table.column(OP)], schema=log_schema(newest))

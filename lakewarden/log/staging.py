@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 
@@ -27,3 +28,8 @@ class Piece(NamedTuple):
     rows: int
     offset: int
     length: int
+
+
+Pieces = Sequence[Piece] | Callable[[int], Sequence[Piece]]
+"""What a batch consists of; or what makes it, given the last position of the log: called again where another write came first.
+"""

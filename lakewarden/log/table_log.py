@@ -23,7 +23,7 @@ from lakewarden.log.once import Once
 from lakewarden.log.plain import Batch
 from lakewarden.log.receipt import Receipt
 from lakewarden.log.record import LogBatch
-from lakewarden.log.staging import Piece, Staging
+from lakewarden.log.staging import Piece, Pieces, Staging
 from lakewarden.log.touched import Touched
 from lakewarden.log.view import LogView, PendingRows, Trail, UserSigns
 from lakewarden.settings import LogSettings
@@ -118,23 +118,8 @@ class LogReader(Protocol):
         ...
 
 
-class TableLog(LogReader, Protocol):
-    """A log for writing: one object per log and open warehouse."""
-
-    def announced(self) -> AbstractContextManager[None]:
-        """Announces, while it is open, that this thread will append soon, after a short look at least: a segment that would
-        be put before waits for it, for `gather_seconds` at most. The wait ends when the thread appends, or leaves the context.
-        """
-        ...
-
-    def turn(self, user: str | None) -> AbstractContextManager[None]:
-        """Lets one thread after the other read all rows of a scope and append behind what it read: at the same time, all but one
-        would lose, and read again. It may be entered again by the thread that has it.
-
-        Args:
-            user: whose scope; None for the rows of a SHARED table, or of many users.
-        """
-        ...
+class Appending(Protocol):
+    """Takes rows into a log."""
 
     def append(self, batch: Batch, after: int | None = None, keys: Touched | None = None) -> Receipt:
         """Appends rows. Returns once they are durable and every strong read that starts later will read them. Calls that come
@@ -170,6 +155,46 @@ class TableLog(LogReader, Protocol):
         """
         ...
 
+    def publish(self, staging: Staging, pieces: Pieces, once: Once | None = None) -> Receipt | None:
+        """Appends the rows of a batch at one position, in the order of the pieces. What was staged besides them is removed.
+
+        Where `pieces` makes them, nothing of others came between the position that it was given, and the batch.
+
+        Returns:
+            None when the log has the batch already: it was published before, or `once` says so. Nothing was written then.
+
+        Raises:
+            BeingErased: a user of the batch is being erased, or was since it was begun; nothing was written.
+            Conflict: the columns were changed meanwhile, or others kept appending; nothing was written.
+            StorageUnavailable: the batch is a day old, and nothing was written; or the store failed: the message says so if
+                the rows may have been appended anyway, and to publish the same again then does no harm.
+            InvalidArgument, NotFound, Corrupt: as `append`.
+        """
+        ...
+
+    def append_once(self, batch: LogBatch, once: Once) -> Receipt | None:
+        """Stages and publishes a batch, which may be without rows. As `publish`."""
+        ...
+
+
+class TableLog(LogReader, Appending, Protocol):
+    """A log for writing: one object per log and open warehouse."""
+
+    def announced(self) -> AbstractContextManager[None]:
+        """Announces, while it is open, that this thread will append soon, after a short look at least: a segment that would
+        be put before waits for it, for `gather_seconds` at most. The wait ends when the thread appends, or leaves the context.
+        """
+        ...
+
+    def turn(self, user: str | None) -> AbstractContextManager[None]:
+        """Lets one thread after the other read all rows of a scope and append behind what it read: at the same time, all but one
+        would lose, and read again. It may be entered again by the thread that has it.
+
+        Args:
+            user: whose scope; None for the rows of a SHARED table, or of many users.
+        """
+        ...
+
     def begin_batch(self) -> Staging:
         """Begins a batch of rows of any users, which any process may stage. All of it becomes visible together, or nothing.
 
@@ -189,30 +214,11 @@ class TableLog(LogReader, Protocol):
         ...
 
     def staged_rows(self, staging: Staging, pieces: Iterable[Piece], schemas: tuple[TableSchema, ...]) -> Iterator[pa.Table]:
-        """Reads what was staged, piece by piece, for a batch that goes elsewhere than to the log: the newest schema's columns.
+        """Reads what was staged, piece by piece, which goes elsewhere than to the log: the newest schema's columns, and `_op`.
 
         Raises:
             Missing: it was abandoned.
         """
-        ...
-
-    def publish(self, staging: Staging, pieces: Sequence[Piece], once: Once | None = None) -> Receipt | None:
-        """Appends the rows of a batch at one position, in the order of the pieces. What was staged besides them is removed.
-
-        Returns:
-            None when the log has the batch already: it was published before, or `once` says so. Nothing was written then.
-
-        Raises:
-            BeingErased: a user of the batch is being erased, or was since it was begun; nothing was written.
-            Conflict: the columns were changed meanwhile, or others kept appending; nothing was written.
-            StorageUnavailable: the batch is a day old, and nothing was written; or the store failed: the message says so if
-                the rows may have been appended anyway, and to publish the same again then does no harm.
-            InvalidArgument, NotFound, Corrupt: as `append`.
-        """
-        ...
-
-    def append_once(self, batch: LogBatch, once: Once) -> Receipt | None:
-        """Stages and publishes a batch, which may be without rows. As `publish`."""
         ...
 
     def abandon(self, staging: Staging) -> None:

@@ -19,7 +19,8 @@ from lakewarden.log.record import USER
 from lakewarden.log.touched import Touched
 from lakewarden.log.view import LogView
 from lakewarden.operations.files.changes import Filing, Held
-from lakewarden.operations.reading.keys import key_bounds
+from lakewarden.operations.images.taking import inserted
+from lakewarden.operations.reading.keys import key_bounds, touched_by
 from lakewarden.operations.reading.scope import Wanted
 from lakewarden.rows.files import FileRef, Files, file_columns, references
 from lakewarden.storage.paths import check_user
@@ -28,9 +29,6 @@ from lakewarden.warehouse import find_table
 
 _ATTEMPTS = 20
 """Attempts to read and append before a call raises CONFLICT; each lost one is another writer's success."""
-
-_KEYS_KNOWN = 100
-"""The most rows of an insert whose keys are compared with concurrent ones; a larger insert conflicts with all rows."""
 
 
 @dataclass(frozen=True)
@@ -43,18 +41,20 @@ class TableAppender:
         """Appends after whatever is there."""
         self.reader.check_active()
         some = isinstance(batch, PlainRow) or batch.rows.num_rows
-        return self.reader.log.append(batch) if some else Receipt(0, NOTHING)
+        return self.reader.appending.append(batch) if some else Receipt(0, NOTHING)
 
     def insert(self, batch: Batch, filing: Filing) -> Receipt:
         """Raises:
         ConstraintViolation: a key is live; nothing was written.
         """
 
-        keys = self._keys_alone(batch)
+        schema = self.reader.table.schema
+        # only all rows show whether others refer to a file
+        keys = None if file_columns(schema) else touched_by(schema, batch.rows)
 
         def unless_taken(view: LogView) -> Batch:
             self._check_absent(batch, None if keys is None else view)
-            return batch
+            return inserted(batch, schema) if schema.keeps_before else batch
 
         if not batch.rows.num_rows:
             return Receipt(0, NOTHING)
@@ -79,7 +79,7 @@ class TableAppender:
                     held = list(self._held(batch))
                     filing.store()
                     try:
-                        receipt = log.append(batch, position_of(view.end), keys)
+                        receipt = self.reader.appending.append(batch, position_of(view.end), keys)
                     except Conflict:
                         continue
                 filing.settle(held, self._brought(batch))
@@ -95,17 +95,6 @@ class TableAppender:
         """The files of a change in one scope."""
         noted = self._keep_place(check_user(user)) if files and user is not None else None
         return Filing(user, files, self.reader.target, partial(self.reader.open_target, user), noted)
-
-    def _keys_alone(self, batch: Batch) -> Touched | None:
-        """By user, the keys of the rows, where an insert touches no other; None where they are many."""
-        schema = self.reader.table.schema
-        if batch.rows.num_rows > _KEYS_KNOWN or file_columns(schema):  # only all rows show whether others refer to a file
-            return None
-        found: dict[str, set[tuple[object, ...]]] = {}
-        columns = (batch.rows.column(name).to_pylist() for name in schema.primary_key)
-        for user, key in zip(batch.rows.column(USER).to_pylist(), zip(*columns, strict=True), strict=True):
-            found.setdefault(str(user), set()).add(key)
-        return {user: frozenset(keys) for user, keys in found.items()}
 
     def _keep_place(self, user: str) -> str | None:
         """Registers the scope before anything is stored there, so that a drop finds it and its place stays fixed.

@@ -78,7 +78,7 @@ class ComparedWrite:
         for _ in range(_ATTEMPTS):
             view, again = log.view(), list[int]()
             with suppress(Conflict), self.begin() as decisions:
-                receipt = log.append_whole(self._batches(decisions, again), position_of(view.end))
+                receipt = self.reader.appending.append_whole(self._batches(decisions, again), position_of(view.end))
                 return Receipt(receipt.rows - sum(again), receipt.last_seq)
         raise Conflict(f"{self.intake.table.name} was written to {_ATTEMPTS} times in between; try again")
 

@@ -36,13 +36,13 @@ class PartsWrite:
 
     def run(self, mode: PartsMode) -> Receipt:
         """Appends the rows, in place of the live ones under `replace`; otherwise raises as `TableClient.write`."""
-        schema, log = self.intake.table.schema, self.reader.log
+        schema = self.intake.table.schema
         self.reader.check_active()
         with SeenKeys(schema.primary_key) as seen:
             if mode == "upsert" or schema.append_only:
-                return log.append_whole(self._batches(None if self._repeats else seen))
+                return self.reader.appending.append_whole(self._batches(None if self._repeats else seen))
             if mode == "insert":
-                return log.append_whole(self._batches(seen), partial(self._behind, seen))
+                return self.reader.appending.append_whole(self._batches(seen), partial(self._behind, seen))
         return self._replaced()
 
     def _behind(self, seen: SeenKeys) -> int:
@@ -65,7 +65,7 @@ class PartsWrite:
         for _ in range(_ATTEMPTS):
             view = log.view()
             with self.reader.live_keys(self.user) as live, SeenKeys(schema.primary_key) as seen, suppress(Conflict):
-                receipt = log.append_whole(
+                receipt = self.reader.appending.append_whole(
                     chain(self._gone(live), self._batches(None if self._repeats else seen)), position_of(view.end)
                 )
                 return Receipt(receipt.rows - live.rows, receipt.last_seq)

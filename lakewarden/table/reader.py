@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from typing import TypeVar
 
 import pyarrow as pa
@@ -17,8 +17,9 @@ from lakewarden.delta.reading.rows import matches
 from lakewarden.errors import Unsupported
 from lakewarden.log.pending_keys import Key
 from lakewarden.log.record import SEQ
-from lakewarden.log.table_log import TableLog
+from lakewarden.log.table_log import Appending, TableLog
 from lakewarden.log.view import LogView
+from lakewarden.operations.images.log import appending
 from lakewarden.operations.reading.freshness import Freshness, check_freshness
 from lakewarden.operations.reading.keys import first_live
 from lakewarden.operations.reading.past import PastScope, past_of
@@ -39,6 +40,11 @@ class TableReader:
     warehouse: Warehouse
     table: Table
     log: TableLog
+
+    @cached_property
+    def appending(self) -> Appending:
+        """Where rows go into the log."""
+        return appending(self.warehouse, self.table)
 
     def target(self, user: str | None) -> ScopeTarget:
         return self.warehouse.target(self._active(self.warehouse.catalog.read()), Scope(self.table.name, user))

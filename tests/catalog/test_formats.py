@@ -36,14 +36,17 @@ _FIRST = {
 _NEW = {"DynamicOptions", "Engine", "Pipeline", "IngestRule"}
 """Classes that only fields of later formats hold."""
 
-_MADE = (
-    "CREATE TABLE n.t (id INT PRIMARY KEY, k TEXT) PARTITION BY (k)",
-    "CREATE TABLE n.t (id INT)",
-    "CREATE TABLE n.t (id INT PRIMARY KEY) WITH (ON_DUPLICATE = 'replace')",
-    "CREATE DYNAMIC TABLE n.t (id INT PRIMARY KEY)",
-    "DISABLE ENGINE n",
-    "CREATE SHARED TABLE n.t FROM TEMPLATE csv",
-)
+_MADE = {
+    "CREATE TABLE n.t (id INT PRIMARY KEY, k TEXT) PARTITION BY (k)": 2,
+    "CREATE TABLE n.t (id INT)": 2,
+    "CREATE TABLE n.t (id INT PRIMARY KEY) WITH (ON_DUPLICATE = 'replace')": 2,
+    "CREATE DYNAMIC TABLE n.t (id INT PRIMARY KEY)": 2,
+    "CREATE DYNAMIC TABLE n.t (id INT) WITH ('log.changelog-mode' = 'all')": 2,
+    "CREATE DYNAMIC TABLE n.t (id INT PRIMARY KEY) WITH ('log.changelog-mode' = 'all')": 3,
+    "DISABLE ENGINE n": 2,
+    "CREATE SHARED TABLE n.t FROM TEMPLATE csv": 2,
+}
+"""Statements, and the format that what they make needs."""
 
 
 @pytest.fixture
@@ -64,13 +67,15 @@ def test_what_older_releases_hold_stays_in_their_format(lake: Lakehouse) -> None
     assert json.loads(text_of(lake))["format"] == 1
 
 
-@pytest.mark.parametrize("statement", _MADE)
-def test_what_they_would_drop_is_refused_by_them(lake: Lakehouse, statement: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("statement", "needed"), _MADE.items())
+def test_what_they_would_drop_is_refused_by_them(
+    lake: Lakehouse, statement: str, needed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     lake.sql(statement)
     text = text_of(lake)
     assert decode(text, "the catalog").catalog == lake.warehouse.catalog.read()
-    monkeypatch.setattr(codec, "NEWEST", 1)
-    with pytest.raises(Corrupt, match="has format 2; this version of Lakewarden reads formats up to 1"):
+    monkeypatch.setattr(codec, "NEWEST", needed - 1)
+    with pytest.raises(Corrupt, match=f"has format {needed}; this version of Lakewarden reads formats up to {needed - 1}"):
         decode(text, "the catalog")
 
 

@@ -101,11 +101,15 @@ def _live(table: TableClient, shared: bool) -> dict[_Row, str]:
 
 
 class World:
-    def __init__(self, lake: Lakehouse, shared: bool) -> None:
-        self.lake, self.shared = lake, shared
+    def __init__(self, lake: Lakehouse, kind: str) -> None:
+        self.lake, self.shared = lake, kind != "user"
         lake.create_namespace("n")
         columns = [Column("id", "BIGINT"), Column("text", "TEXT")]
-        self.table = lake.create_table("n.t", type="SHARED" if shared else "USER", columns=columns, primary_key=["id"])
+        if kind == "all":
+            options = {"log.changelog-mode": "all", "bucket": "2"}
+            self.table = lake.create_table("n.t", columns=columns, primary_key=["id"], dynamic=True, options=options)
+        else:
+            self.table = lake.create_table("n.t", type="SHARED" if self.shared else "USER", columns=columns, primary_key=["id"])
         self.readers = [Reader(self.table, None)]
         self.flushed = False
 
@@ -149,12 +153,12 @@ class World:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("shared", [False, True])
+@pytest.mark.parametrize("kind", ["user", "shared", "all"])
 @settings(max_examples=examples(30))
 @given(steps=_STEPS)
-def test_a_reader_of_changes_has_the_rows(shared: bool, steps: list[tuple[str, str, list[tuple[int, str]], int]]) -> None:
+def test_a_reader_of_changes_has_the_rows(kind: str, steps: list[tuple[str, str, list[tuple[int, str]], int]]) -> None:
     with TemporaryDirectory() as place, Lakehouse.open(str(Path(place) / "warehouse")) as lake:
-        world = World(lake, shared)
+        world = World(lake, kind)
         for step in steps:
             world.step(step)
         world.check()

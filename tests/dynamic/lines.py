@@ -176,7 +176,11 @@ SECTIONS: dict[str, tuple[Line, ...]] = {
             "upsert: the reader rebuilds what rows were before",
             reason="from the log and the table, not from a state of its own",
         ),
-        Line(66, "all: the log has what rows were before", "not yet", "readers of every mode rebuild them"),
+        Line(
+            66,
+            "all: the log has what rows were before",
+            reason="from the write on, in the log and its history; readers take it from there, and read nothing else",
+        ),
         Line(67, "upsert needs a primary key"),
         Line(68, "a record's key is null without a primary key"),
         Line(69, "a record's key is JSON of the primary key"),
@@ -186,7 +190,8 @@ SECTIONS: dict[str, tuple[Line, ...]] = {
             72,
             "all needs transactional, and rows that are complete",
             "differs",
-            "rows are always complete: an UPDATE takes the other columns from the live row",
+            "no write is refused for want of UPDATE_BEFORE: each takes the row before from the live ones, and an UPDATE the columns"
+            " that it does not name",
         ),
         Line(73, "without a log system, upsert, eventual and from-timestamp are refused, each in its words"),
         Line(74, "a batch read has the newest rows alone"),

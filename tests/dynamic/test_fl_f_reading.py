@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
 from lakewarden import Lakehouse
 from lakewarden.changes.feed import ChangeFeed
 from lakewarden.changes.start import Start
-from lakewarden.errors import Unsupported
+from lakewarden.errors import LakewardenError, Unsupported
 from lakewarden.scope import TableName
 from lakewarden.sql.results import Result
 
@@ -104,6 +105,52 @@ def test_fl_065_the_reader_rebuilds_what_rows_were_before(lake: Lakehouse, sql: 
     assert listed(lake, f"f65_{mode}", upto) == wanted, "the same from the history"
 
 
+def test_fl_066_all_the_log_has_what_rows_were_before(lake: Lakehouse, sql: Sql) -> None:
+    """Without the Delta table, and with the history of the log alone: nothing else is read. A table with `upsert` needs both."""
+    made: dict[str, Listed] = {}
+    for mode in ("all", "upsert"):
+        name = f"f66_{mode}"
+        make(sql, name, f"WITH ('log.changelog-mode' = '{mode}', 'bucket' = '2')")
+        sql(f"INSERT INTO {name} VALUES (1, 1), (2, 2)")
+        lake.flush(f"n.{name}")
+        upto = lake.table(f"n.{name}").changes().upto
+        sql(f"UPDATE {name} SET v = 5 WHERE id = 1; DELETE FROM {name} WHERE id = 2; INSERT INTO {name} VALUES (1, 6), (3, 3)")
+        lake.flush(f"n.{name}")
+        place = Path(lake.table(f"n.{name}").reader.target(None).uri.removeprefix("file://"))
+        made[mode] = listed(lake, name, upto)
+        place.rename(away := place.with_name("away"))
+        if mode == "all":
+            assert listed(lake, name, upto) == made[mode]
+        else:
+            with pytest.raises(LakewardenError):
+                listed(lake, name, upto)
+        away.rename(place)
+    assert made["all"] == made["upsert"]
+    assert made["all"] == [
+        ("update_preimage", 1, 1),
+        ("update_postimage", 1, 5),
+        ("delete", 2, 2),
+        ("update_preimage", 1, 5),
+        ("update_postimage", 1, 6),
+        ("insert", 3, 3),
+    ]
+
+
+@pytest.mark.parametrize("key", ["PRIMARY KEY", ""])
+def test_fl_066_all_is_read_after_older_versions_went(lake: Lakehouse, sql: Sql, key: str) -> None:
+    name = f"f66_vacuumed{len(key)}"
+    sql(f"CREATE DYNAMIC TABLE {name} (id INT {key}, v INT) WITH ('log.changelog-mode' = 'all')")
+    sql(f"INSERT INTO {name} VALUES (1, 1)")
+    lake.flush(f"n.{name}")
+    upto = lake.table(f"n.{name}").changes().upto
+    sql(f"INSERT INTO {name} VALUES (1, 2)")
+    lake.flush(f"n.{name}")
+    lake.compact(f"n.{name}")
+    lake.vacuum(f"n.{name}", retain_hours=0, force=True, look=True, dry_run=False)
+    update: Listed = [("update_preimage", 1, 1), ("update_postimage", 1, 2)]
+    assert listed(lake, name, upto) == (update if key else [("insert", 1, 2)])
+
+
 def test_fl_071_rows_that_a_writer_repeats_end_in_the_right_state(lake: Lakehouse, sql: Sql) -> None:
     make(sql, "f71", "WITH ('log.consistency' = 'eventual', 'log.changelog-mode' = 'upsert')")
     table = lake.table("n.f71")
@@ -117,6 +164,13 @@ def test_fl_071_rows_that_a_writer_repeats_end_in_the_right_state(lake: Lakehous
         else:
             held[key] = value
     assert held == {1: 2}
+
+
+def test_fl_072_a_write_of_the_new_row_alone_is_completed(lake: Lakehouse, sql: Sql) -> None:
+    make(sql, "f72", "WITH ('log.changelog-mode' = 'all')")
+    lake.table("n.f72").write([{"id": 1, "v": 1}])
+    lake.table("n.f72").write([{"id": 1, "v": 2}])
+    assert listed(lake, "f72", -1)[1:] == [("update_preimage", 1, 1), ("update_postimage", 1, 2)]
 
 
 def test_fl_074_a_batch_read_has_the_newest_rows_alone(lake: Lakehouse, sql: Sql) -> None:

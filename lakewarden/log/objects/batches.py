@@ -23,8 +23,8 @@ from lakewarden.log.objects.view import read_view
 from lakewarden.log.once import Once
 from lakewarden.log.position import position_of
 from lakewarden.log.receipt import Receipt
-from lakewarden.log.record import OP, SEQ, LogBatch, decode, encode
-from lakewarden.log.staging import Piece, Staging
+from lakewarden.log.record import SEQ, LogBatch, decode, encode
+from lakewarden.log.staging import Piece, Pieces, Staging
 from lakewarden.log.touched import ANYTHING
 from lakewarden.settings import LogSettings
 from lakewarden.storage.objects import AlreadyThere, ObjectStore
@@ -80,9 +80,8 @@ class Batches:
             with suppress(AlreadyThere):
                 return put_object(self._store, self._log_id, staging, number, parcel.schema_version, chunks)
 
-    def publish(self, staging: Staging, pieces: Sequence[Piece], once: Once | None) -> Receipt | None:
-        staged = Staged.of(staging, pieces, once)
-        remove_others(self._store, self._log_id, staging.put_id, pieces)
+    def publish(self, staging: Staging, pieces: Pieces, once: Once | None) -> Receipt | None:
+        staged: Staged | None = None
         for _ in range(_ATTEMPTS):
             view = read_view(self._store, self._log_id, HeaderCache(), ())
             named, known = is_named(staging.put_id, view.cut, view.run), once is not None and _stands_for(once, view)
@@ -93,6 +92,8 @@ class Batches:
                 raise InvalidArgument("what was staged was published before, with another identity: begin each batch by itself")
             if named or known:
                 return None
+            if staged is None or callable(pieces):
+                staged = self._of(staging, pieces(position_of(view.end)) if callable(pieces) else pieces, once)
             self._reach("batch:looked")
             try:
                 return self._gathering.append((Parcel.naming(staged),), position_of(view.end), ANYTHING)
@@ -100,13 +101,19 @@ class Batches:
                 continue
         raise Conflict(f"log {self._log_id} was appended to {_ATTEMPTS} times in between; nothing was written: write again")
 
+    def _of(self, staging: Staging, pieces: Sequence[Piece], once: Once | None) -> Staged:
+        """The batch, beside which nothing else is staged any more."""
+        staged = Staged.of(staging, pieces, once)
+        remove_others(self._store, self._log_id, staging.put_id, pieces)
+        return staged
+
     def rows(self, staging: Staging, pieces: Iterable[Piece], schemas: tuple[TableSchema, ...]) -> Iterator[pa.Table]:
         for each in pieces:
             key = names.staged_key(self._log_id, staging.put_id, each.object)
             where = RowRange(
                 key, staging.put_id, each.user, each.rows, each.offset, each.length, 0, each.schema_version, staging.stored_at
             )
-            yield decode([read_chunk(self._store, where)], [where], schemas).drop_columns([SEQ, OP])
+            yield decode([read_chunk(self._store, where)], [where], schemas).drop_columns([SEQ])
 
     def abandon(self, staging: Staging) -> None:
         discard(self._store, self._log_id, staging.put_id)

@@ -46,7 +46,7 @@ from lakewarden.log.plain import Batch
 from lakewarden.log.position import end_of
 from lakewarden.log.receipt import Receipt
 from lakewarden.log.record import LogBatch
-from lakewarden.log.staging import Piece, Staging
+from lakewarden.log.staging import Piece, Pieces, Staging
 from lakewarden.log.table_log import Behind, LogTerms
 from lakewarden.log.touched import Touched
 from lakewarden.log.view import LogView as AnyView
@@ -146,7 +146,7 @@ class ObjectLog(ObjectReader):
     def staged_rows(self, staging: Staging, pieces: Iterable[Piece], schemas: tuple[TableSchema, ...]) -> Iterator[pa.Table]:
         return self._the_writer().batches.rows(staging, pieces, schemas)
 
-    def publish(self, staging: Staging, pieces: Sequence[Piece], once: Once | None = None) -> Receipt | None:
+    def publish(self, staging: Staging, pieces: Pieces, once: Once | None = None) -> Receipt | None:
         return self._the_writer().batches.publish(staging, pieces, once)
 
     def append_once(self, batch: LogBatch, once: Once) -> Receipt | None:

@@ -16,10 +16,15 @@ from lakewarden.delta.reading.column_cache import ColdCache
 from lakewarden.delta.reading.rows import matches
 from lakewarden.log.drain import read_hot
 from lakewarden.log.pending_keys import Key, Newest, PendingKeys
+from lakewarden.log.record import USER
 from lakewarden.log.table_log import LogReader
+from lakewarden.log.touched import Touched
 from lakewarden.log.view import LogView
 from lakewarden.operations.reading.scope import ColdRows, Place, Wanted, where_it_lies
 from lakewarden.target import ScopeTarget
+
+_KEYS_KNOWN = 100
+"""The most rows of a write whose keys are compared with concurrent ones; a larger one conflicts with all rows."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +41,7 @@ class _Hot:
 
 
 @dataclass(frozen=True)
-class _HotKeys:
+class HotKeys:
     """A `HotScope` (log.drain)."""
 
     log: LogReader
@@ -56,7 +61,7 @@ class _HotKeys:
     def later(self, rows: _Hot, after: int) -> _Hot:
         return _Hot(rows.newest, after)
 
-    def again(self) -> _HotKeys:
+    def again(self) -> HotKeys:
         log = self.log.anew()
         view = log.view((self.user,))
         log.make_durable(view)
@@ -78,7 +83,7 @@ def first_live(place: Place, log: LogReader, view: LogView, rows: pa.Table, know
         primary_key = target.schema.primary_key
         keys = list(zip(*(rows.column(name).to_pylist() for name in primary_key), strict=True))
         wanted = Wanted(primary_key, _bounds(primary_key, keys))
-        hot = _HotKeys(log, view, target.scope.user or "", target.schemas, known)
+        hot = HotKeys(log, view, target.scope.user or "", target.schemas, known)
         found = read_hot(lambda: hot, partial(ColdRows, target, wanted, cache))
         assert found.rows is not None, "a look-up returns its rows, however few"
         signs = [found.rows.is_live(key) for key in keys]
@@ -108,3 +113,14 @@ def bound_of(name: str, values: pa.ChunkedArray[Any]) -> Bound | None:
         return None
     least = pc.min(values).as_py()
     return None if least is None else Bound(name, least, pc.max(values).as_py())
+
+
+def touched_by(schema: TableSchema, rows: pa.Table) -> Touched | None:
+    """By user, the keys of a write's rows, where it touches no others; None where they are many."""
+    if rows.num_rows > _KEYS_KNOWN:
+        return None
+    found: dict[str, set[Key]] = {}
+    columns = (rows.column(name).to_pylist() for name in schema.primary_key)
+    for user, key in zip(rows.column(USER).to_pylist(), zip(*columns, strict=True), strict=True):
+        found.setdefault(str(user), set()).add(key)
+    return {user: frozenset(keys) for user, keys in found.items()}

@@ -112,7 +112,7 @@ class _Partition:
         table = self.client.table
         if table.type == "SHARED" and not table.schema.keyed:
             return DirectLanding(self.client, self.app)
-        return LogLanding(self.client.log, self.app)
+        return LogLanding(self.client, self.app)
 
     def _reject(self, misfits: Sequence[Misfit], next_offset: int) -> None:
         warehouse, app = self.client.warehouse, f"{self.app}/rejects"

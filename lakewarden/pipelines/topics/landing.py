@@ -7,7 +7,6 @@ from typing import Protocol
 
 from lakewarden.log.once import Once as LogOnce
 from lakewarden.log.record import OP, USER, LogBatch
-from lakewarden.log.table_log import TableLog
 from lakewarden.operations.direct.value import Once
 from lakewarden.table import TableClient
 
@@ -41,14 +40,14 @@ class Landing(Protocol):
 class LogLanding:
     """Through the write log, which keeps the offsets beside the rows."""
 
-    log: TableLog
+    client: TableClient
     app: str
 
     def taken_upto(self) -> int | None:
-        return self.log.published(self.app)
+        return self.client.log.published(self.app)
 
     def take(self, batch: LogBatch, span: Span) -> bool:
-        return self.log.append_once(batch, LogOnce(self.app, span.next_offset, span.first)) is not None
+        return self.client.reader.appending.append_once(batch, LogOnce(self.app, span.next_offset, span.first)) is not None
 
 
 @dataclass(frozen=True)

@@ -13,12 +13,13 @@ from lakewarden.catalog.engines import require_active
 from lakewarden.catalog.model import Table
 from lakewarden.errors import Conflict
 from lakewarden.log.once import Once
-from lakewarden.log.record import UPSERT, LogBatch, log_batch
+from lakewarden.log.record import OP, UPSERT, LogBatch, log_batch
 from lakewarden.log.staging import Piece, Staging
 from lakewarden.operations.direct import value
 from lakewarden.operations.direct.commit import DirectWrite
 from lakewarden.operations.direct.effects import Keep
 from lakewarden.operations.direct.run import DirectRun
+from lakewarden.operations.images.log import appending
 from lakewarden.operations.intake import TableIntake
 from lakewarden.spark.source.connection import SparkConnection
 from lakewarden.spark.source.options import WriteOptions
@@ -95,9 +96,10 @@ class StagedWrite:
         if not pieces:
             log.abandon(staging)
         elif self._through_log:
-            log.publish(staging, pieces, once)
+            appending(warehouse, self.table).publish(staging, pieces, once)
         else:
-            self._append_past_log(warehouse, log.staged_rows(staging, pieces, self.table.schemas), once)
+            rows = (each.drop_columns([OP]) for each in log.staged_rows(staging, pieces, self.table.schemas))
+            self._append_past_log(warehouse, rows, once)
             log.abandon(staging)
 
     def abandon(self, messages: Iterable[StagedRows]) -> None:

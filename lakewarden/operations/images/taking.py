@@ -1,0 +1,98 @@
+"""Takes the row before each row of a write: the live one with its key, or the one before it in the same write."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import partial
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakewarden.arrays import flags
+from lakewarden.catalog.model import Table, TableSchema
+from lakewarden.delta.reading.before import rows_before
+from lakewarden.delta.reading.keys import Keys
+from lakewarden.delta.reading.rows import empty_rows
+from lakewarden.errors import NotFound
+from lakewarden.log.before import BEFORE, before_column, before_field
+from lakewarden.log.plain import Batch
+from lakewarden.log.record import LogBatch, under
+from lakewarden.operations.reading.keys import key_bounds
+from lakewarden.operations.reading.rows_by_key import live_rows
+from lakewarden.operations.reading.scope import Wanted, use_live
+from lakewarden.scope import Scope
+from lakewarden.target import ScopeTarget
+from lakewarden.warehouse import Warehouse, find_table
+
+FEW = 100
+"""Rows up to which each key is looked up by itself; for more, the live rows that may have one of them are gone through."""
+
+
+@dataclass(frozen=True)
+class Images:
+    """Of a SHARED table."""
+
+    warehouse: Warehouse
+    table: Table
+
+    def newest(self) -> Table:
+        """The table as the catalog has it now.
+
+        Raises:
+            NotFound: it was dropped.
+        """
+        table = find_table(self.warehouse.catalog.read(), self.table.name)
+        if table.id != self.table.id:
+            raise NotFound(f"table {table.name} was dropped, and is another one now; open it again")
+        return table
+
+    def taken(self, batch: Batch, table: Table) -> LogBatch:
+        """The batch with what is before its rows now, under the newest schema. The caller appends it behind the position that the
+        log had before the call: then nothing came between.
+
+        Args:
+            table: as it is now.
+
+        Raises:
+            Conflict: flushes kept settling the rows while they were read; or the columns were changed.
+        """
+        raised = under(LogBatch(batch.schema_version, batch.rows), table.schema_at(batch.schema_version), table.schema)
+        return with_before(raised, self._live(raised.rows, table), table.schema)
+
+    def _live(self, rows: pa.Table, table: Table) -> pa.Table:
+        place = partial(self._place, table)
+        primary_key, log, cold = table.schema.primary_key, self.warehouse.log(table), self.warehouse.cold
+        if rows.num_rows <= FEW:
+            return live_rows(place, log, rows, self.warehouse.pending_keys, cold)
+        keys = Keys(rows, primary_key)
+
+        def found(parts: Iterator[pa.Table]) -> pa.Table:
+            return pa.concat_tables([part.filter(pc.is_valid(keys.places(part))) for part in parts])
+
+        return use_live(place, log, Wanted(bounds=key_bounds(primary_key, rows)), cold, found)
+
+    def _place(self, table: Table) -> ScopeTarget:
+        target = self.warehouse.target(self.warehouse.catalog.read(), Scope(table.name, None))
+        return replace(target, schemas=table.schemas)
+
+
+def with_before(batch: LogBatch, live: pa.Table, schema: TableSchema) -> LogBatch:
+    """The batch with the rows before its own.
+
+    Args:
+        live: as in `rows_before`.
+        schema: the batch's.
+    """
+    before = rows_before(live, batch.rows, schema.primary_key)
+    column = before_column(schema, before.aligned, flags(before.was))
+    return LogBatch(schema.version, batch.rows.append_column(before_field(schema), column))
+
+
+def inserted(batch: Batch, schema: TableSchema) -> LogBatch:
+    """The batch with the rows before its own, where no live row has a key of it."""
+    return with_before(LogBatch(batch.schema_version, batch.rows), empty_rows(schema), schema)
+
+
+def has_before(batch: Batch) -> bool:
+    return BEFORE in batch.rows.column_names
