@@ -190,8 +190,8 @@ SECTIONS: dict[str, tuple[Line, ...]] = {
             72,
             "all needs transactional, and rows that are complete",
             "differs",
-            "no write is refused for want of UPDATE_BEFORE: each takes the row before from the live ones, and an UPDATE the columns"
-            " that it does not name",
+            "no write is refused for want of UPDATE_BEFORE: each takes the row before from the live ones, and an UPDATE"
+            " the columns that it does not name",
         ),
         Line(73, "without a log system, upsert, eventual and from-timestamp are refused, each in its words"),
         Line(74, "a batch read has the newest rows alone"),

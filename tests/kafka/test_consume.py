@@ -109,6 +109,19 @@ def test_a_death_at_any_step_leaves_each_message_once(lake: Lakehouse, topic: To
     assert "not a number" in rejects.column("error")[1].as_py()
 
 
+def test_rows_of_messages_come_with_those_before_them(lake: Lakehouse, topic: Topic) -> None:
+    lake.create_table("n.t", columns=_KEYLESS, primary_key=["id"], dynamic=True, options={"log.changelog-mode": "all"})
+    for text in ("a", "b"):
+        send(topic, [{"id": 1, "text": text}])
+        take(lake, topic, "json")
+    found = lake.table("n.t").changes(after=-1).rows.to_pylist()
+    assert [(row["_change_type"], row["text"]) for row in found] == [
+        ("insert", "a"),
+        ("update_preimage", "a"),
+        ("update_postimage", "b"),
+    ]
+
+
 def test_what_a_table_without_a_key_cannot_take_is_a_reject(lake: Lakehouse, topic: Topic) -> None:
     lake.create_table("n.t", columns=_KEYLESS)
     row = {"id": 1}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -99,6 +100,25 @@ def test_the_mode_all_has_the_rows_before(lake: Lakehouse, topic: Topic) -> None
     assert [each.value for each in _read(topic)] == [
         {"before": first, "after": second, "op": "u"},
         {"before": second, "after": None, "op": "d"},
+    ]
+
+
+def test_fl_066_a_topic_takes_the_rows_before_from_the_log(lake: Lakehouse, topic: Topic) -> None:
+    """Behind a flush, with the Delta table out of reach: the mode of the table is `all`, and so is that of its topic."""
+    table = _table(lake, dynamic=True, options={"log.changelog-mode": "all"})
+    table.write(_rows(range(1)))
+    _relay(lake, topic, start="latest")
+    table.write([*_rows(range(1), "b"), *_rows(range(1), "c")])
+    table.delete([{"id": 0}])
+    lake.flush("n.t")
+    place = Path(table.reader.target(None).uri.removeprefix("file://"))
+    place.rename(place.with_name("away"))
+    _relay(lake, topic)
+    rows = [{"id": 0, "text": text} for text in "abc"]
+    assert [each.value for each in _read(topic)] == [
+        {"before": rows[0], "after": rows[1], "op": "u"},
+        {"before": rows[1], "after": rows[2], "op": "u"},
+        {"before": rows[2], "after": None, "op": "d"},
     ]
 
 

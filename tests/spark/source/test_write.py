@@ -22,6 +22,7 @@ from lakewarden.spark.source.connection import _opened
 from lakewarden.spark.source.options import WriteOptions
 from lakewarden.spark.source.stream_write import StreamWriter
 from lakewarden.storage.local import LocalObjects
+from tests.operations.images.held import held_after, live
 from tests.spark.source.reading import connection, read
 from tests.spark.source.writing import Rows, batch_writer, batches, stream_batch, write
 
@@ -31,6 +32,7 @@ CREATE USER TABLE app.notes (id INT PRIMARY KEY, text TEXT NOT NULL);
 CREATE SHARED TABLE app.items (id INT PRIMARY KEY, text TEXT);
 CREATE SHARED TABLE app.facts (id INT, text TEXT);
 CREATE STREAM TABLE app.events (id INT PRIMARY KEY, text TEXT) WITH (TTL_SECONDS = 3600);
+CREATE DYNAMIC TABLE app.states (id INT PRIMARY KEY, text TEXT) WITH ('log.changelog-mode' = 'all', 'log.retention' = '1 h');
 """
 _ROWS = [[{"id": 1, "text": "x", "who": "ann"}, {"id": 1, "text": "y", "who": "bob"}], [{"id": 2, "text": "z", "who": "ann"}]]
 _FOUND = [("ann", 1, "x"), ("ann", 2, "z"), ("bob", 1, "y")]
@@ -180,6 +182,34 @@ def test_a_job_that_is_killed_at_any_step_shows_all_its_rows_or_none(lake: Lakeh
 
     steps = _killed_at_each_step(lambda: write(lake, "app.notes", *_ROWS, user_column="who"), check)
     assert steps >= 4, "two staged objects, and a segment"
+
+
+def test_fl_066_jobs_and_streams_store_what_rows_were_before_wherever_they_are_killed(lake: Lakehouse) -> None:
+    """With a reader that holds what the changes say: each continues what it holds, and a job that died is there whole, or not."""
+    table, tasks = lake.table("app.states"), [[{"id": 1, "text": "a"}], [{"id": 2, "text": "b"}, {"id": 1, "text": "c"}]]
+    number = 0
+
+    def job() -> None:
+        write(lake, "app.states", *tasks)
+        stream_batch(lake, "app.states", number, *tasks)
+
+    def check(_through: bool) -> None:
+        nonlocal number
+        changes = table.changes(after=-1)
+        held = held_after(changes)
+        assert held == live(table)
+        assert held in ({}, {1: {"id": 1, "text": "c"}, 2: {"id": 2, "text": "b"}})
+        written = [position_of(int(str(seq))) for seq in changes.rows.column("_seq").to_pylist()]
+        assert all(written.count(each) in (4, 6) for each in written), "all changes of a job have one position"
+        stream_batch(lake, "app.states", number, *tasks)
+        end = table.changes().upto
+        stream_batch(lake, "app.states", number, *tasks)
+        assert table.changes().upto == end, "a batch is there once"
+        number += 1
+
+    assert _killed_at_each_step(job, check) >= 8
+    lake.flush("app.states")
+    assert held_after(table.changes(after=-1)) == live(table)
 
 
 @pytest.mark.parametrize("name", ["app.events", "app.facts"])
