@@ -24,6 +24,7 @@ from lakewarden.log.record import USER, LogBatch, log_schema
 from lakewarden.log.staging import Piece, Pieces, Staging
 from lakewarden.log.table_log import Appending, Behind, TableLog
 from lakewarden.log.touched import Touched
+from lakewarden.log.view import LogView
 from lakewarden.operations.images.current import Current
 from lakewarden.operations.images.taking import Images, has_before
 from lakewarden.operations.reading.keys import touched_by
@@ -61,8 +62,10 @@ class ImagedLog:
         return self._append(batch)
 
     def _append(self, batch: Batch) -> Receipt:
+        view: LogView
+
         def taken(table: Table, keys: SeenKeys) -> LogBatch:
-            made = self.images.taken(batch, table)
+            made = self.images.taken(batch, table, view)
             keys.add(made.rows)
             return made
 
@@ -70,7 +73,8 @@ class ImagedLog:
         with Current(self.images, taken) as current:
             for _ in range(_ATTEMPTS):
                 with self.log.turn(None) if touched is None else self.log.announced():
-                    position = position_of(self.log.view(("",)).end)
+                    view = self.log.view(("",))
+                    position = position_of(view.end)
                     made = current.at(position)
                     with suppress(Conflict):
                         return self.log.append(made, position, touched)

@@ -18,6 +18,7 @@ from lakewarden.errors import NotFound
 from lakewarden.log.before import BEFORE, before_column, before_field
 from lakewarden.log.plain import Batch
 from lakewarden.log.record import LogBatch, under
+from lakewarden.log.view import LogView
 from lakewarden.operations.reading.keys import key_bounds
 from lakewarden.operations.reading.rows_by_key import live_rows
 from lakewarden.operations.reading.scope import Wanted, use_live
@@ -47,24 +48,25 @@ class Images:
             raise NotFound(f"table {table.name} was dropped, and is another one now; open it again")
         return table
 
-    def taken(self, batch: Batch, table: Table) -> LogBatch:
-        """The batch with what is before its rows now, under the newest schema. The caller appends it behind the position that the
-        log had before the call: then nothing came between.
+    def taken(self, batch: Batch, table: Table, view: LogView | None = None) -> LogBatch:
+        """The batch with what is before its rows now, under the newest schema. The caller appends it behind the last position of
+        the view, or the one that the log had before the call: then nothing came between.
 
         Args:
             table: as it is now.
+            view: of the log, if there is one; what is acknowledged later need not be seen.
 
         Raises:
             Conflict: flushes kept settling the rows while they were read; or the columns were changed.
         """
         raised = under(LogBatch(batch.schema_version, batch.rows), table.schema_at(batch.schema_version), table.schema)
-        return with_before(raised, self._live(raised.rows, table), table.schema)
+        return with_before(raised, self._live(raised.rows, table, view), table.schema)
 
-    def _live(self, rows: pa.Table, table: Table) -> pa.Table:
+    def _live(self, rows: pa.Table, table: Table, view: LogView | None) -> pa.Table:
         place = partial(self._place, table)
         primary_key, log, cold = table.schema.primary_key, self.warehouse.log(table), self.warehouse.cold
         if rows.num_rows <= FEW:
-            return live_rows(place, log, rows, self.warehouse.pending_keys, cold)
+            return live_rows(place, log, view or log.view(("",)), rows, self.warehouse.pending_keys, cold)
         keys = Keys(rows, primary_key)
 
         def found(parts: Iterator[pa.Table]) -> pa.Table:

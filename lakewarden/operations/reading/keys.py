@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 import pyarrow as pa
@@ -19,7 +19,7 @@ from lakewarden.log.pending_keys import Key, Newest, PendingKeys
 from lakewarden.log.record import USER
 from lakewarden.log.table_log import LogReader
 from lakewarden.log.touched import Touched
-from lakewarden.log.view import LogView
+from lakewarden.log.view import LogView, PendingRows
 from lakewarden.operations.reading.scope import ColdRows, Place, Wanted, where_it_lies
 from lakewarden.target import ScopeTarget
 
@@ -54,9 +54,12 @@ class HotKeys:
     def end(self) -> int:
         return self.view.end
 
+    @cached_property
+    def pending(self) -> PendingRows | None:
+        return self.view.pending_of((self.user,)).get(self.user)
+
     def rows(self) -> _Hot:
-        pending = self.view.pending_of((self.user,)).get(self.user)
-        return _Hot(self.known.of(self.log, pending, self.schemas) if pending else {})
+        return _Hot(self.known.of(self.log, self.pending, self.schemas) if self.pending else {})
 
     def later(self, rows: _Hot, after: int) -> _Hot:
         return _Hot(rows.newest, after)

@@ -17,6 +17,7 @@ from lakewarden.log.drain import read_hot
 from lakewarden.log.pending_keys import Key, PendingKeys
 from lakewarden.log.record import SEQ, decode
 from lakewarden.log.table_log import LogReader
+from lakewarden.log.view import LogView
 from lakewarden.operations.reading.keys import HotKeys, key_bounds
 from lakewarden.operations.reading.scope import ColdRows, Place, Wanted, where_it_lies
 from lakewarden.target import ScopeTarget
@@ -36,13 +37,15 @@ class _HotRows:
     def rows(self) -> pa.Table:
         newest = self.keys.rows().newest
         seqs = sorted(newest[key][0] for key in self.wanted if key in newest)
-        pending = self.keys.view.pending_of((self.keys.user,)).get(self.keys.user)
+        pending = self.keys.pending
         ranges = () if pending is None else tuple(each for each in pending.ranges if _has_any(each, seqs))
         rows = decode([self.keys.log.chunk(each) for each in ranges], ranges, self.keys.schemas)
         return rows.filter(pc.is_in(rows.column(SEQ), value_set=pa.array(seqs, pa.int64())))
 
     def later(self, rows: pa.Table, after: int) -> pa.Table | None:
-        found = rows.filter(pc.field(SEQ) > after)
+        if not rows.num_rows:
+            return None
+        found = rows.filter(pc.greater(rows.column(SEQ), pa.scalar(after, pa.int64())))  # an expression would start threads
         return found if found.num_rows else None
 
     def again(self) -> _HotRows:
@@ -55,10 +58,11 @@ def _has_any(where: RowRange, seqs: Sequence[int]) -> bool:
     return at < len(seqs) and seqs[at] <= where.last_seq
 
 
-def live_rows(place: Place, log: LogReader, rows: pa.Table, known: PendingKeys, cache: ColdCache) -> pa.Table:
-    """The live rows with the keys of `rows`, as of now: the columns of the newest schema, and `_seq`.
+def live_rows(place: Place, log: LogReader, view: LogView, rows: pa.Table, known: PendingKeys, cache: ColdCache) -> pa.Table:
+    """The live rows with the keys of `rows`: the columns of the newest schema, and `_seq`.
 
     Args:
+        view: of the log; what is acknowledged later need not be seen.
         rows: with the columns of the primary key, of few rows.
 
     Raises:
@@ -70,7 +74,7 @@ def live_rows(place: Place, log: LogReader, rows: pa.Table, known: PendingKeys, 
         wanted = Wanted(bounds=key_bounds(primary_key, rows))
         keys = frozenset(zip(*(rows.column(name).to_pylist() for name in primary_key), strict=True))
         found = read_hot(
-            lambda: _HotRows(HotKeys(log, log.view((user,)), user, target.schemas, known), keys),
+            lambda: _HotRows(HotKeys(log, view, user, target.schemas, known), keys),
             partial(ColdRows, target, wanted, cache),
         )
         cold = found.cold.rows()

@@ -17,6 +17,7 @@ from lakewarden.log.once import Once
 from lakewarden.log.plain import Batch
 from lakewarden.log.position import position_of
 from lakewarden.log.record import UPSERT, LogBatch, log_batch
+from lakewarden.log.view import LogView
 from lakewarden.operations.images import log as images_log
 from lakewarden.operations.images.log import appending
 from lakewarden.operations.images.taking import Images
@@ -218,14 +219,14 @@ class Between:
         self._writes = list(writes)
         self._taken = Images.taken
 
-        def taken(images: Images, batch: Batch, table: Table) -> LogBatch:
-            return self._and_then(images, batch, table)
+        def taken(images: Images, batch: Batch, table: Table, view: LogView | None = None) -> LogBatch:
+            return self._and_then(images, batch, table, view)
 
         monkeypatch.setattr(Images, "taken", taken)
 
-    def _and_then(self, images: Images, batch: Batch, table: Table) -> LogBatch:
+    def _and_then(self, images: Images, batch: Batch, table: Table, view: LogView | None) -> LogBatch:
         self.taken += 1
-        made = self._taken(images, batch, table)
+        made = self._taken(images, batch, table, view)
         if self._writes:
             write, taken = self._writes.pop(0), self.taken
             write()
