@@ -11,6 +11,7 @@ from lakewarden.admin.session_gate import Door
 from lakewarden.catalog.engines import namespace_of, require_active
 from lakewarden.catalog.model import Catalog, Table
 from lakewarden.errors import InvalidArgument, Unsupported
+from lakewarden.k3.arguments import checked
 from lakewarden.operations.reading.freshness import Freshness
 from lakewarden.scope import TableName
 from lakewarden.sql.results import Result
@@ -23,7 +24,16 @@ from lakewarden.warehouse import Warehouse, find_table, live_tables
 
 
 class Calls:
-    """A family of K3's calls, for one principal. A bucket is a namespace; its tables are the SHARED ones."""
+    """A family of K3's calls, for one principal. A bucket is a namespace; its tables are the SHARED ones.
+
+    What a family makes public is a call, and the types of its arguments are checked.
+    """
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        for name, member in list(vars(cls).items()):
+            if not name.startswith("_") and callable(member):
+                setattr(cls, name, checked(member))
 
     def __init__(self, services: Services, principal: Principal = OPERATOR) -> None:
         self._services = services

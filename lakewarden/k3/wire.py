@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import datetime
 from typing import TypeVar
 
@@ -12,6 +13,7 @@ from lakewarden.strategies import WireEnum
 E = TypeVar("E", bound=WireEnum)
 
 _INT64 = 1 << 63
+_WHOLE = re.compile("-?[0-9]+")
 
 
 def int64(value: int) -> str:
@@ -28,8 +30,7 @@ def whole(field: str, value: object) -> int:
     Raises:
         InvalidArgument: it is neither.
     """
-    text = value.strip() if isinstance(value, str) else value
-    number = int(text) if isinstance(text, str) and text.lstrip("-").isdecimal() and text.isascii() else text
+    number = int(value) if isinstance(value, str) and _WHOLE.fullmatch(value.strip()) else value
     if isinstance(number, int) and not isinstance(number, bool) and -_INT64 <= number < _INT64:
         return number
     raise InvalidArgument(f"{field} {value!r} is no whole number: write 128, or '128'")

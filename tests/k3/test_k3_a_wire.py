@@ -36,6 +36,8 @@ def test_k3_004_int64_is_taken_as_text_and_as_a_number(k3: K3) -> None:
     for name in ("limit", "before_version"):
         with pytest.raises(InvalidArgument, match=f"{name} 'abc'"):
             k3.history(BUCKET, "numbers", **{name: "abc"})
+        with pytest.raises(InvalidArgument, match=f"{name} '--5'"):
+            k3.history(BUCKET, "numbers", **{name: "--5"})
 
 
 def test_k3_005_an_unknown_enum_lists_the_names(k3: K3) -> None:
