@@ -66,7 +66,9 @@ class Loads:
         report = Load(client, request, lambda work, items: self.parts.engine.run_large(work, items, bound)).run()
         if client.table.type != "SHARED" or not client.table.schema.keyed:
             return report
-        (flushed,) = self.maintenance.flush(table)
+        flushed = next(iter(self.maintenance.flush(table)), None)
+        if flushed is None:  # the files have no rows, and none is pending
+            return report
         if flushed.fault is not None:
             raise Conflict(f"the {report.rows} rows are in the write log of {table}, and could not be flushed: {flushed.reason}")
         return replace(report, version=flushed.version)

@@ -169,6 +169,12 @@ def test_bad_files_are_refused(lake: Lakehouse, tmp_path: Path, name: str, data:
     assert not _rows(lake)
 
 
+@pytest.mark.parametrize("table", ["n.plain", "n.keyed"])
+def test_a_file_with_a_header_alone_loads_nothing(lake: Lakehouse, tmp_path: Path, table: str) -> None:
+    report = lake.load(table, _put(tmp_path / "none.csv", "id,name\n"))
+    assert (report.rows, _rows(lake, table), lake.pending()) == (0, [], [])
+
+
 @pytest.mark.parametrize(
     ("path", "error"),
     [
