@@ -89,13 +89,15 @@ class TableClient:
     def write(
         self, rows: Rows, *, user: str | None = None, user_column: str | None = None, mode: WriteMode = "upsert"
     ) -> Receipt:
-        """Appends rows to the write log; returns once they are durable.
+        """Appends rows to the write log, or straight to the Delta table where there is no primary key; returns once they are
+        durable.
 
         Args:
             rows: dicts, pandas, polars, or anything Arrow. A dict may have an `Upload` for a FILE column.
             user: whose rows they are (USER tables).
             user_column: instead of `user`, the column that names each row's user; it is not stored.
-            mode: `upsert` replaces a live key, `insert` refuses it. A STREAM table only appends: there both do.
+            mode: `upsert` replaces a live key, `insert` refuses it. A STREAM table, and one without a primary key, only appends:
+                there both do.
 
         Raises:
             InvalidArgument: an unknown column; or the user is missing, invalid, or not allowed.
@@ -176,12 +178,26 @@ class TableClient:
         self, taken: Taken, *, user: str | None = None, user_column: str | None = None, mode: WriteMode = "upsert"
     ) -> Receipt:
         """As `write`, for rows that already refer to their files."""
+        if not (self.table.schema.keyed or self.table.schema.append_only):
+            return self._added(taken, user, user_column)
         batch = self._intake.upserts(taken.rows, user, user_column)
         insert = mode == "insert" and not self.table.schema.append_only
         if not (insert or taken.files):
             return self._appender.append(batch)
         filing = self._appender.filing(user, taken.files)
         return self._appender.insert(batch, filing) if insert else self._appender.behind(lambda _view: batch, filing)
+
+    def _added(self, taken: Taken, user: str | None, user_column: str | None) -> Receipt:
+        """Appends rows that have no key.
+
+        Raises:
+            Unsupported: with files, which are found by their rows' keys.
+        """
+        self._intake.owner(user, user_column)
+        if taken.files:
+            raise Unsupported(f"{self.table.name} has no primary key, by which its rows' files would be found")
+        rows = self.completed(taken.rows, user=user)
+        return Receipt(rows.num_rows, self.direct.append([rows]).last_seq)
 
     def write_parts(self, given: Parts, *, user: str | None = None, mode: PartsMode = "upsert") -> Receipt:
         """As `write`, for one user's rows that are too many to be in memory; under `replace` they replace all rows of the user.

@@ -15,7 +15,7 @@ from lakewarden.catalog.changes import add_table
 from lakewarden.catalog.codec import Written, decode, encode
 from lakewarden.catalog.evolution import DropColumn, ModifyColumn, RenameColumn
 from lakewarden.clock import system_clock
-from lakewarden.errors import InvalidArgument, LakewardenError, NotFound, Unsupported
+from lakewarden.errors import ConstraintViolation, InvalidArgument, LakewardenError, NotFound, Unsupported
 from lakewarden.operations.beginning import begun
 from lakewarden.scope import Scope, TableName
 from lakewarden.warehouse import Warehouse, find_table
@@ -48,12 +48,19 @@ def test_a_partitioned_table_is_there_at_once(lake: Lakehouse) -> None:
     assert (entry.operation, entry.version) == ("CREATE TABLE", 0)
 
 
-def test_a_table_without_a_key_takes_nothing_by_the_log(lake: Lakehouse) -> None:
+def test_a_table_without_a_key_is_written_past_the_log(lake: Lakehouse) -> None:
     events = lake.create_table("app.events", columns=COLUMNS)
     assert _delta(lake).version() == 0
     assert events.read().num_rows == 0
-    with pytest.raises(Unsupported, match="no primary key"):
-        events.write([{"id": 1}])
+    assert events.write([{"id": 1}, {"id": 1}]).rows == 2
+    assert events.write([{"id": 1}], mode="insert").last_seq > 0
+    assert (_delta(lake).version(), events.read()["id"].to_pylist(), lake.pending()) == (2, [1, 1, 1], [])
+    assert events.write([]).rows == 0
+    with pytest.raises(ConstraintViolation, match="'id', row 1"):
+        events.write([{"id": 1}, {"id": "x"}])
+    with pytest.raises(InvalidArgument, match="belong to no user"):
+        events.write([{"id": 1, "who": "u"}], user_column="who")
+    assert _delta(lake).version() == 2
     with pytest.raises(Unsupported, match="no primary key"):
         events.delete([{"id": 1}])
 
