@@ -69,16 +69,27 @@ def check_settings(text: str) -> str:
 
 
 def is_active(catalog: Catalog, table: TableName) -> bool:
-    namespace = catalog.namespaces.get(table.namespace)
-    return namespace is None or namespace.engine.active
+    return _runs(catalog, table.namespace)
 
 
 def require_active(catalog: Catalog, table: TableName) -> None:
     """Raises:
     FailedPrecondition: the engine of the table's namespace is disabled.
     """
-    if not is_active(catalog, table):
+    require_engine(catalog, table.namespace)
+
+
+def require_engine(catalog: Catalog, namespace: str) -> None:
+    """Raises:
+    FailedPrecondition: the engine of the namespace is disabled.
+    """
+    if not _runs(catalog, namespace):
         raise FailedPrecondition(
-            f"the engine of namespace {table.namespace!r} is disabled: its tables take no reads, writes and jobs until"
-            f' ENABLE ENGINE "{table.namespace}"'
+            f"the engine of namespace {namespace!r} is disabled: its tables take no reads, writes and jobs until"
+            f' ENABLE ENGINE "{namespace}"'
         )
+
+
+def _runs(catalog: Catalog, namespace: str) -> bool:
+    found = catalog.namespaces.get(namespace)
+    return found is None or found.engine.active

@@ -34,6 +34,9 @@ _ALIASES: dict[str, dict[str, tuple[str, ...]]] = {
 }
 """Metric names of K3, and what Spark and delta-rs call the same: theirs stay, K3's are added (K3-109)."""
 
+_NONE: dict[str, dict[str, int | str]] = {"UPDATE": {"numTargetRowsInserted": 0, "numTargetRowsDeleted": 0}}
+"""Of an operation that K3 counts in more ways than the operation has."""
+
 
 @dataclass(frozen=True)
 class HistoryEntry:
@@ -102,7 +105,7 @@ def _entry(commit: Commit) -> HistoryEntry:
         timestamp=str(commit.timestamp),
         operation=operation,
         parameters=stamp.parameters if stamp else _parameters(_mapping(info.get("operationParameters"))),
-        operation_metrics=metrics | _aliases(operation, metrics),
+        operation_metrics=_aliases(operation, metrics) | metrics,
         user_metadata=_user_metadata(text),
         engine_info=str(info.get("engineInfo") or ""),
         read_version=_read_version(commit),
@@ -148,7 +151,7 @@ def _aliases(operation: str, metrics: Mapping[str, int | str]) -> dict[str, int 
     if operation not in _ALIASES:
         return {}
     pairs = _ALIASES[operation].items()
-    return {k3: metrics[native] for k3, names in pairs if k3 not in metrics for native in names if native in metrics}
+    return _NONE.get(operation, {}) | {k3: metrics[native] for k3, names in pairs for native in names if native in metrics}
 
 
 def _parameters(parameters: Mapping[str, object]) -> dict[str, str]:

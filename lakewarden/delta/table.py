@@ -226,6 +226,24 @@ class ScopeTable(TableContents):
         with delta_errors(f"cannot checkpoint {self.uri}"):
             self.delta.create_checkpoint()
 
+    def widen(self, schema: TableSchema, *, stamp: CommitStamp, since: datetime, now: datetime) -> Steps[Committed]:
+        """Commits the columns of a schema, and no files: those that there are read alike under it (`reads_alike`).
+
+        `since` is as in `commit`.
+
+        Raises:
+            Conflict: as `commit`; nothing was changed.
+        """
+        head = self.head.with_columns(delta_schema(schema).to_json(), schema.partition_by)
+        change = Change(stamp, {}, head=head, operation=stamp.operation)
+
+        def delegate() -> None:
+            raise Unsupported(f"{self.uri} uses more of Delta than our own commits do; its next flush adds the columns")
+
+        digest = yield from self._commit(change, delegate, since, now)
+        self._checkpoint(self.version + 1)
+        return Committed(self.version + 1, head, {}, digest)
+
     def set_property(self, name: str, value: str, *, stamp: CommitStamp, since: datetime, now: datetime) -> Steps[None]:
         """Commits the property. This snapshot must not be used afterwards. `since` is as in `commit`.
 

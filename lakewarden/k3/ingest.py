@@ -10,7 +10,7 @@ from lakewarden.catalog.pipelines import pipelines_in, rule_named, rule_of
 from lakewarden.errors import InvalidArgument, NotFound
 from lakewarden.k3.calls import Calls
 from lakewarden.k3.messages import IngestAnswer, RuleAnswer, TableAnswer
-from lakewarden.k3.tables import REPLACE, Tables
+from lakewarden.k3.tables import DEFAULTS, Tables
 from lakewarden.k3.wire import int64, millis
 from lakewarden.pipelines.create import edit_rule, make_pipeline
 from lakewarden.pipelines.ingest.job import ingest
@@ -42,7 +42,7 @@ class Ingest(Tables, Calls):
         given = {key.upper(): value for key, value in (options or {}).items()}
         if "SOURCE" in given:
             self._door.allow("manage storages")
-        make_pipeline(self._warehouse, TableName(bucket, name), template.lower(), REPLACE | given, description)
+        make_pipeline(self._warehouse, TableName(bucket, name), template.lower(), DEFAULTS | given, description)
         return self.get_table(bucket, name)
 
     def list_rules(self, bucket: str) -> list[RuleAnswer]:

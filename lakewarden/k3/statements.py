@@ -9,12 +9,13 @@ from typing import cast
 
 from sqlglot import exp
 
+from lakewarden.catalog.engines import require_engine
 from lakewarden.catalog.evolution import DropColumn, RenameColumn
 from lakewarden.errors import Internal, InvalidArgument, Unsupported
 from lakewarden.k3.answers import queried, written
 from lakewarden.k3.calls import Calls, only
 from lakewarden.k3.messages import DefinitionAnswer, QueryAnswer, WriteAnswer
-from lakewarden.k3.tables import REPLACE
+from lakewarden.k3.tables import DEFAULTS
 from lakewarden.k3.wire import int64, member, whole
 from lakewarden.operations.reading.freshness import Freshness as Reading
 from lakewarden.planning.table_size import table_size
@@ -68,7 +69,7 @@ class Statements(Calls):
             InvalidArgument: several statements, or an argument that is not valid.
             Unsupported: a statement that K3 does not take.
         """
-        self._catalog(bucket)
+        catalog = self._catalog(bucket)
         reading, most = _READS[member(Freshness, "freshness", freshness)], whole("limit", limit)
         if most < 0:
             raise InvalidArgument(f"limit {most}: how many rows to answer, 0 or more")
@@ -76,6 +77,7 @@ class Statements(Calls):
             raise InvalidArgument(f"limit {most:,}: a server answers up to {_MOST_SERVED:,} rows; more come from /v1/api/sql")
         statement = _checked(only(self._session(bucket).parsed(_filled(sql, table))))
         if isinstance(statement, (Query, Explain)):
+            require_engine(catalog, bucket)
             return self._queried(bucket, replace(statement, query=_renamed(statement.query, lookup_tables)), reading, most)
         if isinstance(statement, _WRITES):
             return written(statement.table.name, self._run(bucket, statement))
@@ -123,7 +125,7 @@ def _by_k3(statement: CreateTable | CreateTableAs) -> CreateTable | CreateTableA
     if statement.type != "SHARED":
         raise Unsupported(f"a bucket has SHARED tables, not {statement.type} ones")
     named = {key.upper() for key, _ in statement.options}
-    return replace(statement, options=(*statement.options, *(pair for pair in REPLACE.items() if pair[0] not in named)))
+    return replace(statement, options=(*statement.options, *(pair for pair in DEFAULTS.items() if pair[0] not in named)))
 
 
 def _renamed(query: exp.Query, tables: Mapping[str, str]) -> exp.Query:

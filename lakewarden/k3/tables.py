@@ -21,8 +21,9 @@ from lakewarden.operations.procedures.drop import drop_now
 from lakewarden.planning.table_size import TableSize, table_size
 from lakewarden.scope import Scope, TableName
 
-REPLACE = {"ON_DUPLICATE": "replace"}
-"""Tables that K3's calls make: a later insert of a key wins (K3-99)."""
+DEFAULTS = {"ON_DUPLICATE": "replace", "FLUSH_POLICY": "rows:1"}
+"""Options of tables that K3's calls make: a later insert of a key wins (K3-99), and what is in the log is drained when the flush
+sensor looks next (K3-98)."""
 
 
 class Tables(Calls):
@@ -44,7 +45,7 @@ class Tables(Calls):
         """
         self._check_active(self._catalog(bucket), bucket, name, "create")
         made = declared(columns, merge_keys)
-        table = new_table(self._warehouse, TableName(bucket, name), "SHARED", made, merge_keys, REPLACE, partition_columns)
+        table = new_table(self._warehouse, TableName(bucket, name), "SHARED", made, merge_keys, DEFAULTS, partition_columns)
         add_new(self._warehouse, replace(table, description=description), at_once=True)
         return self.get_table(bucket, name)
 

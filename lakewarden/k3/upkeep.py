@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from posixpath import dirname
 
+from lakewarden.catalog.model import Table
 from lakewarden.delta.history import HistoryEntry
 from lakewarden.errors import InvalidArgument, ScopesFailed
 from lakewarden.k3.calls import Calls
@@ -13,6 +14,8 @@ from lakewarden.k3.messages import CompactAnswer, HistoryAnswer, OptimizeAnswer,
 from lakewarden.k3.wire import int64, whole
 from lakewarden.operations.maintain import maintain_targets
 from lakewarden.operations.optimize.scope import OptimizeOptions
+from lakewarden.operations.plans.scope_options import ScopeOptions
+from lakewarden.operations.vacuum.scope import VacuumOptions
 from lakewarden.planning.table_size import table_size
 from lakewarden.report import ScopeReport
 from lakewarden.scope import Scope
@@ -47,15 +50,9 @@ class Upkeep(Calls):
         size = whole("target_file_size_mb", target_file_size_mb)
         if size <= 0:
             raise InvalidArgument(f"target_file_size_mb {size}: a size above 0")
-        warehouse, at = self._warehouse, self._services.operator().workplace
+        warehouse = self._warehouse
         options = OptimizeOptions(tuple(z_order_columns), warehouse.settings.maintenance.min_gain)
-        options.check(found.name, found.schema, warehouse.retention_hours(found))
-        target = replace(warehouse.target(warehouse.catalog.read(), Scope(found.name, None)), target_file_size=size * _MIB)
-
-        def work(job_id: str) -> list[ScopeReport]:
-            return maintain_targets(warehouse, at.run, [target], options, dry_run=False, job_id=job_id)
-
-        report = _only(at.as_job("optimize", {"tables": str(found.name)}, work, None))
+        report = self._maintained(found, options, size * _MIB)
         total, done = table_size(warehouse, found), report.outcome == "done"
         metrics = report.metrics if done else {}
         kept = total.files - metrics.get("files_added", 0)
@@ -74,15 +71,17 @@ class Upkeep(Calls):
     def vacuum(
         self, bucket: str, table: str, retention_hours: object = _SAFE_HOURS, dry_run: bool = False, force: bool = False
     ) -> VacuumAnswer:
-        """Deletes the files that no version of the last hours needs; a dry run only lists them.
+        """Deletes the files that no version of the last hours needs, between two commits; a dry run only lists them.
 
         Raises:
             InvalidArgument: fewer than 168 hours, without `force`.
         """
         found = self._table(bucket, table, "write")
         hours = float(whole("retention_hours", retention_hours))
-        request = Request("vacuum", (str(found.name),), retain_hours=hours, force=force)
-        report = _only(self._look(request) if dry_run else self._done(request))
+        if dry_run:
+            report = self._look(Request("vacuum", (str(found.name),), retain_hours=hours, force=force))
+        else:
+            report = self._maintained(found, VacuumOptions(hours, force, recorded=True))
         return {
             "version": int64(table_size(self._warehouse, found).version or 0),
             "dryRun": dry_run,
@@ -113,10 +112,24 @@ class Upkeep(Calls):
         self._done(Request("restore", (str(found.name),), version=to))
         return {"version": int64(table_size(self._warehouse, found).version or 0), "restoredVersion": int64(to)}
 
-    def _look(self, request: Request) -> list[ScopeReport]:
+    def _look(self, request: Request) -> ScopeReport:
         from lakewarden.execution.planner import Planner  # imports all operations
 
-        return _sound(Planner(self._services.operator()).look(request))
+        return _only(Planner(self._services.operator()).look(request))
+
+    def _maintained(self, table: Table, options: ScopeOptions, target_file_size: int | None = None) -> ScopeReport:
+        """Raises:
+        InvalidArgument: an option is not valid for the table; nothing was done.
+        """
+        warehouse, at = self._warehouse, self._services.operator().workplace
+        options.check(table.name, table.schema, warehouse.retention_hours(table))
+        target = warehouse.target(warehouse.catalog.read(), Scope(table.name, None))
+        sized = target if target_file_size is None else replace(target, target_file_size=target_file_size)
+
+        def work(job_id: str) -> list[ScopeReport]:
+            return maintain_targets(warehouse, at.run, [sized], options, dry_run=False, job_id=job_id)
+
+        return _only(at.as_job(options.operation, {"tables": str(table.name)}, work, None))
 
     def _done(self, request: Request) -> list[ScopeReport]:
         return _sound(self._services.operator().run(request))

@@ -124,7 +124,7 @@ SECTIONS: dict[str, tuple[Line, ...]] = {
         Line(95, "a condition on a part of the keys is a range, with a warning"),
         Line(96, "a pending row replaces what a direct write did, which was warned of"),
         Line(97, "after a Compact, a direct write stays"),
-        Line(98, "a drain needs no call of the writer", reason="by FLUSH_POLICY, which the flush sensor looks at"),
+        Line(98, "a drain needs no call of the writer", reason="by FLUSH_POLICY `rows:1`, which the flush sensor looks at"),
         Line(99, "of one key the last write counts"),
         Line(100, "overwrite replaces all rows by one commit, behind a drain; the actions of Merge"),
         Line(101, "tables are defined by SQL, several columns added at once; DROP and RENAME COLUMN are refused"),

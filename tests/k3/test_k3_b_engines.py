@@ -87,6 +87,8 @@ def test_k3_015_a_disabled_engine_refuses_calls_of_tables_and_deletes_nothing(k3
     for call in CALLS.values():
         with pytest.raises(FailedPrecondition, match="'off' is disabled"):
             call(k3, "t")
+    with pytest.raises(FailedPrecondition, match="'off' is disabled"):
+        k3.execute("off", "SELECT 1")
     assert [table["name"] for table in k3.list_tables("off")] == ["t"]
     k3.enable_engine("off")
     read = k3.execute("off", "SELECT id FROM t", freshness="FRESHNESS_STRONG")

@@ -141,7 +141,10 @@ def test_k3_032_the_version_advances_with_each_commit_and_not_without(k3: K3) ->
     assert version(k3, "versions") == seen[-1], "an optimize with nothing to do makes no commit"
     k3.vacuum(BUCKET, "versions", retention_hours=0, force=True)
     note()
+    k3.vacuum(BUCKET, "versions")
+    note()
     k3.execute(BUCKET, "ALTER TABLE versions ADD COLUMN n INT")
+    note()
     k3.insert(BUCKET, "versions", [event(3)])
     k3.compact(BUCKET, "versions")
     note()

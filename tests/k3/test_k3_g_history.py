@@ -108,6 +108,7 @@ def test_k3_109_metrics_have_k3s_names(k3: K3, table: str) -> None:
     assert (merged["numTargetRowsInserted"], merged["numTargetRowsUpdated"], merged["numTargetRowsDeleted"]) == (1, 1, 0)
     (updated,) = entries(k3, table, "UPDATE")
     (deleted,) = entries(k3, table, "DELETE")
+    assert [updated["operationMetrics"][f"numTargetRows{word}"] for word in ("Inserted", "Deleted")] == [0, 0]
     assert updated["operationMetrics"]["numTargetRowsUpdated"] == deleted["operationMetrics"]["numTargetRowsDeleted"] == 1
     packed = entries(k3, table, "OPTIMIZE")[0]["operationMetrics"]
     assert packed["numFilesAdded"] == 1

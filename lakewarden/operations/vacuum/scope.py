@@ -90,6 +90,8 @@ class VacuumOptions(ScopeOptions):
     """Paths that rows in the log refer to."""
     latest: datetime | None = None
     """The horizon is not later than this."""
+    recorded: bool = False
+    """Whether to commit the marks even if nothing is deleted."""
 
     def check(self, subject: Scope | TableName, schema: TableSchema, retention_hours: float) -> None:
         retention_of(subject, retention_hours, self)
@@ -140,7 +142,8 @@ class VacuumPlan(ScopePlan):
     stray: tuple[str, ...] = ()
     """Files of FILE columns that no row refers to."""
     marks: bool = False
-    """Whether to commit the horizon although no data file is deleted, so that a later vacuum can count from this one."""
+    """Whether to commit the horizon although no data file is deleted: so that a later vacuum can count from this one, or history
+    has it."""
     oldest: int = 0
     """The oldest version that an earlier vacuum left whole."""
 
@@ -170,7 +173,8 @@ def plan_vacuum(target: ScopeTarget, options: VacuumOptions, *, clock: Clock) ->
     data = tuple(_removable(listing, needed, timeline, nobodys))
     strays = _stray(listing, table, target, options)
     stray = tuple(found.key for found in strays if found.modified <= nobodys)
-    marks = not data and timeline.ahead(now + _SKEW) and _has_dead(listing, table, timeline)
+    dated_ahead = not data and timeline.ahead(now + _SKEW) and _has_dead(listing, table, timeline)
+    marks = dated_ahead or options.recorded
     unnamed = tuple(found.key for found in unnamed_commits(listing) if found.modified <= nobodys)
     readable = partial(has_readable_checkpoint, open_store(target.location), [found.key for found in listing])
     log = (*expired_log(listing, min(oldest, *kept, table.version), min(horizon, now - LOG_AGE), readable), *unnamed)
@@ -186,7 +190,7 @@ def plan_vacuum(target: ScopeTarget, options: VacuumOptions, *, clock: Clock) ->
         state=table.state(target.app_id),
         parameters=_parameters(hours, horizon, oldest, kept),
         nothing="" if data or log or stray or marks else _all_needed(hours),
-        summary=_summary(data, log, stray, hours, oldest) + (_MARKS if marks else ""),
+        summary=_summary(data, log, stray, hours, oldest) + (_MARKS if dated_ahead else ""),
         metrics={
             "files_deleted": len(data),
             "bytes_deleted": sum(file.size for file in data),

@@ -20,6 +20,7 @@ from lakewarden.catalog.options import check_type, ignored_options
 from lakewarden.catalog.users import UserChange
 from lakewarden.connection import Connection
 from lakewarden.errors import AlreadyExists, InvalidArgument
+from lakewarden.operations.beginning import widen
 from lakewarden.operations.procedures.drop import drop_now, end_drop
 from lakewarden.specs import Request
 from lakewarden.sql.context import Context
@@ -89,6 +90,8 @@ def alter_table(context: Context, statement: AlterTable) -> Done:
         )
     change = _change_of(table, statement.change)
     altered = alter(context.warehouse, table.name, change)
+    if context.rules == "k3" and altered.type == "SHARED":
+        widen(context.warehouse, context.warehouse.catalog.read(), altered)
     return Done(f"table {table.name} unchanged: no changes needed" if altered == table else f"table {table.name} altered")
 
 

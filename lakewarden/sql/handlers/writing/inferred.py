@@ -30,31 +30,36 @@ _TYPES = {
 }
 """Of DuckDB's types those that a column can have, with the smallest type that takes all values."""
 
+_DECIMALS = ("UBIGINT", "HUGEINT", "UHUGEINT")
+_IN_K3 = _TYPES | dict.fromkeys(_DECIMALS, "BIGINT")
+"""K3 has no DECIMAL: a sum of whole numbers is one, within the range of BIGINT."""
+
 _KEPT_OTHERWISE = {"UUID": "VARCHAR", "TIME": "BIGINT"}
 """Column types that a query reads as another type of DuckDB's."""
 
 
 def inferred_columns(context: Context, query: exp.Query, names: Sequence[str], types: Sequence[str]) -> list[Column]:
-    """All may be NULL; a column that is taken from a table as it is keeps its type.
+    """All may be NULL; a column that is taken from a table as it is keeps its type. By K3's rules no other becomes a DECIMAL.
 
     Raises:
         InvalidArgument: no column can have a type of the query.
     """
-    declared = dict(_declared(context, query))
-    return [Column(name, _type(name, kind, declared)) for name, kind in zip(names, types, strict=True)]
+    declared, k3 = dict(_declared(context, query)), context.rules == "k3"
+    return [Column(name, _type(name, kind, declared.get(name.lower(), ""), k3)) for name, kind in zip(names, types, strict=True)]
 
 
-def _type(name: str, kind: str, declared: dict[str, str]) -> str:
-    taken = declared.get(name.lower(), "")
+def _type(name: str, kind: str, taken: str, k3: bool) -> str:
+    """`taken` is the type of the column that the query takes as it is, if it does."""
     if _KEPT_OTHERWISE.get(taken) == kind:
         return taken
     if kind.startswith("DECIMAL("):
-        return kind
+        return "DOUBLE" if k3 and taken != "DECIMAL" else kind
     if kind.startswith("ENUM("):
         return "TEXT"
-    if kind not in _TYPES:
+    found = (_IN_K3 if k3 else _TYPES).get(kind)
+    if found is None:
         raise InvalidArgument(f"column {name!r} of the query is {kind}, which no column can be: cast it, as in {name}::TEXT")
-    return _TYPES[kind]
+    return found
 
 
 def _declared(context: Context, query: exp.Query) -> Iterator[tuple[str, str]]:
