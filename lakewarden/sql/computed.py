@@ -6,11 +6,10 @@ from collections.abc import Iterator
 
 from sqlglot import exp
 
+from lakewarden.sql.plain_values import cells_of, is_plain, values_of
 from lakewarden.sql.statements.base import Statement
 from lakewarden.sql.statements.rows import Delete, Explain, Insert, Merge, Overwrite, Query, Subscribe, Update
 from lakewarden.sql.statements.tables import CreateTableAs, CreateView
-
-_PLAIN = (exp.Select, exp.Star, exp.From, exp.Values, exp.Tuple, exp.Literal, exp.Neg, exp.Null, exp.Boolean)
 
 
 def queries_of(statement: Statement) -> Iterator[exp.Expr]:
@@ -33,16 +32,17 @@ def queries_of(statement: Statement) -> Iterator[exp.Expr]:
 
 
 def _rows_of(statement: Insert | Overwrite) -> Iterator[exp.Expr]:
-    if statement.rows is not None and not _only_literals(statement.rows):
+    if statement.rows is not None and not _only_plain(statement.rows):
         yield statement.rows
     conflict = statement.conflict if isinstance(statement, Insert) else None
     if conflict is not None:
         yield from _computed(*(each.value for each in conflict.assignments or ()), conflict.where)
 
 
-def _only_literals(rows: exp.Query) -> bool:
-    """Whether it is a VALUES of plain values: those have no name and no function to check."""
-    return all(isinstance(node, _PLAIN) for node in rows.walk())
+def _only_plain(rows: exp.Query) -> bool:
+    """Whether it is a VALUES that has no name and no function to check."""
+    values = values_of(rows)
+    return values is not None and all(is_plain(cell) for row in values.expressions for cell in cells_of(row))
 
 
 def _computed(*expressions: exp.Expr | None) -> Iterator[exp.Expr]:

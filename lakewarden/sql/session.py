@@ -14,6 +14,7 @@ from lakewarden.admin.session_gate import Door
 from lakewarden.clock import Pause, wait
 from lakewarden.operations.reading.freshness import Freshness, check_freshness
 from lakewarden.scope import TableName
+from lakewarden.sql.announcing import announced
 from lakewarden.sql.bind import bind, bind_all
 from lakewarden.sql.context import Context
 from lakewarden.sql.execute import execute
@@ -101,12 +102,22 @@ class SqlSession:
         Raises:
             Canceled: it was cancelled before all statements had run.
         """
-        cancellation = cancellation or Cancellation()
-        bound = bind_all(self._context(freshness, wait=wait, cancellation=cancellation), statements)
+        with announced(self._services.warehouse, self._namespace, statements):
+            context = self._context(freshness, wait=wait, cancellation=cancellation or Cancellation())
+            return self._run(context, statements, files, each)
+
+    def _run(
+        self,
+        context: Context,
+        statements: Sequence[Statement],
+        files: Mapping[str, File] | None,
+        each: Callable[[Result], None] | None,
+    ) -> list[Result]:
+        bound = bind_all(context, statements)
         uploads = uploads_for(statements, files or {}, self._services.warehouse.settings.files)
         results: list[Result] = []
         for one in bound:
-            cancellation.check()
+            context.cancellation.check()
             results.append(execute(one.now() if results else one, uploads))
             match one.statement:
                 case UseNamespace(name):

@@ -93,8 +93,13 @@ class ObjectStore(Protocol):
         """Returns the keys of what `list(prefix)` returns. On a disk, this looks at no file."""
         return [found.key for found in self.list(prefix)]
 
-    def keys_after(self, prefix: str, key: str) -> Sequence[str]:
-        """Returns the keys directly below a prefix that are greater than a key which is there too, in order."""
+    def keys_after(self, prefix: str, key: str, following: Iterable[str] = ()) -> Sequence[str]:
+        """Returns the keys directly below a prefix that are greater than a key which is there too, in order.
+
+        Args:
+            following: the keys behind `key`, where each of them is created only if the one before it is there. A disk looks for
+                these one by one, and lists nothing.
+        """
         return [each for each in self.keys(prefix) if each > key and "/" not in each[len(prefix) + 1 :]]
 
     def has(self, key: str) -> bool:

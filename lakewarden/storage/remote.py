@@ -148,7 +148,7 @@ class RemoteObjects(ObjectStore):
                     raise
         return b""  # stores refuse a range that starts at the object's end
 
-    def keys_after(self, prefix: str, key: str) -> Sequence[str]:
+    def keys_after(self, prefix: str, key: str, following: Iterable[str] = ()) -> Sequence[str]:  # fewer requests
         """One page, where few are greater."""
         found = (each.key for each in self._listed(prefix, self._path(key)))
         return [each for each in found if "/" not in each[len(prefix) + 1 :]]

@@ -70,8 +70,8 @@ class Store(LocalObjects):
     def keys(self, prefix: str = "") -> Sequence[str]:
         return [each.key for each in self.list(prefix)]
 
-    def keys_after(self, prefix: str, key: str) -> Sequence[str]:
-        return ObjectStore.keys_after(self, prefix, key)
+    def keys_after(self, prefix: str, key: str, following: Iterable[str] = ()) -> Sequence[str]:
+        return ObjectStore.keys_after(self, prefix, key, following)
 
     def delete(self, keys: Iterable[str]) -> None:
         doomed = [*keys]

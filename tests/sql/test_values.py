@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from decimal import Decimal
 
 import pyarrow as pa
@@ -60,6 +61,8 @@ def test_a_decimal_keeps_every_digit(lake: Lakehouse) -> None:
         ("SELECT * FROM (VALUES (1), (2)) WHERE 1 = 2", []),
         ("SELECT * FROM (VALUES (1), (2)) ORDER BY 1 DESC LIMIT 1", [2]),
         ("SELECT DISTINCT * FROM (VALUES (1), (1))", [1]),
+        ("SELECT * REPLACE (7 AS col0) FROM (VALUES (1))", [7]),
+        ("SELECT * EXCLUDE (col0) FROM (VALUES (1, 2))", [2]),
         ("FROM (VALUES (1), (2)) AS v (id) WHERE id > 1", [2]),
         ("VALUES (1), (2)", [1, 2]),
     ],
@@ -82,6 +85,52 @@ def test_values_with_anything_but_literals_are_checked(lake: Lakehouse, rows: st
     with pytest.raises(PermissionDenied):
         lake.sql(f"INSERT INTO app.n (id) VALUES (7); INSERT INTO app.n (id) {rows}")
     assert _rows(lake, "SELECT id FROM app.n") == [], "before anything runs"
+
+
+_OF_EACH = "CREATE SHARED TABLE app.e (id INT PRIMARY KEY, d DOUBLE, f FLOAT, day DATE, at TIMESTAMP, t TEXT, u UUID)"
+_MOMENT = datetime(2026, 3, 4, 5, 6, 7, 89, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("column", "written"),
+    [
+        *(("d", each) for each in ("1.25", "-1.25", "(-7)", "9007199254740992", "0.1", "1e300")),
+        *(("f", each) for each in ("0.1", "-2.5")),
+        *(("day", each) for each in ("DATE '2026-02-03'", "CURRENT_DATE", "today()", "'2026-02-03'")),
+        *(("at", each) for each in ("TIMESTAMP '2026-02-03 04:05:06.5'", "TIMESTAMP '2026-02-03'", "DATE '2026-02-03'")),
+        *(("at", each) for each in ("'2026-02-03 04:05:06+02:00'::TIMESTAMPTZ", "NOW()", "CURRENT_TIMESTAMP")),
+        *(("at", each) for each in ("get_current_timestamp()", "transaction_timestamp()")),
+        *(("t", each) for each in ("CURRENT_USER", "CURRENT_USER()", "session_user", "'a''b'", "NULL", "(NULL)")),
+    ],
+)
+def test_a_value_is_the_same_with_and_without_the_engine(
+    warehouse_uri: str, monkeypatch: pytest.MonkeyPatch, column: str, written: str
+) -> None:
+    with Lakehouse.open(warehouse_uri, clock=lambda: _MOMENT) as lake:
+        lake.sql(f"CREATE NAMESPACE app; {_OF_EACH}")
+        lake.sql(f"INSERT INTO app.e (id, {column}) VALUES (1, CASE WHEN 1 = 1 THEN {written} END)")
+        if not (column == "at" and written.startswith("DATE")):  # of another type than the column: the engine decides
+            monkeypatch.setattr("lakewarden.sql.handlers.values._computed", None)
+        lake.sql(f"INSERT INTO app.e (id, {column}) VALUES (2, {written})")
+        computed, plain = _rows(lake, f"SELECT {column} FROM app.e ORDER BY id")
+    assert plain == computed
+
+
+def test_all_functions_of_a_statement_have_one_moment(lake: Lakehouse) -> None:
+    lake.sql(_OF_EACH)
+    lake.sql("INSERT INTO app.e (id, at) VALUES (1, NOW()), (2, CURRENT_TIMESTAMP), (3, NOW() + INTERVAL 0 SECOND)")
+    lake.sql("INSERT INTO app.e (id, at) VALUES (4, NOW()), (5, CURRENT_TIMESTAMP)")
+    assert len({*_rows(lake, "SELECT at FROM app.e WHERE id < 4")}) == 1
+    assert len({*_rows(lake, "SELECT at FROM app.e WHERE id >= 4")}) == 1
+
+
+def test_ids_of_a_statement_differ(lake: Lakehouse) -> None:
+    lake.sql(_OF_EACH)
+    lake.sql(
+        "INSERT INTO app.e (id, u) VALUES (1, GENERATE_UUID()), (2, GENERATE_UUID()), (3, UUID_V7()), (4, gen_random_uuid())"
+    )
+    lake.sql("INSERT INTO app.e (id, t) VALUES (5, ULID()), (6, ULID()), (7, SNOWFLAKE_ID()::TEXT)")
+    assert len({*_rows(lake, "SELECT coalesce(u, t) FROM app.e")}) == 7
 
 
 _BEYOND = [

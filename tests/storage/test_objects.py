@@ -63,6 +63,8 @@ def test_the_keys_after_one_are_listed_in_order(store: ObjectStore) -> None:
         store.create(key, b"x")
     assert [*store.keys_after("a", "a/1")] == ["a/2", "a/3"]
     assert [*store.keys_after("a", "a/15")] == ["a/2", "a/3"], "of which there is none"
+    assert [*store.keys_after("a", "a/1", ("a/2", "a/3", "a/4"))] == ["a/2", "a/3"]
+    assert [*store.keys_after("a", "a/3", ("a/4", "a/5"))] == []
     assert [*store.keys_after("a", "a/3")] == []
 
 

@@ -16,6 +16,11 @@ from lakewarden.log.objects.gather import Gathering
 from lakewarden.log.receipt import Receipt
 from lakewarden.log.view import LogView
 from lakewarden.settings import LogSettings, Settings
+from lakewarden.sql.announcing import announced
+from lakewarden.sql.bind import bind_all
+from lakewarden.sql.context import Context
+from lakewarden.sql.parse import parse
+from lakewarden.sql.statements.base import Statement
 from lakewarden.storage.local import LocalObjects
 from lakewarden.table import appending
 from lakewarden.table.reader import TableReader
@@ -121,7 +126,7 @@ def test_an_insert_waits_for_one_that_is_under_way(warehouse_uri: str, monkeypat
     ):
         make_notes(lake)
         gathering = lake.table(NOTES).log._the_writer()._gathering  # type: ignore[attr-defined]
-        other = pool.submit(lake.sql, f"INSERT INTO {NOTES} VALUES (1, 't')", user="slow")
+        other = pool.submit(lake.table(NOTES).write, [{"id": 1, "text": "t"}], user="slow", mode="insert")
         assert looking.wait(PATIENCE)
         first = pool.submit(lake.sql, f"INSERT INTO {NOTES} VALUES (1, 't')", user="quick")
         while not (gathering._expected or first.done()):
@@ -129,6 +134,51 @@ def test_an_insert_waits_for_one_that_is_under_way(warehouse_uri: str, monkeypat
         go_on.set()
         assert [each.exception(PATIENCE) for each in (first, other)] == [None, None]
         assert _segments(lake, NOTES) == 1
+
+
+def test_an_insert_by_sql_is_waited_for_before_its_names_are_resolved(
+    warehouse_uri: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    binding, go_on = threading.Event(), threading.Event()
+
+    def slow(context: Context, statements: Sequence[Statement]) -> object:
+        if context.principal.user == "slow":
+            binding.set()
+            assert go_on.wait(PATIENCE)
+        return bind_all(context, statements)
+
+    monkeypatch.setattr("lakewarden.sql.session.bind_all", slow)
+    with (
+        Lakehouse.open(warehouse_uri, settings=Settings(log=LogSettings(gather_seconds=10 * PATIENCE))) as lake,
+        ThreadPoolExecutor(2) as pool,
+    ):
+        make_notes(lake)
+        gathering = lake.table(NOTES).log._the_writer()._gathering  # type: ignore[attr-defined]
+        other = pool.submit(lake.sql, f"INSERT INTO {NOTES} VALUES (1, 't')", user="slow")
+        assert binding.wait(PATIENCE)
+        first = pool.submit(lake.sql, f"INSERT INTO {NOTES} VALUES (1, 't')", user="quick")
+        while not (gathering._expected or first.done()):
+            threading.Event().wait(0.001)
+        go_on.set()
+        assert [each.exception(PATIENCE) for each in (first, other)] == [None, None]
+        assert _segments(lake, NOTES) == 1
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT 1; INSERT INTO {} VALUES (1, 't')",
+        "INSERT INTO {} VALUES (1, 'a' || 'b')",
+        "INSERT INTO {} SELECT 1, 't'",
+        "INSERT INTO {} VALUES (1, 't') ON CONFLICT DO NOTHING",
+        "UPDATE {} SET text = 't' WHERE id = 1",
+        "INSERT INTO {} VALUES " + ", ".join(f"({number}, 't')" for number in range(101)),
+    ],
+)
+def test_what_may_take_long_is_not_waited_for(lake: Lakehouse, text: str) -> None:
+    statements = [placed.statement for placed in parse(text.format("shared"))]
+    with announced(lake.warehouse, "chat", statements):
+        assert not lake.table("chat.shared").log._the_writer()._gathering._announced  # type: ignore[attr-defined]
 
 
 def test_of_inserts_of_one_key_one_is_taken(lake: Lakehouse, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from contextlib import suppress
+from itertools import count
 
 import pyarrow as pa
 
@@ -122,7 +123,8 @@ def _followed(store: ObjectStore, former: LogView, cache: HeaderCache) -> LogVie
     log_id, cut, last = former.log_id, former.cut, former.last_position
     if len(former.run) < 2 or last in cut.lost:
         return None  # a short log has little to list; and what was given up has no name
-    keys = store.keys_after(names.segments(log_id), names.segment_key(log_id, last - 1))
+    following = (names.segment_key(log_id, position) for position in count(last))
+    keys = store.keys_after(names.segments(log_id), names.segment_key(log_id, last - 1), following)
     listing = names.listing_of(log_id, keys)
     if last not in listing.segments:
         return None

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
-from sqlglot import exp
-
 from lakewarden.catalog.model import SchemaColumn, TableSchema
 from lakewarden.errors import InvalidArgument, Unsupported
 from lakewarden.operations.direct.value import TaskFiles
@@ -20,14 +18,12 @@ from lakewarden.sql.handlers.writing.direct import append, completed
 from lakewarden.sql.handlers.writing.parts import insert_parts, of_shares
 from lakewarden.sql.handlers.writing.revision import fitted_rows
 from lakewarden.sql.handlers.writing.target import Target, columns_named, target_of
+from lakewarden.sql.plain_values import values_of
 from lakewarden.sql.queries import select
 from lakewarden.sql.query_engine.engine import Limits
 from lakewarden.sql.results import Affected
 from lakewarden.sql.statements.rows import Insert, Overwrite
 from lakewarden.table.client import WriteMode
-
-_ONLY_VALUES = {"expressions", "from_"}
-"""The parts of a query that has nothing but its VALUES."""
 
 
 def insert(context: Context, statement: Insert) -> Affected:
@@ -74,10 +70,9 @@ def incoming(context: Context, statement: Insert | Overwrite, schema: TableSchem
     columns = columns_named(schema, statement.columns)
     if statement.rows is None:
         return [{}]
-    source = statement.rows.args.get("from_")
-    parts = {name for name, part in statement.rows.args.items() if part}
-    if source is not None and isinstance(source.this, exp.Values) and statement.rows.is_star and parts == _ONLY_VALUES:
-        return _with_files(context, statement, rows_of_values(context, source.this, columns), columns)
+    values = values_of(statement.rows)
+    if values is not None:
+        return _with_files(context, statement, rows_of_values(context, values, columns), columns)
     found = select.spooled(context, statement.rows, limits)
     _check_as_many(found.columns, columns)
     return found.each(partial(fitted_rows, columns, found.types))

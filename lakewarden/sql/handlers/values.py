@@ -1,11 +1,14 @@
 """Evaluates the rows of VALUES to Python values, each on its own: one query would give a whole column one type.
 
-Literals do not need DuckDB. It computes the other expressions together, as the columns of one row.
+Literals, and functions of the session and of the time, do not need DuckDB. It computes the other expressions together, as the
+columns of one row.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
 from decimal import Decimal
 
 from sqlglot import exp
@@ -13,8 +16,12 @@ from sqlglot import exp
 from lakewarden.catalog.model import SchemaColumn
 from lakewarden.errors import InvalidArgument
 from lakewarden.sql.context import Context
+from lakewarden.sql.plain_values import cells_of, is_default, is_own_function
 from lakewarden.sql.queries import select
 from lakewarden.sql.queries.literals import number_of
+from lakewarden.sql.queries.literals import value_of as literal_of
+from lakewarden.sql.queries.session_functions import value_of
+from lakewarden.sql.session_names import name_of
 
 _AT_ONCE = 500
 """Expressions in one query; DuckDB slows down as it gets wider."""
@@ -22,8 +29,20 @@ _AT_ONCE = 500
 _WHOLE = 1e20
 """Larger than every whole number of 64 bits."""
 
+_EXACT = 1 << 53
+"""Up to here, DOUBLE has every whole number."""
+
 _DEFAULT = object()
 _COMPUTED = object()
+
+
+@dataclass(frozen=True)
+class _Own:
+    """A function of the session or of the time. All of a statement have the same moment, whoever computes them: so DuckDB does
+    if it computes any value.
+    """
+
+    name: str
 
 
 def rows_of_values(context: Context, values: exp.Values, columns: Sequence[SchemaColumn]) -> list[dict[str, object]]:
@@ -32,13 +51,16 @@ def rows_of_values(context: Context, values: exp.Values, columns: Sequence[Schem
     Raises:
         InvalidArgument: a row has more or fewer values than there are columns; an expression cannot be computed.
     """
-    cells = [list(row.expressions) if isinstance(row, exp.Tuple) else [row] for row in values.expressions]
+    cells = [cells_of(row) for row in values.expressions]
     for row in cells:
         if len(row) != len(columns):
             names = ", ".join(column.name for column in columns)
             raise InvalidArgument(f"{len(row)} values are given for {len(columns)} columns, which are {names}")
-    found = [[_literal(cell) for cell in row] for row in cells]
-    places = [(y, x) for y, row in enumerate(found) for x, value in enumerate(row) if value is _COMPUTED]
+    found = [[_plain(cell, column) for cell, column in zip(row, columns, strict=True)] for row in cells]
+    if not any(value is _COMPUTED for row in found for value in row):
+        now = context.warehouse.clock()
+        found = [[_own(context, value, now) for value in row] for row in found]
+    places = [(y, x) for y, row in enumerate(found) for x, value in enumerate(row) if _is_open(value)]
     for start in range(0, len(places), _AT_ONCE):
         part = places[start : start + _AT_ONCE]
         for (y, x), value in zip(part, _computed(context, [cells[y][x] for y, x in part]), strict=True):
@@ -50,17 +72,33 @@ def rows_of_values(context: Context, values: exp.Values, columns: Sequence[Schem
 
 
 def fitting(column: SchemaColumn, value: object) -> object:
-    """Converts a whole number for a column of whole numbers, however it is written."""
+    """Converts a number for a column of DOUBLE, as far as any is exact there, and a whole one for a column of whole numbers,
+    however it is written.
+    """
+    if column.type.name == "DOUBLE" and value.__class__ in (int, Decimal) and -_EXACT <= value <= _EXACT:
+        return float(value)
     whole = column.type.name in ("SMALLINT", "INT", "BIGINT")
     if whole and isinstance(value, (float, Decimal)) and -_WHOLE < value < _WHOLE and value == value // 1:
         return int(value)
     return value
 
 
-def is_default(value: exp.Expr) -> bool:
-    """Whether the node is the keyword DEFAULT, which sqlglot parses as a variable or a column."""
-    bare = isinstance(value, exp.Column) and not value.table and isinstance(value.this, exp.Identifier) and not value.this.quoted
-    return (bare or isinstance(value, exp.Var)) and value.name.upper() == "DEFAULT"
+def _is_open(value: object) -> bool:
+    return value is _COMPUTED or isinstance(value, _Own)
+
+
+def _own(context: Context, value: object, now: datetime) -> object:
+    return value_of(context, value.name, now) if isinstance(value, _Own) else value
+
+
+def _plain(cell: exp.Expr, column: SchemaColumn) -> object:
+    """The value; `_DEFAULT`, an `_Own`, or `_COMPUTED` where DuckDB has to compute it."""
+    if is_own_function(cell):
+        return _Own(name_of(cell) or "GENERATE_UUID")
+    if isinstance(cell, exp.Cast):
+        found = literal_of(cell, column.type)
+        return _COMPUTED if found is None else found
+    return _literal(cell)
 
 
 def _literal(cell: exp.Expr) -> object:
@@ -75,6 +113,8 @@ def _literal(cell: exp.Expr) -> object:
             return str(cell.this) if cell.is_string else _number(str(cell.this))
         case exp.Neg() if isinstance(cell.this, exp.Literal) and not cell.this.is_string:
             return _number(f"-{cell.this.this}")
+        case exp.Paren(this=exp.Literal() | exp.Neg() | exp.Null() | exp.Boolean()):  # as a negative parameter
+            return _literal(cell.this)
         case _:
             return _COMPUTED
 

@@ -9,6 +9,7 @@ from sqlglot import exp
 
 from lakewarden.catalog.model import Table
 from lakewarden.errors import Unsupported
+from lakewarden.sql.plain_values import values_of
 from lakewarden.sql.shapes.columns import ColumnsOf
 from lakewarden.sql.shapes.condition import Condition, Target, condition_of
 from lakewarden.sql.shapes.table import BYPASS, SHAPES, Form, Rules, Shape, TableKind, Verb
@@ -96,12 +97,12 @@ def _form(statement: Write, condition: Condition | None) -> Form:
 
 def _source_form(rows: exp.Query | None) -> Form:
     """None stands for DEFAULT VALUES; of VALUES, the grammar makes `SELECT * FROM VALUES …`."""
-    from_ = None if rows is None else rows.args.get("from_")
     if rows is None:
         return "one row"
-    if from_ is None or not isinstance(from_.this, exp.Values) or from_.this.alias or not rows.is_star:
+    values = values_of(rows)
+    if values is None:
         return "query"
-    return "one row" if len(from_.this.expressions) == 1 else "rows"
+    return "one row" if len(values.expressions) == 1 else "rows"
 
 
 def _condition(statement: Write, table: Table, columns_of: ColumnsOf) -> Condition | None:

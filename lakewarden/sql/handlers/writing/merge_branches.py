@@ -11,10 +11,10 @@ from sqlglot import exp
 from lakewarden.catalog.model import SchemaColumn
 from lakewarden.errors import InvalidArgument
 from lakewarden.sql.context import Context
-from lakewarden.sql.handlers.values import is_default
 from lakewarden.sql.handlers.writing.merge_on import KeyPairs
 from lakewarden.sql.handlers.writing.revision import changed, fitted, revision_query
 from lakewarden.sql.handlers.writing.target import Target, column_of, columns_named, node_of
+from lakewarden.sql.plain_values import is_default
 from lakewarden.sql.results import Rows
 from lakewarden.sql.statements.rows import Assignment, Merge, When
 

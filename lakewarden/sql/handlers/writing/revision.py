@@ -17,8 +17,8 @@ from lakewarden.operations.intake import TableIntake
 from lakewarden.rows.columns import single
 from lakewarden.rows.defaults import Defaults
 from lakewarden.sql.context import Context
-from lakewarden.sql.handlers.values import is_default
 from lakewarden.sql.handlers.writing.target import Target, column_of, node_of
+from lakewarden.sql.plain_values import is_default
 from lakewarden.sql.results import Rows as Found
 from lakewarden.sql.statements.rows import Assignment
 

@@ -1,0 +1,51 @@
+"""The rows of an INSERT of VALUES, and which of their values need no DuckDB: they call nothing, and name nothing."""
+
+from __future__ import annotations
+
+from sqlglot import exp
+
+from lakewarden.sql.session_names import DAYS, IDS, MADE, MOMENTS, USERS, name_of
+
+_ONLY_VALUES = {"expressions", "from_"}
+"""The parts of a query that has nothing but its VALUES."""
+
+_LITERALS = (exp.Literal, exp.Null, exp.Boolean)
+_TYPED = frozenset({exp.DType.DATE, exp.DType.TIMESTAMPNTZ, exp.DType.TIMESTAMPTZ})
+_OURS = MOMENTS | DAYS | USERS | MADE.keys() | IDS.keys()
+_CALLS = (exp.CurrentTimestamp, exp.CurrentDate, exp.CurrentUser, exp.SessionUser, exp.Uuid)
+
+
+def values_of(rows: exp.Query) -> exp.Values | None:
+    """The VALUES of `SELECT * FROM VALUES …`, which the grammar makes of them; None for any other query."""
+    source = rows.args.get("from_")
+    if source is None or not isinstance(source.this, exp.Values) or source.this.args.get("alias"):
+        return None
+    (shown, *more), parts = rows.expressions, {name for name, part in rows.args.items() if part}
+    whole = isinstance(shown, exp.Star) and not any(shown.args.values()) and not more
+    return source.this if whole and parts == _ONLY_VALUES else None
+
+
+def cells_of(row: exp.Expr) -> list[exp.Expr]:
+    return row.expressions if isinstance(row, exp.Tuple) else [row]
+
+
+def is_plain(cell: exp.Expr) -> bool:
+    """Whether it is a literal, `DATE '…'`, `TIMESTAMP '…'`, DEFAULT, or a function of the session or of the time."""
+    if isinstance(cell, _LITERALS) or is_default(cell) or is_own_function(cell):
+        return True
+    if isinstance(cell, (exp.Neg, exp.Paren)):
+        return is_plain(cell.this)
+    return type(cell) is exp.Cast and cell.to.this in _TYPED and isinstance(cell.this, exp.Literal) and cell.this.is_string
+
+
+def is_own_function(cell: exp.Expr) -> bool:
+    """Whether it is a call without arguments, or a word, whose value the session or the clock gives."""
+    if isinstance(cell, exp.Anonymous):
+        return name_of(cell) in _OURS and not cell.expressions
+    return (isinstance(cell, exp.Column) and name_of(cell) in _OURS) or (isinstance(cell, _CALLS) and not any(cell.args.values()))
+
+
+def is_default(value: exp.Expr) -> bool:
+    """Whether the node is the keyword DEFAULT, which sqlglot parses as a variable or a column."""
+    bare = isinstance(value, exp.Column) and not value.table and isinstance(value.this, exp.Identifier) and not value.this.quoted
+    return (bare or isinstance(value, exp.Var)) and value.name.upper() == "DEFAULT"
