@@ -21,6 +21,7 @@ from lakewarden.sql.statements.base import Statement
 from lakewarden.state.audit import AuditLog
 from lakewarden.table import TableClient
 from lakewarden.warehouse import Warehouse, find_table, live_tables
+from lakewarden.workers.cancellation import Cancellation
 
 
 class Calls:
@@ -35,9 +36,14 @@ class Calls:
             if not name.startswith("_") and callable(member):
                 setattr(cls, name, checked(member))
 
-    def __init__(self, services: Services, principal: Principal = OPERATOR) -> None:
+    def __init__(self, services: Services, principal: Principal = OPERATOR, cancellation: Cancellation | None = None) -> None:
+        """
+        Args:
+            cancellation: of the calls' statements, as of `SqlSession.run`.
+        """
         self._services = services
         self._principal = principal
+        self._cancellation = cancellation
 
     @property
     def _warehouse(self) -> Warehouse:
@@ -96,7 +102,7 @@ class Calls:
         require_active(catalog, TableName(bucket, name))
 
     def _run(self, bucket: str, statement: Statement, freshness: Freshness = "strong") -> Result:
-        (result,) = self._session(bucket).run([statement], freshness=freshness)
+        (result,) = self._session(bucket).run([statement], freshness=freshness, cancellation=self._cancellation)
         return result
 
 

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from lakewarden.sql.services import Services
     from lakewarden.sql.session import SqlSession
     from lakewarden.sql.uploads import File
+    from lakewarden.workers.cancellation import Cancellation
 
 
 @dataclass(frozen=True)
@@ -75,11 +76,11 @@ class SqlSessions:
             check_namespace(self.parts.warehouse.catalog.read(), namespace)
         return SqlSession(self._served, principal, namespace=namespace)
 
-    def served_k3(self, principal: Principal) -> K3:
-        """K3's calls of a request over a network, with the rights of its principal."""
+    def served_k3(self, principal: Principal, cancellation: Cancellation | None = None) -> K3:
+        """K3's calls of a request over a network, with the rights of its principal; `cancellation` as of `SqlSession.run`."""
         from lakewarden.k3 import K3  # as above
 
-        return K3(self._served, principal)
+        return K3(self._served, principal, cancellation)
 
     @property
     def _served(self) -> Services:

@@ -8,6 +8,7 @@ from lakewarden.lakehouse import Lakehouse
 from lakewarden.serve.allowance import Allowance
 from lakewarden.serve.authority import Authority
 from lakewarden.serve.figures import Figures
+from lakewarden.serve.idempotency import Writes
 
 
 @dataclass(frozen=True)
@@ -16,9 +17,11 @@ class Common:
     authority: Authority
     allowance: Allowance
     figures: Figures
+    writes: Writes
 
     @classmethod
     def of(cls, lake: Lakehouse) -> Common:
         """For an open warehouse, which stays the caller's to close."""
         warehouse = lake.warehouse
-        return cls(lake, Authority(warehouse), Allowance(warehouse.settings.serve, warehouse.clock), Figures())
+        allowance = Allowance(warehouse.settings.serve, warehouse.clock)
+        return cls(lake, Authority(warehouse), allowance, Figures(), Writes(warehouse.state, warehouse.clock))

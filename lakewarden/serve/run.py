@@ -10,8 +10,9 @@ import socket
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from types import FrameType
 from typing import Any
 
@@ -55,6 +56,8 @@ class Listening:
     tls_key: Path | None = None
     postgres_port: int | None = None
     """For PostgreSQL's clients; None for none."""
+    peers: Path | None = None
+    """A directory for the sockets of several processes that serve PostgreSQL's clients, which `serve` makes."""
 
     @property
     def urls(self) -> tuple[str, ...]:
@@ -72,14 +75,20 @@ class Listening:
     def postgres(self) -> PostgresPort | None:
         if self.postgres_port is None:
             return None
-        return PostgresPort(self.host, self.postgres_port, self.processes > 1, self.tls_certificate, self.tls_key)
+        return PostgresPort(self.host, self.postgres_port, self.peers, self.tls_certificate, self.tls_key)
 
 
 def serve(warehouse: str, listening: Listening) -> None:
     """Serves until SIGTERM or SIGINT. Then no connection is accepted, and every request that was begun gets its answer."""
     signal.signal(signal.SIGTERM, _ended)  # uvicorn raises the signal again behind its stop, as if that had failed
-    os.environ[_WAREHOUSE] = warehouse  # the processes that uvicorn starts have nothing else
-    os.environ[_LISTENING] = msgspec.json.encode(listening, enc_hook=str).decode()
+    with TemporaryDirectory(prefix="lakewarden-") as peers:
+        among = replace(listening, peers=Path(peers) if listening.processes > 1 else None)
+        os.environ[_WAREHOUSE] = warehouse  # the processes that uvicorn starts have nothing else
+        os.environ[_LISTENING] = msgspec.json.encode(among, enc_hook=str).decode()
+        _serve(listening)
+
+
+def _serve(listening: Listening) -> None:
     uvicorn.run(
         _FACTORY,
         factory=True,

@@ -26,6 +26,7 @@ _LOG = logging.getLogger("lakewarden.serve")
 _LIFE = timedelta(hours=12)
 """Of a token that a driver is given: a driver has no refresh token, so a connection ends with it."""
 _REQUEST_ID, _NAMESPACE, _FRESHNESS = "x-request-id", "lakewarden-namespace", "lakewarden-freshness"
+_KEY = "idempotency-key"
 
 
 @dataclass(frozen=True)
@@ -37,6 +38,8 @@ class Call:
     freshness: Freshness | None
     cancellation: Cancellation
     """Of its queries: when the client cancels the call, or goes away."""
+    key: str | None = None
+    """The write's `idempotency-key`."""
 
 
 @dataclass
@@ -93,7 +96,7 @@ def admitted(common: Common, method: str, context: grpc.ServicerContext) -> Iter
         freshness = request.header(_FRESHNESS)
         with common.allowance.of(principal.user):
             chosen = request.header(_NAMESPACE) or None, check_freshness(freshness) if freshness else None
-            yield Call(principal, *chosen, _ended_with(context))
+            yield Call(principal, *chosen, _ended_with(context), request.header(_KEY) or None)
 
 
 def _ended_with(context: grpc.ServicerContext) -> Cancellation:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pyarrow as pa
 
 from lakewarden.catalog.engines import require_active
@@ -13,6 +14,13 @@ from lakewarden.table import WriteMode
 
 _CREATE, _FAIL, _REPLACE = 1, 1, 3
 """Of TableNotExistOption, and two of TableExistsOption."""
+
+
+class Ingest(msgspec.Struct, frozen=True, tag=True):
+    """What tells one bulk ingest from another, beside its rows."""
+
+    namespace: str
+    table: str
 
 
 def ingested(lake: Lakehouse, call: Call, asked: CommandStatementIngest, rows: pa.Table) -> int:

@@ -13,7 +13,8 @@ import pyarrow as pa
 from lakewarden.errors import Unsupported
 from lakewarden.serve.common import Common
 from lakewarden.serve.flight.calls import Call, admitted, connected, observed
-from lakewarden.serve.flight.ingest import ingested
+from lakewarden.serve.flight.ingest import Ingest, ingested
+from lakewarden.serve.flight.keyed import once, rows_of, written
 from lakewarden.serve.flight.listings import LISTINGS, listed
 from lakewarden.serve.flight.messages import (
     Action,
@@ -39,7 +40,7 @@ from lakewarden.serve.flight.messages import (
     command_of,
     packed,
 )
-from lakewarden.serve.flight.received import received, values_of
+from lakewarden.serve.flight.received import received
 from lakewarden.serve.flight.statements import Statements, Stream, answered, whole
 from lakewarden.serve.flight.streams import sent, stream_bytes
 from lakewarden.serve.flight.tickets import Answer, Listing, Statement, Tickets
@@ -61,7 +62,7 @@ class FlightSql:
     def of(cls, common: Common) -> FlightSql:
         warehouse = common.lake.warehouse
         tickets = Tickets(Keys(warehouse.state), warehouse.id, warehouse.clock)
-        return cls(common, tickets, Statements(common.lake, tickets))
+        return cls(common, tickets, Statements(common.lake, tickets, common.writes))
 
     def handler(self) -> grpc.GenericRpcHandler:
         return grpc.method_handlers_generic_handler(
@@ -164,14 +165,22 @@ class FlightSql:
                 return _changed(self.statements.update(call, query))
             case CommandPreparedStatementUpdate(handle):
                 statement = self.tickets.statement(handle, call.principal)
-                return _changed(self.statements.update(call, statement.text, values_of(rows())))
+                return _changed(self.statements.update(call, statement.text, rows()))
             case CommandPreparedStatementQuery(handle):
                 return self._bound(call, self.tickets.statement(handle, call.principal), rows())
             case CommandStatementIngest():
                 _no(command.transaction_id)
-                return _changed(ingested(self.common.lake, call, command, rows()))
+                return _changed(self._ingested(call, command, rows()))
             case other:
                 raise Unsupported(f"DoPut does not take {type(other).__name__}")
+
+    def _ingested(self, call: Call, command: CommandStatementIngest, rows: pa.Table) -> int:
+        asked = Ingest(command.schema or "", command.table)
+
+        def write() -> pa.Table:
+            return written(rows=ingested(self.common.lake, call, command, rows))
+
+        return rows_of(once(self.common.writes, call, asked, write, rows))
 
     def _bound(self, call: Call, statement: Statement, rows: pa.Table) -> bytes:
         """A handle with the parameters in it."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -11,10 +11,12 @@ from lakewarden.errors import InvalidArgument, Unsupported
 from lakewarden.lakehouse import Lakehouse
 from lakewarden.serve.flight.calls import Call
 from lakewarden.serve.flight.joined import joined
+from lakewarden.serve.flight.keyed import once, rows_of, written
 from lakewarden.serve.flight.received import values_of
 from lakewarden.serve.flight.streams import stream_bytes
 from lakewarden.serve.flight.tickets import Answer, Tickets
 from lakewarden.serve.flight.tickets import Statement as Text
+from lakewarden.serve.idempotency import Writes
 from lakewarden.sql.grammar.parameters import Value
 from lakewarden.sql.queries.select import Spooled
 from lakewarden.sql.results import Affected, Done, Events, Result, Rows, Started
@@ -26,8 +28,6 @@ from lakewarden.sql.statements.session import SetFreshness
 
 _MEMORY_BYTES = 32 << 20
 """Of a result; the rest of it is in a temporary file while it is fetched."""
-_COLUMNS: Mapping[str, pa.DataType] = {"rows_affected": pa.int64(), "message": pa.string()}
-_WRITTEN = pa.schema(_COLUMNS)
 
 
 @dataclass(frozen=True)
@@ -42,13 +42,18 @@ class Statements:
 
     lake: Lakehouse
     tickets: Tickets
+    writes: Writes
 
     def ticket(self, call: Call, text: Text) -> bytes:
         session, statements = self._parsed(call, text)
         if _only_reads(statements):
             return self.tickets.sign(text, call.principal)
-        stream = _stream(session.run(statements, freshness=call.freshness, cancellation=call.cancellation)[-1])
-        return self.tickets.sign(Answer(stream_bytes(pa.concat_tables(stream.tables))), call.principal)
+
+        def run() -> pa.Table:
+            result = session.run(statements, freshness=call.freshness, cancellation=call.cancellation)[-1]
+            return pa.concat_tables(_stream(result).tables)
+
+        return self.tickets.sign(Answer(stream_bytes(once(self.writes, call, text, run))), call.principal)
 
     def schema(self, call: Call, text: Text) -> pa.Schema:
         """The columns of a query. It does not run; a list, as of SHOW TABLES, does: it has no effect and few rows.
@@ -74,12 +79,17 @@ class Statements:
         found = session.streamed(statements, freshness=call.freshness, cancellation=call.cancellation, memory_bytes=_MEMORY_BYTES)
         return _spooled(found) if isinstance(found, Spooled) else _stream(found)
 
-    def update(self, call: Call, text: str, parameters: Sequence[Sequence[Value]] = ((),)) -> int:
+    def update(self, call: Call, text: str, parameters: pa.Table | None = None) -> int:
         """How many rows the statements changed; -1 if none of them changes rows.
 
         Args:
-            parameters: the values for each time that the text is to run. INSERT of VALUES runs once, with all rows.
+            parameters: a row for each time that the text is to run. INSERT of VALUES runs once, with all rows.
         """
+        values = [()] if parameters is None else values_of(parameters)
+        answer = once(self.writes, call, Text(text), lambda: written(rows=self._updated(call, text, values)), parameters)
+        return rows_of(answer)
+
+    def _updated(self, call: Call, text: str, parameters: Sequence[Sequence[Value]]) -> int:
         session = self._session(call)
         most = self.lake.warehouse.settings.sql.text_statements
         if len(parameters) > most:
@@ -148,12 +158,8 @@ def _stream(result: Result) -> Stream:
         case Rows(table):
             return whole(table)
         case Affected():
-            return _one({"rows_affected": result.rows})
+            return whole(written(rows=result.rows))
         case Done() | Started():
-            return _one({"message": result.message})
+            return whole(written(message=result.message))
         case Events():
             raise Unsupported("SUBSCRIBE has no end, and this call has one: send its SELECT")
-
-
-def _one(row: dict[str, object]) -> Stream:
-    return whole(pa.Table.from_pylist([row], _WRITTEN))

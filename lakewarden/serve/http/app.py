@@ -19,7 +19,6 @@ from lakewarden.serve.figures import Figures
 from lakewarden.serve.http import pages
 from lakewarden.serve.http.auth import login, logout, refresh
 from lakewarden.serve.http.files import Files
-from lakewarden.serve.http.idempotency import Writes
 from lakewarden.serve.http.k3_calls import k3_call
 from lakewarden.serve.http.live.event_stream import EventStreams
 from lakewarden.serve.http.live.stream import Following
@@ -58,7 +57,7 @@ def application(common: Common) -> Starlette:
     app.state.allowance = common.allowance
     app.state.figures = common.figures
     app.state.following = following
-    app.state.writes = Writes(common.lake.warehouse.state, common.lake.warehouse.clock)
+    app.state.writes = common.writes
     return app
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import get_type_hints
 
 import msgspec
@@ -16,8 +17,9 @@ from lakewarden.access.gate import Principal
 from lakewarden.errors import NotFound
 from lakewarden.k3 import K3
 from lakewarden.lakehouse import Lakehouse
-from lakewarden.serve.http.idempotency import Done
-from lakewarden.serve.http.requests import admitted, body_of, lake_of, once
+from lakewarden.serve.http.requests import admitted, body_of, ended_with, lake_of, once
+from lakewarden.serve.idempotency import Done
+from lakewarden.workers.cancellation import Cancellation
 
 CALLS = (
     *("createBucket", "getEngine", "enableEngine", "disableEngine"),
@@ -63,22 +65,31 @@ async def k3_call(request: Request) -> Response:
         if call not in REQUESTS:
             raise NotFound(f"K3 has no call {call!r}; its calls are {', '.join(CALLS)}")
         asked = await body_of(request, REQUESTS[call], strict=False)
-        body = await run_in_threadpool(_answered, request, principal, call, asked)
+        async with ended_with(request) as cancellation:
+            body = await run_in_threadpool(_answered, request, _Call(principal, call, asked, cancellation))
     return Response(body, media_type="application/json")
 
 
-def _answered(request: Request, principal: Principal, call: str, asked: msgspec.Struct) -> bytes:
+@dataclass(frozen=True)
+class _Call:
+    principal: Principal
+    name: str
+    asked: msgspec.Struct
+    cancellation: Cancellation
+
+
+def _answered(request: Request, call: _Call) -> bytes:
     lake = lake_of(request)
-    if call in _READS:
-        return _answer(lake, principal, call, asked).answer
-    return once(request, principal, asked, lambda: _answer(lake, principal, call, asked))
+    if call.name in _READS:
+        return _answer(lake, call).answer
+    return once(request, call.principal, call.asked, lambda: _answer(lake, call))
 
 
-def _answer(lake: Lakehouse, principal: Principal, call: str, asked: msgspec.Struct) -> Done:
-    given = {name: _native(name, getattr(asked, name)) for name in asked.__struct_fields__}
-    found = getattr(lake.sessions.served_k3(principal), snake(call))(**given)
+def _answer(lake: Lakehouse, call: _Call) -> Done:
+    given = {name: _native(name, getattr(call.asked, name)) for name in call.asked.__struct_fields__}
+    found = getattr(lake.sessions.served_k3(call.principal, call.cancellation), snake(call.name))(**given)
     body = msgspec.json.encode(found)
-    return Done(body, None if call == "execute" and "rows" in found else body)
+    return Done(body, None if call.name == "execute" and "rows" in found else body)
 
 
 def _native(name: str, value: object) -> object:

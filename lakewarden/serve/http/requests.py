@@ -17,7 +17,7 @@ from lakewarden.lakehouse import Lakehouse
 from lakewarden.serve.allowance import Allowance
 from lakewarden.serve.authority import Authority
 from lakewarden.serve.declined import Declined
-from lakewarden.serve.http.idempotency import Done, Writes
+from lakewarden.serve.idempotency import Done, Writes
 from lakewarden.serve.tokens import AccessToken
 from lakewarden.workers.cancellation import Cancellation
 

@@ -18,8 +18,8 @@ from lakewarden.json_values import json_rows
 from lakewarden.lakehouse import Lakehouse
 from lakewarden.lakehouse.answers import answer
 from lakewarden.operations.reading.freshness import Freshness, check_freshness
-from lakewarden.serve.http.idempotency import Done
 from lakewarden.serve.http.requests import admitted, body_of, ended_with, lake_of, once
+from lakewarden.serve.idempotency import Done
 from lakewarden.sql.results import Events, OneLine, Result, Rows
 from lakewarden.sql.specs import gives_rows
 from lakewarden.workers.cancellation import Cancellation

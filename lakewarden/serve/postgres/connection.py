@@ -16,6 +16,7 @@ from lakewarden.serve.common import Common
 from lakewarden.serve.postgres import replies, startup
 from lakewarden.serve.postgres.dialogue import Dialogue
 from lakewarden.serve.postgres.messages import Malformed, message
+from lakewarden.serve.postgres.peers import Key
 from lakewarden.serve.postgres.problems import PROTOCOL, SHUTDOWN, TOO_MANY, Problem
 from lakewarden.serve.postgres.startup import Cancel, Wanted
 from lakewarden.serve.postgres.state import State
@@ -33,13 +34,13 @@ class Service:
 
     common: Common
     tls: ssl.SSLContext | None
-    cancel: Callable[[tuple[int, int]], None]
+    cancel: Callable[[Key], None]
 
 
 class Connection:
     """`full`: whether there are as many others as the server takes."""
 
-    def __init__(self, service: Service, reader: StreamReader, writer: StreamWriter, key: tuple[int, int], *, full: bool) -> None:
+    def __init__(self, service: Service, reader: StreamReader, writer: StreamWriter, key: Key, *, full: bool) -> None:
         self._service = service
         self._reader = reader
         self._writer = writer

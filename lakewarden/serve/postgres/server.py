@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import secrets
 import ssl
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from lakewarden.serve.common import Common
 from lakewarden.serve.postgres.connection import Connection, Service
+from lakewarden.serve.postgres.peers import Key, Peers
 
 _LOG = logging.getLogger("lakewarden.serve")
 
@@ -23,8 +25,8 @@ class PostgresPort:
 
     host: str
     port: int
-    shared: bool = False
-    """Whether other processes of the server listen at the same port."""
+    peers: Path | None = None
+    """Where the processes of the server that listen at the same port have their sockets (`peers`); None for one process."""
     tls_certificate: Path | None = None
     tls_key: Path | None = None
 
@@ -34,21 +36,26 @@ class PostgresServer:
     """Serves the warehouse on a running event loop, until `close`."""
 
     common: Common
-    _connections: dict[tuple[int, int], Connection] = field(default_factory=dict)
+    _connections: dict[Key, Connection] = field(default_factory=dict)
     _tasks: set[asyncio.Task[None]] = field(default_factory=set)
     _listening: asyncio.Server | None = None
     _tls: ssl.SSLContext | None = None
+    _peers: Peers | None = None
+    _heard: ExitStack = field(default_factory=ExitStack)
 
     async def open(self, at: PostgresPort) -> int:
         """Begins to listen; returns the port.
 
         Raises:
-            OSError: the port is taken, or a file of TLS cannot be read.
+            OSError: the port is taken, or a file of TLS cannot be read, or the socket among `peers` cannot be made.
         """
         if at.tls_certificate is not None:
             self._tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
             self._tls.load_cert_chain(at.tls_certificate, at.tls_key)
-        self._listening = await asyncio.start_server(self._accept, at.host, at.port, reuse_port=at.shared or None)
+        if at.peers is not None:
+            self._peers = Peers(at.peers, os.getpid())
+            self._heard.enter_context(self._peers.heard(self._cancel_own))
+        self._listening = await asyncio.start_server(self._accept, at.host, at.port, reuse_port=at.peers is not None or None)
         port: int = self._listening.sockets[0].getsockname()[1]
         return port
 
@@ -57,6 +64,7 @@ class PostgresServer:
         if self._listening is None:
             return
         self._listening.close()
+        self._heard.close()
         for connection in self._connections.values():
             connection.stop()
         if self._tasks:
@@ -85,16 +93,22 @@ class PostgresServer:
         finally:
             del self._connections[key]
 
-    def _new_key(self) -> tuple[int, int]:
-        """A process id and a secret that a request to cancel has to name."""
+    def _new_key(self) -> Key:
+        """What a request to cancel has to name: PostgreSQL's process id and secret."""
         while (key := (secrets.randbelow(1 << 31), secrets.randbelow(1 << 31))) in self._connections:
             pass
         return key
 
-    def _cancel(self, key: tuple[int, int]) -> None:
+    def _cancel(self, key: Key) -> None:
+        if not self._cancel_own(key) and self._peers is not None:
+            self._peers.send(key)
+
+    def _cancel_own(self, key: Key) -> bool:
+        """Whether the connection is of this process."""
         found = self._connections.get(key)
         if found is not None:
             found.cancel()
+        return found is not None
 
 
 @asynccontextmanager

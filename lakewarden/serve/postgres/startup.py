@@ -15,6 +15,7 @@ from lakewarden.serve.authority import Authority
 from lakewarden.serve.declined import Declined
 from lakewarden.serve.postgres import replies
 from lakewarden.serve.postgres.messages import Fields, Malformed, message, startup_packet
+from lakewarden.serve.postgres.peers import Key
 from lakewarden.serve.postgres.problems import NO_DATABASE, PROTOCOL, WRONG_USER, Problem, problem_of
 from lakewarden.serve.tokens import AccessToken
 from lakewarden.sql.session import SqlSession
@@ -50,7 +51,7 @@ class Wanted:
 class Cancel:
     """A request to end what another connection runs."""
 
-    key: tuple[int, int]
+    key: Key
 
 
 async def negotiated(reader: StreamReader, writer: StreamWriter, tls: ssl.SSLContext | None) -> Wanted | Cancel:

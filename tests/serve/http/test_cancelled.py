@@ -55,6 +55,12 @@ def test_http_whose_client_disconnects(client: httpx.Client, probe: Callable[[],
     probe()
 
 
+def test_k3_whose_client_disconnects(client: httpx.Client, probe: Callable[[], None]) -> None:
+    with pytest.raises(httpx.ReadTimeout):
+        client.post("/k3/v1/execute", json={"bucket": "app", "sql": ENDLESS.format(5)}, timeout=httpx.Timeout(PATIENCE, read=2.0))
+    probe()
+
+
 def test_a_write_whose_client_disconnects_runs_to_its_end(client: httpx.Client, probe: Callable[[], None]) -> None:
     body = {"sql": "INSERT INTO app.notes SELECT count(*) AS id FROM range(100000000) WHERE (range * range) % 7 = 3"}
     with pytest.raises(httpx.ReadTimeout):

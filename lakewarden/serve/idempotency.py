@@ -50,7 +50,7 @@ class Writes:
         """The answer of the write, which is done now if the key is new.
 
         Args:
-            request: its path and body.
+            request: its path and body, or what stands for them.
             write: does it.
 
         Raises:
