@@ -97,6 +97,7 @@ torture: setup kafka $(MINIO) ## Search for what the tests do not find: many mor
 	  tests/log tests/model tests/operations/test_store_race.py tests/operations/test_faults.py tests/sql/test_fuzz.py tests/sql/test_federation.py tests/relay/test_campaign.py tests/spark/chain tests/crash $(PYTEST_ARGS)
 	$(VENV)/python -W ignore -m tests.serve.kills --seconds 600 --kill-every 20
 	$(VENV)/python -W ignore -m tests.serve.isolation --sessions 3000
+	$(VENV)/python -W ignore -m tests.serve.heavy --statements 500
 	$(VENV)/python -W ignore -m tests.restarts
 	$(VENV)/python -W ignore -m tests.restarts --storage postgres
 
