@@ -20,8 +20,8 @@ def values_of(rows: exp.Query) -> exp.Values | None:
     source = rows.args.get("from_")
     if source is None or not isinstance(source.this, exp.Values) or source.this.args.get("alias"):
         return None
-    (shown, *more), parts = rows.expressions, {name for name, part in rows.args.items() if part}
-    whole = isinstance(shown, exp.Star) and not any(shown.args.values()) and not more
+    shown, parts = rows.expressions, {name for name, part in rows.args.items() if part}
+    whole = [type(each) for each in shown] == [exp.Star] and not any(shown[0].args.values())
     return source.this if whole and parts == _ONLY_VALUES else None
 
 
