@@ -14,19 +14,28 @@ from tests.operations.steps import Died
 _CHANGES = ((LocalObjects, "create"), (LocalObjects, "put"), (LocalObjects, "write"), (LocalObjects, "replace"))
 
 
-def dies_before_change(patch: pytest.MonkeyPatch, number: int) -> None:
-    """Every change of a store from this one on raises `Died`: objects, data files, names of commits, deletions."""
-    left = number
+def before_changes(patch: pytest.MonkeyPatch, act: Callable[[], None]) -> None:
+    """Something that happens before each change of a store: of objects, data files, names of commits, deletions."""
 
-    def dying(change: Callable[..., Any]) -> Callable[..., Any]:
+    def acting(change: Callable[..., Any]) -> Callable[..., Any]:
         def changed(*given: object, **named: object) -> object:
-            nonlocal left
-            left -= 1
-            if left < 0:
-                raise Died(str(given[1:2]))
+            act()
             return change(*given, **named)
 
         return changed
 
     for owner, name in (*_CHANGES, (LocalObjects, "delete"), (publish, "_named")):
-        patch.setattr(owner, name, dying(getattr(owner, name)))
+        patch.setattr(owner, name, acting(getattr(owner, name)))
+
+
+def dies_before_change(patch: pytest.MonkeyPatch, number: int) -> None:
+    """Every change of a store from this one on raises `Died`."""
+    left = number
+
+    def die() -> None:
+        nonlocal left
+        left -= 1
+        if left < 0:
+            raise Died(number)
+
+    before_changes(patch, die)

@@ -20,6 +20,7 @@ from lakewarden.operations.direct.run import DirectRun
 from lakewarden.operations.flush.run import FlushTask, flush_scopes
 from lakewarden.operations.flush.wanted import Only
 from lakewarden.operations.optimize.scope import OptimizeOptions, plan_optimize, run_optimize
+from lakewarden.operations.reading.freshness import Freshness
 from lakewarden.report import ScopeReport
 from lakewarden.scope import Scope
 from lakewarden.storage.steps import alone
@@ -95,10 +96,10 @@ def rows(texts: Mapping[Place, str]) -> pa.Table:
     return pa.table({**columns, "text": pa.array(texts.values(), pa.string())})
 
 
-def found(table: TableClient) -> dict[tuple[Place, str], int]:
+def found(table: TableClient, freshness: Freshness = "strong") -> dict[tuple[Place, str], int]:
     """Its rows, each with how often it is there."""
     counted: dict[tuple[Place, str], int] = {}
-    for row in table.read().to_pylist():
+    for row in table.read(freshness=freshness).to_pylist():
         key = (row["id"], row["day"]), row["text"]
         counted[key] = counted.get(key, 0) + 1
     return counted
