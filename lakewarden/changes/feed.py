@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -13,20 +12,19 @@ from lakewarden.access.rights import can
 from lakewarden.catalog.engines import require_active
 from lakewarden.catalog.model import Table
 from lakewarden.changes.appended import appended, appended_upto, is_keyless, there_upto
-from lakewarden.changes.batching import upto_of, upto_of_rows
+from lakewarden.changes.batching import ends_of_parts, upto_of, upto_of_rows
 from lakewarden.changes.ending import check_goes_on, check_known
-from lakewarden.changes.scope import Behind, ScopeReader, shaped
+from lakewarden.changes.scope import Behind, ScopeReader
 from lakewarden.changes.start import Start, first_after
 from lakewarden.changes.value import INSERT, Changes, change_schema, typed
 from lakewarden.errors import Conflict, InvalidArgument, NotFound, Unsupported
 from lakewarden.log.chunk import RowRange
 from lakewarden.log.position import NOTHING
-from lakewarden.log.record import SEQ
+from lakewarden.log.record import SEQ, USER
 from lakewarden.log.view import Trail
-from lakewarden.operations.reading.scope import Place
+from lakewarden.operations.reading.scope import Place, place_of
 from lakewarden.scope import Scope, TableName
 from lakewarden.storage.objects import Missing
-from lakewarden.target import ScopeTarget
 from lakewarden.warehouse import Warehouse, check_scope, find_table
 
 _ATTEMPTS = 20
@@ -66,7 +64,7 @@ class ChangeFeed:
             end = max(after, appended_upto(self.warehouse.log(table), trail.end))
             if limit is None:
                 return end
-            rows = appended(self._place(table, None), after, end, (SEQ,))
+            rows = appended(self._places(table)(""), after, end, (SEQ,))
             return upto_of_rows(rows.column(SEQ).to_numpy().tolist(), limit, end)
         return trail.end if limit is None else upto_of(self._ranges(table, trail, after), after, limit, trail.end)
 
@@ -111,7 +109,7 @@ class ChangeFeed:
         for user in sorted(each or "" for each in self.owners(seq)):
             if user >= since:
                 rows = self._rows_at(table, user or None, seq)
-                yield user, typed(rows, INSERT, schema, user or None)
+                yield user, typed(_owned_by(rows, user), INSERT, schema)
 
     def start(self, where: Start) -> int | None:
         """The `_seq` after which changes begin; None for `full`: begin with `snapshot`.
@@ -156,6 +154,15 @@ class ChangeFeed:
                 found[each.user] += each.length
         return found
 
+    def divided(self, after: int, upto: int, part_bytes: int) -> list[int]:
+        """The `_seq` at which each part ends, where the changes are divided into parts of about so many bytes of the log: one
+        after the other, the changes of the parts are those of the whole. Raises as `changes`."""
+        table = self.table()
+        trail = self._trail(table, after)
+        self._check(table, trail, after)
+        ranges = [] if is_keyless(table) else [each for each in self._ranges(table, trail, after) if each.first_seq <= upto]
+        return [*ends_of_parts(ranges, part_bytes), upto] if ranges or is_keyless(table) else []
+
     def schema(self) -> pa.Schema:
         """The columns of `Changes.rows`, as of now."""
         table = self.table()
@@ -181,7 +188,7 @@ class ChangeFeed:
 
     def _trail(self, table: Table, after: int) -> Trail:
         names = self._names(table)
-        return self.warehouse.log(table).trail(after, names[0] if names is not None and len(names) == 1 else None)
+        return self.warehouse.log(table).trail(after, names)
 
     def _names(self, table: Table) -> tuple[str, ...] | None:
         """As the log names them."""
@@ -204,14 +211,10 @@ class ChangeFeed:
     def _rows(self, table: Table, trail: Trail, after: int, upto: int, images: bool) -> pa.Table:
         schema = change_schema(table.schema, owned=_owned(table))
         if is_keyless(table):
-            return typed(appended(self._place(table, None), after, upto), INSERT, schema, None)
-        reader = ScopeReader(self.warehouse, table, trail, self.since)
-        parts = []
-        for user in self._wanted(table, trail, after, upto):
-            found = reader.changes(user, self._place(table, user or None), after, upto, images=images)
-            parts.append(shaped(found, schema, user))
-        rows = pa.concat_tables([schema.empty_table(), *parts])
-        return rows.take(np.argsort(rows.column(SEQ).to_numpy(), kind="stable"))
+            return typed(appended(self._places(table)(""), after, upto), INSERT, schema)
+        reader = ScopeReader(self.warehouse, table, self._places(table), trail, self.since)
+        found = reader.changes(self._wanted(table, trail, after, upto), after, upto, images=images)
+        return _by_seq(typed(found.rows, found.types, schema))
 
     def _wanted(self, table: Table, trail: Trail, after: int, upto: int) -> Sequence[str]:
         """Whose changes to read: where some may be no longer kept, each user's are looked at."""
@@ -222,23 +225,30 @@ class ChangeFeed:
 
     def _rows_at(self, table: Table, user: str | None, seq: int) -> pa.Table:
         for _ in range(_ATTEMPTS):
-            trail = self.warehouse.log(table).trail(NOTHING, user or "")
+            trail = self.warehouse.log(table).trail(NOTHING, (user or "",))
             check_known(table, trail, seq)
             check_goes_on(table, trail, seq, self._marks([user or ""]))
             try:
                 if is_keyless(table):
-                    return there_upto(self._place(table, None), seq)
-                return ScopeReader(self.warehouse, table, trail).as_of(user or "", self._place(table, user), seq)
+                    return there_upto(self._places(table)(""), seq)
+                return ScopeReader(self.warehouse, table, self._places(table), trail).as_of(user or "", seq)
             except (Missing, Behind, Conflict):
                 continue
         raise Conflict(f"{self.name} was settled {_ATTEMPTS} times while it was read; try again")
 
-    def _place(self, table: Table, user: str | None) -> Place:
-        return partial(_look, self.warehouse, Scope(table.name, user))
+    def _places(self, table: Table) -> Callable[[str], Place]:
+        """Where the users' scopes are: for all of them, the catalog is read once."""
+        catalog = self.warehouse.catalog.read()
+        return lambda user: place_of(self.warehouse, catalog, table, user or None)
 
 
-def _look(warehouse: Warehouse, scope: Scope) -> ScopeTarget:
-    return warehouse.target(warehouse.catalog.read(), scope)
+def _by_seq(rows: pa.Table) -> pa.Table:
+    seqs = rows.column(SEQ).to_numpy()
+    return rows if np.all(seqs[1:] >= seqs[:-1]) else rows.take(np.argsort(seqs, kind="stable"))
+
+
+def _owned_by(rows: pa.Table, user: str) -> pa.Table:
+    return rows.append_column(USER, pa.repeat(user, rows.num_rows))
 
 
 def _owned(table: Table) -> bool:

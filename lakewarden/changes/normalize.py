@@ -19,7 +19,7 @@ from lakewarden.delta.reading.before import rows_before
 from lakewarden.log.before import before_of
 from lakewarden.log.record import DELETE, OP, SEQ, TARGET, UPSERT
 
-_TYPES = (PREIMAGE, INSERT, POSTIMAGE, DELETED)
+_TYPES = pa.array([PREIMAGE, INSERT, POSTIMAGE, DELETED])
 _BEFORE, _NEW, _AFTER, _GONE = range(4)
 
 _Indices = NDArray[np.int64]
@@ -49,6 +49,11 @@ def kept(rows: pa.Table) -> Typed:
     before, was = before_of(rows)
     both = pa.concat_tables([before, rows.select(before.column_names)])
     return _changes(both, rows, np.arange(rows.num_rows), was.to_numpy(zero_copy_only=False))
+
+
+def inserted(rows: pa.Table) -> Typed:
+    """The same where nothing was live before, each key is written once, and none is deleted."""
+    return Typed(rows.drop_columns([OP]), pa.repeat(INSERT, rows.num_rows))
 
 
 def upserted(rows: pa.Table) -> Typed:
@@ -107,4 +112,4 @@ def _gathered(rows: pa.Table, seqs: NDArray[Any], first: int, parts: Sequence[tu
     kinds = np.concatenate([np.full(len(which), kind) for which, _, kind in parts])
     order = np.lexsort((kinds, cause))
     found = rows.take(pa.array(content[order])).append_column(SEQ, pa.array(seqs[cause[order] - first]))
-    return Typed(found, pa.array(np.array(_TYPES, dtype=object)[kinds[order]], pa.string()))
+    return Typed(found, _TYPES.take(pa.array(kinds[order])))

@@ -38,10 +38,9 @@ def change_schema(schema: TableSchema, owned: bool) -> pa.Schema:
     return pa.schema([*own, *user, pa.field(CHANGE_TYPE, pa.string()), pa.field(SEQ, pa.int64())])
 
 
-def typed(rows: pa.Table, types: pa.Array[pa.StringScalar] | str, schema: pa.Schema, user: str | None) -> pa.Table:
-    """Rows with their change types, in the form of `schema`."""
+def typed(rows: pa.Table, types: pa.Array[pa.StringScalar] | str, schema: pa.Schema) -> pa.Table:
+    """Rows, with `_user` where the schema has it, and their change types, in the form of `schema`."""
     count = rows.num_rows
     given = dict(zip(rows.column_names, rows.columns, strict=True))
     given[CHANGE_TYPE] = pa.chunked_array([pa.repeat(types, count) if isinstance(types, str) else types])
-    given[USER] = pa.chunked_array([pa.repeat(pa.scalar(user, pa.string()), count)])
     return pa.Table.from_arrays([given[name] for name in schema.names], schema=schema)

@@ -272,7 +272,7 @@ class Follower:
         return self._warehouse.target(self._warehouse.catalog.read(), Scope(table.name, self._request.user))
 
     def _trail(self, table: Table) -> Trail:
-        return self._warehouse.log(table).trail(NOTHING, self._user)
+        return self._warehouse.log(table).trail(NOTHING, (self._user,))
 
     def _check_seq(self, table: Table, trail: Trail, seq: int) -> None:
         signs = trail.signs(self._mark)

@@ -100,8 +100,16 @@ class LogReader(Protocol):
         """Returns a chunk's rows, still encoded (`record.decode`). Raises `Missing` when it was cleaned up."""
         ...
 
-    def trail(self, after: int, user: str | None = None) -> Trail:
-        """Returns the log and its history, where they hold rows beyond that `_seq`, of one user or of all. Raises as `view`."""
+    def chunks(self, where: Sequence[RowRange]) -> list[memoryview]:
+        """Returns the same of many chunks, in their order. Neighbours in an object are read at once."""
+        ...
+
+    def trail(self, after: int, users: Collection[str] | None = None) -> Trail:
+        """Returns the log and its history, where they hold rows beyond that `_seq`.
+
+        Args:
+            users: those who will be looked up, each then without a search; all by default. Raises as `view`.
+        """
         ...
 
     def signs(self, mark: str) -> UserSigns:

@@ -148,6 +148,10 @@ class Trail(Protocol):
         """All rows beyond this `_seq` still exist, in the log or in its history."""
         ...
 
+    def load(self, users: Collection[str]) -> None:
+        """Looks these users up at once, so that `ranges` finds each without a search. Raises `Missing` as they do."""
+        ...
+
     def complete_after(self, seq: int) -> bool:
         """Returns whether every row of the log beyond this `_seq` is here. If not, one scope's rows may still all be here."""
         ...

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import timedelta
+from itertools import pairwise
 
 import pyarrow as pa
 import pytest
@@ -13,6 +14,7 @@ from lakewarden.catalog.evolution import AddColumn, DropColumn
 from lakewarden.changes.feed import ChangeFeed
 from lakewarden.changes.start import Start
 from lakewarden.changes.value import Changes
+from lakewarden.clock import system_clock
 from lakewarden.errors import Ended, InvalidArgument, NotFound
 from lakewarden.scope import TableName
 from lakewarden.settings import LogSettings, Settings
@@ -81,6 +83,73 @@ def test_all_users_by_seq_and_one_alone(lake: Lakehouse, table: TableClient) -> 
     seqs = rows.column("_seq").to_numpy().tolist()
     assert seqs == sorted(seqs)
     assert listed(table.changes(after=-1, user="ada")) == [("insert", 1, "a"), ("insert", 2, "c")]
+
+
+def test_a_row_of_one_user_is_not_what_anothers_was_before(lake: Lakehouse, table: TableClient) -> None:
+    table.write(notes({1: "a", 2: "b"}), user="ada")
+    table.write(notes({1: "c"}), user="bob")
+    lake.flush(NOTES, user="ada")
+    upto = table.changes().upto
+    for user in ("bob", "ada", "cyd"):
+        table.write(notes({1: f"of {user}", 3: "new"}), user=user)
+    table.delete(keys([1, 2]), user="bob")
+    found = table.changes(after=upto).rows.to_pylist()
+    assert [(row["_user"], row["_change_type"], row["id"], row["text"]) for row in found] == [
+        ("bob", "update_preimage", 1, "c"),
+        ("bob", "update_postimage", 1, "of bob"),
+        ("bob", "insert", 3, "new"),
+        ("ada", "update_preimage", 1, "a"),
+        ("ada", "update_postimage", 1, "of ada"),
+        ("ada", "insert", 3, "new"),
+        ("cyd", "insert", 1, "of cyd"),
+        ("cyd", "insert", 3, "new"),
+        ("bob", "delete", 1, "of bob"),
+    ]
+
+
+def test_parts_of_a_batch_are_the_whole_one_after_the_other(lake: Lakehouse) -> None:
+    lake.create_namespace("n")
+    columns = [Column("id", "BIGINT"), Column("text", "TEXT")]
+    table = lake.create_table("n.shared", type="SHARED", columns=columns, primary_key=["id"])
+    table.write(notes({1: "a", 2: "b"}))
+    lake.flush("n.shared")
+    upto = table.changes().upto
+    for text in "cde":
+        table.write(notes({1: text, ord(text): text}))
+    table.delete(keys([1, 2]))
+    whole = table.changes(after=upto)
+    feed = ChangeFeed(lake.warehouse, TableName.parse("n.shared"))
+    ends = feed.divided(upto, whole.upto, 1)
+    assert len(ends) == 4
+    parts = [feed.changes(start, end).rows for start, end in pairwise([upto, *ends])]
+    assert pa.concat_tables(parts).combine_chunks().equals(whole.rows.combine_chunks())
+    assert feed.divided(upto, whole.upto, 1 << 20) == [whole.upto]
+    assert feed.divided(whole.upto, whole.upto, 1) == []
+
+
+def test_a_batch_may_begin_and_end_within_a_call(lake: Lakehouse, table: TableClient) -> None:
+    table.write(notes({1: "a", 2: "b", 3: "c", 4: "d"}), user="ada")
+    first, second, third, _ = table.changes(after=-1).rows.column("_seq").to_numpy().tolist()
+    assert listed(feed(lake).changes(first, third)) == [("insert", 2, "b"), ("insert", 3, "c")]
+    assert listed(table.changes(after=second, user="ada")) == [("insert", 3, "c"), ("insert", 4, "d")]
+
+
+def test_what_nothing_was_before_is_an_insert_and_no_delete(table: TableClient) -> None:
+    table.delete(keys([1, 9]), user="ada")
+    table.write(notes({2: "a"}), user="ada")
+    assert listed(table.changes(after=-1)) == [("insert", 2, "a")]
+    table.delete(keys([2]), user="ada")
+    table.write(notes({2: "b"}), user="ada")
+    wanted = [("insert", 2, "a"), ("delete", 2, "a"), ("insert", 2, "b")]
+    assert listed(table.changes(after=-1)) == wanted
+    table.write(notes({2: "c"}), user="ada")
+    assert listed(table.changes(after=-1)) == [*wanted, ("update_preimage", 2, "b"), ("update_postimage", 2, "c")]
+
+
+def test_a_key_that_is_written_twice_is_an_insert_and_an_update(table: TableClient) -> None:
+    for text in "ab":
+        table.write(notes({1: text}), user="ada")
+    assert listed(table.changes(after=-1)) == [("insert", 1, "a"), ("update_preimage", 1, "a"), ("update_postimage", 1, "b")]
 
 
 def test_a_batch_ends_behind_a_whole_position(table: TableClient) -> None:
@@ -184,6 +253,7 @@ def test_what_is_no_longer_kept_is_refused_with_the_oldest_that_works(warehouse_
         table.write(notes({1: "a"}), user="ada")
         old = table.changes().upto
         table.write(notes({2: "b"}), user="ada")
+        table.write(notes({9: "z"}), user="cyd")
         lake.flush(NOTES)
         clock.forward(120)
         table.write(notes({3: "c"}), user="ada")
@@ -192,6 +262,11 @@ def test_what_is_no_longer_kept_is_refused_with_the_oldest_that_works(warehouse_
         table.write(notes({4: "d"}), user="ada")
         with pytest.raises(InvalidArgument, match="oldest that works") as refused:
             table.changes(after=old)
+        for images in (True, False):
+            for user in ("ada", "cyd"):
+                with pytest.raises(InvalidArgument, match="no longer kept"):
+                    feed(lake, user).changes(old, images=images)
+        assert feed(lake, "bob").changes(old).rows.num_rows == 0, "nothing of bob's is lost"
         oldest = int(refused.value.message.split()[-1])
         assert [row[1] for row in listed(table.changes(after=oldest))] == [3, 4]
         with pytest.raises(InvalidArgument, match=f"start at timestamp:{(clock.now - timedelta(seconds=1)):%Y-%m-%dT%H:%M:%S}"):
@@ -199,7 +274,7 @@ def test_what_is_no_longer_kept_is_refused_with_the_oldest_that_works(warehouse_
         moment = (clock.now.replace(microsecond=0)).isoformat()
         assert [row[1] for row in listed(table.changes(after=start(lake, f"timestamp:{moment}")))] == [4]
         assert [row[1] for row in listed(table.changes(after=start(lake, "timestamp:0")))] == [3, 4]
-        assert [row[1] for row in listed(table.changes())] == [1, 2, 3, 4]
+        assert [row[1] for row in listed(table.changes())] == [1, 2, 3, 4, 9]
 
 
 def test_it_starts_at_the_end_at_a_time_or_at_a_seq(lake: Lakehouse, table: TableClient, clock: Clock) -> None:
@@ -226,6 +301,7 @@ def test_it_starts_at_the_end_at_a_time_or_at_a_seq(lake: Lakehouse, table: Tabl
 
 
 def test_rows_that_a_vacuum_took_away_are_not_read_wrongly(warehouse_uri: str, clock: Clock) -> None:
+    clock.now = system_clock()  # by which the store dates the files
     with Lakehouse.open(warehouse_uri, clock=clock, settings=Settings(log=LogSettings(retention_seconds=1e6))) as lake:
         table = make_notes(lake)
         table.write(notes({1: "a"}), user="ada")

@@ -7,6 +7,7 @@ flushed, compacted, vacuumed and restored. What a reader holds is the oracle of 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -16,7 +17,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakewarden import Column, Lakehouse
+from lakewarden.changes.feed import ChangeFeed
 from lakewarden.errors import Ended
+from lakewarden.scope import TableName
 from lakewarden.table import TableClient
 from tests.fixtures.examples import examples
 
@@ -57,6 +60,8 @@ class Reader:
 
     table: TableClient
     user: str | None
+    feed: ChangeFeed | None = None
+    """Of a SHARED table, whose batches are divided."""
     upto: int | None = None
     rows: dict[_Row, str] = field(default_factory=dict)
     last: int = -1
@@ -69,6 +74,10 @@ class Reader:
             found = self.table.changes(user=self.user)
         again = self.table.changes(user=self.user, after=self.upto, limit=limit) if self.upto is not None and limit else found
         assert again.rows.equals(found.rows), "a batch can be read again"
+        if self.upto is not None and self.feed is not None:
+            ends = self.feed.divided(self.upto, found.upto, 1)
+            parts = [self.feed.changes(start, end).rows for start, end in pairwise([self.upto, *ends])]
+            assert pa.concat_tables([found.rows.slice(0, 0), *parts]).equals(found.rows), "the parts are the whole"
         self.take(found.rows)
         assert self.upto is None or found.upto >= self.upto
         self.upto = found.upto
@@ -110,7 +119,8 @@ class World:
             self.table = lake.create_table("n.t", columns=columns, primary_key=["id"], dynamic=True, options=options)
         else:
             self.table = lake.create_table("n.t", type="SHARED" if self.shared else "USER", columns=columns, primary_key=["id"])
-        self.readers = [Reader(self.table, None)]
+        self.feed = ChangeFeed(lake.warehouse, TableName.parse("n.t")) if self.shared else None
+        self.readers = [Reader(self.table, None, self.feed)]
         self.flushed = False
 
     def step(self, step: tuple[str, str, list[tuple[int, str]], int]) -> None:
@@ -122,7 +132,7 @@ class World:
             case "delete":
                 self.table.delete([{"id": key} for key in dict(rows)], user=owner)
             case "come":
-                self.readers.append(Reader(self.table, owner if len(self.readers) % 2 else None))
+                self.readers.append(Reader(self.table, owner if len(self.readers) % 2 else None, self.feed))
             case "read":
                 self.readers[0].read(limit)
             case "read all":

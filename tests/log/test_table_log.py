@@ -63,6 +63,16 @@ def test_an_unknown_log_is_empty(house: House) -> None:
     assert not house.log().faults()
 
 
+def test_chunks_of_many_users_come_in_the_order_in_which_they_are_wanted(house: House) -> None:
+    log = house.log()
+    for number in range(2):
+        log.append(joined(*(notes(user, number) for user in "dbca")))
+    ranges = [each for user in "acb" for each in log.trail(NOTHING, set("abc")).ranges(user, NOTHING)]
+    assert [bytes(each) for each in log.chunks(ranges)] == [bytes(log.chunk(each)) for each in ranges]
+    assert ids_of(decode(log.chunks(ranges), ranges, (NOTES,))) == [0, 1] * 3
+    assert log.chunks([]) == []
+
+
 def test_rows_are_there_for_everybody_and_in_order(house: House) -> None:
     one, other = house.log(), house.log()
     first = one.append(joined(notes("u", 1, 2), notes("v", 1)))

@@ -39,7 +39,7 @@ class Bound:
 def files_within(table: ScopeTable, bounds: Sequence[Bound]) -> list[DataFile]:
     """The live files that may have a row within all bounds, in their order. Without statistics, a file may."""
     files = list(table.files())
-    if not bounds or len(files) < 2:
+    if not bounds or not files:
         return files
     outside: set[DataFile] = set()
     for bound in bounds:

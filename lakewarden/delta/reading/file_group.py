@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from lakewarden.catalog.model import TableSchema
 from lakewarden.connection import Location
@@ -14,6 +15,7 @@ from lakewarden.delta.parquet.files import DataFile, NewFile
 from lakewarden.delta.parquet.reading import OpenFile, open_file
 from lakewarden.delta.parquet.schema import SEQ, SEQ_ID, read_schema
 from lakewarden.delta.reading.column_cache import ColumnCache
+from lakewarden.delta.reading.keys import Keys
 from lakewarden.delta.table import ScopeTable
 from lakewarden.errors import Corrupt
 from lakewarden.scope import Scope
@@ -73,6 +75,18 @@ class FileGroup:
                 parts.append(opened().read(self.wanted, self.column_ids))
             else:
                 parts.append(cache.rows(self.uri, file, self.wanted, self.column_ids, opened))
+        return pa.concat_tables(parts) if parts else self.empty()
+
+    def with_keys(self, keys: Keys) -> pa.Table:
+        """The rows with these keys. Of a file that has none, nothing but the key's columns is read. Raises as `read`."""
+        store = open_store(self.location)
+        columns = pa.schema([self.wanted.field(name) for name in keys.primary_key])
+        parts = []
+        for file in self.files:
+            opened = self._opened(store, file)
+            there = pc.is_valid(keys.places(opened.read(columns, self.column_ids)))
+            if pc.any(there).as_py():
+                parts.append(opened.read(self.wanted, self.column_ids).filter(there))
         return pa.concat_tables(parts) if parts else self.empty()
 
     def _opened(self, store: ObjectStore, file: DataFile) -> OpenFile:

@@ -47,7 +47,7 @@ class Keys:
     def newest(cls, rows: pa.Table, primary_key: Sequence[str], few: int = _FEW) -> Keys:
         """Those of the newest row of each key. `_seq` is one row's own within a scope."""
         every = cls(rows, primary_key, few)
-        if every._distinct():
+        if every.are_distinct():
             return every
         by_key = pa.table({"key": every._numbered[1], "seq": rows.column(SEQ)}).group_by("key", use_threads=False)
         newest = by_key.aggregate([("seq", "max")])
@@ -68,7 +68,8 @@ class Keys:
             numbers = each.of(numbers, others)
         return pc.index_in(numbers, value_set=known, skip_nulls=True)
 
-    def _distinct(self) -> bool:
+    def are_distinct(self) -> bool:
+        """Whether no two rows have the same."""
         found: int = len(self._first) if self._is_short else pc.count_distinct(self._numbered[1]).as_py()
         return found == len(self.rows)
 

@@ -54,6 +54,16 @@ def read_rows(
     return fitted(table.scan(), wanted_schema(schemas[-1], columns), {id_: name for name, id_ in ids.items()}, table.uri)
 
 
+def read_keyed(
+    table: ScopeTable, schemas: tuple[TableSchema, ...], keys: Keys, bounds: Sequence[Bound], buckets: int = 1
+) -> pa.Table:
+    """As `read_rows`, but only the rows with these keys, which are all within the bounds."""
+    if not (table.plain and table.files()):
+        rows = read_rows(table, schemas, None, bounds, None, buckets)
+        return rows.filter(pc.is_valid(keys.places(rows)))
+    return FileGroup.of(table, _files_to_read(table, schemas, bounds, buckets), schemas).with_keys(keys)
+
+
 def read_parts(
     table: ScopeTable, schemas: tuple[TableSchema, ...], columns: Sequence[str] | None, bounds: Sequence[Bound] = ()
 ) -> Iterator[pa.Table]:

@@ -35,7 +35,7 @@ from lakewarden.log.objects.cuts.seal import remove_log
 from lakewarden.log.objects.cuts.settle import settle
 from lakewarden.log.objects.log_view import LogView
 from lakewarden.log.objects.put import WriterTerms
-from lakewarden.log.objects.segments.segment import read_chunk
+from lakewarden.log.objects.segments.segment import read_chunk, read_chunks
 from lakewarden.log.objects.staged import remove_abandoned
 from lakewarden.log.objects.trail import Trail, read_trail
 from lakewarden.log.objects.turns import Turns
@@ -53,6 +53,9 @@ from lakewarden.log.view import LogView as AnyView
 from lakewarden.log.view import PendingRows, UserSigns
 from lakewarden.storage.location import local_path
 from lakewarden.storage.objects import ObjectStore
+
+_APART = 64 << 10
+"""Bytes between two chunks that are read with them rather than left out by a request more."""
 
 _WORTH = 16
 """Small objects that no reader needs, from which an object store is asked to remove them: those of eight flushes or so."""
@@ -89,8 +92,13 @@ class ObjectReader:
     def chunk(self, where: RowRange) -> memoryview:
         return read_chunk(self._store, where)
 
-    def trail(self, after: int, user: str | None = None) -> Trail:
-        return read_trail(self._store, self._log_id, after, self._headers, user)
+    def chunks(self, where: Sequence[RowRange]) -> list[memoryview]:
+        order = sorted(range(len(where)), key=lambda number: (where[number].key, where[number].offset))
+        found = dict(zip(order, read_chunks(self._store, [where[number] for number in order], apart=_APART), strict=True))
+        return [found[number] for number in range(len(where))]
+
+    def trail(self, after: int, users: Collection[str] | None = None) -> Trail:
+        return read_trail(self._store, self._log_id, after, self._headers, users)
 
     def signs(self, mark: str) -> UserSigns:
         return newest_cut(self._store, self._log_id).signs(mark)

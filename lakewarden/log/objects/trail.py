@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -69,17 +70,17 @@ class Trail:
     def signs(self, mark: str) -> UserSigns:
         return self.cut.signs(mark)
 
-    def load(self, user: str | None) -> None:
-        """As `Search.load`, for one user or for all."""
-        self._search.load(None if user is None else (user,))
+    def load(self, users: Collection[str] | None) -> None:
+        """As `Search.load`."""
+        self._search.load(users)
 
     @cached_property
     def _search(self) -> Search:
         return Search.over((*self.history, *self.view.carry, *self.view.run))
 
 
-def read_trail(store: ObjectStore, log_id: str, after: int, cache: HeaderCache, user: str | None = None) -> Trail:
-    """The log and its history beyond a `_seq`; for one user, or for all.
+def read_trail(store: ObjectStore, log_id: str, after: int, cache: HeaderCache, users: Collection[str] | None = None) -> Trail:
+    """The log and its history beyond a `_seq`; for some users, or for all.
 
     Raises:
         Corrupt: something of the log or its history is lost.
@@ -91,7 +92,7 @@ def read_trail(store: ObjectStore, log_id: str, after: int, cache: HeaderCache, 
         try:
             headers = [cache.header(kept.key) or read_carry(store, kept.key) for kept in wanted]
             trail = Trail(view, tuple(headers), after)
-            trail.load(user)
+            trail.load(users)
         except Missing as gone:
             check_given_up(store, view, gone)
             continue

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import accumulate, groupby
+from operator import itemgetter
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -10,22 +12,27 @@ import pyarrow.compute as pc
 from lakewarden.delta.asof import Base, base_at
 from lakewarden.delta.commit_log.stamp import CommitStamp
 from lakewarden.delta.lifecycle.freezing import is_frozen
-from lakewarden.delta.reading.bounds import Bound
-from lakewarden.delta.reading.rows import empty_rows, merged, read_rows
+from lakewarden.delta.reading.keys import Keys
+from lakewarden.delta.reading.rows import empty_rows, merged, read_keyed, read_rows
 from lakewarden.delta.scope import open_scope
+from lakewarden.delta.table import ScopeTable
 from lakewarden.errors import Corrupt, InvalidArgument, NotFound
 from lakewarden.log.chunk import RowRange
 from lakewarden.log.position import NOTHING, end_of
 from lakewarden.log.record import SEQ, decode
 from lakewarden.log.table_log import LogReader
 from lakewarden.log.view import Trail
+from lakewarden.operations.reading.keys import key_bounds
 from lakewarden.target import ScopeTarget
 
 _NO_TABLE = Base(None, NOTHING, ())
 
+_AT_ONCE = 64 << 20
+"""Bytes of the log in which keys are sought at once."""
+
 
 def read_as_of(
-    target: ScopeTarget, log: LogReader, trail: Trail, seq: int, mark: str, bounds: Sequence[Bound] = ()
+    target: ScopeTarget, log: LogReader, trail: Trail, seq: int, mark: str, keys: pa.Table | None = None
 ) -> tuple[pa.Table | None, bool]:
     """The rows that were live then (the newest schema's columns and `_seq`), or None if the trail is older than the table;
     and whether no flush can have gone to another place, as `operations.reading.scope.where_it_lies` needs.
@@ -33,7 +40,7 @@ def read_as_of(
     Args:
         trail: all that log and history hold, read before the call.
         mark: the user's keyed hash.
-        bounds: cold rows outside of them may be left out.
+        keys: rows with the columns of the primary key, which those that are wanted have, too; None for all rows.
 
     Raises:
         InvalidArgument: rows that came after `seq` are no longer kept; the message says from which `_seq` on they are.
@@ -45,10 +52,29 @@ def read_as_of(
         return None, False
     ranges = trail.ranges(target.scope.user or "", base.settled)
     _check(target, trail, base, ranges)
-    hot = decode([log.chunk(each) for each in ranges if each.first_seq <= seq], _upto(ranges, seq), target.schemas)
-    hot = hot.filter((pc.field(SEQ) > base.settled) & (pc.field(SEQ) <= seq))
+    wanted = None if keys is None else Keys(keys, target.schema.primary_key)
+    hot = _hot(target, log, [each for each in ranges if each.first_seq <= seq], base.settled, seq, wanted)
     sure = table is not None and not is_frozen(table, target)
-    return merged(_cold(target, base, bounds), hot, target.schema.primary_key), sure
+    cold = _cold(target, table, base, wanted)
+    return cold if hot is None else merged(cold, hot, target.schema.primary_key), sure
+
+
+def _hot(
+    target: ScopeTarget, log: LogReader, ranges: Sequence[RowRange], after: int, upto: int, keys: Keys | None
+) -> pa.Table | None:
+    """The rows of the log beyond a `_seq`, up to another; None where there are none. With keys, they are read part by part."""
+    if not ranges:
+        return None
+    found = []
+    for part in [ranges] if keys is None else _parts(ranges):
+        rows = decode(log.chunks(part), part, target.schemas).filter((pc.field(SEQ) > after) & (pc.field(SEQ) <= upto))
+        found.append(rows if keys is None else rows.filter(pc.is_valid(keys.places(rows))))
+    return pa.concat_tables(found)
+
+
+def _parts(ranges: Sequence[RowRange]) -> Iterator[Sequence[RowRange]]:
+    numbers = [bytes_before // _AT_ONCE for bytes_before in accumulate((each.length for each in ranges[:-1]), initial=0)]
+    return ([each for _, each in part] for _, part in groupby(zip(numbers, ranges, strict=True), key=itemgetter(0)))
 
 
 def _rewound(trail: Trail, mark: str) -> int | None:
@@ -56,16 +82,17 @@ def _rewound(trail: Trail, mark: str) -> int | None:
     return None if position is None else end_of(position)
 
 
-def _upto(ranges: Sequence[RowRange], seq: int) -> list[RowRange]:
-    return [each for each in ranges if each.first_seq <= seq]
-
-
-def _cold(target: ScopeTarget, base: Base, bounds: Sequence[Bound]) -> pa.Table:
-    if base.version is None:
+def _cold(target: ScopeTarget, newest: ScopeTable | None, base: Base, keys: Keys | None) -> pa.Table:
+    if base.version is None or (keys is not None and not keys.rows.num_rows):
         return empty_rows(target.schema)
     try:
-        table = open_scope(target, base.version)
-        return empty_rows(target.schema) if table is None else read_rows(table, target.schemas, None, bounds)
+        is_newest = newest is not None and newest.version == base.version
+        table = newest if is_newest else open_scope(target, base.version)
+        if table is None:
+            return empty_rows(target.schema)
+        if keys is None:
+            return read_rows(table, target.schemas)
+        return read_keyed(table, target.schemas, keys, key_bounds(keys.primary_key, keys.rows), target.buckets)
     except (NotFound, Corrupt) as error:
         if not base.later:
             raise

@@ -8,7 +8,7 @@ from typing import TypeVar
 
 import pyarrow as pa
 
-from lakewarden.catalog.model import Table, TableSchema
+from lakewarden.catalog.model import Catalog, Table, TableSchema
 from lakewarden.delta.lifecycle.freezing import is_frozen
 from lakewarden.delta.reading.bounds import Bound, rows_within
 from lakewarden.delta.reading.column_cache import ColdCache
@@ -22,6 +22,7 @@ from lakewarden.log.scope import LogScope
 from lakewarden.log.stream import read_stream
 from lakewarden.log.table_log import LogReader
 from lakewarden.log.view import LogView
+from lakewarden.scope import Scope
 from lakewarden.storage.objects import Missing
 from lakewarden.target import ScopeTarget
 from lakewarden.warehouse import Warehouse
@@ -114,6 +115,16 @@ def where_it_lies(place: Place, read: Callable[[ScopeTarget], tuple[T, bool]]) -
                 return found
         target = now
     raise Conflict(f"{target.scope} was moved {_ATTEMPTS} times while it was read; read again")
+
+
+def place_of(warehouse: Warehouse, catalog: Catalog, table: Table, user: str | None) -> Place:
+    """Looks the scope up in the given catalog first, then in the newest one."""
+    given = iter((catalog,))
+
+    def place() -> ScopeTarget:
+        return warehouse.target(next(given, None) or warehouse.catalog.read(), Scope(table.name, user))
+
+    return place
 
 
 def read_cold(place: Place, wanted: Wanted = EVERYTHING, cache: ColdCache | None = None) -> pa.Table:

@@ -14,14 +14,14 @@ from lakewarden.delta.past import AsOf
 from lakewarden.errors import InvalidArgument, Unsupported
 from lakewarden.log.record import USER
 from lakewarden.operations.reading.past import PastScope, past_of
-from lakewarden.operations.reading.scope import Wanted
+from lakewarden.operations.reading.scope import Wanted, place_of
 from lakewarden.scope import Scope
 from lakewarden.spark.source.columns import Owned, batches, read_columns, source_schema
 from lakewarden.spark.source.connection import SparkConnection, called_by_spark
 from lakewarden.spark.source.filters import NEVER_NULL, Filtered
 from lakewarden.spark.source.options import ReadOptions
 from lakewarden.spark.source.packs import scope_packs
-from lakewarden.spark.source.scope_rows import ScopeRead, place_of
+from lakewarden.spark.source.scope_rows import ScopeRead
 from lakewarden.spark.source.shared_rows import SharedTasks, shared_tasks
 from lakewarden.warehouse import Warehouse, check_scope, find_table
 

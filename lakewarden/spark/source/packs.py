@@ -47,6 +47,12 @@ def packed(users: Sequence[str], sizes: Mapping[str, int], task_bytes: int, core
     return _divided(users, np.array([_SCOPE + sizes[user] for user in users], np.int64), task_bytes, cores)
 
 
+def part_bytes(total: int, task_bytes: int, cores: int) -> int:
+    """Bytes of the log for each task that reads a part of one scope's changes. It looks through what came before its part, too:
+    one task for each core, as long as that fits."""
+    return min(_READ_PER_TASK_BYTE * task_bytes, max(total // cores, _SMALLEST))
+
+
 def _divided(users: Sequence[str], weights: np.ndarray, task_bytes: int, cores: int) -> list[tuple[str, ...]]:
     fair = int(weights.sum()) // (_TASKS_PER_CORE * cores) + 1
     most = min(_READ_PER_TASK_BYTE * task_bytes, max(fair, _SMALLEST))

@@ -12,11 +12,9 @@ from lakewarden.catalog.model import Catalog, Table
 from lakewarden.log.stream import read_stream
 from lakewarden.log.view import LogView
 from lakewarden.operations.reading.freshness import Freshness
-from lakewarden.operations.reading.scope import Place, Wanted, read_cold, read_strong, read_undrained
-from lakewarden.scope import Scope
+from lakewarden.operations.reading.scope import Wanted, place_of, read_cold, read_strong, read_undrained
 from lakewarden.spark.source.columns import Owned
 from lakewarden.spark.source.connection import SparkConnection
-from lakewarden.target import ScopeTarget
 from lakewarden.warehouse import Warehouse
 
 
@@ -59,13 +57,3 @@ class ScopeRead:
         assert ttl is not None, "a STREAM table has a TTL"
         for user in users:
             yield user, read_stream(warehouse.log(self.table), user, self.table.schemas, ttl, warehouse.clock())
-
-
-def place_of(warehouse: Warehouse, catalog: Catalog, table: Table, user: str | None) -> Place:
-    """Looks the scope up in the given catalog first, then in the newest one."""
-    given = iter((catalog,))
-
-    def place() -> ScopeTarget:
-        return warehouse.target(next(given, None) or warehouse.catalog.read(), Scope(table.name, user))
-
-    return place

@@ -17,8 +17,8 @@ from lakewarden.delta.scope import open_scope
 from lakewarden.dynamic.buckets import bucket_named
 from lakewarden.log.drain import read_hot
 from lakewarden.log.scope import LogScope
-from lakewarden.operations.reading.scope import where_it_lies
-from lakewarden.spark.source.scope_rows import ScopeRead, place_of
+from lakewarden.operations.reading.scope import place_of, where_it_lies
+from lakewarden.spark.source.scope_rows import ScopeRead
 from lakewarden.target import ScopeTarget
 from lakewarden.warehouse import Warehouse
 

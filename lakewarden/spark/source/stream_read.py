@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
@@ -22,7 +23,7 @@ from lakewarden.errors import InvalidArgument
 from lakewarden.log.record import USER
 from lakewarden.spark.source.columns import source_schema
 from lakewarden.spark.source.connection import SparkConnection, called_by_spark
-from lakewarden.spark.source.packs import packed, scope_packs
+from lakewarden.spark.source.packs import packed, part_bytes, scope_packs
 from lakewarden.spark.source.stream_options import StreamOptions
 
 Offset = dict[str, str | int]
@@ -86,8 +87,11 @@ class ChangeStream(DataSourceStreamReader):
             feed.table()  # a query that slept meets another table of the name, and none of its rows
             if upto is None or upto == after:
                 return []
-            parts = self._snapshot(feed) if after is None else self._changed(feed, after, upto)
-            return [Part(users, table_id, after, upto) for users in parts]
+            if after is None:
+                return [Part(users, table_id, None, upto) for users in self._snapshot(feed)]
+            if feed.table().type == "SHARED":
+                return [Part(None, table_id, first, last) for first, last in self._divided(feed, after, upto)]
+            return [Part(users, table_id, after, upto) for users in self._changed(feed, after, upto)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, Part), "made by `partitions`"
@@ -113,11 +117,18 @@ class ChangeStream(DataSourceStreamReader):
             return [None]
         return scope_packs(self._connection.open(), table, self._options.users, "strong", self._connection.cores)
 
-    def _changed(self, feed: ChangeFeed, after: int, upto: int) -> Sequence[tuple[str, ...] | None]:
+    def _divided(self, feed: ChangeFeed, after: int, upto: int) -> Iterator[tuple[int, int]]:
+        """The parts of a SHARED table's changes: one after the other, each in the order of `_seq`."""
+        size = part_bytes(sum(feed.changed(after, upto).values()), self._task_bytes, self._connection.cores)
+        return pairwise([after, *feed.divided(after, upto, size)])
+
+    def _changed(self, feed: ChangeFeed, after: int, upto: int) -> Sequence[tuple[str, ...]]:
         changed = feed.changed(after, upto)
-        if feed.table().type == "SHARED":
-            return [None] if changed else []
-        return packed(sorted(changed), changed, self._connection.open().settings.spark.task_bytes, self._connection.cores)
+        return packed(sorted(changed), changed, self._task_bytes, self._connection.cores)
+
+    @property
+    def _task_bytes(self) -> int:
+        return self._connection.open().settings.spark.task_bytes
 
 
 def streamable(connection: SparkConnection, options: StreamOptions) -> Table:

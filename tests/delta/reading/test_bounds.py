@@ -27,3 +27,10 @@ def test_a_row_on_a_bound_is_within_it(tmp_path: AnyPath, bound: Bound, first_id
     for start in (10, 20, 30):
         flush(scope, people(*range(start, start + 10)), first_seq=start)
     assert [file.min_seq for file in files_within(table_of(scope), [bound])] == first_ids
+
+
+def test_the_only_file_is_passed_over_too(tmp_path: AnyPath) -> None:
+    scope = target(tmp_path)
+    flush(scope, people(1, 2), first_seq=1)
+    assert len(files_within(table_of(scope), [Bound("id", 2, 3)])) == 1
+    assert files_within(table_of(scope), [Bound("id", 3, 4)]) == []

@@ -111,6 +111,27 @@ def test_users_and_tasks(lake: Lakehouse) -> None:
         Query(lake, {"table": "app.items", "user": "ann"})
 
 
+def test_tasks_read_a_shared_table_one_after_the_other(lake: Lakehouse) -> None:
+    items = lake.table("app.items")
+    items.write([{"id": 1, "text": "old"}])
+    query = Query(
+        lake, {"table": "app.items", "starting_from": "latest"}, settings=Settings(spark=SparkSettings(task_bytes=1_000))
+    )
+    for number in range(6):
+        items.write([{"id": key, "text": f"{number} " + "x" * 5_000} for key in (1, number + 2)])
+    rows = query.batch()
+    parts = query.stream.partitions(*query.offsets)
+    assert len(parts) == 6
+    assert [row[:3] for row in rows] == [
+        each
+        for number in range(6)
+        for each in (("update_preimage", None, 1), ("update_postimage", None, 1), ("insert", None, number + 2))
+    ]
+    batches = [batch.select(["_seq"]) for part in parts for batch in query.stream.read(part)]
+    seqs = pa.Table.from_batches(batches).column("_seq").to_numpy()
+    assert (seqs[1:] >= seqs[:-1]).all()
+
+
 def test_a_table_without_a_key(lake: Lakehouse) -> None:
     hits = lake.table("app.hits")
     hits.direct.append([pa.table({"id": pa.array([1], pa.int32())})])

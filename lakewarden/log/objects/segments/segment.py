@@ -195,24 +195,26 @@ def read_chunk(store: ObjectStore, where: RowRange) -> memoryview:
     return _checked(store, where, memoryview(store.get_range(where.key, where.offset, where.length)))
 
 
-def read_chunks(store: ObjectStore, wanted: Sequence[RowRange], tiny: bytes = b"") -> Iterator[memoryview]:
+def read_chunks(store: ObjectStore, wanted: Sequence[RowRange], tiny: bytes = b"", apart: int = 0) -> Iterator[memoryview]:
     """Chunks, those of one object in the order of their offsets; neighbours are read at once.
 
-    `tiny` is the object, where its header came with all of it. For copies within the history: who takes rows out of the log has
-    to see that they are still there.
+    Args:
+        tiny: the object, where its header came with all of it. For copies within the history: who takes rows out of the log has
+            to see that they are still there.
+        apart: up to so many bytes between two neighbours are read, too.
     """
-    for group in _neighbours(wanted):
+    for group in _neighbours(wanted, apart):
         start, end = group[0].offset, group[-1].offset + group[-1].length
         data = memoryview(tiny[start:end] or store.get_range(group[0].key, start, end - start))
         for each in group:
             yield _checked(store, each, data[each.offset - start : each.offset - start + each.length])
 
 
-def _neighbours(wanted: Sequence[RowRange]) -> list[list[RowRange]]:
+def _neighbours(wanted: Sequence[RowRange], apart: int) -> list[list[RowRange]]:
     groups: list[list[RowRange]] = []
     for each in wanted:
         before = groups[-1][-1] if groups else None
-        if before is not None and (before.key, before.offset + before.length) == (each.key, each.offset):
+        if before is not None and before.key == each.key and 0 <= each.offset - before.offset - before.length <= apart:
             groups[-1].append(each)
         else:
             groups.append([each])
