@@ -128,7 +128,11 @@ class LocalObjects(ObjectStore):
         the names that could follow costs a thousandth.
         """
         if following:
-            return [*takewhile(self.has, following)]
+            names = iter(following)
+            found = [*takewhile(self.has, names)]
+            beyond = next(names, None)
+            if beyond is None or not self.has(beyond):
+                return found  # else the one before it was created meanwhile, or is lost: the listing shows which
         home, least = f"{prefix}/", key.removeprefix(f"{prefix}/")
         with self._explained("list", prefix):
             try:

@@ -98,7 +98,7 @@ class ObjectStore(Protocol):
 
         Args:
             following: the keys behind `key`, where each of them is created only if the one before it is there. A disk looks for
-                these one by one, and lists nothing.
+                these one by one, and lists only where one is missing before another.
         """
         return [each for each in self.keys(prefix) if each > key and "/" not in each[len(prefix) + 1 :]]
 

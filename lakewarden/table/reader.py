@@ -44,7 +44,7 @@ class TableReader:
     @cached_property
     def appending(self) -> Appending:
         """Where rows go into the log."""
-        return appending(self.warehouse, self.table)
+        return appending(self.warehouse, self.table, self.log)
 
     def target(self, user: str | None) -> ScopeTarget:
         return self.warehouse.target(self._active(self.warehouse.catalog.read()), Scope(self.table.name, user))

@@ -65,6 +65,7 @@ def test_the_keys_after_one_are_listed_in_order(store: ObjectStore) -> None:
     assert [*store.keys_after("a", "a/15")] == ["a/2", "a/3"], "of which there is none"
     assert [*store.keys_after("a", "a/1", ("a/2", "a/3", "a/4"))] == ["a/2", "a/3"]
     assert [*store.keys_after("a", "a/3", ("a/4", "a/5"))] == []
+    assert [*store.keys_after("a", "a/1", ("a/15", "a/2", "a/3"))] == ["a/2", "a/3"], "also where one is missing before others"
     assert [*store.keys_after("a", "a/3")] == []
 
 

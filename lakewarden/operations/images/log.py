@@ -38,9 +38,8 @@ _PART_BYTES = 64 << 20
 """Of rows in the log whose images are taken together."""
 
 
-def appending(warehouse: Warehouse, table: Table) -> Appending:
+def appending(warehouse: Warehouse, table: Table, log: TableLog) -> Appending:
     """Where rows of the table go into its log."""
-    log = warehouse.log(table)
     return ImagedLog(log, Images(warehouse, table)) if table.schema.keeps_before else log
 
 

@@ -96,7 +96,7 @@ class StagedWrite:
         if not pieces:
             log.abandon(staging)
         elif self._through_log:
-            appending(warehouse, self.table).publish(staging, pieces, once)
+            appending(warehouse, self.table, log).publish(staging, pieces, once)
         else:
             rows = (each.drop_columns([OP]) for each in log.staged_rows(staging, pieces, self.table.schemas))
             self._append_past_log(warehouse, rows, once)

@@ -19,7 +19,6 @@ from lakewarden.log.position import position_of
 from lakewarden.log.record import UPSERT, LogBatch, log_batch
 from lakewarden.log.view import LogView
 from lakewarden.operations.images import log as images_log
-from lakewarden.operations.images.log import appending
 from lakewarden.operations.images.taking import Images
 from lakewarden.rows.intake import Parts
 from lakewarden.settings import LogSettings, Settings
@@ -47,15 +46,15 @@ def _parts(given: list[dict[str, object]]) -> Parts:
 def _staged(table: TableClient, given: list[dict[str, object]]) -> None:
     staging = table.log.begin_batch()
     pieces = [piece for row in given for piece in table.log.stage(staging, _batch(table, [row]))]
-    assert appending(table.warehouse, table.table).publish(staging, pieces) is not None
-    assert appending(table.warehouse, table.table).publish(staging, pieces) is None, "a repeated commit"
+    assert table.reader.appending.publish(staging, pieces) is not None
+    assert table.reader.appending.publish(staging, pieces) is None, "a repeated commit"
 
 
 def _once(table: TableClient, given: list[dict[str, object]]) -> None:
     number = table.log.published("w")
     once = Once("w", 0 if number is None else number + 1)
-    assert appending(table.warehouse, table.table).append_once(_batch(table, given), once) is not None
-    assert appending(table.warehouse, table.table).append_once(_batch(table, given), once) is None, "it is there"
+    assert table.reader.appending.append_once(_batch(table, given), once) is not None
+    assert table.reader.appending.append_once(_batch(table, given), once) is None, "it is there"
 
 
 _WRITES: dict[str, Write] = {
@@ -308,7 +307,7 @@ def test_a_write_behind_what_it_read_loses_to_another(lake: Lakehouse) -> None:
     table = make(lake)
     position = position_of(table.log.view().end)
     table.write(rows({1: "a"}))
-    log = appending(lake.warehouse, table.table)
+    log = table.reader.appending
     for given in ([rows({1: "b"})], [rows({1: "b"}), rows({2: "c"})]):
         with pytest.raises(Conflict):
             log.append_whole([_batch(table, each) for each in given], position)
