@@ -41,6 +41,16 @@ class Allowance:
             _less(self._running, user, self._lock)
 
     @contextmanager
+    def sending(self, user: str) -> Iterator[None]:
+        """Counts a request that was let in for as long as its answer is sent: never refused."""
+        with self._lock:
+            self._running[user] += 1
+        try:
+            yield
+        finally:
+            _less(self._running, user, self._lock)
+
+    @contextmanager
     def following(self, user: str) -> Iterator[None]:
         """Counts a subscription of the user for as long as it is followed.
 

@@ -10,7 +10,7 @@ import msgspec
 import pyarrow as pa
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
-from starlette.responses import Response, StreamingResponse
+from starlette.responses import Response
 
 from lakewarden.access.gate import Principal
 from lakewarden.errors import InvalidArgument, Unsupported
@@ -19,6 +19,7 @@ from lakewarden.lakehouse import Lakehouse
 from lakewarden.lakehouse.answers import answer
 from lakewarden.operations.reading.freshness import Freshness, check_freshness
 from lakewarden.serve.http.requests import admitted, body_of, ended_with, lake_of, once
+from lakewarden.serve.http.streamed import StreamedAnswer
 from lakewarden.serve.idempotency import Done
 from lakewarden.sql.results import Events, OneLine, Result, Rows
 from lakewarden.sql.specs import gives_rows
@@ -44,7 +45,7 @@ async def sql(request: Request) -> Response:
         async with ended_with(request) as cancellation:
             if ARROW in request.headers.get("accept", ""):
                 table = await run_in_threadpool(_queried, lake_of(request), principal, asked, cancellation)
-                return StreamingResponse(_stream(table), media_type=ARROW)
+                return _answer(request, principal, _stream(table), table.num_rows, ARROW)
             return await run_in_threadpool(_answered, request, principal, asked, cancellation)
 
 
@@ -62,10 +63,14 @@ def _answered(request: Request, principal: Principal, asked: SqlRequest, cancell
     if not run:
         return Response(kept, media_type=_JSON)
     (results,) = run
-    pieces = _encoded(results, began)
-    if sum(result.table.num_rows for result in results if isinstance(result, Rows)) <= _PIECE_ROWS:
-        return Response(b"".join(pieces), media_type=_JSON)
-    return StreamingResponse(pieces, media_type=_JSON)
+    rows = sum(result.table.num_rows for result in results if isinstance(result, Rows))
+    return _answer(request, principal, _encoded(results, began), rows, _JSON)
+
+
+def _answer(request: Request, principal: Principal, pieces: Iterator[bytes], rows: int, media_type: str) -> Response:
+    if rows <= _PIECE_ROWS:
+        return Response(b"".join(pieces), media_type=media_type)
+    return StreamedAnswer(request, principal, pieces, media_type)
 
 
 def _run(lake: Lakehouse, principal: Principal, asked: SqlRequest, cancellation: Cancellation) -> list[Result]:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import httpx
+import pytest
 
 from lakewarden import Lakehouse
 from lakewarden.serve.operator import operator_token
@@ -32,3 +34,24 @@ def test_a_user_who_sends_too_many_requests_is_told_how_long_to_wait(tmp_path: P
         assert [ask("wrong").status_code for _ in range(2)] == [401, 429]
         assert ask("wrong").headers["Retry-After"] == "60"
         assert ask(tokens[1]).status_code == 200, "a token that works does not answer for others"
+
+
+@pytest.mark.parametrize("accepted", ["application/json", "application/vnd.apache.arrow.stream"])
+@pytest.mark.parametrize("whole", [True, False], ids=["taken", "given up"])
+def test_an_answer_counts_until_its_client_has_taken_it(tmp_path: Path, accepted: str, whole: bool) -> None:
+    settings = Settings(serve=ServeSettings(concurrent_per_user=1))
+    with Lakehouse.open(str(tmp_path / "w"), settings=settings) as lake, serving(lake) as url:
+        headers = bearer(operator_token(lake.warehouse, "ann", "dba", timedelta(hours=1)))
+        answered = {**headers, "Accept": accepted}
+        heavy = {"sql": "SELECT repeat('x', 1000) AS text FROM range(50000)"}  # more than fits on the way to a client
+
+        def status() -> int:
+            return httpx.post(f"{url}/v1/api/sql", json={"sql": "SHOW NAMESPACES"}, headers=headers, timeout=PATIENCE).status_code
+
+        with httpx.stream("POST", f"{url}/v1/api/sql", json=heavy, headers=answered, timeout=PATIENCE) as slow:
+            assert (slow.status_code, status()) == (200, 429)
+            if whole:
+                assert len(slow.read()) > 50_000_000
+        while (found := status()) == 429:
+            time.sleep(0.05)
+        assert found == 200
