@@ -247,7 +247,7 @@ def test_absent_fields_have_their_defaults_and_unknown_ones_are_left_out() -> No
         b"",
         b"[]",
         b"{}",
-        b'{"format": 3, "catalog": {}, "writes": [], "at": null}',
+        b'{"format": 4, "catalog": {}, "writes": [], "at": null}',
         b'{"format": 1, "catalog": {"version": "3"}, "writes": [], "at": null}',
         b'{"format": 1, "catalog": {"tables": {"chat.x": {}}}, "writes": [], "at": null}',
         b'{"format": 1, "catalog": [], "writes": [], "at": null}',
