@@ -15,6 +15,7 @@ from lakewarden.k3.wire import int64, whole
 from lakewarden.operations.maintain import maintain_targets
 from lakewarden.operations.optimize.scope import OptimizeOptions
 from lakewarden.operations.plans.scope_options import ScopeOptions
+from lakewarden.operations.vacuum.retention import SAFE_HOURS
 from lakewarden.operations.vacuum.scope import VacuumOptions
 from lakewarden.planning.table_size import table_size
 from lakewarden.report import ScopeReport
@@ -22,7 +23,6 @@ from lakewarden.scope import Scope
 from lakewarden.specs import Request
 
 _MIB = 1 << 20
-_SAFE_HOURS = 168
 
 
 class Upkeep(Calls):
@@ -69,7 +69,7 @@ class Upkeep(Calls):
         }
 
     def vacuum(
-        self, bucket: str, table: str, retention_hours: object = _SAFE_HOURS, dry_run: bool = False, force: bool = False
+        self, bucket: str, table: str, retention_hours: object = SAFE_HOURS, dry_run: bool = False, force: bool = False
     ) -> VacuumAnswer:
         """Deletes the files that no version of the last hours needs, between two commits; a dry run only lists them.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from lakewarden.operations.vacuum.scope import SAFE_HOURS
+from lakewarden.operations.vacuum.retention import SAFE_HOURS
 from lakewarden.planning.pending import Due
 from lakewarden.report import ScopeReport
 from lakewarden.scope import TableName

@@ -11,7 +11,9 @@ import numpy as np
 from lakewarden.catalog.model import Table
 from lakewarden.clock import to_millis
 from lakewarden.operations.upkeep.rules import Rules
-from lakewarden.operations.vacuum.scope import LOG_AGE, SAFE_HOURS, VacuumOptions, horizon_of, retention_of
+from lakewarden.operations.vacuum.removable import LOG_AGE
+from lakewarden.operations.vacuum.retention import SAFE_HOURS, horizon_of
+from lakewarden.operations.vacuum.scope import VacuumOptions
 from lakewarden.specs import Operation
 from lakewarden.state.floors.entries import NO_TABLE, UNSEEN
 from lakewarden.state.floors.known_scopes import KnownScopes, Rows
@@ -89,8 +91,8 @@ def to_optimize(warehouse: Warehouse, table: Table) -> Need:
 
 
 def to_vacuum(warehouse: Warehouse, table: Table, options: VacuumOptions) -> Need:
-    now, hours = warehouse.clock(), retention_of(table.name, warehouse.retention_hours(table), options)
-    return OldRemains.before(horizon_of(options, hours, now), now)
+    now, hours = warehouse.clock(), options.retention(table.name, warehouse.retention_hours(table))
+    return OldRemains.before(horizon_of(hours, now, options.latest), now)
 
 
 def unattended(warehouse: Warehouse, table: Table) -> dict[Operation, Need]:

@@ -1,40 +1,26 @@
 """Vacuum: deletes the files that no version inside the retention needs, and the log entries that no reader can use.
 
-What stays, whatever a writer's clock said:
-
-- every file of every version that was the newest at some moment since the horizon (`now` less the retention), by its
-  writer's clock or by the store's, and of the versions in `keep_versions`; so every live file too;
-- the change files of the commits after the oldest of these versions, for readers of Delta's change data feed;
-- a file that no commit names, until it is older than the horizon *and* than a day: its writer may still be about to
-  commit it. Our own writers commit strictly, so one that wrote before the horizon's commit can't commit after it;
-- in `_files/`, the files that rows refer to, in the newest version, in those in `keep_versions` and in the log; and files
-  newer than both;
-- a commit that was never given its name, until it is as old as that (other unfinished writes: storage/leftovers.py);
-- `manifest.json`, and whatever else is not a Parquet file or is below a name that begins with `_` or `.`, but `_change_data/`.
-
-The horizon is committed first, strictly (VACUUM START), and deletes follow: deletes cannot be fenced, but a restore that
-needs one of these files either came before, and then this commit is refused, or comes after, and sees it.
+What stays: operations/vacuum/removable.py. The horizon is committed first, strictly (VACUUM START), and deletes follow: deletes
+cannot be fenced, but a restore that needs one of these files either came before, and then this commit is refused, or comes
+after, and sees it.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from functools import partial
 from typing import ClassVar
 
 from lakewarden.catalog.model import TableSchema
 from lakewarden.clock import Clock, NewId
-from lakewarden.delta.commit_log.damage import has_readable_checkpoint
 from lakewarden.delta.commit_log.stamp import CommitStamp
 from lakewarden.delta.manifest import write_manifest
 from lakewarden.delta.scope import open_scope
 from lakewarden.delta.snapshot import Committed, Snapshot
 from lakewarden.delta.table import ScopeTable
-from lakewarden.delta.timeline import KEPT, OLDEST, VACUUM_END, VACUUM_START, Timeline, expired_log, read_timeline
-from lakewarden.errors import Conflict, InvalidArgument, LakewardenError, Moved, NotFound
+from lakewarden.delta.timeline import KEPT, OLDEST, VACUUM_END, VACUUM_START, read_timeline
+from lakewarden.errors import Conflict, LakewardenError, Moved
 from lakewarden.faults import Reach, no_faults
 from lakewarden.operations.pins import forget_expired, pinned_versions
 from lakewarden.operations.plans.moved import commit_of
@@ -43,9 +29,10 @@ from lakewarden.operations.plans.scope_plan import ScopePlan, check_fresh, unmov
 from lakewarden.operations.plans.value import PlannedScope, plain_path
 from lakewarden.operations.tags import tagged_versions
 from lakewarden.operations.vacuum.blocked import blocked_scopes
-from lakewarden.operations.vacuum.orphans import ORPHAN_AGE, orphans, table_files, unnamed_commits
 from lakewarden.operations.vacuum.remains import remains_of
-from lakewarden.operations.vacuum.unreferenced_files import hot_files, stray_files
+from lakewarden.operations.vacuum.removable import Contents, Removable, removable
+from lakewarden.operations.vacuum.retention import horizon_of, require_retention
+from lakewarden.operations.vacuum.unreferenced_files import hot_files
 from lakewarden.report import ScopeReport
 from lakewarden.rows.files import without_name
 from lakewarden.scope import Scope, TableName
@@ -57,19 +44,10 @@ from lakewarden.storage.steps import Steps
 from lakewarden.target import ScopeTarget
 from lakewarden.warehouse import Warehouse, find_table
 
-SAFE_HOURS = 168
-"""A week: below it, a reader of an older version or a slow writer may lose files while it runs."""
-
-LOG_AGE = timedelta(days=30)
-"""Delta's own `logRetentionDuration`: a writer paused for longer could commit a version number a second time."""
-
 _SKEW = timedelta(days=1)
 """How far ahead a commit's time may be before a vacuum marks it: waiting for that time costs less than a commit."""
 
 _MARKS = "; a commit is dated after today, so the retention of what it replaced counts from this vacuum"
-
-_LONGEST = 24 * 365 * 1000
-"""Hours; more than this retains everything, and would overflow a `datetime`."""
 
 _ATTEMPTS = 10
 
@@ -94,7 +72,17 @@ class VacuumOptions(ScopeOptions):
     """Whether to commit the marks even if nothing is deleted."""
 
     def check(self, subject: Scope | TableName, schema: TableSchema, retention_hours: float) -> None:
-        retention_of(subject, retention_hours, self)
+        self.retention(subject, retention_hours)
+
+    def retention(self, subject: Scope | TableName, retention_hours: float) -> float:
+        """Hours: these, or else those of the table.
+
+        Raises:
+            InvalidArgument: not a number of hours, or below 168 without `force`.
+        """
+        hours = retention_hours if self.retain_hours is None else self.retain_hours
+        require_retention(subject, hours, force=self.force)
+        return float(hours)
 
     def refused(self, warehouse: Warehouse, targets: Sequence[ScopeTarget]) -> Mapping[Scope, LakewardenError]:
         """Those that failed a check."""
@@ -158,29 +146,18 @@ def plan_vacuum(target: ScopeTarget, options: VacuumOptions, *, clock: Clock) ->
         InvalidArgument: the retention is not a number of hours, or below 168 without `force`.
         NotFound: a version to keep no longer exists.
     """
-    hours = retention_of(target.scope, target.retention_hours, options)
+    hours = options.retention(target.scope, target.retention_hours)
     now = clock()
-    horizon = horizon_of(options, hours, now)
+    horizon = horizon_of(hours, now, options.latest)
     table = open_scope(target)
     if table is None:
         return VacuumPlan(target=target, operation="vacuum", planned_at=now, version=None, nothing="nothing was flushed yet")
     listing = open_store(target.location).list("")
     timeline = read_timeline(open_store(target.location), table.version, listing)
-    oldest = timeline.needed_since(horizon)
-    kept = _kept(timeline, options.keep_versions, oldest)
-    needed = _needed(table, timeline, oldest, kept)
-    nobodys = min(horizon, now - ORPHAN_AGE)
-    data = tuple(_removable(listing, needed, timeline, nobodys))
-    strays = _stray(listing, table, target, options)
-    stray = tuple(found.key for found in strays if found.modified <= nobodys)
-    dated_ahead = not data and timeline.ahead(now + _SKEW) and _has_dead(listing, table, timeline)
+    contents = Contents(target, table, timeline, listing)
+    found = removable(contents, horizon, now, versions=options.keep_versions, files=options.keep_files)
+    dated_ahead = not found.data and timeline.ahead(now + _SKEW) and contents.has_dead()
     marks = dated_ahead or options.recorded
-    unnamed = tuple(found.key for found in unnamed_commits(listing) if found.modified <= nobodys)
-    readable = partial(has_readable_checkpoint, open_store(target.location), [found.key for found in listing])
-    log = (*expired_log(listing, min(oldest, *kept, table.version), min(horizon, now - LOG_AGE), readable), *unnamed)
-    deleted = {*(file.key for file in data), *log, *stray}
-    left = [found for found in listing if found.key not in deleted]
-    young = [found for found in strays if found.key not in deleted]
     return VacuumPlan(
         target=target,
         operation="vacuum",
@@ -188,22 +165,22 @@ def plan_vacuum(target: ScopeTarget, options: VacuumOptions, *, clock: Clock) ->
         version=table.version,
         table=table,
         state=table.state(target.app_id),
-        parameters=_parameters(hours, horizon, oldest, kept),
-        nothing="" if data or log or stray or marks else _all_needed(hours),
-        summary=_summary(data, log, stray, hours, oldest) + (_MARKS if dated_ahead else ""),
+        parameters=_parameters(hours, horizon, found),
+        nothing="" if found.data or found.log or found.stray or marks else _all_needed(hours),
+        summary=_summary(found, hours) + (_MARKS if dated_ahead else ""),
         metrics={
-            "files_deleted": len(data),
-            "bytes_deleted": sum(file.size for file in data),
-            "log_files_deleted": len(log),
-            "stray_files_deleted": len(stray),
+            "files_deleted": len(found.data),
+            "bytes_deleted": sum(file.size for file in found.data),
+            "log_files_deleted": len(found.log),
+            "stray_files_deleted": len(found.stray),
         },
-        files=(*(file.key for file in data), *log, *map(without_name, stray)),
-        data_files=data,
-        log_files=log,
-        stray=stray,
+        files=(*(file.key for file in found.data), *found.log, *map(without_name, found.stray)),
+        data_files=found.data,
+        log_files=found.log,
+        stray=found.stray,
         marks=marks,
         oldest=timeline.oldest,
-        remains=remains_of(left, young, table, timeline, kept=bool(kept), now=now),
+        remains=remains_of(found.left, found.young, table, timeline, kept=bool(found.kept), now=now),
     )
 
 
@@ -279,70 +256,12 @@ def run_vacuum(
     return plan.done(state, plan.metrics, plan.files, clock())
 
 
-def retention_of(subject: Scope | TableName, default_hours: float, options: VacuumOptions) -> float:
-    """Raises:
-    InvalidArgument: as `plan_vacuum`.
-    """
-    hours = default_hours if options.retain_hours is None else options.retain_hours
-    if not math.isfinite(hours) or hours < 0:
-        raise InvalidArgument(f"vacuum {subject}: a retention of {hours} hours is not valid; give a number from 0 on")
-    if hours < SAFE_HOURS and not options.force:
-        raise InvalidArgument(
-            f"vacuum {subject}: a retention of {hours:g} hours is below {SAFE_HOURS}: files that readers and"
-            f" restores still use would be deleted. Retain {SAFE_HOURS} hours or more, or force it"
-        )
-    return float(hours)
-
-
-def horizon_of(options: VacuumOptions, hours: float, now: datetime) -> datetime:
-    """The moment before which what was superfluous is deleted."""
-    return min(now - timedelta(hours=min(hours, _LONGEST)), options.latest or now)
-
-
-def _kept(timeline: Timeline, wanted: Sequence[int], oldest: int) -> tuple[int, ...]:
-    """The versions to keep that are older than the horizon's."""
-    for version in wanted:
-        if not timeline.has(version):
-            raise NotFound(
-                f"version {version} cannot be kept: it no longer exists; versions {timeline.oldest} to {timeline.newest} do"
-            )
-    return tuple(sorted({version for version in wanted if version < oldest}))
-
-
-def _needed(table: ScopeTable, timeline: Timeline, oldest: int, kept: Sequence[int]) -> frozenset[str]:
-    """The paths that were live at `oldest`, were added since, or are in kept versions; and those that say what changed since."""
-    paths = timeline.added_after(oldest) | timeline.changed_after(oldest) | {file.path for file in table.files()}
-    for version in {oldest, *kept} - {table.version}:
-        if old := ScopeTable.open(table.location, version):
-            paths |= {file.path for file in old.files()}
-    return frozenset(paths)
-
-
-def _stray(listing: Sequence[StoredObject], table: ScopeTable, target: ScopeTarget, options: VacuumOptions) -> list[StoredObject]:
-    kept = (open_scope(target, version) for version in options.keep_versions)
-    return stray_files(listing, target, [table, *(old for old in kept if old is not None)], options.keep_files)
-
-
-def _removable(
-    listing: Sequence[StoredObject], needed: frozenset[str], timeline: Timeline, orphans_before: datetime
-) -> list[StoredObject]:
-    young = {found.key for found in orphans(listing, timeline, needed) if found.modified > orphans_before}
-    return [found for found in table_files(listing) if found.key not in needed and found.key not in young]
-
-
-def _has_dead(listing: Sequence[StoredObject], table: ScopeTable, timeline: Timeline) -> bool:
-    """Whether a commit names a file that exists and is not live."""
-    live = frozenset(file.path for file in table.files())
-    unnamed = orphans(listing, timeline, live)
-    return any(found.key not in live for found in table_files(listing) if found not in unnamed)
-
-
-def _parameters(hours: float, horizon: datetime, oldest: int, kept: Sequence[int]) -> dict[str, str]:
+def _parameters(hours: float, horizon: datetime, found: Removable) -> dict[str, str]:
     return {
         "retention_hours": f"{hours:g}",
         "horizon": horizon.isoformat(timespec="milliseconds"),
-        OLDEST: str(oldest),
-        KEPT: ",".join(map(str, kept)),
+        OLDEST: str(found.oldest),
+        KEPT: ",".join(map(str, found.kept)),
     }
 
 
@@ -350,13 +269,13 @@ def _all_needed(hours: float) -> str:
     return f"a version of the last {hours:g} hours, or a writer, may need any of its files"
 
 
-def _summary(data: Sequence[StoredObject], log: Sequence[str], stray: Sequence[str], hours: float, oldest: int) -> str:
-    size = sum(file.size for file in data)
-    files = f"{len(data)} files of {size} bytes, which no version of the last {hours:g} hours needs, are deleted"
-    return f"{files}; version {oldest} is the oldest that still works" + "".join(
+def _summary(found: Removable, hours: float) -> str:
+    size = sum(file.size for file in found.data)
+    files = f"{len(found.data)} files of {size} bytes, which no version of the last {hours:g} hours needs, are deleted"
+    return f"{files}; version {found.oldest} is the oldest that still works" + "".join(
         (
-            f"; {len(log)} expired log files are deleted" if log else "",
-            f"; {len(stray)} files that no row refers to are deleted" if stray else "",
+            f"; {len(found.log)} expired log files are deleted" if found.log else "",
+            f"; {len(found.stray)} files that no row refers to are deleted" if found.stray else "",
         )
     )
 
