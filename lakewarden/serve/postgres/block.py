@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from lakewarden.serve.postgres.problems import FAILED_BLOCK, UNSUPPORTED, Problem
+from lakewarden.serve.postgres.wire.problems import FAILED_BLOCK, UNSUPPORTED, Problem
 
 _NO_BLOCK = "25P01"
 _NO_SAVEPOINT = "3B001"

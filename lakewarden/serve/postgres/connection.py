@@ -13,14 +13,15 @@ from starlette.concurrency import run_in_threadpool
 
 from lakewarden.clock import random_id
 from lakewarden.serve.common import Common
-from lakewarden.serve.postgres import replies, startup
+from lakewarden.serve.postgres import startup
 from lakewarden.serve.postgres.dialogue import Dialogue
-from lakewarden.serve.postgres.messages import Malformed, message
 from lakewarden.serve.postgres.peers import Key
-from lakewarden.serve.postgres.problems import PROTOCOL, SHUTDOWN, TOO_MANY, Problem
 from lakewarden.serve.postgres.startup import Cancel, Wanted
 from lakewarden.serve.postgres.state import State
 from lakewarden.serve.postgres.variables import Variables
+from lakewarden.serve.postgres.wire import replies
+from lakewarden.serve.postgres.wire.messages import Malformed, message
+from lakewarden.serve.postgres.wire.problems import PROTOCOL, SHUTDOWN, TOO_MANY, Problem
 from lakewarden.serve.postgres.working import Working
 from lakewarden.serve.tokens import AccessToken
 

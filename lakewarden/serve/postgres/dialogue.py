@@ -10,15 +10,16 @@ from typing import TypeVar
 from starlette.concurrency import run_in_threadpool
 
 from lakewarden.errors import BadSyntax
-from lakewarden.serve.postgres import replies, statements
+from lakewarden.serve.postgres import statements
 from lakewarden.serve.postgres.fitted import fitted
 from lakewarden.serve.postgres.given import given, kind_of_parameter
-from lakewarden.serve.postgres.kinds import Kind
-from lakewarden.serve.postgres.messages import Fields, Malformed
 from lakewarden.serve.postgres.prepared import Column, Outcome, Portal, Prepared
-from lakewarden.serve.postgres.problems import Problem, as_problem
-from lakewarden.serve.postgres.rows import encoded, parts
 from lakewarden.serve.postgres.state import State
+from lakewarden.serve.postgres.wire import replies
+from lakewarden.serve.postgres.wire.kinds import Kind
+from lakewarden.serve.postgres.wire.messages import Fields, Malformed
+from lakewarden.serve.postgres.wire.problems import Problem, as_problem
+from lakewarden.serve.postgres.wire.rows import encoded, parts
 from lakewarden.serve.postgres.working import Working
 from lakewarden.sql.grammar.parameters import Value
 from lakewarden.sql.parse import Single

@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 import pyarrow as pa
 
 from lakewarden.errors import Unsupported
-from lakewarden.serve.postgres import kinds
-from lakewarden.serve.postgres.kinds import kind_of
 from lakewarden.serve.postgres.prepared import Column
+from lakewarden.serve.postgres.wire import kinds
+from lakewarden.serve.postgres.wire.kinds import kind_of
 
 _WIDENED: Mapping[int, pa.DataType] = {
     kinds.INT2.oid: pa.int16(),

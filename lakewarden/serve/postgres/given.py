@@ -10,10 +10,10 @@ from decimal import Decimal, InvalidOperation
 from uuid import UUID
 
 from lakewarden.errors import InvalidArgument, Unsupported
-from lakewarden.serve.postgres import kinds
-from lakewarden.serve.postgres.kinds import KINDS, Kind
-from lakewarden.serve.postgres.messages import as_text
-from lakewarden.serve.postgres.numerics import numeric_of
+from lakewarden.serve.postgres.wire import kinds
+from lakewarden.serve.postgres.wire.kinds import KINDS, Kind
+from lakewarden.serve.postgres.wire.messages import as_text
+from lakewarden.serve.postgres.wire.numerics import numeric_of
 from lakewarden.sql.grammar.parameters import Value
 
 _EPOCH = datetime(2000, 1, 1)  # noqa: DTZ001  # PostgreSQL's TIMESTAMP has no zone

@@ -8,8 +8,8 @@ from sqlglot import exp
 
 from lakewarden.catalog.model import Table
 from lakewarden.catalog.types import ColumnType
-from lakewarden.serve.postgres import kinds
-from lakewarden.serve.postgres.kinds import Kind, kind_of_column
+from lakewarden.serve.postgres.wire import kinds
+from lakewarden.serve.postgres.wire.kinds import Kind, kind_of_column
 from lakewarden.sql.statements.base import Ref, Statement
 from lakewarden.sql.statements.others import ExecuteAs
 from lakewarden.sql.statements.rows import Delete, Explain, Insert, Query, Update

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from lakewarden.errors import InvalidArgument
-from lakewarden.serve.postgres.kinds import Kind
+from lakewarden.serve.postgres.wire.kinds import Kind
 from lakewarden.sql.grammar.parameters import Value
 from lakewarden.sql.parse import Single
 from lakewarden.sql.results import Rows

@@ -13,10 +13,10 @@ from lakewarden.errors import LakewardenError
 from lakewarden.lakehouse import Lakehouse
 from lakewarden.serve.authority import Authority
 from lakewarden.serve.declined import Declined
-from lakewarden.serve.postgres import replies
-from lakewarden.serve.postgres.messages import Fields, Malformed, message, startup_packet
 from lakewarden.serve.postgres.peers import Key
-from lakewarden.serve.postgres.problems import NO_DATABASE, PROTOCOL, WRONG_USER, Problem, problem_of
+from lakewarden.serve.postgres.wire import replies
+from lakewarden.serve.postgres.wire.messages import Fields, Malformed, message, startup_packet
+from lakewarden.serve.postgres.wire.problems import NO_DATABASE, PROTOCOL, WRONG_USER, Problem, problem_of
 from lakewarden.serve.tokens import AccessToken
 from lakewarden.sql.session import SqlSession
 

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from lakewarden.errors import InvalidArgument
 from lakewarden.serve.postgres.block import Block
 from lakewarden.serve.postgres.prepared import Portal, Prepared
-from lakewarden.serve.postgres.problems import NO_PORTAL, NO_STATEMENT, TOO_MUCH, Problem
 from lakewarden.serve.postgres.things import Thing
 from lakewarden.serve.postgres.variables import Variables
+from lakewarden.serve.postgres.wire.problems import NO_PORTAL, NO_STATEMENT, TOO_MUCH, Problem
 from lakewarden.sql.session import SqlSession
 from lakewarden.workers.cancellation import Cancellation
 

@@ -10,11 +10,11 @@ from lakewarden.errors import LakewardenError, Unsupported
 from lakewarden.serve.postgres.control import control_of
 from lakewarden.serve.postgres.given import example
 from lakewarden.serve.postgres.inferred import inferred
-from lakewarden.serve.postgres.kinds import JSON, TEXT, Kind, kind_of
 from lakewarden.serve.postgres.pg_catalog.answer import answered, asks_catalog
 from lakewarden.serve.postgres.prepared import Column, Outcome
-from lakewarden.serve.postgres.problems import Problem
 from lakewarden.serve.postgres.state import State
+from lakewarden.serve.postgres.wire.kinds import JSON, TEXT, Kind, kind_of
+from lakewarden.serve.postgres.wire.problems import Problem
 from lakewarden.sql.grammar.parameters import Value
 from lakewarden.sql.parse import Single, parse_unfilled
 from lakewarden.sql.results import Affected, Done, Events, Result, Rows, Started

@@ -8,12 +8,12 @@ from collections.abc import Iterator, Sequence
 from sqlglot import exp
 
 from lakewarden.errors import BadSyntax, LakewardenError, NotFound, PermissionDenied
-from lakewarden.serve.postgres.kinds import kind_of
 from lakewarden.serve.postgres.pg_catalog.functions import Caller
 from lakewarden.serve.postgres.pg_catalog.relations import Described
 from lakewarden.serve.postgres.pg_catalog.rewrite import asks, rewritten, tree_of
 from lakewarden.serve.postgres.state import State
 from lakewarden.serve.postgres.things import Field, Thing
+from lakewarden.serve.postgres.wire.kinds import kind_of
 from lakewarden.sql.grammar.parameters import Value
 from lakewarden.sql.parse import Single
 from lakewarden.sql.results import Rows

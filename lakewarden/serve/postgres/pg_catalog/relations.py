@@ -8,11 +8,11 @@ from functools import cached_property
 
 import pyarrow as pa
 
-from lakewarden.serve.postgres.kinds import KINDS, Kind
 from lakewarden.serve.postgres.pg_catalog.numbers import BTREE, CATALOG, CLASSES, HEAP, INFORMATION, OWNER, TABLESPACE, numbered
 from lakewarden.serve.postgres.pg_catalog.shapes import SHAPES, Row, made
 from lakewarden.serve.postgres.things import Thing, thing_of
 from lakewarden.serve.postgres.variables import Variables
+from lakewarden.serve.postgres.wire.kinds import KINDS, Kind
 from lakewarden.sql.system.seen import Seen
 
 OWNER_NAME = "lakewarden"

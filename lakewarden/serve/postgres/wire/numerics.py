@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 from decimal import Decimal
 
-from lakewarden.serve.postgres.messages import Malformed
+from lakewarden.serve.postgres.wire.messages import Malformed
 
 _BASE_DIGITS = 4
 _NEGATIVE, _NAN = 0x4000, 0xC000

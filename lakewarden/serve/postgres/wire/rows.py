@@ -9,8 +9,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakewarden.serve.postgres.kinds import Kind
-from lakewarden.serve.postgres.values import wire
+from lakewarden.serve.postgres.wire.kinds import Kind
+from lakewarden.serve.postgres.wire.values import wire
 
 _CHUNK_BYTES, _CHUNK_ROWS = 1 << 20, 10_000
 _BYTES = pa.large_binary()

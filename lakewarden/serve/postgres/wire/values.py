@@ -14,9 +14,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakewarden.json_values import json_row
-from lakewarden.serve.postgres import kinds
-from lakewarden.serve.postgres.kinds import Kind
-from lakewarden.serve.postgres.numerics import binary_numeric
+from lakewarden.serve.postgres.wire import kinds
+from lakewarden.serve.postgres.wire.kinds import Kind
+from lakewarden.serve.postgres.wire.numerics import binary_numeric
 
 _BYTES = pa.large_binary()
 _EPOCH_DAYS = (date(2000, 1, 1) - date(1970, 1, 1)).days

@@ -5,8 +5,8 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterable, Sequence
 
-from lakewarden.serve.postgres.kinds import Kind
-from lakewarden.serve.postgres.problems import Problem
+from lakewarden.serve.postgres.wire.kinds import Kind
+from lakewarden.serve.postgres.wire.problems import Problem
 
 AUTHENTICATED = b"R" + struct.pack("!ii", 8, 0)
 PASSWORD_WANTED = b"R" + struct.pack("!ii", 8, 3)

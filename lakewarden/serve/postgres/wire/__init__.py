@@ -1,0 +1,1 @@
+"""PostgreSQL's messages, types and values as bytes, and its error codes."""
