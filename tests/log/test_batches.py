@@ -69,6 +69,19 @@ def test_what_a_repeated_task_staged_goes_with_the_publication(store: Store) -> 
     assert len(left(store)) == 1
 
 
+def test_a_publication_reads_what_is_new_of_the_log(store: Store) -> None:
+    log, other = log_of(store), log_of(store)
+    reads = []
+    for number in range(30):
+        store.calls.clear()
+        log.append_once(notes("a", number), Once("topic/0", number, number - 1))
+        assert log.published("topic/0") == number
+        reads.append(store.calls["get"])
+        other.append(notes("b", number))
+    assert max(reads[20:]) <= max(reads[5:10])
+    assert pending_ids(store, "a") == pending_ids(store, "b") == [*range(30)]
+
+
 def test_to_publish_again_writes_nothing(store: Store) -> None:
     driver = log_of(store)
     staging = driver.begin_batch()

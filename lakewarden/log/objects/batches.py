@@ -47,17 +47,23 @@ class Batches:
         gathering: Gathering,
         clock: Clock,
         new_id: NewId,
+        headers: HeaderCache,
         *,
         stages: bool = True,
         reach: Reach = no_faults,
     ) -> None:
-        """`stages`: whether the format of the warehouse has staged batches."""
+        """
+        Args:
+            headers: those that this process has read: a publication looks at the whole log, and reads what is new of it.
+            stages: whether the format of the warehouse has staged batches.
+        """
         self._store = store
         self._log_id = log_id
         self._settings = settings
         self._gathering = gathering
         self._clock = clock
         self._new_id = new_id
+        self._headers = headers
         self._stages = stages
         self._reach = reach
 
@@ -83,7 +89,7 @@ class Batches:
     def publish(self, staging: Staging, pieces: Pieces, once: Once | None) -> Receipt | None:
         staged: Staged | None = None
         for _ in range(_ATTEMPTS):
-            view = read_view(self._store, self._log_id, HeaderCache(), ())
+            view = read_view(self._store, self._log_id, self._headers, ())
             named, known = is_named(staging.put_id, view.cut, view.run), once is not None and _stands_for(once, view)
             if known and not named:
                 with suppress(LakewardenError):  # what stays here is removed when it is abandoned
@@ -119,7 +125,7 @@ class Batches:
         discard(self._store, self._log_id, staging.put_id)
 
     def published(self, writer_key: str) -> int | None:
-        view = read_view(self._store, self._log_id, HeaderCache(), ())
+        view = read_view(self._store, self._log_id, self._headers, ())
         return last_published(writer_key, view.cut, view.run)
 
 

@@ -10,6 +10,7 @@ from lakewarden.clock import Clock, NewId
 from lakewarden.faults import Reach, no_faults
 from lakewarden.log.objects.appends import Appends
 from lakewarden.log.objects.batches import Batches
+from lakewarden.log.objects.cache import HeaderCache
 from lakewarden.log.objects.gather import Gathering
 from lakewarden.log.objects.group import Parcel, parcels_of
 from lakewarden.log.objects.put import Puts, WriterTerms
@@ -44,8 +45,8 @@ class LogWriter:
         self._settings = settings
         puts = Puts(store, log_id, mark, terms, pause=pause, reach=reach)
         self._gathering = Gathering(puts, settings, clock, new_id, terms.still_there)
-        stages = terms.segment_format >= INDEXED
-        self.batches = Batches(store, log_id, settings, self._gathering, clock, new_id, stages=stages, reach=reach)
+        stages, headers = terms.segment_format >= INDEXED, terms.headers or HeaderCache()
+        self.batches = Batches(store, log_id, settings, self._gathering, clock, new_id, headers, stages=stages, reach=reach)
         self._appends = Appends(store, log_id, self._gathering, clock, new_id, stages=stages, reach=reach)
 
     def look_again(self) -> None:

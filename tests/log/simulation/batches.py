@@ -37,9 +37,10 @@ class Query:
         self.house = house
         self.name = name
         self.store = cast("ObjectStore", house.store)
-        puts = Puts(self.store, LOG, str.upper, WriterTerms(headers=HeaderCache(), keeps_own=True), pause=lambda seconds: None)
+        headers = HeaderCache()
+        puts = Puts(self.store, LOG, str.upper, WriterTerms(headers=headers, keeps_own=True), pause=lambda seconds: None)
         gathering = Gathering(puts, house.settings, lambda: _MOMENT, house.world.new_id, lambda: None)
-        self.batches = Batches(self.store, LOG, house.settings, gathering, lambda: _MOMENT, house.world.new_id)
+        self.batches = Batches(self.store, LOG, house.settings, gathering, lambda: _MOMENT, house.world.new_id, headers)
 
     def publish(self, times: int) -> None:
         for _ in range(times):
