@@ -63,6 +63,11 @@ class LogView(Protocol):
         """Those of these users, without a look at the others'."""
         ...
 
+    def since(self, former: LogView, users: Collection[str]) -> tuple[RowRange, ...] | None:
+        """The chunks of these users that came since a former view of the log; None where something else happened to it since: a
+        flush, an erasure, a write past the log."""
+        ...
+
     @property
     def counts(self) -> PendingCounts:
         """The same, counted in columns."""

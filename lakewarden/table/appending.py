@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -15,20 +15,24 @@ from lakewarden.log.pending_keys import Key
 from lakewarden.log.plain import Batch, PlainRow
 from lakewarden.log.position import NOTHING, position_of
 from lakewarden.log.receipt import Receipt
-from lakewarden.log.record import USER
-from lakewarden.log.touched import Touched
+from lakewarden.log.record import USER, decode
 from lakewarden.log.view import LogView
 from lakewarden.operations.files.changes import Filing, Held
 from lakewarden.operations.images.taking import inserted
 from lakewarden.operations.reading.keys import key_bounds, touched_by
 from lakewarden.operations.reading.scope import Wanted
 from lakewarden.rows.files import FileRef, Files, file_columns, references
+from lakewarden.storage.objects import Missing
 from lakewarden.storage.paths import check_user
+from lakewarden.table.decision import Decision, absent
 from lakewarden.table.reader import TableReader
 from lakewarden.warehouse import find_table
 
 _ATTEMPTS = 20
 """Attempts to read and append before a call raises CONFLICT; each lost one is another writer's success."""
+
+_APPENDS = 1000
+"""Attempts to append. One that is lost to rows that change nothing of what was read costs no new reading."""
 
 
 @dataclass(frozen=True)
@@ -52,44 +56,68 @@ class TableAppender:
         # only all rows show whether others refer to a file
         keys = None if file_columns(schema) else touched_by(schema, batch.rows)
 
-        def unless_taken(view: LogView) -> Batch:
+        def unless_taken(view: LogView) -> Decision:
             self._check_absent(batch, None if keys is None else view)
-            return inserted(batch, schema) if schema.keeps_before else batch
+            made = inserted(batch, schema) if schema.keeps_before else batch
+            return Decision(made, None if file_columns(schema) else absent(batch, schema), keys)
 
         if not batch.rows.num_rows:
             return Receipt(0, NOTHING)
-        return self.behind(unless_taken, filing, keys)
+        return self.behind(unless_taken, filing, () if keys is None else keys.keys(), short=keys is not None)
 
-    def behind(self, decide: Callable[[LogView], Batch], filing: Filing, keys: Touched | None = None) -> Receipt:
-        """Reads, decides and appends right after what was read; starts again if others appended in between.
+    def behind(
+        self, decide: Callable[[LogView], Decision], filing: Filing, users: Collection[str] = (), *, short: bool = False
+    ) -> Receipt:
+        """Reads, decides and appends right after what was read. If others appended in between what changes the decision, or may,
+        starts again.
 
         Args:
-            keys: the rows that are read and written, if not all of the users'.
+            users: whom `decide` looks up in the view.
+            short: whether it reads little, so that appends of others wait for this one, and none of them for a turn.
         """
         table, warehouse, log = self.reader.table, self.reader.warehouse, self.reader.log
         try:
             self.reader.check_active()
-            for _ in range(_ATTEMPTS):
-                with log.turn(filing.user) if keys is None else log.announced():
-                    view = log.view(() if keys is None else keys.keys())
-                    batch = decide(view)
-                    if not batch.rows.num_rows:
-                        filing.undo()
-                        return Receipt(0, NOTHING)
-                    held = list(self._held(batch))
-                    filing.store()
+            made, former, decisions = None, None, 0
+            for _ in range(_APPENDS):
+                with log.announced() if short else log.turn(filing.user):
+                    view = log.view(made.read.users if made is not None and made.read is not None else users)
+                    if made is None or former is None or not self._holds(made, former, view):
+                        if decisions == _ATTEMPTS:
+                            break
+                        decisions += 1
+                        made = decide(view)
+                        batch = made.batch
+                        if not batch.rows.num_rows:
+                            filing.undo()
+                            return Receipt(0, NOTHING)
+                        held = list(self._held(batch))
+                        filing.store()
+                    former = view
                     try:
-                        receipt = self.reader.appending.append(batch, position_of(view.end), keys)
+                        receipt = self.reader.appending.append(batch, position_of(view.end), made.touched)
                     except Conflict:
                         continue
                 filing.settle(held, self._brought(batch))
                 return receipt
-            raise Conflict(f"{table.name} was written to {_ATTEMPTS} times in between; try again")
+            raise Conflict(f"{table.name} was written to {decisions} times in between; try again")
         except (Terminal, Conflict, BeingErased) as error:  # after any other error the rows may be stored, and need their files
             filing.undo()
             if isinstance(error, BeingErased) and filing.noted is not None and filing.user is not None:
                 warehouse.registry.withdraw(table.id, filing.noted, {filing.user})
             raise
+
+    def _holds(self, made: Decision, former: LogView, view: LogView) -> bool:
+        """Whether a decision from a former view is the same as of this one."""
+        if made.read is None or view.end == former.end:
+            return False
+        later = view.since(former, made.read.users)
+        if not later:
+            return later is not None
+        try:
+            return made.read.holds(decode(self.reader.log.chunks(later), later, self.reader.table.schemas))
+        except Missing:
+            return False  # settled and cleaned up since
 
     def filing(self, user: str | None, files: Files = ()) -> Filing:
         """The files of a change in one scope."""

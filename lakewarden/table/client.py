@@ -21,7 +21,6 @@ from lakewarden.delta.history import HistoryEntry, history
 from lakewarden.delta.past import AsOf
 from lakewarden.delta.reading.rows import matches
 from lakewarden.errors import Conflict, InvalidArgument, Unsupported
-from lakewarden.log.plain import Batch
 from lakewarden.log.position import NOTHING
 from lakewarden.log.receipt import Receipt
 from lakewarden.log.record import DELETE, SEQ, TARGET, log_batch
@@ -37,6 +36,7 @@ from lakewarden.rows.intake import Parts, Rows
 from lakewarden.storage.paths import check_user
 from lakewarden.table.appending import TableAppender
 from lakewarden.table.compared import ComparedWrite, Decisions
+from lakewarden.table.decision import Decision, live_within, pinned_key, touched_with
 from lakewarden.table.direct import DirectWrites
 from lakewarden.table.filed import FiledRows, FileMode
 from lakewarden.table.parts import PartsMode, PartsWrite
@@ -115,7 +115,7 @@ class TableClient:
         batch = self._intake.deletes(key_rows, user, user_column)
         if not file_columns(self.table.schema):
             return self._appender.append(batch)
-        return self._appender.behind(lambda _view: batch, self._appender.filing(user))
+        return self._appender.behind(lambda _view: Decision(batch), self._appender.filing(user))
 
     def put_file(
         self,
@@ -185,7 +185,7 @@ class TableClient:
         if not (insert or taken.files):
             return self._appender.append(batch)
         filing = self._appender.filing(user, taken.files)
-        return self._appender.insert(batch, filing) if insert else self._appender.behind(lambda _view: batch, filing)
+        return self._appender.insert(batch, filing) if insert else self._appender.behind(lambda _view: Decision(batch), filing)
 
     def _added(self, taken: Taken, user: str | None, user_column: str | None) -> Receipt:
         """Appends rows that have no key.
@@ -272,11 +272,17 @@ class TableClient:
             Conflict: others kept writing in between.
         """
 
-        def batch(_view: LogView) -> Batch:
-            decided = decide(self.reader.scan(wanted, user))
-            return self._intake.revision(decided if isinstance(decided, Revision) else Revision(decided), user)
+        schema = self.table.schema
+        key = None if file_columns(schema) else pinned_key(wanted, schema)
 
-        return self._appender.behind(batch, self._appender.filing(user, files)).rows
+        def made(view: LogView) -> Decision:
+            live = self.reader.scan(wanted, user) if key is None else self.reader.with_keys(key, wanted, user, view)
+            decided = decide(live)
+            batch = self._intake.revision(decided if isinstance(decided, Revision) else Revision(decided), user)
+            read = None if file_columns(schema) else live_within(live, wanted, schema, user)
+            return Decision(batch, read, None if key is None else touched_with(key, batch, schema, user))
+
+        return self._appender.behind(made, self._appender.filing(user, files), (user or "",)).rows
 
     def revise_parts(
         self,

@@ -23,6 +23,7 @@ from lakewarden.operations.images.log import appending
 from lakewarden.operations.reading.freshness import Freshness, check_freshness
 from lakewarden.operations.reading.keys import first_live
 from lakewarden.operations.reading.past import PastScope, past_of
+from lakewarden.operations.reading.rows_by_key import live_rows
 from lakewarden.operations.reading.scope import Wanted, read_cold, read_stream_scope, read_strong, read_undrained, use_live
 from lakewarden.operations.reading.seen_keys import SeenKeys
 from lakewarden.rows.validate import keys
@@ -97,6 +98,12 @@ class TableReader:
         """Returns the first key of these rows that a live row of the scope has, as of the view or later; None if none has."""
         warehouse = self.warehouse
         return first_live(partial(self.target, user), self.log, view, rows, warehouse.pending_keys, warehouse.cold)
+
+    def with_keys(self, keys: pa.Table, wanted: Wanted, user: str | None, view: LogView) -> pa.Table:
+        """The live rows of the scope with these few keys, as of the view or later, in the wanted columns."""
+        warehouse = self.warehouse
+        found = live_rows(partial(self.target, user), self.log, view, keys, warehouse.pending_keys, warehouse.cold)
+        return found if wanted.columns is None else found.select(wanted.columns)
 
     def first_of(self, keys: SeenKeys, user: str | None) -> Key | None:
         """Returns a key of these that a live row of the scope has; None if none has. In bounded memory."""

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from lakewarden.log.chunk import RowRange
 from lakewarden.log.objects.cut import EVERYBODY, Cut
 from lakewarden.log.objects.pending import Pending
 from lakewarden.log.objects.segments.header import Header
 from lakewarden.log.objects.segments.search import Search
 from lakewarden.log.position import NOTHING, end_of
+from lakewarden.log.view import LogView as AnyView
 from lakewarden.log.view import PendingCounts, PendingRows
 
 
@@ -54,6 +56,15 @@ class LogView:
     def load(self, users: Collection[str] | None) -> None:
         """Reads what is needed to look these users up, or all. Raises `Missing` when some of it was cleaned up meanwhile."""
         self._pending.load(users)
+
+    def since(self, former: AnyView, users: Collection[str]) -> tuple[RowRange, ...] | None:
+        """As `log.view.LogView.since`."""
+        assert isinstance(former, LogView), "a view of a log of objects"
+        new = self.run[len(former.run) :]
+        if former.cut.version != self.cut.version or not all(header.rows for header in new):
+            return None
+        found = (each for pending in self.pending_of(users).values() for each in pending.ranges)
+        return tuple(each for each in found if each.first_seq > former.end)
 
     @property
     def counts(self) -> PendingCounts:
