@@ -29,12 +29,14 @@ ARROW = "application/vnd.apache.arrow.stream"
 _JSON = "application/json"
 _PIECE_ROWS = 8_192
 
+_Scalar = str | int | float | bool | None
+
 
 class SqlRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The body. `params` are the values of `?`, in order over all statements, or of `$1`, `$2`."""
+    """The body. `params` are the values of `?`, in order over all statements, or of `$1`, `$2`; an array is a list."""
 
     sql: str
-    params: list[str | int | float | bool | None] = []
+    params: list[_Scalar | tuple[_Scalar, ...]] = []
     namespace: str | None = None
     freshness: str | None = None
 

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import re
 import struct
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal, InvalidOperation
 from uuid import UUID
 
 from lakewarden.errors import InvalidArgument, Unsupported
 from lakewarden.serve.postgres.wire import kinds
-from lakewarden.serve.postgres.wire.kinds import KINDS, Kind
+from lakewarden.serve.postgres.wire.kinds import KINDS, LISTS, Kind
+from lakewarden.serve.postgres.wire.lists import items_of_binary, items_of_text
 from lakewarden.serve.postgres.wire.messages import as_text
 from lakewarden.serve.postgres.wire.numerics import numeric_of
-from lakewarden.sql.grammar.parameters import Value
+from lakewarden.sql.grammar.parameters import Scalar, Value
 
 _EPOCH = datetime(2000, 1, 1)  # noqa: DTZ001  # PostgreSQL's TIMESTAMP has no zone
 _HOURS = re.compile(r":\d\d(\.\d+)?[+-]\d\d$")
@@ -32,17 +33,29 @@ def given(data: bytes | None, kind: Kind, number: int, *, binary: bool) -> Value
     if data is None:
         return None
     try:
-        if not binary:
-            return _read(as_text(data), kind)
-        read = _BINARY.get(kind.oid)
-        if read is None:
-            raise Unsupported(f"parameter {number} of type {kind.name} is given in binary, which is not read: give it as text")
-        return read(data)
+        if kind.element is not None:
+            return tuple(_items(data, kind.element, number, binary=binary))
+        return _scalar(data, kind, number, binary=binary)
     except (ValueError, OverflowError, InvalidOperation, struct.error) as error:
         raise InvalidArgument(f"parameter {number} is no value of type {kind.name}") from error
 
 
-def _read(text: str, kind: Kind) -> Value:
+def _items(data: bytes, kind: Kind, number: int, *, binary: bool) -> Iterator[Scalar]:
+    if not binary:
+        return (None if one is None else _read(one, kind) for one in items_of_text(as_text(data)))
+    return (None if one is None else _scalar(one, kind, number, binary=True) for one in items_of_binary(data))
+
+
+def _scalar(data: bytes, kind: Kind, number: int, *, binary: bool) -> Scalar:
+    if not binary:
+        return _read(as_text(data), kind)
+    read = _BINARY.get(kind.oid)
+    if read is None:
+        raise Unsupported(f"parameter {number} of type {kind.name} is given in binary, which is not read: give it as text")
+    return read(data)
+
+
+def _read(text: str, kind: Kind) -> Scalar:
     read = _TEXTS.get(kind.oid)
     return text if read is None else read(text)
 
@@ -60,7 +73,7 @@ def _bytes(text: str) -> bytes:
     return bytes.fromhex(text[2:])
 
 
-def _float(text: str) -> Value:
+def _float(text: str) -> Scalar:
     """What is no number of SQL stays text."""
     found = float(text)
     return found if found - found == 0 else text
@@ -71,7 +84,7 @@ def _zoned(text: str) -> str:
     return f"{text}:00" if _HOURS.search(text) else text
 
 
-_TEXTS: Mapping[int, Callable[[str], Value]] = {
+_TEXTS: Mapping[int, Callable[[str], Scalar]] = {
     kinds.TIMESTAMPTZ.oid: _zoned,
     kinds.BOOL.oid: _flag,
     kinds.BYTEA.oid: _bytes,
@@ -81,9 +94,9 @@ _TEXTS: Mapping[int, Callable[[str], Value]] = {
 }
 
 
-def _unpacked(form: str) -> Callable[[bytes], Value]:
-    def unpack(data: bytes) -> Value:
-        found: Value = struct.unpack(form, data)[0]
+def _unpacked(form: str) -> Callable[[bytes], Scalar]:
+    def unpack(data: bytes) -> Scalar:
+        found: Scalar = struct.unpack(form, data)[0]
         return found
 
     return unpack
@@ -105,7 +118,7 @@ def _time(data: bytes) -> str:
     return (datetime.combine(date.min, time.min) + timedelta(microseconds=struct.unpack("!q", data)[0])).time().isoformat()
 
 
-_BINARY: Mapping[int, Callable[[bytes], Value]] = {
+_BINARY: Mapping[int, Callable[[bytes], Scalar]] = {
     **dict.fromkeys(
         (kind.oid for kind in (kinds.TEXT, kinds.VARCHAR, kinds.BPCHAR, kinds.NAME, kinds.JSON, kinds.UNKNOWN)), as_text
     ),
@@ -128,15 +141,15 @@ _BINARY: Mapping[int, Callable[[bytes], Value]] = {
 
 def kind_of_parameter(oid: int) -> Kind:
     """The type that a client names; one that is not known here has its values as text."""
-    return KINDS.get(oid) or Kind("unknown", oid, -1)
+    return KINDS.get(oid) or LISTS.get(oid) or Kind("unknown", oid, -1)
 
 
 def example(kind: Kind) -> Value:
     """A value that a query with such a parameter can be described with: its answer has the same columns."""
-    return _EXAMPLES.get(kind.oid)
+    return _EXAMPLES.get(kind.oid) if kind.element is None else (_EXAMPLES.get(kind.element.oid),)
 
 
-_EXAMPLES: Mapping[int, Value] = {
+_EXAMPLES: Mapping[int, Scalar] = {
     kinds.BOOL.oid: True,
     kinds.INT8.oid: 1 << 40,
     kinds.INT2.oid: 1,

@@ -41,6 +41,8 @@ _CAST: Mapping[exp.DType, Kind] = {
     exp.DType.TIMESTAMPTZ: kinds.TIMESTAMPTZ,
     exp.DType.VARBINARY: kinds.BYTEA,
     exp.DType.UUID: kinds.UUID,
+    exp.DType.TEXT: kinds.TEXT,
+    exp.DType.VARCHAR: kinds.TEXT,
 }
 
 Columns = Mapping[str, Kind]
@@ -119,17 +121,27 @@ def _kind_at(node: exp.Expr, columns: Columns) -> Kind | None:
     parent = node.parent
     match parent:
         case exp.Cast():
-            return _CAST.get(parent.to.this)
+            return _type_of(parent.to)
         case exp.Limit() | exp.Offset():
             return kinds.INT8
         case exp.Between() | exp.In():
             return _of_column(parent.this, columns)
         case exp.Paren() | exp.Neg():
             return _kind_at(parent, columns)
+        case exp.Any() | exp.All() if isinstance(parent.parent, _COMPARED):
+            kind = _of_column(parent.parent.this, columns)
+            return kind.listed if kind is not None and kind.array else None
         case _ if isinstance(parent, _COMPARED):
             return _of_column(parent.expression if parent.this is node else parent.this, columns)
         case _:
             return None
+
+
+def _type_of(named: exp.DataType) -> Kind | None:
+    if named.this == exp.DType.ARRAY and len(named.expressions) == 1:
+        element = _type_of(named.expressions[0])
+        return element.listed if element is not None else None
+    return _CAST.get(named.this)
 
 
 def _of_column(node: exp.Expr, columns: Columns) -> Kind | None:

@@ -11,6 +11,7 @@ from lakewarden.serve.postgres.control import control_of
 from lakewarden.serve.postgres.given import example
 from lakewarden.serve.postgres.inferred import inferred
 from lakewarden.serve.postgres.pg_catalog.answer import answered, asks_catalog
+from lakewarden.serve.postgres.pg_catalog.answer import parameter_kinds as catalog_parameters
 from lakewarden.serve.postgres.prepared import Column, Outcome
 from lakewarden.serve.postgres.state import State
 from lakewarden.serve.postgres.wire.kinds import JSON, TEXT, Kind, kind_of
@@ -140,7 +141,9 @@ def parameter_kinds(state: State, single: Single, declared: Sequence[Kind | None
         LakewardenError: the text is no statement.
     """
     known: dict[int, Kind] = {}
-    if control_of(single, state) is None and not asks_catalog(single):
+    if control_of(single, state) is None and asks_catalog(single):
+        known = catalog_parameters(single)
+    elif control_of(single, state) is None:
         statement = parse_unfilled(single.text)
         if single.parameters and not all(declared[: single.parameters] or [None]):
             known = inferred(statement, _tables_by_name(state))

@@ -10,7 +10,10 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from lakewarden.errors import InvalidArgument
 
-Value = str | int | float | bool | bytes | Decimal | None
+Scalar = str | int | float | bool | bytes | Decimal | None
+
+Value = Scalar | tuple[Scalar, ...]
+"""A tuple is a list in SQL: `id = ANY(?)`."""
 
 
 def filled(tokens: Sequence[Token], values: Sequence[Value]) -> list[Token]:
@@ -58,6 +61,13 @@ def _tokens_of(value: Value, number: int, place: Token) -> Iterator[Token]:
     match value:
         case None:
             yield _at(place, TokenType.NULL, "NULL")
+        case tuple():
+            yield _at(place, TokenType.L_BRACKET, "[")
+            for at, each in enumerate(value):
+                if at:
+                    yield _at(place, TokenType.COMMA, ",")
+                yield from _tokens_of(each, number, place)
+            yield _at(place, TokenType.R_BRACKET, "]")
         case bool():
             yield _at(place, TokenType.TRUE if value else TokenType.FALSE, str(value).upper())
         case str():

@@ -69,6 +69,16 @@ def test_parameters_that_do_not_fit_are_refused(operator: httpx.Client, text: st
     assert (answer.status_code, answer.json()["error"]["code"]) == (400, "INVALID_ARGUMENT")
 
 
+@pytest.mark.parametrize(("values", "found"), [([1, 3, 9], [1, 3]), ([], []), ([None, 2], [2]), (["x'"], [])])
+def test_an_array_is_a_list(operator: httpx.Client, values: list[object], found: list[int]) -> None:
+    kind = "TEXT" if "x'" in values else "BIGINT"
+    text = f"SELECT x FROM range(1, 5) t(x) WHERE x::{kind} = ANY(?) AND x < ? ORDER BY x"
+    answer = run(operator, text, params=[values, 5])
+    assert [row["x"] for row in answer.json()["results"][0]["rows"]] == found, answer.text
+    nested = run(operator, text, params=[[[1]], 5])
+    assert (nested.status_code, nested.json()["error"]["code"]) == (400, "INVALID_ARGUMENT")
+
+
 def test_a_parameter_is_no_name(operator: httpx.Client) -> None:
     assert run(operator, "DROP TABLE ?", params=["app.notes"]).json()["error"]["code"] == "SYNTAX_ERROR"
 

@@ -79,6 +79,37 @@ def test_a_statement_that_is_prepared_is_described_without_a_run(ann: psycopg.Co
         assert len(shown.fetchall()) == number + 1
 
 
+def test_a_list_is_one_parameter(ann: psycopg.Connection) -> None:
+    ann.execute("INSERT INTO notes VALUES (701, 'a'), (702, 'b\"'), (703, 'c'), (704, '')")
+    asked = "SELECT id FROM notes WHERE id > 700 AND {} ORDER BY id"
+    for condition, given, found in (
+        ("id = ANY(%{})", [701, 703, 9], [701, 703]),
+        ("id <> ALL(%{})", [701, 703], [702, 704]),
+        ("body = ANY(%{})", ['b"', "", "NULL"], [702, 704]),
+        ("id = ANY(%{}::bigint[])", [704, None], [704]),
+        ("id = ANY(%{})", [], []),
+    ):
+        for form in "bt":
+            rows = ann.execute(asked.format(condition.format(form)), (given,), binary=form == "b").fetchall()
+            assert [row[0] for row in rows] == found, (condition, form)
+    with pytest.raises(psycopg.Error, match="no value of type"):
+        ann.execute(asked.format("id = ANY(%b)"), ([[1, 2], [3, 4]],))
+    ann.execute("DELETE FROM notes WHERE id = ANY(%s)", ([701, 702, 703, 704],))
+
+
+def test_asyncpg_gives_lists(port: int) -> None:
+    async def ask() -> None:
+        client = await asyncpg.connect(host="127.0.0.1", port=port, user="ann", password=PASSWORD, database="app")
+        try:
+            assert await client.fetchval("SELECT count(*) FROM range(10) t(x) WHERE x = ANY($1::bigint[])", [1, 3, 30]) == 2
+            assert await client.fetch("SELECT id FROM notes WHERE id = ANY($1) AND body = ANY($2::text[])", [-1], ["x"]) == []
+            assert await client.fetchval("SELECT $1::int[]", [4, None]) == [4, None]
+        finally:
+            await client.close()
+
+    asyncio.run(ask())
+
+
 def test_a_large_result_comes_in_portions(ann: psycopg.Connection) -> None:
     found = ann.execute("SELECT x, repeat('y', 100) FROM range(30000) t(x)").fetchall()
     assert [row[0] for row in found] == list(range(30_000))

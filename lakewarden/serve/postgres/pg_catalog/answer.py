@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
+import pyarrow as pa
 from sqlglot import exp
 
 from lakewarden.errors import BadSyntax, LakewardenError, NotFound, PermissionDenied
@@ -13,7 +15,7 @@ from lakewarden.serve.postgres.pg_catalog.relations import Described
 from lakewarden.serve.postgres.pg_catalog.rewrite import asks, rewritten, tree_of
 from lakewarden.serve.postgres.state import State
 from lakewarden.serve.postgres.things import Field, Thing
-from lakewarden.serve.postgres.wire.kinds import kind_of
+from lakewarden.serve.postgres.wire.kinds import OID, Kind, kind_of
 from lakewarden.sql.grammar.parameters import Value
 from lakewarden.sql.parse import Single
 from lakewarden.sql.results import Rows
@@ -44,7 +46,22 @@ def answered(state: State, single: Single, values: Sequence[Value]) -> Rows:
     seen = state.session.seen()
     described = Described(seen, state.variables, lambda: _views(state, seen))
     made = rewritten(tree_of(single.text), _caller(state, described), values)
-    return state.session.over(made.sql, {name: described.relation(full) for name, full in made.relations.items()})
+    found = state.session.over(made.sql, {name: described.relation(full) for name, full in made.relations.items()})
+    return replace(found, table=_with_lists_of_oids(found.table))
+
+
+def parameter_kinds(single: Single) -> dict[int, Kind]:
+    """The types of the parameters of which something is known: drivers give OIDs as lists."""
+    casts = tree_of(single.text).find_all(exp.Cast)
+    numbers = [each.this.name for each in casts if isinstance(each.this, exp.Parameter) and each.to.this == exp.DType.ARRAY]
+    return {int(number): OID.listed for number in numbers if number.isdecimal()}
+
+
+def _with_lists_of_oids(rows: pa.Table) -> pa.Table:
+    """The catalog's lists of whole numbers are OIDs: drivers ask for the type of any other list, by a query that has these."""
+    oids = pa.list_(pa.uint32())
+    fields = [field.with_type(oids) if field.type == pa.list_(pa.int64()) else field for field in rows.schema]
+    return rows.cast(pa.schema(fields))
 
 
 def _caller(state: State, described: Described) -> Caller:

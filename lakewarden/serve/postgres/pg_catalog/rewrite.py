@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import cast
@@ -15,6 +16,8 @@ from lakewarden.serve.postgres.pg_catalog.shapes import SHAPES
 from lakewarden.sql.depth import deeper
 from lakewarden.sql.grammar.parameters import Value
 
+_OIDS = re.compile(r"::\s*(?:pg_catalog\.)?oid\s*\[\s*\]", re.IGNORECASE)
+"""What sqlglot does not read; an OID is a number."""
 _SCHEMAS = ("pg_catalog", "information_schema")
 _TEXTS = ("regproc", "regnamespace", "regrole", "name", "char", "bpchar", "regprocedure")
 _BUILT: dict[type[exp.Expr], str] = {
@@ -41,7 +44,7 @@ def tree_of(text: str) -> exp.Expr:
     """
     try:
         with deeper():
-            return parse_one(text, read="postgres")
+            return parse_one(_OIDS.sub("::bigint[]", text), read="postgres")
     except (SqlglotError, RecursionError) as error:
         raise BadSyntax(f"the query is not understood: {str(error).splitlines()[0]}") from error
 
@@ -89,7 +92,13 @@ def _filled(node: exp.Expr, values: Sequence[Value]) -> exp.Expr:
     if not number.isdecimal() or not 1 <= int(number) <= len(values):
         raise InvalidArgument(f"parameter {number} has no value")
     value = values[int(number) - 1]
-    return exp.convert(value.decode(errors="replace") if isinstance(value, bytes) else value)
+    match value:
+        case bytes():
+            return exp.convert(value.decode(errors="replace"))
+        case tuple():
+            return exp.convert(list(value))  # a tuple would be a row
+        case _:
+            return exp.convert(value)
 
 
 def _place(node: exp.Table, found: dict[str, str], ctes: set[str]) -> None:

@@ -59,6 +59,9 @@ KINDS: Mapping[int, Kind] = {
     )
 }
 
+LISTS: Mapping[int, Kind] = {kind.array: kind.listed for kind in KINDS.values() if kind.array}
+"""The types of lists of these."""
+
 _PLAIN: Mapping[pa.DataType, Kind] = {
     pa.null(): TEXT,
     pa.bool_(): BOOL,
@@ -109,7 +112,7 @@ def kind_of(type: pa.DataType) -> Kind:
     if _is_binary(type):
         return BYTEA
     if pa.types.is_list(type) or pa.types.is_large_list(type):
-        element = kind_of(type.value_type)
+        element = OID if type.value_type == pa.uint32() else kind_of(type.value_type)
         return JSON if element.element is not None else element.listed
     return JSON if pa.types.is_nested(type) else TEXT
 

@@ -120,6 +120,7 @@ _BINARY: Mapping[int, Callable[[pa.Array[Any]], pa.Array[Any]]] = {
     kinds.INT2.oid: _packed(">i2"),
     kinds.INT4.oid: _packed(">i4"),
     kinds.INT8.oid: _packed(">i8"),
+    kinds.OID.oid: _packed(">u4"),
     kinds.FLOAT4.oid: _packed(">f4"),
     kinds.FLOAT8.oid: _packed(">f8"),
     kinds.DATE.oid: _days,

@@ -1,0 +1,54 @@
+"""Lists in text and binary: what is written is read again, and what is no list of one dimension is refused."""
+
+from __future__ import annotations
+
+import struct
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lakewarden.serve.postgres.wire.kinds import INT8, TEXT
+from lakewarden.serve.postgres.wire.lists import items_of_binary, items_of_text
+from lakewarden.serve.postgres.wire.values import wire
+
+_ITEMS = st.lists(st.none() | st.text(st.characters(codec="utf-8", exclude_characters="\0")), max_size=5)
+
+
+@given(_ITEMS)
+def test_a_list_is_read_as_it_was_written(items: list[str | None]) -> None:
+    column = pa.chunked_array([pa.array([items], pa.list_(pa.string()))])
+    (text,), (binary,) = (wire(column, TEXT.listed, binary=form).to_pylist() for form in (False, True))
+    assert items_of_text(text.decode()) == items
+    assert [None if each is None else each.decode() for each in items_of_binary(binary)] == items
+
+
+def test_as_postgresql_writes_it() -> None:
+    assert items_of_text('{1,-2, NULL ,"a,\\"b\\\\",x y}') == ["1", "-2", None, 'a,"b\\', "x y"]
+    assert items_of_text(" { } ") == []
+    column = pa.chunked_array([pa.array([[1, None]], pa.list_(pa.int64()))])
+    (binary,) = wire(column, INT8.listed, binary=True).to_pylist()
+    assert items_of_binary(binary) == [b"\0\0\0\0\0\0\0\1", None]
+
+
+@pytest.mark.parametrize("text", ["", "1,2", "{1", "{,}", "{1,}", '{1 2,"}', "{{1},{2}}", '{"a"b}', "[1:2]={1,2}"])
+def test_no_list_in_text(text: str) -> None:
+    with pytest.raises(ValueError, match=r"list|value"):
+        items_of_text(text)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        struct.pack("!iiIiiii", 2, 0, 20, 1, 1, 1, 1),
+        struct.pack("!iiIii", 1, 0, 20, 1, 1),
+        struct.pack("!iiIiii", 1, 0, 20, 1, 1, 8),
+        struct.pack("!iiIiii", 1, 0, 20, 1, 1, -2),
+        struct.pack("!iiIii", 1, 0, 20, 1 << 30, 1),
+    ],
+)
+def test_no_list_in_binary(data: bytes) -> None:
+    with pytest.raises((ValueError, struct.error)):
+        items_of_binary(data)
