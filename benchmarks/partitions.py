@@ -29,7 +29,7 @@ _EACH = 7
 """Rows that a flush of new rows brings to each partition, about; a partition has some 300 before where there are 10,000."""
 _ONE_IN = 100
 """One row of so many is changed by a MERGE."""
-_PATIENCE = 300.0
+_PATIENCE = 120.0
 """Seconds after which the other side's operation is given up."""
 _AGGREGATE = "SELECT kind, count(*), sum(amount) FROM {} GROUP BY kind"
 _MERGE = " ".join(
