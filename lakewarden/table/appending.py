@@ -15,16 +15,15 @@ from lakewarden.log.pending_keys import Key
 from lakewarden.log.plain import Batch, PlainRow
 from lakewarden.log.position import NOTHING, position_of
 from lakewarden.log.receipt import Receipt
-from lakewarden.log.record import USER, decode
+from lakewarden.log.record import USER
 from lakewarden.log.view import LogView
 from lakewarden.operations.files.changes import Filing, Held
 from lakewarden.operations.images.taking import inserted
 from lakewarden.operations.reading.keys import key_bounds, touched_by
 from lakewarden.operations.reading.scope import Wanted
 from lakewarden.rows.files import FileRef, Files, file_columns, references
-from lakewarden.storage.objects import Missing
 from lakewarden.storage.paths import check_user
-from lakewarden.table.decision import Decision, absent
+from lakewarden.table.decision import Decision, absent, later_rows
 from lakewarden.table.reader import TableReader
 from lakewarden.warehouse import find_table
 
@@ -111,13 +110,8 @@ class TableAppender:
         """Whether a decision from a former view is the same as of this one."""
         if made.read is None or view.end == former.end:
             return False
-        later = view.since(former, made.read.users)
-        if not later:
-            return later is not None
-        try:
-            return made.read.holds(decode(self.reader.log.chunks(later), later, self.reader.table.schemas))
-        except Missing:
-            return False  # settled and cleaned up since
+        later = later_rows(self.reader, former, view, made.read.users)
+        return later is not None and (later.num_rows == 0 or made.read.holds(later))
 
     def filing(self, user: str | None, files: Files = ()) -> Filing:
         """The files of a change in one scope."""

@@ -13,10 +13,13 @@ from lakewarden.catalog.model import TableSchema
 from lakewarden.delta.reading.bounds import rows_within
 from lakewarden.delta.reading.rows import matches
 from lakewarden.log.plain import Batch
-from lakewarden.log.record import USER
+from lakewarden.log.record import USER, decode
 from lakewarden.log.touched import Touched, united
+from lakewarden.log.view import LogView
 from lakewarden.operations.reading.keys import touched_by
 from lakewarden.operations.reading.scope import Wanted
+from lakewarden.storage.objects import Missing
+from lakewarden.table.reader import TableReader
 
 _USERS = 100
 """Of a write of more users' rows, what came in between is not looked at."""
@@ -44,6 +47,17 @@ class Decision:
     """None where anything that came since may change it."""
     touched: Touched | None = None
     """The rows that were read and are written, if not all of the users'."""
+
+
+def later_rows(reader: TableReader, former: LogView, view: LogView, users: Collection[str]) -> pa.Table | None:
+    """The rows of the log that these users got between two views; None where something else may have happened to theirs."""
+    chunks = view.since(former, users)
+    if chunks is None:
+        return None
+    try:
+        return decode(reader.log.chunks(chunks), chunks, reader.table.schemas)
+    except Missing:
+        return None  # settled and cleaned up since
 
 
 def absent(batch: Batch, schema: TableSchema) -> Read | None:

@@ -5,18 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
 from itertools import chain
 from typing import Literal
 
 from lakewarden.errors import Conflict, ConstraintViolation
+from lakewarden.log.pending_keys import Key
 from lakewarden.log.plain import PlainRow
 from lakewarden.log.position import position_of
 from lakewarden.log.receipt import Receipt
 from lakewarden.log.record import LogBatch
+from lakewarden.log.table_log import Behind
+from lakewarden.log.view import LogView
 from lakewarden.operations.intake import TableIntake
 from lakewarden.operations.reading.seen_keys import SeenKeys
 from lakewarden.rows.intake import Parts
+from lakewarden.table.decision import later_rows
 from lakewarden.table.reader import TableReader
 
 PartsMode = Literal["upsert", "insert", "replace"]
@@ -42,23 +45,36 @@ class PartsWrite:
             if mode == "upsert" or schema.append_only:
                 return self.reader.appending.append_whole(self._batches(None if self._repeats else seen))
             if mode == "insert":
-                return self.reader.appending.append_whole(self._batches(seen), partial(self._behind, seen))
+                return self.reader.appending.append_whole(self._batches(seen), self._behind(seen))
         return self._replaced()
 
-    def _behind(self, seen: SeenKeys) -> int:
-        """Returns the last position of the log.
+    def _behind(self, seen: SeenKeys) -> Behind:
+        """Where rows with these keys may go, if none of them is live: looks at all live rows, then at those that came since.
 
         Raises:
             ConstraintViolation: a key is live.
         """
-        view, table = self.reader.log.view(), self.intake.table
-        taken = self.reader.first_of(seen, self.user)
+        former: LogView | None = None
+        users = (self.user or "",)
+
+        def behind() -> int:
+            nonlocal former
+            view = self.reader.log.view(users)
+            later = None if former is None else later_rows(self.reader, former, view, users)
+            if later is None or seen.first_of([later]) is not None:
+                self._check_absent(self.reader.first_of(seen, self.user))
+            former = view
+            return position_of(view.end)
+
+        return behind
+
+    def _check_absent(self, taken: Key | None) -> None:
         if taken is not None:
+            table = self.intake.table
             first = dict(zip(table.schema.primary_key, taken, strict=True))
             raise ConstraintViolation(
                 f"{table.name} has a row with the key {first} already; use mode='upsert', or ON CONFLICT, to replace it"
             )
-        return position_of(view.end)
 
     def _replaced(self) -> Receipt:
         schema, log = self.intake.table.schema, self.reader.log

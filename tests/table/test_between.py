@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+import pyarrow as pa
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from lakewarden import Lakehouse
 from lakewarden.errors import Conflict, LakewardenError
-from lakewarden.log.objects.log import ObjectLog
+from lakewarden.log.objects.gather import Gathering
+from lakewarden.rows.intake import Parts
 from lakewarden.sql.results import Affected
 from lakewarden.table import appending
 from tests.fixtures.bucket import fresh_place
@@ -22,6 +24,9 @@ TABLES = """
     CREATE TABLE app.mine (id BIGINT PRIMARY KEY, n BIGINT, t TEXT) WITH (TYPE = 'USER');
 """
 ROWS = "INSERT INTO {table} VALUES (1, 10, 'a'), (2, 20, 'b'), (3, 30, NULL), (4, NULL, 'd')"
+
+PARTS = "parts of {key} and {n}"
+"""Stands for rows that are written in parts, as those that do not fit into memory."""
 
 CHANGES = (
     "UPDATE {table} SET n = n + 1 WHERE id = {key}",
@@ -35,6 +40,7 @@ CHANGES = (
     "INSERT INTO {table} VALUES ({key}, {n}, 'new')",
     "INSERT INTO {table} VALUES ({key}, {n}, 'new') ON CONFLICT (id) DO UPDATE SET n = n + 100",
     "INSERT INTO {table} SELECT i, {n}, 'many' FROM range({key}, {key} + 120) r(i)",
+    PARTS,
 )
 BETWEEN = (
     "INSERT INTO {table} VALUES ({key}, {n}, 'between') ON CONFLICT (id) DO UPDATE SET n = {n}, t = 'between'",
@@ -52,14 +58,14 @@ class Between:
 
     def __init__(self, patched: pytest.MonkeyPatch) -> None:
         self._next: list[Callable[[], object]] = []
-        append = ObjectLog.append
+        append = Gathering.append
 
-        def after_others(log: ObjectLog, batch: object, after: int | None = None, keys: object = None) -> object:
+        def after_others(gathering: Gathering, parcels: object, after: int | None = None, keys: object = None) -> object:
             if after is not None and self._next:
                 self._next.pop()()
-            return append(log, batch, after, keys)  # type: ignore[arg-type]
+            return append(gathering, parcels, after, keys)  # type: ignore[arg-type]
 
-        patched.setattr(ObjectLog, "append", after_others)
+        patched.setattr(Gathering, "append", after_others)
 
     def runs(self, work: Callable[[], object]) -> None:
         self._next = [work]
@@ -79,6 +85,8 @@ def between() -> Iterator[Between]:
 @pytest.mark.disk
 @example(CHANGES[2], 1, 25, [(BETWEEN[2], 3, 10)], "app.ours", False)
 @example(CHANGES[2], 1, 25, [(BETWEEN[1], 3, 10)], "app.mine", True)
+@example(PARTS, 5, 25, [(BETWEEN[0], 5, 10), (BETWEEN[1], 5, 10)], "app.ours", False)
+@example(PARTS, 5, 25, [(BETWEEN[0], 6, 10)], "app.mine", True)
 @settings(max_examples=examples(150), deadline=None)
 @given(st.sampled_from(CHANGES), _KEYS, _NUMBERS, Others, st.sampled_from(("app.ours", "app.mine")), st.booleans())
 def test_a_change_is_as_if_made_after_what_came_between(
@@ -101,7 +109,7 @@ def test_a_change_is_as_if_made_after_what_came_between(
                 between.runs(work)
             else:
                 work()
-            outcome = outcome_of(lake, text)
+            outcome = outcome_of(lake, text, table)
             if meets and not between.has_run():
                 return  # it had nothing to append
             outcomes.append((outcome, rows(lake, table)))
@@ -118,8 +126,11 @@ def run(lake: Lakehouse, table: str, what: tuple[str, int, int] | str) -> None:
             outcome_of(lake, text.format(table=table, key=key, n=n))
 
 
-def outcome_of(lake: Lakehouse, text: str) -> object:
+def outcome_of(lake: Lakehouse, text: str, table: str = "") -> object:
     try:
+        if text.startswith("parts"):
+            _, _, key, _, n = text.split()
+            return in_parts(lake, table, int(key), int(n))
         (result,) = lake.sql(text, user="ann")
     except LakewardenError as error:
         return error.code
@@ -127,12 +138,18 @@ def outcome_of(lake: Lakehouse, text: str) -> object:
     return result.rows
 
 
+def in_parts(lake: Lakehouse, table: str, key: int, n: int) -> int:
+    parts = [pa.table({"id": [key + at, key + at + 20], "n": [n, n], "t": ["part", "part"]}) for at in range(2)]
+    given = Parts(lambda: iter(parts))
+    return lake.table(table).write_parts(given, user="ann" if table == "app.mine" else None, mode="insert").rows
+
+
 def rows(lake: Lakehouse, table: str) -> list[tuple[object, ...]]:
     found = lake.table(table).read(user="ann" if table == "app.mine" else None).to_pylist()
     return sorted((each["id"], each["n"], each["t"]) for each in found)
 
 
-@pytest.mark.parametrize("text", [CHANGES[0], CHANGES[1], CHANGES[5], CHANGES[6], CHANGES[8], CHANGES[10]])
+@pytest.mark.parametrize("text", [CHANGES[0], CHANGES[1], CHANGES[5], CHANGES[6], CHANGES[8], CHANGES[10], PARTS])
 def test_what_others_write_elsewhere_costs_no_attempt(
     between: Between, warehouse_uri: str, monkeypatch: pytest.MonkeyPatch, text: str
 ) -> None:
@@ -140,7 +157,7 @@ def test_what_others_write_elsewhere_costs_no_attempt(
     with Lakehouse.open(warehouse_uri) as lake, Lakehouse.open(warehouse_uri) as other:
         lake.sql(TABLES + ROWS.format(table="app.ours"))
         between.runs(lambda: other.sql("INSERT INTO app.ours VALUES (1000, 10, 'elsewhere')"))
-        changed = outcome_of(lake, text.format(table="app.ours", key=5 if "INSERT" in text else 1, n=25))
+        changed = outcome_of(lake, text.format(table="app.ours", key=1 if "WHERE" in text else 5, n=25), "app.ours")
         assert isinstance(changed, int)
         assert len(rows(lake, "app.ours")) > 1
 
