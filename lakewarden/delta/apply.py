@@ -131,9 +131,9 @@ class ColdApply:
         """The number in the file names of this commit."""
         return 0 if self.table is None else self.table.next_batch()
 
-    def evolved(self) -> bool:
-        """Whether the table has the columns of an older schema version, so that this commit has to replace every file."""
-        return self.table is not None and self.table.schema_version(self._target.schemas) is not self._target.schema
+    def replaces_all(self) -> bool:
+        """Whether the table's files would say something else under the newest columns, so that this commit has to replace them."""
+        return self.table is not None and not self.table.keeps_files(self._target.schemas)
 
     def column_ids(self) -> dict[str, int]:
         """Ids of the Delta columns by name, for files of other writers, which contain no ids."""
@@ -259,7 +259,7 @@ class ColdApply:
         made = yield from self.table.commit(
             written.files,
             written.replaced,
-            schema=self._target.schema,
+            schemas=self._target.schemas,
             stamp=stamp,
             since=since,
             now=now,

@@ -121,8 +121,8 @@ def changes_of(
         return fresh(target, hot)
     table.check_partitions(target.schema)
     newest = Keys.newest(hot, target.schema.primary_key)
-    evolved = table.schema_version(target.schemas) is not target.schema
-    candidates = table.files() if evolved else may_hold(table, newest.rows, target.schema.primary_key)
+    every = not table.keeps_files(target.schemas)
+    candidates = table.files() if every else may_hold(table, newest.rows, target.schema.primary_key)
     there = by_partition(candidates)
     if large_bytes is not None:
         sizes = sorted(sum(file.size for file in files) for files in there.values())
@@ -130,7 +130,7 @@ def changes_of(
             raise TooLarge(sum(sizes))
     if candidates:
         table.check_plain()
-    return _replacing(table, target, newest, there, every=evolved, images=images)
+    return _replacing(table, target, newest, there, every=every, images=images)
 
 
 def fresh(target: ScopeTarget, hot: pa.Table) -> Changes:

@@ -13,13 +13,13 @@ from functools import cached_property
 from hashlib import sha256
 from types import MappingProxyType
 
-from deltalake import PostCommitHookProperties
+from deltalake import PostCommitHookProperties, Schema
 
 from lakewarden.catalog.model import TableSchema
 from lakewarden.clock import random_id, system_clock
 from lakewarden.connection import Location
 from lakewarden.delta.commit_log import delegated
-from lakewarden.delta.commit_log.actions import READER, Change, Mode, commit_text
+from lakewarden.delta.commit_log.actions import READER, WRITE, Change, Mode, TableHead, commit_text
 from lakewarden.delta.commit_log.checkpoint import checkpoint_in_place, is_due, write_checkpoint
 from lakewarden.delta.commit_log.commits import CommitLog
 from lakewarden.delta.commit_log.committing import held_still, transactions_of
@@ -95,10 +95,11 @@ class ScopeTable(TableContents):
         adds: Sequence[NewFile],
         removes: Sequence[DataFile],
         *,
-        schema: TableSchema,
+        schemas: tuple[TableSchema, ...] | None = None,
         stamp: CommitStamp,
         since: datetime,
         now: datetime,
+        operation: str = WRITE,
         transaction: tuple[str, int] | None = None,
         batch: int | None = None,
         direct: int | None = None,
@@ -110,8 +111,10 @@ class ScopeTable(TableContents):
         """Commits on top of this version, which does not change.
 
         Args:
-            schema: the columns of the new files. When the table's are older, every live file has to be among `removes`.
+            schemas: of the table, oldest first; it gets the columns of the newest. Where it does not keep its files under them
+                (`keeps_files`), every live file has to be among `removes`. None leaves the columns that it has.
             since: when the scope's place, or what this commit relies on, was read; by the clock of `now`.
+            operation: Delta's own word, for those who do not know the stamp.
             transaction: application id and version, in the same commit.
             batch: number of the batch file among `adds`.
             direct: position of the newest direct write that is in it then, where that changes.
@@ -124,17 +127,18 @@ class ScopeTable(TableContents):
             Conflict: another commit came first, or this took too long (`TooLate`); nothing was changed.
             Corrupt: a torn commit has the next version; nothing was changed.
         """
-        self.check_partitions(schema)
-        evolves = version_of(self.head.schema, (schema,)) is None or self.head.partition_columns != schema.partition_by
-        self._check_commit(removes, evolves=evolves)
-        head = self.head.with_columns(delta_schema(schema).to_json(), schema.partition_by) if evolves else self.head
+        head, mode = self.head, _APPEND
+        if schemas is not None and (columns := self._with_columns(schemas[-1])) is not self.head:
+            head, mode = columns, _APPEND if self._keeps_some(adds, removes, schemas) else _OVERWRITE
+        if removes and mode == _APPEND:
+            self.check_plain()
         head = head.with_properties(properties) if properties else head
-        transactions, mode = transactions_of(transaction, batch, direct), _OVERWRITE if evolves else _APPEND
+        transactions = transactions_of(transaction, batch, direct)
         changed_head = None if head is self.head else head
-        change = Change(stamp, transactions, mode, adds, removes, changes, changed_head, data_change)
+        change = Change(stamp, transactions, mode, adds, removes, changes, changed_head, data_change, operation)
 
         def delegate() -> None:
-            delegated.commit(self.delta, change, delta_schema(schema), now=now, hooks=self._hooks)
+            delegated.commit(self.delta, change, Schema.from_json(head.schema), now=now, hooks=self._hooks)
 
         digest = yield from self._commit(change, delegate, since, now, reach)
         version = self.version + 1
@@ -176,12 +180,24 @@ class ScopeTable(TableContents):
                 " restore a version before that"
             )
 
-    def _check_commit(self, removes: Sequence[DataFile], *, evolves: bool) -> None:
-        """Refuses a change that delta-rs would accept and do wrong."""
-        if evolves and {file.path for file in removes} != {file.path for file in self.files()}:
+    def _with_columns(self, schema: TableSchema) -> TableHead:
+        """What the table says of itself with these columns; the same as now where it has them."""
+        self.check_partitions(schema)
+        if version_of(self.head.schema, (schema,)) is not None and self.head.partition_columns == schema.partition_by:
+            return self.head
+        return self.head.with_columns(delta_schema(schema).to_json(), schema.partition_by)
+
+    def _keeps_some(self, adds: Sequence[NewFile], removes: Sequence[DataFile], schemas: tuple[TableSchema, ...]) -> bool:
+        """Whether a commit that changes the columns leaves files as they are.
+
+        Raises:
+            Unsupported: it does, and they would say something else, or delta-rs would not change the columns.
+        """
+        if {file.path for file in removes} == {file.path for file in self.files()}:
+            return False
+        if not (self.keeps_files(schemas) and has_plain(file.path for file in adds)):
             raise Unsupported(f"{self.uri} has other columns than the new files; only a rewrite of all its files can change them")
-        if removes and not evolves:
-            self.check_plain()
+        return True
 
     def check_plain(self) -> None:
         """Checks that files can be replaced.
@@ -225,24 +241,6 @@ class ScopeTable(TableContents):
             return
         with delta_errors(f"cannot checkpoint {self.uri}"):
             self.delta.create_checkpoint()
-
-    def widen(self, schema: TableSchema, *, stamp: CommitStamp, since: datetime, now: datetime) -> Steps[Committed]:
-        """Commits the columns of a schema, and no files: those that there are read alike under it (`reads_alike`).
-
-        `since` is as in `commit`.
-
-        Raises:
-            Conflict: as `commit`; nothing was changed.
-        """
-        head = self.head.with_columns(delta_schema(schema).to_json(), schema.partition_by)
-        change = Change(stamp, {}, head=head, operation=stamp.operation)
-
-        def delegate() -> None:
-            raise Unsupported(f"{self.uri} uses more of Delta than our own commits do; its next flush adds the columns")
-
-        digest = yield from self._commit(change, delegate, since, now)
-        self._checkpoint(self.version + 1)
-        return Committed(self.version + 1, head, {}, digest)
 
     def set_property(self, name: str, value: str, *, stamp: CommitStamp, since: datetime, now: datetime) -> Steps[None]:
         """Commits the property. This snapshot must not be used afterwards. `since` is as in `commit`.

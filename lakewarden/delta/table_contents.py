@@ -19,7 +19,7 @@ from lakewarden.delta.failures import delta_errors
 from lakewarden.delta.parquet.column_ends import Bounds, Value
 from lakewarden.delta.parquet.files import DataFile
 from lakewarden.delta.parquet.reading import open_file
-from lakewarden.delta.parquet.schema import SEQ, SEQ_ID, LiveColumn, live_columns, version_of
+from lakewarden.delta.parquet.schema import SEQ, SEQ_ID, LiveColumn, live_columns, reads_alike, version_of
 from lakewarden.delta.partitions import value_of
 from lakewarden.delta.snapshot import Snapshot, state_of
 from lakewarden.delta.table_version import TableVersion
@@ -106,6 +106,22 @@ class TableContents:
             f"the Delta columns of {self.uri} were changed by another writer and match no schema version of the table"
             f": {there}; restore a version before that"
         )
+
+    def named_alike(self, schemas: tuple[TableSchema, ...]) -> bool:
+        """Whether its files say the same under the newest columns to those who go by names, as statistics do, too.
+
+        Raises as `schema_version`.
+        """
+        return reads_alike(self.schema_version(schemas), schemas[-1])
+
+    def keeps_files(self, schemas: tuple[TableSchema, ...]) -> bool:
+        """Whether a commit may bring the newest columns and leave files as they are, which lack some of them. Otherwise it has to
+        replace every file.
+
+        Raises as `schema_version`.
+        """
+        # delta-rs, which writes the commits of other tables, changes columns only where it replaces all
+        return self.schema_version(schemas) is schemas[-1] or (self.named_alike(schemas) and self.can_be_kept)
 
     @property
     def mapping(self) -> str:

@@ -7,7 +7,6 @@ from __future__ import annotations
 from lakewarden.catalog.model import Catalog, Table
 from lakewarden.delta.commit_log.committing import Committer
 from lakewarden.delta.lifecycle.beginning import begin_table
-from lakewarden.delta.lifecycle.widening import widen_table
 from lakewarden.delta.table import ScopeTable
 from lakewarden.storage.steps import alone
 from lakewarden.warehouse import Warehouse
@@ -35,12 +34,12 @@ def widen(warehouse: Warehouse, catalog: Catalog, table: Table) -> None:
     its next flush or direct write does. Safe to call at any time.
 
     Raises:
-        Conflict, Corrupt: as `widen_table`.
+        Conflict, Corrupt: as `begin_table`.
         StorageUnavailable, StorageRefused: its storage is away.
     """
     by = _committer(warehouse, "AT")
     warehouse.check_open(catalog, table, None)
-    alone(widen_table(warehouse.target_of(catalog, table, None), by))
+    alone(begin_table(warehouse.target_of(catalog, table, None), by, columns=True))
 
 
 def _committer(warehouse: Warehouse, kind: str) -> Committer:

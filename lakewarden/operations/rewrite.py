@@ -119,7 +119,7 @@ def native_metrics(metrics: Mapping[str, int]) -> dict[str, int]:
 
 
 def live_schema(target: ScopeTarget, table: ScopeTable) -> ScopeTarget:
-    """The target at the table's current schema version: only a flush changes a table's columns.
+    """The target at the table's current schema version: maintenance brings no columns.
 
     Raises:
         Unsupported: the table's files cannot be rewritten: it has another writer's columns, deletion vectors or partitions.
@@ -171,7 +171,7 @@ def land(rewrite: Rewrite, objection: Objection, clock: Clock, reach: Reach) -> 
         table = newer
         if _landed(table, rewrite):  # the response to an attempt was lost
             return _finish(rewrite, table.snapshot(rewrite.target.app_id), clock(), reach)
-        if objected := _vacuumed(table, rewrite.table.version) or _replaced(table, rewrite.inputs) or objection(table):
+        if objected := _moved(rewrite, table) or objection(table):
             reason = objected
             break
     discard(rewrite.target, rewrite.outputs)
@@ -187,7 +187,6 @@ def _commit(rewrite: Rewrite, table: ScopeTable, now: datetime, reach: Reach) ->
     made = yield from table.commit(
         rewrite.outputs,
         rewrite.inputs,
-        schema=rewrite.target.schema,
         stamp=rewrite.stamp,
         since=rewrite.since,
         now=now,
@@ -208,6 +207,16 @@ def _finish(rewrite: Rewrite, snapshot: Snapshot, now: datetime, reach: Reach) -
 def _landed(table: ScopeTable, rewrite: Rewrite) -> bool:
     live = {file.path for file in table.files()}
     return any(file.path in live for file in rewrite.outputs)
+
+
+def _moved(rewrite: Rewrite, newer: ScopeTable) -> str:
+    return _vacuumed(newer, rewrite.table.version) or _replaced(newer, rewrite.inputs) or _lacking(rewrite.table, newer)
+
+
+def _lacking(table: ScopeTable, newer: ScopeTable) -> str:
+    """The new files have the columns that `table` has, each of which `newer` must have, too. It may have more."""
+    there = {(column.name, column.type) for column in newer.columns}
+    return "" if all((column.name, column.type) in there for column in table.columns) else "columns were changed meanwhile"
 
 
 def _replaced(table: ScopeTable, inputs: Sequence[DataFile]) -> str:

@@ -116,7 +116,7 @@ def _commit(task: RepairTask, rebuilt: Rebuilt) -> Steps[int]:
     made = yield from table.commit(
         files,
         table.files(),
-        schema=target.schema,
+        schemas=target.schemas,
         stamp=CommitStamp(task.job_id, _OPERATION, {}, metrics),
         since=task.clock.moment,
         now=now,
@@ -151,8 +151,7 @@ def _behind_the_last(task: RepairTask) -> Steps[ScopeTable]:
         yield from create_table(target, (), stamp, None, since=task.clock.moment, now=task.clock())
     while (table := _table(task)).version < task.known_version:
         stamp = CommitStamp(task.job_id, _OPERATION, {"lost_version": str(table.version + 1)})
-        schema = table.schema_version(target.schemas)
-        yield from table.commit((), (), schema=schema, stamp=stamp, since=task.clock.moment, now=task.clock(), data_change=False)
+        yield from table.commit((), (), stamp=stamp, since=task.clock.moment, now=task.clock(), data_change=False)
     return table
 
 

@@ -145,7 +145,7 @@ class _LargeCold:
         table, location, schema = self.apply.table, self._target.location, rows_schema(self._target.schema)
         paths = [file.path for file in files]
         # columns of an older version are found by id, which only our own reader does
-        by_name = self._native and files and not self.apply.evolved()
+        by_name = self._native and files and not self.apply.replaces_all()
         if by_name and s3a.reaches(self._spark, location, paths, os.environ):
             return s3a.read(self._spark, location, paths, schema)
         ids = {} if table is None or not files else table.column_ids(self._target.schemas)
@@ -157,13 +157,13 @@ class _LargeCold:
         return newest.select("newest.*")
 
     def _candidates(self, hot: DataFrame) -> tuple[DataFile, ...]:
-        """The files whose key ranges meet that of the pending rows; all of them where their columns are older."""
+        """The files whose key ranges meet that of the pending rows; all of them where all have to be replaced."""
         table = self.apply.table
         if table is None or not table.files():
             return ()
         table.check_plain()
         table.check_partitions(self._target.schema)
-        if table.schema_version(self._target.schemas) is not self._target.schema:
+        if self.apply.replaces_all():
             return table.files()
         fixed = [name for name in self._target.schema.partition_by if name in self._key]
         own = hot.groupBy(*(F.col(name).alias(f"own {name}") for name in fixed))

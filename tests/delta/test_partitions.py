@@ -225,12 +225,14 @@ def test_files_that_others_wrote_into_partitions_are_read_and_replaced(tmp_path:
     assert rows_of(scope) == _theirs(scope) == _events((1, "a b", 1), (2, "c", 5), (3, "a b", 6))
 
 
-def test_a_column_that_is_added_makes_every_partition_new(tmp_path: Path) -> None:
+def test_a_column_that_is_added_leaves_the_partitions_that_the_next_flush_does_not_touch(tmp_path: Path) -> None:
     flush(target(tmp_path / "t", EVENTS), _events((1, "a", 1), (2, "b", 2)))
     wider = schema("id BIGINT NOT NULL", "kind TEXT", "n INT", "more TEXT", version=2, by=["kind"])
     scope = target(tmp_path / "t", EVENTS, wider)
     assert rows_of(scope) == [row | {"more": None} for row in _events((1, "a", 1), (2, "b", 2))]
+    before = {path for path in paths(scope) if path.startswith("kind=a/")}
     flush(scope, [{"id": 2, "kind": "a", "n": 3, "more": "m"}], first_seq=5)
+    assert before < paths(scope)
     assert (
         rows_of(scope)
         == _theirs(scope)

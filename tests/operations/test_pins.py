@@ -219,7 +219,7 @@ def test_a_writer_that_runs_through_a_vacuum_keeps_its_file_or_is_told(world: Wo
     world._vacuum(dry_run=False)
     now = datetime.now(UTC)
     with pytest.raises(Conflict):
-        alone(table.commit((), (), schema=table.schema_version(world.target.schemas), stamp=_stamp(), since=now, now=now))
+        alone(table.commit((), (), stamp=_stamp(), since=now, now=now))
 
 
 def _stamp() -> CommitStamp:

@@ -18,6 +18,7 @@ import pytest
 from deltalake import DeltaTable
 
 from lakewarden import Column, Lakehouse
+from lakewarden.catalog.evolution import AddColumn
 from lakewarden.clock import random_id
 from lakewarden.connection import Connection, Location
 from lakewarden.delta.parquet.files import batch_folder, seq_range
@@ -187,6 +188,21 @@ def test_spark_reads_and_writes_over_s3a_what_is_then_committed_as_ever(s3a_lake
 
 
 @pytest.mark.disk
+def test_a_file_that_lacks_a_column_is_read_by_name_over_s3a(s3a_lake: Lakehouse) -> None:
+    columns = [Column("id", "BIGINT"), Column("text", "TEXT")]
+    table = s3a_lake.create_table("chat.s3a", columns=columns, primary_key=["id"], options={"STORAGE_ID": "s3a"})
+    for first in (0, 100):
+        table.write([{"id": id_, "text": "old"} for id_ in range(first, first + 3)])
+        _flush(s3a_lake)
+    s3a_lake.alter_table("chat.s3a", AddColumn(Column("n", "INT")))
+    s3a_lake.table("chat.s3a").write([{"id": 100, "text": "new", "n": 5}])
+    assert _flush(s3a_lake)["files_removed"] == 1
+    old = {id_: {"id": id_, "text": "old", "n": None} for id_ in (0, 1, 2, 101, 102)}
+    found = s3a_lake.table("chat.s3a").read(freshness="eventual").to_pylist()
+    assert {row["id"]: row for row in found} == old | {100: {"id": 100, "text": "new", "n": 5}}
+
+
+@pytest.mark.disk
 def test_what_a_dead_writer_left_over_s3a_is_found_and_erased(s3a_lake: Lakehouse, spark: SparkSession) -> None:
     table = make_notes(s3a_lake, options={"STORAGE_ID": "s3a"})
     for user in ("ann", "bob"):
@@ -313,3 +329,34 @@ def test_a_partitioned_table_is_flushed_partition_by_partition(
     (ordered,) = lake.optimize("app.events", zorder=["n"])
     assert (ordered.outcome, ordered.metrics["rows_rewritten"]) == ("done", len(model))
     assert {tuple(row[name] for name in key): row for row in table.read(freshness="eventual").to_pylist()} == model
+
+
+def test_a_column_that_is_added_leaves_the_partitions_that_a_flush_does_not_touch(
+    lake: Lakehouse, warehouse_uri: str, spark: SparkSession
+) -> None:
+    """Spark's Delta reads files of both schemas, and an optimize in tasks puts them together."""
+    lake.create_namespace("app")
+    columns = [Column("id", "BIGINT"), Column("kind", "TEXT")]
+    table = lake.create_table("app.events", columns=columns, primary_key=["id", "kind"], partition_by=["kind"])
+    for first in (0, 10):
+        table.write([{"id": id_, "kind": kind} for id_ in range(first, first + 4) for kind in "ab"])
+        _flush(lake)
+    uri = f"{warehouse_uri}/data/app/events"
+    before = set(DeltaTable(uri).file_uris())
+    lake.alter_table("app.events", AddColumn(Column("n", "INT")))
+    table = lake.table("app.events")
+    table.write([{"id": 1, "kind": "b", "n": 5}])
+    _flush(lake)
+    assert len(before & set(DeltaTable(uri).file_uris())) == len(before) - 1
+
+    def agree() -> None:
+        ours = sorted(table.read(freshness="eventual").to_pylist(), key=repr)
+        assert {(row["id"], row["kind"]): row["n"] for row in ours if row["n"] is not None} == {(1, "b"): 5}
+        theirs = spark.read.format("delta").load(uri)
+        assert sorted((row.asDict() for row in theirs.select("id", "kind", "n").collect()), key=repr) == ours
+        assert (theirs.where("n IS NULL").count(), theirs.where("n = 5").count(), len(ours)) == (15, 1, 16)
+
+    agree()
+    (ordered,) = lake.optimize("app.events", zorder=["n"])
+    assert (ordered.outcome, ordered.metrics["rows_rewritten"]) == ("done", 16)
+    agree()

@@ -34,6 +34,9 @@ BUCKET_TAG = "lakewarden.bucket"
 _ENGINE = f"Lakewarden/{VERSION}"
 _encoded = msgspec.json.Encoder().encode
 
+WRITE = "WRITE"
+"""Delta's own word for a commit of rows."""
+
 Mode = Literal["ErrorIfExists", "Append", "Overwrite"]
 
 Action = Mapping[str, object]
@@ -96,7 +99,7 @@ class Change:
     """How rows changed, where `adds` and `removes` do not say it: all of them, or none."""
     head: TableHead | None = None
     data_change: bool = True
-    operation: str = "WRITE"
+    operation: str = WRITE
     """Delta's own word, for those who do not know the stamp."""
 
     @property

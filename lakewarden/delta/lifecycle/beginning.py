@@ -1,7 +1,10 @@
-"""Begins a scope's table before it has rows, at version 0; above a fence, where an earlier table was dropped or erased."""
+"""Commits without files: a scope's table begins before it has rows, at version 0, or above a fence, where an earlier table was
+dropped or erased; and columns are added to it before the next rows come.
+"""
 
 from __future__ import annotations
 
+from lakewarden.catalog.model import TableSchema
 from lakewarden.delta.change_data import feed_to_set
 from lakewarden.delta.commit_log.commits import CommitLog, is_fence
 from lakewarden.delta.commit_log.committing import Committer, TooLate
@@ -10,6 +13,7 @@ from lakewarden.delta.create import create_table
 from lakewarden.delta.lifecycle.freezing import check_not_frozen
 from lakewarden.delta.manifest import write_manifest
 from lakewarden.delta.ownership import PROPERTY, owner_of
+from lakewarden.delta.parquet.schema import version_of
 from lakewarden.delta.scope import open_scope
 from lakewarden.delta.snapshot import first_snapshot
 from lakewarden.delta.table import ScopeTable, check_whole
@@ -21,11 +25,18 @@ from lakewarden.target import ScopeTarget
 CREATE = "CREATE TABLE"
 """Delta's own name for the operation."""
 
+ADD_COLUMNS = "ADD COLUMNS"
+"""As `CREATE`."""
+
 _ATTEMPTS = 20
 
 
-def begin_table(target: ScopeTarget, by: Committer) -> Steps[ScopeTable]:
+def begin_table(target: ScopeTarget, by: Committer, *, columns: bool = False) -> Steps[ScopeTable]:
     """Opens the scope's table, which is begun where it does not exist. May be repeated, and by several processes at once.
+
+    Args:
+        columns: also adds the columns that the table lacks, unless files have to be written again for them: then the next flush
+            or direct write brings both.
 
     Raises:
         Conflict: others kept committing; it is being moved, or swept; or it was looked up too long ago (`TooLate`).
@@ -35,15 +46,19 @@ def begin_table(target: ScopeTarget, by: Committer) -> Steps[ScopeTable]:
         table = open_scope(target)
         check_not_frozen(table, target)
         check_whole(table, target.location)
-        if table is not None and has_begun(table, target):
+        if table is None or not has_begun(table, target):
+            step = _begin(table, target, by)
+        elif columns and (there := _to_widen(table, target)) is not None:
+            step = _widen(table, there, target, by)
+        else:
             return table
         try:
-            yield from _begin(table, target, by)
+            yield from step
         except TooLate:
             raise
         except Conflict:
             continue
-    raise Conflict(f"{target.scope} was committed to {_ATTEMPTS} times while its table was to begin; try again")
+    raise Conflict(f"{target.scope} was committed to {_ATTEMPTS} times while its table was to begin or to get columns; try again")
 
 
 def has_begun(table: ScopeTable, target: ScopeTarget) -> bool:
@@ -65,5 +80,21 @@ def _begin(table: ScopeTable | None, target: ScopeTarget, by: Committer) -> Step
         return
     owner = owner_of(target)
     named = ({PROPERTY: owner} if owner else {}) | feed_to_set(table, target)
-    made = yield from table.commit((), (), schema=target.schema, stamp=stamp, since=by.since, now=now, properties=named)
+    made = yield from table.commit((), (), schemas=target.schemas, stamp=stamp, since=by.since, now=now, properties=named)
+    write_manifest(target, table.snapshot(target.app_id).after(made, (), (), now), now=now)
+
+
+def _to_widen(table: ScopeTable, target: ScopeTarget) -> TableSchema | None:
+    """The schema version of the table, if only its columns have to change."""
+    there = version_of(table.head.schema, target.schemas)
+    if there is None or there is target.schema or not table.can_be_kept:
+        return None
+    return there if table.keeps_files(target.schemas) else None
+
+
+def _widen(table: ScopeTable, there: TableSchema, target: ScopeTarget, by: Committer) -> Steps[None]:
+    now, known = by.clock(), {column.id for column in there.columns}
+    added = ", ".join(column.name for column in target.schema.columns if column.id not in known)
+    stamp = CommitStamp(by.job_id, ADD_COLUMNS, {"columns": added}, app_id=target.app_id, user=target.scope.user)
+    made = yield from table.commit((), (), schemas=target.schemas, stamp=stamp, since=by.since, now=now, operation=ADD_COLUMNS)
     write_manifest(target, table.snapshot(target.app_id).after(made, (), (), now), now=now)

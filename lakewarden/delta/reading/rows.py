@@ -78,8 +78,7 @@ def read_parts(
 def _files_to_read(
     table: ScopeTable, schemas: tuple[TableSchema, ...], bounds: Sequence[Bound], buckets: int = 1
 ) -> list[DataFile]:
-    named_alike = table.schema_version(schemas).version == schemas[-1].version  # statistics go by name
-    return files_to_read(table, bounds if named_alike else (), schemas[-1], buckets)
+    return files_to_read(table, bounds if table.named_alike(schemas) else (), schemas[-1], buckets)
 
 
 def read_files(

@@ -96,10 +96,9 @@ def _commit(warehouse: Warehouse, target: ScopeTarget, job_id: str) -> None:
         check_not_frozen(table, target)
         if table is None or table.is_swept:
             break
-        schema, now = table.schema_version(target.schemas), warehouse.clock()
-        stamp = CommitStamp(job_id, _OPERATION, {})
+        now, stamp = warehouse.clock(), CommitStamp(job_id, _OPERATION, {})
         try:
-            made = alone(table.commit((), (), schema=schema, stamp=stamp, since=looked, now=now, data_change=False))
+            made = alone(table.commit((), (), stamp=stamp, since=looked, now=now, data_change=False))
         except Conflict:
             continue
         write_manifest(target, table.snapshot(target.app_id).after(made, (), (), now), now=now)

@@ -221,7 +221,7 @@ class DirectCommit:
             made = yield from table.commit(
                 adds,
                 draft.removes,
-                schema=target.schema,
+                schemas=target.schemas,
                 stamp=stamp,
                 since=self._planned_at,
                 now=now,

@@ -105,8 +105,8 @@ def removed(draft: Draft, since: Between) -> bool:
 
 
 def carried(table: ScopeTable, target: ScopeTarget, draft: Draft, outputs: Outputs) -> Draft:
-    """The draft where the table has the columns of an older schema version: the files that it leaves are written again."""
-    if table.schema_version(target.schemas) is target.schema:
+    """The draft; where files would say something else under the newest columns, those that it leaves are written again."""
+    if table.keeps_files(target.schemas):
         return draft
     table.check_plain()
     gone = {file.path for file in draft.removes}

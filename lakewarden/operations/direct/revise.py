@@ -72,9 +72,8 @@ class Revise:
         return _in_tasks(spread, groups, target, outputs, images=images)
 
     def _files(self, table: ScopeTable, target: ScopeTarget) -> list[DataFile]:
-        named_alike = table.schema_version(target.schemas) is target.schema  # statistics go by name
         meant = self._meant({file.partition for file in table.files()})
-        files = files_to_read(table, self._bounds if named_alike else (), target.schema, target.buckets)
+        files = files_to_read(table, self._bounds if table.named_alike(target.schemas) else (), target.schema, target.buckets)
         return [file for file in files if file.partition in meant]
 
     def stands(self, draft: Draft, since: Between, table: ScopeTable, target: ScopeTarget) -> bool:

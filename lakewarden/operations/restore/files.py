@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from lakewarden.clock import Clock, NewId
 from lakewarden.delta.old_files import known_files
 from lakewarden.delta.parquet.files import DataFile, NewFile, compact_name
-from lakewarden.delta.parquet.schema import reads_alike, version_of
+from lakewarden.delta.parquet.schema import version_of
 from lakewarden.delta.partitions import directory
 from lakewarden.delta.reading.rows import read_files
 from lakewarden.delta.table import ScopeTable
@@ -31,12 +31,14 @@ _SCHEMA = "schema_version"
 
 @dataclass(frozen=True)
 class Difference:
-    """What a restore changes: `removes` are live now, `adds` are the restored version's files in their place."""
+    """What a restore changes: `removes` are live now, `adds` are the restored version's files in their place. `columns`: the
+    table lacks the newest ones."""
 
     removes: tuple[DataFile, ...]
     adds: tuple[NewFile, ...]
     parameters: Mapping[str, str]
     """Parameters of the restore, where `adds` have to be written again."""
+    columns: bool
 
     @property
     def rewrites(self) -> bool:
@@ -44,19 +46,26 @@ class Difference:
 
 
 def difference(target: ScopeTarget, table: ScopeTable, source: ScopeTable, timeline: Timeline) -> Difference:
-    """The files to remove and to add. All of them, where the columns of the table or of the files have to change.
+    """The files to remove and to add. All of them, where those of one of the two would say something else under the newest columns.
 
     Raises:
         Unsupported: `source` has another writer's columns.
     """
-    evolves = version_of(table.head.schema, (target.schema,)) is None
-    if reads_alike(source.schema_version(target.schemas), target.schema):
-        removes, returns = (table.files(), source.files()) if evolves else _by_path(table, source)
-        return Difference(removes, known_files(source, returns), {})
+    lacks = version_of(table.head.schema, (target.schema,)) is None
+    if source.named_alike(target.schemas):
+        apart = lacks and not _stay(target, table, source)
+        removes, returns = (table.files(), source.files()) if apart else _by_path(table, source)
+        return Difference(removes, known_files(source, returns), {}, lacks)
     again = {_SCHEMA: str(target.schema.version)}
-    if not evolves and _is_there(timeline, {"version": str(source.version)} | again):
-        return Difference((), (), again)
-    return Difference(table.files(), known_files(source, source.files()), again)
+    if not lacks and _is_there(timeline, {"version": str(source.version)} | again):
+        return Difference((), (), again, lacks)
+    return Difference(table.files(), known_files(source, source.files()), again, lacks)
+
+
+def _stay(target: ScopeTarget, table: ScopeTable, source: ScopeTable) -> bool:
+    """Whether files that are in both versions may stay where the columns change. `table` may have another writer's."""
+    ours = version_of(table.head.schema, target.schemas) is not None
+    return ours and table.keeps_files(target.schemas) and source.can_be_kept
 
 
 def _by_path(table: ScopeTable, source: ScopeTable) -> tuple[tuple[DataFile, ...], tuple[DataFile, ...]]:

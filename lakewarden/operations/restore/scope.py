@@ -156,11 +156,11 @@ def run_restore(
     adds = copied_apart(table, plan.adds, new_id) if again is None else written_again(plan, again, clock, new_id)
     now = clock()
     transaction = None if plan.watermark is None else (plan.target.app_id, plan.watermark)
-    metrics, schema = _metrics(adds, plan.removes), plan.target.schema
+    metrics, schemas = _metrics(adds, plan.removes), plan.target.schemas
     stamp, since = _stamp(job_id, plan.parameters, metrics), plan.planned_at
     try:
         made = yield from table.commit(
-            adds, plan.removes, schema=schema, stamp=stamp, since=since, now=now, transaction=transaction, reach=reach
+            adds, plan.removes, schemas=schemas, stamp=stamp, since=since, now=now, transaction=transaction, reach=reach
         )
     except Conflict:
         returning = {file.path for file in plan.adds}
@@ -220,7 +220,7 @@ def _plan(
     metrics = _metrics(change.adds, change.removes)
     discards = options.discard_to is not None and options.discard_to > (table.watermark(target.app_id) or -1)
     requested = {} if options.timestamp is None else {"timestamp": in_utc(options.timestamp).isoformat(timespec="milliseconds")}
-    changes = change.adds or change.removes or discards
+    changes = change.adds or change.removes or change.columns or discards
     again = "; the columns changed since, so the files are written again" if change.rewrites else ""
     return RestorePlan(
         target=target,

@@ -17,7 +17,7 @@ from lakewarden.clock import Clock, NewId
 from lakewarden.delta.commit_log.stamp import CommitStamp
 from lakewarden.delta.manifest import write_manifest
 from lakewarden.delta.scope import open_scope
-from lakewarden.delta.snapshot import Committed, Snapshot
+from lakewarden.delta.snapshot import Snapshot
 from lakewarden.delta.table import ScopeTable
 from lakewarden.delta.timeline import KEPT, OLDEST, VACUUM_END, VACUUM_START, read_timeline
 from lakewarden.errors import Conflict, LakewardenError, Moved
@@ -282,7 +282,8 @@ def _summary(found: Removable, hours: float) -> str:
 
 def _commit_horizon(plan: VacuumPlan, table: ScopeTable, job_id: str, now: datetime) -> Steps[None]:
     metrics = {"numFilesToDelete": plan.metrics["files_deleted"], "sizeOfDataToDelete": plan.metrics["bytes_deleted"]}
-    yield from _mark(table, plan, CommitStamp(job_id, VACUUM_START, dict(plan.parameters), metrics), plan.planned_at, now)
+    stamp = CommitStamp(job_id, VACUUM_START, dict(plan.parameters), metrics)
+    yield from table.commit((), (), stamp=stamp, since=plan.planned_at, now=now, data_change=False)
 
 
 def _delete(plan: VacuumPlan, reach: Reach) -> None:
@@ -306,7 +307,7 @@ def _commit_end(plan: VacuumPlan, job_id: str, clock: Clock, reach: Reach) -> St
             break
         now = clock()
         try:
-            made = yield from _mark(table, plan, stamp, looked, now)
+            made = yield from table.commit((), (), stamp=stamp, since=looked, now=now, data_change=False)
         except Conflict:
             continue
         reach("after-end")
@@ -315,7 +316,3 @@ def _commit_end(plan: VacuumPlan, job_id: str, clock: Clock, reach: Reach) -> St
         return snapshot
     raise Conflict(f"the vacuum of {plan.target.scope} deleted its files, but others kept committing before its end was recorded")
 
-
-def _mark(table: ScopeTable, plan: VacuumPlan, stamp: CommitStamp, since: datetime, now: datetime) -> Steps[Committed]:
-    schema = table.schema_version(plan.target.schemas)
-    return table.commit((), (), schema=schema, stamp=stamp, since=since, now=now, data_change=False)

@@ -20,7 +20,7 @@ from tests.delta.scopes import PEOPLE, at, flush, people, target
 
 _STAMP = CommitStamp("J-1", "OPTIMIZE")
 _DOORS: dict[str, Callable[[ScopeTable, ScopeTarget, dict[str, Any]], object]] = {
-    "commit": lambda table, _, held: alone(table.commit((), (), schema=PEOPLE, stamp=_STAMP, **held)),
+    "commit": lambda table, _, held: alone(table.commit((), (), schemas=(PEOPLE,), stamp=_STAMP, **held)),
     "empty": lambda table, _, held: alone(table.empty(stamp=_STAMP, **held)),
     "property": lambda table, _, held: alone(table.set_property("a.b", "c", stamp=_STAMP, **held)),
     "create": lambda _, new, held: alone(create_table(new, (), _STAMP, None, **held)),

@@ -21,7 +21,7 @@ def test_a_commit_whose_answer_was_lost_is_found_and_not_discarded(tmp_path: Pat
     table = table_of(scope)
     (output,) = write_files(scope, read_files(table, table.files(), scope.schemas), lambda: "compact-1.parquet")
     rewrite = Rewrite(scope, table, table.files(), (output,), CommitStamp("CO-1", "COMPACT"), later()())
-    alone(table.commit((output,), table.files(), schema=scope.schema, stamp=rewrite.stamp, **at(), data_change=False))
+    alone(table.commit((output,), table.files(), schemas=scope.schemas, stamp=rewrite.stamp, **at(), data_change=False))
     landed = alone(land(rewrite, lambda _: "the tail moved", later(), no_faults))
     assert isinstance(landed, Snapshot)
     assert (landed.version, len(data_files(scope))) == (3, 4)

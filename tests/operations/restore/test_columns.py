@@ -227,7 +227,7 @@ def test_what_an_earlier_release_restored_is_mended_by_the_same_again(lake: Lake
     _altered(lake, CASES["two names exchanged"])
     _flushed(lake, 2)
     with monkeypatch.context() as earlier:
-        earlier.setattr("lakewarden.operations.restore.files.reads_alike", lambda written, now: True)
+        earlier.setattr("lakewarden.delta.table_contents.reads_alike", lambda written, now: True)
         _restored(lake, 0)
     assert _by_name(scope_path(lake, "ann")) != _sql(lake)
     _restored(lake, 0)
