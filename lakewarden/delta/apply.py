@@ -132,7 +132,7 @@ class ColdApply:
         return 0 if self.table is None else self.table.next_batch()
 
     def replaces_all(self) -> bool:
-        """Whether the table's files would say something else under the newest columns, so that this commit has to replace them."""
+        """Whether this commit has to replace every file, because they would say something else under the newest columns."""
         return self.table is not None and not self.table.keeps_files(self._target.schemas)
 
     def column_ids(self) -> dict[str, int]:

@@ -125,8 +125,9 @@ class LakeCatalog:
     def alter_table(self, name: str, change: Alteration) -> Table:
         """Changes one thing of a table: a column (`catalog.evolution`), or its options.
 
-        Flushed files and rows in the log stay as they are and are read under the new schema; a scope's files are rewritten
-        by its next flush. A `TableClient` that was created before keeps writing with the schema that it knows.
+        Flushed files and rows in the log stay as they are and are read under the new schema. A scope's next flush or direct write
+        shows the change to other Delta readers; it rewrites the scope's files unless columns were only added that may be NULL. A
+        `TableClient` that was created before keeps writing with the schema that it knows.
 
         Raises:
             InvalidArgument, AlreadyExists, NotFound, Unsupported, ConstraintViolation, InUse: nothing was changed.

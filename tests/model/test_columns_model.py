@@ -1,6 +1,6 @@
 """Random changes of columns, of rows, of files and of versions equal a dict of rows: by SQL, and by a reader who goes by names.
 
-`test_evolution_model` has the types, the keys and the clients of older schemas; here the matter is which files lack which columns.
+`test_evolution_model` has the types, the keys and the clients of older schemas; here it is which files lack which columns.
 """
 
 from __future__ import annotations

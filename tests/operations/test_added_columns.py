@@ -29,10 +29,13 @@ def lake(tmp_path: Path) -> Iterator[Lakehouse]:
         opened.create_namespace("chat")
         columns = [Column("id", "BIGINT"), Column("text", "TEXT"), Column("day", "INT")]
         table = opened.create_table(SALES, type="SHARED", columns=columns, primary_key=[], partition_by=["day"])
-        days = [1, 2, 3]
-        table.direct.append([pa.table({"id": pa.array(days, pa.int64()), "text": ["a", "b", "c"], "day": pa.array(days, pa.int32())})])
+        table.direct.append([_sales([1, 2, 3], ["a", "b", "c"])])
         opened.alter_table(SALES, AddColumn(Column("n", "INT")))
         yield opened
+
+
+def _sales(days: list[int], texts: list[str]) -> pa.Table:
+    return pa.table({"id": pa.array(days, pa.int64()), "text": texts, "day": pa.array(days, pa.int32())})
 
 
 def _delta(lake: Lakehouse) -> DeltaTable:
@@ -61,18 +64,19 @@ def _sql(text: str) -> Write:
     return lambda lake: lake.sql(text, role="dba")
 
 
-WRITES: dict[str, tuple[Write, dict[int, tuple[str, int | None]], str]] = {
+WRITES: dict[str, tuple[Write, dict[int, tuple[str, int | None] | None], str]] = {
+    # the write, what becomes of rows, and the days whose files stay
     "an append": (_sql(f"INSERT INTO {SALES} VALUES (9, 'x', 4, 5)"), {9: ("x", 5)}, "123"),
     "an overwrite of a partition": (
         lambda lake: lake.table(SALES).direct.overwrite(
-            [pa.table({"id": [9], "text": ["x"], "day": pa.array([2], pa.int32()), "n": pa.array([5], pa.int32())})], within="day = 2"
+            [_sales([2], ["x"]).append_column("n", pa.array([5], pa.int32()))], within="day = 2"
         ),
-        {9: ("x", 5), 2: ()},
+        {2: ("x", 5)},
         "13",
     ),
     "an update": (_sql(f"UPDATE {SALES} SET n = 5 WHERE day = 2"), {2: ("b", 5)}, "13"),
-    "a delete": (_sql(f"DELETE FROM {SALES} WHERE id = 2"), {2: ()}, "13"),
-}  # type: ignore[dict-item]  # () stands for no row
+    "a delete": (_sql(f"DELETE FROM {SALES} WHERE id = 2"), {2: None}, "13"),
+}
 
 
 @pytest.mark.parametrize("name", WRITES)
@@ -82,7 +86,7 @@ def test_a_direct_write_leaves_the_files_of_other_partitions(lake: Lakehouse, na
     write(lake)
     after = _files(lake)
     assert {day for day in before if before[day] == after.get(day)} == set(kept)
-    rows: dict[int, Any] = {1: ("a", None), 2: ("b", None), 3: ("c", None)} | changed
+    rows: dict[int, tuple[str, int | None] | None] = {1: ("a", None), 2: ("b", None), 3: ("c", None)} | changed
     expected = {id_: row for id_, row in rows.items() if row}
     assert _found(lake) == _by_name(lake) == expected
     for condition, wanted in (("n IS NULL", (None,)), ("n IS NOT NULL", (5,)), ("n = 5", (5,)), ("n < 5", ())):
@@ -190,6 +194,18 @@ def test_a_restore_before_the_columns_came_writes_no_file(tmp_path: Path) -> Non
     assert (paths(scope), data_files(scope)) == (paths(scope, 1), before)
     assert rows_of(scope) == [row | {"age": None} for row in people(*range(4))]
     assert table_of(scope).schema_version(scope.schemas) is WIDER
+
+
+def test_a_restore_copies_what_is_live_beside_a_column_that_was_dropped_since(tmp_path: Path) -> None:
+    """The commit changes the columns of a table whose files do not read alike under them, so it has to replace them all."""
+    batches(target(tmp_path / "t"), 1)
+    flush(target(tmp_path / "t", PEOPLE, WIDER), [{"id": 50, "name": "x", "age": 1}], first_seq=50)
+    scope = target(tmp_path / "t", PEOPLE, WIDER, TableSchema(3, PEOPLE.columns, ("id",)))
+    before = paths(scope)
+    assert restore(scope, 0).outcome == "done"
+    assert not paths(scope) & before
+    assert rows_of(scope) == people(0, 1)
+    assert [field.name for field in DeltaTable(scope.uri).schema().fields] == ["id", "name", "_seq"]
 
 
 def test_a_restore_to_what_is_there_brings_the_columns_alone(tmp_path: Path) -> None:

@@ -46,7 +46,7 @@ class Difference:
 
 
 def difference(target: ScopeTarget, table: ScopeTable, source: ScopeTable, timeline: Timeline) -> Difference:
-    """The files to remove and to add. All of them, where those of one of the two would say something else under the newest columns.
+    """The files to remove and to add. All of them, where those of one version do not read alike under the newest columns.
 
     Raises:
         Unsupported: `source` has another writer's columns.

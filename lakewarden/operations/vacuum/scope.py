@@ -315,4 +315,3 @@ def _commit_end(plan: VacuumPlan, job_id: str, clock: Clock, reach: Reach) -> St
         write_manifest(plan.target, snapshot, now=now)
         return snapshot
     raise Conflict(f"the vacuum of {plan.target.scope} deleted its files, but others kept committing before its end was recorded")
-

@@ -65,7 +65,7 @@ def test_every_commit_of_a_plain_table_is_ours_and_delta_rs_reads_it(tmp_path: P
     assert DeltaTable(scope.uri).file_uris() == []
     engines = [_info(tmp_path / "t", version)["engineInfo"] for version in range(5)]
     assert all(engine.startswith("Lakewarden/") for engine in engines), engines
-    assert [entry.operation for entry in history(scope)] == ["DROP", "MOVE", "MERGE", "MERGE", "WRITE"]
+    assert [entry.operation for entry in history(scope)] == ["DROP", "MOVE", "WRITE", "MERGE", "WRITE"]
     assert [entry.read_version for entry in history(scope)] == [3, 2, 1, 0, 0]
 
 
