@@ -10,6 +10,8 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
+from deltalake import DeltaTable, Field
+from deltalake.schema import PrimitiveType
 
 from lakewarden.clock import random_id
 from lakewarden.errors import Conflict, InvalidArgument, NotFound
@@ -120,6 +122,15 @@ def test_the_horizon_is_committed_before_anything_goes(tmp_path: Path) -> None:
     assert operations(scope)[0] == "VACUUM START"
     with pytest.raises(NotFound, match="removed by a vacuum"):
         restore(scope, 1)
+
+
+def test_columns_that_another_program_added_are_no_hindrance_and_stay(tmp_path: Path) -> None:
+    scope = target(tmp_path / "t")
+    flush(scope, people(1))
+    flush(scope, people(1, name="new"), first_seq=1)
+    DeltaTable(scope.uri).alter.add_columns([Field("theirs", PrimitiveType("integer"))])
+    assert vacuum(scope, days=20).metrics["files_deleted"] == 1
+    assert [field.name for field in DeltaTable(scope.uri).schema().fields] == ["id", "name", "_seq", "theirs"]
 
 
 def test_nothing_to_do_makes_no_commit(tmp_path: Path) -> None:
