@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from lakewarden.delta.commit_log.stamp import DROP, ERASE, SWEEP, CommitStamp
+from lakewarden.delta.commit_log.stamp import DROP, ERASE, RESTORE, SWEEP, CommitStamp
 from lakewarden.delta.table import ScopeTable
 from lakewarden.delta.timeline import walk
 from lakewarden.errors import InvalidArgument
@@ -19,7 +19,8 @@ class Base:
     version: int | None
     """None before the first version."""
     settled: int
-    """The version has every row of the scope up to this `_seq`; later rows were flushed by `later`, or are pending."""
+    """The version has every row of the scope up to this `_seq` but those that were dropped; later rows were flushed by `later`,
+    or are pending."""
     later: tuple[CommitStamp, ...]
     """The flushes that came after it, newest first."""
 
@@ -36,6 +37,7 @@ def base_at(table: ScopeTable, app_id: str, seq: int, rewound: int | None) -> Ba
     version: int | None = table.version
     oldest = table.version + 1
     later: list[CommitStamp] = []
+    dropped = NOTHING
     for entry in walk(open_store(table.location), table.version):
         oldest, stamp = entry.version, entry.stamp
         if stamp is not None and stamp.sets_back and not stamp.silent and (rewound is None or seq < rewound):
@@ -45,14 +47,16 @@ def base_at(table: ScopeTable, app_id: str, seq: int, rewound: int | None) -> Ba
             )
         if stamp is not None and stamp.operation in (DROP, ERASE, SWEEP):
             return Base(version, NOTHING, tuple(later))
+        if stamp is not None and stamp.operation == RESTORE:  # the rows that it dropped may still be in the log's history
+            dropped = max([dropped, *(settled for app, settled in entry.transactions if app == app_id)])
         if stamp is None or stamp.app_id != app_id or stamp.last_seq is None:
             continue
         if stamp.last_seq <= seq:
-            return Base(version, stamp.last_seq, tuple(later))
+            return Base(version, max(stamp.last_seq, dropped), tuple(later))
         later.append(stamp)
         version = entry.version - 1
     if oldest > 0:
         raise InvalidArgument(
             f"the table's log begins with version {oldest} and does not reach back to _seq {seq}; subscribe again"
         )
-    return Base(None if version is not None and version < 0 else version, NOTHING, tuple(later))
+    return Base(None if version is not None and version < 0 else version, dropped, tuple(later))

@@ -48,6 +48,8 @@ class LogEntry:
     removes: frozenset[str]
     changes: frozenset[str] = frozenset()
     """Its change files, for readers of Delta's change data feed: what became of the rows of the version before."""
+    transactions: tuple[tuple[str, int], ...] = ()
+    """By application id, up to where rows of a log are in the table or will never be, where the commit raised that."""
     stored: int = 0
     """When the store wrote the commit's object, by the store's clock, in milliseconds; 0 without a listing."""
 
@@ -238,6 +240,7 @@ def entry_of(version: int, text: bytes) -> LogEntry:
         frozenset(adds),
         frozenset(removes),
         frozenset(unquote(action["cdc"]["path"]) for action in actions if "cdc" in action),
+        tuple((str(action["txn"]["appId"]), int(action["txn"]["version"])) for action in actions if "txn" in action),
     )
 
 

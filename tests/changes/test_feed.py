@@ -223,6 +223,24 @@ def test_a_restore_ends_it_and_other_users_go_on(lake: Lakehouse, table: TableCl
     assert listed(table.changes(after=again.upto)) == []
 
 
+@pytest.mark.parametrize("flushed", [False, True])
+def test_rows_that_a_restore_dropped_do_not_come_back(lake: Lakehouse, table: TableClient, flushed: bool) -> None:
+    table.write(notes({1: "a"}), user="ada")
+    lake.flush(NOTES)
+    table.write(notes({1: "dropped", 2: "dropped"}), user="ada")
+    lake.restore(NOTES, user="ada", version=0, discard_pending=True, dry_run=False)
+    start = table.changes()
+    assert listed(start) == [("insert", 1, "a")]
+    table.write(notes({1: "b", 2: "b"}), user="ada")
+    if flushed:
+        lake.flush(NOTES)
+    wanted = [("update_preimage", 1, "a"), ("update_postimage", 1, "b"), ("insert", 2, "b")]
+    assert listed(table.changes(after=start.upto)) == wanted
+    table.write(notes({1: "c"}), user="ada")
+    assert listed(table.changes(after=start.upto))[:3] == wanted
+    assert {row[1:] for row in listed(table.changes())} == {(1, "c"), (2, "b")}
+
+
 def test_an_erasure_ends_it(lake: Lakehouse, table: TableClient) -> None:
     table.write(notes({1: "a"}), user="ada")
     upto = table.changes().upto

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from lakewarden.clock import random_id
 from lakewarden.errors import BeingErased, NotFound
 from lakewarden.faults import Reach, no_faults
+from lakewarden.log.before import before_column, before_field
 from lakewarden.log.objects import names
 from lakewarden.log.objects.cache import HeaderCache
 from lakewarden.log.objects.cut import decode_cut, newest_cut
@@ -22,9 +25,10 @@ from lakewarden.log.objects.cuts.settle import settle
 from lakewarden.log.objects.put import PROBES
 from lakewarden.log.objects.trail import read_trail
 from lakewarden.log.position import NOTHING, end_of
+from lakewarden.log.record import LogBatch
 from lakewarden.settings import LogSettings
 from tests.fixtures.patience import PATIENCE
-from tests.log.build import LOG, Store, joined, notes, pending_ids, view_of, writer
+from tests.log.build import LOG, NOTES, Store, joined, notes, pending_ids, view_of, writer
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
 
@@ -53,6 +57,16 @@ def settled(store: Store, *users: str) -> None:
     settle(store, view, marks, settings=LogSettings(carry_below=1), new_id=random_id, now=NOON)
 
 
+def with_images(batch: LogBatch) -> LogBatch:
+    """The rows before them have the text of their user, which no row that comes has."""
+    rows = batch.rows
+    owners = rows.column("_user").to_pylist()
+    before = pa.table({"id": rows.column("id"), "text": [f"before of {user}" for user in owners]})
+    schema = replace(NOTES, keeps_before=True)
+    column = before_column(schema, before, pa.array([True] * len(owners)))
+    return LogBatch(batch.schema_version, rows.append_column(before_field(schema), column))
+
+
 def rows_of_user(store: Store, user: str) -> int:
     """All that the log still has, settled or not."""
     return sum(each.rows for each in read_trail(store, LOG, NOTHING, HeaderCache()).ranges(user, NOTHING))
@@ -70,6 +84,29 @@ def test_nothing_is_put_for_a_user_who_was_seen_to_be_closed(store: Store) -> No
     assert rows_of_user(store, "u") == 2, "the first put could not know; none comes after it"
     late.append(notes("v", 2))
     assert pending_ids(store, "v") == [1, 2]
+
+
+def test_the_rows_before_a_users_rows_go_with_them(store: Store) -> None:
+    """From every part of the log; a table of users has no such rows yet, and its log is the same."""
+    late = writer(store)
+    late.append(with_images(joined(notes("u", 1, 2), notes("v", 1), notes("w", 1))))
+    settled(store, "u", "v")
+    late.append(with_images(joined(notes("v", 2), notes("u", 3))))
+    staging = late.batches.begin()
+    late.batches.stage(staging, with_images(joined(notes("u", 4), notes("v", 4))))
+    late.batches.publish(staging, late.batches.stage(staging, with_images(notes("u", 5))), None)
+    texts = {user: f"before of {user}".encode() for user in "uvw"}
+
+    def objects_with(user: str) -> set[str]:
+        found = store.list("")
+        return {each.key.split("/")[2] for each in found if texts[user] in store.get(each.key)}
+
+    assert objects_with("u") == {"segments", "history", "staged"}
+    assert objects_with("w") == {"carry"}
+    erase(store, "u")
+    assert objects_with("u") == set()
+    assert objects_with("v") >= {"history", "carry"}
+    assert objects_with("w") == {"carry"}
 
 
 @pytest.mark.parametrize("cut", [False, True], ids=["filled", "settled"])

@@ -207,3 +207,49 @@ def test_a_query_goes_on_from_its_checkpoint(warehouse_uri: str, spark: SparkSes
         ]
         batch = session.read.format("lakewarden").option("table", "app.notes").load()
         assert batch.columns == ["id", "text", "_user", "_seq"], "a read has no changes"
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+def test_a_query_of_a_table_that_keeps_images_goes_on_after_a_vacuum(
+    warehouse_uri: str, spark: SparkSession, tmp_path: Path
+) -> None:
+    with Lakehouse.open(warehouse_uri, spark=lambda: spark) as lake:
+        lake.sql(
+            "CREATE NAMESPACE app; CREATE DYNAMIC TABLE app.states (id INT PRIMARY KEY, text TEXT)"
+            " WITH ('log.changelog-mode' = 'all', 'bucket' = '2')"
+        )
+        states, session = lake.table("app.states"), lake.spark()
+
+        def run() -> list[tuple[object, ...]]:
+            stream = session.readStream.format("lakewarden").option("table", "app.states").load()
+            written = stream.writeStream.format("parquet").option("checkpointLocation", str(tmp_path / "checkpoint"))
+            written.trigger(availableNow=True).start(str(tmp_path / "out")).awaitTermination()
+            found = session.read.parquet(str(tmp_path / "out")).collect()
+            rank = {"update_preimage": 0}
+            found.sort(key=lambda row: (row["_seq"], rank.get(row["_change_type"], 1)))
+            return [(row["_change_type"], row["id"], row["text"]) for row in found]
+
+        states.write([{"id": 1, "text": "a"}, {"id": 2, "text": "a"}])
+        lake.flush("app.states")
+        first = run()
+        assert sorted(first) == [("insert", 1, "a"), ("insert", 2, "a")]
+        frame = session.createDataFrame([(1, "b"), (3, "b")], "id INT, text STRING")
+        frame.write.format("lakewarden").option("table", "app.states").mode("append").save()
+        lake.flush("app.states")
+        states.write([{"id": 1, "text": "c"}])
+        states.delete([{"id": 2}])
+        lake.flush("app.states")
+        lake.compact("app.states")
+        lake.vacuum("app.states", retain_hours=0, force=True, look=True, dry_run=False)
+        wanted = [
+            ("update_preimage", 1, "b"),
+            ("update_postimage", 1, "c"),
+            ("delete", 2, "a"),
+        ]
+        second = run()[2:]
+        assert sorted(second[:3]) == [("insert", 3, "b"), ("update_postimage", 1, "b"), ("update_preimage", 1, "a")]
+        assert second[3:] == wanted
+        lake.alter_table("app.states", AddColumn(Column("mark", "INT")))
+        lake.table("app.states").write([{"id": 3, "text": "d", "mark": 7}])
+        assert run()[2 + len(second) :] == [("update_preimage", 3, "b"), ("update_postimage", 3, "d")]
