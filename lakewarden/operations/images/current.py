@@ -69,7 +69,7 @@ class Current(Generic[T]):
         if len(between) > _MOST:
             return True
         log = self._images.warehouse.log(table)
-        trail = log.trail(after, "")
+        trail = log.trail(after, ("",))
         ranges = [each for each in trail.ranges("", after) if position_of(each.first_seq) <= position]
         if not trail.complete_after(after) or {position_of(each.first_seq) for each in ranges} != set(between):
             return True  # a write past the log takes a position without rows

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from itertools import groupby
 from typing import NamedTuple, cast
@@ -17,6 +18,7 @@ from lakewarden.log.objects.staged import put_object
 from lakewarden.log.objects.trail import Trail, read_trail
 from lakewarden.log.once import Once
 from lakewarden.log.position import NOTHING
+from lakewarden.log.receipt import Receipt
 from lakewarden.log.staging import Piece, Staging
 from lakewarden.storage.objects import Missing, ObjectStore
 from tests.log.simulation.actors import FORGOTTEN, LOG, Warehouse, expect
@@ -69,13 +71,16 @@ class Query:
         number = self._next()
         calls = self.house.batches.setdefault((self.name, number), []) or self._begin(number)
         self.house.world.say(f"publishes batch {number} of {self.name}: {[row.id for call in calls for row in call.rows]}")
-        staging = self.batches.begin()
-        receipt = self.batches.publish(staging, self._stage(staging, calls), Once(self.name, number))
+        receipt = self._put(calls, Once(self.name, number))
         if receipt is None:
             return
         if any(call.outcome == "acknowledged" for call in calls):
             raise Broken(f"exactly once: batch {number} of {self.name} was taken twice")
         self.house.journal.acknowledge(calls, receipt, self.house.world.now, alone=True)
+
+    def _put(self, calls: list[Written], once: Once) -> Receipt | None:
+        staging = self.batches.begin()
+        return self.batches.publish(staging, self._stage(staging, calls), once)
 
     def _begin(self, number: int) -> list[Written]:
         rng, house = self.house.world.rng, self.house
@@ -88,9 +93,13 @@ class Query:
         return calls
 
     def _stage(self, staging: Staging, calls: list[Written]) -> list[Piece]:
-        chunks = [chunk_of(call.user, call.rows[start : start + 2]) for call in calls for start in range(0, len(call.rows), 2)]
+        return self._stage_rows(staging, {call.user: call.rows for call in calls})
+
+    def _stage_rows(self, staging: Staging, rows: Mapping[str, list[Row]], first: int = 0) -> list[Piece]:
+        """`first`: the number of the first object."""
+        chunks = [chunk_of(user, mine[start : start + 2]) for user, mine in rows.items() for start in range(0, len(mine), 2)]
         pieces: list[Piece] = []
-        for number, parcel in enumerate(parcels_of(1, chunks, self.house.settings)):
+        for number, parcel in enumerate(parcels_of(1, chunks, self.house.settings), first):
             pieces += put_object(self.store, LOG, staging, number, 1, [*parcel.chunks])
         return pieces
 

@@ -57,6 +57,8 @@ class Journal:
     calls: list[Written] = field(default_factory=list)
     seqs: dict[int, int] = field(default_factory=dict)
     """The `_seq` with which a row was seen anywhere."""
+    befores: dict[int, int | None] = field(default_factory=dict)
+    """What a row was seen to have before it."""
     by_id: dict[int, Written] = field(default_factory=dict)
     erasures: dict[str, Erasure] = field(default_factory=dict)
     """By user, those that have begun."""
@@ -148,6 +150,8 @@ class Journal:
             _hold(call.user == user, "apart", f"row {row.id} of {call.user} was read as one of {user}")
             _hold(call.outcome != "refused", "refused", f"row {row.id} was refused and is there")
             _hold(self.seqs.setdefault(row.id, row.seq) == row.seq, "exactly once", f"row {row.id} has two places in the log")
+            kept = self.befores.setdefault(row.id, row.before)
+            _hold(kept == row.before, "images", f"the row before row {row.id} was {kept}, and is {row.before}")
             if call.outcome == "acknowledged":
                 _hold(row.seq <= call.last_seq, "ordered", f"row {row.id} lies behind its receipt")
         for one, other in pairwise(rows):
@@ -231,6 +235,17 @@ class Journal:
                 if one.user == other.user and one.ended < other.began and not gone:
                     last, first = self.seqs[one.rows[-1].id], self.seqs[other.rows[0].id]
                     _hold(last < first, "ordered", f"row {other.rows[0].id} lies before {one.rows[-1].id}")
+
+    def finally_imaged(self, applied: frozenset[int]) -> None:
+        """The row before each row, by the places in the log. A power cut may take it from a row that was not acknowledged."""
+        last: dict[str, Row] = {}
+        every = sorted((self.seqs[row.id], row) for call in self.calls for row in call.rows if row.id in applied)
+        for _, row in every:
+            before, found = last.get(row.key), self.befores[row.id]
+            wanted = 0 if before is None or before.value is None else before.id
+            cut = found not in (0, None) and found not in applied and self.by_id[row.id].outcome != "acknowledged"
+            _hold(cut or found == wanted, "images", f"the row before row {row.id} is {wanted}, and its image is {found}")
+            last[row.key] = row
 
     def finally_applied(self, user: str, applied: frozenset[int]) -> None:
         for call in self.calls:

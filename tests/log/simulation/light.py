@@ -20,19 +20,21 @@ from tests.log.simulation.stores import Row, SimObjects
 
 
 def chunk_of(user: str, rows: list[Row]) -> Chunk:
-    return Chunk(user, len(rows), json.dumps([[row.id, row.key, row.value] for row in rows]).encode())
+    fields = ([row.id, row.key, row.value] + ([] if row.before is None else [row.before]) for row in rows)
+    return Chunk(user, len(rows), json.dumps([*fields]).encode())
 
 
-def _rows(data: bytes, where: RowRange) -> list[Row]:
+def rows_of_chunk(data: bytes, where: RowRange) -> list[Row]:
     try:
-        return [Row(*(*fields, where.first_seq + index)) for index, fields in enumerate(json.loads(data))]
+        found = enumerate(json.loads(data))
+        return [Row(id_, key, value, where.first_seq + index, *before) for index, (id_, key, value, *before) in found]
     except ValueError as error:
         raise Corrupt(f"{where} cannot be read") from error
 
 
 def rows_in(store: SimObjects, where: RowRange) -> list[Row]:
     """Raises `Missing`."""
-    return _rows(bytes(read_chunk(store, where)), where)
+    return rows_of_chunk(bytes(read_chunk(store, where)), where)
 
 
 def header_of(objects: Mapping[str, bytes], key: str) -> Header:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from unittest.mock import patch
@@ -27,6 +27,7 @@ from lakewarden.log.position import NOTHING, position_of
 from lakewarden.settings import LogSettings
 from tests.log.simulation.actors import COUNTER, LOG, Eraser, Flusher, Follower, Loser, Reader, Warehouse, Writer, drop
 from tests.log.simulation.batches import Feed, Query
+from tests.log.simulation.images import SHARED, ImagedQuery, ImagedWriter, light_images
 from tests.log.simulation.jobs import Job, Restorer, waits
 from tests.log.simulation.premises import Premises
 from tests.log.simulation.stores import Disk
@@ -122,10 +123,13 @@ class Roles:
     """How many flush by whole jobs, and restore; nothing is erased or lost in those."""
     queries: int = 0
     """Processes that publish the batches of one streaming query, beside a feed."""
+    images: bool = False
+    """Whether every writer keeps the row before each row; then there is one scope, as of a SHARED table."""
 
 
 AS_IT_IS = Roles()
 STREAMS = Roles(loses=0, jobs=0, queries=3)
+IMAGES = Roles(erases=0, loses=0, jobs=0, queries=2, images=True)
 
 
 def run_schedule(seed: int, roles: Roles = AS_IT_IS, trace: list[str] | None = None) -> None:
@@ -134,6 +138,7 @@ def run_schedule(seed: int, roles: Roles = AS_IT_IS, trace: list[str] | None = N
     on_disk = rng.random() < roles.disk
     world = World(rng, rng.choice(_ON_DISK if on_disk else _ODDS), trace)
     users = ("u", "v", _POISONED)[: rng.choice((1, 2, 2, 3))]
+    users = (SHARED,) if roles.images else users
     memory = rng.choice(_MEMORIES)
     house = Warehouse(
         world,
@@ -146,7 +151,7 @@ def run_schedule(seed: int, roles: Roles = AS_IT_IS, trace: list[str] | None = N
     )
     if _POISONED in users:
         house.tables[_POISONED].broken = True
-    with memory.kept():
+    with memory.kept(), light_images() if roles.images else nullcontext():
         if rng.random() < roles.jobs:
             premises = Premises(house)
             with premises.around():
@@ -169,10 +174,10 @@ def _run(house: Warehouse, roles: Roles, premises: Premises | None) -> None:
 
 def _cast(house: Warehouse, roles: Roles, premises: Premises | None) -> None:
     rng, spawn = house.world.rng, house.world.spawn
-    writers = [Writer(house) for _ in range(rng.choice((1, 2, 2, 3)))]
+    writers = [(ImagedWriter if roles.images else Writer)(house) for _ in range(rng.choice((1, 2, 2, 3)))]
     for n, writer in enumerate(writers):
         spawn(f"writer {n}", _alive(partial(writer.write, rng.choice((1, 2, 4)))))
-    for n in range(rng.choice((0, 0, 0, 1, 2)) if premises is None else 0):
+    for n in range(rng.choice((0, 0, 0, 1, 2)) if premises is None and not roles.images else 0):
         spawn(f"counter {n}", _alive(partial(Writer(house).count, rng.choice((1, 2)))))
     for n in range(rng.choice((1, 2, 3, 4))):
         flusher = roles.flusher(house) if premises is None else Job(house, premises)
@@ -185,12 +190,16 @@ def _cast(house: Warehouse, roles: Roles, premises: Premises | None) -> None:
     for n in range(rng.choice((0, 1, 1))):
         spawn(f"follower {n}", _alive(partial(roles.follower(house).follow, rng.choice((2, 4, 8)))))
     for n in range(roles.queries):
-        spawn(f"query {n}", _alive(partial(Query(house, _QUERY).publish, rng.choice((1, 2, 4)))))
+        spawn(f"query {n}", _alive(partial(_query(house, roles).publish, rng.choice((1, 2, 4)))))
         spawn(f"feed {n}", _alive(partial(Feed(house).read, rng.choice((2, 4)))))
     if premises is not None:
         _cast_jobs(house, premises)
     else:
         _cast_losses(house, roles)
+
+
+def _query(house: Warehouse, roles: Roles) -> Query:
+    return (ImagedQuery if roles.images else Query)(house, _QUERY)
 
 
 def _cast_losses(house: Warehouse, roles: Roles) -> None:
@@ -258,8 +267,8 @@ def _peace(house: Warehouse, roles: Roles, premises: Premises | None) -> None:
     _check_flushed(house, poisoned=_POISONED in house.users)
     while world.late:
         world.late.pop(0)()
-    house.tables.get(_POISONED, house.tables["u"]).broken = False
-    query = Query(house, _QUERY)
+    house.tables[house.users[-1]].broken = False
+    query = _query(house, roles)
     query.finish()
     _check_flushed(house, poisoned=False)
     Feed(house).read(2)
@@ -267,6 +276,8 @@ def _peace(house: Warehouse, roles: Roles, premises: Premises | None) -> None:
     for user in house.users:
         house.journal.finally_applied(user, house.tables[user].applied)
     house.journal.finally_ordered()
+    if roles.images:
+        house.journal.finally_imaged(house.tables[SHARED].applied)
     _check_counter(house)
     _check_remembered(house)
 

@@ -169,6 +169,8 @@ class Row:
     key: str
     value: int | None
     seq: int = NOTHING
+    before: int | None = None
+    """The `id` of the row before it where its writer keeps that, and 0 where there was none."""
 
 
 @dataclass

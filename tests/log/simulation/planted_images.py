@@ -1,0 +1,38 @@
+"""Rules of writers that keep before images, taken away one at a time (as `planted`)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from lakewarden.log.objects.appends import Appends
+from lakewarden.log.objects.batches import Batches
+from lakewarden.log.objects.group import Parcel
+from lakewarden.log.once import Once
+from lakewarden.log.receipt import Receipt
+from lakewarden.log.staging import Pieces, Staging
+from lakewarden.log.touched import Touched
+from lakewarden.operations.images.current import Current
+from tests.log.simulation.planted import Fault
+from tests.log.simulation.schedule import IMAGES
+
+_append, _publish = Appends.append, Batches.publish
+
+
+def _never(*_: object) -> bool:
+    return False
+
+
+def _anywhere(self: Appends, parcels: Sequence[Parcel], _: int | None = None, keys: Touched | None = None) -> Receipt:
+    return _append(self, parcels, None, keys)
+
+
+def _once_for_all(self: Batches, staging: Staging, pieces: Pieces, once: Once | None) -> Receipt | None:
+    made = pieces(0) if callable(pieces) else pieces
+    return _publish(self, staging, made, once)
+
+
+IMAGE_FAULTS = (
+    Fault("keeps the images that another write of the key made old", ((Current, "_is_touched", _never),), IMAGES),
+    Fault("appends wherever the log ends, with the images of an earlier end", ((Appends, "append", _anywhere),), IMAGES),
+    Fault("takes the images of a batch once, whatever comes before it", ((Batches, "publish", _once_for_all),), IMAGES),
+)
