@@ -54,7 +54,7 @@ SPARK = (
             ),
             Published(
                 "test_data_source_read_output_with_schema_mismatch",
-                "session::a_schema_that_is_not_the_tables_is_refused batch_read::a_version_has_the_columns_that_it_had",
+                "session::a_query_names_its_columns batch_read::a_version_has_the_columns_that_it_had",
             ),
             Published(
                 "test_filter_pushdown test_filter_type test_unsupported_filter",
@@ -76,9 +76,7 @@ SPARK = (
                 "test_custom_json_data_source_abort",
                 "write::an_aborted_job_leaves_nothing write::a_bad_row_fails_its_task_with_the_code",
             ),
-            Published(
-                "test_case_insensitive_dict", "session::a_schema_that_is_not_the_tables_is_refused", "an option in capitals"
-            ),
+            Published("test_case_insensitive_dict", "session::a_query_names_its_columns", "an option in capitals"),
             Published(
                 "test_data_source_segfault test_data_source_reader_with_logging test_data_source_reader_pushdown_with_logging"
                 " test_data_source_writer_with_logging test_data_source_perf_profiler test_data_source_memory_profiler"

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
+from pyspark.sql.types import StructType
 
 from lakewarden.access.rights import can
 from lakewarden.catalog.engines import require_active
@@ -16,7 +17,7 @@ from lakewarden.log.record import USER
 from lakewarden.operations.reading.past import PastScope, past_of
 from lakewarden.operations.reading.scope import Wanted, place_of
 from lakewarden.scope import Scope
-from lakewarden.spark.source.columns import Owned, batches, read_columns, source_schema
+from lakewarden.spark.source.columns import Owned, batches, chosen, read_columns, source_schema
 from lakewarden.spark.source.connection import SparkConnection, called_by_spark
 from lakewarden.spark.source.filters import NEVER_NULL, Filtered
 from lakewarden.spark.source.options import ReadOptions
@@ -53,13 +54,18 @@ class PastPart(InputPartition):
 class BatchReader(DataSourceReader):
     """Made where Spark plans the read. `partitions` is called there too, then `read` in the tasks."""
 
-    def __init__(self, connection: SparkConnection, options: ReadOptions) -> None:
+    def __init__(self, connection: SparkConnection, options: ReadOptions, columns: StructType | None = None) -> None:
+        """
+        Args:
+            columns: those that the query has, where it names them; all by default.
+        """
         self._connection = connection
         self._options = options
         with called_by_spark():
             warehouse = connection.open()
             self._table = readable(warehouse, options)
             self._schema = schema_of(warehouse, self._table, options)
+            self._columns = chosen(source_schema(self._schema), columns)
         self._filtered = Filtered()
         self._divided = False
         self._shared: SharedTasks | None = None
@@ -86,7 +92,7 @@ class BatchReader(DataSourceReader):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         with called_by_spark():
-            yield from batches(self._rows(partition), self._schema)
+            yield from batches(self._rows(partition), self._columns)
 
     def _users(self) -> tuple[str, ...] | None:
         """Those that are wanted; None for all of them. Of a SHARED table, an empty tuple where no row can be wanted."""
@@ -119,7 +125,7 @@ class BatchReader(DataSourceReader):
 
     @property
     def _scopes(self) -> ScopeRead:
-        wanted = Wanted(read_columns(self._schema), self._filtered.bounds)
+        wanted = Wanted(read_columns(self._columns), self._filtered.bounds)
         return ScopeRead(self._connection, self._table, wanted, self._options.freshness)
 
     def _rows(self, partition: InputPartition) -> Iterator[Owned]:

@@ -12,6 +12,7 @@ from pyspark.sql.types import StructType
 
 from lakewarden.arrays import numbers, texts
 from lakewarden.catalog.model import TableSchema
+from lakewarden.errors import InvalidArgument
 from lakewarden.log.record import SEQ, USER
 
 _GATHERED = 1 << 16
@@ -35,13 +36,33 @@ def spark_schema(schema: TableSchema) -> StructType:
     return from_arrow_schema(source_schema(schema))
 
 
-def read_columns(schema: TableSchema) -> tuple[str, ...]:
-    """What is read of a scope: all columns but those that `*` leaves out."""
-    return (*(column.name for column in schema.shown), SEQ)
+def chosen(there: pa.Schema, asked: StructType | None) -> pa.Schema:
+    """The columns of a query: all that are there, or those that `.schema(…)` names, in its order.
+
+    Raises:
+        InvalidArgument: a column is not there, or has another type; or none is named.
+    """
+    if asked is None:
+        return there
+    types = {field.name: field.dataType for field in from_arrow_schema(there)}
+    if absent := [field.name for field in asked if field.name not in types]:
+        raise InvalidArgument(f"no such column: {', '.join(absent)}; the columns are {', '.join(types)}")
+    if other := [field for field in asked if field.dataType != types[field.name]]:
+        named = ", ".join(f"{field.name} as {field.dataType.simpleString()}" for field in other)
+        right = ", ".join(f"{field.name} {types[field.name].simpleString()}" for field in other)
+        raise InvalidArgument(f"the schema has {named}; it is {right}: select the columns as they are, and cast them")
+    if not asked.names:
+        raise InvalidArgument(f"the schema names no column; the columns are {', '.join(types)}")
+    return pa.schema([there.field(name) for name in asked.names])
 
 
-def batches(scopes: Iterable[Owned], schema: TableSchema) -> Iterator[pa.RecordBatch]:
-    """The rows of scopes, with their users."""
+def read_columns(columns: pa.Schema) -> tuple[str, ...]:
+    """What is read of a scope for these columns of a query."""
+    return tuple(name for name in columns.names if name != USER) or (SEQ,)
+
+
+def batches(scopes: Iterable[Owned], columns: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """The rows of scopes, with the columns of a query."""
     held: list[Owned] = []
     rows = 0
     for user, found in scopes:
@@ -49,17 +70,16 @@ def batches(scopes: Iterable[Owned], schema: TableSchema) -> Iterator[pa.RecordB
             held.append((user, found))
             rows += found.num_rows
         if rows >= _GATHERED:
-            yield from _joined(held, schema)
+            yield from _joined(held, columns)
             held, rows = [], 0
     if held:
-        yield from _joined(held, schema)
+        yield from _joined(held, columns)
 
 
-def _joined(held: Sequence[Owned], schema: TableSchema) -> list[pa.RecordBatch]:
-    names = read_columns(schema)
-    rows = pa.concat_tables([found.select(names) for _, found in held])
-    columns = [*rows.columns[:-1], pa.chunked_array([_owners(held)]), rows.column(SEQ)]
-    return pa.Table.from_arrays(columns, schema=source_schema(schema)).combine_chunks().to_batches(_BATCH)
+def _joined(held: Sequence[Owned], columns: pa.Schema) -> list[pa.RecordBatch]:
+    rows = pa.concat_tables([found.select(read_columns(columns)) for _, found in held])
+    given = [pa.chunked_array([_owners(held)]) if name == USER else rows.column(name) for name in columns.names]
+    return pa.Table.from_arrays(given, schema=columns).combine_chunks().to_batches(_BATCH)
 
 
 def _owners(held: Sequence[Owned]) -> pa.Array[Any]:

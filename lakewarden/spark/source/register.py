@@ -50,7 +50,7 @@ class LakewardenSource(DataSource):
         with called_by_spark():
             options = ReadOptions.of(self.options)
         reader = FilteredReader if options.push_filters else BatchReader
-        return reader(self.connection, options)
+        return reader(self.connection, options, schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:  # Spark's signature
         with called_by_spark():
@@ -65,7 +65,7 @@ class LakewardenSource(DataSource):
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802  # Spark's name
         with called_by_spark():
             options = StreamOptions.of(self.options)
-        return ChangeStream(self.connection, options)
+        return ChangeStream(self.connection, options, schema)
 
 
 def register(spark: SparkSession, warehouse: str, settings: Settings | None) -> None:

@@ -21,7 +21,7 @@ from lakewarden.changes.start import Start
 from lakewarden.changes.value import CHANGE_TYPE
 from lakewarden.errors import InvalidArgument
 from lakewarden.log.record import USER
-from lakewarden.spark.source.columns import source_schema
+from lakewarden.spark.source.columns import chosen, source_schema
 from lakewarden.spark.source.connection import SparkConnection, called_by_spark
 from lakewarden.spark.source.packs import packed, part_bytes, scope_packs
 from lakewarden.spark.source.stream_options import StreamOptions
@@ -55,14 +55,18 @@ class Part(InputPartition):
 class ChangeStream(DataSourceStreamReader):
     """Made in a process of Spark's driver, and pickled into tasks."""
 
-    def __init__(self, connection: SparkConnection, options: StreamOptions) -> None:
+    def __init__(self, connection: SparkConnection, options: StreamOptions, columns: StructType | None = None) -> None:
+        """
+        Args:
+            columns: those that the query has, where it names them; all by default.
+        """
         self._connection = connection
         self._options = options
         with called_by_spark():
             table = streamable(connection, options)
+            self._schema = chosen(stream_schema(table.schema), columns)
         self._table_id = table.id
         self._start = options.start or Start.of_table(table)
-        self._schema = stream_schema(table.schema)
         self._planned: Offset | None = None
         """Where the batch that was planned last ends. Spark says it with the first batch, and not before."""
 

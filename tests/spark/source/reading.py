@@ -6,6 +6,7 @@ import pickle
 from collections.abc import Mapping, Sequence
 
 from pyspark.sql.datasource import Filter
+from pyspark.sql.types import StructType
 
 from lakewarden import Lakehouse
 from lakewarden.settings import Settings
@@ -20,8 +21,10 @@ def connection(lake: Lakehouse, settings: Settings | None = None) -> SparkConnec
     return SparkConnection.of(lake.warehouse.uri, settings or Settings(), 2)
 
 
-def reader(lake: Lakehouse, table: str, settings: Settings | None = None, **options: str) -> BatchReader:
-    return BatchReader(connection(lake, settings), ReadOptions.of({"table": table, **options}))
+def reader(
+    lake: Lakehouse, table: str, settings: Settings | None = None, columns: StructType | None = None, **options: str
+) -> BatchReader:
+    return BatchReader(connection(lake, settings), ReadOptions.of({"table": table, **options}), columns)
 
 
 def rows_of(planned: BatchReader) -> list[Row]:

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyspark.errors import PySparkException
 from pyspark.sql.datasource import EqualTo, Filter, GreaterThan, In, IsNull, LessThanOrEqual
+from pyspark.sql.types import DataType, IntegerType, LongType, StringType, StructField, StructType
 
 from lakewarden import Lakehouse
 from lakewarden.dynamic.buckets import bucket_of
@@ -217,3 +218,48 @@ def test_no_warehouse_is_made(tmp_path: Path) -> None:
 
     with pytest.raises(NotFound):
         SparkConnection.of(str(tmp_path / "none"), Settings(), 1).open()
+
+
+def _columns(**types: DataType) -> StructType:
+    return StructType([StructField(name, kind) for name, kind in types.items()])
+
+
+@pytest.mark.parametrize("table", ["app.notes", "app.items", "app.events"])
+@pytest.mark.parametrize("freshness", ["strong", "oltp_only"])
+def test_a_query_reads_the_columns_that_it_names(lake: Lakehouse, table: str, freshness: str) -> None:
+    user = None if table == "app.items" else "ann"
+    lake.table(table).write([{"id": 1, "text": "a"}, {"id": 2, "text": "b"}], user=user)
+    for flushed in (False, True) if table != "app.events" else (False,):
+        if flushed:
+            lake.flush(table)
+            lake.table(table).write([{"id": 2, "text": "c"}], user=user)
+        two, one = _columns(text=StringType(), id=IntegerType()), _columns(_user=StringType())
+        wanted = {1: "a", 2: "b"} if not flushed else {2: "c"} if freshness == "oltp_only" else {1: "a", 2: "c"}
+        found = rows_of(reader(lake, table, columns=two, freshness=freshness))
+        assert [[*row] for row in found] == [["text", "id"]] * len(wanted)
+        assert {row["id"]: row["text"] for row in found} == wanted
+        assert rows_of(reader(lake, table, columns=one, freshness=freshness)) == [{"_user": user}] * len(wanted)
+    if table != "app.events":
+        one = _columns(id=IntegerType())
+        past = (
+            reader(lake, table, None, one, version="0")
+            if user is None
+            else reader(lake, table, None, one, version="0", user=user)
+        )
+        assert sorted(str(row["id"]) for row in rows_of(past)) == ["1", "2"]
+
+
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        (
+            _columns(id=IntegerType(), txt=StringType(), more=IntegerType()),
+            "no such column: txt, more; the columns are id,",
+        ),
+        (_columns(id=LongType()), "has id as bigint; it is id int"),
+        (_columns(), "names no column"),
+    ],
+)
+def test_columns_that_are_refused(lake: Lakehouse, columns: StructType, message: str) -> None:
+    with pytest.raises(PySparkException, match=f"INVALID_ARGUMENT: .*{message}"):
+        reader(lake, "app.notes", columns=columns)

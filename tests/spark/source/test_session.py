@@ -61,14 +61,34 @@ def test_an_error_names_its_code(warehouse_uri: str, spark: SparkSession) -> Non
             spark.read.format("lakewarden").option("table", "app.none").load()
 
 
-def test_a_schema_that_is_not_the_tables_is_refused(warehouse_uri: str, spark: SparkSession) -> None:
+def test_a_query_names_its_columns(warehouse_uri: str, spark: SparkSession, tmp_path: Path) -> None:
     with Lakehouse.open(warehouse_uri, spark=lambda: spark) as lake:
         lake.sql("CREATE NAMESPACE app; CREATE SHARED TABLE app.items (id INT PRIMARY KEY, text TEXT)")
         lake.table("app.items").write([{"id": 1, "text": "x"}])
         source = lake.spark().read.format("lakewarden").option("TABLE", "app.items")
         assert source.load().count() == 1
-        with pytest.raises(PySparkException, match="DATA_SOURCE_RETURN_SCHEMA_MISMATCH"):
-            source.schema("id INT").load().collect()
+        for flushed in (False, True):
+            if flushed:
+                lake.flush("app.items")
+            frame = source.schema("_seq BIGINT, text STRING").load()
+            assert [(row["_seq"], row["text"]) for row in frame.collect()] == [(0, "x")]
+            assert frame.where("text = 'x'").count() == 1
+            assert source.schema("_user STRING").load().count() == 1
+        with pytest.raises(PySparkException, match="INVALID_ARGUMENT: no such column: txt, more; the columns are id"):
+            source.schema("id INT, txt STRING, more INT").load().collect()
+        with pytest.raises(PySparkException, match="INVALID_ARGUMENT: the schema has id as bigint; it is id int"):
+            source.schema("id BIGINT").load().collect()
+        stream = lake.spark().readStream.format("lakewarden").option("table", "app.items")
+        for columns in ("_change_type STRING, id INT", "id INT, txt STRING"):
+            place = str(tmp_path / columns[:5])
+            written = stream.schema(columns).load().writeStream.format("parquet").option("checkpointLocation", f"{place}-at")
+            query = written.trigger(availableNow=True).start(place)
+            if "txt" in columns:
+                with pytest.raises(PySparkException, match="INVALID_ARGUMENT: no such column: txt"):
+                    query.awaitTermination()
+            else:
+                query.awaitTermination()
+                assert [(*row,) for row in lake.spark().read.parquet(place).collect()] == [("insert", 1)]
 
 
 def test_a_frame_is_written_at_once_or_not_at_all(warehouse_uri: str, spark: SparkSession) -> None:
