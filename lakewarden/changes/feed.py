@@ -106,10 +106,11 @@ class ChangeFeed:
         """The same, with the user of each part, empty text for a SHARED table; from the user `since` on, in order."""
         table = self.table()
         schema = change_schema(table.schema, owned=_owned(table))
-        for user in sorted(each or "" for each in self.owners(seq)):
-            if user >= since:
-                rows = self._rows_at(table, user or None, seq)
-                yield user, typed(_owned_by(rows, user), INSERT, schema)
+        users = sorted(user for each in self.owners(seq) if (user := each or "") >= since)
+        reader = None
+        for user in users:
+            rows, reader = self._rows_at(table, user, seq, reader or self._reader(table, users))
+            yield user, typed(_owned_by(rows, user), INSERT, schema)
 
     def start(self, where: Start) -> int | None:
         """The `_seq` after which changes begin; None for `full`: begin with `snapshot`.
@@ -223,18 +224,26 @@ class ChangeFeed:
             return names
         return sorted({each.user for each in self._ranges(table, trail, after) if each.first_seq <= upto})
 
-    def _rows_at(self, table: Table, user: str | None, seq: int) -> pa.Table:
+    def _rows_at(self, table: Table, user: str, seq: int, reader: ScopeReader) -> tuple[pa.Table, ScopeReader]:
+        """The rows of a scope, and the reader that showed them: one look at the log does for all scopes, until flushes since have
+        settled what it saw."""
+        given = reader
         for _ in range(_ATTEMPTS):
-            trail = self.warehouse.log(table).trail(NOTHING, (user or "",))
-            check_known(table, trail, seq)
-            check_goes_on(table, trail, seq, self._marks([user or ""]))
+            check_known(table, reader.trail, seq)
+            check_goes_on(table, reader.trail, seq, self._marks([user]))
             try:
-                if is_keyless(table):
-                    return there_upto(self._places(table)(""), seq)
-                return ScopeReader(self.warehouse, table, self._places(table), trail).as_of(user or "", seq)
+                return (there_upto(reader.place(""), seq) if is_keyless(table) else reader.as_of(user, seq)), reader
             except (Missing, Behind, Conflict):
-                continue
+                reader = self._reader(table, (user,))
+            except InvalidArgument:  # the log as it is now says why
+                if reader is not given:
+                    raise
+                reader = self._reader(table, (user,))
         raise Conflict(f"{self.name} was settled {_ATTEMPTS} times while it was read; try again")
+
+    def _reader(self, table: Table, users: Sequence[str]) -> ScopeReader:
+        """Of the log as it is now. Those users are looked up without a search."""
+        return ScopeReader(self.warehouse, table, self._places(table), self.warehouse.log(table).trail(NOTHING, users))
 
     def _places(self, table: Table) -> Callable[[str], Place]:
         """Where the users' scopes are: for all of them, the catalog is read once."""

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from datetime import timedelta
 from itertools import pairwise
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -16,6 +18,8 @@ from lakewarden.changes.start import Start
 from lakewarden.changes.value import Changes
 from lakewarden.clock import system_clock
 from lakewarden.errors import Ended, InvalidArgument, NotFound
+from lakewarden.log.objects.log import ObjectLog
+from lakewarden.log.objects.trail import Trail
 from lakewarden.scope import TableName
 from lakewarden.settings import LogSettings, Settings
 from lakewarden.table import TableClient
@@ -239,6 +243,64 @@ def test_rows_that_a_restore_dropped_do_not_come_back(lake: Lakehouse, table: Ta
     table.write(notes({1: "c"}), user="ada")
     assert listed(table.changes(after=start.upto))[:3] == wanted
     assert {row[1:] for row in listed(table.changes())} == {(1, "c"), (2, "b")}
+
+
+def test_a_snapshot_of_many_looks_at_the_log_for_all_of_them(
+    lake: Lakehouse, table: TableClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    users = [f"u{number}" for number in range(20)]
+    for user in users:
+        table.write(notes({1: user}), user=user)
+    lake.flush(NOTES, user="u3")
+    looks, trail = 0, ObjectLog.trail
+
+    def counted(*given: Any) -> Trail:
+        nonlocal looks
+        looks += 1
+        return trail(*given)
+
+    monkeypatch.setattr(ObjectLog, "trail", counted)
+    assert [row[2] for row in listed(table.changes())] == sorted(users)
+    assert looks <= 3
+
+
+def test_flushes_during_a_snapshot_change_nothing_and_a_restore_ends_it(lake: Lakehouse, table: TableClient) -> None:
+    users = [f"u{number}" for number in range(6)]
+    for user in users:
+        table.write(notes({1: user}), user=user)
+    lake.flush(NOTES)
+    table.write([{"id": 2, "text": user, "who": user} for user in users], user_column="who")
+    end = feed(lake).end()
+    rows = feed(lake).scopes_at(end)
+    found = [next(rows)]
+    table.write([{"id": 3, "text": "later", "who": user} for user in users], user_column="who")
+    lake.flush(NOTES)
+    table.write(notes({1: "later"}), user="u1")
+    lake.flush(NOTES, user="u1")
+    found += [next(rows), next(rows)]
+    assert [(user, sorted(each.column("id").to_numpy().tolist())) for user, each in found] == [
+        (user, [1, 2]) for user in users[:3]
+    ]
+    lake.restore(NOTES, user="u4", version=0, dry_run=False)
+    next(rows)
+    with pytest.raises(Ended, match="restored"):
+        next(rows)
+
+
+@pytest.mark.parametrize("flushed", [False, True])
+def test_a_user_who_is_erased_during_a_snapshot_is_not_in_it(lake: Lakehouse, table: TableClient, flushed: bool) -> None:
+    for user in ("u0", "u1", "u2"):
+        table.write(notes({1: user}), user=user)
+    if flushed:
+        lake.flush(NOTES)
+    end = feed(lake).end()
+    rows = feed(lake).scopes_at(end)
+    assert next(rows)[0] == "u0"
+    lake.erase("u1")
+    with suppress(Ended):
+        assert [found.num_rows for user, found in rows if user == "u1"] in ([], [0])
+    with pytest.raises(Ended):
+        table.changes(after=end)
 
 
 def test_an_erasure_ends_it(lake: Lakehouse, table: TableClient) -> None:
