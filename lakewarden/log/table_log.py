@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Protocol
+from typing import Final, Protocol
 
 import pyarrow as pa
 
@@ -31,6 +31,8 @@ from lakewarden.settings import LogSettings
 Mark = Callable[[str], str]
 """The keyed hash by which a log names a user who is being erased."""
 
+HELD: Final = "held/"
+"""How the id of a direct write begins for which those wait that read what it is about to change."""
 
 Behind = Callable[[], int]
 """Looks at a log, and returns the position that it saw as the last: `position_of(view.end)`."""
@@ -128,6 +130,14 @@ class LogReader(Protocol):
 
 class Appending(Protocol):
     """Takes rows into a log."""
+
+    def ready(self, view: LogView) -> None:
+        """Waits until what is read next, behind the view, is what an append directly behind the view follows.
+
+        Raises:
+            Conflict: that took too long.
+        """
+        ...
 
     def append(self, batch: Batch, after: int | None = None, keys: Touched | None = None) -> Receipt:
         """Appends rows. Returns once they are durable and every strong read that starts later will read them. Calls that come
@@ -308,6 +318,11 @@ class TableLog(LogReader, Appending, Protocol):
 
     def is_noted(self, write_id: str) -> bool:
         """Whether it is still noted; if not, it may not commit. Raises as `open_direct`."""
+        ...
+
+    def is_held(self, view: LogView) -> bool:
+        """Whether a noted write whose id begins with `HELD` is about to commit, at a position that the view has: what is read
+        behind the view is about to change. Raises as `open_direct`."""
         ...
 
     def has_quiet(self, view: LogView) -> bool:

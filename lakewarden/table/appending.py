@@ -81,6 +81,7 @@ class TableAppender:
             for _ in range(_APPENDS):
                 with log.announced() if short else log.turn(filing.user):
                     view = log.view(made.read.users if made is not None and made.read is not None else users)
+                    self.reader.appending.ready(view)
                     if made is None or former is None or not self._holds(made, former, view):
                         if decisions == _ATTEMPTS:
                             break

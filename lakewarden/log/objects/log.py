@@ -22,6 +22,7 @@ from lakewarden.log.objects.cuts import mend
 from lakewarden.log.objects.cuts.closing import close_user, gone_since, leave_out, open_user
 from lakewarden.log.objects.cuts.direct import (
     close_direct,
+    is_held,
     is_noted,
     open_direct,
     quiet,
@@ -139,6 +140,9 @@ class ObjectLog(ObjectReader):
     def turn(self, user: str | None) -> AbstractContextManager[None]:
         return self._turns.of(user or "")
 
+    def ready(self, view: AnyView) -> None:
+        return
+
     def append(self, batch: Batch, after: int | None = None, keys: Touched | None = None) -> Receipt:
         return self._the_writer().append(batch, after, keys)
 
@@ -244,6 +248,12 @@ class ObjectLog(ObjectReader):
 
     def is_noted(self, write_id: str) -> bool:
         return is_noted(self._store, self._log_id, write_id)
+
+    def is_held(self, view: AnyView) -> bool:
+        """Who is about to commit has taken a position without rows, and none with rows comes behind it before that is over."""
+        run = _own(view).run
+        goes_on = bool(run) and run[-1].rows > 0
+        return not goes_on and is_held(self._store, self._log_id, self._terms.clock())
 
     def has_quiet(self, view: AnyView) -> bool:
         return bool(quiet(_own(view).cut, self._terms.clock()))

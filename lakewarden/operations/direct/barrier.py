@@ -19,7 +19,7 @@ from lakewarden.delta.manifest import write_manifest
 from lakewarden.delta.scope import open_scope
 from lakewarden.errors import Conflict, LakewardenError, StorageUnavailable
 from lakewarden.faults import Reach, no_faults
-from lakewarden.log.table_log import TableLog
+from lakewarden.log.table_log import HELD, TableLog
 from lakewarden.log.view import LogView
 from lakewarden.operations.presence import Presence
 from lakewarden.state.job import new_job_id
@@ -77,11 +77,12 @@ def raise_barrier(warehouse: Warehouse, target: ScopeTarget, log: TableLog, reac
     """
     present = Presence.of([target])
     present.check()
-    barrier_id = new_job_id("write", warehouse.clock, warehouse.new_id)
+    job_id = new_job_id("write", warehouse.clock, warehouse.new_id)
+    barrier_id = f"{HELD}{job_id}" if target.schema.keeps_before else job_id
     if not log.replace_quiet(barrier_id):
         return
     reach("barrier:noted")
-    _commit(warehouse, target, barrier_id)
+    _commit(warehouse, target, job_id)
     reach("barrier:committed")
     sync({warehouse.uri, target.root.location.uri if target.root is not None else target.uri})
     present.again().check()

@@ -80,21 +80,21 @@ class Replace:
 
     def check(self, given: Sequence[NewFile], target: ScopeTarget) -> None:
         there = {file.partition for file in given}
-        if outside := there.difference(self._meant(target, there)):
+        if outside := there.difference(self.meant(target, there)):
             values = ", ".join(f"{name} = {value}" for name, value in next(iter(outside)))
             raise ConstraintViolation(
                 f"rows with {values} are outside of what is overwritten ({self.within}); nothing was changed"
             )
 
     def draft(self, table: ScopeTable, target: ScopeTarget, outputs: Outputs) -> Draft:
-        meant = self._meant(target, {file.partition for file in table.files()})
+        meant = self.meant(target, {file.partition for file in table.files()})
         gone = tuple(file for file in table.files() if file.partition in meant)
         return Draft(removes=gone, deleted=sum(file.rows or 0 for file in gone))
 
     def stands(self, draft: Draft, since: Between, table: ScopeTable, target: ScopeTarget) -> bool:
-        return not (self._meant(target, since.partitions) or removed(draft, since))
+        return not (self.meant(target, since.partitions) or removed(draft, since))
 
-    def _meant(self, target: ScopeTarget, partitions: Collection[Partition]) -> Collection[Partition]:
+    def meant(self, target: ScopeTarget, partitions: Collection[Partition]) -> Collection[Partition]:
         """The partitions among these that are overwritten."""
         return partitions_within(target.schema, self.within, partitions) if self.within and partitions else partitions
 

@@ -14,9 +14,11 @@ from lakewarden.delta.commit_log.stamp import CommitStamp
 from lakewarden.errors import Conflict, LakewardenError, NotFound, StorageUnavailable, Unsupported
 from lakewarden.faults import Reach, no_faults
 from lakewarden.log.position import NOTHING
-from lakewarden.log.table_log import TableLog
+from lakewarden.log.table_log import HELD, TableLog
 from lakewarden.operations.direct.barrier import alive, raise_barrier
 from lakewarden.operations.direct.commit import DirectCommit, DirectWrite, Landed
+from lakewarden.operations.direct.effects import Replace
+from lakewarden.operations.direct.hold import hold_back
 from lakewarden.operations.direct.outputs import Numbers, Outputs
 from lakewarden.operations.direct.value import DirectResult
 from lakewarden.operations.floors import Noted, Standing, check_floor, known_of, raise_floors
@@ -124,11 +126,12 @@ class DirectRun:
     @property
     def _identity(self) -> str:
         """By which the log notes the write: the same for all attempts of it."""
-        return self._job_id if self._once is None else f"{self._once.app}@{self._once.floor}"
+        own = self._job_id if self._once is None else f"{self._once.app}@{self._once.floor}"
+        return f"{HELD}{own}" if self._holds_back is not None else own
 
     @property
     def _note(self) -> str:
-        return self._job_id if self._once is None else f"{self._identity}/{self._job_id}"
+        return self._identity if self._once is None else f"{self._identity}/{self._job_id}"
 
     def _look(self) -> ScopeTarget:
         catalog = self._warehouse.catalog.read()
@@ -170,8 +173,17 @@ class DirectRun:
             check_floor(self._warehouse.state, Standing(self._target.floor, self._target.root, self._table.log_id, position))
         if self._sets_back:
             self._log.note_rewound([self._mark], position)
+        if self._holds_back is not None and not self._noted:
+            self._others_quiet = hold_back(self._log, self._note, self._target, self._holds_back)
+            self._noted = True
         self._announced = position
         self._reach("direct:announced")
+
+    @property
+    def _holds_back(self) -> Replace | None:
+        """What it overwrites of rows that others store as those before their own."""
+        effect = self._write.effect
+        return effect if self._write.silent and self._table.schema.keeps_before and isinstance(effect, Replace) else None
 
     @property
     def _sets_back(self) -> bool:

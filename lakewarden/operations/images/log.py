@@ -25,6 +25,7 @@ from lakewarden.log.staging import Piece, Pieces, Staging
 from lakewarden.log.table_log import Appending, Behind, TableLog
 from lakewarden.log.touched import Touched
 from lakewarden.log.view import LogView
+from lakewarden.operations.direct.hold import wait_for_commit
 from lakewarden.operations.images.current import Current
 from lakewarden.operations.images.taking import Images, has_before
 from lakewarden.operations.reading.keys import touched_by
@@ -50,6 +51,10 @@ class ImagedLog:
     log: TableLog
     images: Images
 
+    def ready(self, view: LogView) -> None:
+        if self.log.is_held(view):
+            wait_for_commit(self.images.warehouse, self.images.place(self.images.newest()), self.log, view)
+
     def append(self, batch: Batch, after: int | None = None, keys: Touched | None = None) -> Receipt:
         if batch.rows.nbytes > _PART_BYTES and batch.rows.num_rows > 1:
             parts = -(-batch.rows.nbytes // _PART_BYTES)
@@ -57,6 +62,7 @@ class ImagedLog:
             starts = range(0, batch.rows.num_rows, step)
             return self.append_whole((LogBatch(batch.schema_version, batch.rows.slice(at, step)) for at in starts), after)
         if after is not None:
+            self.ready(self.log.view(("",)))
             return self.log.append(batch if has_before(batch) else self.images.taken(batch, self.images.newest()), after, keys)
         return self._append(batch)
 
@@ -73,6 +79,7 @@ class ImagedLog:
             for _ in range(_ATTEMPTS):
                 with self.log.turn(None) if touched is None else self.log.announced():
                     view = self.log.view(("",))
+                    self.ready(view)
                     position = position_of(view.end)
                     made = current.at(position)
                     with suppress(Conflict):
@@ -111,6 +118,7 @@ class ImagedLog:
         with Current(self.images, batch.taken) as current:
 
             def made(position: int) -> Sequence[Piece]:
+                self.ready(self.log.view(("",)))
                 if callable(after):
                     after()
                 elif after not in (None, position):

@@ -63,7 +63,7 @@ class Images:
         return with_before(raised, self._live(raised.rows, table, view), table.schema)
 
     def _live(self, rows: pa.Table, table: Table, view: LogView | None) -> pa.Table:
-        place = partial(self._place, table)
+        place = partial(self.place, table)
         primary_key, log, cold = table.schema.primary_key, self.warehouse.log(table), self.warehouse.cold
         if rows.num_rows <= FEW:
             return live_rows(place, log, view or log.view(("",)), rows, self.warehouse.pending_keys, cold)
@@ -74,7 +74,7 @@ class Images:
 
         return use_live(place, log, Wanted(bounds=key_bounds(primary_key, rows)), cold, found)
 
-    def _place(self, table: Table) -> ScopeTarget:
+    def place(self, table: Table) -> ScopeTarget:
         target = self.warehouse.target(self.warehouse.catalog.read(), Scope(table.name, None))
         return replace(target, schemas=table.schemas)
 

@@ -16,6 +16,7 @@ from lakewarden.clock import HELD_AT_MOST, to_millis
 from lakewarden.log.objects import names
 from lakewarden.log.objects.cut import Cut, newest_cut
 from lakewarden.log.objects.cuts.advance import advance
+from lakewarden.log.table_log import HELD
 from lakewarden.storage.objects import ObjectStore
 
 _OVER = 2 * HELD_AT_MOST
@@ -53,6 +54,11 @@ def renew_direct(store: ObjectStore, log_id: str, write_id: str, now: datetime) 
         return replace(cut, direct={**cut.direct, write_id: (noted[0], to_millis(now))})
 
     advance(store, log_id, renewed)
+
+
+def is_held(store: ObjectStore, log_id: str, now: datetime) -> bool:
+    """Whether one of the noted writes is about to commit rows that others would read. Raises as `is_noted`."""
+    return any(id_.startswith(HELD) and not is_over(entry, now) for id_, entry in newest_cut(store, log_id).direct.items())
 
 
 def is_noted(store: ObjectStore, log_id: str, write_id: str) -> bool:
