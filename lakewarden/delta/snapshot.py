@@ -12,6 +12,9 @@ from lakewarden.delta.commit_log.committing import BATCH_APP, SWEPT
 from lakewarden.delta.parquet.files import DataFile, NewFile
 from lakewarden.report import ScopeState
 
+MOST_KEPT = 50_000
+"""Live files that a process keeps of its last versions, of which each takes a kilobyte."""
+
 
 @dataclass(frozen=True)
 class Committed:
@@ -35,8 +38,8 @@ class Snapshot:
     files: tuple[DataFile, ...]
     """Its live files, oldest rows first."""
     stats: Mapping[str, str] | None
-    """Delta's statistics of each file that has any, as JSON, by path; None of a table that delta-rs has to commit to, which
-    can't be kept."""
+    """Delta's statistics of each file that has any, as JSON, by path; None where it can't be kept: of a table that delta-rs has
+    to commit to, and of more files than `MOST_KEPT`."""
     app_id: str
     """The application id of the watermark."""
     transactions: Mapping[str, int | None]

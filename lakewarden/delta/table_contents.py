@@ -21,7 +21,7 @@ from lakewarden.delta.parquet.files import DataFile
 from lakewarden.delta.parquet.reading import open_file
 from lakewarden.delta.parquet.schema import SEQ, SEQ_ID, LiveColumn, live_columns, reads_alike, version_of
 from lakewarden.delta.partitions import value_of
-from lakewarden.delta.snapshot import Snapshot, state_of
+from lakewarden.delta.snapshot import MOST_KEPT, Snapshot, state_of
 from lakewarden.delta.table_version import TableVersion
 from lakewarden.errors import Unsupported
 from lakewarden.report import ScopeState
@@ -196,8 +196,9 @@ class TableContents:
         """This version as a value. `app_id` is that of the watermark."""
         names = (app_id, BATCH_APP) if self.has_files else (app_id, BATCH_APP, SWEPT)
         transactions = {**self._found.known_transactions, **{name: self.watermark(name) for name in names}}
-        stats, digest = (self.stats, self.digest) if self.can_be_kept else (None, "")
-        return Snapshot(self.version, self.head, self.files(), stats, app_id, transactions, digest)
+        files, digest = self.files(), self.digest if self.can_be_kept else ""
+        stats = self.stats if self.can_be_kept and len(files) <= MOST_KEPT else None
+        return Snapshot(self.version, self.head, files, stats, app_id, transactions, digest)
 
     @cached_property
     def can_be_kept(self) -> bool:

@@ -58,13 +58,15 @@ class DeltaRsVersion:
     def files(self) -> tuple[DataFile, ...]:
         adds = self._adds
         lists = [adds.column(name).to_pylist() if name in adds.column_names else [None] * adds.num_rows for name in _FILE]
-        files = (DataFile(*values) for values in zip(*lists, strict=True))
         columns = self.head.partition_columns
         if not columns:
-            return tuple(files)
+            return tuple(DataFile(*values) for values in zip(*lists, strict=True))
         spellings = zip(*(spelled(adds.column(f"partition.{name}")).to_pylist() for name in columns), strict=True)
         parts = (tuple(zip(columns, texts, strict=True)) for texts in spellings)
-        return tuple(file._replace(partition=part) for file, part in zip(files, parts, strict=True))
+        return tuple(
+            DataFile(path, size, rows, modified_ms, min_seq, max_seq, None, partition)
+            for path, size, rows, modified_ms, min_seq, max_seq, partition in zip(*lists, parts, strict=True)
+        )
 
     @property
     def has_files(self) -> bool:

@@ -6,15 +6,12 @@ import threading
 from collections import OrderedDict
 from typing import Generic, TypeVar
 
-from lakewarden.delta.snapshot import Snapshot
+from lakewarden.delta.snapshot import MOST_KEPT, Snapshot
 
 T = TypeVar("T")
 
 _MOST_BYTES = 64 << 20
 """Bytes of manifests; that of a small scope has two thousand."""
-
-_MOST_FILES = 50_000
-"""Live files, of which each takes a kilobyte."""
 
 
 class Recent(Generic[T]):
@@ -53,5 +50,5 @@ class Recent(Generic[T]):
 KEPT_TEXTS: Recent[bytes] = Recent(_MOST_BYTES)
 """The manifests that this process wrote last on object stores, by the scope's URI, which saves reading them again."""
 
-KEPT_VERSIONS: Recent[Snapshot] = Recent(_MOST_FILES)
+KEPT_VERSIONS: Recent[Snapshot] = Recent(MOST_KEPT)
 """Versions with too many files for a manifest to list them, by the key that their manifest would be signed with."""

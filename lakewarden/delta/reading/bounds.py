@@ -41,21 +41,14 @@ def files_within(table: ScopeTable, bounds: Sequence[Bound]) -> list[DataFile]:
     files = list(table.files())
     if not bounds or not files:
         return files
-    outside: set[DataFile] = set()
+    inside = {partition for partition in {file.partition for file in files} if may_have_within(table, partition, bounds)}
+    places = [place for place, file in enumerate(files) if file.partition in inside]
     for bound in bounds:
-        if bound.column in table.head.partition_columns:
-            outside |= _other_partitions(table, bound)
-            continue
-        known = table.bounds(bound.column)
-        if known is None:
-            continue
-        outside |= {file for file, least, most in zip(table.files(), *known, strict=True) if _beyond(bound, least, most)}
-    return [file for file in files if file not in outside]
-
-
-def _other_partitions(table: ScopeTable, bound: Bound) -> set[DataFile]:
-    values = table.partition_values(bound.column)
-    return {file for file, value in zip(table.files(), values, strict=True) if _outside(bound, value)}
+        known = None if bound.column in table.head.partition_columns else table.bounds(bound.column)
+        if known is not None:
+            least, most = known
+            places = [place for place in places if not _beyond(bound, least[place], most[place])]
+    return [files[place] for place in places]
 
 
 def _outside(bound: Bound, value: object) -> bool:

@@ -1,11 +1,12 @@
 """Of an update or a delete: each file that may have a row that is meant is read, and written again where it changes.
 
-One file at a time is in memory: in this process, or in tasks where the files have many bytes. The same function does it.
+One file at a time is in memory, or small ones of a partition together: in this process, or in tasks where the files have many
+bytes. The same function does it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
@@ -19,7 +20,7 @@ from lakewarden.delta.between import Between
 from lakewarden.delta.change_data import check_feed, has_feed
 from lakewarden.delta.commit_log.committing import check_held
 from lakewarden.delta.parquet.change_files import DELETED, INSERT, POSTIMAGE, PREIMAGE, ChangeFile
-from lakewarden.delta.parquet.files import DataFile, NewFile
+from lakewarden.delta.parquet.files import DataFile, NewFile, by_partition
 from lakewarden.delta.partitions import Partition
 from lakewarden.delta.reading.bounds import Bound, may_have_within
 from lakewarden.delta.reading.bucket_pruning import files_to_read
@@ -63,7 +64,8 @@ class Revise:
     def draft(self, table: ScopeTable, target: ScopeTarget, outputs: Outputs) -> Draft:
         table.check_plain()
         table.check_partitions(target.schema)
-        groups = [FileGroup.of(table, [file], target.schemas) for file in self._files(table, target)]
+        files = self._files(table, target)
+        groups = [FileGroup.of(table, some, target.schemas) for some in _together_read(files, target.target_file_size)]
         if images := has_feed(table, target):
             check_feed(table)
         spread = self.spread
@@ -89,9 +91,23 @@ class Revise:
         return partitions if self.within is None else self.within(partitions)
 
 
+def _together_read(files: Iterable[DataFile], most: int) -> Iterator[tuple[DataFile, ...]]:
+    """Files of one partition, up to so many bytes or one that has more: small ones are read, and written again, together."""
+    for there in by_partition(files).values():
+        found: list[DataFile] = []
+        size = 0
+        for file in there:
+            if found and size + file.size > most:
+                yield tuple(found)
+                found, size = [], 0
+            found.append(file)
+            size += file.size
+        yield tuple(found)
+
+
 @dataclass(frozen=True)
 class FileTask:
-    """One file, and the first of as many `_seq` as it has rows."""
+    """Files of one partition, and the first of as many `_seq` as they have rows."""
 
     group: FileGroup
     first: int
@@ -134,7 +150,7 @@ def _task(shared: _Shared, task: FileTask) -> Steps[Draft | LakewardenError]:
 
 
 class _Reserved:
-    """A `Reserve` of numbers that were reserved for one file."""
+    """A `Reserve` of numbers that were reserved for a task."""
 
     def __init__(self, first: int) -> None:
         self._next = first
@@ -145,7 +161,7 @@ class _Reserved:
 
 
 def _revised(group: FileGroup, decide: Decide, outputs: Outputs, *, images: bool) -> Draft:
-    """What becomes of one file; nothing where `decide` changes nothing.
+    """What becomes of some files of a partition; nothing of those in which `decide` changes nothing.
 
     Args:
         images: whether to write how rows changed, too.
@@ -154,15 +170,27 @@ def _revised(group: FileGroup, decide: Decide, outputs: Outputs, *, images: bool
     edit = decide(rows)
     if not (len(edit.gone) or edit.rows.num_rows):
         return Draft()
-    stays = _without(rows, edit.gone)
+    files, stays = _touched(group, rows, edit.gone)
     updated, copied = edit.rows.num_rows, stays.num_rows
-    deleted = max(0, rows.num_rows - copied - updated)
+    deleted = max(0, len(edit.gone.unique()) - updated)
     comes = outputs.numbered(edit.rows) if updated else stays.slice(0, 0)
     made = _together(stays, comes) if updated else stays
     changes = _images(rows.take(edit.gone), comes, outputs) if images else ()
     del rows, edit, stays, comes  # their memory goes before the file is written
     adds = outputs.write(made) if made.num_rows else ()
-    return Draft(tuple(adds), group.files, updated, deleted, copied, changes)
+    return Draft(tuple(adds), files, updated, deleted, copied, changes)
+
+
+def _touched(group: FileGroup, rows: pa.Table, gone: pa.Array[Any]) -> tuple[tuple[DataFile, ...], pa.Table]:
+    """The files that have rows among those that go, and their other rows."""
+    counts = [file.rows or 0 for file in group.files]
+    if len(counts) == 1 or not len(gone) or sum(counts) != rows.num_rows:
+        return group.files, _without(rows, gone)
+    places, ends = gone.to_numpy(zero_copy_only=False), np.cumsum(counts)
+    hit = np.unique(np.searchsorted(ends, places, side="right"))
+    stays = np.repeat(np.isin(np.arange(len(counts)), hit), counts)
+    stays[places] = False
+    return tuple(group.files[number] for number in hit), rows.filter(pa.array(stays))
 
 
 def _images(goes: pa.Table, comes: pa.Table, outputs: Outputs) -> tuple[ChangeFile, ...]:

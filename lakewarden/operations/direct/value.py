@@ -55,16 +55,17 @@ def transaction_app(table_id: str, app: str) -> str:
 
 @dataclass(frozen=True)
 class Edit:
-    """What becomes of the rows of one file."""
+    """What becomes of the rows of one file, or of several small ones."""
 
     gone: pa.Array[Any]
-    """The numbers, from 0, of the rows that leave the file."""
+    """The numbers, from 0, of the rows that leave."""
     rows: pa.Table
     """Rows that come: new versions of those that left, or others. Columns as in `Batches`."""
 
 
 Decide = Callable[[pa.Table], Edit]
-"""Takes the rows of one file: the columns of the newest schema, and `_seq`. Called again where a commit lost."""
+"""Takes the rows of one file, or of several small ones: the columns of the newest schema, and `_seq`. Called again where a commit
+lost."""
 
 Within = Callable[[Collection[Partition]], Collection[Partition]]
 """Of some partitions, those that a write can concern."""

@@ -53,6 +53,22 @@ def test_the_manifest_counts_what_it_does_not_list(scope: ScopeTarget) -> None:
     assert KEPT_VERSIONS.get(KEY) is None
 
 
+def test_of_more_files_than_a_process_keeps_the_statistics_are_not_gathered(
+    scope: ScopeTarget, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("lakewarden.delta.table_contents.MOST_KEPT", 3)
+    _files(scope, 0, 10, 20)
+    assert _is_known(scope)
+    _files(scope, 30)
+    assert _is_known(scope), "a table of three files was kept, and what follows from it"
+    _files(scope, 40)
+    assert not _is_known(scope)
+    assert table_of(scope).snapshot(scope.app_id).stats is None
+    _flush(scope, 50, 0, 100, 200)
+    assert json.loads(_text(scope))["delta_version"] == 5
+    _agrees(scope)
+
+
 def test_a_summary_is_not_written_again(scope: ScopeTarget) -> None:
     _files(scope, 0, 10, 20)
     assert not refresh_manifest(scope, table_of(scope), system_clock())

@@ -42,6 +42,23 @@ def test_an_update_changes_the_files_that_hold_its_rows_in_one_commit(lake: Lake
     assert (entry.operation_metrics["numCopiedRows"], entry.operation_metrics["numRemovedFiles"]) == (1, 1)
 
 
+def test_small_files_that_change_become_one_and_the_others_stay(lake: Lakehouse, board: TableClient) -> None:
+    flushed(lake, board, {1: "a", 2: "b"}, {3: "c"}, {4: "d", 5: "e"}, {6: "f"}, {7: "g"})
+    before = set(stranger(lake).file_uris())
+    did = board.direct.edit(setting("new", 2, 4, 7), operation="UPDATE", predicate="id IN (2, 4, 7)")
+    assert (did.rows_updated, did.rows_deleted) == (3, 0)
+    after = set(stranger(lake).file_uris())
+    assert (len(after - before), len(after & before)) == (1, 2), "those with 3 and 6 stay"
+    expected = {1: "a", 2: "new", 3: "c", 4: "new", 5: "e", 6: "f", 7: "new"}
+    assert strong(board, None) == eventual(board, None) == expected
+    metrics = board.history(limit=1)[0].operation_metrics
+    assert [metrics[name] for name in ("numUpdatedRows", "numCopiedRows", "numRemovedFiles", "numAddedFiles")] == [3, 2, 3, 1]
+    did = board.direct.edit(removing(1, 3), operation="DELETE", predicate="id IN (1, 3)")
+    assert (did.rows_deleted, len(stranger(lake).file_uris())) == (2, 2)
+    assert strong(board, None) == {key: value for key, value in expected.items() if key not in (1, 3)}
+    assert not [finding for finding in lake.check() if not finding.passed]
+
+
 def test_changed_rows_have_the_seq_of_the_writes_own_position_and_the_others_keep_theirs(
     lake: Lakehouse, board: TableClient
 ) -> None:
