@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakewarden.delta.reading.rows import matches
-from lakewarden.errors import BeingErased, Conflict, ConstraintViolation, Terminal
+from lakewarden.errors import BeingErased, Conflict, Terminal
 from lakewarden.log.pending_keys import Key
 from lakewarden.log.plain import Batch, PlainRow
 from lakewarden.log.position import NOTHING, position_of
@@ -23,7 +23,7 @@ from lakewarden.operations.reading.keys import key_bounds, touched_by
 from lakewarden.operations.reading.scope import Wanted
 from lakewarden.rows.files import FileRef, Files, file_columns, references
 from lakewarden.storage.paths import check_user
-from lakewarden.table.decision import Decision, absent, later_rows
+from lakewarden.table.decision import Decision, absent, key_taken, later_rows
 from lakewarden.table.reader import TableReader
 from lakewarden.warehouse import find_table
 
@@ -153,10 +153,7 @@ class TableAppender:
         for user, mine in _by_user(batch):
             taken = self._first_live(mine, user) if view is None else self.reader.first_live(mine, user, view)
             if taken is not None:
-                first = dict(zip(key, taken, strict=True))
-                raise ConstraintViolation(
-                    f"{table.name} has a row with the key {first} already; use mode='upsert', or ON CONFLICT, to replace it"
-                )
+                raise key_taken(table, taken)
 
     def _first_live(self, rows: pa.Table, user: str | None) -> Key | None:
         key = self.reader.table.schema.primary_key

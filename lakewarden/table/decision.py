@@ -9,9 +9,11 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakewarden.catalog.model import TableSchema
+from lakewarden.catalog.model import Table, TableSchema
 from lakewarden.delta.reading.bounds import rows_within
 from lakewarden.delta.reading.rows import matches
+from lakewarden.errors import ConstraintViolation
+from lakewarden.log.pending_keys import Key
 from lakewarden.log.plain import Batch
 from lakewarden.log.record import USER, decode
 from lakewarden.log.touched import Touched, united
@@ -58,6 +60,14 @@ def later_rows(reader: TableReader, former: LogView, view: LogView, users: Colle
         return decode(reader.log.chunks(chunks), chunks, reader.table.schemas)
     except Missing:
         return None  # settled and cleaned up since
+
+
+def key_taken(table: Table, key: Key) -> ConstraintViolation:
+    """What an INSERT of a key says that is live."""
+    first = dict(zip(table.schema.primary_key, key, strict=True))
+    return ConstraintViolation(
+        f"{table.name} has a row with the key {first} already; use mode='upsert', or ON CONFLICT, to replace it"
+    )
 
 
 def absent(batch: Batch, schema: TableSchema) -> Read | None:

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Literal
 
-from lakewarden.errors import Conflict, ConstraintViolation
-from lakewarden.log.pending_keys import Key
+from lakewarden.errors import Conflict
 from lakewarden.log.plain import PlainRow
 from lakewarden.log.position import position_of
 from lakewarden.log.receipt import Receipt
@@ -19,7 +18,7 @@ from lakewarden.log.view import LogView
 from lakewarden.operations.intake import TableIntake
 from lakewarden.operations.reading.seen_keys import SeenKeys
 from lakewarden.rows.intake import Parts
-from lakewarden.table.decision import later_rows
+from lakewarden.table.decision import key_taken, later_rows
 from lakewarden.table.reader import TableReader
 
 PartsMode = Literal["upsert", "insert", "replace"]
@@ -62,19 +61,13 @@ class PartsWrite:
             view = self.reader.log.view(users)
             later = None if former is None else later_rows(self.reader, former, view, users)
             if later is None or seen.first_of([later]) is not None:
-                self._check_absent(self.reader.first_of(seen, self.user))
+                taken = self.reader.first_of(seen, self.user)
+                if taken is not None:
+                    raise key_taken(self.intake.table, taken)
             former = view
             return position_of(view.end)
 
         return behind
-
-    def _check_absent(self, taken: Key | None) -> None:
-        if taken is not None:
-            table = self.intake.table
-            first = dict(zip(table.schema.primary_key, taken, strict=True))
-            raise ConstraintViolation(
-                f"{table.name} has a row with the key {first} already; use mode='upsert', or ON CONFLICT, to replace it"
-            )
 
     def _replaced(self) -> Receipt:
         schema, log = self.intake.table.schema, self.reader.log
