@@ -201,8 +201,8 @@ class LoadSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         int,
         Meta(
             ge=1 << 10,
-            description="Bytes of a file that one task reads. Each task writes its own data files, one or more for each"
-            " partition in its piece: larger pieces, fewer files.",
+            description="Bytes of a file that one task reads. Without partitions each task writes its own data files: larger"
+            " pieces, fewer files.",
         ),
     ] = 128 << 20
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import groupby
-from typing import Literal, Protocol, TypeVar
+from typing import Literal, TypeVar
 
 import pyarrow as pa
 
@@ -18,15 +18,16 @@ from lakewarden.load.pieces import Survey, count_piece, placed, survey
 from lakewarden.load.reading import PieceChecked, Rejects, check_piece, read_piece
 from lakewarden.load.sources import find_sources, total_bytes
 from lakewarden.load.value import LoadReport, Piece, Source
-from lakewarden.load.writing import PieceTask, PieceWritten, remove_files, write_piece
+from lakewarden.load.writing import PieceTask, PieceWritten, write_piece
 from lakewarden.log.position import WHOLE
 from lakewarden.log.record import UPSERT, log_batch
+from lakewarden.operations.direct.shuffle import remove_written, shuffled
 from lakewarden.operations.direct.value import Given, Once, Reserve, TaskFiles
-from lakewarden.operations.fanout import Sized
+from lakewarden.operations.fanout import Run, Sized
 from lakewarden.operations.intake import TableIntake
 from lakewarden.rows.files import file_columns
 from lakewarden.storage.location import local_path
-from lakewarden.storage.steps import Steps, in_one_step
+from lakewarden.storage.steps import in_one_step
 from lakewarden.table import TableClient
 from lakewarden.target import ScopeTarget
 
@@ -38,12 +39,6 @@ ON_REJECT: tuple[OnReject, ...] = ("refuse", "stop", "skip")
 
 _NAMED = 3
 """Rejected rows that the message of an error names."""
-
-
-class RunTasks(Protocol):
-    """Runs work over items: in this process, or in Spark where they are large."""
-
-    def __call__(self, work: Callable[[T], Steps[R]], items: Sequence[Sized[T]]) -> list[R]: ...
 
 
 @dataclass(frozen=True)
@@ -66,7 +61,8 @@ class Load:
 
     client: TableClient
     request: LoadRequest
-    run_tasks: RunTasks
+    run_tasks: Run
+    """In this process, or in Spark where the items are large."""
     rejects: Rejects = field(default_factory=Rejects)
 
     def __post_init__(self) -> None:
@@ -145,13 +141,13 @@ class Load:
             Sized(task, task.piece.size, on_disk=local_path(task.piece.source.found.place.uri) is not None) for task in tasks
         ]
         found = self.run_tasks(write_piece, sized)
-        files = [file for each in found if isinstance(each, PieceWritten) for file in each.files]
+        written = [each.written for each in found if isinstance(each, PieceWritten)]
         try:
             self._note(map(_or_raise, found))
         except LakewardenError:
-            remove_files(target, files)
+            remove_written(target, written)
             raise
-        return files
+        return shuffled(self.run_tasks, target, written)
 
     def _rows(self, check: RowCheck, pieces: Sequence[Piece]) -> Iterator[pa.Table]:
         """Yields the rows of all pieces; raises `RowsRejected` where the request says so."""

@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 import pyarrow as pa
 
 from lakewarden.arrays import numbers
-from lakewarden.clock import random_id
-from lakewarden.delta.parquet.files import NewFile, direct_name, write_files
 from lakewarden.delta.parquet.schema import SEQ, rows_schema
 from lakewarden.errors import InvalidArgument, LakewardenError
 from lakewarden.load.checking import RowCheck
 from lakewarden.load.reading import Rejects, read_piece
 from lakewarden.load.value import Piece
 from lakewarden.log.position import WHOLE
-from lakewarden.operations.direct.outputs import in_parts
-from lakewarden.storage.open import open_store
+from lakewarden.operations.direct.shuffle import TaskWriter, Written, remove_written
 from lakewarden.storage.steps import Steps
 from lakewarden.target import ScopeTarget
 
@@ -39,36 +35,26 @@ class PieceTask:
 
 @dataclass(frozen=True)
 class PieceWritten:
-    """The files with the rows of a piece, which are durable; and what was rejected."""
+    """The rows of a piece; and what was rejected."""
 
-    files: tuple[NewFile, ...]
+    written: Written
     rejects: Rejects
 
     @property
     def rows(self) -> int:
-        return sum(file.rows for file in self.files)
+        return self.written.rows
 
 
 def write_piece(task: PieceTask) -> Steps[PieceWritten | LakewardenError]:
     """Holds the rows of one data file and one block in memory. An error is a value: a task of Spark cannot raise it."""
-    rejects, made = Rejects(), list[NewFile]()
+    rejects, writer = Rejects(), TaskWriter(task.target)
     try:
-        _write(task, rejects, made)
+        writer.write(_numbered(task, rejects))
         yield task.target.uri
     except LakewardenError as error:
-        remove_files(task.target, made)
+        remove_written(task.target, [writer.written()])
         return error
-    return PieceWritten(tuple(made), rejects)
-
-
-def _write(task: PieceTask, rejects: Rejects, made: list[NewFile]) -> None:
-    for rows in in_parts(_numbered(task, rejects), task.target.target_file_size):
-        made += write_files(task.target, rows, partial(direct_name, random_id))
-
-
-def remove_files(target: ScopeTarget, files: Iterable[NewFile]) -> None:
-    """Removes data files that no commit names."""
-    open_store(target.location).delete([file.path for file in files])
+    return PieceWritten(writer.written(), rejects)
 
 
 def _numbered(task: PieceTask, rejects: Rejects) -> Iterator[pa.Table]:

@@ -52,7 +52,8 @@ def test_objects_with_more_rows_than_a_pack_has_numbers(lake: Lakehouse, monkeyp
     assert leftovers(lake) == set()
 
 
-def test_the_attempt_that_came_too_late_takes_its_files_along(lake: Lakehouse) -> None:
+@pytest.mark.parametrize("step", ["ingest:grown", "ingest:read"])
+def test_the_attempt_that_came_too_late_takes_its_files_along(lake: Lakehouse, step: str) -> None:
     make(lake, "PRIMARY_KEY = (id)")
     upload(lake, {"a.csv": "id,name\n1,a\n1,b\n"})
     seen: list[object] = []
@@ -62,7 +63,7 @@ def test_the_attempt_that_came_too_late_takes_its_files_along(lake: Lakehouse) -
         if len(seen) == 2:  # the first time, the table gets its schema
             ingest(lake)
 
-    ingest(lake, reach=then("ingest:grown", other))
+    ingest(lake, reach=then(step, other))
     assert table(lake) == [(1, "b")]
     assert leftovers(lake) == set()
 

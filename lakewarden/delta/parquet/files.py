@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -113,6 +114,14 @@ def direct_name(new_id: NewId) -> str:
     return f"direct-{new_id()}.parquet"
 
 
+SHUFFLE = re.compile(r"shuffle-[0-9a-f]{32}\.arrow")
+"""Names files with rows of several partitions that are yet to be written as data files (operations/direct/shuffle.py)."""
+
+
+def shuffle_name(new_id: NewId) -> str:
+    return f"shuffle-{new_id()}.arrow"
+
+
 def write_files(
     target: ScopeTarget, rows: pa.Table, name_of: Callable[[], str], settled_upto: int | None = None
 ) -> list[NewFile]:
@@ -122,11 +131,15 @@ def write_files(
         name_of: names a file within the directory of its partition.
         settled_upto: what a flush says under `SETTLED_KEY`.
     """
-    return [
-        _write_part(target, partition, part, name, settled_upto)
-        for partition, rest in divided(rows, target.schema.partition_by)
-        for name, part in _bucketed(target, rest, name_of)
-    ]
+    parts = divided(rows, target.schema.partition_by)
+    return [file for partition, own in parts for file in write_partition(target, partition, own, name_of, settled_upto)]
+
+
+def write_partition(
+    target: ScopeTarget, partition: Partition, rows: pa.Table, name_of: Callable[[], str], settled_upto: int | None = None
+) -> list[NewFile]:
+    """The same for rows that are all of one partition."""
+    return [_write_part(target, partition, part, name, settled_upto) for name, part in _bucketed(target, rows, name_of)]
 
 
 def _bucketed(target: ScopeTarget, rows: pa.Table, name_of: Callable[[], str]) -> Iterator[tuple[str, pa.Table]]:

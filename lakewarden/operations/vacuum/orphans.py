@@ -11,6 +11,7 @@ from datetime import datetime, timedelta
 from lakewarden.delta.commit_log.commits import without_nested
 from lakewarden.delta.commit_log.publish import version_of_unnamed
 from lakewarden.delta.parquet.change_files import FOLDER
+from lakewarden.delta.parquet.files import SHUFFLE
 from lakewarden.delta.timeline import Timeline
 from lakewarden.storage.objects import StoredObject
 
@@ -24,8 +25,9 @@ def data_files(listing: Sequence[StoredObject]) -> list[StoredObject]:
 
 
 def table_files(listing: Sequence[StoredObject]) -> list[StoredObject]:
-    """The same, and change files: whatever a commit of the table may name."""
-    return [found for found in without_nested(listing) if _is_data(found.key.removeprefix(f"{FOLDER}/"))]
+    """The same, change files, and files on the way to becoming data files: all that the table's writers write."""
+    own = without_nested(listing)
+    return [found for found in own if _is_data(found.key.removeprefix(f"{FOLDER}/")) or SHUFFLE.fullmatch(found.key)]
 
 
 def orphans(listing: Sequence[StoredObject], timeline: Timeline, live: frozenset[str]) -> list[StoredObject]:

@@ -20,6 +20,7 @@ from lakewarden.catalog.model import Table
 from lakewarden.delta.parquet.files import NewFile
 from lakewarden.errors import Conflict, InvalidArgument, LakewardenError, Unsupported
 from lakewarden.log.position import WHOLE
+from lakewarden.operations.direct.shuffle import Written, remove_written, shuffled
 from lakewarden.operations.direct.value import Once, Reserve, TaskFiles
 from lakewarden.operations.fanout import Run, Sized
 from lakewarden.pipelines.ingest.context import IngestContext, Landed
@@ -29,7 +30,6 @@ from lakewarden.pipelines.ingest.packs import Grows, Pack, PackWork, PackWritten
 from lakewarden.pipelines.ingest.reading import ReadObject, ReadWith
 from lakewarden.pipelines.ledger.entries import Attempt, Batch, Offered, Taken
 from lakewarden.storage.location import local_path
-from lakewarden.storage.open import open_store
 from lakewarden.target import ScopeTarget
 
 OpenReads = Callable[[], AbstractContextManager[ReadObject]]
@@ -129,13 +129,13 @@ class _Run:
             _discard(target, done)
             self.grown = self._with(grows)
             raise Conflict(f"objects bring new columns of {self.table.name}")
-        files = [file for pack in done for file in pack.files]
+        files = shuffled(self.run, target, [pack.written for pack in done])
         if target.schema.keyed:
             files, self.keys = each_key_once(self.run, target, files)
         taken = tuple(one for one in _found(done) if isinstance(one, Taken))
         self.attempt = self.context.named(self.number, self.batch, taken)
         if self.attempt is None:
-            _delete(target, files)
+            remove_written(target, [Written(tuple(files), ())])
             raise Conflict(f"another process takes the same objects into {self.table.name}")
         self.context.reach("ingest:named")
         return files
@@ -177,8 +177,4 @@ def _found(done: Sequence[PackWritten]) -> list[object]:
 
 
 def _discard(target: ScopeTarget, done: Sequence[PackWritten]) -> None:
-    _delete(target, [file for pack in done for file in pack.files])
-
-
-def _delete(target: ScopeTarget, files: Sequence[NewFile]) -> None:
-    open_store(target.location).delete([file.path for file in files])
+    remove_written(target, [pack.written for pack in done])

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
-from functools import partial
+from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -18,17 +17,14 @@ import pyarrow as pa
 
 from lakewarden.arrays import numbers
 from lakewarden.catalog.model import Table
-from lakewarden.clock import random_id
-from lakewarden.delta.parquet.files import NewFile, direct_name, write_files
 from lakewarden.delta.parquet.schema import SEQ, rows_schema
 from lakewarden.errors import LakewardenError
 from lakewarden.log.position import WHOLE
-from lakewarden.operations.direct.outputs import in_parts
+from lakewarden.operations.direct.shuffle import TaskWriter, Written, remove_written
 from lakewarden.pipelines.ingest.fit import Fitting, Rows, columns_of
 from lakewarden.pipelines.ingest.reading import Reading, ReadObject, ReadRows
 from lakewarden.pipelines.ledger.entries import Offered, Taken
 from lakewarden.pipelines.templates.template import Columns
-from lakewarden.storage.open import open_store
 from lakewarden.storage.sources.uploaded import Source
 from lakewarden.storage.steps import Steps
 from lakewarden.target import ScopeTarget
@@ -71,38 +67,31 @@ class Pack:
 
 @dataclass(frozen=True)
 class PackWritten:
-    """What became of each object, in their order, and the files with their rows, which are durable."""
+    """What became of each object, in their order, and the rows of those that fit."""
 
     found: tuple[Found, ...]
-    files: tuple[NewFile, ...]
-
-
-@dataclass
-class _Made:
-    found: list[Found] = field(default_factory=list)
-    files: list[NewFile] = field(default_factory=list)
+    written: Written
 
 
 def write_pack(work: PackWork, pack: Pack) -> Steps[PackWritten | LakewardenError]:
     """Holds the rows of one data file and one batch in memory. An error is a value: a task of Spark cannot raise it."""
-    made = _Made()
+    found, writer = list[Found](), TaskWriter(work.target)
     try:
-        _write(work, pack, made)
+        _write(work, pack, found, writer)
         yield work.target.uri
     except LakewardenError as error:
-        open_store(work.target.location).delete([file.path for file in made.files])
+        remove_written(work.target, [writer.written()])
         return error
-    return PackWritten(tuple(made.found), tuple(made.files))
+    return PackWritten(tuple(found), writer.written())
 
 
-def _write(work: PackWork, pack: Pack, made: _Made) -> None:
+def _write(work: PackWork, pack: Pack, found: list[Found], writer: TaskWriter) -> None:
     with TemporaryDirectory(prefix="lakewarden-ingest-") as directory, work.opened() as read:
         reading = Reading(work.source, read, lambda one, which: [*map(one, which)], Path(directory), pack.objects)
-        for rows in in_parts(_numbered(work, pack.first_seq, reading, made), work.target.target_file_size):
-            made.files += write_files(work.target, rows, partial(direct_name, random_id))
+        writer.write(_numbered(work, pack.first_seq, reading, found))
 
 
-def _numbered(work: PackWork, first_seq: int, reading: Reading, made: _Made) -> Iterator[pa.Table]:
+def _numbered(work: PackWork, first_seq: int, reading: Reading, made: list[Found]) -> Iterator[pa.Table]:
     """The rows of the objects that fit, in the types of the table's files, with their `_seq`."""
     columns, seq = columns_of(work.table), first_seq
     schema = rows_schema(work.target.schema)
@@ -115,10 +104,10 @@ def _numbered(work: PackWork, first_seq: int, reading: Reading, made: _Made) -> 
             found = Grows(outcome.columns)
         elif taken.rows > first_seq + WHOLE - seq:
             found = Unnumbered()
-        made.found.append(found)
+        made.append(found)
         if not isinstance(outcome, ReadRows):
             continue
-        if taken.rows and all(isinstance(one, Taken) for one in made.found):
+        if taken.rows and all(isinstance(one, Taken) for one in made):
             for rows in work.fitting.checked(work.table.schema, Rows(offered.object.key, outcome.path)):
                 count = rows.num_rows
                 yield rows.select(own.names).cast(own).append_column(SEQ, numbers(np.arange(seq, seq + count)))

@@ -19,7 +19,8 @@ from lakewarden.delta.parquet.files import NewFile
 from lakewarden.delta.reading.file_group import FileGroup
 from lakewarden.errors import InvalidArgument, LakewardenError
 from lakewarden.log.position import WHOLE
-from lakewarden.operations.direct.outputs import Outputs, in_parts
+from lakewarden.operations.direct.outputs import Outputs
+from lakewarden.operations.direct.shuffle import TaskWriter, Written, remove_written, shuffled
 from lakewarden.operations.direct.value import Reserve, TaskFiles
 from lakewarden.operations.fanout import Sized
 from lakewarden.operations.intake import TableIntake
@@ -32,7 +33,6 @@ from lakewarden.sql.queries.pushdown import Pushdown
 from lakewarden.sql.queries.scan import for_duck, wanted_by
 from lakewarden.sql.queries.select import prepare
 from lakewarden.sql.results import Rows
-from lakewarden.storage.open import open_store
 from lakewarden.storage.steps import Steps
 from lakewarden.table import TableClient
 from lakewarden.target import ScopeTarget
@@ -63,7 +63,7 @@ class Copying:
         made: list[NewFile] = []
 
         def copy(apart: Apart) -> list[NewFile]:
-            _remove(target, made)  # of a first turn, if the table was moved meanwhile
+            remove_written(target, [Written(tuple(made), ())])  # of a first turn, if the table was moved meanwhile
             made[:] = self._copied(apart, client, columns, target, reserve)
             return made
 
@@ -83,13 +83,14 @@ class Copying:
             for group in apart.packs(settings.federation.part_bytes)
         ]
         sized = [Sized(task, task.group.bytes) for task in tasks]
-        found = self.context.services.operator().engine.run_large(copy_rows, sized, 0)
-        files = [file for each in found if not isinstance(each, LakewardenError) for file in each]
+        engine = self.context.services.operator().engine
+        found = engine.run_large(copy_rows, sized, 0)
+        written = [each for each in found if isinstance(each, Written)]
         for each in found:
             if isinstance(each, LakewardenError):
-                _remove(target, files)
+                remove_written(target, written)
                 raise each
-        return files
+        return shuffled(lambda work, items: engine.run_large(work, items, 0), target, written)
 
 
 @dataclass(frozen=True)
@@ -154,21 +155,20 @@ def _row_by_row(query: exp.Query) -> bool:
     )
 
 
-def copy_rows(task: CopyTask) -> Steps[tuple[NewFile, ...] | LakewardenError]:
+def copy_rows(task: CopyTask) -> Steps[Written | LakewardenError]:
     """Holds the rows of one part in memory. An error is a value: a task of Spark cannot raise it."""
-    outputs = Outputs(task.target, partial(_numbered, task), random_id)
+    outputs, writer = Outputs(task.target, partial(_numbered, task), random_id), TaskWriter(task.target)
     try:
         found = task.part(task.group)
         if isinstance(found, LakewardenError):
             return found
         given = fitted_rows(task.columns, found.types, found.rows)
-        rows = outputs.numbered(task.intake.completed(given, None))
-        files = tuple(file for part in in_parts([rows], task.target.target_file_size) for file in outputs.write(part))
+        writer.write([outputs.numbered(task.intake.completed(given, None))])
         yield task.target.uri
     except LakewardenError as error:
-        outputs.discard()
+        remove_written(task.target, [writer.written()])
         return error
-    return files
+    return writer.written()
 
 
 def _numbered(task: CopyTask, count: int) -> int:
@@ -180,7 +180,3 @@ def _numbered(task: CopyTask, count: int) -> int:
 
 def _rows_of(group: FileGroup) -> int:
     return WHOLE if any(file.rows is None for file in group.files) else sum(file.rows or 0 for file in group.files)
-
-
-def _remove(target: ScopeTarget, files: Sequence[NewFile]) -> None:
-    open_store(target.location).delete([file.path for file in files])
