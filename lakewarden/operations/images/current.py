@@ -64,7 +64,10 @@ class Current(Generic[T]):
         return held.value
 
     def _is_touched(self, held: _Held[T], table: Table, position: int) -> bool:
-        """Whether one of the keys was written since; also where that cannot be known from the log alone."""
+        """Whether one of the keys was written since; also where that cannot be known from the log alone.
+
+        By the log's trail, which keeps what flushes settle: a view (`LogView.since`) ends at the first flush under a long write.
+        """
         after, between = end_of(held.position), range(held.position + 1, position + 1)
         if len(between) > _MOST:
             return True

@@ -107,7 +107,7 @@ class Campaign:
         self._check("the end")
         for name in _TABLES:
             place = Path(self.uri, "data", *name.split("."))
-            left = {path for path in place.rglob("*.parquet") if "_delta_log" not in path.parts}
+            left = {path for path in place.rglob("*") if path.suffix in (".parquet", ".arrow") and "_delta_log" not in path.parts}
             assert left == {Path(unquote(uri)) for uri in DeltaTable(str(place)).file_uris()}
 
     def _prepared(self, kind: str) -> str:
