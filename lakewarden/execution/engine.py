@@ -33,6 +33,8 @@ class Engine:
         self._progress = progress
         self._borrowed = spark
         self._own: SparkSession | None = None
+        self._stops = False
+        """Whether the session was started here, and ends with this."""
 
     def run(self, work: Callable[[T], Steps[R]], items: Sequence[Sized[T]]) -> list[R]:
         """The results in the order of the items."""
@@ -55,19 +57,20 @@ class Engine:
         return Engine(self._settings, both, self.spark)
 
     def spark(self) -> SparkSession:
-        """The Spark session: the one that was passed in, or our own, started at the first call."""
+        """The Spark session: the one that was passed in, or runs in this process; or our own, started at the first call."""
         if self._borrowed is not None:
             return self._borrowed()
         if self._own is None:
-            from lakewarden.spark.session import start_session  # the JVM's client: a second that most commands never need
+            from lakewarden.spark.session import is_running, start_session  # the JVM's client: a second that few commands need
 
+            self._stops = not is_running()
             self._own = start_session(self._settings.spark)
         return self._own
 
     def close(self) -> None:
-        if self._own is not None:
+        if self._own is not None and self._stops:
             self._own.stop()
-            self._own = None
+        self._own = None
 
     def _fan_out(self, items: int) -> FanOut:
         return self._here() if items < self._settings.flush.in_process_below else self._spread()

@@ -39,7 +39,8 @@ class Lakehouse(CatalogDelegates, MaintenanceDelegates, PrivacyDelegates, WorkDe
             uri: a directory, or `s3://bucket/prefix` (also `gs://`, `abfss://`).
             settings: used instead of `lakewarden.toml` and the environment.
             progress: receives the number of finished scopes and of all scopes.
-            spark: returns the Spark session when a job first needs one; without it, Lakewarden starts and stops its own.
+            spark: returns the Spark session when a job first needs one; without it, Lakewarden
+                takes the one that runs in this process, or starts and stops its own.
             create: make the warehouse if it does not exist.
 
         Raises:

@@ -15,7 +15,7 @@ from lakewarden.load.checking import RowCheck
 from lakewarden.load.reading import Rejects, read_piece
 from lakewarden.load.value import Piece
 from lakewarden.log.position import WHOLE
-from lakewarden.operations.direct.shuffle import TaskWriter, Written, remove_written
+from lakewarden.operations.direct.shuffle import PartWriter, Written, remove_written
 from lakewarden.storage.steps import Steps
 from lakewarden.target import ScopeTarget
 
@@ -47,9 +47,9 @@ class PieceWritten:
 
 def write_piece(task: PieceTask) -> Steps[PieceWritten | LakewardenError]:
     """Holds the rows of one data file and one block in memory. An error is a value: a task of Spark cannot raise it."""
-    rejects, writer = Rejects(), TaskWriter(task.target)
+    rejects, writer = Rejects(), PartWriter(task.target)
     try:
-        writer.write(_numbered(task, rejects))
+        writer.write_all(_numbered(task, rejects))
         yield task.target.uri
     except LakewardenError as error:
         remove_written(task.target, [writer.written()])

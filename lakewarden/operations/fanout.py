@@ -86,6 +86,11 @@ def in_process(work: Callable[[T], Steps[R]], items: Sequence[Sized[T]], advance
         return together(map(counted, items), pool.map)
 
 
+def run_here(work: Callable[[T], Steps[R]], items: Sequence[Sized[T]]) -> list[R]:
+    """A `Run` in this process."""
+    return in_process(work, items, lambda _done: None)
+
+
 def fault_of(error: Exception) -> Fault:
     """The error as a value. One that is not a `LakewardenError` is a bug, and keeps its location."""
     if isinstance(error, LakewardenError):

@@ -79,6 +79,11 @@ def start_session(settings: SparkSettings) -> SparkSession:
     return session
 
 
+def is_running() -> bool:
+    """Whether this process has a session already: who started it ends it."""
+    return SparkSession.getActiveSession() is not None
+
+
 def _executors_python(settings: SparkSettings) -> str:
     """The packed environment's Python where there is one, which Spark unpacks into a task's directory; else the same path."""
     return f"./{_ARCHIVE}/bin/python" if settings.executor_archive else sys.executable

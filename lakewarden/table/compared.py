@@ -16,7 +16,7 @@ from lakewarden.log.plain import PlainRow
 from lakewarden.log.position import WHOLE, position_of
 from lakewarden.log.receipt import Receipt
 from lakewarden.log.record import LogBatch
-from lakewarden.operations.direct.outputs import in_parts
+from lakewarden.operations.direct.parts import in_parts
 from lakewarden.operations.intake import Revision, TableIntake
 from lakewarden.operations.reading.keys import key_bounds
 from lakewarden.operations.reading.scope import EVERYTHING, Wanted

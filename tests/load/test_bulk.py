@@ -21,7 +21,7 @@ from lakewarden.load.run import Load, LoadRequest
 from lakewarden.load.value import LoadReport
 from lakewarden.log.objects.put import Puts
 from lakewarden.log.receipt import PartlyAppended
-from lakewarden.operations.fanout import in_process
+from lakewarden.operations.fanout import run_here
 from lakewarden.scope import Scope, TableName
 from lakewarden.settings import LoadSettings, LogSettings, MaintenanceSettings, Settings
 from tests.fixtures.bucket import BucketPath, path_of
@@ -61,7 +61,7 @@ def lines(tmp_path: Path) -> str:
 def load(lake: Lakehouse, table: str, *paths: str, once: str | None = None, user: str | None = None) -> LoadReport:
     """With tasks as Spark runs them, in threads of this process."""
     request = LoadRequest(paths, user=user, once=once)
-    return Load(lake.table(table), request, lambda work, items: in_process(work, items, lambda _done: None)).run()
+    return Load(lake.table(table), request, run_here).run()
 
 
 def place_of(lake: Lakehouse, table: str) -> Path | BucketPath:
@@ -97,7 +97,7 @@ def test_rejected_rows_leave_no_file_and_no_version(lake: Lakehouse, lines: str,
     bad.write_text("id,kind\n" + "1,a\n" * 400 + "x,b\n")
     request = LoadRequest((lines, str(bad)), on_reject="refuse" if mode == "refuse" else "stop")
     with pytest.raises(RowsRejected, match="nothing was loaded") as refused:
-        Load(lake.table(table), request, lambda work, items: in_process(work, items, lambda _done: None)).run()
+        Load(lake.table(table), request, run_here).run()
     assert [(one.file, one.line) for one in refused.value.rejects] == [(str(bad), 402)]
     assert _files(place_of(lake, table)) == []
     assert ids(lake, table) == []
@@ -169,7 +169,7 @@ def test_rows_of_many_users_are_reported_by_user_where_it_stops(lake: Lakehouse,
     path = tmp_path / "users.csv"
     path.write_text("id,tenant\n" + "".join(f"{number},u{number // 60}\n" for number in range(300)))
     request = LoadRequest((str(path),), user_column="tenant")
-    whole = Load(lake.table("n.mine"), request, lambda work, items: in_process(work, items, lambda _done: None))
+    whole = Load(lake.table("n.mine"), request, run_here)
     put, puts = Puts.put, count()
 
     def fails(self: Puts, *given: object) -> int:

@@ -50,6 +50,13 @@ def test_delta_of_spark_reads_what_we_wrote(warehouse_uri: str, spark: SparkSess
     assert {row["id"]: row["text"] for row in rows} == {1: "a", 2: "b"}
 
 
+def test_a_session_that_ran_before_is_used_and_not_stopped(warehouse_uri: str, spark: SparkSession) -> None:
+    with Lakehouse.open(warehouse_uri, settings=Settings(flush=FlushSettings(in_process_below=0))) as lake:
+        make_notes(lake).write(notes({1: "a"}), user="ann")
+        assert [report.outcome for report in lake.flush()] == ["done"]
+    assert spark.range(3).count() == 3
+
+
 def test_ones_own_settings_come_last() -> None:
     conf = spark_conf(SparkSettings(driver_memory="3g", conf={"spark.driver.memory": "5g", "spark.x": "y"}))
     assert (conf["spark.driver.memory"], conf["spark.x"]) == ("5g", "y")

@@ -9,10 +9,9 @@ import dagster as dg
 import msgspec
 from dagster_pyspark import LazyPySparkResource
 from pydantic import Field, PrivateAttr
-from pyspark.sql import SparkSession
 
 from lakewarden.settings import SparkSettings, load_settings
-from lakewarden.spark.session import start_session
+from lakewarden.spark.session import is_running, start_session
 
 
 class SparkResource(LazyPySparkResource):
@@ -28,7 +27,7 @@ class SparkResource(LazyPySparkResource):
 
     def _init_session(self) -> None:
         if self._spark_session is None:
-            self._started = SparkSession.getActiveSession() is None
+            self._started = not is_running()
             self._spark_session = start_session(self.settings())
 
     def teardown_after_execution(self, context: dg.InitResourceContext) -> None:

@@ -14,7 +14,10 @@ from lakewarden.delta.parquet.change_files import ChangeFile, with_type, write_c
 from lakewarden.delta.parquet.files import NewFile, direct_name, write_files
 from lakewarden.delta.parquet.schema import SEQ, rows_schema
 from lakewarden.log.position import WHOLE, end_of, seq_of
-from lakewarden.operations.direct.value import Batches, Given, Reserve, TaskFiles
+from lakewarden.operations.direct.parts import in_parts
+from lakewarden.operations.direct.shuffle import PartWriter, shuffled
+from lakewarden.operations.direct.value import Given, Reserve, TaskFiles
+from lakewarden.operations.fanout import run_here
 from lakewarden.storage.open import open_store
 from lakewarden.target import ScopeTarget
 
@@ -79,9 +82,10 @@ class Outputs:
         """Writes new rows, to files of about the table's target size, one after the other; or has tasks write them."""
         if isinstance(given, TaskFiles):
             return self.took(given.write(self._target, self._reserve))
-        size = self._target.target_file_size
-        parts = (rows for rows in in_parts(given, size) if rows.num_rows)
-        return tuple(file for rows in parts for file in self.write(self.numbered(rows)))
+        batches = (each if isinstance(each, pa.Table) else pa.Table.from_batches([each]) for each in given)
+        parts = in_parts((self.numbered(rows) for rows in batches if rows.num_rows), self._target.target_file_size)
+        first = next(parts, None)
+        return () if first is None else (*self.write(first), *self._together(parts))
 
     def reserve(self, count: int) -> int:
         """Returns the first of so many `_seq`, for rows that others write."""
@@ -109,6 +113,13 @@ class Outputs:
         self._made += [file.path for file in made]
         return made
 
+    def _together(self, parts: Iterator[pa.Table]) -> Iterable[NewFile]:
+        """Writes further parts, with the rows of a partition together: a file in each partition for each part would be many."""
+        writer = PartWriter(self._target, self._new_id)
+        for part in parts:
+            self._made += writer.write(part)
+        return self.took(shuffled(run_here, self._target, [writer.written()]))
+
     def changed(self, rows: pa.Table, word: str) -> list[ChangeFile]:
         """Writes, for readers of a change data feed, that these rows came or went."""
         made = write_changes(self._target, with_type(rows, word), self._new_id)
@@ -120,26 +131,3 @@ class Outputs:
         gone = set(self._made if paths is None else paths)
         self._made = [path for path in self._made if path not in gone]
         open_store(self._target.location).delete(sorted(gone))
-
-
-def in_parts(batches: Batches, size: int) -> Iterator[pa.Table]:
-    """Yields the rows in tables of about `size` bytes in memory; holds no more than one of them and one batch."""
-    held: list[pa.Table] = []
-    room = size
-    for batch in batches:
-        for piece in _pieces(batch if isinstance(batch, pa.Table) else pa.Table.from_batches([batch]), size):
-            if held and piece.nbytes > room:
-                yield pa.concat_tables(held)
-                held, room = [], size
-            held.append(piece)
-            room -= piece.nbytes
-    if held:
-        yield pa.concat_tables(held)
-
-
-def _pieces(rows: pa.Table, size: int) -> Iterator[pa.Table]:
-    if not rows.num_rows:
-        return
-    step = max(1, rows.num_rows * size // max(rows.nbytes, 1))
-    for start in range(0, rows.num_rows, step):
-        yield rows.slice(start, step)

@@ -18,7 +18,7 @@ from lakewarden.clock import NewId, random_id
 from lakewarden.delta.parquet.files import NewFile, direct_name, shuffle_name, write_partition
 from lakewarden.delta.partitions import Partition, divided
 from lakewarden.errors import LakewardenError
-from lakewarden.operations.direct.outputs import in_parts
+from lakewarden.operations.direct.parts import in_parts
 from lakewarden.operations.fanout import Run, Sized
 from lakewarden.storage.open import open_store
 from lakewarden.storage.steps import Steps
@@ -59,7 +59,7 @@ class Written:
         return sum(file.rows for file in self.files) + sum(block.rows for block in self.blocks)
 
 
-class TaskWriter:
+class PartWriter:
     """Writes the rows that a task has, complete and numbered."""
 
     def __init__(self, target: ScopeTarget, new_id: NewId = random_id) -> None:
@@ -68,17 +68,23 @@ class TaskWriter:
         self._files: list[NewFile] = []
         self._blocks: list[Block] = []
 
-    def write(self, rows: Iterable[pa.Table]) -> None:
+    def write_all(self, rows: Iterable[pa.Table]) -> None:
         """Holds rows of about the table's target size in memory."""
         for part in in_parts(rows, self._target.target_file_size):
-            few: list[tuple[Partition, pa.Table]] = []
-            for partition, own in divided(part, self._target.schema.partition_by):
-                if partition and own.nbytes * _ENOUGH < self._target.target_file_size:
-                    few.append((partition, own))
-                else:
-                    self._files += write_partition(self._target, partition, own, partial(direct_name, self._new_id))
-            if few:
-                self._blocks += self._put_blocks(few)
+            self.write(part)
+
+    def write(self, part: pa.Table) -> list[str]:
+        """Returns the paths of the files that it wrote."""
+        files, few = list[NewFile](), list[tuple[Partition, pa.Table]]()
+        for partition, own in divided(part, self._target.schema.partition_by):
+            if partition and own.nbytes * _ENOUGH < self._target.target_file_size:
+                few.append((partition, own))
+            else:
+                files += write_partition(self._target, partition, own, partial(direct_name, self._new_id))
+        blocks = self._put_blocks(few) if few else []
+        self._files += files
+        self._blocks += blocks
+        return [*(file.path for file in files), *{block.path for block in blocks}]
 
     def written(self) -> Written:
         return Written(tuple(self._files), tuple(self._blocks))

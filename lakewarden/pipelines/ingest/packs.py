@@ -20,7 +20,7 @@ from lakewarden.catalog.model import Table
 from lakewarden.delta.parquet.schema import SEQ, rows_schema
 from lakewarden.errors import LakewardenError
 from lakewarden.log.position import WHOLE
-from lakewarden.operations.direct.shuffle import TaskWriter, Written, remove_written
+from lakewarden.operations.direct.shuffle import PartWriter, Written, remove_written
 from lakewarden.pipelines.ingest.fit import Fitting, Rows, columns_of
 from lakewarden.pipelines.ingest.reading import Reading, ReadObject, ReadRows
 from lakewarden.pipelines.ledger.entries import Offered, Taken
@@ -75,7 +75,7 @@ class PackWritten:
 
 def write_pack(work: PackWork, pack: Pack) -> Steps[PackWritten | LakewardenError]:
     """Holds the rows of one data file and one batch in memory. An error is a value: a task of Spark cannot raise it."""
-    found, writer = list[Found](), TaskWriter(work.target)
+    found, writer = list[Found](), PartWriter(work.target)
     try:
         _write(work, pack, found, writer)
         yield work.target.uri
@@ -85,10 +85,10 @@ def write_pack(work: PackWork, pack: Pack) -> Steps[PackWritten | LakewardenErro
     return PackWritten(tuple(found), writer.written())
 
 
-def _write(work: PackWork, pack: Pack, found: list[Found], writer: TaskWriter) -> None:
+def _write(work: PackWork, pack: Pack, found: list[Found], writer: PartWriter) -> None:
     with TemporaryDirectory(prefix="lakewarden-ingest-") as directory, work.opened() as read:
         reading = Reading(work.source, read, lambda one, which: [*map(one, which)], Path(directory), pack.objects)
-        writer.write(_numbered(work, pack.first_seq, reading, found))
+        writer.write_all(_numbered(work, pack.first_seq, reading, found))
 
 
 def _numbered(work: PackWork, first_seq: int, reading: Reading, made: list[Found]) -> Iterator[pa.Table]:

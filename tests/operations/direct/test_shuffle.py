@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TypeVar
 from urllib.parse import unquote
 
 import pyarrow as pa
@@ -20,17 +19,14 @@ from lakewarden import Column, Lakehouse
 from lakewarden.delta.parquet.files import SHUFFLE, NewFile
 from lakewarden.errors import StorageUnavailable
 from lakewarden.operations.direct import shuffle
-from lakewarden.operations.direct.shuffle import Block, TaskWriter, Written, remove_written, shuffled
+from lakewarden.operations.direct.shuffle import Block, PartWriter, Written, remove_written, shuffled
 from lakewarden.operations.direct.value import Reserve, TaskFiles
-from lakewarden.operations.fanout import Sized, in_process
+from lakewarden.operations.fanout import run_here
+from lakewarden.settings import MaintenanceSettings, Settings
 from lakewarden.storage.local import LocalObjects
 from lakewarden.storage.open import open_store
-from lakewarden.storage.steps import Steps
 from lakewarden.target import ScopeTarget
 from tests.operations.steps import later
-
-T = TypeVar("T")
-R = TypeVar("R")
 
 SALES = "n.sales"
 Row = tuple[int, str | None]
@@ -52,10 +48,6 @@ def make_table(lake: Lakehouse) -> None:
     lake.create_table(SALES, columns=[Column("id", "BIGINT"), Column("day", "TEXT")], partition_by=["day"])
 
 
-def threads(work: Callable[[T], Steps[R]], items: Sequence[Sized[T]]) -> list[R]:
-    return in_process(work, items, lambda _done: None)
-
-
 def numbered(first: int, days: Sequence[str | None]) -> pa.Table:
     ids = pa.array(range(first, first + len(days)), pa.int64())
     return pa.table({"id": ids, "day": pa.array(days, pa.string()), "_seq": ids})
@@ -67,12 +59,12 @@ def written_by(
     """Has each task write its batches; the rows are what they wrote."""
     made, rows = list[Written](), list[Row]()
     for batches in tasks:
-        writer = TaskWriter(target)
+        writer = PartWriter(target)
         tables = []
         for days in batches:
             tables.append(numbered(first + len(rows), days))
             rows += zip(range(first + len(rows), first + len(rows) + len(days)), days, strict=True)
-        writer.write(tables)
+        writer.write_all(tables)
         made.append(writer.written())
     return made, rows
 
@@ -98,7 +90,7 @@ def test_nothing_is_lost_and_nothing_comes_twice(tasks: list[list[list[str | Non
         def write(target: ScopeTarget, reserve: Reserve) -> list[NewFile]:
             made, own = written_by(replace(target, target_file_size=size), tasks, reserve(1_000))
             rows.extend(own)
-            return shuffled(threads, replace(target, target_file_size=size), made)
+            return shuffled(run_here, replace(target, target_file_size=size), made)
 
         done = lake.table(SALES).direct.append(TaskFiles(write))
         assert done.rows_inserted == len(rows)
@@ -114,7 +106,7 @@ def test_each_partition_has_one_file_where_each_task_has_rows_of_all(lake: Lakeh
     made, rows = written_by(target, [[[f"day {number}" for number in range(50)] * 3]] * 6, 0)
     assert [len(one.files) for one in made] == [0] * 6
     assert [one.rows for one in made] == [150] * 6
-    files = shuffled(threads, target, made)
+    files = shuffled(run_here, target, made)
     assert len({file.partition for file in files}) == len(files) == 50
     assert sum(file.rows for file in files) == len(rows)
     assert {*kept(lake)} == {file.path for file in files}
@@ -139,7 +131,7 @@ def test_a_task_reads_neighbouring_blocks_with_one_request(lake: Lakehouse, monk
         return get_range(self, key, start, length)
 
     monkeypatch.setattr(LocalObjects, "get_range", counted)
-    shuffled(threads, target, made)
+    shuffled(run_here, target, made)
     assert sorted(reads.values()) == [1, 1]
 
 
@@ -158,7 +150,7 @@ def test_where_a_task_fails_all_that_was_written_goes(lake: Lakehouse, monkeypat
 
     monkeypatch.setattr(LocalObjects, "write", fails)
     with pytest.raises(StorageUnavailable, match="the disk is gone"):
-        shuffled(threads, target, made)
+        shuffled(run_here, target, made)
     assert kept(lake) == []
 
 
@@ -188,3 +180,17 @@ def test_blocks_are_sorted_by_partition_with_null_first() -> None:
     days = ["b", None, "a"]
     blocks = [Block("shuffle", number, number + 1, 1, (("day", day),)) for number, day in enumerate(days)]
     assert [block.partition[0][1] for block in sorted(blocks, key=lambda one: one.place)] == [None, "a", "b"]
+
+
+def test_rows_that_come_in_many_parts_leave_two_files_in_a_partition(warehouse_uri: str) -> None:
+    """The first part as it is, and the others together."""
+    days = [f"day {number}" for number in range(20)]
+    given = (pa.table({"id": pa.array(range(100), pa.int64()), "day": days * 5}) for _ in range(50))
+    small = Settings(maintenance=MaintenanceSettings(target_file_size=10_000))
+    with Lakehouse.open(warehouse_uri, settings=small) as lake:
+        make_table(lake)
+        assert lake.table(SALES).direct.append(given).rows_inserted == 5_000
+        assert Counter(key.split("/")[0] for key in kept(lake)) == {f"day=day%20{number}": 2 for number in range(20)}
+        assert lake.table(SALES).read().num_rows == 5_000
+        numbers = DeltaTable(target_of(lake).uri).to_pyarrow_table().column("_seq").to_pylist()
+        assert len(set(numbers)) == 5_000

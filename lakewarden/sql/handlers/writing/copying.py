@@ -20,7 +20,7 @@ from lakewarden.delta.reading.file_group import FileGroup
 from lakewarden.errors import InvalidArgument, LakewardenError
 from lakewarden.log.position import WHOLE
 from lakewarden.operations.direct.outputs import Outputs
-from lakewarden.operations.direct.shuffle import TaskWriter, Written, remove_written, shuffled
+from lakewarden.operations.direct.shuffle import PartWriter, Written, remove_written, shuffled
 from lakewarden.operations.direct.value import Reserve, TaskFiles
 from lakewarden.operations.fanout import Sized
 from lakewarden.operations.intake import TableIntake
@@ -157,13 +157,13 @@ def _row_by_row(query: exp.Query) -> bool:
 
 def copy_rows(task: CopyTask) -> Steps[Written | LakewardenError]:
     """Holds the rows of one part in memory. An error is a value: a task of Spark cannot raise it."""
-    outputs, writer = Outputs(task.target, partial(_numbered, task), random_id), TaskWriter(task.target)
+    outputs, writer = Outputs(task.target, partial(_numbered, task), random_id), PartWriter(task.target)
     try:
         found = task.part(task.group)
         if isinstance(found, LakewardenError):
             return found
         given = fitted_rows(task.columns, found.types, found.rows)
-        writer.write([outputs.numbered(task.intake.completed(given, None))])
+        writer.write_all([outputs.numbered(task.intake.completed(given, None))])
         yield task.target.uri
     except LakewardenError as error:
         remove_written(task.target, [writer.written()])
