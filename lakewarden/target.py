@@ -28,7 +28,7 @@ class ScopeTarget:
     root: StorageRoot | None = None
     """The storage that it is on; None when that is not checked."""
     mark: str = ""
-    """The scope's keyed hash (`state.erasures`); empty in a warehouse of format 1."""
+    """The scope's keyed hash (`state.erasure`); empty in a warehouse of format 1."""
     manifest_key: str = field(default="", repr=False)
     """The key under which the scope's newest version is kept (`delta.kept`); empty in a warehouse of format 1: none is."""
     floor: FloorLocation | None = None

@@ -26,15 +26,15 @@ from lakewarden.log.pending_keys import PendingKeys
 from lakewarden.log.table_log import LogTerms, TableLog
 from lakewarden.scope import Scope, TableName
 from lakewarden.settings import Settings
-from lakewarden.state.erasures import Erasures
-from lakewarden.state.exports import Exports
+from lakewarden.state.erasure.erasures import Erasures
+from lakewarden.state.erasure.exports import Exports
 from lakewarden.state.failed_checks import FailedChecks
 from lakewarden.state.floors.entries import NOTHING, FloorLocation
 from lakewarden.state.floors.floor import RECENT_SECONDS, floor_at
 from lakewarden.state.founding import FILE, FIRST_FORMAT, INDEXED_FORMAT, Identity, found_warehouse, read_identity
-from lakewarden.state.registered import RegisteredUsers
-from lakewarden.state.scopes import ScopeRegistry
-from lakewarden.state.user_storages import THE_TABLES, UserStorages
+from lakewarden.state.users.registered import RegisteredUsers
+from lakewarden.state.users.scopes import ScopeRegistry
+from lakewarden.state.users.storages import THE_TABLES, UserStorages
 from lakewarden.storage.folders import Folders
 from lakewarden.storage.location import canonical, join
 from lakewarden.storage.objects import Missing, ObjectStore

@@ -8,7 +8,7 @@ import typer
 
 from lakewarden.cli.context import emit_planned, invocation
 from lakewarden.cli.output import Row, cell
-from lakewarden.state.certificates import Certificate
+from lakewarden.state.erasure.certificates import Certificate
 
 _SHOWN = ("id", "user", "result", "finished_at", "tables", "objects_searched", "coincidences", "to_do", "unseen")
 

@@ -6,7 +6,7 @@ from lakewarden.execution.operator import Operator
 from lakewarden.operations.procedures.procedure import procedure_of
 from lakewarden.operations.request import check_queueable
 from lakewarden.specs import Request
-from lakewarden.state.job import Job
+from lakewarden.state.jobs.job import Job
 
 
 def enqueue(operator: Operator, request: Request, request_id: str | None = None) -> Job:

@@ -6,8 +6,8 @@ import threading
 from types import TracebackType
 
 from lakewarden.errors import Conflict, StorageUnavailable, Terminal
-from lakewarden.state.job import Job
-from lakewarden.state.jobs import JobLog
+from lakewarden.state.jobs.job import Job
+from lakewarden.state.jobs.log import JobLog
 
 
 class Stopped(Terminal):

@@ -14,8 +14,8 @@ from lakewarden.operations.procedures.workplace import Workplace
 from lakewarden.operations.request import request_of_job
 from lakewarden.report import ScopeReport
 from lakewarden.specs import Request
-from lakewarden.state.job import Job
-from lakewarden.state.jobs import JobLog
+from lakewarden.state.jobs.job import Job
+from lakewarden.state.jobs.log import JobLog
 from lakewarden.storage.steps import Steps
 from lakewarden.warehouse import Warehouse
 

@@ -12,8 +12,8 @@ from lakewarden.execution.heartbeat import Heartbeat, Stopped
 from lakewarden.execution.operator import Operator
 from lakewarden.operations.fanout import fault_of
 from lakewarden.settings import JobsSettings
-from lakewarden.state.job import Job, JobStatus, outcome_of
-from lakewarden.state.node import this_node
+from lakewarden.state.jobs.job import Job, JobStatus, outcome_of
+from lakewarden.state.jobs.node import this_node
 
 
 @dataclass(frozen=True)

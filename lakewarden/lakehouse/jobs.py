@@ -10,7 +10,7 @@ from lakewarden.lakehouse.parts import Parts
 from lakewarden.specs import Queueable, Request
 
 if TYPE_CHECKING:
-    from lakewarden.state.job import Job
+    from lakewarden.state.jobs.job import Job
 
 
 @dataclass(frozen=True)

@@ -38,7 +38,7 @@ class Parts:
     @cached_property
     def operator(self) -> Operator:
         from lakewarden.execution.operator import Operator
-        from lakewarden.state.jobs import JobLog
+        from lakewarden.state.jobs.log import JobLog
 
         warehouse = self.warehouse
         lease = timedelta(seconds=warehouse.settings.jobs.lease_seconds)

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 
 from lakewarden.lakehouse.parts import Parts
 from lakewarden.operations.request import request_of
-from lakewarden.state.erasure_requests import ErasureRequest, find_request, nameless
+from lakewarden.state.erasure.requests import ErasureRequest, find_request, nameless
 from lakewarden.storage.paths import check_user
 
 if TYPE_CHECKING:
     from lakewarden.operations.export.contents import Export
     from lakewarden.operations.plans.value import Plan
-    from lakewarden.state.certificates import Certificate
+    from lakewarden.state.erasure.certificates import Certificate
     from lakewarden.table import TableClient
     from lakewarden.verify.search import Searched
 
@@ -145,7 +145,7 @@ class Privacy:
 
     def certificates(self, user: str | None = None) -> list[Certificate]:
         """The certificates, oldest first; with `user` those of one erased user, found by their keyed hash."""
-        from lakewarden.state.certificates import certificates
+        from lakewarden.state.erasure.certificates import certificates
 
         mark = None if user is None else self.parts.warehouse.erasures.mark(check_user(user))
         return [found for found in certificates(self.parts.warehouse.state) if mark in (None, found.user)]

@@ -23,8 +23,8 @@ from lakewarden.operations.sweep import bury
 from lakewarden.report import ScopeReport
 from lakewarden.rows.files import FILES
 from lakewarden.scope import TableName
-from lakewarden.state.check_rounds import forget_round
-from lakewarden.state.vacuum_rounds import forget_reached
+from lakewarden.state.rounds.checks import forget_round
+from lakewarden.state.rounds.vacuums import forget_reached
 from lakewarden.storage.durability import sync
 from lakewarden.storage.open import open_store
 from lakewarden.storage.steps import Steps

@@ -9,7 +9,7 @@ from lakewarden.access.rights import can
 from lakewarden.catalog.model import Catalog, Table
 from lakewarden.errors import NotFound
 from lakewarden.operations.verification import tables_of_users
-from lakewarden.state.erasure_requests import is_requested
+from lakewarden.state.erasure.requests import is_requested
 from lakewarden.storage.objects import keys_of
 from lakewarden.storage.open import open_store
 from lakewarden.storage.paths import check_user

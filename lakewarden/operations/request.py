@@ -10,8 +10,8 @@ from lakewarden.errors import InvalidArgument, Unsupported
 from lakewarden.specs import PLANNABLE, QUEUEABLE, SPECS, Operation, OperationSpec, PlanOptions, Request
 
 if TYPE_CHECKING:
-    from lakewarden.state.erasure_requests import ErasureRequest
-    from lakewarden.state.job import Job
+    from lakewarden.state.erasure.requests import ErasureRequest
+    from lakewarden.state.jobs.job import Job
 
 
 def new_request(operation: str, tables: Sequence[str], **options: Unpack[PlanOptions]) -> Request:

@@ -8,7 +8,7 @@ from lakewarden.access.rights import can
 from lakewarden.catalog.model import Catalog, Table
 from lakewarden.errors import InvalidArgument
 from lakewarden.scope import TableName
-from lakewarden.state.erasure_requests import ErasureRequest
+from lakewarden.state.erasure.requests import ErasureRequest
 from lakewarden.storage.paths import check_user
 from lakewarden.verify.search import Search, Searched, Suspect, search
 from lakewarden.warehouse import Warehouse, find_table

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from lakewarden.log.position import NOTHING
 from lakewarden.report import Fault, Outcome
 from lakewarden.scope import Scope
-from lakewarden.state.job import JobStatus
+from lakewarden.state.jobs.job import JobStatus
 
 
 @dataclass(frozen=True)

@@ -17,8 +17,8 @@ from lakewarden.execution.runner import Runner
 from lakewarden.report import ScopeReport
 from lakewarden.settings import FlushSettings, JobsSettings, Settings
 from lakewarden.sql.results import Started
-from lakewarden.state.job import Job
-from lakewarden.state.jobs import JobLog
+from lakewarden.state.jobs.job import Job
+from lakewarden.state.jobs.log import JobLog
 from tests.fixtures.lakes import NOTES, eventual, make_notes
 from tests.fixtures.process import ended_node
 

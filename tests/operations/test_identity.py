@@ -17,7 +17,7 @@ from lakewarden.operations.fanout import R, Sized, T, in_process
 from lakewarden.operations.flush.run import FlushTask, flush_scopes
 from lakewarden.operations.whole_tables import FAILED
 from lakewarden.report import ScopeReport
-from lakewarden.state.certificates import certificates
+from lakewarden.state.erasure.certificates import certificates
 from lakewarden.storage.open import open_store
 from lakewarden.storage.owner import MARKER
 from lakewarden.storage.steps import Steps

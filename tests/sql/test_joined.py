@@ -14,7 +14,7 @@ from lakewarden.errors import LakewardenError, NotFound, PermissionDenied
 from lakewarden.settings import SparkSettings
 from lakewarden.sql.results import Done, Result, Rows, Started
 from lakewarden.sql.system.relations import RELATIONS
-from lakewarden.state.job import Job
+from lakewarden.state.jobs.job import Job
 from tests.fixtures.minio import MinioServer
 
 _SECRET = "sentinel-secret-7f3a9c"

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from lakewarden.catalog.model import Table
 from lakewarden.lakehouse import Lakehouse
 from lakewarden.scope import Scope
-from lakewarden.state.check_rounds import next_of_round, note_round
+from lakewarden.state.rounds.checks import next_of_round, note_round
 
 
 @dataclass(frozen=True)

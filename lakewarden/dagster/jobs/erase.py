@@ -18,7 +18,7 @@ from lakewarden.dagster.jobs.runs.tags import job_tags
 from lakewarden.dagster.mount import Mount
 from lakewarden.lakehouse import Lakehouse
 from lakewarden.scope import TableName
-from lakewarden.state.certificates import Certificate
+from lakewarden.state.erasure.certificates import Certificate
 
 
 class EraseConfig(dg.Config):

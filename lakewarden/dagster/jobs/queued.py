@@ -7,7 +7,7 @@ from lakewarden.dagster.assets.metadata import table_value
 from lakewarden.dagster.jobs.runs.failures import RETRIES, declined
 from lakewarden.dagster.jobs.runs.tags import SPARK, job_tags
 from lakewarden.lakehouse import Lakehouse
-from lakewarden.state.job import Job
+from lakewarden.state.jobs.job import Job
 
 
 class RunQueuedConfig(dg.Config):

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from lakewarden.lakehouse.nouns import Nouns
-from lakewarden.state.erasure_requests import ErasureRequest
+from lakewarden.state.erasure.requests import ErasureRequest
 
 if TYPE_CHECKING:
     from lakewarden.operations.export.contents import Export
     from lakewarden.operations.plans.value import Plan
-    from lakewarden.state.certificates import Certificate
+    from lakewarden.state.erasure.certificates import Certificate
     from lakewarden.verify.search import Searched
 
 

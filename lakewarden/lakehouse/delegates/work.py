@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from lakewarden.sql.results import Result
     from lakewarden.sql.session import SqlSession
     from lakewarden.sql.uploads import File
-    from lakewarden.state.job import Job
+    from lakewarden.state.jobs.job import Job
 
 
 class WorkDelegates(Nouns):

@@ -22,7 +22,7 @@ from lakewarden.faults import Reach, no_faults
 from lakewarden.log.table_log import HELD, TableLog
 from lakewarden.log.view import LogView
 from lakewarden.operations.presence import Presence
-from lakewarden.state.job import new_job_id
+from lakewarden.state.jobs.job import new_job_id
 from lakewarden.storage.durability import sync
 from lakewarden.storage.steps import alone
 from lakewarden.target import ScopeTarget

@@ -25,7 +25,7 @@ from lakewarden.operations.floors import Noted, Standing, check_floor, known_of,
 from lakewarden.operations.presence import Presence
 from lakewarden.operations.upkeep.rules import Rules
 from lakewarden.report import ScopeReport
-from lakewarden.state.job import new_job_id
+from lakewarden.state.jobs.job import new_job_id
 from lakewarden.storage.durability import sync
 from lakewarden.storage.steps import alone
 from lakewarden.target import ScopeTarget

@@ -31,12 +31,12 @@ from lakewarden.operations.tags import remove_tags
 from lakewarden.operations.verification import tables_of_users, what_to_search
 from lakewarden.report import ScopeReport
 from lakewarden.state.audit import AuditLog
-from lakewarden.state.certificates import Certificate, keep_certificate
-from lakewarden.state.erasure_requests import ErasureRequest, forget_request, keep_request
-from lakewarden.state.erasures import Counts, Erasure, Erasures
-from lakewarden.state.exports import ExportRecord
+from lakewarden.state.erasure.certificates import Certificate, keep_certificate
+from lakewarden.state.erasure.erasures import Counts, Erasure, Erasures
+from lakewarden.state.erasure.exports import ExportRecord
+from lakewarden.state.erasure.requests import ErasureRequest, forget_request, keep_request
 from lakewarden.state.floors.entries import absent
-from lakewarden.state.jobs import JobLog
+from lakewarden.state.jobs.log import JobLog
 from lakewarden.state.live_queries import LiveQueries
 from lakewarden.storage.durability import sync
 from lakewarden.storage.leftovers import remove_leftovers

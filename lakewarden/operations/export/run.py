@@ -17,7 +17,7 @@ from lakewarden.delta.uri import delta_uri
 from lakewarden.errors import BeingErased, InUse, InvalidArgument, StorageRefused
 from lakewarden.faults import Reach, no_faults
 from lakewarden.operations.export.contents import MANIFEST, Export, ExportedTable
-from lakewarden.state.exports import ExportRecord
+from lakewarden.state.erasure.exports import ExportRecord
 from lakewarden.storage.durability import sync
 from lakewarden.storage.location import canonical, join, overlaps
 from lakewarden.storage.objects import Missing, ObjectStore

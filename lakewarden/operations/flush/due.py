@@ -10,7 +10,7 @@ from lakewarden.catalog.model import Catalog, Table
 from lakewarden.log.view import LogView, PendingRows
 from lakewarden.operations.flush.wanted import pending_wanted
 from lakewarden.scope import Scope
-from lakewarden.state.registered import Seen
+from lakewarden.state.users.registered import Seen
 from lakewarden.warehouse import Warehouse, cold_tables
 
 

@@ -37,7 +37,7 @@ from lakewarden.operations.presence import Presence
 from lakewarden.operations.upkeep.rules import Rules
 from lakewarden.report import ScopeReport
 from lakewarden.scope import Scope
-from lakewarden.state.job import new_job_id
+from lakewarden.state.jobs.job import new_job_id
 from lakewarden.storage.durability import sync
 from lakewarden.storage.objects import Missing
 from lakewarden.storage.steps import Steps

@@ -23,7 +23,7 @@ from lakewarden.operations.plans.value import (
     read_line,
 )
 from lakewarden.specs import Request
-from lakewarden.state.erasures import Erasures
+from lakewarden.state.erasure.erasures import Erasures
 from lakewarden.storage.objects import Missing, ObjectStore
 
 _ROOT = "plans"

@@ -16,8 +16,8 @@ from lakewarden.operations.request import request_of
 from lakewarden.report import ScopeReport
 from lakewarden.scope import Scope, TableName
 from lakewarden.specs import Request
-from lakewarden.state.certificates import Certificate, certificates
-from lakewarden.state.erasure_requests import ErasureRequest, find_request, keep_request, nameless
+from lakewarden.state.erasure.certificates import Certificate, certificates
+from lakewarden.state.erasure.requests import ErasureRequest, find_request, keep_request, nameless
 from lakewarden.warehouse import Warehouse
 
 _OPERATOR = "operator"

@@ -9,8 +9,8 @@ from lakewarden.operations.fanout import Run
 from lakewarden.operations.flush.run import FlushLarge
 from lakewarden.report import ScopeReport
 from lakewarden.specs import Operation
-from lakewarden.state.job import new_job_id
-from lakewarden.state.jobs import JobLog
+from lakewarden.state.jobs.job import new_job_id
+from lakewarden.state.jobs.log import JobLog
 from lakewarden.warehouse import Warehouse
 
 

@@ -16,7 +16,7 @@ from lakewarden.catalog.model import Table
 from lakewarden.clock import to_millis
 from lakewarden.operations.upkeep.survey import Survey
 from lakewarden.state.floors.known_scopes import KnownScopes
-from lakewarden.state.vacuum_rounds import Reached, note_reached, reached
+from lakewarden.state.rounds.vacuums import Reached, note_reached, reached
 from lakewarden.warehouse import Warehouse
 
 _HOUR = timedelta(hours=1) // timedelta(milliseconds=1)

@@ -22,7 +22,7 @@ from lakewarden.state.floors.floor import Floor, FloorScan, floor_at
 from lakewarden.state.floors.known_scopes import KnownScopes
 from lakewarden.state.floors.objects import Summary
 from lakewarden.state.floors.whole import Whole, earlier_whole, find_whole, keep_whole
-from lakewarden.state.scopes import Added
+from lakewarden.state.users.scopes import Added
 from lakewarden.storage.objects import Missing
 from lakewarden.warehouse import Warehouse
 

@@ -30,8 +30,8 @@ from lakewarden.sql.statements.upkeep import (
     StorageJob,
     Vacuum,
 )
-from lakewarden.state.active_jobs import AlreadyActive
-from lakewarden.state.job import Job, outcome_of
+from lakewarden.state.jobs.active import AlreadyActive
+from lakewarden.state.jobs.job import Job, outcome_of
 from lakewarden.state.live_queries import LiveQueries
 from lakewarden.warehouse import cold_tables
 

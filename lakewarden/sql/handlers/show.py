@@ -33,7 +33,7 @@ from lakewarden.sql.system.listings import (
     texts,
 )
 from lakewarden.sql.system.relations import relation_named
-from lakewarden.state.job import Job
+from lakewarden.state.jobs.job import Job
 from lakewarden.table import TableClient
 from lakewarden.warehouse import cold_tables
 

@@ -16,8 +16,8 @@ from lakewarden.scope import Scope, TableName
 from lakewarden.settings import described_settings
 from lakewarden.sql.results import Row
 from lakewarden.sql.system.listings import MOMENT, WHOLE, Listing, texts
+from lakewarden.state.jobs.node import this_node
 from lakewarden.state.live_queries import LiveQueries
-from lakewarden.state.node import this_node
 from lakewarden.warehouse import cold_tables, live_tables
 
 if TYPE_CHECKING:

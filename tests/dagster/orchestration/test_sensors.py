@@ -20,7 +20,7 @@ from lakewarden.dagster.orchestration.reloading import build_catalog_sensor
 from lakewarden.dagster.orchestration.sensors import build_sensors
 from lakewarden.dagster.resources.lakehouse import resources_of
 from lakewarden.lakehouse import Lakehouse
-from lakewarden.state.scopes import ScopeRegistry
+from lakewarden.state.users.scopes import ScopeRegistry
 from tests.fixtures.chat import MESSAGES, USERS, write
 from tests.fixtures.dagster import DAGSTER
 

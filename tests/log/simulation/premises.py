@@ -27,7 +27,7 @@ from lakewarden.scope import TableName
 from lakewarden.settings import FlushSettings, Settings
 from lakewarden.state.floors.entries import NOTHING, FloorLocation, Known
 from lakewarden.state.floors.floor import Floor
-from lakewarden.state.scopes import ScopeRegistry
+from lakewarden.state.users.scopes import ScopeRegistry
 from lakewarden.storage.objects import ObjectStore
 from lakewarden.target import ScopeTarget
 from lakewarden.warehouse import Warehouse

@@ -27,9 +27,9 @@ from lakewarden.log.touched import Touched
 from lakewarden.operations.erase.run import erase
 from lakewarden.operations.fanout import in_process
 from lakewarden.report import ScopeReport
-from lakewarden.state.certificates import Certificate
-from lakewarden.state.erasure_requests import ErasureRequest
-from lakewarden.state.jobs import JobLog
+from lakewarden.state.erasure.certificates import Certificate
+from lakewarden.state.erasure.requests import ErasureRequest
+from lakewarden.state.jobs.log import JobLog
 from lakewarden.table import TableClient
 from tests.fixtures.lakes import NOTES, eventual, hot_seqs, make_notes, notes, scope_path, strong
 from tests.fixtures.sleepers import sleeping_flush

@@ -43,10 +43,10 @@ from lakewarden.operations.reading.scope import read_cold, read_strong
 from lakewarden.report import ScopeReport
 from lakewarden.scope import Scope, TableName
 from lakewarden.settings import LockSettings, Settings
-from lakewarden.state.active_jobs import AlreadyActive
 from lakewarden.state.audit import AuditLog
-from lakewarden.state.erasures import Erasure
-from lakewarden.state.scopes import ScopeRegistry
+from lakewarden.state.erasure.erasures import Erasure
+from lakewarden.state.jobs.active import AlreadyActive
+from lakewarden.state.users.scopes import ScopeRegistry
 from lakewarden.storage.location import local_path
 from lakewarden.storage.steps import Steps, alone
 from lakewarden.table import TableClient

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Literal
 
 from lakewarden.errors import Corrupt
-from lakewarden.state.erasures import ROOT, ErasedTable
+from lakewarden.state.erasure.erasures import ROOT, ErasedTable
 from lakewarden.storage.objects import ObjectStore
 
 

@@ -9,8 +9,8 @@ import pytest
 
 from lakewarden.clock import random_id
 from lakewarden.errors import Corrupt
-from lakewarden.state import user_lists
-from lakewarden.state.scopes import ScopeRegistry
+from lakewarden.state.users import lists as user_lists
+from lakewarden.state.users.scopes import ScopeRegistry
 from lakewarden.storage.local import LocalObjects
 from lakewarden.storage.objects import ObjectStore, StoredObject
 

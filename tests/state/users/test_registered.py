@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from lakewarden.state.registered import RegisteredUsers, Seen
+from lakewarden.state.users.registered import RegisteredUsers, Seen
 
 _SEEN = Seen((("*", -1),), 7, datetime(2026, 11, 22, tzinfo=UTC))
 

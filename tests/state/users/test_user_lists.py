@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from lakewarden.clock import random_id
 from lakewarden.errors import Corrupt
-from lakewarden.state import user_lists
-from lakewarden.state.scopes import ScopeRegistry
-from lakewarden.state.user_lists import LongList, ShortList, pack_users, read_users, repack_users
+from lakewarden.state.users import lists as user_lists
+from lakewarden.state.users.lists import LongList, ShortList, pack_users, read_users, repack_users
+from lakewarden.state.users.scopes import ScopeRegistry
 from lakewarden.storage.local import LocalObjects
 from lakewarden.verify.contents import named_in_state
 from tests.fixtures.examples import examples

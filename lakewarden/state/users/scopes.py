@@ -17,7 +17,7 @@ from typing import TypeVar
 
 from lakewarden.clock import NewId
 from lakewarden.errors import Conflict
-from lakewarden.state.user_lists import LongList, ShortList, pack_users, read_users, repack_users
+from lakewarden.state.users.lists import LongList, ShortList, pack_users, read_users, repack_users
 from lakewarden.storage.objects import AlreadyThere, Missing, ObjectStore
 
 _FOLD_AT = 64

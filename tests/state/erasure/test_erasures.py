@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from lakewarden.errors import Conflict, Corrupt
-from lakewarden.state.erasures import Counts, ErasedTable, Erasure, Erasures
+from lakewarden.state.erasure.erasures import Counts, ErasedTable, Erasure, Erasures
 from lakewarden.storage.local import LocalObjects
 
 _NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)

@@ -1,4 +1,4 @@
-"""Users of whom a process knows that they are registered (`state.scopes`), so that its next flush of them asks for nothing."""
+"""Users of whom a process knows that they are registered (`scopes`), so that its next flush of them asks for nothing."""
 
 from __future__ import annotations
 

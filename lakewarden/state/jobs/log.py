@@ -15,9 +15,9 @@ from lakewarden.clock import Clock, NewId
 from lakewarden.errors import Conflict, InvalidArgument, NotFound, Unsupported
 from lakewarden.report import ScopeReport
 from lakewarden.specs import QUEUEABLE, Operation
-from lakewarden.state.active_jobs import claim_key
-from lakewarden.state.erasures import Erasures
-from lakewarden.state.job import (
+from lakewarden.state.erasure.erasures import Erasures
+from lakewarden.state.jobs.active import claim_key
+from lakewarden.state.jobs.job import (
     Job,
     JobStatus,
     decode,
@@ -28,8 +28,8 @@ from lakewarden.state.job import (
     outcome_of,
     without_user,
 )
+from lakewarden.state.jobs.node import has_ended
 from lakewarden.state.newest_first import backwards
-from lakewarden.state.node import has_ended
 from lakewarden.storage.objects import AlreadyThere, Missing, ObjectStore
 
 _ROOT = "jobs"

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 
 from lakewarden.errors import Corrupt, InvalidArgument, LakewardenError, NotFound
-from lakewarden.state.erasures import ROOT
+from lakewarden.state.erasure.erasures import ROOT
 from lakewarden.storage.objects import Missing, ObjectStore
 from lakewarden.storage.paths import without_id
 

@@ -12,10 +12,10 @@ from lakewarden.clock import random_id
 from lakewarden.connection import Location
 from lakewarden.errors import Conflict, InvalidArgument, NotFound, Unsupported
 from lakewarden.execution.heartbeat import Heartbeat, Stopped
-from lakewarden.state.active_jobs import AlreadyActive
-from lakewarden.state.job import Job
-from lakewarden.state.jobs import JobLog
-from lakewarden.state.node import this_node
+from lakewarden.state.jobs.active import AlreadyActive
+from lakewarden.state.jobs.job import Job
+from lakewarden.state.jobs.log import JobLog
+from lakewarden.state.jobs.node import this_node
 from lakewarden.storage.open import open_store
 from tests.fixtures.clock import Clock
 from tests.fixtures.process import ended_node
