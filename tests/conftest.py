@@ -22,6 +22,7 @@ from tests.fixtures.azurite import AzuriteServer, serve_azurite
 from tests.fixtures.bucket import STORE, AnyPath, BucketPath
 from tests.fixtures.chromium import start_browser
 from tests.fixtures.gcs import GcsServer, serve_gcs
+from tests.fixtures.jvm import BRIEF, SPARKS
 from tests.fixtures.kafka import KafkaServer, serve_kafka
 from tests.fixtures.minio import S3A_KEYS, MinioServer, serve_minio
 from tests.fixtures.postgres import PostgresServer, serve_postgres
@@ -43,6 +44,9 @@ settings.register_profile("ci", settings.get_profile("dev"), derandomize=True, d
 settings.register_profile("fast", settings.get_profile("dev"), max_examples=10)
 settings.register_profile("torture", settings.get_profile("dev"), max_examples=2_000)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci" if os.environ.get("CI") else "dev"))
+
+for options in SPARKS:  # from here on, whichever process starts it
+    os.environ.setdefault(options, " ".join(BRIEF))
 
 
 @pytest.hookimpl(tryfirst=True)  # before -m selects
