@@ -74,8 +74,8 @@ demo: setup ## Run the main job on real data, in ./warehouse; under two minutes 
 ui: setup ## Open Dagster's pages over ./warehouse, with sensors and schedules at work
 	$(VENV)/lakewarden --warehouse $(WAREHOUSE) ui
 
-# One run, so that one line sums it up. loadgroup sends all Spark tests to one of the two workers: one JVM, started once,
-# while the other worker does the rest (tests/conftest.py forms the groups; the largest group starts first).
+# One run, so that one line sums it up. loadgroup sends all Spark tests to one of the two workers: one JVM, started once, while
+# the other one does Dagster's; then both do the rest (tests/conftest.py forms the groups; the largest ones start first).
 test: setup $(MINIO) ## Run all tests: real MinIO, Spark, Dagster; Postgres and Chromium where installed
 	LAKEWARDEN_MINIO=$(MINIO) $(PYTEST) -n 2 --dist loadgroup $(PYTEST_ARGS)
 

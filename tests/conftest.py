@@ -22,6 +22,7 @@ from tests.fixtures.azurite import AzuriteServer, serve_azurite
 from tests.fixtures.bucket import STORE, AnyPath, BucketPath
 from tests.fixtures.chromium import start_browser
 from tests.fixtures.gcs import GcsServer, serve_gcs
+from tests.fixtures.jvm import BRIEF, SPARKS
 from tests.fixtures.kafka import KafkaServer, serve_kafka
 from tests.fixtures.minio import S3A_KEYS, MinioServer, serve_minio
 from tests.fixtures.postgres import PostgresServer, serve_postgres
@@ -34,8 +35,11 @@ _STORE_ROOMS = ("delta", "operations")
 """Whose tests have a scope's table in `tmp_path` itself."""
 
 _SERVERS = ("spark", "minio", "azurite", "gcs", "postgres", "kafka", "browser")
-_ONE_WORKER = ("spark", "browser", "dagster")
-"""Markers whose tests stay together on one worker: they share a JVM, or start processes that fill both cores."""
+_GROUPS = {"spark": "spark", "browser": "dagster", "dagster": "dagster", "kafka": "kafka"}
+"""Of a marker, the group whose tests stay together on one worker: they share a JVM, or Dagster's libraries, or a broker.
+
+The first marker of a test counts. What Spark and what Dagster needs are two groups, since each alone is a large part of all.
+"""
 
 # Slow is a matter of the machine, not of the code: examples have no deadline, pytest-timeout ends what hangs.
 settings.register_profile("dev", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -43,6 +47,9 @@ settings.register_profile("ci", settings.get_profile("dev"), derandomize=True, d
 settings.register_profile("fast", settings.get_profile("dev"), max_examples=10)
 settings.register_profile("torture", settings.get_profile("dev"), max_examples=2_000)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci" if os.environ.get("CI") else "dev"))
+
+for options in SPARKS:  # from here on, whichever process starts it
+    os.environ.setdefault(options, " ".join(BRIEF))
 
 
 @pytest.hookimpl(tryfirst=True)  # before -m selects
@@ -52,12 +59,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         for server in _SERVERS:
             if server in asked:
                 item.add_marker(server)
-        group = next((name for name in _ONE_WORKER if item.get_closest_marker(name)), None)
+        group = next((group for name, group in _GROUPS.items() if item.get_closest_marker(name)), None)
         if group is not None:
-            # One group for all of them: a Dagster run and a Spark job side by side would only slow each other.
-            item.add_marker(pytest.mark.xdist_group("heavy"))
-        elif item.get_closest_marker("kafka"):
-            item.add_marker(pytest.mark.xdist_group("kafka"))  # one broker, started once
+            item.add_marker(pytest.mark.xdist_group(group))
 
 
 def pytest_collection_finish() -> None:

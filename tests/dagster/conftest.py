@@ -12,6 +12,12 @@ from tests.fixtures.chat import make_chat
 from tests.fixtures.dagster import as_shipped, sqlite_instance
 
 
+@pytest.fixture(autouse=True)
+def no_delay(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A step that fails here is tried again at once: the policy's seconds would only be waited for."""
+    monkeypatch.setattr(dg.RetryPolicy, "calculate_delay", lambda *_: 0)
+
+
 @pytest.fixture
 def chat(warehouse_uri: str) -> str:
     """The URI of a warehouse with two tables."""

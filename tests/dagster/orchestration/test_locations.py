@@ -133,8 +133,6 @@ def test_a_location_that_loses_its_process_is_retried_and_the_other_goes_on(
     eu, us = (Location.made(name, tmp_path) for name in ("eu", "us"))
     home = tmp_path / "home"
     with as_shipped(home, postgres) as instance, ExitStack() as served:
-        settings = home / "dagster.yaml"
-        settings.write_text(settings.read_text().replace("poll_interval_seconds: 10", "poll_interval_seconds: 1"))
         server = served.enter_context(eu.served())
         served.enter_context(us.served())
         client = served.enter_context(deployed(home, eu, us))

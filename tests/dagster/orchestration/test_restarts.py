@@ -144,8 +144,6 @@ def test_a_run_that_lost_its_process_is_retried_at_the_next_start(
     for number in range(50):  # the run is stopped in the middle of them
         write(warehouse, f"u{number}", 1)
     with as_shipped(home, request.getfixturevalue("postgres") if storage == "postgres" else None) as instance:
-        settings = home / "dagster.yaml"
-        settings.write_text(settings.read_text().replace("poll_interval_seconds: 10", "poll_interval_seconds: 1"))
         with ui(warehouse, home, port) as killed:
             client = DagsterGraphQLClient("127.0.0.1", port_number=port)
             lost = client.submit_job_execution("flush_job", repository_location_name="lakewarden")

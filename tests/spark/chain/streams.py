@@ -21,13 +21,12 @@ CHANGE_COLUMNS = (Column("seq", "BIGINT", nullable=False), Column("change", "TEX
 """What `out` makes of a change: `seq` is its `_seq` in the first table."""
 STREAM = "in"
 
-ROWS = 20
+ROWS = 7
 """Of a batch of `in`: the next numbers from 0, whichever process makes the batch."""
-KEYS = 97
-_BATCH_ROWS = 70
+KEYS = 31
+_BATCH_ROWS = 24
 _SETTINGS: dict[str, bool | float | int | str | None] = {
     "spark.driver.memory": "512m",
-    "spark.driver.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1",
     "spark.ui.enabled": "false",
     "spark.sql.shuffle.partitions": "1",
     "spark.sql.streaming.noDataProgressEventInterval": "500",

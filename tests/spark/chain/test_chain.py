@@ -28,7 +28,8 @@ from tests.spark.chain.process import StreamProcess
 from tests.spark.chain.streams import CHANGE_COLUMNS, COPY, ROWS, SOURCE, SOURCE_COLUMNS, STREAM, TAKEN, key_of
 
 _KILLS = int(os.environ.get("LAKEWARDEN_CHAIN_KILLS", "3"))
-_SEED = int(os.environ.get("LAKEWARDEN_CHAIN_SEED", "1"))
+_SEED = int(os.environ.get("LAKEWARDEN_CHAIN_SEED", "25275"))
+"""By which a stream, the relay and the ingest die, in this order, if there are three kills: `make torture` has a hundred."""
 _BATCHES = 3
 """The most that a stream makes between its start and its death."""
 _LATER = 1.0
