@@ -163,7 +163,8 @@ def assignments_of(read: Reader, found: list[exp.Expr]) -> tuple[Assignment, ...
     for each in found:
         if not isinstance(each, exp.EQ) or not isinstance(each.this, exp.Column):
             raise read.misread("expected an assignment: column = value")
-        made.append(Assignment(each.this.name, each.expression))
+        table = Ref(each.this.table, each.this.text("db") or None) if each.this.table else None
+        made.append(Assignment(each.this.name, each.expression, table))
     names = [one.column.lower() for one in made]
     if len(set(names)) < len(names):
         raise InvalidArgument("a column is set twice")
