@@ -33,7 +33,7 @@ class Tables(Calls):
         self,
         bucket: str,
         name: str,
-        columns: Sequence[Mapping[str, object]],
+        columns: Sequence[Mapping[str, object]] = (),
         partition_columns: Sequence[str] = (),
         merge_keys: Sequence[str] = (),
         description: str = "",

@@ -173,6 +173,15 @@ class Reader(DuckDBParser):
                 return self._tokens[start : self._index - 1]
         raise self.failure("expected )")
 
+    def clauses(self, start: int, types: Collection[TokenType]) -> list[str]:
+        """The words of these types outside brackets among the tokens read from `start` on, in capitals."""
+        depth, found = 0, []
+        for token in self._tokens[start : self._index]:
+            depth += (token.token_type is TokenType.L_PAREN) - (token.token_type is TokenType.R_PAREN)
+            if depth == 0 and token.token_type in types:
+                found.append(token.text.upper())
+        return found
+
     # Names and values
 
     def name(self, what: str) -> str:

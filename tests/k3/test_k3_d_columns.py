@@ -69,7 +69,7 @@ def test_k3_038_int_has_32_bits(trip: Trip) -> None:
 def test_k3_039_long_is_exact_as_text(trip: Trip) -> None:
     assert trip("LONG", "9223372036854775807") == "9223372036854775807"
     assert trip("LONG", 2**53) == 2**53
-    refuse(trip, "LONG", 2**63, "9223372036854775808")
+    refuse(trip, "LONG", 2**63, "9223372036854775808", "1_000", "\N{ARABIC-INDIC DIGIT THREE}", "abc")
 
 
 def test_k3_040_short_has_16_bits(trip: Trip) -> None:

@@ -49,6 +49,8 @@ def _when(read: Reader, found: exp.Expr) -> When:
             "MERGE … WHEN NOT MATCHED BY SOURCE is not supported; DELETE … WHERE … NOT IN (SELECT …) removes such rows"
         )
     matched, condition, then = bool(found.args["matched"]), found.args.get("condition"), found.args["then"]
+    if then is not None and then.args.get("where"):
+        raise read.misread(f"a condition stands behind WHEN {'' if matched else 'NOT '}MATCHED AND, not in a WHERE")
     match then:
         case exp.Update() if matched and then.expressions:
             if isinstance(then.expressions[0], exp.Star):

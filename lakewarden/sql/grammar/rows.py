@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from sqlglot import exp
+from sqlglot.tokenizer_core import TokenType
 
 from lakewarden.errors import InvalidArgument, Unsupported
 from lakewarden.sql.reader import CATALOG, Reader
@@ -121,10 +122,13 @@ def _conflict(read: Reader, found: exp.Expr) -> OnConflict | None:
 
 def update(read: Reader) -> Statement:
     """Reads what follows UPDATE."""
+    start = read._index
     found = read._parse_update()
     only(read, found, _UPDATE_PARTS, "UPDATE")
     if not found.expressions:
         raise read.failure("expected SET with at least one assignment")
+    if read.clauses(start, (TokenType.SET, TokenType.WHERE)) not in (["SET"], ["SET", "WHERE"]):  # sqlglot keeps the last of each
+        raise read.misread("UPDATE takes one SET, and behind it one WHERE")
     return Update(ref_of(read, found.this), assignments_of(read, found.expressions), _where(found), _alias(found.this))
 
 
