@@ -110,6 +110,8 @@ def _object(row: Row | str) -> Row:
 
 def _whole(value: object) -> object:
     """`"128"` as 128: beyond 2^53 they have to be sent so."""
+    if isinstance(value, float):  # a row of `insert` refuses it; as a literal of SQL, 1.0 would be a whole number
+        raise ValueError("a whole number has no point")
     if not isinstance(value, str):
         return value
     if not _DIGITS.fullmatch(value):  # Python reads `1_000`, too

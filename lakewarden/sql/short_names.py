@@ -31,7 +31,7 @@ class ShortNames:
                 self._sources[id(node.find_ancestor(exp.Select))][name].append(node)
                 meanings[name].add(self._meaning(node, name))
         self._shared = frozenset(name for name, meant in meanings.items() if len(meant) > 1)
-        self._columns: dict[int, list[exp.Column]] = {}
+        self._columns: dict[int, dict[str, list[exp.Column]]] = {}
 
     def give(self, node: exp.Table) -> None:
         """Gives a table its alias, and its columns that name the namespace too."""
@@ -60,8 +60,11 @@ class ShortNames:
         if select is None:
             return ()
         if id(select) not in self._columns:
-            self._columns[id(select)] = [column for column in select.find_all(exp.Column) if column.table]
-        return [column for column in self._columns[id(select)] if column.table.lower() == name]
+            self._columns[id(select)] = defaultdict(list)
+            for column in select.find_all(exp.Column):
+                if column.table:
+                    self._columns[id(select)][column.table.lower()].append(column)
+        return self._columns[id(select)].get(name, ())
 
     def _is_of(self, column: exp.Column, node: exp.Table, ref: Ref) -> bool:
         if column.args.get("db"):
