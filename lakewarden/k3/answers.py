@@ -36,11 +36,11 @@ def wrote(
     version: int | None = None,
     warnings: tuple[str, ...] = (),
 ) -> WriteAnswer:
-    """Version 0 stands for none: what went through the write log has none yet."""
+    """Version 0 stands for none: what went through the write log has none yet. An overwrite by no rows is a commit, too."""
     return {
         "strategy": strategy.wire,
         "rowsWritten": int64(rows),
-        "noop": rows == 0,
+        "noop": rows == 0 and version is None,
         "pendingDrain": pending,
         "version": int64(version or 0),
         "targetTable": table,

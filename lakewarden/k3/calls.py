@@ -91,7 +91,9 @@ class Calls:
         return TableClient.of(self._warehouse, table).by(self._principal.user)
 
     def _tables(self, catalog: Catalog, bucket: str) -> list[Table]:
-        return [table for table in live_tables(catalog) if table.name.namespace == bucket and table.type == "SHARED"]
+        """The bucket's tables, those of pipelines without a schema yet among them."""
+        there = (*live_tables(catalog), *catalog.blanks.values())
+        return [table for table in there if table.name.namespace == bucket and table.type == "SHARED"]
 
     def _session(self, bucket: str) -> SqlSession:
         return SqlSession(self._services, self._principal, "k3", bucket)

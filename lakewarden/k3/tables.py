@@ -33,7 +33,7 @@ class Tables(Calls):
         self,
         bucket: str,
         name: str,
-        columns: Sequence[Mapping[str, object]],
+        columns: Sequence[Mapping[str, object]] = (),
         partition_columns: Sequence[str] = (),
         merge_keys: Sequence[str] = (),
         description: str = "",
@@ -63,8 +63,7 @@ class Tables(Calls):
     def list_tables(self, bucket: str) -> list[TableAnswer]:
         """Every table, in the order of creation."""
         catalog = self._catalog(bucket, "look at what exists")
-        blanks = [table for table in catalog.blanks.values() if table.name.namespace == bucket]
-        tables = sorted([*self._tables(catalog, bucket), *blanks], key=lambda table: table.created_at)
+        tables = sorted(self._tables(catalog, bucket), key=lambda table: table.created_at)
         return [self._shown(catalog, table) for table in tables]
 
     def delete_table(self, bucket: str, table: str) -> DeletedAnswer:

@@ -6,6 +6,7 @@ import base64
 import binascii
 import json
 import math
+import re
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 
@@ -19,6 +20,7 @@ Row = Mapping[str, object]
 
 _EXACT = 1 << 53
 """JSON readers keep whole numbers exact up to here; those beyond go as text."""
+_DIGITS = re.compile("-?[0-9]+")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -108,7 +110,13 @@ def _object(row: Row | str) -> Row:
 
 def _whole(value: object) -> object:
     """`"128"` as 128: beyond 2^53 they have to be sent so."""
-    return int(value) if isinstance(value, str) else value
+    if isinstance(value, float):  # a row of `insert` refuses it; as a literal of SQL, 1.0 would be a whole number
+        raise ValueError("a whole number has no point")
+    if not isinstance(value, str):
+        return value
+    if not _DIGITS.fullmatch(value):  # Python reads `1_000`, too
+        raise ValueError("a whole number in text is digits, as in '128'")
+    return int(value)
 
 
 def _number(value: object) -> object:
@@ -129,7 +137,7 @@ def _bytes(value: object) -> object:
 def _moment(value: object) -> object:
     """Microseconds since the epoch, as a number or text; or a date with time."""
     text = value.strip() if isinstance(value, str) else value
-    if isinstance(text, str) and not text.lstrip("-").isdecimal():
+    if isinstance(text, str) and not _DIGITS.fullmatch(text):
         return text
     if isinstance(text, (float, bool)):
         raise ValueError("a timestamp is whole microseconds since the epoch")

@@ -173,6 +173,15 @@ class Reader(DuckDBParser):
                 return self._tokens[start : self._index - 1]
         raise self.failure("expected )")
 
+    def clauses(self, start: int, types: Collection[TokenType]) -> list[str]:
+        """The words of these types outside brackets among the tokens read from `start` on, in capitals."""
+        depth, found = 0, []
+        for token in self._tokens[start : self._index]:
+            depth += (token.token_type is TokenType.L_PAREN) - (token.token_type is TokenType.R_PAREN)
+            if depth == 0 and token.token_type in types:
+                found.append(token.text.upper())
+        return found
+
     # Names and values
 
     def name(self, what: str) -> str:
@@ -275,6 +284,10 @@ class Reader(DuckDBParser):
         found = self._parse_statement()
         if isinstance(found, exp.Values):
             found = exp.select("*").from_(found)
+        if isinstance(found, (exp.Insert, exp.Update, exp.Delete, exp.Merge)) and found.args.get("with_"):
+            raise self.misread(
+                "WITH begins a query here: write INSERT INTO … WITH … SELECT, or put it into a query in brackets", start
+            )
         if not isinstance(found, exp.Query) or (isinstance(found, exp.Subquery) and not isinstance(found.this, exp.Query)):
             raise self.misread("this is not a query", start)
         inner = next(found.find_all(exp.DML, exp.DDL, exp.Command, exp.Into), None)
@@ -292,7 +305,12 @@ class Reader(DuckDBParser):
             return None
         if self._at_version:
             return None
+        if self._curr and self._curr.text == "@":  # sqlglot takes `t@3` for the table t with an alias
+            message = "a version is not written behind @: write it as FROM n.t VERSION AS OF 3"
+            raise bad_syntax(self.sql, self._curr.start, message)  # sqlglot would try other ways to read what stands before it
         alias = super()._parse_table_alias(alias_tokens)
+        if alias is not None and alias.this and not isinstance(alias.this, exp.Identifier):
+            self.raise_error("an alias is a name, and no parameter", self._prev)
         if alias is not None and self._at_version:
             self.raise_error("the version comes before the alias: write it as FROM n.t VERSION AS OF 3 AS a")
         return alias

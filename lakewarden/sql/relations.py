@@ -6,7 +6,7 @@ queries, so they run with the rights of the session that reads them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterator
+from collections.abc import Callable, Container, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from sqlglot import exp
@@ -15,6 +15,7 @@ from lakewarden.catalog.names import check_namespace, check_table
 from lakewarden.delta.past import AsOf
 from lakewarden.errors import InvalidArgument, PermissionDenied, Unsupported
 from lakewarden.scope import TableName
+from lakewarden.sql.short_names import ShortNames
 from lakewarden.sql.statements.base import Ref
 
 SYSTEM = "system"
@@ -63,8 +64,6 @@ class Resolved:
 
     query: exp.Query
     tables: dict[Relation, list[exp.Table]] = field(default_factory=dict)
-    qualified: dict[int, list[exp.Column]] = field(default_factory=dict)
-    """The columns with a namespace, by the `id` of the SELECT: there may be thousands of tables and of columns."""
 
 
 def names(query: exp.Expr) -> Iterator[Named]:
@@ -108,32 +107,38 @@ def resolved(query: exp.Query, find: Find, namespace: str | None, extra: Contain
         Unsupported: views are nested too deep.
     """
     made = Resolved(query.copy())
-    for node in [node for node in _named(made.query) if node.db or node.name not in extra]:
-        _resolve(made, node, find, namespace, 0)
+    nodes = [node for node in _named(made.query) if node.db or node.name not in extra]
+    _resolve_all(made, made.query, nodes, find, namespace, 0)
     return made
 
 
-def _resolve(made: Resolved, node: exp.Table, find: Find, namespace: str | None, depth: int) -> None:
+def _resolve_all(
+    made: Resolved, tree: exp.Expr, nodes: Sequence[exp.Table], find: Find, namespace: str | None, depth: int
+) -> None:
     if depth > DEEPEST:
         raise Unsupported(f"views are nested more than {DEEPEST} deep")
-    ref = checked(node)
+    refs = {id(node): checked(node) for node in nodes}
+    names = ShortNames(tree, {place: Ref(ref.name, ref.namespace or namespace) for place, ref in refs.items()})
+    for node in nodes:
+        _resolve(made, node, refs[id(node)], names, find, namespace, depth)
+
+
+def _resolve(made: Resolved, node: exp.Table, ref: Ref, names: ShortNames, find: Find, namespace: str | None, depth: int) -> None:
     named = Named(ref, _as_of(node))
     found = find(ref, namespace)
+    names.give(node)
     if isinstance(found, TableName):
         relation = Relation(found, named.as_of)
-        _name_table(made, node, ref, relation)
+        _name_table(node, relation)
         made.tables.setdefault(relation, []).append(node)
         return
     check_view(named)
     inner = found.query.copy()
-    alias = node.args.get("alias") or exp.TableAlias(this=exp.to_identifier(ref.name, quoted=True))
-    holder = exp.Subquery(this=inner, alias=alias.copy())
-    _strip_namespace(made, node, ref)
+    holder = exp.Subquery(this=inner, alias=node.args["alias"].copy())
     for key in ("joins", "pivots", "sample"):
         if node.args.get(key):
             holder.set(key, node.args[key])
-    for each in list(_named(inner)):
-        _resolve(made, each, find, found.namespace, depth + 1)
+    _resolve_all(made, inner, list(_named(inner)), find, found.namespace, depth + 1)
     node.replace(holder)
 
 
@@ -158,29 +163,10 @@ def checked(node: exp.Table) -> Ref:
     return Ref(node.name, node.db or None)
 
 
-def _name_table(made: Resolved, node: exp.Table, ref: Ref, relation: Relation) -> None:
-    if not node.args.get("alias"):
-        node.set("alias", exp.TableAlias(this=exp.to_identifier(ref.name, quoted=True)))
-    _strip_namespace(made, node, ref)
+def _name_table(node: exp.Table, relation: Relation) -> None:
     node.set("this", exp.to_identifier(str(relation), quoted=True))
     node.set("db", None)
     node.set("version", None)
-
-
-def _strip_namespace(made: Resolved, node: exp.Table, ref: Ref) -> None:
-    """Turns `chat.messages.id` into `messages.id`: from here on, the table is known by its alias."""
-    select = node.find_ancestor(exp.Select)
-    if ref.namespace is None or select is None:
-        return
-    if id(select) not in made.qualified:
-        made.qualified[id(select)] = [column for column in select.find_all(exp.Column) if column.args.get("db")]
-    for column in made.qualified[id(select)]:
-        if (
-            column.table.lower() == ref.name.lower()
-            and column.args.get("db")
-            and column.text("db").lower() == ref.namespace.lower()
-        ):
-            column.set("db", None)
 
 
 def _named(tree: exp.Expr) -> Iterator[exp.Table]:

@@ -114,3 +114,5 @@ def test_k3_017_the_number_of_tables_follows_them(k3: K3) -> None:
     assert k3.get_engine("counted")["tableCount"] == 4
     k3.delete_table("counted", "b")
     assert k3.get_engine("counted")["tableCount"] == 3
+    k3.create_table_pipeline("counted", "of_files", "csv")
+    assert k3.get_engine("counted")["tableCount"] == len(k3.list_tables("counted")) == 5, "its rejects are a table, too"

@@ -54,6 +54,8 @@ def test_k3_019_a_manual_table_is_there_at_version_0(k3: K3, lake: Lakehouse) ->
 def test_k3_020_a_table_needs_columns(k3: K3) -> None:
     with pytest.raises(InvalidArgument, match="columns is empty"):
         k3.create_table(BUCKET, "none", [])
+    with pytest.raises(InvalidArgument, match="columns is empty"):
+        k3.create_table(BUCKET, "none")
 
 
 def test_k3_021_a_name_is_taken_once(k3: K3) -> None:

@@ -66,10 +66,12 @@ def test_k3_038_int_has_32_bits(trip: Trip) -> None:
     refuse(trip, "INT", 2**31, "2147483648", 1.5, "x", True)
 
 
-def test_k3_039_long_is_exact_as_text(trip: Trip) -> None:
+def test_k3_039_long_is_exact_as_text(k3: K3, trip: Trip) -> None:
     assert trip("LONG", "9223372036854775807") == "9223372036854775807"
     assert trip("LONG", 2**53) == 2**53
-    refuse(trip, "LONG", 2**63, "9223372036854775808")
+    refuse(trip, "LONG", 2**63, "9223372036854775808", 1.0, "1_000", "\N{ARABIC-INDIC DIGIT THREE}", "abc")
+    with pytest.raises(ConstraintViolation, match="no point"):  # by every call alike
+        k3.update(BUCKET, "types", {"c_LONG": 1.0}, "id = 1")
 
 
 def test_k3_040_short_has_16_bits(trip: Trip) -> None:

@@ -242,6 +242,9 @@ def test_k3_100_overwrite_and_the_actions_of_a_merge(k3: K3, drained: str) -> No
         k3.merge(BUCKET, drained, [event(7)], when_matched="upsert")
     with pytest.raises(ConstraintViolation):
         k3.insert(BUCKET, drained, [event(1), event(1)], mode="overwrite")
+    emptied = k3.insert(BUCKET, drained, [], mode="overwrite")
+    assert (emptied["rowsWritten"], emptied["noop"], emptied["version"] != "0") == ("0", False, True)
+    assert kinds(k3, drained) == {}
 
 
 def test_k3_101_tables_are_defined_by_sql(k3: K3) -> None:

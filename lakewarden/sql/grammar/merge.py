@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from sqlglot import exp
 
@@ -28,20 +28,9 @@ def merge(read: Reader) -> Statement:
         raise InvalidArgument(f"MERGE INTO {table}: the source needs a name, as in USING (SELECT …) AS s")
     if name.lower() == (alias or table.name).lower():
         raise InvalidArgument(f"MERGE INTO {table}: the table and the source are both called {name}; give one another name")
-    for given in (found.this, source):
-        if isinstance(given, exp.Table) and not given.alias:
-            _name_shortly((found.args.get("on"), found.args["whens"]), given)
     whens = tuple(_when(read, each) for each in found.args["whens"].expressions)
     _check_order(whens)
     return Merge(table, source, name, _on(found, alias or table.name, name), whens, alias)
-
-
-def _name_shortly(parts: Iterable[object], table: exp.Table) -> None:
-    """Writes `namespace.table.column` as `table.column`, which is the name of the relation that the rows are in."""
-    for part in parts:
-        for column in part.find_all(exp.Column) if isinstance(part, exp.Expr) else ():
-            if column.db and (column.db.lower(), column.table.lower()) == (table.db.lower(), table.name.lower()):
-                column.set("db", None)
 
 
 def _on(found: exp.Expr, target: str, source: str) -> exp.Expr:
@@ -60,12 +49,15 @@ def _when(read: Reader, found: exp.Expr) -> When:
             "MERGE … WHEN NOT MATCHED BY SOURCE is not supported; DELETE … WHERE … NOT IN (SELECT …) removes such rows"
         )
     matched, condition, then = bool(found.args["matched"]), found.args.get("condition"), found.args["then"]
+    if then is not None and then.args.get("where"):
+        raise read.misread(f"a condition stands behind WHEN {'' if matched else 'NOT '}MATCHED AND, not in a WHERE")
     match then:
         case exp.Update() if matched and then.expressions:
             if isinstance(then.expressions[0], exp.Star):
                 return When(True, condition, "update")
             given = assignments_of(read, then.expressions)
-            return When(True, condition, "update", tuple(each.column for each in given), tuple(each.value for each in given))
+            columns, values, of = zip(*((each.column, each.value, each.of) for each in given), strict=True)
+            return When(True, condition, "update", columns, values, of)
         case exp.Insert() if not matched:
             return _insert(read, condition, then)
         case exp.Var() if matched and then.name.upper() == "DELETE":

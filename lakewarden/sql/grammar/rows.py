@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from sqlglot import exp
+from sqlglot.tokenizer_core import TokenType
 
 from lakewarden.errors import InvalidArgument, Unsupported
 from lakewarden.sql.reader import CATALOG, Reader
@@ -121,10 +122,13 @@ def _conflict(read: Reader, found: exp.Expr) -> OnConflict | None:
 
 def update(read: Reader) -> Statement:
     """Reads what follows UPDATE."""
+    start = read._index
     found = read._parse_update()
     only(read, found, _UPDATE_PARTS, "UPDATE")
     if not found.expressions:
         raise read.failure("expected SET with at least one assignment")
+    if read.clauses(start, (TokenType.SET, TokenType.WHERE)) not in (["SET"], ["SET", "WHERE"]):  # sqlglot keeps the last of each
+        raise read.misread("UPDATE takes one SET, and behind it one WHERE")
     return Update(ref_of(read, found.this), assignments_of(read, found.expressions), _where(found), _alias(found.this))
 
 
@@ -163,7 +167,8 @@ def assignments_of(read: Reader, found: list[exp.Expr]) -> tuple[Assignment, ...
     for each in found:
         if not isinstance(each, exp.EQ) or not isinstance(each.this, exp.Column):
             raise read.misread("expected an assignment: column = value")
-        made.append(Assignment(each.this.name, each.expression))
+        table = Ref(each.this.table, each.this.text("db") or None) if each.this.table else None
+        made.append(Assignment(each.this.name, each.expression, table))
     names = [one.column.lower() for one in made]
     if len(set(names)) < len(names):
         raise InvalidArgument("a column is set twice")

@@ -7,8 +7,7 @@ from lakewarden.catalog.engines import engine_changed_at, engine_id
 from lakewarden.sql.context import Context
 from lakewarden.sql.results import Done, Rows, listing
 from lakewarden.sql.statements.namespaces import DisableEngine, EnableEngine, ShowEngines
-from lakewarden.sql.system.listings import MOMENT, WHOLE, texts
-from lakewarden.warehouse import live_tables
+from lakewarden.sql.system.listings import MOMENT, WHOLE, tables_by_namespace, texts
 
 
 def enable_engine(context: Context, statement: EnableEngine) -> Done:
@@ -24,7 +23,7 @@ def disable_engine(context: Context, statement: DisableEngine) -> Done:
 def show_engines(context: Context, _: ShowEngines) -> Rows:
     columns = texts("namespace_id", "engine_id", "status", "settings") | {"table_count": WHOLE}
     columns |= {"created_at": MOMENT, "updated_at": MOMENT}
-    counts = [table.name.namespace for table in live_tables(context.catalog)]
+    counts = tables_by_namespace(context.catalog)
     return listing(
         columns,
         [
@@ -33,7 +32,7 @@ def show_engines(context: Context, _: ShowEngines) -> Rows:
                 "engine_id": engine_id(one),
                 "status": "active" if one.engine.active else "disabled",
                 "settings": one.engine.settings,
-                "table_count": counts.count(one.name),
+                "table_count": counts[one.name],
                 "created_at": one.created_at,
                 "updated_at": engine_changed_at(one),
             }

@@ -11,6 +11,7 @@ from lakewarden.rows.intake import Parts
 from lakewarden.sql.context import Context
 from lakewarden.sql.handlers.writing.merge_branches import SOURCE, Branches
 from lakewarden.sql.handlers.writing.merge_deciding import Merging
+from lakewarden.sql.handlers.writing.merge_names import naming_source_shortly
 from lakewarden.sql.handlers.writing.merge_on import bounds_of, key_pairs
 from lakewarden.sql.handlers.writing.merge_shares import merge_parts
 from lakewarden.sql.handlers.writing.parts import of_shares
@@ -25,7 +26,7 @@ def merge(context: Context, statement: Merge) -> Affected:
     Unsupported: ON is not on the key, or the table has none.
     ConstraintViolation, InvalidArgument: a row cannot be changed or added as it says. Nothing was written.
     """
-    target = target_of(context, statement)
+    target, statement = target_of(context, statement), naming_source_shortly(context, statement)
     source = select.spooled(context, exp.select("*").from_(statement.source.copy(), copy=False), of_shares(context))
     keys = key_pairs(statement, target, source.columns)
     branches = tuple(Branches(target, statement, keys, source.columns))

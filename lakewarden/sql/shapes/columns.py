@@ -54,10 +54,16 @@ def _sources(query: exp.Query) -> Iterator[exp.Expr]:
 def _has(source: exp.Expr, column: exp.Column, ctes: Container[str], columns_of: ColumnsOf) -> bool:
     """Whether the source has this column, or may have it."""
     if column.table:
-        return source.alias_or_name.lower() == column.table.lower()
+        apart = isinstance(source, exp.Table) and source.db and column.args.get("db") and _place(source) != _place(column)
+        return source.alias_or_name.lower() == column.table.lower() and not apart
     if not (isinstance(source, exp.Table) and isinstance(source.this, exp.Identifier)):
         return True
     if not source.db and source.name.lower() in ctes:
         return True
     known = columns_of(source)
     return known is None or column.name.lower() in known
+
+
+def _place(node: exp.Table | exp.Column) -> str:
+    """The namespace that it names."""
+    return node.text("db").lower()

@@ -7,7 +7,7 @@ from typing import Literal
 
 from sqlglot import exp
 
-from lakewarden.sql.statements.base import OnTable, Pairs, Statement
+from lakewarden.sql.statements.base import OnTable, Pairs, Ref, Statement
 from lakewarden.sql.statements.dynamic import PartitionSpec
 
 
@@ -15,6 +15,8 @@ from lakewarden.sql.statements.dynamic import PartitionSpec
 class Assignment:
     column: str
     value: exp.Expr
+    of: Ref | None = None
+    """The table that the column is said to be of, where the text names one."""
 
 
 @dataclass(frozen=True)
@@ -87,6 +89,8 @@ class When:
     action: Literal["update", "delete", "insert", "nothing"]
     columns: tuple[str, ...] = ()
     values: tuple[exp.Expr, ...] = ()
+    of: tuple[Ref | None, ...] = ()
+    """The table that each column is said to be of, as of Assignment."""
 
 
 @dataclass(frozen=True)

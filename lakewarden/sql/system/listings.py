@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from lakewarden.catalog.model import Storage, Table, TableSchema, User
+from lakewarden.catalog.model import Catalog, Storage, Table, TableSchema, User
 from lakewarden.catalog.passwords import REDACTED
 from lakewarden.sql.results import Columns, Row
 from lakewarden.warehouse import live_tables
@@ -37,15 +38,20 @@ def texts(*names: str) -> dict[str, pa.DataType]:
 
 def _namespaces(context: Context) -> Iterator[Row]:
     catalog = context.catalog
-    counts = [table.name.namespace for table in live_tables(catalog)]
+    counts = tables_by_namespace(catalog)
     for one in catalog.namespaces.values():
         yield {
             "namespace_id": one.name,
             "name": one.name,
             "description": one.description,
             "created_at": one.created_at,
-            "table_count": counts.count(one.name),
+            "table_count": counts[one.name],
         }
+
+
+def tables_by_namespace(catalog: Catalog) -> Counter[str]:
+    """How many tables each namespace has, those of pipelines without a schema yet among them."""
+    return Counter(table.name.namespace for table in (*live_tables(catalog), *catalog.blanks.values()))
 
 
 def _storages(context: Context) -> Iterator[Row]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Sequence
+from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -17,6 +17,7 @@ from lakewarden.sql.relations import SEQ, Relation, resolved
 from lakewarden.sql.results import Affected
 from lakewarden.sql.shapes.plan import Write, WritePlan, plan_of
 from lakewarden.sql.statements.base import Ref
+from lakewarden.sql.statements.rows import Insert, Merge, OnConflict, Overwrite, Truncate, Update
 from lakewarden.table import TableClient
 
 
@@ -47,10 +48,35 @@ class Target:
 def target_of(context: Context, statement: Write) -> Target:
     """Raises:
     NotFound, Unsupported: the table does not exist, or takes no such statement.
+    InvalidArgument: it sets a column of another table.
     """
     table = context.table(statement.table)
+    _check_set(statement, table)
     plan = plan_of(statement, table, context.rules, partial(_columns_of, context))
     return Target(TableClient.of(context.warehouse, table).by(context.principal.user), context.owner(table), plan)
+
+
+def _check_set(statement: Write, table: Table) -> None:
+    """Raises:
+    InvalidArgument: an assignment is to a column that is said to be of another table.
+    """
+    alias = None if isinstance(statement, (Overwrite, Truncate)) else statement.alias
+    own, full = (alias or table.name.name).lower(), None if alias else str(table.name).lower()
+    for ref in _said_to_be_of(statement):
+        if str(ref).lower() != (full if ref.namespace else own):
+            raise InvalidArgument(f"a column of {ref} is set; the statement is on {alias or table.name}")
+
+
+def _said_to_be_of(statement: Write) -> Iterator[Ref]:
+    """The tables that a statement names before the columns that it sets."""
+    match statement:
+        case Update(assignments=given) | Insert(conflict=OnConflict(assignments=(*given,))):
+            found = [each.of for each in given]
+        case Merge(whens=whens):
+            found = [ref for when in whens for ref in when.of]
+        case _:
+            return
+    yield from (ref for ref in found if ref is not None)
 
 
 def _columns_of(context: Context, node: exp.Table) -> frozenset[str] | None:
