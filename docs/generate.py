@@ -27,7 +27,7 @@ from lakewarden.specs import SPECS
 from lakewarden.sql.query_engine.bounded import CHARACTERS, ELEMENTS, MOST_CHARACTERS, MOST_ELEMENTS, MOST_STEPS, PATTERNS, STEPS
 from lakewarden.sql.query_engine.functions import SCALAR_FUNCTIONS, SESSION_FUNCTIONS, TABLE_FUNCTIONS
 from lakewarden.sql.results import Affected, Done, Events, Rows, Started
-from lakewarden.sql.shapes.table import BYPASS, SHAPES
+from lakewarden.sql.shapes.table import BYPASS, NO_BYPASS, SHAPES
 from lakewarden.sql.specs import STATEMENTS
 from lakewarden.sql.statement_spec import InWarehouse, OnScopes, OwnRule, Right, act_of
 from lakewarden.sql.statement_spec import OnTable as StatementOnTable
@@ -179,7 +179,7 @@ def writes() -> Iterator[str]:
         yield _row(
             shape.verb, shape.kind, shape.form, shape.rules, f"`{shape.strategy.wire}`", f"{shape.why}{' (1)' * shape.warns}"
         )
-    yield from ("", f"(1) The result warns: {BYPASS}.")
+    yield from ("", f"(1) The result warns: {BYPASS}. Of a table without a key: {NO_BYPASS}.")
 
 
 def k3_lines() -> Iterator[str]:

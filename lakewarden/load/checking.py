@@ -63,15 +63,15 @@ class RowCheck:
         """
         given = list(names)
         columns = f"the columns are {', '.join([*self.schema.names, *self.extra])}"
+        for name in self.extra:
+            if name not in given:
+                raise InvalidArgument(f"there is no column {name!r} to name the users; the file's columns are {', '.join(given)}")
         for name in given:
             if name not in self.schema.names and name not in self.extra:
                 raise InvalidArgument(f"unknown column {name!r}; {columns}")
         for column in self.schema.columns:
             if column.name not in given and not column.nullable and column.default is None:
                 raise InvalidArgument(f"column {column.name!r} is missing, and {_why(self.schema, column)}; {columns}")
-        for name in self.extra:
-            if name not in given:
-                raise InvalidArgument(f"there is no column {name!r} to name the users; the file's columns are {', '.join(given)}")
 
     def __call__(self, given: Given) -> Checked:
         for column in self.schema.columns:

@@ -109,6 +109,7 @@ def test_k3_086_update_past_the_keys_is_a_commit_with_a_warning(k3: K3, drained:
         rows = 2 if name == keyless else 4
         assert direct(k3, name, answer, rows, before) == "NON_KEYED_UPDATE"
         assert "past the write log" in answer["warnings"][0]
+        assert ("flush the table first" in answer["warnings"][0]) == (name != keyless)
     assert set(kinds(k3, drained, "EVENTUAL").values()) == {"click++"}
 
 

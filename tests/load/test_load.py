@@ -107,6 +107,8 @@ def test_a_column_names_the_users(lake: Lakehouse, tmp_path: Path) -> None:
     assert [row["id"] for row in _rows(lake, "n.mine", "u1")] == [1, 3]
     with pytest.raises(RowsRejected, match="line 1: column 'tenant': None is not the id of a user"):
         lake.load("n.mine", _put(tmp_path / "none.jsonl", '{"id": 1}'), user_column="tenant")
+    with pytest.raises(InvalidArgument, match="there is no column 'nope' to name the users; the file's columns are id, tenant"):
+        lake.load("n.mine", _put(tmp_path / "other.csv", "id,tenant\n1,u1\n"), user_column="nope")
     assert lake.load("n.mine", _put(tmp_path / "one.csv", "id\n7\n"), user="u7").rows == 1
     with pytest.raises(InvalidArgument, match="name either the user"):
         lake.load("n.mine", path)

@@ -12,7 +12,7 @@ from lakewarden.errors import Unsupported
 from lakewarden.sql.plain_values import values_of
 from lakewarden.sql.shapes.columns import ColumnsOf
 from lakewarden.sql.shapes.condition import Condition, Target, condition_of
-from lakewarden.sql.shapes.table import BYPASS, SHAPES, Form, Rules, Shape, TableKind, Verb
+from lakewarden.sql.shapes.table import BYPASS, NO_BYPASS, SHAPES, Form, Rules, Shape, TableKind, Verb
 from lakewarden.sql.statements.rows import Delete, Insert, Merge, Overwrite, Truncate, Update
 from lakewarden.strategies import WriteStrategy
 
@@ -80,7 +80,7 @@ def _shape(verb: Verb, kind: TableKind, form: Form, rules: Rules) -> Shape | Non
 
 def _warnings(shape: Shape, condition: Condition | None, why: str) -> tuple[str, ...]:
     if shape.warns:
-        return (BYPASS,)
+        return (NO_BYPASS if shape.kind == "keyless" else BYPASS,)
     return (why,) if condition is not None and condition.partly else ()
 
 

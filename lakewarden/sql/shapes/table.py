@@ -18,11 +18,14 @@ Verb = Literal["INSERT", "INSERT OVERWRITE", "UPDATE", "DELETE", "TRUNCATE", "ME
 Form = Literal["one row", "rows", "query", "table", "any"] | OnKey
 """What rows come from, or what the WHERE says of the key."""
 
+_PAST = "this went straight into Delta, past the write log"
 BYPASS = (
-    "this went straight into Delta, past the write log: rows that wait in the log for the same keys will replace what it wrote. "
-    "To be safe, flush the table first (K3: Compact)"
+    f"{_PAST}: rows that wait in the log for the same keys will replace what it wrote."
+    " To be safe, flush the table first (K3: Compact)"
 )
 """The warning of K3-96."""
+NO_BYPASS = f"{_PAST}, in which a table without a primary key has no rows"
+"""The same where nothing can wait (K3-86)."""
 
 _LOG = "through the write log, by key"
 _EACH = "the keys are read, then written in one call through the write log"
