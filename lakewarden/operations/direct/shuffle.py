@@ -52,8 +52,8 @@ class Block:
 class Written:
     """What a task has written: data files, which are durable, and blocks that other tasks are to write."""
 
-    files: tuple[NewFile, ...]
-    blocks: tuple[Block, ...]
+    files: tuple[NewFile, ...] = ()
+    blocks: tuple[Block, ...] = ()
 
     @property
     def rows(self) -> int:
@@ -122,9 +122,9 @@ def shuffled(run: Run, target: ScopeTarget, written: Sequence[Written]) -> list[
     found = (run if len(tasks) > 1 else run_here)(write_blocks, tasks)  # a job of Spark costs more than one task
     made = [file for some in found if not isinstance(some, LakewardenError) for file in some]
     if failed := next((some for some in found if isinstance(some, LakewardenError)), None):
-        remove_written(target, [*written, Written(tuple(made), ())])
+        remove_written(target, [*written, Written(tuple(made))])
         raise failed
-    remove_written(target, [Written((), tuple(blocks))])
+    remove_written(target, [Written(blocks=tuple(blocks))])
     return files + made
 
 
@@ -147,7 +147,7 @@ def write_blocks(task: BlocksTask) -> Steps[tuple[NewFile, ...] | LakewardenErro
         _write(task, made)
         yield task.target.uri
     except LakewardenError as error:
-        remove_written(task.target, [Written(tuple(made), ())])
+        remove_written(task.target, [Written(tuple(made))])
         return error
     return tuple(made)
 

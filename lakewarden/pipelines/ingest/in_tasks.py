@@ -135,7 +135,7 @@ class _Run:
         taken = tuple(one for one in _found(done) if isinstance(one, Taken))
         self.attempt = self.context.named(self.number, self.batch, taken)
         if self.attempt is None:
-            remove_written(target, [Written(tuple(files), ())])
+            remove_written(target, [Written(tuple(files))])
             raise Conflict(f"another process takes the same objects into {self.table.name}")
         self.context.reach("ingest:named")
         return files

@@ -63,7 +63,7 @@ class Copying:
         made: list[NewFile] = []
 
         def copy(apart: Apart) -> list[NewFile]:
-            remove_written(target, [Written(tuple(made), ())])  # of a first turn, if the table was moved meanwhile
+            remove_written(target, [Written(tuple(made))])  # of a first turn, if the table was moved meanwhile
             made[:] = self._copied(apart, client, columns, target, reserve)
             return made
 
