@@ -6,7 +6,7 @@ Where the packs run (this process, or Spark's tasks) is the caller's choice; the
 from __future__ import annotations
 
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import datetime
@@ -89,6 +89,17 @@ def in_process(work: Callable[[T], Steps[R]], items: Sequence[Sized[T]], advance
 def run_here(work: Callable[[T], Steps[R]], items: Sequence[Sized[T]]) -> list[R]:
     """A `Run` in this process."""
     return in_process(work, items, lambda _done: None)
+
+
+def done_and_failed(found: Iterable[R | LakewardenError]) -> tuple[list[R], LakewardenError | None]:
+    """The results of the tasks that succeeded, and the first error of those whose result it is."""
+    done, errors = list[R](), list[LakewardenError]()
+    for each in found:
+        if isinstance(each, LakewardenError):
+            errors.append(each)
+        else:
+            done.append(each)
+    return done, next(iter(errors), None)
 
 
 def fault_of(error: Exception) -> Fault:

@@ -19,8 +19,7 @@ from lakewarden.delta.parquet.files import NewFile, direct_name, shuffle_name, w
 from lakewarden.delta.partitions import Partition, divided
 from lakewarden.errors import LakewardenError
 from lakewarden.operations.direct.parts import in_parts
-from lakewarden.operations.fanout import Run, Sized, run_here
-from lakewarden.storage.location import local_path
+from lakewarden.operations.fanout import Run, Sized, done_and_failed, run_here
 from lakewarden.storage.open import open_store
 from lakewarden.storage.steps import Steps
 from lakewarden.target import ScopeTarget
@@ -117,11 +116,11 @@ def shuffled(run: Run, target: ScopeTarget, written: Sequence[Written]) -> list[
     """
     files = [file for one in written for file in one.files]
     blocks = sorted((block for one in written for block in one.blocks), key=lambda block: block.place)
-    on_disk = local_path(target.uri) is not None
-    tasks = [Sized(task, task.bytes, on_disk) for task in (BlocksTask(target, some) for some in _packed(blocks))]
-    found = (run if len(tasks) > 1 else run_here)(write_blocks, tasks)  # a job of Spark costs more than one task
-    made = [file for some in found if not isinstance(some, LakewardenError) for file in some]
-    if failed := next((some for some in found if isinstance(some, LakewardenError)), None):
+    tasks = [Sized(task, task.bytes, target.on_disk) for task in (BlocksTask(target, some) for some in _packed(blocks))]
+    over = run if len(tasks) > 1 else run_here  # a job of Spark costs more than one task
+    done, failed = done_and_failed(over(write_blocks, tasks))
+    made = [file for some in done for file in some]
+    if failed is not None:
         remove_written(target, [*written, Written(tuple(made))])
         raise failed
     remove_written(target, [Written(blocks=tuple(blocks))])

@@ -18,11 +18,11 @@ import pyarrow as pa
 
 from lakewarden.catalog.model import Table
 from lakewarden.delta.parquet.files import NewFile
-from lakewarden.errors import Conflict, InvalidArgument, LakewardenError, Unsupported
+from lakewarden.errors import Conflict, InvalidArgument, Unsupported
 from lakewarden.log.position import WHOLE
 from lakewarden.operations.direct.shuffle import Written, remove_written, shuffled
 from lakewarden.operations.direct.value import Once, Reserve, TaskFiles
-from lakewarden.operations.fanout import Run, Sized
+from lakewarden.operations.fanout import Run, Sized, done_and_failed
 from lakewarden.pipelines.ingest.context import IngestContext, Landed
 from lakewarden.pipelines.ingest.landing import Incoming, Landing, replaced_by
 from lakewarden.pipelines.ingest.newest import each_key_once
@@ -155,9 +155,7 @@ class _Run:
         work = PackWork(target, self.table, self.context.fitting, self.context.source, self.opened)
         on_disk = local_path(self.context.source.uri) is not None
         sized = [Sized(pack, sum(one.object.size for one in pack.objects), on_disk) for pack in packs]
-        found = self.run(partial(write_pack, work), sized)
-        done = [one for one in found if isinstance(one, PackWritten)]
-        failed = next((one for one in found if isinstance(one, LakewardenError)), None)
+        done, failed = done_and_failed(self.run(partial(write_pack, work), sized))
         if failed is not None:
             _discard(target, done)
             raise failed

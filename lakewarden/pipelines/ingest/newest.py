@@ -16,7 +16,7 @@ from lakewarden.delta.parquet.reading import open_file
 from lakewarden.delta.parquet.schema import SEQ, read_schema
 from lakewarden.delta.reading.keys import Keys
 from lakewarden.errors import LakewardenError
-from lakewarden.operations.fanout import Run, Sized
+from lakewarden.operations.fanout import Run, Sized, done_and_failed
 from lakewarden.storage.open import open_store
 from lakewarden.storage.steps import Steps
 from lakewarden.target import ScopeTarget
@@ -47,9 +47,8 @@ def each_key_once(run: Run, target: ScopeTarget, files: Sequence[NewFile]) -> tu
     gone = [one.column(SEQ).filter(pc.invert(pc.is_in(one.column(SEQ), value_set=stays))) for one in found]
     thin = [Sized(_Thin(file, lost), file.size, target.on_disk) for file, lost in zip(files, gone, strict=True) if len(lost)]
     kept = [file for file, lost in zip(files, gone, strict=True) if not len(lost)]
-    made = run(partial(_thinned, target), thin)
-    written = [file for one in made if not isinstance(one, LakewardenError) for file in one]
-    failed = next((one for one in made if isinstance(one, LakewardenError)), None)
+    made, failed = done_and_failed(run(partial(_thinned, target), thin))
+    written = [file for one in made for file in one]
     store = open_store(target.location)
     if failed is not None:
         store.delete([file.path for file in (*files, *written)])

@@ -22,7 +22,7 @@ from lakewarden.log.position import WHOLE
 from lakewarden.operations.direct.outputs import Outputs
 from lakewarden.operations.direct.shuffle import PartWriter, Written, remove_written, shuffled
 from lakewarden.operations.direct.value import Reserve, TaskFiles
-from lakewarden.operations.fanout import Sized
+from lakewarden.operations.fanout import Sized, done_and_failed
 from lakewarden.operations.intake import TableIntake
 from lakewarden.operations.reading.partitions import Apart, read_apart
 from lakewarden.sql.context import Context
@@ -84,12 +84,10 @@ class Copying:
         ]
         sized = [Sized(task, task.group.bytes) for task in tasks]
         engine = self.context.services.operator().engine
-        found = engine.run_large(copy_rows, sized, 0)
-        written = [each for each in found if isinstance(each, Written)]
-        for each in found:
-            if isinstance(each, LakewardenError):
-                remove_written(target, written)
-                raise each
+        written, failed = done_and_failed(engine.run_large(copy_rows, sized, 0))
+        if failed is not None:
+            remove_written(target, written)
+            raise failed
         return shuffled(lambda work, items: engine.run_large(work, items, 0), target, written)
 
 
