@@ -206,11 +206,25 @@ def test_a_changed_file_is_noticed(lake: Lakehouse, photos: TableClient) -> None
         photos.get_file({"id": 1}, "photo", user="u")
 
 
-def test_a_forged_reference_leads_nowhere(photos: TableClient) -> None:
-    forged = {"id": "1", "sub": "../../v/_files/f0001", "name": "a.png", "size": 1, "mime": "image/png", "sha256": ""}
+@pytest.mark.parametrize(
+    ("id_", "sub"),
+    [
+        ("1", "../../v/_files/f0001"),
+        ("../../../v/_files/f0001/{id}", "f0001"),
+        ("/{id}", "f0001"),
+        ("", "f0001"),
+        ("\u0661", "f0001"),
+        (1, "f0001"),
+    ],
+)
+def test_a_forged_reference_leads_nowhere(photos: TableClient, id_: object, sub: str) -> None:
+    real = _put(photos, 1, user="v")
+    forged = {**json.loads(real.text), "id": id_.format(id=real.id) if isinstance(id_, str) else id_, "sub": sub}
     photos.write([{"id": 1, "note": "n", "photo": json.dumps(forged)}], user="u")
     with pytest.raises(Corrupt):
         photos.get_file({"id": 1}, "photo", user="u")
+    photos.delete([{"id": 1}], user="u")
+    assert photos.get_file({"id": 1}, "photo", user="v") == b"pixels"
 
 
 @pytest.mark.parametrize("flushed", [True, False])
