@@ -18,7 +18,7 @@ import pytest
 from lakewarden import Column, Lakehouse
 from lakewarden.clock import random_id
 from lakewarden.connection import Location
-from lakewarden.errors import InvalidArgument, Moved, NotFound, Unsupported
+from lakewarden.errors import Corrupt, InvalidArgument, Moved, NotFound, Unsupported
 from lakewarden.operations.fanout import Sized
 from lakewarden.operations.flush.run import Upto, flush_scopes
 from lakewarden.operations.move.run import Mover
@@ -31,6 +31,7 @@ from lakewarden.operations.vacuum.scope import VacuumOptions, replan_vacuum, run
 from lakewarden.report import ScopeReport
 from lakewarden.settings import CompactionSettings, Settings
 from lakewarden.specs import PLANNABLE, QUEUEABLE, SPECS, Operation, Plannable, Queueable, Request
+from lakewarden.storage.objects import ObjectStore
 from lakewarden.storage.open import open_store
 from lakewarden.storage.steps import Steps, alone
 from tests.fixtures.bucket import path_of
@@ -370,6 +371,31 @@ def test_plans_of_many_parts_are_kept_whole(lake: Lakehouse, monkeypatch: pytest
     assert Plan.from_json(plan.to_json()) == plan
     assert _outcomes(lake.apply(plan)) == {odd: "done"}
     assert _outcomes(lake.apply(other)) == {odd: "done", "eve": "CONFLICT"}
+
+
+@pytest.mark.parametrize("stored", [1, 2])
+def test_a_plan_that_was_stored_in_part_cannot_be_applied(lake: Lakehouse, monkeypatch: pytest.MonkeyPatch, stored: int) -> None:
+    """Of three parts: a head and two scopes."""
+    monkeypatch.setattr(plan_store, "_PART_LINES", 1)
+    keys: list[str] = []
+    create = type(lake.warehouse.state).create
+
+    def dies_between(self: ObjectStore, key: str, data: bytes) -> None:
+        if key.startswith("plans/"):
+            if len(keys) == stored:
+                raise Died(key)
+            keys.append(key)
+        create(self, key, data)
+
+    with monkeypatch.context() as dying:
+        dying.setattr(type(lake.warehouse.state), "create", dies_between)
+        with pytest.raises(Died):
+            lake.plan("compact", NOTES)
+    before = _versions(lake)
+    assert len(keys) == stored
+    with pytest.raises((Corrupt, NotFound)):
+        lake.apply(keys[0].split("/")[1])
+    assert _versions(lake) == before
 
 
 # A plan is not trusted

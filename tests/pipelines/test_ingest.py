@@ -11,6 +11,7 @@ from _pytest.mark import ParameterSet
 
 from lakewarden import Lakehouse
 from lakewarden.errors import Conflict, FailedPrecondition, NotFound
+from lakewarden.pipelines.ledger.ledger import Ledger
 from lakewarden.settings import PipelinesSettings, Settings
 from tests.fixtures.children import KILLED, exit_status, killed_at
 from tests.operations.steps import Died, dies, then
@@ -62,6 +63,15 @@ def test_a_new_version_of_an_object_replaces_its_rows_in_one_commit(lake: Lakeho
     upload(lake, {"a.csv": "id,name\n9,z\n"})
     assert ingest(lake).version == (before or 0) + 1
     assert table(lake) == [(3, "c"), (9, "z")]
+
+
+def test_a_new_version_that_cannot_be_read_leaves_the_rows_of_the_old_one(lake: Lakehouse) -> None:
+    make(lake)
+    upload(lake, {"a.csv": A, "b.csv": B})
+    ingest(lake)
+    upload(lake, {"a.csv": "id,name\n1\n", "b.csv": "id,name\n4,d\n"})
+    assert (ingest(lake).rejected, list(rejects(lake))) == (1, ["a.csv"])
+    assert table(lake) == [(1, "a"), (2, "b"), (4, "d")]
 
 
 def test_keyed_rows_are_replaced_by_their_keys(lake: Lakehouse) -> None:
@@ -196,6 +206,35 @@ def test_an_object_that_is_read_at_last_is_no_reject_any_more(lake: Lakehouse) -
     assert table(lake) == [(1, "a"), (2, "b"), (8, "fixed")]
 
 
+def test_rejects_are_written_by_batches_that_have_some_and_read_where_an_object_comes_again(lake: Lakehouse) -> None:
+    make(lake)
+    upload(lake, {"a.csv": A})
+    ingest(lake)
+    assert _commits_of_rejects(lake) == []
+    for number in range(2):
+        upload(lake, {f"bad{number}.csv": "id,name\n1\n", f"{number}.csv": B})
+        ingest(lake)
+    assert _commits_of_rejects(lake) == ["WRITE", "WRITE"], "an object that is new has no reject"
+    upload(lake, {"bad0.csv": B})
+    ingest(lake)
+    assert (_commits_of_rejects(lake)[0], list(rejects(lake))) == ("MERGE", ["bad1.csv"])
+
+
+def _commits_of_rejects(lake: Lakehouse) -> list[str]:
+    """Newest first."""
+    return [entry.operation for entry in lake.table("n.t_rejects").history() if entry.operation in ("WRITE", "MERGE")]
+
+
+def test_a_column_that_two_objects_of_a_batch_bring_has_the_type_that_the_first_gave_it(lake: Lakehouse) -> None:
+    make(lake)
+    upload(lake, {"1.csv": A})
+    ingest(lake)
+    upload(lake, {"2.csv": "id,name,x,y\n3,c,text,5\n", "3.csv": "id,name,x,y\n4,d,007,6\n", "4.csv": "id,name,y\n5,e,six\n"})
+    assert ingest(lake).batches == 1
+    assert table(lake, "id, x, y")[2:] == [(3, "text", 5), (4, "007", 6)]
+    assert "'y', line 2: 'six' does not fit BIGINT" in rejects(lake)["4.csv"]
+
+
 def test_columns_are_added_and_never_taken_away_or_changed(lake: Lakehouse) -> None:
     make(lake)
     upload(lake, {"1.csv": A})
@@ -286,3 +325,15 @@ def test_a_disabled_engine_and_a_disabled_rule_take_nothing(lake: Lakehouse) -> 
     lake.sql("DISABLE ENGINE n")
     with pytest.raises(FailedPrecondition, match="engine"):
         ingest(lake, "a.csv")
+
+
+def test_an_engine_that_is_disabled_under_an_ingest_takes_no_further_batch(tmp_path: Path) -> None:
+    with Lakehouse.open(str(tmp_path / "w"), settings=Settings(pipelines=PipelinesSettings(batch_objects=1))) as lake:
+        make(lake)
+        upload(lake, {"a.csv": A, "b.csv": B})
+        with pytest.raises(FailedPrecondition, match="engine"):
+            ingest(lake, reach=then("ingest:settled", lambda: lake.sql("DISABLE ENGINE n")))
+        (pipeline,) = lake.warehouse.catalog.read().pipelines
+        assert Ledger(lake.warehouse.state, pipeline).look().open == (), "no batch waits that may not be taken"
+        lake.sql("ENABLE ENGINE n")
+        assert (ingest(lake).ingested, table(lake)) == (1, [(1, "a"), (2, "b"), (3, "c")])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -11,8 +11,10 @@ from typing import BinaryIO
 import pytest
 
 from lakewarden.errors import StorageRefused
-from lakewarden.pipelines.ingest.reading import Reading, Refused
+from lakewarden.pipelines.ingest.reading import Gone, Reading, ReadRows, Refused
 from lakewarden.pipelines.ledger.entries import Offered
+from lakewarden.pipelines.templates.template import Columns
+from lakewarden.storage.sources.local import LocalSource
 from lakewarden.storage.sources.uploaded import Uploaded
 
 ORDERS = Uploaded("orders.csv", 10, "1", datetime(2026, 11, 23, tzinfo=UTC))
@@ -55,3 +57,28 @@ def test_an_object_that_alone_is_forbidden_is_a_reject(tmp_path: Path) -> None:
 def test_a_store_that_refuses_everything_rejects_nothing(tmp_path: Path) -> None:
     with pytest.raises(StorageRefused, match="no credentials"):
         reading(Guarded(listed=False), tmp_path).rest({}, 0)
+
+
+@pytest.mark.parametrize("change", ["replaced", "removed", "written to"])
+def test_an_object_that_changes_while_it_is_read_is_not_taken_under_the_etag_that_was_listed(tmp_path: Path, change: str) -> None:
+    room, path = tmp_path / "uploads", tmp_path / "uploads" / "orders.csv"
+    room.mkdir()
+    path.write_text("id\n1\n")
+    source = LocalSource(str(room))
+    (listed,) = source.uploads()
+
+    def read(uploaded: Uploaded, _: Columns, ranges: Callable[[int, int], bytes], into: Path) -> ReadRows:
+        found = ranges(0, uploaded.size)
+        if change == "replaced":
+            (room / "next").write_text("id\n2\n3\n")
+            (room / "next").rename(path)
+        elif change == "removed":
+            path.unlink()
+        else:
+            path.write_bytes(found + b"2\n")
+        return ReadRows(1, {}, into)
+
+    found = Reading(source, read, lambda one, numbers: [one(number) for number in numbers], tmp_path, [Offered(listed)]).rest(
+        {}, 0
+    )
+    assert [type(one) for one in found] == [Gone]
