@@ -9,7 +9,7 @@ from lakewarden.catalog.engines import set_engine
 from lakewarden.catalog.model import Namespace, View
 from lakewarden.catalog.pipelines import pipelines_in
 from lakewarden.scope import TableName
-from lakewarden.state.ledgers import forget_ledger
+from lakewarden.state.ledger.place import forget_ledger
 from lakewarden.warehouse import Warehouse
 
 

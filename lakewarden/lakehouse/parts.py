@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from lakewarden.execution.planner import Planner
     from lakewarden.execution.runner import Runner
     from lakewarden.live.feed import Feeds
-    from lakewarden.pipelines.ledger.ledger import Ledger
     from lakewarden.sql.query_engine.workers.engine import Workers
     from lakewarden.sql.services import Services
+    from lakewarden.state.ledger.ledger import Ledger
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ class Parts:
 
     def ledger(self, pipeline_id: str) -> Ledger:
         """One for each pipeline: it remembers what it has read of what never changes."""
-        from lakewarden.pipelines.ledger.ledger import Ledger  # imports NumPy
+        from lakewarden.state.ledger.ledger import Ledger  # imports NumPy
 
         return self.ledgers.setdefault(pipeline_id, Ledger(self.warehouse.state, pipeline_id))
 

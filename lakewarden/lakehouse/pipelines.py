@@ -104,7 +104,7 @@ class Pipelines:
 
     def untaken(self, table: str, listed: Iterable[Uploaded]) -> list[Uploaded]:
         """Those that the rule takes, and that the ledger does not have with this ETag."""
-        from lakewarden.pipelines.ledger.untaken import untaken  # imports Arrow
+        from lakewarden.pipelines.untaken import untaken  # imports Arrow
 
         catalog = self.parts.warehouse.catalog.read()
         pipeline = pipeline_of(catalog, TableName.parse(table))

@@ -17,7 +17,7 @@ from lakewarden.pipelines.source import default_source
 from lakewarden.pipelines.templates.registry import template_named
 from lakewarden.pipelines.templates.template import Template
 from lakewarden.scope import TableName
-from lakewarden.state.ledgers import forget_ledger
+from lakewarden.state.ledger.place import forget_ledger
 from lakewarden.storage.location import canonical, join, overlaps
 from lakewarden.warehouse import STATE, Warehouse
 

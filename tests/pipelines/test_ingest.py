@@ -11,8 +11,8 @@ from _pytest.mark import ParameterSet
 
 from lakewarden import Lakehouse
 from lakewarden.errors import Conflict, FailedPrecondition, NotFound
-from lakewarden.pipelines.ledger.ledger import Ledger
 from lakewarden.settings import PipelinesSettings, Settings
+from lakewarden.state.ledger.ledger import Ledger
 from tests.fixtures.children import KILLED, exit_status, killed_at
 from tests.operations.steps import Died, dies, then
 from tests.pipelines.uploads import ingest, make, place, rejects, rows, table, upload

@@ -12,8 +12,8 @@ import pytest
 
 from lakewarden.errors import StorageRefused
 from lakewarden.pipelines.ingest.reading import Gone, Reading, ReadRows, Refused
-from lakewarden.pipelines.ledger.entries import Offered
 from lakewarden.pipelines.templates.template import Columns
+from lakewarden.state.ledger.entries import Offered
 from lakewarden.storage.sources.local import LocalSource
 from lakewarden.storage.sources.uploaded import Uploaded
 

@@ -20,7 +20,6 @@ from lakewarden.operations.fanout import Sized
 from lakewarden.pipelines.ingest.reading import Reading, ReadObject, ReadRows, Refused
 from lakewarden.pipelines.ingest.report import IngestReport
 from lakewarden.pipelines.ingest.run import Ingest, IngestRequest, Readers
-from lakewarden.pipelines.ledger.entries import Offered
 from lakewarden.pipelines.templates.fitting import Fitting
 from lakewarden.pipelines.templates.object_file import ObjectFile
 from lakewarden.pipelines.templates.options import parse_options
@@ -28,6 +27,7 @@ from lakewarden.pipelines.templates.registry import template_named
 from lakewarden.pipelines.templates.template import Columns
 from lakewarden.scope import TableName
 from lakewarden.sql.results import Rows
+from lakewarden.state.ledger.entries import Offered
 from lakewarden.storage.sources.uploaded import Source, Uploaded
 from lakewarden.storage.steps import Steps, alone
 

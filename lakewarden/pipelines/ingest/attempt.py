@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from lakewarden.errors import Conflict
 from lakewarden.operations.direct.value import Once
 from lakewarden.pipelines.ingest.context import IngestContext, Landed
-from lakewarden.pipelines.ledger.entries import Attempt, Batch
 from lakewarden.pipelines.rejects import Reject, note_rejects
+from lakewarden.state.ledger.entries import Attempt, Batch
 
 _RUNS = 4
 """How often a batch is attempted where others change its table meanwhile."""

@@ -11,7 +11,6 @@ from pathlib import Path
 
 from lakewarden.catalog.pipeline import Pipeline
 from lakewarden.pipelines.ingest.reading import Outcome, Reading, ReadObject, ReadRows, ReadWith, Refused
-from lakewarden.pipelines.ledger.entries import Offered
 from lakewarden.pipelines.running.bounds import Bounds
 from lakewarden.pipelines.running.reads import BoundedReads
 from lakewarden.pipelines.running.worker import Job, Rejected
@@ -19,6 +18,7 @@ from lakewarden.pipelines.templates.options import parse_options
 from lakewarden.pipelines.templates.registry import template_named
 from lakewarden.pipelines.templates.template import Columns
 from lakewarden.settings import PipelinesSettings
+from lakewarden.state.ledger.entries import Offered
 from lakewarden.storage.sources.uploaded import Source, Uploaded
 
 

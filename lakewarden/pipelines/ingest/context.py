@@ -12,9 +12,9 @@ from lakewarden.errors import Conflict
 from lakewarden.faults import Reach, no_faults
 from lakewarden.operations.direct.value import DirectResult
 from lakewarden.pipelines.ingest.fit import Fitting
-from lakewarden.pipelines.ledger.entries import Attempt, Batch, Taken
-from lakewarden.pipelines.ledger.ledger import Ledger
 from lakewarden.pipelines.source import PipelineSource
+from lakewarden.state.ledger.entries import Attempt, Batch, Taken
+from lakewarden.state.ledger.ledger import Ledger
 from lakewarden.table import TableClient
 from lakewarden.table.direct import DirectWrites
 from lakewarden.warehouse import Warehouse

@@ -17,10 +17,10 @@ from lakewarden.catalog.types import ColumnType
 from lakewarden.clock import Clock, NewId
 from lakewarden.errors import ConstraintViolation, InvalidArgument, Unsupported
 from lakewarden.pipelines.ingest.reading import Gone, Outcome, Reading, ReadRows
-from lakewarden.pipelines.ledger.entries import Taken
 from lakewarden.pipelines.templates.template import Columns
 from lakewarden.rows.defaults import Defaults
 from lakewarden.rows.validate import validated
+from lakewarden.state.ledger.entries import Taken
 
 
 @dataclass(frozen=True)

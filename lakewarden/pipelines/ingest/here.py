@@ -15,7 +15,7 @@ from lakewarden.pipelines.ingest.context import IngestContext, Landed
 from lakewarden.pipelines.ingest.fit import Fitted
 from lakewarden.pipelines.ingest.landing import Incoming, Landing, keys_of, last_of_each, replaced_by
 from lakewarden.pipelines.ingest.reading import ReadWith
-from lakewarden.pipelines.ledger.entries import Attempt, Batch
+from lakewarden.state.ledger.entries import Attempt, Batch
 
 
 @dataclass(frozen=True)

@@ -28,7 +28,7 @@ from lakewarden.pipelines.ingest.landing import Incoming, Landing, replaced_by
 from lakewarden.pipelines.ingest.newest import each_key_once
 from lakewarden.pipelines.ingest.packs import Grows, Pack, PackWork, PackWritten, Unnumbered, write_pack
 from lakewarden.pipelines.ingest.reading import ReadObject, ReadWith
-from lakewarden.pipelines.ledger.entries import Attempt, Batch, Offered, Taken
+from lakewarden.state.ledger.entries import Attempt, Batch, Offered, Taken
 from lakewarden.storage.location import local_path
 from lakewarden.target import ScopeTarget
 

@@ -17,7 +17,7 @@ from lakewarden.catalog.pipeline import OBJECT
 from lakewarden.delta.reading.bounds import Bound
 from lakewarden.delta.reading.keys import Keys
 from lakewarden.operations.direct.value import DirectResult, Edit, Given, Once
-from lakewarden.pipelines.ledger.entries import Batch, Taken
+from lakewarden.state.ledger.entries import Batch, Taken
 from lakewarden.table.direct import DirectWrites
 
 

@@ -23,8 +23,8 @@ from lakewarden.log.position import WHOLE
 from lakewarden.operations.direct.shuffle import PartWriter, Written, remove_written
 from lakewarden.pipelines.ingest.fit import Fitting, Rows, columns_of
 from lakewarden.pipelines.ingest.reading import Reading, ReadObject, ReadRows
-from lakewarden.pipelines.ledger.entries import Offered, Taken
 from lakewarden.pipelines.templates.template import Columns
+from lakewarden.state.ledger.entries import Offered, Taken
 from lakewarden.storage.sources.uploaded import Source
 from lakewarden.storage.steps import Steps
 from lakewarden.target import ScopeTarget

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from lakewarden.catalog.pipeline import Pipeline
 from lakewarden.errors import Conflict, InvalidArgument, NotFound, StorageRefused
-from lakewarden.pipelines.ledger.entries import Offered
 from lakewarden.pipelines.templates.template import Columns
+from lakewarden.state.ledger.entries import Offered
 from lakewarden.storage.objects import Missing
 from lakewarden.storage.sources.uploaded import Changed, Source, Uploaded
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Literal
 
-from lakewarden.pipelines.ledger.entries import Attempt, Batch
+from lakewarden.state.ledger.entries import Attempt, Batch
 
 SHOWN = 1_000
 """Objects that a report names, at most; it counts all of them."""

@@ -19,12 +19,12 @@ from lakewarden.pipelines.ingest.here import Here
 from lakewarden.pipelines.ingest.in_tasks import InTasks, OpenReads
 from lakewarden.pipelines.ingest.reading import ReadWith
 from lakewarden.pipelines.ingest.report import IngestReport, ObjectReport, Tally
-from lakewarden.pipelines.ledger.entries import Batch, Offered
-from lakewarden.pipelines.ledger.ledger import Ledger, LedgerView
-from lakewarden.pipelines.ledger.runs import etag_digest
 from lakewarden.pipelines.rules import why_not
 from lakewarden.pipelines.source import source_of
 from lakewarden.scope import TableName
+from lakewarden.state.ledger.entries import Batch, Offered
+from lakewarden.state.ledger.ledger import Ledger, LedgerView
+from lakewarden.state.ledger.runs import etag_digest
 from lakewarden.storage.objects import Missing
 from lakewarden.storage.sources.uploaded import Uploaded
 from lakewarden.warehouse import Warehouse

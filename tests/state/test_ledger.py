@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from lakewarden.connection import Location
-from lakewarden.pipelines.ledger import runs
-from lakewarden.pipelines.ledger.entries import Attempt, Batch, Offered, Taken
-from lakewarden.pipelines.ledger.ledger import Ledger
-from lakewarden.pipelines.ledger.runs import RunName
+from lakewarden.state.ledger import runs
+from lakewarden.state.ledger.entries import Attempt, Batch, Offered, Taken
+from lakewarden.state.ledger.ledger import Ledger
+from lakewarden.state.ledger.runs import RunName
 from lakewarden.storage.objects import ObjectStore
 from lakewarden.storage.open import open_store
 from lakewarden.storage.sources.uploaded import Uploaded

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from lakewarden.catalog.pipeline import IngestRule
-from lakewarden.pipelines.ledger.ledger import Ledger
-from lakewarden.pipelines.ledger.runs import etag_digest
 from lakewarden.pipelines.rules import takes
+from lakewarden.state.ledger.ledger import Ledger
+from lakewarden.state.ledger.runs import etag_digest
 from lakewarden.storage.objects import Missing
 from lakewarden.storage.sources.uploaded import Uploaded
 

@@ -1,4 +1,4 @@
-"""Where the ledgers of pipelines are in the state: `pipelines/<pipeline id>/…` (pipelines/ledger)."""
+"""Where the ledgers of pipelines are in the state: `pipelines/<pipeline id>/…`."""
 
 from __future__ import annotations
 

@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from lakewarden.pipelines.ledger import runs
-from lakewarden.pipelines.ledger.entries import Attempt, Batch, Entry, decode, encode
-from lakewarden.pipelines.ledger.runs import Known, Records, RunName
-from lakewarden.state.ledgers import ROOT
+from lakewarden.state.ledger import runs
+from lakewarden.state.ledger.entries import Attempt, Batch, Entry, decode, encode
+from lakewarden.state.ledger.place import ROOT
+from lakewarden.state.ledger.runs import Known, Records, RunName
 from lakewarden.storage.objects import AlreadyThere, Missing, ObjectStore
 
 _ENTRIES, _RUNS = "entries", "known"
