@@ -164,6 +164,10 @@ class StorageRefused(Terminal):
     code = "STORAGE_UNAVAILABLE"
 
 
+class AccessRefused(StorageRefused):
+    """The store does not accept the credentials, or they do not permit the request; others may."""
+
+
 class NoBucket(StorageRefused):
     """The bucket does not exist, and so nothing in it does."""
 
