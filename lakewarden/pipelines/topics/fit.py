@@ -15,6 +15,7 @@ from lakewarden.clock import Clock, NewId
 from lakewarden.errors import ConstraintViolation, InvalidArgument
 from lakewarden.kafka.reader import Message
 from lakewarden.log.record import DELETE, UPSERT, USER, LogBatch, log_batch, log_schema
+from lakewarden.operations.files.referring import Targets, check_batch
 from lakewarden.pipelines.topics.formats import Change, Changes, Decode, Row
 from lakewarden.rows.columns import Unfit
 from lakewarden.rows.defaults import Defaults
@@ -95,6 +96,7 @@ class Fit:
     clock: Clock
     new_id: NewId
     author: str
+    targets: Targets
 
     def fit(self, messages: Sequence[Message]) -> Fitted:
         found = _Found()
@@ -159,7 +161,9 @@ class Fit:
         shared = self.table.type == "SHARED"
         defaults = Defaults(self.clock, self.new_id, self.author if shared else self.rows_of.user)
         checked = validated(schema, given, defaults, None if shared else users, repeats=True)
-        return log_batch(schema, checked, users, UPSERT).rows
+        batch = log_batch(schema, checked, users, UPSERT)
+        check_batch(schema, batch, self.targets)
+        return batch.rows
 
     def _removed(self, rows: Sequence[Row]) -> pa.Table:
         """Of a whole row, its key counts."""

@@ -53,7 +53,7 @@ class Insert:
     def rows(self, _: Context, target: Target, found: Rows) -> pa.Table:
         made = zip(self.columns, found.table.columns, found.types, strict=True)
         values = {column.name: fitted(column, values, kind) for column, values, kind in made}
-        return target.client.completed(pa.table(values), user=target.user)
+        return target.client.completed(pa.table(values), user=target.user, follows=False)
 
 
 Branch = Update | Delete | Insert
