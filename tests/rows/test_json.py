@@ -16,15 +16,13 @@ from lakewarden.catalog.types import ColumnType
 from lakewarden.errors import ConstraintViolation, LakewardenError
 from lakewarden.exact_json import ANY, JsonNumber, encode
 from lakewarden.k3.values import native_rows
-from lakewarden.kafka.reader import Message
 from lakewarden.load.json_rows import parse_json
 from lakewarden.pipelines.templates.json_files import JSON
-from lakewarden.pipelines.topics.fit import Fit, RowsOf
-from lakewarden.pipelines.topics.formats import decoder
 from lakewarden.rows.columns import Unfit
 from lakewarden.rows.intake import to_arrow
 from lakewarden.rows.json import from_json
 from tests.pipelines.templates.objects import columns, read
+from tests.pipelines.topics.fitting import fitted
 
 COLUMNS = [
     Column("id", "BIGINT", nullable=False),
@@ -88,18 +86,10 @@ def through(lake: Lakehouse, door: str, text: str) -> list[dict[str, Any]]:
     if door.startswith("kafka"):
         how = door.removeprefix("kafka ")
         value = row if how == "json" else b'{"op":"c","after":%s}' % row
-        made = Fit(
-            client.table,
-            RowsOf.of(client.table, None, None),
-            decoder(how),
-            client.warehouse.clock,
-            client.warehouse.new_id,
-            "root",
-        )
-        fitted = made.fit([Message(0, None, value, 0)])
-        if fitted.misfits:
-            raise ConstraintViolation(fitted.misfits[0].reason)
-        return fitted.batch.rows.select(schema.names).to_pylist()
+        made = fitted(lake, "n.t", how, (None, value))
+        if made.misfits:
+            raise ConstraintViolation(made.misfits[0].reason)
+        return made.batch.rows.select(schema.names).to_pylist()
     if door == "load":
         given = parse_json(schema, row, ())
         if given.misfits or given.broken:
