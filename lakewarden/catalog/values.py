@@ -15,10 +15,10 @@ from decimal import Context, Decimal, DecimalException, Inexact, InvalidOperatio
 from uuid import UUID
 
 from lakewarden import exact_json
+from lakewarden.any_year import DAY_MICROS
 from lakewarden.catalog.types import ColumnType
 
 INTEGER_BITS = {"SMALLINT": 16, "INT": 32, "BIGINT": 64}
-DAY_MICROS = 86_400_000_000
 UUID_FORM = "[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}"
 
 _UUID = re.compile(UUID_FORM)

@@ -15,8 +15,9 @@ from uuid import UUID
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakewarden.any_year import DAY_MICROS
 from lakewarden.catalog.types import ColumnType
-from lakewarden.catalog.values import DAY_MICROS, UUID_FORM, check_json, convert
+from lakewarden.catalog.values import UUID_FORM, check_json, convert
 from lakewarden.errors import InvalidArgument
 from lakewarden.exact_json import JsonNumber
 

@@ -45,6 +45,14 @@ HOSTILE = [
 ]
 
 
+@pytest.mark.parametrize(
+    "text", ["?::INT + 1", "(?)::INT + 1", "?::BIGINT::INT + 1", "CAST(? AS INT) + 1", "$1::INT + 1", "1+?::INT"]
+)
+def test_a_cast_behind_a_parameter_leaves_it_one(operator: httpx.Client, text: str) -> None:
+    answer = run(operator, f"SELECT {text} AS v", params=["41"])
+    assert answer.json()["results"][0]["rows"] == [{"v": 42}], answer.text
+
+
 @pytest.mark.parametrize("value", HOSTILE, ids=str)
 @pytest.mark.parametrize("mark", ["?", "$1"])
 def test_a_parameter_is_a_value_whatever_it_holds(operator: httpx.Client, value: object, mark: str) -> None:
