@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from lakewarden import Lakehouse
 from lakewarden.kafka.reader import Message
 from lakewarden.pipelines.topics.fit import Fit, Fitted, RowsOf
