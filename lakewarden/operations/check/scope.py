@@ -100,7 +100,7 @@ def _look(task: CheckTask, table: ScopeTable) -> Iterable[tuple[str, str]]:
     """Yields each check's name and what is wrong; empty where it passed."""
     rows = row_facts(table, task.target.schemas, buckets=task.target.buckets)
     yield "readable", ""
-    twice = f"{rows.repeated} rows repeat a key; the next flush of those keys settles them"
+    twice = f"{rows.repeated} rows repeat a key; an upsert or a delete of those keys settles them at its flush"
     yield "one_row_per_key", twice if rows.repeated else ""
     yield "no_null_in_key", f"NULL in key column {', '.join(rows.nulls)}" if rows.nulls else ""
     if rows.misplaced:
