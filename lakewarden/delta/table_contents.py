@@ -111,16 +111,18 @@ class TableContents:
     def named_alike(self, schemas: tuple[TableSchema, ...]) -> bool:
         """Whether its files say the same under the newest columns to those who go by names, as statistics do, too.
 
-        Raises as `schema_version`.
+        Raises as `schema_version` where there are any: a fence has the columns of the table that was dropped.
         """
-        return reads_alike(self.schema_version(schemas), schemas[-1])
+        return not self.has_files or reads_alike(self.schema_version(schemas), schemas[-1])
 
     def keeps_files(self, schemas: tuple[TableSchema, ...]) -> bool:
         """Whether a commit may bring the newest columns and leave files as they are, which lack some of them. Otherwise it has to
         replace every file.
 
-        Raises as `schema_version`.
+        Raises as `named_alike`.
         """
+        if not self.has_files:
+            return version_of(self.head.schema, schemas) is schemas[-1]
         # delta-rs, which writes the commits of other tables, changes columns only where it replaces all
         return self.schema_version(schemas) is schemas[-1] or (self.named_alike(schemas) and self.can_be_kept)
 

@@ -26,8 +26,18 @@ UNKNOWN = end_of(LAST_POSITION)
 """Stands for the end of a log that cannot be read: nothing is beyond it."""
 
 
-OF_THE_DATA = ("one_row_per_key", "log_and_table_agree")
-"""The checks whose failure blocks a vacuum: where another fails, nothing can be read or deleted anyway."""
+SCOPE_CHECKS = (
+    "scope",
+    "known",
+    "damage",
+    "readable",
+    "one_row_per_key",
+    "no_null_in_key",
+    "rows_in_their_bucket",
+    "not_frozen",
+    "log_and_table_agree",
+)
+"""What is looked at of a scope, and may be found wrong."""
 
 
 @dataclass(frozen=True)
