@@ -32,6 +32,9 @@ _OPTIONAL = frozenset({"SESSION_TOKEN"})
 
 _CONDITIONAL = "AWS_CONDITIONAL_PUT"
 
+_ENDPOINTS = ("AZURE_STORAGE_ENDPOINT", "AZURE_ENDPOINT", "AZURITE_BLOB_STORAGE_URL", "GOOGLE_BASE_URL")
+"""Variables that name the endpoint of other stores than S3."""
+
 _ANY_REGION = "us-east-1"
 """For stores other than AWS, which ignore it. Without a region delta-rs looks for one in AWS's own network."""
 
@@ -63,6 +66,14 @@ def _check_conditional(scheme: str, location: Location, environment: Mapping[str
             f"cannot use {location}: {_CONDITIONAL}=disabled turns off conditional writes (If-None-Match), without which two"
             " writers overwrite each other's objects; unset it"
         )
+
+
+def address_of(location: Location, environment: Mapping[str, str]) -> str:
+    """Returns what tells one store from another: the place, and the endpoint at which it is reached."""
+    if location.uri.startswith("s3://"):
+        return f"{location} {_s3_named(location.connection, environment)[0]}".strip()
+    named = location.connection.endpoint or " ".join(environment.get(name, "") for name in _ENDPOINTS)
+    return f"{location} {named}".strip()
 
 
 def delta_options(location: Location, environment: Mapping[str, str]) -> dict[str, str]:
