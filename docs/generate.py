@@ -38,6 +38,7 @@ from tests.lines import Sections
 from tests.mutations.listed import Mutation, Result
 from tests.mutations.listed import mutations as listed
 from tests.mutations.listed import results as found
+from tests.pipelines.states import STATES as PIPELINE_STATES
 from tests.repair.states import STATES
 
 SHIPPED: tuple[Template[Any], ...] = (CSV, JSON, PARQUET, AVRO, DOCUMENTS)
@@ -139,6 +140,15 @@ def damage() -> Iterator[str]:
         yield _row(
             state.name, state.read, state.check, state.write, state.flush, command, f"{lost}{state.why and f': {state.why}'}"
         )
+    yield ""
+    yield "A stream, a consumer or a pipeline goes on behind the repair where all of its rows are back. Where a row is lost or"
+    yield "set apart, where a part of the write log is lost, and where the state is older than the data, it stops with"
+    yield "`FAILED_PRECONDITION` until it is resumed ([writers that stop](../operations.md#writers-that-stop))."
+    yield from ("", "## Pipelines", "", "The same of the ledger of a pipeline, and of its table.", "")
+    yield from _table("state", "check", "ingest", "repair", "the next ingest")
+    for one in PIPELINE_STATES:
+        command = "`repair --restored`" if one.restored else "`repair`"
+        yield _row(one.name, "CORRUPT", one.ingest, command, one.then)
 
 
 def configuration() -> Iterator[str]:

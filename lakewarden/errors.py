@@ -134,7 +134,8 @@ class BeingErased(Transient):
 
 
 class FailedPrecondition(Terminal):
-    """Something has to be done first: the namespace's engine is disabled, or the table has no schema yet."""
+    """Something has to be done first: the namespace's engine is disabled, the table has no schema yet, or a writer has to be
+    resumed behind a repair."""
 
     code = "FAILED_PRECONDITION"
 
@@ -162,14 +163,6 @@ class StorageRefused(Terminal):
     """The store refused the request: not writable, full, forbidden."""
 
     code = "STORAGE_UNAVAILABLE"
-
-
-class AccessRefused(StorageRefused):
-    """The store does not accept the credentials, or they do not permit the request; others may."""
-
-
-class UnconditionalStore(StorageRefused):
-    """The store creates an object again that is there: two writers would overwrite each other's rows."""
 
 
 class NoBucket(StorageRefused):

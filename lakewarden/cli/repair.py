@@ -54,6 +54,7 @@ def _row(one: Repaired) -> Row:
         "rows_recovered": one.rows_recovered,
         "rows_quarantined": one.rows_quarantined,
         "rows_lost": one.rows_lost,
+        "writers_uncertain": cell(one.writers_uncertain),
         "version": one.version,
         **({"plan_id": one.plan_id} if one.plan_id else {}),
         "error": None if one.fault is None else {"code": one.fault.code, "message": one.fault.message},

@@ -46,6 +46,7 @@ from lakewarden.storage.steps import Steps
 _APPEND: Mode = "Append"
 _OVERWRITE: Mode = "Overwrite"
 _NONE: Mapping[str, str] = MappingProxyType({})
+_NO_NUMBERS: Mapping[str, int] = MappingProxyType({})
 
 
 class ScopeTable(TableContents):
@@ -106,6 +107,7 @@ class ScopeTable(TableContents):
         data_change: bool = True,
         changes: Sequence[ChangeFile] = (),
         properties: Mapping[str, str] = _NONE,
+        identities: Mapping[str, int] = _NO_NUMBERS,
         reach: Reach = no_faults,
     ) -> Steps[Committed]:
         """Commits on top of this version, which does not change.
@@ -120,6 +122,7 @@ class ScopeTable(TableContents):
             direct: position of the newest direct write that is in it then, where that changes.
             data_change: False when the rows stay the same (compact, optimize).
             changes: how rows changed, for readers of a change data feed; not when delta-rs has to write the commit.
+            identities: further transaction identifiers, as of `transaction`.
             properties: of the table, by name, set in the same commit; not when delta-rs has to write it (`commit_log.plain`).
             reach: `before-link` when all is durable and the commit has no name yet.
 
@@ -133,7 +136,7 @@ class ScopeTable(TableContents):
         if removes and mode == _APPEND:
             self.check_plain()
         head = head.with_properties(properties) if properties else head
-        transactions = transactions_of(transaction, batch, direct)
+        transactions = transactions_of(transaction, batch, direct) | dict(identities)
         changed_head = None if head is self.head else head
         change = Change(stamp, transactions, mode, adds, removes, changes, changed_head, data_change, operation)
 

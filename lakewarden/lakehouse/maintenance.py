@@ -62,19 +62,21 @@ class Maintenance:
             restored: the required step after the warehouse or its data was restored from a backup.
 
         Returns:
-            A report for each damaged log and for each scope; `skipped` where nothing is wrong.
+            A report for each damaged log and ledger, and for each scope; `skipped` where nothing is wrong. It names the writers
+            not all of whose rows are back: they stop until they are resumed.
 
         Raises:
             NotFound, InvalidArgument: the table does not exist; the user's name is not valid, or given for a SHARED table.
             StorageUnavailable: a storage is unavailable, or not the one that this warehouse uses.
         """
+        from lakewarden.pipelines.gone import with_uploads
         from lakewarden.repair.plan import as_reports
         from lakewarden.repair.procedure import damage, repaired
 
         request = check_request(new_request("repair", () if table is None else (table,), user=user, restored=restored))
         at = self.parts.operator.workplace
         if not dry_run:
-            return repaired(at, request)
+            return with_uploads(at.warehouse, repaired(at, request))
         planned_at, found = at.warehouse.clock(), damage(at, request)
         plan_id = self.parts.planner.kept(request, as_reports(at.warehouse, found), planned_at).plan.plan_id
         return [replace(one, plan_id=plan_id) for one in found]

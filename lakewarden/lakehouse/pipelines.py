@@ -12,6 +12,7 @@ from lakewarden.lakehouse.parts import Parts
 from lakewarden.scope import TableName
 
 if TYPE_CHECKING:
+    from lakewarden.log.once import Resume
     from lakewarden.pipelines.ingest.report import IngestReport
     from lakewarden.pipelines.rejects import Reject
     from lakewarden.storage.sources.uploaded import Uploaded
@@ -71,6 +72,7 @@ class Pipelines:
         *,
         force: bool | None = None,
         limit: int | None = None,
+        resume: Resume | None = None,
         job_id: str | None = None,
     ) -> IngestReport:
         """Takes objects into the table of a pipeline: what is new in its source by its rule, or the objects that are named.
@@ -80,11 +82,15 @@ class Pipelines:
             force: whether to take objects that the ledger has with this ETag, or that the rule does not take; by default, those
                 that are named.
             limit: the most objects to take, where none are named.
+            resume: how to go on where a repair left uncertain what was taken: `repeat` takes it again in place of its rows,
+                `skip` counts it as taken.
             job_id: of a job that the caller records.
 
         Raises:
             NotFound: the table, or a named object, does not exist.
-            FailedPrecondition: a manual table; or its rule, or the engine of its namespace, is disabled.
+            FailedPrecondition: a manual table; or its rule, or the engine of its namespace, is disabled; or a repair left
+                uncertain what was taken.
+            Corrupt: its ledger lacks something: repair it.
             Conflict, StorageUnavailable: try again: what was taken is not taken twice.
         """
         from lakewarden.pipelines.ingest.job import ingest  # imports Arrow
@@ -92,7 +98,7 @@ class Pipelines:
 
         named = (objects,) if isinstance(objects, str) else None if objects is None else tuple(objects)
         forced = force if force is not None else bool(named)
-        request = IngestRequest(TableName.parse(table), named or None, force=forced, anywhere=True, limit=limit)
+        request = IngestRequest(TableName.parse(table), named or None, force=forced, anywhere=True, limit=limit, resume=resume)
         return ingest(self.parts.operator.workplace, request, job_id)
 
     def listing(self, table: str, after: str = "") -> Iterator[Uploaded]:

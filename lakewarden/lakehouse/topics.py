@@ -15,6 +15,7 @@ from lakewarden.warehouse import find_table
 if TYPE_CHECKING:
     from lakewarden.catalog.model import Table
     from lakewarden.kafka.topics import Topic
+    from lakewarden.log.once import Resume
     from lakewarden.pipelines.topics.formats import ValueFormat
     from lakewarden.pipelines.topics.report import ConsumeReport
     from lakewarden.relay.every import RelayOutcome, Relays
@@ -148,6 +149,7 @@ class Topics:
         user: str | None = None,
         user_column: str | None = None,
         skip_lost: bool = False,
+        resume: Resume | None = None,
         client: Mapping[str, str] | None = None,
     ) -> ConsumeReport:
         """Takes the committed messages of a topic into a table, each once, whatever dies: docs/kafka.md.
@@ -158,12 +160,14 @@ class Topics:
             user: whose rows they are (USER and STREAM tables).
             user_column: instead, the field that names each row's user; `_user` by default.
             skip_lost: go on where messages expired before they were taken.
+            resume: how to go on where a repair left uncertain which were taken: `repeat` takes again what may be there, `skip`
+                leaves out what may be missing.
             client: further settings of librdkafka's client, such as `security.protocol`.
 
         Raises:
             NotFound: the table or the topic does not exist.
             InvalidArgument: a bad format or setting, or whose the rows are does not fit the table.
-            FailedPrecondition: messages expired before they were taken.
+            FailedPrecondition: messages expired before they were taken; or a repair left uncertain which were.
             Unsupported: the extra `lakewarden[kafka]` is not installed.
             Conflict, StorageUnavailable: try again: what was taken is not taken twice.
         """
@@ -171,7 +175,7 @@ class Topics:
 
         name, warehouse = TableName.parse(table), self.parts.warehouse
         source = _topic(find_table(warehouse.catalog.read(), name), topic, brokers, client)
-        return consume(warehouse, ConsumeRequest(name, source, format, user, user_column, skip_lost))
+        return consume(warehouse, ConsumeRequest(name, source, format, user, user_column, skip_lost, resume=resume))
 
 
 def _topic(table: Table, name: str | None, brokers: str | None, client: Mapping[str, str] | None) -> Topic:

@@ -9,9 +9,11 @@ from datetime import datetime
 from weakref import WeakValueDictionary
 
 from lakewarden.log.objects.cache import HeaderCache
+from lakewarden.log.objects.cuts import writers
 from lakewarden.log.objects.cuts.seal import remove_seal
 from lakewarden.log.objects.log import ObjectLog, ObjectReader
 from lakewarden.log.objects.view import read_views
+from lakewarden.log.once import LastBatch
 from lakewarden.log.table_log import LogReader, LogTerms, TableLog
 from lakewarden.log.view import LogView, LogViews
 from lakewarden.storage.objects import ObjectStore
@@ -65,6 +67,20 @@ class Logs:
     def remove(self, log_id: str, before: datetime) -> bool:
         """Removes what is left of a dropped table's log; returns whether it is gone. A log written to since then has to wait."""
         return remove_seal(self._store, log_id, before)
+
+
+def writers_of(store: ObjectStore, log_id: str) -> dict[str, LastBatch]:
+    """The same for a task as `TableLog.last_batches`."""
+    return writers.last_batches(store, log_id)
+
+
+def doubt_writers(store: ObjectStore, log_id: str) -> None:
+    """For a task, makes them uncertain, since rows are lost that had left the log. Idempotent.
+
+    Raises:
+        Conflict, StorageUnavailable: try again.
+    """
+    writers.doubt(store, log_id)
 
 
 def reader_of(store: ObjectStore, log_id: str) -> LogReader:

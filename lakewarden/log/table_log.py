@@ -19,7 +19,7 @@ from lakewarden.clock import Clock, NewId
 from lakewarden.faults import Reach, no_faults
 from lakewarden.log.chunk import RowRange
 from lakewarden.log.faults import LogFaults
-from lakewarden.log.once import Once
+from lakewarden.log.once import LastBatch, Once, Resume
 from lakewarden.log.plain import Batch
 from lakewarden.log.receipt import Receipt
 from lakewarden.log.record import LogBatch
@@ -183,6 +183,7 @@ class Appending(Protocol):
 
         Raises:
             BeingErased: a user of the batch is being erased, or was since it was begun; nothing was written.
+            FailedPrecondition: it is uncertain since a repair whether the batch was published; nothing was written.
             Conflict: the columns were changed meanwhile, or others kept appending; nothing was written.
             StorageUnavailable: the batch is a day old, and nothing was written; or the store failed: the message says so if
                 the rows may have been appended anyway, and to publish the same again then does no harm.
@@ -244,7 +245,26 @@ class TableLog(LogReader, Appending, Protocol):
         ...
 
     def published(self, writer: str) -> int | None:
-        """Returns the number of the last batch that was published with this writer's identity; None without one."""
+        """Returns the number of the last batch that was published with this writer's identity; None without one.
+
+        Raises:
+            FailedPrecondition: it is uncertain since a repair.
+        """
+        ...
+
+    def last_batches(self) -> dict[str, LastBatch]:
+        """The last batch of each writer with an identity that is known, by `writer_key`."""
+        ...
+
+    def resume(self, writer: str, how: Resume, end: int | None = None) -> None:
+        """Says from where a writer goes on whose last batch is uncertain; changes nothing of others.
+
+        Args:
+            end: the number up to which `skip` leaves out where the last one is not known.
+
+        Raises:
+            Conflict, StorageUnavailable: try again.
+        """
         ...
 
     def settle(self, view: LogView, settled: Mapping[str, int], *, keep: bool | float = True, reach: Reach = no_faults) -> None:
@@ -359,14 +379,15 @@ class TableLog(LogReader, Appending, Protocol):
         ...
 
     def give_up(self, faults: LogFaults) -> None:
-        """Gives up what is lost, so that the log works again. Idempotent.
+        """Gives up what is lost, so that the log works again. Where rows are, the last batch of each writer with an identity is
+        uncertain from then on, and there may have been other writers. Idempotent.
 
         Raises:
             Conflict, StorageUnavailable: try again.
         """
         ...
 
-    def jump(self, position: int, settled: Mapping[str, int]) -> None:
+    def jump(self, position: int, settled: Mapping[str, int], *, lost: bool = False) -> None:
         """Continues after a position, and carries the pending rows: for a state that was restored from a backup.
 
         Ends every subscription. The log must not have faults; give those up first. Idempotent.
@@ -374,6 +395,7 @@ class TableLog(LogReader, Appending, Protocol):
         Args:
             position: the highest position known to be taken: of cuts, floors and watermarks.
             settled: the `_seq` up to which each user's rows are in the user's table; without an entry, no rows are.
+            lost: whether the log ends before that position: then writers with an identity are uncertain, as of `give_up`.
 
         Raises:
             InvalidArgument: there is no position after that one.

@@ -16,6 +16,7 @@ from lakewarden.catalog.pipeline import Pipeline
 from lakewarden.catalog.pipelines import pipeline_of
 from lakewarden.delta.reading.bounds import Bound
 from lakewarden.errors import AlreadyExists, InvalidArgument
+from lakewarden.operations.direct.pipelines import REJECTS
 from lakewarden.operations.direct.value import Edit, Once
 from lakewarden.scope import TableName
 from lakewarden.table import TableClient
@@ -48,9 +49,9 @@ def rejects_name(table: TableName) -> TableName:
     InvalidArgument: the table's name is too long for it.
     """
     try:
-        return TableName(table.namespace, check_table(f"{table.name}_rejects"))
+        return TableName(table.namespace, check_table(f"{table.name}{REJECTS}"))
     except InvalidArgument as error:
-        raise InvalidArgument(f"{table}: its rejects would be in {table.name}_rejects: {error.message}") from error
+        raise InvalidArgument(f"{table}: its rejects would be in {table.name}{REJECTS}: {error.message}") from error
 
 
 def rejects_table(warehouse: Warehouse, name: TableName) -> Table:

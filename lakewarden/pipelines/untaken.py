@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 
 from lakewarden.catalog.pipeline import IngestRule
 from lakewarden.pipelines.rules import takes
-from lakewarden.state.ledger.ledger import Ledger
-from lakewarden.state.ledger.runs import etag_digest
+from lakewarden.state.ledger.ledger import LOOKS, Ledger
 from lakewarden.storage.objects import Missing
 from lakewarden.storage.sources.uploaded import Uploaded
 
@@ -15,9 +15,8 @@ from lakewarden.storage.sources.uploaded import Uploaded
 def untaken(ledger: Ledger, rule: IngestRule, objects: Sequence[Uploaded]) -> list[Uploaded]:
     """Those that the rule takes, and that the ledger does not have with this ETag. A batch that is not settled does not count."""
     wanted = [one for one in objects if takes(rule, one.key, one.size)]
-    while True:
-        try:
+    for _ in range(LOOKS):
+        with suppress(Missing):  # runs were merged since the look
             known = ledger.known(ledger.look(), [one.key for one in wanted])
-        except Missing:
-            continue  # runs were merged since
-        return [one for one in wanted if one.key not in known or known[one.key].etag != etag_digest(one.etag)]
+            return [one for one in wanted if one.key not in known or not known[one.key].is_of(one.etag)]
+    raise ledger.busy()

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from lakewarden.catalog.model import Table
 from lakewarden.log.faults import LogFaults
+from lakewarden.log.once import ANY
 from lakewarden.log.position import NOTHING
-from lakewarden.repair.report import Repaired
+from lakewarden.log.table_log import TableLog
+from lakewarden.repair.report import Repaired, UncertainWriter
 from lakewarden.scope import Scope
 from lakewarden.warehouse import Warehouse
 
@@ -24,21 +27,37 @@ def without_lost(warehouse: Warehouse, table: Table, faults: LogFaults, settled:
     rows = [faults.rows.get(position) for position in faults.positions if position > settled]
     lost = None if faults.carry or None in rows else sum(count or 0 for count in rows)
     planned = Repaired(Scope(table.name, None), "planned", "log", faults.summary, rows_lost=lost)
+    log = warehouse.log(table)
+    doubted = bool(faults.positions or faults.carry)
+    if doubted:
+        planned = replace(planned, writers_uncertain=writers_in_doubt(log))
     if dry_run:
         return [planned]
-    warehouse.log(table).give_up(faults)
+    log.give_up(faults)
     return [planned.ended("done")]
 
 
-def behind(warehouse: Warehouse, table: Table, position: int, watermarks: Mapping[str, int], *, dry_run: bool) -> list[Repaired]:
+def writers_in_doubt(log: TableLog) -> tuple[UncertainWriter, ...]:
+    """All writers with an identity, of which there may be others: parts of the log are lost."""
+    known = (UncertainWriter(key, last.number) for key, last in log.last_batches().items())
+    return (*known, UncertainWriter(ANY, None))
+
+
+def behind(
+    warehouse: Warehouse, table: Table, position: int, watermarks: Mapping[str, int], *, lost: bool, dry_run: bool
+) -> list[Repaired]:
     """Cuts the log after a position.
 
     Args:
+        lost: whether the log ends before it: what was appended up to there is in the tables, but not who appended it.
         watermarks: up to which `_seq` each user's rows are in the user's table.
     """
     reason = f"it goes on behind position {position}: all up to there was settled" if position > NOTHING else "it goes on anew"
     planned = Repaired(Scope(table.name, None), "planned", "log", f"{reason}; every subscription ends")
+    log = warehouse.log(table)
+    if lost:
+        planned = replace(planned, writers_uncertain=writers_in_doubt(log))
     if dry_run:
         return [planned]
-    warehouse.log(table).jump(position, watermarks)
+    log.jump(position, watermarks, lost=lost)
     return [planned.ended("done")]

@@ -8,6 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakewarden.delta.parquet.files import DataFile
 from lakewarden.delta.reading.rows import read_files
 from lakewarden.log.logs import reader_of
 from lakewarden.log.position import NOTHING
@@ -22,6 +23,7 @@ from lakewarden.repair.evidence import (
     rows_of_files,
     rows_of_log,
 )
+from lakewarden.repair.identities import Identities, identities
 from lakewarden.repair.look import Look
 from lakewarden.repair.task import RepairTask
 from lakewarden.warehouse import state_store
@@ -35,16 +37,36 @@ class Rebuilt:
     watermark: int
     recovered: int
     lost: int | None
+    identities: Identities
+    complete: bool
+    """Whether each row that the scope had is there again."""
 
 
 def rebuild(task: RepairTask, look: Look) -> Rebuilt:
     watermark = max(look.watermark, task.known_watermark)
     newest = listed(task, look.listing)
-    decided = _found(task, look, watermark) if newest is None else _whole(newest, task)
+    base = newest or last_whole(task.target, look.newest, look.sizes)
+    decided = _found(task, look, base, watermark) if newest is None else _whole(newest, task)
     visible = _visible(task, look)
     expected = _expected(task, look)
-    back = decided.rows.filter(pc.invert(pc.is_in(decided.rows.column(SEQ), value_set=visible))).num_rows
-    return Rebuilt(decided, watermark, back, _lost(expected, decided))
+    back = decided.rows.filter(pc.invert(pc.is_in(decided.rows.column(SEQ), value_set=visible)))
+    lost = _lost(expected, decided)
+    complete = lost == 0 and not decided.doubtful.num_rows and (newest is not None or _is_known(task, look, base, back))
+    kept = identities(task, look, base, decided, complete=complete)
+    return Rebuilt(decided, watermark, back.num_rows, lost, kept, complete)
+
+
+def _is_known(task: RepairTask, look: Look, base: Base, back: pa.Table) -> bool:
+    """Whether what came back are the very rows that were lost, not older ones of their keys."""
+    if task.complete_after <= base.watermark:
+        return True
+    return task.known_version <= look.version and all(_is_back(file, back) for file in look.missing)
+
+
+def _is_back(file: DataFile, back: pa.Table) -> bool:
+    if file.rows is None or file.min_seq is None or file.max_seq is None:
+        return False
+    return bool(back.filter((pc.field(SEQ) >= file.min_seq) & (pc.field(SEQ) <= file.max_seq)).num_rows >= file.rows)
 
 
 def _whole(newest: Base, task: RepairTask) -> Decided:
@@ -53,10 +75,9 @@ def _whole(newest: Base, task: RepairTask) -> Decided:
     return Decided(rows, rows.slice(0, 0))
 
 
-def _found(task: RepairTask, look: Look, watermark: int) -> Decided:
+def _found(task: RepairTask, look: Look, base: Base, watermark: int) -> Decided:
     """The last version that can be read whole, and what came after it."""
     target, files = task.target, () if look.foreign else look.listing
-    base = last_whole(target, look.newest, look.sizes)
     hot = rows_of_log(reader_of(state_store(task.state_uri), task.log_id), target, task.ranges, watermark)
     found = pa.concat_tables([rows_of_files(target, files, base, watermark), hot])
     rows, changes = (_unerased(each, task.erased_upto) for each in (base.rows, found))

@@ -13,8 +13,23 @@ from lakewarden.state.jobs.job import JobStatus
 
 
 @dataclass(frozen=True)
+class UncertainWriter:
+    """A writer whose writes may be missing or repeat: it stops until it is resumed (`log.once`).
+
+    `name`: a pipeline's id, `stream/<stream id>`, `kafka/<topic id>/<partition>`, or `*` for all that are not known; of a table
+    whose rows come through its write log, the digest of such a name. `number`: of its last write; None where it is not known.
+    """
+
+    name: str
+    number: int | None
+    uploads: tuple[str, ...] = ()
+    """Objects of a pipeline that count as taken and whose rows are gone, the first ones."""
+
+
+@dataclass(frozen=True)
 class Repaired:
-    """One scope, or the write log or the floors of one table (`scope.user` None, `subject` "log" or "floor").
+    """One scope, or the write log, the floors or the ledger of one table (`scope.user` None, `subject` "log", "floor" or
+    "ledger").
 
     `outcome`: `skipped` where nothing was wrong, `planned` in a dry run, `done`, or `failed`.
     """
@@ -38,6 +53,8 @@ class Repaired:
     """Its watermark, `NOTHING` where it has none."""
     rows: int = 0
     """How many rows it has."""
+    writers_uncertain: tuple[UncertainWriter, ...] = ()
+    """Writers not all of whose rows are back."""
     fault: Fault | None = None
     plan_id: str = ""
     """The plan that a dry run made."""

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from lakewarden.access.rights import can
 from lakewarden.catalog.model import Catalog, Table
+from lakewarden.catalog.pipeline import Pipeline
 from lakewarden.clock import CarriedClock
 from lakewarden.errors import BeingErased, LakewardenError
 from lakewarden.log.position import NOTHING, end_of, position_of
@@ -21,6 +22,7 @@ from lakewarden.operations.floors import Noted, raise_floors
 from lakewarden.operations.presence import Presence
 from lakewarden.operations.scopes import scopes_of
 from lakewarden.repair.floors import mend_floors
+from lakewarden.repair.ledgers import mend_ledger
 from lakewarden.repair.logs import behind, without_lost
 from lakewarden.repair.report import Repaired
 from lakewarden.repair.scope import repair_scope
@@ -77,11 +79,27 @@ def repair(warehouse: Warehouse, run: Run, request: Request, job_id: str, only: 
                 if len(request.tables) == 1:
                     raise
                 found.append(Repaired(Scope(table.name, None), "failed", "log").failed(fault_of(error)))
+    for pipeline in _pipelines(catalog, request):
+        blank = catalog.blanks.get(pipeline.table)
+        if blank is not None:
+            found += _TableRepair(warehouse, run, request, job_id, catalog, blank, only).log_behind()
+        spared = request.dry_run or (only is not None and ("ledger", Scope(pipeline.table, None)) not in only)
+        found += mend_ledger(warehouse, catalog, pipeline, dry_run=spared)
     return found
 
 
+def _pipelines(catalog: Catalog, request: Request) -> list[Pipeline]:
+    """Those that fill the tables, also one that has no schema yet: the state may be older than its first one."""
+    if request.user is not None:
+        return []
+    own = [*live_tables(catalog), *catalog.blanks.values()]
+    ids = {table.id for table in own if not request.tables or str(table.name) in request.tables}
+    return [one for one in catalog.pipelines.values() if one.table_id in ids]
+
+
 def _tables(catalog: Catalog, request: Request) -> list[Table]:
-    named = [find_table(catalog, TableName.parse(name)) for name in request.tables] or live_tables(catalog)
+    names = [name for name in map(TableName.parse, request.tables) if name not in catalog.blanks]
+    named = [find_table(catalog, name) for name in names] if request.tables else live_tables(catalog)
     return [table for table in named if request.tables or request.user is None or can(table.type, "a scope per user")]
 
 
@@ -116,8 +134,16 @@ class _TableRepair:
         if self.request.restored or trail.view.last_position < last:
             users = zip(targets, scopes, strict=True)
             watermarks = {target.scope.user or "": one.watermark for target, one in users if one.watermark > NOTHING}
-            logs += behind(self.warehouse, table, last, watermarks, dry_run=self._spared("log"))
+            older = trail.view.last_position < last
+            logs += behind(self.warehouse, table, last, watermarks, lost=older, dry_run=self._spared("log"))
         return floors + logs + scopes
+
+    def log_behind(self) -> list[Repaired]:
+        """Of a table without a schema: the state may be older than its first one, and then its log ends before its rows."""
+        settled, shown = self._settled(), self.warehouse.log(self.table).trail(NOTHING).view.last_position
+        if settled <= shown:
+            return []
+        return behind(self.warehouse, self.table, settled, {}, lost=True, dry_run=self._spared("log"))
 
     def _spared(self, subject: str, user: str | None = None) -> bool:
         """Whether that is only looked at."""
@@ -164,6 +190,7 @@ class _TableRepair:
         shown = trail.view.last_position
         return RepairTask(
             target=target,
+            table_id=self.table.id,
             state_uri=self.warehouse.state.uri,
             log_id=self.table.log_id,
             ranges=trail.ranges(user, NOTHING),

@@ -8,6 +8,7 @@ still hold a snapshot of one.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 from itertools import chain
@@ -24,15 +25,17 @@ from lakewarden.delta.parquet.files import NewFile, batch_name, write_files
 from lakewarden.delta.partitions import divided
 from lakewarden.delta.table import ScopeTable
 from lakewarden.errors import Conflict, LakewardenError
+from lakewarden.log.logs import doubt_writers, writers_of
 from lakewarden.log.position import position_of
 from lakewarden.log.record import SEQ
 from lakewarden.operations.fanout import fault_of
 from lakewarden.repair.aside import QUARANTINE, put_aside, quarantined
 from lakewarden.repair.look import Look, look_at, row_faults, top_faults
 from lakewarden.repair.rebuild import Rebuilt, rebuild
-from lakewarden.repair.report import Repaired
+from lakewarden.repair.report import Repaired, UncertainWriter
 from lakewarden.repair.task import RepairTask
 from lakewarden.storage.steps import Steps
+from lakewarden.warehouse import state_store
 
 _OPERATION = "REPAIR"
 
@@ -61,8 +64,16 @@ def _repair(task: RepairTask) -> Steps[Repaired]:
             rows_lost=rebuilt.lost,
             watermark=rebuilt.watermark,
             rows=rebuilt.decided.rows.num_rows,
+            writers_uncertain=(*rebuilt.identities.uncertain, *_writers_in_doubt(task, rebuilt)),
         )
     return planned if task.dry_run else (yield from _carry_out(task, look, rebuilt, planned))
+
+
+def _writers_in_doubt(task: RepairTask, rebuilt: Rebuilt) -> Iterator[UncertainWriter]:
+    """Those whose rows came through the log, any of which may be a lost one."""
+    if not rebuilt.complete:
+        for key, last in writers_of(state_store(task.state_uri), task.log_id).items():
+            yield UncertainWriter(key, last.number)
 
 
 def _as_it_is(task: RepairTask, look: Look) -> Repaired:
@@ -76,6 +87,8 @@ def _as_it_is(task: RepairTask, look: Look) -> Repaired:
 def _carry_out(task: RepairTask, look: Look, rebuilt: Rebuilt | None, planned: Repaired) -> Steps[Repaired]:
     """Sets the doubtful rows apart first, so that a crash leaves them at their old place or there."""
     location = task.target.location
+    if rebuilt is not None and not rebuilt.complete:
+        doubt_writers(state_store(task.state_uri), task.log_id)  # first: a repair that dies here is not the last one
     apart = _set_apart(task, rebuilt.decided.doubtful) if rebuilt is not None else ()
     yield location.uri
     aside = put_aside(location, _in_the_way(look), task.job_id)
@@ -123,6 +136,7 @@ def _commit(task: RepairTask, rebuilt: Rebuilt) -> Steps[int]:
         transaction=(target.app_id, rebuilt.watermark),
         batch=number if files else None,
         direct=_direct(rebuilt),
+        identities=rebuilt.identities.transactions,
     )
     _reopened(task)
     return made.version

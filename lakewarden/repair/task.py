@@ -16,6 +16,7 @@ class RepairTask:
     """The scope, and what was read of its log: every number a `_seq`, `NOTHING` where there is none."""
 
     target: ScopeTarget
+    table_id: str
     state_uri: str
     log_id: str
     ranges: tuple[RowRange, ...]

@@ -13,13 +13,17 @@ from lakewarden.catalog.model import Table
 from lakewarden.delta.commit_log.stamp import SILENT
 from lakewarden.delta.reading.bounds import Bound
 from lakewarden.delta.scope import open_scope
+from lakewarden.delta.table import ScopeTable
 from lakewarden.errors import Conflict, InvalidArgument, Unsupported
 from lakewarden.faults import Reach, no_faults
+from lakewarden.log.once import LastBatch, Resume, stopped
 from lakewarden.operations.direct.commit import DirectWrite
 from lakewarden.operations.direct.effects import Keep, Replace
+from lakewarden.operations.direct.identities import last_write, transaction_app
+from lakewarden.operations.direct.resume import resume
 from lakewarden.operations.direct.revise import Revise, Spread
 from lakewarden.operations.direct.run import DirectRun
-from lakewarden.operations.direct.value import Batches, Decide, DirectResult, Given, Once, TaskFiles, Within, transaction_app
+from lakewarden.operations.direct.value import Batches, Decide, DirectResult, Given, Once, TaskFiles, Within
 from lakewarden.operations.fanout import Sized, in_process
 from lakewarden.operations.flush.run import FlushTask, flush_scopes
 from lakewarden.operations.flush.wanted import Only
@@ -137,10 +141,28 @@ class DirectWrites:
         effect = Revise(decide, bounds, self._partitions(within), spread)
         return self._run(DirectWrite(operation, effect, added, {"predicate": predicate}, self._once(once)))
 
-    def last_once(self, app: str) -> int | None:
-        """The version of the newest write of that app that is in the table; None without one."""
-        table = open_scope(self.warehouse.target_of(self.warehouse.catalog.read(), self.table, None))
-        return None if table is None else table.watermark(transaction_app(self.table.id, app))
+    def last_write(self, writer: str) -> LastBatch:
+        """The newest write with the identity of that writer that is in the table."""
+        table = self._opened()
+        return LastBatch(None) if table is None else last_write(table, self._app(writer))
+
+    def last_once(self, writer: str) -> int | None:
+        """Its number; None without one.
+
+        Raises:
+            FailedPrecondition: it is uncertain since a repair.
+        """
+        last = self.last_write(writer)
+        if not last.certain:
+            raise stopped(writer, self.table.name, last.number)
+        return last.number
+
+    def resume(self, writer: str, how: Resume, end: int | None = None) -> None:
+        """As `operations.direct.resume`."""
+        resume(self.warehouse, self.table, writer, how, end)
+
+    def _opened(self) -> ScopeTable | None:
+        return open_scope(self.warehouse.target_of(self.warehouse.catalog.read(), self.table, None))
 
     def _partitions(self, within: str | Within) -> Within | None:
         if not isinstance(within, str):
@@ -155,7 +177,10 @@ class DirectWrites:
             raise Unsupported(f"{self.table.name} has a primary key: its rows are written by key, through its write log")
 
     def _once(self, once: Once | None) -> Once | None:
-        return None if once is None else replace(once, app=transaction_app(self.table.id, once.app))
+        return None if once is None else replace(once, app=self._app(once.app))
+
+    def _app(self, writer: str) -> str:
+        return transaction_app(self.table.id, writer)
 
     def _run(self, write: DirectWrite) -> DirectResult:
         return DirectRun(self.warehouse, self.table, write, self.reach, hidden=self.hidden, job_id=self.job_id).run()

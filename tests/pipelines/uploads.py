@@ -16,6 +16,7 @@ import pyarrow as pa
 from lakewarden import Lakehouse
 from lakewarden.catalog.pipeline import Pipeline
 from lakewarden.faults import Reach, no_faults
+from lakewarden.log.once import Resume
 from lakewarden.operations.fanout import Sized
 from lakewarden.pipelines.ingest.reading import Reading, ReadObject, ReadRows, Refused
 from lakewarden.pipelines.ingest.report import IngestReport
@@ -115,9 +116,15 @@ READERS = Readers(read_here, run_here, in_task)
 
 
 def ingest(
-    lake: Lakehouse, *objects: str, force: bool | None = None, limit: int | None = None, reach: Reach = no_faults
+    lake: Lakehouse,
+    *objects: str,
+    force: bool | None = None,
+    limit: int | None = None,
+    resume: Resume | None = None,
+    reach: Reach = no_faults,
 ) -> IngestReport:
-    request = IngestRequest(NAME, objects or None, force=bool(objects) if force is None else force, limit=limit)
+    forced = bool(objects) if force is None else force
+    request = IngestRequest(NAME, objects or None, force=forced, limit=limit, resume=resume)
     return Ingest(lake.warehouse, request, READERS, f"IN-{next(_ticks)}", reach).run()
 
 

@@ -8,8 +8,10 @@ from pathlib import Path
 import pytest
 
 from lakewarden.connection import Location
+from lakewarden.errors import Corrupt
 from lakewarden.state.ledger import runs
 from lakewarden.state.ledger.entries import Attempt, Batch, Offered, Taken
+from lakewarden.state.ledger.faults import faults_of, give_up
 from lakewarden.state.ledger.ledger import Ledger
 from lakewarden.state.ledger.runs import RunName
 from lakewarden.storage.objects import ObjectStore
@@ -37,7 +39,7 @@ def take(ledger: Ledger, *keys: str, etag: str = "1", left: tuple[str, ...] = ()
     ledger.settle(made, attempt)
 
 
-def known(ledger: Ledger, *keys: str) -> dict[str, int]:
+def known(ledger: Ledger, *keys: str) -> dict[str, int | None]:
     return {key: found.etag for key, found in ledger.known(ledger.look(), keys).items()}
 
 
@@ -125,3 +127,76 @@ def _random(count: int) -> runs.Records:
     made = np.zeros(count, runs.RECORD)
     made["high"] = np.random.default_rng(1).integers(0, 1 << 64, count, dtype="u8", endpoint=False)
     return made
+
+
+def begun(ledger: Ledger, *keys: str) -> tuple[Batch, Attempt]:
+    made = batch(ledger.look().next, *keys)
+    assert ledger.add(made)
+    attempt = Attempt(made.number + 1, made.number, "IN-1", NOW, tuple(Taken("ingested") for _ in keys))
+    assert ledger.add(attempt)
+    return made, attempt
+
+
+def test_a_landed_number_that_the_ledger_lacks_is_corrupt(store: ObjectStore) -> None:
+    ledger = Ledger(store, "pl_1")
+    made, attempt = begun(ledger, "a")
+    assert ledger.attempt(attempt.number, made) == attempt
+    with pytest.raises(Corrupt, match="number 3"):
+        ledger.attempt(3, made)
+    other = Attempt(3, 9, "IN-1", NOW, ())
+    assert ledger.add(other)
+    with pytest.raises(Corrupt):
+        ledger.attempt(3, made)
+    ledger.settle(made, attempt)
+    assert ledger.attempt(attempt.number, made) is None, "another process settled it"
+
+
+def test_runs_follow_each_other_where_attempts_were_lost(store: ObjectStore) -> None:
+    ledger = Ledger(store, "pl_1")
+    for number in range(40):
+        made, attempt = begun(ledger, f"{number}")
+        assert ledger.add(Attempt(attempt.number + 1, made.number, "IN-2", NOW, (Taken("left"),)))
+        ledger.settle(made, attempt)
+        ledger.settle(made, attempt)
+        assert not faults_of(ledger, attempt.number, ledger.cut_off())
+    assert runs.gaps(ledger.look().runs) == []
+    assert known(ledger, *map(str, range(40))).keys() == set(map(str, range(40)))
+
+
+@pytest.mark.parametrize("which", range(4))
+def test_each_lost_entry_or_run_is_missed(store: ObjectStore, which: int) -> None:
+    ledger = Ledger(store, "pl_1")
+    take(ledger, "a")
+    take(ledger, "b")
+    made, attempt = begun(ledger, "c")
+    keys = sorted(store.keys("pipelines/pl_1"))
+    assert len(keys) == 4
+    store.delete([keys[which]])
+    faults = faults_of(ledger, attempt.number, ledger.cut_off())
+    assert faults
+    give_up(ledger, faults)
+    assert not faults_of(ledger, attempt.number, ledger.cut_off())
+    assert ledger.look().next > made.number
+    assert set(known(ledger, "a", "b", "z").values()) == {None}
+    assert ledger.open_batch(ledger.look()) is None
+
+
+def test_what_a_lost_run_may_have_known_is_not_certain(store: ObjectStore) -> None:
+    ledger = Ledger(store, "pl_1")
+    take(ledger, "a")
+    take(ledger, "b")
+    ledger.give_up(1, ledger.look().settled)
+    take(ledger, "b")
+    assert known(ledger, "a", "b", "new") == {"a": None, "b": runs.etag_digest("1"), "new": None}
+    ledger.pass_over(ledger.look())
+    assert known(ledger, "a", "b", "new") == {"a": runs.etag_digest("1"), "b": runs.etag_digest("1")}
+    assert not faults_of(ledger, 0, ledger.cut_off())
+
+
+def test_behind_a_number_that_is_certain_only_later_ones_are_unknown(store: ObjectStore) -> None:
+    ledger = Ledger(store, "pl_1")
+    take(ledger, "a")
+    certain = ledger.look().settled
+    take(ledger, "b")
+    ledger.give_up(certain + 1, ledger.look().settled)
+    assert known(ledger, "a", "b") == {"a": runs.etag_digest("1"), "b": None}

@@ -11,6 +11,7 @@ import typer
 from lakewarden.cli.context import Invocation, invocation
 from lakewarden.cli.follow import until_stopped
 from lakewarden.cli.output import Row, cell
+from lakewarden.cli.transfer.resume import RESUME, resume_of
 from lakewarden.clock import wait
 from lakewarden.errors import InvalidArgument, Transient
 
@@ -128,7 +129,7 @@ def _show_relays(call: Invocation, made: Sequence[RelayReport]) -> None:
     call.emit(rows, empty="no table has log.system kafka", columns=("table", "topic", "messages", "seq", "lag", "at"))
 
 
-def consume(
+def consume(  # noqa: PLR0913, PLR0917  # each is an option of the command
     context: typer.Context,
     table: str = typer.Argument(help="The table, as namespace.table."),
     topic: str = typer.Argument(help="The topic."),
@@ -139,11 +140,12 @@ def consume(
         None, help="Instead of --user, the field that names each row's user; _user by default."
     ),
     skip_lost: bool = typer.Option(False, help="Go on although messages expired before they were taken."),
+    resume: str | None = RESUME,
     client: list[str] = _CLIENT,
     follow: bool = _FOLLOW,
 ) -> None:
     """Take the messages of a topic of Kafka into a table, each once. What does not fit goes to TABLE_rejects."""
-    call, settings = invocation(context), settings_of(client)
+    call, settings, how = invocation(context), settings_of(client), resume_of(resume)
     with call.lake("consume") as lake:
 
         def once() -> ConsumeReport:
@@ -155,6 +157,7 @@ def consume(
                 user=user,
                 user_column=user_column,
                 skip_lost=skip_lost,
+                resume=how,
                 client=settings,
             )
 

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from lakewarden.live.subscription import Subscription
     from lakewarden.load.run import OnReject
     from lakewarden.load.value import LoadReport
+    from lakewarden.log.once import Resume
     from lakewarden.operations.reading.freshness import Freshness
     from lakewarden.pipelines.ingest.report import IngestReport
     from lakewarden.pipelines.topics.formats import ValueFormat
@@ -73,10 +74,11 @@ class WorkDelegates(Nouns):
         *,
         force: bool | None = None,
         limit: int | None = None,
+        resume: Resume | None = None,
         job_id: str | None = None,
     ) -> IngestReport:
         """Takes objects into the table of a pipeline: what is new in its source, or those that are named."""
-        return self.pipelines.ingest(table, objects, force=force, limit=limit, job_id=job_id)
+        return self.pipelines.ingest(table, objects, force=force, limit=limit, resume=resume, job_id=job_id)
 
     def relay(self, table: str, topic: str | None = None, **options: Unpack[RelayOptions]) -> RelayReport:
         """Publishes the changes of a table that a topic of Kafka lacks, each once: docs/kafka.md."""
@@ -92,6 +94,7 @@ class WorkDelegates(Nouns):
         user: str | None = None,
         user_column: str | None = None,
         skip_lost: bool = False,
+        resume: Resume | None = None,
         client: Mapping[str, str] | None = None,
     ) -> ConsumeReport:
         """Takes the messages of a topic of Kafka into a table, each once: docs/kafka.md."""
@@ -103,6 +106,7 @@ class WorkDelegates(Nouns):
             user=user,
             user_column=user_column,
             skip_lost=skip_lost,
+            resume=resume,
             client=client,
         )
 

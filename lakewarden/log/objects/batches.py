@@ -14,13 +14,14 @@ from lakewarden.faults import Reach, no_faults
 from lakewarden.log.chunk import RowRange
 from lakewarden.log.objects import names
 from lakewarden.log.objects.cache import HeaderCache
+from lakewarden.log.objects.cuts.writers import last_batch
 from lakewarden.log.objects.gather import Gathering
 from lakewarden.log.objects.group import Parcel, parcels_of
 from lakewarden.log.objects.log_view import LogView
 from lakewarden.log.objects.segments.segment import read_chunk
-from lakewarden.log.objects.staged import Staged, begin, discard, is_named, last_published, put_object, remove_others
+from lakewarden.log.objects.staged import Staged, begin, discard, is_named, put_object, remove_others
 from lakewarden.log.objects.view import read_view
-from lakewarden.log.once import Once
+from lakewarden.log.once import LastBatch, Once
 from lakewarden.log.position import position_of
 from lakewarden.log.receipt import Receipt
 from lakewarden.log.record import SEQ, LogBatch, decode, encode
@@ -124,12 +125,11 @@ class Batches:
     def abandon(self, staging: Staging) -> None:
         discard(self._store, self._log_id, staging.put_id)
 
-    def published(self, writer_key: str) -> int | None:
+    def last(self, writer_key: str) -> LastBatch:
         view = read_view(self._store, self._log_id, self._headers, ())
-        return last_published(writer_key, view.cut, view.run)
+        return last_batch(view.cut, view.run, writer_key)
 
 
 def _stands_for(once: Once, view: LogView) -> bool:
-    """Whether the log has the batch."""
-    last = last_published(once.key, view.cut, view.run)
-    return last is not None and last > once.floor
+    """Whether the log has the batch. Raises `FailedPrecondition`: that is uncertain."""
+    return last_batch(view.cut, view.run, once.key).stands_for(once.floor, once.writer, "the table")

@@ -16,6 +16,7 @@ from dataclasses import astuple, dataclass, field
 from lakewarden.errors import Conflict, Corrupt
 from lakewarden.log.objects import names
 from lakewarden.log.objects.segments.header import UNKNOWN, Published, short
+from lakewarden.log.once import ANY, LastBatch
 from lakewarden.log.position import NOTHING, end_of
 from lakewarden.log.view import UserSigns
 from lakewarden.storage.objects import Missing, ObjectStore
@@ -84,7 +85,9 @@ class Cut:
     """Positions above `upto` whose segments are lost: a repair gave them up. They count as taken, and as empty."""
 
     published: Mapping[str, int] = field(default_factory=dict)
-    """By a writer's key, the last ones last: the number of its last batch up to `upto` (`log.once`)."""
+    """By a writer's key, the last ones last: the number of its last batch up to `upto`, as `log.once` keeps it."""
+    restated: Mapping[str, int] = field(default_factory=dict)
+    """By a writer's key, or `ANY`: the position up to which segments do not say any more what the writer's last batch is."""
 
     @property
     def last_taken(self) -> int:
@@ -133,11 +136,13 @@ def remember(taken: tuple[str, ...], put_ids: list[str]) -> tuple[str, ...]:
 
 
 def remember_published(published: Mapping[str, int], more: Iterable[Published]) -> dict[str, int]:
-    """The same of batches with an identity."""
+    """The same of batches with an identity. An uncertain number stays until the writer is resumed."""
     known = dict(published)
     for writer, batch in more:
-        known[writer] = max(batch, known.pop(writer, NOTHING))
-    return dict(list(known.items())[-WRITERS_REMEMBERED:])
+        kept = known.pop(writer, NOTHING)
+        known[writer] = max(batch, kept) if LastBatch.of(kept).certain else kept
+    any_writer = {ANY: known.pop(ANY)} if ANY in known else {}
+    return any_writer | dict(list(known.items())[-WRITERS_REMEMBERED:])
 
 
 def encode_cut(cut: Cut) -> bytes:
@@ -155,6 +160,7 @@ def encode_cut(cut: Cut) -> bytes:
         "direct": dict(cut.direct),
         "lost": cut.lost,
         "published": dict(cut.published),
+        "restated": dict(cut.restated),
     }
     return json.dumps(content, separators=(",", ":")).encode()
 
@@ -178,6 +184,7 @@ def decode_cut(key: str, version: int, data: bytes) -> Cut:
             direct={id_: (at, since) for id_, (at, since) in content.get("direct", {}).items()},
             lost=tuple(content.get("lost", ())),
             published=content.get("published", {}),
+            restated=content.get("restated", {}),
         )
     except (ValueError, KeyError, TypeError) as error:
         raise Corrupt(f"{key} cannot be read as a cut of the write log: {error!r}") from error

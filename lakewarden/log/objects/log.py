@@ -18,7 +18,7 @@ from lakewarden.log.faults import LogFaults
 from lakewarden.log.objects import names
 from lakewarden.log.objects.cache import HeaderCache
 from lakewarden.log.objects.cut import newest_cut
-from lakewarden.log.objects.cuts import mend
+from lakewarden.log.objects.cuts import mend, writers
 from lakewarden.log.objects.cuts.closing import close_user, gone_since, leave_out, open_user
 from lakewarden.log.objects.cuts.direct import (
     close_direct,
@@ -42,7 +42,7 @@ from lakewarden.log.objects.trail import Trail, read_trail
 from lakewarden.log.objects.turns import Turns
 from lakewarden.log.objects.view import make_durable, read_view, rows_of
 from lakewarden.log.objects.writer import LogWriter
-from lakewarden.log.once import Once, writer_key
+from lakewarden.log.once import LastBatch, Once, Resume, stopped, writer_key
 from lakewarden.log.plain import Batch
 from lakewarden.log.position import end_of
 from lakewarden.log.receipt import Receipt
@@ -169,7 +169,16 @@ class ObjectLog(ObjectReader):
         self._the_writer().batches.abandon(staging)
 
     def published(self, writer: str) -> int | None:
-        return self._the_writer().batches.published(writer_key(writer))
+        last = self._the_writer().batches.last(writer_key(writer))
+        if not last.certain:
+            raise stopped(writer, "the table", last.number)
+        return last.number
+
+    def last_batches(self) -> dict[str, LastBatch]:
+        return writers.last_batches(self._store, self._log_id)
+
+    def resume(self, writer: str, how: Resume, end: int | None = None) -> None:
+        writers.resume(self._store, self._log_id, writer_key(writer), how, end)
 
     def _the_writer(self) -> LogWriter:
         with self._making:
@@ -275,13 +284,14 @@ class ObjectLog(ObjectReader):
         assert isinstance(faults, mend.LogFaults), "faults of a log of objects"
         mend.give_up(self._store, faults)
 
-    def jump(self, position: int, settled: Mapping[str, int]) -> None:
+    def jump(self, position: int, settled: Mapping[str, int], *, lost: bool = False) -> None:
         terms = self._terms
         mend.jump(
             self._store,
             self._log_id,
             position,
             settled,
+            lost=lost,
             settings=terms.settings,
             new_id=terms.new_id,
             mark=terms.mark,

@@ -155,12 +155,6 @@ def remove_others(store: ObjectStore, log_id: str, put_id: str, pieces: Iterable
     store.delete([key for key in store.keys(names.staged(log_id, put_id)) if key not in wanted])
 
 
-def last_published(writer_key: str, cut: Cut, run: Sequence[Header]) -> int | None:
-    """The number of the writer's last batch in this view; None without one."""
-    own = [each.published.batch for each in run if each.published and each.published.writer == writer_key]
-    return max([*own, *([cut.published[writer_key]] if writer_key in cut.published else [])], default=None)
-
-
 def remove_abandoned(store: ObjectStore, log_id: str, unnamed: Iterable[str], now: datetime) -> None:
     """Removes those of the batches that are too old to be named.
 

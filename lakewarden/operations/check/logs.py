@@ -1,4 +1,4 @@
-"""Checks a table's write log and its floors: that nothing is missing, and that all are as new as the others say."""
+"""Checks a table's write log, its floors and its ledger: that nothing is missing, and that all are as new as the others say."""
 
 from __future__ import annotations
 
@@ -6,12 +6,16 @@ from collections.abc import Iterable, Mapping
 
 from lakewarden.access.rights import can
 from lakewarden.catalog.model import Catalog, Table
+from lakewarden.catalog.pipeline import Pipeline
 from lakewarden.errors import Corrupt, LakewardenError, StorageRefused, StorageUnavailable
 from lakewarden.log.position import position_of
 from lakewarden.operations.check.scope import CheckTask, Finding
+from lakewarden.operations.direct.pipelines import memories_of
 from lakewarden.operations.floors import Standing, floor_faults
 from lakewarden.state.floors.entries import FloorLocation
 from lakewarden.state.floors.floor import floor_at
+from lakewarden.state.ledger.faults import faults_of
+from lakewarden.state.ledger.ledger import Ledger
 from lakewarden.warehouse import Warehouse
 
 
@@ -25,6 +29,20 @@ def check_log(warehouse: Warehouse, table: Table) -> Finding:
         return Finding(str(table.name), "log", True)
     message = f"of its write log, {faults.summary}; `lakewarden repair {table.name}` goes on without them"
     return Finding(str(table.name), "log", False, Corrupt.code, message)
+
+
+def check_ledger(warehouse: Warehouse, catalog: Catalog, pipeline: Pipeline) -> Finding:
+    """Whether the ledger of a pipeline has all that its tables remember, and each of its runs."""
+    name = str(pipeline.table)
+    try:
+        ledger = Ledger(warehouse.state, pipeline.id)
+        faults = faults_of(ledger, memories_of(warehouse, catalog, pipeline).landed, ledger.cut_off())
+    except LakewardenError as error:
+        return Finding(name, "ledger", False, error.code, error.message)
+    if not faults:
+        return Finding(name, "ledger", True)
+    message = f"of its ledger: {faults.summary}; `lakewarden repair {name}` goes on without"
+    return Finding(name, "ledger", False, Corrupt.code, message)
 
 
 def unreadable_floor(warehouse: Warehouse, catalog: Catalog, table: Table, *, quick: bool) -> Finding | None:

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
 from lakewarden.access.rights import can
 from lakewarden.catalog.model import Catalog, Table
 from lakewarden.errors import StorageRefused, StorageUnavailable
-from lakewarden.operations.check.logs import check_floors, check_log, own_standing, standings_of, unreadable_floor
-from lakewarden.operations.check.memory import results_of
-from lakewarden.operations.check.scope import UNKNOWN, CheckedScope, CheckTask, Finding, check_scope
+from lakewarden.operations.check.logs import check_floors, check_ledger, check_log, own_standing, standings_of, unreadable_floor
+from lakewarden.operations.check.scope import OF_THE_DATA, UNKNOWN, CheckedScope, CheckTask, Finding, check_scope
 from lakewarden.operations.check.storages import check_storage, storages_named
 from lakewarden.operations.fanout import Run, Sized
 from lakewarden.operations.scopes import scopes_of
@@ -19,6 +18,7 @@ from lakewarden.operations.upkeep.needs import Unseen
 from lakewarden.operations.upkeep.select import select
 from lakewarden.operations.vacuum.unreferenced_files import hot_files
 from lakewarden.scope import Scope
+from lakewarden.state.failed_checks import Checked
 from lakewarden.storage.steps import in_one_step
 from lakewarden.warehouse import Warehouse, live_tables
 
@@ -51,7 +51,7 @@ def check(warehouse: Warehouse, run: Run, storage_id: str | None, *, quick: bool
     standings = standings_of(task for table in readable for task in tasks[table.id])
     if quick:
         standings |= {own_standing(warehouse, catalog, table, ends[table.id]): str(table.name) for table in readable}
-    findings += [*logs.values(), *unread.values(), *check_floors(warehouse, standings)]
+    findings += [*logs.values(), *unread.values(), *check_floors(warehouse, standings), *_ledgers(warehouse, catalog, storages)]
     every = [task for several in tasks.values() for task in several]
     found = run(partial(in_one_step, check_scope), [Sized(task, _SCOPE_COST) for task in every])
     results = iter(found)
@@ -60,9 +60,22 @@ def check(warehouse: Warehouse, run: Run, storage_id: str | None, *, quick: bool
     return findings + [finding for one in found for finding in one.findings]
 
 
+def _ledgers(warehouse: Warehouse, catalog: Catalog, storages: Container[str]) -> Iterator[Finding]:
+    """Those of the pipelines whose tables are on the storages."""
+    every = [*live_tables(catalog), *catalog.blanks.values()]
+    own = {table.id for table in every if table.options.storage_id in storages}
+    return (check_ledger(warehouse, catalog, one) for one in catalog.pipelines.values() if one.table_id in own)
+
+
 def _recorded(warehouse: Warehouse, table: Table, checked: Sequence[tuple[CheckTask, CheckedScope]]) -> list[Finding]:
-    """Keeps what failed, for all who ask what is broken; a finding where that was not possible."""
-    results = [result for task, one in checked for result in results_of(task.target, one)]
+    """Keeps what failed, for a vacuum to see; a finding where that was not possible."""
+    results = [
+        Checked(task.target.scope.user, finding.check, one.version, finding.passed)
+        for task, one in checked
+        if one.version is not None
+        for finding in one.findings
+        if finding.check in OF_THE_DATA
+    ]
     try:
         warehouse.failed_checks.record(table.id, results)
     except (StorageUnavailable, StorageRefused) as error:

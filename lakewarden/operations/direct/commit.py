@@ -29,6 +29,7 @@ from lakewarden.delta.timeline import walk
 from lakewarden.errors import Conflict
 from lakewarden.faults import Reach, no_faults
 from lakewarden.operations.direct.effects import Draft, Effect, carried
+from lakewarden.operations.direct.identities import last_write, writer_of
 from lakewarden.operations.direct.outputs import Numbers, Outputs
 from lakewarden.operations.direct.stamp import stamp_of
 from lakewarden.operations.direct.value import Given, Once
@@ -53,7 +54,7 @@ class DirectWrite:
     given: Given = ()
     parameters: Mapping[str, str] = field(default_factory=dict)
     once: Once | None = None
-    """Its `app` is as Delta has it (`value.transaction_app`)."""
+    """Its `app` is as Delta has it (`identities.transaction_app`)."""
     again: int = RUNS
     """How often it runs again where others changed what it reads."""
 
@@ -145,12 +146,20 @@ class DirectCommit:
         )
 
     def _repeated(self, table: ScopeTable | None) -> Landed | None:
-        """What another call of the same write left, which was told nothing, or died."""
-        if self._once is None or table is None:
+        """What another call of the same write left, which was told nothing, or died.
+
+        Raises:
+            FailedPrecondition: whether there is such a call is uncertain since a repair.
+        """
+        once = self._once
+        if once is None or table is None:
             return None
-        known = table.watermark(self._once.app)
-        if known is None or known <= self._once.floor:
-            return None
+        last = last_write(table, once.app)
+        if once.resumes:
+            return self._found(table) if last.certain else None
+        return self._found(table) if last.stands_for(once.floor, writer_of(once.app), self._target.scope.table) else None
+
+    def _found(self, table: ScopeTable) -> Landed:
         return Landed(table.snapshot(self._target.app_id), Draft(), 0, committed=False, repeated=True)
 
     def _draft(self, table: ScopeTable | None, given: tuple[NewFile, ...]) -> Draft:

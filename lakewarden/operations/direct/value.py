@@ -41,16 +41,13 @@ class Once:
     version: int
     above: int | None = None
     """With it, each version above stands for it: those of attempts of the same write."""
+    resumes: bool = False
+    """Whether it says from where a writer goes on whose last write is uncertain (`log.once`); otherwise that stops the write."""
 
     @property
     def floor(self) -> int:
         """The last version that does not stand for it."""
         return self.version - 1 if self.above is None else self.above
-
-
-def transaction_app(table_id: str, app: str) -> str:
-    """The application id in Delta: a table that is made in the place of a dropped one has none of its writes."""
-    return f"lakewarden/once/{table_id}/{app}"
 
 
 @dataclass(frozen=True)

@@ -37,9 +37,10 @@ class Attempts:
         Raises:
             Conflict: others kept changing the table.
             NotFound: the table was dropped.
+            Corrupt: the ledger has not what the table has.
         """
         landed = self._made(batch, fresh=fresh)
-        attempt = None if landed is None else self.context.ledger.attempt(landed.attempt)
+        attempt = None if landed is None else self.context.ledger.attempt(landed.attempt, batch)
         if landed is None or attempt is None:
             return None
         self._settle(batch, attempt)

@@ -153,7 +153,8 @@ class Fitting:
         with pa.OSFile(str(rows.path), "rb") as file, pa.ipc.open_stream(file) as stream:
             for batch in stream:
                 given = pa.Table.from_batches([batch])
-                given = given.append_column(OBJECT, pa.repeat(rows.key, given.num_rows))
+                if schema.column(OBJECT) is not None:
+                    given = given.append_column(OBJECT, pa.repeat(rows.key, given.num_rows))
                 yield validated(schema, given, defaults, repeats=True)
 
 

@@ -16,6 +16,7 @@ from lakewarden.pipelines.ingest.fit import Fitted
 from lakewarden.pipelines.ingest.landing import Incoming, Landing, keys_of, last_of_each, replaced_by
 from lakewarden.pipelines.ingest.reading import ReadWith
 from lakewarden.state.ledger.entries import Attempt, Batch
+from lakewarden.state.ledger.ledger import LOOKS
 
 
 @dataclass(frozen=True)
@@ -40,13 +41,14 @@ class Here:
             return None if attempt is None else self._commit(batch, attempt, table, fitted)
 
     def _named(self, batch: Batch, fitted: Fitted) -> Attempt | None:
-        while True:
+        for _ in range(LOOKS):
             view = self.context.ledger.look()
             if view.settled >= batch.number:
                 return None
             attempt = self.context.named(view.next, batch, fitted.taken)
             if attempt is not None:
                 return attempt
+        raise self.context.ledger.busy()
 
     def _commit(self, batch: Batch, attempt: Attempt, table: Table, fitted: Fitted) -> Landed:
         context = self.context

@@ -29,6 +29,7 @@ from lakewarden.pipelines.ingest.newest import each_key_once
 from lakewarden.pipelines.ingest.packs import Grows, Pack, PackWork, PackWritten, Unnumbered, write_pack
 from lakewarden.pipelines.ingest.reading import ReadObject, ReadWith
 from lakewarden.state.ledger.entries import Attempt, Batch, Offered, Taken
+from lakewarden.state.ledger.ledger import LOOKS
 from lakewarden.storage.location import local_path
 from lakewarden.target import ScopeTarget
 
@@ -57,7 +58,7 @@ class InTasks:
         table = self._shaped(batch)
         if not table.schemas:
             return self.otherwise(batch)
-        while True:
+        for _ in range(LOOKS):  # each brings another column
             view = self.context.ledger.look()
             if view.settled >= batch.number:
                 return None
@@ -68,6 +69,7 @@ class InTasks:
                 if run.grown is None:
                     raise
             table = self._grown(table, run.grown, batch)
+        raise self.context.ledger.busy()
 
     def _shaped(self, batch: Batch) -> Table:
         before = self.context.table()

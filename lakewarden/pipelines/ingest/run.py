@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from itertools import islice
 
 from lakewarden.catalog.engines import require_active
-from lakewarden.catalog.pipeline import IngestRule, Pipeline
+from lakewarden.catalog.pipeline import OBJECT, IngestRule, Pipeline
 from lakewarden.catalog.pipelines import pipeline_of, rule_of, table_of
 from lakewarden.errors import FailedPrecondition, InvalidArgument
 from lakewarden.faults import Reach, no_faults
+from lakewarden.log.once import Resume
 from lakewarden.operations.fanout import Run
 from lakewarden.pipelines.ingest.attempt import Attempts
 from lakewarden.pipelines.ingest.batches import cut, fills, in_tasks
@@ -19,12 +21,14 @@ from lakewarden.pipelines.ingest.here import Here
 from lakewarden.pipelines.ingest.in_tasks import InTasks, OpenReads
 from lakewarden.pipelines.ingest.reading import ReadWith
 from lakewarden.pipelines.ingest.report import IngestReport, ObjectReport, Tally
+from lakewarden.pipelines.ingest.resume import Resuming
 from lakewarden.pipelines.rules import why_not
 from lakewarden.pipelines.source import source_of
+from lakewarden.pipelines.untaken import untaken
 from lakewarden.scope import TableName
 from lakewarden.state.ledger.entries import Batch, Offered
-from lakewarden.state.ledger.ledger import Ledger, LedgerView
-from lakewarden.state.ledger.runs import etag_digest
+from lakewarden.state.ledger.ledger import LOOKS, Ledger, LedgerView
+from lakewarden.state.ledger.runs import Known
 from lakewarden.storage.objects import Missing
 from lakewarden.storage.sources.uploaded import Uploaded
 from lakewarden.warehouse import Warehouse
@@ -38,7 +42,8 @@ class IngestRequest:
     """What to ingest into one table.
 
     `objects`: by key, or by URI; all that is new where None are named. `force`: take them whatever the rule and the ledger say.
-    `anywhere`: objects outside of the pipeline's source too. `limit`: how many objects at most, where none are named.
+    `anywhere`: objects outside of the pipeline's source too. `limit`: how many objects at most, where none are named. `resume`:
+    how to go on where a repair left uncertain what was taken (`ingest.resume`).
     """
 
     table: TableName
@@ -46,6 +51,7 @@ class IngestRequest:
     force: bool = False
     anywhere: bool = False
     limit: int | None = None
+    resume: Resume | None = None
 
     def __post_init__(self) -> None:
         if self.limit is not None and self.limit < 1:
@@ -60,6 +66,11 @@ class Readers:
     run: Run | None = None
     """Runs tasks, however little they have to do."""
     in_task: Callable[[Pipeline], OpenReads] | None = None
+
+
+def _age(one: Uploaded) -> tuple[datetime, str]:
+    """By which a later object of a batch is the one whose rows win."""
+    return one.modified, one.key
 
 
 class Ingest:
@@ -95,15 +106,38 @@ class Ingest:
     def run(self) -> IngestReport:
         """Raises:
         NotFound: a named object does not exist; nothing was ingested of them.
+        FailedPrecondition: a repair left uncertain what was taken: say how to go on (`IngestRequest.resume`).
+        Corrupt: the ledger lacks something that its table has: repair it.
         Conflict, StorageUnavailable: try again: what was taken is not taken twice.
         """
+        Resuming(self._warehouse, self._pipeline, self._ledger).check(self._request.resume)
         named = None if self._request.objects is None else self._named(self._request.objects)
-        self._settled_view()
+        view = self._settled_view()
+        if view.lost and self._request.resume is not None and not self._replaces:
+            view = self._pass_over(view, self._request.resume)
         if named is not None:
             self._take_all(named)
+        elif view.lost:
+            self._take_by_age()
         else:
             self._take_listed()
         return self._tally.report
+
+    def _pass_over(self, view: LedgerView, how: Resume) -> LedgerView:
+        """Where rows could not be replaced: counts what is there and unknown as taken, or as new."""
+        if how == "skip":
+            unknown = untaken(self._ledger, self._rule, list(self._source.uploads()))
+            self._ledger.remember(((one.key, one.etag) for one in unknown), view)
+        self._ledger.pass_over(view)
+        return self._settled_view()
+
+    def _take_by_age(self) -> None:
+        """Objects that may have been taken before come in their own order again, so that a newer one wins as it did."""
+        listed = iter(self._source.uploads())
+        new = [one for page in iter(lambda: list(islice(listed, _PAGE)), []) for one in self._new(page)]
+        limit = self._request.limit
+        self._tally.more = limit is not None and len(new) > limit
+        self._take_all(sorted(new, key=_age)[:limit])
 
     def _named(self, names: Sequence[str]) -> list[Uploaded]:
         """Each object once, in the order of the names."""
@@ -137,27 +171,29 @@ class Ingest:
     def _take_some(self, objects: Sequence[Uploaded]) -> list[Uploaded]:
         """Takes the first ones, as many as one batch may have; returns the others."""
         some, others = cut(self._warehouse.settings.pipelines, objects, tasks=self._tasks)
-        self._take(sorted(some, key=lambda one: (one.modified, one.key)))
+        self._take(sorted(some, key=_age))
         return others
 
     def _take(self, objects: Sequence[Uploaded]) -> None:
         """Puts what is still new into a batch, and finishes it. Of two processes that do so at once, one finishes the other's."""
-        while True:
+        for _ in range(LOOKS):
             view = self._settled_view()
             self._look_again()
             try:
                 new, skipped = self._divided(objects, view)
             except Missing:
                 continue  # runs were merged since
-            if not new:
-                break
             batch = Batch(view.next, self._job_id, self._warehouse.clock(), tuple(new))
-            self._reach("ingest:planned")
-            if self._ledger.add(batch):  # so nothing was taken since the view
+            if new:
+                self._reach("ingest:planned")
+            if new and not self._ledger.add(batch):
+                continue  # another process was faster
+            if new:  # nothing was taken since the view
                 self._reach("ingest:batch")
                 self._finish(batch, fresh=True)
-                break
-        self._tally.skip(skipped, named=self._request.objects is not None)
+            self._tally.skip(skipped, named=self._request.objects is not None)
+            return
+        raise self._ledger.busy()
 
     def _look_again(self) -> None:
         """Takes the rule as it is now.
@@ -172,7 +208,7 @@ class Ingest:
 
     def _settled_view(self) -> LedgerView:
         """A look at the ledger that shows no open batch; those that are open are finished first."""
-        while True:
+        for _ in range(LOOKS):
             view = self._ledger.look()
             try:
                 found = self._ledger.open_batch(view)
@@ -181,6 +217,7 @@ class Ingest:
             if found is None:
                 return view
             self._finish(found, fresh=False)
+        raise self._ledger.busy()
 
     def _finish(self, batch: Batch, *, fresh: bool) -> None:
         done = self._attempts.finish(batch, fresh=fresh)
@@ -191,7 +228,7 @@ class Ingest:
 
     def _new(self, objects: Sequence[Uploaded]) -> list[Uploaded]:
         """Those that are new by a look that may be some pages old: `_take` looks again."""
-        while True:
+        for _ in range(LOOKS):
             view = self._seen = self._seen or self._ledger.look()
             try:
                 new, skipped = self._divided(objects, view)
@@ -200,6 +237,7 @@ class Ingest:
                 continue
             self._tally.skip(skipped, named=False)
             return [offered.object for offered in new]
+        raise self._ledger.busy()
 
     def _divided(self, objects: Sequence[Uploaded], view: LedgerView) -> tuple[list[Offered], list[ObjectReport]]:
         """Those that are to be taken, and those that are not."""
@@ -215,11 +253,30 @@ class Ingest:
         new = []
         for one in wanted:
             before = known.get(one.key)
-            if before is not None and before.etag == etag_digest(one.etag) and not self._request.force:
+            if before is not None and before.is_of(one.etag) and not self._request.force:
                 skipped.append(ObjectReport(one.key, one.etag, "known"))
             else:
-                new.append(Offered(one, replaces=before is not None))
+                new.append(Offered(one, replaces=self._replaced(one, before)))
         return new, skipped
+
+    def _replaced(self, one: Uploaded, before: Known | None) -> bool:
+        """Whether earlier rows of the object may be in the table, which it replaces.
+
+        Raises:
+            FailedPrecondition: they may be there, and nothing shows which they are.
+        """
+        if before is None or self._replaces:
+            return before is not None
+        raise FailedPrecondition(
+            f"{one.key} may have been taken into {self._request.table} before, which has no column {OBJECT} by which its rows"
+            " could be replaced: with resume 'repeat' it is taken again and they stay, with 'skip' it counts as taken"
+        )
+
+    @property
+    def _replaces(self) -> bool:
+        """Whether an object's rows can be found: by its name, or by their keys."""
+        table = self._warehouse.catalog.read().tables.get(self._request.table)
+        return table is None or table.schema.keyed or table.schema.column(OBJECT) is not None
 
     def _attempts_with(self, readers: Readers, job_id: str) -> Attempts:
         context = IngestContext(self._warehouse, self._pipeline, self._source, self._ledger, job_id, self._reach)

@@ -9,6 +9,7 @@ from lakewarden.errors import FailedPrecondition, NotFound
 from lakewarden.faults import Reach, no_faults
 from lakewarden.kafka.reader import Batch, Bounds, TopicReader, reading
 from lakewarden.kafka.topics import Topic, partitions_of, topic_id
+from lakewarden.log.once import Resume
 from lakewarden.operations.direct.value import Once
 from lakewarden.pipelines.rejects import rejects_table
 from lakewarden.pipelines.topics.fit import Fit, Fitted, Misfit, RowsOf
@@ -32,6 +33,8 @@ class ConsumeRequest:
     skip_lost: bool = False
     """Go on although messages expired before they were taken."""
     batch_messages: int = 10_000
+    resume: Resume | None = None
+    """How to go on where a repair left uncertain what was taken."""
 
 
 def consume(warehouse: Warehouse, request: ConsumeRequest, reach: Reach = no_faults) -> ConsumeReport:
@@ -40,16 +43,15 @@ def consume(warehouse: Warehouse, request: ConsumeRequest, reach: Reach = no_fau
     Raises:
         NotFound: the table or the topic does not exist.
         InvalidArgument: a bad format, or whose the rows are does not fit the table.
-        FailedPrecondition: messages expired before they were taken; `skip_lost` goes on without them.
+        FailedPrecondition: messages expired before they were taken; `skip_lost` goes on without them. Or a repair left uncertain
+            which were taken; `resume` says how to go on.
         BeingErased: rows are of a user who is being erased; try again when that is over.
         Conflict, StorageUnavailable: try again: what was taken is not taken twice.
     """
     table = find_table(warehouse.catalog.read(), request.table)
     client = TableClient.of(warehouse, table)
     owners = RowsOf.of(table, request.user, request.user_column)
-    fit = Fit(
-        table, owners, decoder(request.value_format), warehouse.clock, warehouse.new_id, client.author, client.reader.target
-    )
+    fit = Fit(table, owners, decoder(request.value_format), warehouse.clock, warehouse.new_id, client.author)
     partitions = partitions_of(request.topic)
     if partitions is None:
         raise NotFound(f"Kafka at {request.topic.broker.servers} has no {request.topic}")
@@ -72,6 +74,9 @@ class _Partition:
 
     def take(self) -> PartitionReport:
         bounds, landing = self.reader.bounds(self.number), self._landing()
+        if self.request.resume is not None:
+            landing.resume(self.request.resume, bounds.high)
+            self._rejects().direct.resume(self._rejects_app, self.request.resume, bounds.high)
         report = PartitionReport(self.number, 0, 0, 0, 0, 0, 0)
         at = self._first(landing.taken_upto(), bounds)
         while at < bounds.high:
@@ -117,8 +122,7 @@ class _Partition:
         return LogLanding(self.client, self.app)
 
     def _reject(self, misfits: Sequence[Misfit], next_offset: int) -> None:
-        warehouse, app = self.client.warehouse, f"{self.app}/rejects"
-        rejects = TableClient.of(warehouse, rejects_table(warehouse, self.client.table.name))
+        rejects, app = self._rejects(), self._rejects_app
         while True:
             known = rejects.direct.last_once(app) or 0
             rows = [self._reject_row(each) for each in misfits if each.offset >= known]
@@ -127,6 +131,14 @@ class _Partition:
             added = rejects.completed(rows, user=None)
             if not rejects.direct.append([added], once=Once(app, next_offset, known)).repeated:
                 return
+
+    def _rejects(self) -> TableClient:
+        warehouse = self.client.warehouse
+        return TableClient.of(warehouse, rejects_table(warehouse, self.client.table.name))
+
+    @property
+    def _rejects_app(self) -> str:
+        return f"{self.app}/rejects"
 
     def _reject_row(self, misfit: Misfit) -> dict[str, object]:
         return {

@@ -6,7 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Literal, cast, get_args
 
-from lakewarden import exact_json
+import msgspec
+
 from lakewarden.errors import InvalidArgument
 from lakewarden.kafka.reader import Message
 
@@ -91,8 +92,8 @@ def _unwrapped(found: Row) -> Row:
 
 def _parsed(data: bytes, what: str) -> object:
     try:
-        return exact_json.ANY.decode(data)
-    except ValueError as error:
+        return msgspec.json.decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise InvalidArgument(f"its {what} is not JSON: {error}") from error
     except RecursionError as error:
         raise InvalidArgument(f"its {what} is nested too deeply") from error

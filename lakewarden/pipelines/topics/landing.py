@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from lakewarden.log.once import Once as LogOnce
+from lakewarden.log.once import Resume
 from lakewarden.log.record import OP, USER, LogBatch
 from lakewarden.operations.direct.value import Once
 from lakewarden.table import TableClient
@@ -23,7 +24,15 @@ class Landing(Protocol):
     """Takes the batches of one partition of a topic."""
 
     def taken_upto(self) -> int | None:
-        """Returns the offset behind the last batch; None before the first."""
+        """Returns the offset behind the last batch; None before the first.
+
+        Raises:
+            FailedPrecondition: it is uncertain since a repair.
+        """
+        ...
+
+    def resume(self, how: Resume, end: int) -> None:
+        """Says from where to go on where a repair left that uncertain. `end`: behind the last message that there is now."""
         ...
 
     def take(self, batch: LogBatch, span: Span) -> bool:
@@ -46,6 +55,9 @@ class LogLanding:
     def taken_upto(self) -> int | None:
         return self.client.log.published(self.app)
 
+    def resume(self, how: Resume, end: int) -> None:
+        self.client.log.resume(self.app, how, end)
+
     def take(self, batch: LogBatch, span: Span) -> bool:
         return self.client.reader.appending.append_once(batch, LogOnce(self.app, span.next_offset, span.first)) is not None
 
@@ -59,6 +71,9 @@ class DirectLanding:
 
     def taken_upto(self) -> int | None:
         return self.client.direct.last_once(self.app)
+
+    def resume(self, how: Resume, end: int) -> None:
+        self.client.direct.resume(self.app, how, end)
 
     def take(self, batch: LogBatch, span: Span) -> bool:
         rows = batch.rows.drop_columns([OP, USER])

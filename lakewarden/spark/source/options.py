@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from lakewarden.delta.past import AsOf
 from lakewarden.errors import InvalidArgument
-from lakewarden.log.once import Once
+from lakewarden.log.once import Once, Resume, check_resume
 from lakewarden.operations.reading.freshness import Freshness, check_freshness
 from lakewarden.scope import TableName
 from lakewarden.storage.paths import check_user
@@ -16,19 +16,21 @@ from lakewarden.storage.paths import check_user
 _READ = ("table", "user", "users", "freshness", "version", "timestamp", "push_filters")
 
 
-_WRITE = ("table", "user", "user_column", "stream_id", "batch_id")
-_STREAM = ("table", "user", "user_column", "stream_id", "checkpointLocation")
+_WRITE = ("table", "user", "user_column", "stream_id", "batch_id", "resume")
+_STREAM = ("table", "user", "user_column", "stream_id", "checkpointLocation", "resume")
 
 
 @dataclass(frozen=True)
 class WriteOptions:
-    """Either `user` or `user_column` names whose rows they are; neither of a SHARED table. `once` is what is written once."""
+    """Either `user` or `user_column` names whose rows they are; neither of a SHARED table. `once` is what is written once, and
+    `resume` how it goes on where a repair left it uncertain."""
 
     table: TableName
     user: str | None
     user_column: str | None
     stream_id: str | None
     batch_id: int | None
+    resume: Resume | None = None
 
     @classmethod
     def of(cls, options: Mapping[str, str]) -> WriteOptions:
@@ -41,7 +43,7 @@ class WriteOptions:
         stream, batch = options.get("stream_id"), options.get("batch_id")
         if (stream is None) != (batch is None) or not (batch is None or batch.isdecimal()):
             raise InvalidArgument("stream_id and batch_id, a whole number from 0, are given together or not at all")
-        return cls(table_of(options), *_owner(options), stream, None if batch is None else int(batch))
+        return cls(table_of(options), *_owner(options), stream, None if batch is None else int(batch), _resume(options))
 
     @classmethod
     def of_stream(cls, options: Mapping[str, str]) -> WriteOptions:
@@ -51,11 +53,16 @@ class WriteOptions:
             raise InvalidArgument(
                 'name the stream: .option("stream_id", …); each batch of a stream with this name is written once'
             )
-        return cls(table_of(options), *_owner(options), options["stream_id"], None)
+        return cls(table_of(options), *_owner(options), options["stream_id"], None, _resume(options))
 
     def once(self, batch: int | None) -> Once | None:
         """The identity of a batch; None without one."""
         return None if self.stream_id is None or batch is None else Once(f"stream/{self.stream_id}", batch)
+
+
+def _resume(options: Mapping[str, str]) -> Resume | None:
+    text = options.get("resume")
+    return None if text is None else check_resume(text)
 
 
 def _owner(options: Mapping[str, str]) -> tuple[str | None, str | None]:

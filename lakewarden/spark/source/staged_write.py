@@ -12,17 +12,17 @@ from lakewarden.access.gate import OPERATOR
 from lakewarden.catalog.engines import require_active
 from lakewarden.catalog.model import Table
 from lakewarden.errors import Conflict
-from lakewarden.log.once import Once
+from lakewarden.log.once import Once, Resume
 from lakewarden.log.record import OP, UPSERT, LogBatch, log_batch
 from lakewarden.log.staging import Piece, Staging
 from lakewarden.operations.direct import value
 from lakewarden.operations.direct.commit import DirectWrite
 from lakewarden.operations.direct.effects import Keep
+from lakewarden.operations.direct.identities import transaction_app
+from lakewarden.operations.direct.resume import resume
 from lakewarden.operations.direct.run import DirectRun
-from lakewarden.operations.files.referring import check_batch
 from lakewarden.operations.images.log import appending
 from lakewarden.operations.intake import TableIntake
-from lakewarden.scope import Scope
 from lakewarden.spark.source.connection import SparkConnection
 from lakewarden.spark.source.options import WriteOptions
 from lakewarden.warehouse import Warehouse, find_table
@@ -85,6 +85,7 @@ class StagedWrite:
         """Makes the rows of all tasks visible, in the order of the tasks. With an identity, a batch that is there stays as it is.
 
         Raises:
+            FailedPrecondition: a repair left uncertain whether it is there; the option `resume` says how to go on.
             Conflict: the tasks' rows are of several writes.
             LakewardenError: as `TableLog.publish`, or as a direct write; nothing is visible unless the message says so.
         """
@@ -95,6 +96,8 @@ class StagedWrite:
         pieces = [piece for each in messages for piece in each.pieces]
         warehouse = self.connection.open()
         log = warehouse.log(self.table)
+        if once is not None and self.options.resume is not None:
+            self._resume(warehouse, once, self.options.resume)
         if not pieces:
             log.abandon(staging)
         elif self._through_log:
@@ -110,6 +113,13 @@ class StagedWrite:
         for staging in {self.staging, *(each.staging for each in messages)}:
             log.abandon(staging)
 
+    def _resume(self, warehouse: Warehouse, once: Once, how: Resume) -> None:
+        """`skip` leaves this batch out, where it is not known which one was the last."""
+        if self._through_log:
+            warehouse.log(self.table).resume(once.writer, how, once.batch)
+        else:
+            resume(warehouse, self.table, once.writer, how, once.batch)
+
     @property
     def _through_log(self) -> bool:
         return self.table.schema.keyed or self.table.schema.append_only
@@ -119,15 +129,11 @@ class StagedWrite:
         if self._through_log:
             batch = intake.upserts(rows, self.options.user, self.options.user_column)
             assert isinstance(batch, LogBatch), "only a dict becomes a plain row"
-        else:
-            batch = log_batch(self.table.schema, intake.completed(rows, None), "", UPSERT)
-        check_batch(
-            self.table.schema, batch, lambda user: warehouse.target(warehouse.catalog.recent(), Scope(self.table.name, user))
-        )
-        return batch
+            return batch
+        return log_batch(self.table.schema, intake.completed(rows, None), "", UPSERT)
 
     def _append_past_log(self, warehouse: Warehouse, rows: Iterator[pa.Table], once: Once | None) -> None:
-        app = None if once is None else value.transaction_app(self.table.id, once.writer)
+        app = None if once is None else transaction_app(self.table.id, once.writer)
         identity = None if app is None or once is None else value.Once(app, once.batch, once.above)
         DirectRun(warehouse, self.table, DirectWrite("WRITE", Keep(), rows, {"mode": "Append"}, identity)).run()
 

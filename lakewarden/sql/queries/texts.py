@@ -7,8 +7,7 @@ from sqlglot.errors import ErrorLevel, SqlglotError
 
 from lakewarden.errors import BadSyntax, Unsupported
 from lakewarden.sql.depth import deeper
-from lakewarden.sql.grammar.dialect import Lakewarden
-from lakewarden.sql.reader import STUMBLES
+from lakewarden.sql.reader import STUMBLES, Lakewarden
 
 _DIALECT = Lakewarden()
 

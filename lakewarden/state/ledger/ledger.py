@@ -1,23 +1,30 @@
 """One pipeline's ledger under `_lakewarden/pipelines/<pipeline id>/`: entries by their numbers, and runs of what is known.
 
 Numbers are never used again: the newest run says how far they went, and an entry at or below that is void, as one that a paused
-process creates again. So a process that created an entry looks whether it still counts.
+process creates again. So a process that created an entry looks whether it still counts. Runs follow each other without a gap.
+
+In the place of runs that are lost stands one of the level `LOST`. What it covers, and each object that no run knows, may have
+been taken with any ETag.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
+from lakewarden.errors import Conflict, Corrupt
 from lakewarden.state.ledger import runs
 from lakewarden.state.ledger.entries import Attempt, Batch, Entry, decode, encode
 from lakewarden.state.ledger.place import ROOT
 from lakewarden.state.ledger.runs import Known, Records, RunName
 from lakewarden.storage.objects import AlreadyThere, Missing, ObjectStore
 
-_ENTRIES, _RUNS = "entries", "known"
+_ENTRIES, _RUNS, _ASIDE = "entries", "known", "aside"
 _ATTEMPTS = 20
+
+LOOKS = 1_000
+"""Looks at a ledger that others change meanwhile, each of which is a batch of theirs."""
 
 
 @dataclass(frozen=True)
@@ -34,6 +41,15 @@ class LedgerView:
     def next(self) -> int:
         return max(self.settled, *self.open, 0) + 1
 
+    @property
+    def lost(self) -> tuple[RunName, ...]:
+        """Those that stand for lost runs."""
+        return tuple(name for name in self.runs if name.is_lost)
+
+    def is_certain(self, number: int) -> bool:
+        """Whether what was taken under that number is known."""
+        return not any(name.covers(number) for name in self.lost)
+
 
 @dataclass
 class Ledger:
@@ -43,6 +59,10 @@ class Ledger:
     pipeline_id: str
     _whole: dict[RunName, Records] = field(default_factory=dict)
     """Runs that were read whole; they never change."""
+
+    def busy(self) -> Conflict:
+        """The error of who looked at it so often."""
+        return Conflict(f"the ledger of {self.pipeline_id} was changed by others {LOOKS} times meanwhile; try again")
 
     def look(self) -> LedgerView:
         home = f"{ROOT}/{self.pipeline_id}"
@@ -65,16 +85,25 @@ class Ledger:
             Missing: it was settled since the view.
             Corrupt: an entry cannot be read.
         """
-        entries = map(self._read, view.open)
+        entries = map(self.entry, view.open)
         return next((entry for entry in entries if isinstance(entry, Batch)), None)
 
-    def attempt(self, number: int) -> Attempt | None:
-        """Returns the attempt of that number; None where it is settled."""
-        try:
-            entry = self._read(number)
-        except Missing:
-            return None
-        return entry if isinstance(entry, Attempt) else None
+    def attempt(self, number: int, batch: Batch) -> Attempt | None:
+        """Returns the attempt of that number, which counts for the batch; None where it is settled.
+
+        Raises:
+            Corrupt: the ledger has never heard of it.
+        """
+        with suppress(Missing):
+            entry = self.entry(number)
+            if isinstance(entry, Attempt) and entry.batch == batch.number:
+                return entry
+        if self.look().settled < number:
+            raise Corrupt(
+                f"the table has what was taken under number {number}, which the ledger of {self.pipeline_id} lacks: it is older"
+                " than its table; lakewarden repair goes on behind it"
+            )
+        return None
 
     def add(self, entry: Entry) -> bool:
         """Creates an entry durably; returns whether it counts. If not, another process was faster, or this one was paused."""
@@ -93,8 +122,21 @@ class Ledger:
         pairs = zip(batch.objects, attempt.taken, strict=True)
         took = [(one.object.key, one.object.etag) for one, taken in pairs if taken.outcome != "left"]
         rows = runs.records_of(took, attempt.number)
-        self._keep(RunName(0, batch.number, attempt.number, len(rows)), rows)
+        view = self.look()
+        if view.settled < attempt.number:
+            self._keep(RunName(0, view.settled + 1, attempt.number, len(rows)), rows)
         self._tidy()
+
+    def give_up(self, first: int, last: int) -> None:
+        """Notes that what was taken under these numbers is not known any more, and removes the entries among them. Idempotent."""
+        self._keep(RunName(runs.LOST, first, last, 0), runs.records_of((), 0))
+        self._tidy()
+
+    def pass_over(self, view: LedgerView) -> None:
+        """Takes what was lost for new. Idempotent."""
+        for name in view.lost:
+            self._keep(replace(name, level=runs.PASSED), runs.records_of((), 0))
+        self.store.delete([self._run(name) for name in view.lost])
 
     def known(self, view: LedgerView, keys: Sequence[str]) -> dict[str, Known]:
         """What the ledger knows of these objects.
@@ -104,11 +146,21 @@ class Ledger:
         """
         digests = {runs.digest(key): key for key in keys}
         found: dict[str, Known] = {}
-        for name in view.runs:
+        for name in (name for name in view.runs if name.count):
             for one, known in self._look_up(name, list(digests)).items():
                 key = digests[one]
                 found[key] = max(known, found.get(key, known), key=lambda known: known.number)
-        return found
+        if not view.lost:
+            return found
+        unknown = Known(None, max(name.last for name in view.lost))
+        certain = {key: known for key, known in found.items() if view.is_certain(known.number)}
+        return {key: certain.get(key, unknown) for key in keys}
+
+    def remember(self, objects: Iterable[tuple[str, str]], view: LedgerView) -> None:
+        """Makes objects, as (key, ETag), known as taken, although nothing was taken of them. `view` has no open batch."""
+        rows = runs.records_of(objects, view.next)
+        self._keep(RunName(0, view.settled + 1, view.next, len(rows)), rows)
+        self._tidy()
 
     def _look_up(self, name: RunName, digests: Sequence[tuple[int, int]]) -> dict[tuple[int, int], Known]:
         if name in self._whole:
@@ -146,9 +198,25 @@ class Ledger:
         with suppress(AlreadyThere):  # by another process: what it holds follows from its name
             self.store.create(self._run(name), data)
 
-    def _read(self, number: int) -> Entry:
+    def entry(self, number: int) -> Entry:
+        """Raises:
+        Missing, Corrupt: there is no such entry, or none that can be read.
+        """
         key = self._entry(number)
         return decode(self.store.get(key), f"{self.store.uri}/{key}")
+
+    def cut_off(self) -> list[RunName]:
+        """The runs that do not have the records that their names say."""
+        found = self.store.list(f"{ROOT}/{self.pipeline_id}/{_RUNS}")
+        sizes = {RunName.parse(one.key.rpartition("/")[2]): one.size for one in found}
+        return [name for name, size in sizes.items() if size != name.count * runs.RECORD.itemsize]
+
+    def put_aside(self, names: Sequence[RunName]) -> None:
+        """Moves runs to where they count no more."""
+        for name in names:
+            with suppress(Missing, AlreadyThere):
+                self.store.create(f"{ROOT}/{self.pipeline_id}/{_ASIDE}/{name}", self.store.get(self._run(name)))
+        self.store.delete([self._run(name) for name in names])
 
     def _entry(self, number: int) -> str:
         return f"{ROOT}/{self.pipeline_id}/{_ENTRIES}/{number:020d}"

@@ -23,6 +23,10 @@ from lakewarden.storage.objects import ObjectStore
 FAN_IN = 16
 """Runs of a level that are merged."""
 RECORD = np.dtype([("high", "<u8"), ("low", "<u8"), ("etag", "<u8"), ("number", "<u8")])
+LOST = 99
+"""The level of a run without records, which stands for lost ones: what they knew is not known any more."""
+PASSED = 98
+"""The level of one whose loss an operator has said to pass over: what no other run knows is new."""
 _NAME = re.compile(r"(\d{2})-(\d{20})-(\d{20})-(\d{20})")
 _WHOLE = 4096
 """Records of a run that is read whole: 128 KiB, about what one request is worth."""
@@ -33,10 +37,14 @@ Records = npt.NDArray[Any]
 
 
 class Known(NamedTuple):
-    """What is known of an object: the digest of its ETag, and the attempt that took it."""
+    """What is known of an object: the digest of its ETag, None where that is lost, and the attempt that took it."""
 
-    etag: int
+    etag: int | None
     number: int
+
+    def is_of(self, etag: str) -> bool:
+        """Whether the object was taken with this ETag."""
+        return self.etag == etag_digest(etag)
 
 
 @dataclass(frozen=True)
@@ -47,6 +55,13 @@ class RunName:
     first: int
     last: int
     count: int
+
+    @property
+    def is_lost(self) -> bool:
+        return self.level == LOST
+
+    def covers(self, number: int) -> bool:
+        return self.first <= number <= self.last
 
     def __str__(self) -> str:
         return f"{self.level:02d}-{self.first:020d}-{self.last:020d}-{self.count:020d}"
@@ -146,7 +161,18 @@ def found_in(rows: Records, digests: Sequence[tuple[int, int]]) -> dict[tuple[in
 
 def to_merge(names: Iterable[RunName]) -> list[RunName]:
     """The runs that are to be merged now; empty where none are: the oldest of the lowest level that has enough of them."""
-    for _, level in groupby(sorted(names, key=lambda name: (name.level, name.first)), key=lambda name: name.level):
+    whole = [name for name in names if name.level < PASSED]
+    for _, level in groupby(sorted(whole, key=lambda name: (name.level, name.first)), key=lambda name: name.level):
         if len(group := list(level)) >= FAN_IN:
             return group[:FAN_IN]
     return []
+
+
+def gaps(names: Iterable[RunName]) -> list[tuple[int, int]]:
+    """The numbers that no run covers although later ones are, as first and last."""
+    found, covered = list[tuple[int, int]](), 0
+    for name in sorted(names, key=lambda name: (name.first, name.last)):
+        if name.first > covered + 1:
+            found.append((covered + 1, name.first - 1))
+        covered = max(covered, name.last)
+    return found

@@ -64,7 +64,7 @@ class Query:
                     call.outcome, call.ended = "acknowledged", call.ended or self.house.world.now
 
     def _next(self) -> int:
-        last = self.batches.published(Once(self.name, 0).key)
+        last = self.batches.last(Once(self.name, 0).key).number
         return 0 if last is None else last + 1
 
     def _publish(self) -> None:

@@ -22,11 +22,13 @@ from lakewarden.log.objects.cuts.advance import advance
 from lakewarden.log.objects.cuts.history import History
 from lakewarden.log.objects.cuts.next_cut import NextCut
 from lakewarden.log.objects.cuts.settle import make_cut
+from lakewarden.log.objects.cuts.writers import in_doubt
 from lakewarden.log.objects.log_view import LogView
 from lakewarden.log.objects.segments.header import Header, rows_before, same_put
 from lakewarden.log.objects.segments.pack import INDEXED
 from lakewarden.log.objects.segments.segment import read_carry, read_segment
 from lakewarden.log.objects.view import read_view
+from lakewarden.log.once import ANY
 from lakewarden.log.position import LAST_POSITION, NOTHING, end_of
 from lakewarden.log.table_log import Mark
 from lakewarden.settings import LogSettings
@@ -56,6 +58,8 @@ class LogFaults:
     """Keys of objects with open rows that the newest cut names, and that are gone or cannot be read."""
     history: tuple[Kept, ...] = ()
     """The same of settled rows, kept for subscribers."""
+    last: int = field(default=NOTHING, compare=False)
+    """The last position that has a segment."""
     rows: Mapping[int, int | None] = field(default_factory=dict, compare=False)
     """By lost position, how many rows its segment had, as the one behind it says; None where none says it."""
 
@@ -117,7 +121,7 @@ def _look(store: ObjectStore, log_id: str, cut: Cut, sizes: Mapping[str, int]) -
     carry = tuple(key for key in cut.carry if not _is_there(store, key, sizes))
     history = tuple(kept for kept in cut.history if not _is_there(store, kept.key, sizes))
     rows = {position: _rows(headers.get(position + 1)) for position in (*missing, *replaced, *unreadable)}
-    return LogFaults(log_id, tuple(missing), replaced, tuple(unreadable), carry, history, rows)
+    return LogFaults(log_id, tuple(missing), replaced, tuple(unreadable), carry, history, last, rows)
 
 
 def _rows(following: Header | None) -> int | None:
@@ -155,8 +159,9 @@ def _whole(header: Header, sizes: Mapping[str, int]) -> Header:
 def give_up(store: ObjectStore, faults: LogFaults) -> Cut:
     """Makes the cut that goes on without what is lost, and returns the one that counts then. May be repeated.
 
-    A lost position counts as taken and empty until a later cut passes it; what a writer put there meanwhile is read. Whoever
-    follows the log and was not shown the lost rows learns that rows are not kept any more.
+    A lost position counts as taken and empty until a later cut passes it; what a writer put there meanwhile is read. Where rows
+    are lost, they may be of any writer with an identity. Whoever follows the log and was not shown the lost rows learns that rows
+    are not kept any more.
 
     Raises:
         Conflict, StorageUnavailable: try again.
@@ -171,7 +176,10 @@ def give_up(store: ObjectStore, faults: LogFaults) -> Cut:
         if cut.sealed or (lost, carry, history) == (cut.lost, cut.carry, cut.history):
             return None
         carried = [end_of(cut.upto)] if carry != cut.carry else []
-        return replace(cut, lost=lost, carry=carry, history=history, forgotten=max([cut.forgotten, *gone, *carried]))
+        cut = replace(cut, lost=lost, carry=carry, history=history, forgotten=max([cut.forgotten, *gone, *carried]))
+        if not (faults.positions or faults.carry):
+            return cut
+        return replace(cut, published=in_doubt(cut, {}, lost=True), restated={**cut.restated, ANY: faults.last})
 
     return advance(store, faults.log_id, without)
 
@@ -182,6 +190,7 @@ def jump(
     position: int,
     settled: Mapping[str, int],
     *,
+    lost: bool = False,
     settings: LogSettings,
     new_id: NewId,
     mark: Mark,
@@ -198,6 +207,7 @@ def jump(
     Args:
         position: the highest that is known to have been taken: of cuts, floors and watermarks.
         settled: up to which `_seq` each user's rows are in the user's table; none of them where a user is absent.
+        lost: whether the log ends before that position, so that what its writers appended last is not known.
 
     Raises:
         InvalidArgument: there is no position after that one.
@@ -211,7 +221,7 @@ def jump(
         if view.cut.sealed:
             return view.cut
         try:
-            plan = _behind(view, _adopted(store, view, mark), position, settled)
+            plan = replace(_behind(view, _adopted(store, view, mark), position, settled), doubts=lost)
             made = make_cut(store, view, plan, settings, new_id, no_faults, segment_format)
         except Missing:
             continue  # a flush settled it meanwhile

@@ -43,6 +43,8 @@ class NextCut:
     """By keyed hash: users whose rows up to a position are left out."""
     rewound: Mapping[str, int] = field(default_factory=dict)
     """As in a cut, instead of what stood there."""
+    doubts: bool = False
+    """Whether parts of the log are lost, so that the last batches of writers are uncertain."""
 
 
 def next_cut(view: LogView, settled: Mapping[str, int], settings: LogSettings, now: datetime | None = None) -> NextCut | None:

@@ -21,9 +21,10 @@ from lakewarden.log.objects.cut import REMEMBERED, Cut, Kept, encode_cut, rememb
 from lakewarden.log.objects.cuts.carry import make_carry, make_history
 from lakewarden.log.objects.cuts.history import SMALL, Leaving
 from lakewarden.log.objects.cuts.next_cut import NextCut, next_cut
+from lakewarden.log.objects.cuts.writers import in_doubt, newest, published_in
 from lakewarden.log.objects.log_view import LogView
 from lakewarden.log.objects.names import Listing
-from lakewarden.log.objects.segments.header import UNKNOWN, Header
+from lakewarden.log.objects.segments.header import UNKNOWN, Header, Published
 from lakewarden.log.objects.segments.pack import INDEXED
 from lakewarden.log.objects.segments.segment import read_carry
 from lakewarden.log.objects.view import read_view
@@ -145,7 +146,8 @@ def make_cut(
         rewound=plan.rewound or view.cut.rewound,
         direct=view.cut.direct,
         lost=tuple(position for position in view.cut.lost if position > plan.upto),
-        published=remember_published(view.cut.published, (each.published for each in passed if each.published)),
+        published=_published(view.cut, published_in(view.cut, passed), doubts=plan.doubts),
+        restated={key: position for key, position in view.cut.restated.items() if position > plan.upto},
     )
     try:
         store.create(names.cut_key(view.log_id, version), encode_cut(cut))
@@ -156,6 +158,11 @@ def make_cut(
     reach("settle:confirmed")
     headers = tuple(header for made in kept for header in made.values() if header is not None)
     return Counted(cut, found, headers) if found.newest_cut == version else None
+
+
+def _published(cut: Cut, passed: Sequence[Published], *, doubts: bool) -> dict[str, int]:
+    known = in_doubt(cut, newest(passed), lost=True) if doubts else cut.published
+    return remember_published(known, passed)
 
 
 def _parts(store: ObjectStore, joined: Sequence[Kept], cache: HeaderCache) -> list[Header]:

@@ -1,0 +1,121 @@
+"""The last batches of writers with an identity, where a repair doubts them, and where such a writer is resumed.
+
+What is kept of a writer whose batches may be lost is uncertain until it is resumed. Beside it stands the last number that is
+certain. Segments that were there before it was resumed do not say any more what its last batch is (`Cut.restated`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+
+from lakewarden.errors import Corrupt
+from lakewarden.log.objects.cache import HeaderCache
+from lakewarden.log.objects.cut import Cut, newest_cut
+from lakewarden.log.objects.cuts.advance import advance
+from lakewarden.log.objects.segments.header import Header, Published
+from lakewarden.log.objects.view import read_view
+from lakewarden.log.once import ANY, LastBatch, Resume
+from lakewarden.log.position import NOTHING
+from lakewarden.storage.objects import ObjectStore
+
+_CERTAIN = "+"
+"""What the key of a writer's last certain number ends in."""
+
+
+def last_batch(cut: Cut, run: Sequence[Header], key: str) -> LastBatch:
+    """The last batch of the writer with this key, in a view."""
+    kept = cut.published.get(key)
+    if kept is not None and not LastBatch.of(kept).certain:
+        return LastBatch.of(kept)
+    above = [each.batch for each in published_in(cut, run) if each.writer == key]
+    numbers = above if kept is None else [kept, *above]
+    return LastBatch.of(max(numbers, default=cut.published.get(ANY)))
+
+
+def published_in(cut: Cut, run: Sequence[Header]) -> list[Published]:
+    """The batches that segments behind the cut name, and that count."""
+    every = cut.restated.get(ANY, NOTHING)
+    numbered = enumerate(run, cut.upto + 1)
+    named = ((position, header.published) for position, header in numbered if header.published is not None)
+    return [each for position, each in named if position > cut.restated.get(each.writer, every)]
+
+
+def last_batches(store: ObjectStore, log_id: str) -> dict[str, LastBatch]:
+    """By key, the last batch of each writer that is known; of a log with faults, by its newest cut."""
+    try:
+        view = read_view(store, log_id, HeaderCache(0), ())
+        cut, run = view.cut, view.run
+    except Corrupt:
+        cut, run = newest_cut(store, log_id), ()
+    keys = {*_keys(cut.published), *(each.writer for each in published_in(cut, run))}
+    return {key: last_batch(cut, run, key) for key in sorted(keys)}
+
+
+def doubt(store: ObjectStore, log_id: str) -> None:
+    """Makes the last batches of all writers uncertain, since rows are lost that had left the log. May be repeated.
+
+    Raises:
+        Conflict, StorageUnavailable: try again.
+    """
+    view = read_view(store, log_id, HeaderCache(0), ())
+    above = newest(published_in(view.cut, view.run))
+
+    def doubted(cut: Cut) -> Cut | None:
+        published = in_doubt(cut, above)
+        return None if cut.sealed or published == cut.published else replace(cut, published=published)
+
+    advance(store, log_id, doubted)
+
+
+def resume(store: ObjectStore, log_id: str, key: str, how: Resume, end: int | None) -> None:
+    """Says from where an uncertain writer goes on; changes nothing of others. May be repeated.
+
+    Args:
+        end: the number up to which `skip` leaves out where the last one is not known.
+
+    Raises:
+        Conflict, StorageUnavailable: try again.
+    """
+    upto = read_view(store, log_id, HeaderCache(0), ()).last_position
+    advance(store, log_id, lambda cut: _resumed(cut, key, how, end, upto))
+
+
+def in_doubt(cut: Cut, above: Mapping[str, int], *, lost: bool = False) -> dict[str, int]:
+    """What a cut keeps of writers all of whose last batches are uncertain.
+
+    Args:
+        above: the numbers that segments behind the cut say.
+        lost: parts of the log are lost, so that there may have been later batches, and other writers.
+    """
+    published = dict(cut.published)
+    for key in sorted({*_keys(published), *above}):
+        last = LastBatch.of(published.get(key))
+        if last.certain:
+            number = max(last.kept, above.get(key, last.kept))
+            published[key] = LastBatch(None if lost else number, certain=False).kept
+            published |= {f"{key}{_CERTAIN}": last.kept} if lost else {}
+    return published | ({ANY: LastBatch(None, certain=False).kept} if lost else {})
+
+
+def newest(batches: Iterable[Published]) -> dict[str, int]:
+    """The highest number of each writer."""
+    found: dict[str, int] = {}
+    for writer, batch in batches:
+        found[writer] = max(batch, found.get(writer, batch))
+    return found
+
+
+def _resumed(cut: Cut, key: str, how: Resume, end: int | None, upto: int) -> Cut | None:
+    last = LastBatch.of(cut.published.get(key, cut.published.get(ANY)))
+    if cut.sealed or last.certain:
+        return None
+    certain = LastBatch.of(cut.published.get(f"{key}{_CERTAIN}"))
+    skipped = LastBatch(end if last.number is None else last.number)
+    kept = certain if how == "repeat" else skipped
+    published = {other: number for other, number in cut.published.items() if other not in (key, f"{key}{_CERTAIN}")}
+    return replace(cut, published={**published, key: kept.kept}, restated={**cut.restated, key: max(upto, cut.upto)})
+
+
+def _keys(published: Mapping[str, int]) -> list[str]:
+    return [key for key in published if key != ANY and not key.endswith(_CERTAIN)]
