@@ -165,6 +165,14 @@ class StorageRefused(Terminal):
     code = "STORAGE_UNAVAILABLE"
 
 
+class AccessRefused(StorageRefused):
+    """The store does not accept the credentials, or they do not permit the request; others may."""
+
+
+class UnconditionalStore(StorageRefused):
+    """The store creates an object again that is there: two writers would overwrite each other's rows."""
+
+
 class NoBucket(StorageRefused):
     """The bucket does not exist, and so nothing in it does."""
 

@@ -10,6 +10,11 @@ from decimal import Decimal
 
 import pyarrow as pa
 
+_MICROSECOND = timedelta(microseconds=1)
+
+NOT_FINITE = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
+"""What JSON has no numbers for, by the text that stands for it."""
+
 Json = str | int | float | bool | None | list["Json"] | dict[str, "Json"]
 
 
@@ -44,13 +49,21 @@ def _time(value: datetime | date | time | timedelta | pa.MonthDayNano) -> str:
     match value:
         case datetime():
             moment = value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
-            return moment.isoformat(timespec="microseconds")
+            return moment.isoformat(
+                timespec="nanoseconds" if getattr(value, "nanosecond", 0) else "microseconds"
+            )  # pandas has them
         case timedelta():
-            return f"PT{value.total_seconds():g}S"
+            return f"PT{_seconds(value // _MICROSECOND * 1000 + getattr(value, 'nanoseconds', 0))}S"
         case date() | time():
             return value.isoformat()
         case _:
-            return f"P{value.months}M{value.days}DT{value.nanoseconds / 1e9:g}S"
+            return f"P{value.months}M{value.days}DT{_seconds(value.nanoseconds)}S"
+
+
+def _seconds(nanoseconds: int) -> str:
+    """Without zeros at the end."""
+    whole, rest = divmod(abs(nanoseconds), 1_000_000_000)
+    return f"{'-' if nanoseconds < 0 else ''}{whole}{f'.{rest:09}'.rstrip('0') if rest else ''}"
 
 
 def _odd(value: float) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from lakewarden.errors import InvalidArgument
+from lakewarden.errors import InvalidArgument, NotFound
 
 
 @dataclass(frozen=True, order=True)
@@ -39,3 +39,11 @@ class Scope:
 
     def __str__(self) -> str:
         return str(self.table) if self.user is None else f"{self.table}[{self.user}]"
+
+
+def without_table(scope: Scope) -> NotFound:
+    """The error of what needs a scope's Delta table, where none was ever made."""
+    known = "" if scope.user is None else f", or see whether the user is called {scope.user!r}"
+    return NotFound(
+        f"{scope} has no Delta table, so no version: nothing was ever flushed there; flush its rows, if it has any{known}"
+    )

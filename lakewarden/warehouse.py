@@ -40,6 +40,7 @@ from lakewarden.storage.location import canonical, join
 from lakewarden.storage.objects import Missing, ObjectStore
 from lakewarden.storage.open import open_store
 from lakewarden.storage.paths import check_user, scope_path
+from lakewarden.storage.probe import probe_at_open
 from lakewarden.target import ScopeTarget
 
 STATE = "_lakewarden"
@@ -76,6 +77,7 @@ class Warehouse:
         Raises:
             NotFound: it does not exist, and `create` is not given.
             StorageRefused, StorageUnavailable: the place can't be written or reached.
+            UnconditionalStore: the store ignores conditions.
             Unsupported: the place cannot hold Delta tables.
             Corrupt: the state there was not made by Lakewarden.
         """
@@ -84,6 +86,7 @@ class Warehouse:
         catalog = CatalogStore(state, clock)
         erasures = Erasures(state)
         identity = _identity(uri, state, catalog, new_id, create=create)
+        probe_at_open(state, Location(uri), new_id)
         return cls(
             uri=uri,
             id=identity.id,

@@ -7,6 +7,7 @@ Where the server is missing, its tests are skipped; `LAKEWARDEN_REQUIRE=minio,po
 from __future__ import annotations
 
 import atexit
+import decimal
 import gc
 import os
 from collections.abc import Iterator
@@ -40,6 +41,10 @@ _GROUPS = {"spark": "spark", "browser": "dagster", "dagster": "dagster", "kafka"
 
 The first marker of a test counts. What Spark and what Dagster needs are two groups, since each alone is a large part of all.
 """
+
+# A Decimal's arithmetic rounds to 28 digits in silence, and the product's values have up to 38: here it fails, in every thread.
+decimal.DefaultContext.traps[decimal.Inexact] = True
+decimal.setcontext(decimal.DefaultContext.copy())
 
 # Slow is a matter of the machine, not of the code: examples have no deadline, pytest-timeout ends what hangs.
 settings.register_profile("dev", deadline=None, suppress_health_check=[HealthCheck.too_slow])

@@ -15,7 +15,7 @@ from lakewarden.storage.location import local_path
 from lakewarden.storage.objects import Missing, ObjectStore
 from lakewarden.storage.open import open_store
 from lakewarden.storage.owner import confirm
-from lakewarden.storage.probe import PROBES
+from lakewarden.storage.probe import PROBES, refuse_second
 from lakewarden.warehouse import Warehouse
 
 Status = Literal["healthy", "degraded", "unreachable"]
@@ -89,6 +89,7 @@ class _Trial:
 
     def write(self) -> None:
         self._store.create(self._key, _CONTENT)
+        refuse_second(self._store, self._key)
 
     def read(self) -> None:
         try:

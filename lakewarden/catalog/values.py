@@ -14,10 +14,11 @@ from datetime import UTC, date, datetime, time
 from decimal import Context, Decimal, DecimalException, Inexact, InvalidOperation
 from uuid import UUID
 
+from lakewarden import exact_json
+from lakewarden.any_year import DAY_MICROS
 from lakewarden.catalog.types import ColumnType
 
 INTEGER_BITS = {"SMALLINT": 16, "INT": 32, "BIGINT": 64}
-DAY_MICROS = 86_400_000_000
 UUID_FORM = "[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}"
 
 _UUID = re.compile(UUID_FORM)
@@ -201,7 +202,7 @@ def _json(type: ColumnType, value: object) -> str:
     if not isinstance(value, (dict, list, tuple)):
         raise ValueError(type)
     try:
-        text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+        text = exact_json.encode(value)
     except (TypeError, RecursionError) as error:
         raise ValueError(type) from error
     text.encode()

@@ -12,7 +12,18 @@ from lakewarden.errors import ScopesFailed
 _SHOWN = 20
 """Scopes that a table shows, where it is not limited otherwise."""
 
-_IN_TABLES = ("table", "scopes", "scopes_pending", "pending_rows", "oldest_pending_age", "rows", "files", "bytes", "last_commit")
+_IN_TABLES = (
+    "table",
+    "scopes",
+    "broken_scopes",
+    "scopes_pending",
+    "pending_rows",
+    "oldest_pending_age",
+    "rows",
+    "files",
+    "bytes",
+    "last_commit",
+)
 _IN_SCOPES = (
     "table",
     "user",
@@ -24,6 +35,7 @@ _IN_SCOPES = (
     "last_operation",
     "reason",
     "error",
+    "command",
 )
 """Columns of the table form; JSON has all."""
 
@@ -35,12 +47,14 @@ def register(app: typer.Typer) -> None:
 
 def status(
     context: typer.Context,
-    limit: int | None = typer.Option(None, min=0, help="The most scopes to show: 20 in a table, or all that have pending rows."),
+    limit: int | None = typer.Option(
+        None, min=0, help="The most scopes to show: 20 in a table, or all that are broken or pending."
+    ),
     everything: bool = typer.Option(
         False, "--all", help="In JSON, too: each table in numbers, and scopes without pending rows that need maintenance."
     ),
 ) -> None:
-    """Show the scopes with pending rows, worst first; and each table in numbers."""
+    """Show what is broken, then the scopes with pending rows, worst first; and each table in numbers."""
     call = invocation(context)
     with call.lake("status") as lake:
         if call.as_json and not everything:
@@ -57,7 +71,7 @@ def status(
         call.emit([], empty="nothing is pending")
     if scopes:
         call.emit(scopes, empty="", columns=_IN_SCOPES)
-    left = sum(one.scopes_pending for one in found.tables) - len(found.scopes)
+    left = sum(one.scopes_pending for one in found.tables) - sum(one.pending_rows > 0 for one in found.scopes)
     if left > 0:
         call.emit([], empty=f"and {left} more with pending rows: --limit shows more")
 

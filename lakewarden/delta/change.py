@@ -37,9 +37,6 @@ from lakewarden.target import ScopeTarget
 _WHOLE = 1 << 20
 """Files up to this many bytes are read whole; of a larger file, the key columns are read first."""
 
-_SPARK_TIMESTAMPS = 1000
-"""Microseconds. Spark cuts the bounds of timestamps to milliseconds, so its upper bounds may be this much too low."""
-
 AT_ONCE = 2
 """Partitions that are changed at once: one is read and written by the libraries while another is computed."""
 
@@ -172,14 +169,14 @@ def _overlapping(inside: list[int], keys: pa.Table, known: Mapping[str, Bounds])
 def _meets(ends: Ends, low: Value | None, high: Value | None) -> bool:
     """Whether a file with these bounds may hold a value within the ends."""
     begins_later = low is not None and bool(_plain(low) > ends.high)
-    ends_before = high is not None and bool(_plain(high, _SPARK_TIMESTAMPS) < ends.low)
+    ends_before = high is not None and bool(_plain(high) < ends.low)
     return not (begins_later or ends_before)
 
 
-def _plain(value: Value, more: int = 0) -> Any:
-    """In the form of `Ends`; a moment as so many microseconds later."""
+def _plain(value: Value) -> Any:
+    """In the form of `Ends`."""
     if isinstance(value, datetime):
-        return to_micros(value) + more
+        return to_micros(value)
     return (value - _FIRST_DAY).days if isinstance(value, date) else value
 
 

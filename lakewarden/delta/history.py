@@ -16,7 +16,8 @@ from lakewarden.delta.commit_log.commits import Commit, CommitLog
 from lakewarden.delta.commit_log.stamp import CommitStamp
 from lakewarden.delta.scope import open_scope
 from lakewarden.delta.table import ScopeTable
-from lakewarden.errors import InvalidArgument, NotFound
+from lakewarden.errors import InvalidArgument
+from lakewarden.scope import without_table
 from lakewarden.storage.open import open_store
 from lakewarden.target import ScopeTarget
 
@@ -75,7 +76,7 @@ def history(target: ScopeTarget, limit: int | None = None, before_version: int |
         raise InvalidArgument(f"before_version {before_version}: versions count from 0, and 0 shows none")
     table = open_scope(target)
     if table is None:
-        raise NotFound(f"{target.scope} has no Delta table yet: nothing was flushed")
+        raise without_table(target.scope)
     return entries_of(table, limit, before_version)
 
 

@@ -18,6 +18,7 @@ from lakewarden.delta.commit_log.plain import is_plain
 from lakewarden.delta.failures import delta_errors
 from lakewarden.delta.parquet.column_ends import Bounds, Value
 from lakewarden.delta.parquet.files import DataFile
+from lakewarden.delta.parquet.outward import outward
 from lakewarden.delta.parquet.reading import open_file
 from lakewarden.delta.parquet.schema import SEQ, SEQ_ID, LiveColumn, live_columns, reads_alike, version_of
 from lakewarden.delta.partitions import value_of
@@ -110,16 +111,18 @@ class TableContents:
     def named_alike(self, schemas: tuple[TableSchema, ...]) -> bool:
         """Whether its files say the same under the newest columns to those who go by names, as statistics do, too.
 
-        Raises as `schema_version`.
+        Raises as `schema_version` where there are any: a fence has the columns of the table that was dropped.
         """
-        return reads_alike(self.schema_version(schemas), schemas[-1])
+        return not self.has_files or reads_alike(self.schema_version(schemas), schemas[-1])
 
     def keeps_files(self, schemas: tuple[TableSchema, ...]) -> bool:
         """Whether a commit may bring the newest columns and leave files as they are, which lack some of them. Otherwise it has to
         replace every file.
 
-        Raises as `schema_version`.
+        Raises as `named_alike`.
         """
+        if not self.has_files:
+            return version_of(self.head.schema, schemas) is schemas[-1]
         # delta-rs, which writes the commits of other tables, changes columns only where it replaces all
         return self.schema_version(schemas) is schemas[-1] or (self.named_alike(schemas) and self.can_be_kept)
 
@@ -152,11 +155,13 @@ class TableContents:
 
     def bounds(self, column: str) -> Bounds | None:
         """For each live file, in the order of `files`, the lowest and the highest value of the column, None where that is
-        unknown; None where it is unknown of all."""
+        unknown; None where it is unknown of all. What statistics say is rounded outwards (`delta.parquet.outward`)."""
         if column in self.head.partition_columns:
             values = self.partition_values(column)
             return values, values
-        bounds = self._found.bounds(column)
+        type_ = self._type_of(column)
+        said = None if type_ is None else self._found.bounds(column)
+        bounds = None if said is None or type_ is None else outward(said, type_)
         if bounds is None:
             return None
         if self._by_age == sorted(self._by_age):
@@ -167,9 +172,12 @@ class TableContents:
     def partition_values(self, column: str) -> list[Value | None]:
         """The value of a partition column in each live file, in the order of `files`; None for NULL, and where it can't be
         read."""
-        type_ = next((each.type for each in self.columns if each.name == column), "")
+        type_ = self._type_of(column) or ""
         texts = (dict(file.partition).get(column) for file in self.files())
         return [value_of(text, type_) for text in texts]
+
+    def _type_of(self, column: str) -> str | None:
+        return next((each.type for each in self.columns if each.name == column), None)
 
     def files(self) -> tuple[DataFile, ...]:
         """The live files, oldest rows first; files of other writers, whose `_seq` is unknown, come first."""

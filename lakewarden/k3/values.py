@@ -4,23 +4,28 @@ from __future__ import annotations
 
 import base64
 import binascii
-import json
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
+from decimal import Decimal
 
 from sqlglot import exp
 
+from lakewarden import exact_json
 from lakewarden.catalog.model import SchemaColumn, TableSchema
+from lakewarden.catalog.values import convert
 from lakewarden.errors import ConstraintViolation, InvalidArgument
 from lakewarden.json_values import Json
+from lakewarden.rows.json import floating
+from lakewarden.rows.violation import unfit
 
 Row = Mapping[str, object]
 
 _EXACT = 1 << 53
 """JSON readers keep whole numbers exact up to here; those beyond go as text."""
 _DIGITS = re.compile("-?[0-9]+")
+_CAST = frozenset({"DECIMAL", "FLOAT", "DOUBLE"})
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -62,8 +67,15 @@ def native_value(column: SchemaColumn, value: object) -> object:
 
 
 def literal(column: SchemaColumn, value: object) -> exp.Expr:
-    """A value of a request as a literal of SQL; raises as `native_value`."""
+    """A value of a request as a literal of SQL; raises as `native_value`. A decimal number is one of the column's own type:
+    DuckDB would give those of several rows one type, and round them to it.
+    """
     found = native_value(column, value)
+    if column.type.name in _CAST and found is not None:
+        try:
+            return exp.cast(exp.Literal.string(str(convert(column.type, found))), str(column.type))
+        except ValueError as error:
+            raise unfit(column.name, column.type, 0, found) from error
     match found:
         case None:
             return exp.null()
@@ -76,7 +88,7 @@ def literal(column: SchemaColumn, value: object) -> exp.Expr:
         case datetime():
             return exp.cast(exp.Literal.string(found.isoformat()), "TIMESTAMPTZ")
         case _:
-            return exp.Literal.string(found if isinstance(found, str) else json.dumps(found))
+            return exp.Literal.string(found if isinstance(found, str) else exact_json.encode(found))
 
 
 def exact_row(row: Mapping[str, Json]) -> dict[str, Json]:
@@ -100,8 +112,8 @@ def _exact(value: Json) -> Json:
 
 def _object(row: Row | str) -> Row:
     try:
-        found = json.loads(row) if isinstance(row, str) else row
-    except ValueError as error:
+        found = exact_json.ANY.decode(row) if isinstance(row, str) else row
+    except (ValueError, RecursionError) as error:
         raise InvalidArgument(f"a row is an object, or its text: {row!r} is no JSON ({error})") from error
     if not isinstance(found, Mapping):
         raise InvalidArgument(f"a row is an object, with a value by column; {found!r} is none")
@@ -110,7 +122,7 @@ def _object(row: Row | str) -> Row:
 
 def _whole(value: object) -> object:
     """`"128"` as 128: beyond 2^53 they have to be sent so."""
-    if isinstance(value, float):  # a row of `insert` refuses it; as a literal of SQL, 1.0 would be a whole number
+    if isinstance(value, (float, Decimal)):  # a row of `insert` refuses it; as a literal of SQL, 1.0 would be a whole number
         raise ValueError("a whole number has no point")
     if not isinstance(value, str):
         return value
@@ -122,7 +134,7 @@ def _whole(value: object) -> object:
 def _number(value: object) -> object:
     if isinstance(value, float) and not math.isfinite(value):
         raise ValueError("JSON has no NaN and no infinity")
-    return value
+    return floating(value) if isinstance(value, Decimal) else value
 
 
 def _bytes(value: object) -> object:
@@ -139,14 +151,14 @@ def _moment(value: object) -> object:
     text = value.strip() if isinstance(value, str) else value
     if isinstance(text, str) and not _DIGITS.fullmatch(text):
         return text
-    if isinstance(text, (float, bool)):
+    if isinstance(text, (float, Decimal, bool)):
         raise ValueError("a timestamp is whole microseconds since the epoch")
     return _EPOCH + timedelta(microseconds=int(text)) if isinstance(text, (str, int)) else text
 
 
 def _document(value: object) -> object:
     """Any JSON value; of text, the document that it is."""
-    return value if isinstance(value, str) else json.dumps(value, allow_nan=False)
+    return value if isinstance(value, str) else exact_json.encode(value)
 
 
 _READERS: dict[str, Callable[[object], object]] = {

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from lakewarden.catalog.engines import is_active
 from lakewarden.execution.engine import Engine
-from lakewarden.planning.pending import Due, Pending, due_scopes, pending_in
-from lakewarden.warehouse import Warehouse
+from lakewarden.planning.pending import Due, Pending, PendingScopes, due_scopes, pending_in
+from lakewarden.warehouse import Warehouse, cold_tables
 
 if TYPE_CHECKING:
     from lakewarden.admin.health import StorageHealth
@@ -47,10 +47,15 @@ class Status:
         return [one for one in found if is_active(catalog, one.pending.table) is active]
 
     def scopes(self, limit: int | None = None) -> list[ScopeStatus]:
-        """The scopes with pending rows and the state of their tables, the longest waiting first; at most `limit`."""
+        """The scopes that are broken, then those with pending rows and the state of their tables, the longest waiting first;
+        at most `limit`."""
+        from lakewarden.planning.broken import BrokenScopes
         from lakewarden.planning.status import status
 
-        return status(self.warehouse, self.pending(), limit)
+        catalog, views = self.warehouse.catalog.read(), self.warehouse.logs.views()
+        tables = cold_tables(catalog)
+        broken = [BrokenScopes.of(self.warehouse, catalog, table) for table in tables]
+        return status(self.warehouse, PendingScopes.of(tables, views.sound), limit, broken, views.faults)
 
     def overview(self, limit: int | None = None) -> Overview:
         """Each table in numbers, and the worst scopes with the reason: at most `limit`, or all that have pending rows."""

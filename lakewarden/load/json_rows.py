@@ -2,22 +2,15 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from decimal import Decimal
-from typing import Any, cast
+from collections.abc import Iterator, Mapping, Sequence
+from typing import cast
 
-import msgspec
 import pyarrow as pa
 
 from lakewarden.catalog.model import SchemaColumn, TableSchema
-from lakewarden.catalog.types import ColumnType
+from lakewarden.exact_json import ANY
 from lakewarden.load.fitting import Given, text_column
-from lakewarden.rows.columns import from_values
-from lakewarden.rows.text import from_bytes
-
-_NUMBERS = {"NaN": float("nan"), "Infinity": float("inf"), "-Infinity": float("-inf")}
-"""As `sql --format json` prints what JSON has no number for."""
+from lakewarden.rows.json import from_json
 
 
 def parse_json(schema: TableSchema, data: bytes, extra: Sequence[str]) -> Given:
@@ -26,12 +19,10 @@ def parse_json(schema: TableSchema, data: bytes, extra: Sequence[str]) -> Given:
     Args:
         extra: a column that the table does not have, and that is wanted as text.
     """
-    exact = any(column.type.name == "DECIMAL" for column in schema.columns)
-    decoder: msgspec.json.Decoder[object] = msgspec.json.Decoder(float_hook=Decimal if exact else None)
     broken: dict[int, str] = {}
     known = {*schema.names, *extra}
     rows = []
-    for number, record in enumerate(_records(decoder, data)):
+    for number, record in enumerate(_records(data)):
         if (why := _wrong(record, known)) is None:
             rows.append(cast("Mapping[str, object]", record))
         else:
@@ -42,18 +33,18 @@ def parse_json(schema: TableSchema, data: bytes, extra: Sequence[str]) -> Given:
     return given
 
 
-def _records(decoder: msgspec.json.Decoder[object], data: bytes) -> Iterator[object]:
+def _records(data: bytes) -> Iterator[object]:
     """The value of each line that is not empty; the error of one that has none."""
     try:
-        yield from decoder.decode_lines(data)
-    except msgspec.DecodeError:
-        yield from (_record(decoder, line) for line in data.split(b"\n") if line.strip())
+        yield from ANY.decode_lines(data)
+    except (ValueError, RecursionError):
+        yield from (_record(line) for line in data.split(b"\n") if line.strip())
 
 
-def _record(decoder: msgspec.json.Decoder[object], line: bytes) -> object:
+def _record(line: bytes) -> object:
     try:
-        return decoder.decode(line)
-    except (msgspec.DecodeError, RecursionError) as error:
+        return ANY.decode(line)
+    except (ValueError, RecursionError) as error:
         return error
 
 
@@ -71,25 +62,4 @@ def _take(given: Given, column: SchemaColumn, rows: Sequence[Mapping[str, object
         return
     if any(absent):
         given.absent[column.name] = pa.array(absent)
-    given.take(column, [row.get(column.name) for row in rows], _CONVERT.get(column.type.name, from_values))
-
-
-def _json(type: ColumnType, values: Sequence[object]) -> pa.Array[Any]:
-    """Text is the text of a value, as in a write; numbers and truth values, which a write does not take, are themselves."""
-    return from_values(type, [json.dumps(value) if isinstance(value, (bool, int, float)) else value for value in values])
-
-
-def _floating(type: ColumnType, values: Sequence[object]) -> pa.Array[Any]:
-    return from_values(type, [_NUMBERS.get(value, value) if isinstance(value, str) else value for value in values])
-
-
-def _bytes(type: ColumnType, values: Sequence[object]) -> pa.Array[Any]:
-    return from_bytes(type, list(values))
-
-
-_CONVERT: dict[str, Callable[[ColumnType, Sequence[object]], pa.Array[Any]]] = {
-    "JSON": _json,
-    "FLOAT": _floating,
-    "DOUBLE": _floating,
-    "BYTES": _bytes,
-}
+    given.take(column, [row.get(column.name) for row in rows], from_json)

@@ -53,23 +53,26 @@ class TableIntake:
     def revision(self, revision: Revision, user: str | None) -> Batch:
         """One batch, so that all of it is appended or nothing. Raises as `upserts`."""
         written = None if revision.written is None else self.upserts(revision.written, user)
-        removed = None if revision.removed is None else self.deletes(revision.removed, user)
+        # rows that others wrote may repeat a key
+        removed = None if revision.removed is None else self.deletes(revision.removed, user, repeats=True)
         if written is None or removed is None:
             found = written or removed
             assert found is not None, "a revision writes or removes"
             return found
         return LogBatch(self.table.schema.version, pa.concat_tables([removed.rows, written.rows]))
 
-    def deletes(self, key_rows: Rows, user: str | None, user_column: str | None = None) -> LogBatch:
-        """Tombstones for primary keys."""
-        gone, users = self.keys(key_rows, user, user_column)
+    def deletes(self, key_rows: Rows, user: str | None, user_column: str | None = None, *, repeats: bool = False) -> LogBatch:
+        """Tombstones for primary keys. `repeats`: a key may come again."""
+        gone, users = self.keys(key_rows, user, user_column, repeats=repeats)
         return log_batch(self.table.schema, gone, users, DELETE)
 
-    def keys(self, key_rows: Rows, user: str | None, user_column: str | None = None) -> tuple[pa.Table, pa.Array[Any]]:
-        """Primary keys, and their users."""
+    def keys(
+        self, key_rows: Rows, user: str | None, user_column: str | None = None, *, repeats: bool = False
+    ) -> tuple[pa.Table, pa.Array[Any]]:
+        """Primary keys, and their users. `repeats` as in `deletes`."""
         self._check_keyed()
         given, users = self._with_users(key_rows, user, user_column)
-        return keys(self.table.schema, given, users), users
+        return keys(self.table.schema, given, users, repeats=repeats), users
 
     def completed(self, rows: Rows, user: str | None) -> pa.Table:
         """The rows as a write would store them: checked, with their defaults."""

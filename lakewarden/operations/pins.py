@@ -18,6 +18,7 @@ from lakewarden.clock import NewId
 from lakewarden.delta.scope import open_scope
 from lakewarden.errors import Corrupt, InvalidArgument, NotFound
 from lakewarden.operations.tags import timeline_now
+from lakewarden.scope import without_table
 from lakewarden.storage.objects import Missing, ObjectStore
 from lakewarden.target import ScopeTarget
 
@@ -51,7 +52,7 @@ def pin_version(
         )
     table = open_scope(target, version)
     if table is None:
-        raise NotFound(f"{target.scope} has no Delta table yet: flush it first")
+        raise without_table(target.scope)
     _check_retained(table.version, target, now)
     user = target.scope.user
     key = f"{_home(table_id, user)}/{new_id()}"

@@ -119,11 +119,13 @@ def native_metrics(metrics: Mapping[str, int]) -> dict[str, int]:
 
 
 def live_schema(target: ScopeTarget, table: ScopeTable) -> ScopeTarget:
-    """The target at the table's current schema version: maintenance brings no columns.
+    """The target at the table's current schema version: maintenance brings no columns. Without files, it is the newest.
 
     Raises:
         Unsupported: the table's files cannot be rewritten: it has another writer's columns, deletion vectors or partitions.
     """
+    if not table.has_files:  # a fence of a dropped table, perhaps with its columns
+        return target
     schema = table.schema_version(target.schemas)
     table.check_plain()
     table.check_partitions(schema)

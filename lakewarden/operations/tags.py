@@ -13,6 +13,7 @@ from lakewarden.delta.lifecycle.freezing import check_not_frozen
 from lakewarden.delta.scope import open_scope
 from lakewarden.delta.timeline import Timeline, read_timeline
 from lakewarden.errors import AlreadyExists, Corrupt, InvalidArgument, NotFound
+from lakewarden.scope import without_table
 from lakewarden.storage.objects import AlreadyThere, Missing, ObjectStore
 from lakewarden.storage.open import open_store
 from lakewarden.target import ScopeTarget
@@ -42,7 +43,7 @@ def add_tag(state: ObjectStore, table_id: str, target: ScopeTarget, name: str, v
         raise InvalidArgument(f"tag {name!r}: 1 to 64 letters, digits, `_`, `.` or `-`, not starting with `.` or `-`")
     table = open_scope(target, version)
     if table is None:
-        raise NotFound(f"{target.scope} has no Delta table yet: flush it first")
+        raise without_table(target.scope)
     check_not_frozen(table, target)
     timeline = timeline_now(target)
     if not timeline.has(table.version):  # it may open anyway, but no vacuum could keep it
@@ -64,7 +65,7 @@ def timeline_now(target: ScopeTarget) -> Timeline:
     """
     table = open_scope(target)
     if table is None:
-        raise NotFound(f"{target.scope} has no Delta table yet: nothing was flushed")
+        raise without_table(target.scope)
     return read_timeline(open_store(target.location), table.version, open_store(target.location).list(""))
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import chain
@@ -10,6 +10,7 @@ from itertools import chain
 import numpy as np
 
 from lakewarden.catalog.model import Table
+from lakewarden.planning.broken import BrokenScopes
 from lakewarden.planning.overview import Overview, TableStatus, overview
 from lakewarden.planning.pending import PendingScopes
 from lakewarden.scope import Scope, TableName
@@ -34,7 +35,7 @@ class WorstScope:
 
 @dataclass(frozen=True)
 class TableHealth:
-    """One table: its numbers, how many scopes are late or failed a check, and the worst of them."""
+    """One table: its numbers, how many scopes are late or broken, and the worst of them."""
 
     table: TableName
     interval: int
@@ -43,9 +44,9 @@ class TableHealth:
     late_scopes: int
     """Scopes with rows that wait too long."""
     failed_scopes: int
-    """Scopes that failed a check, and are not vacuumed."""
+    """Scopes that a check or an operation found broken."""
     worst: tuple[WorstScope, ...]
-    """Late ones first, the longest waiting of them first; then those that failed a check; then those with most rows in the log;
+    """Late ones first, the longest waiting of them first; then broken ones; then those with most rows in the log;
     then those with most files."""
 
     @property
@@ -62,30 +63,29 @@ def health(warehouse: Warehouse, names: Iterable[TableName] | None = None, files
     tables = cold_tables(warehouse.catalog.read())
     found = overview(warehouse, files_of)
     views, now = warehouse.logs.views(), warehouse.clock()
-    by_name = {TableName.parse(one.table): one for one in found.tables}
+    by_name = {TableName.parse(one.table): (one, broken) for one, broken in zip(found.tables, found.broken, strict=True)}
     wanted = by_name.keys() if names is None else by_name.keys() & set(names)
     return [
-        _health(warehouse, table, by_name[table.name], PendingScopes.of([table], views.sound), _with_files(found, table), now)
+        _health(table, *by_name[table.name], PendingScopes.of([table], views.sound), _with_files(found, table), now)
         for table in tables
         if table.name in wanted
     ]
 
 
 def _with_files(found: Overview, table: Table) -> list[WorstScope]:
-    of_table = (one for one in found.scopes if one.table == str(table.name) and one.pending_rows == 0)
+    of_table = (one for one in found.scopes if one.table == str(table.name) and one.pending_rows == 0 and one.code is None)
     return [WorstScope(Scope(table.name, one.user), f"{one.reason}: {one.files} files") for one in of_table]
 
 
 def _health(
-    warehouse: Warehouse,
     table: Table,
     status: TableStatus,
+    failed: BrokenScopes,
     pending: PendingScopes,
     with_files: Sequence[WorstScope],
     now: datetime,
 ) -> TableHealth:
     late = late_scopes(table, pending, now)
-    failed = _failed(warehouse, table)
     ranked = chain(_ranked(table, pending, late, failed, now), with_files)
     return TableHealth(table.name, interval_of(table), status, len(late), len(failed), tuple(_first(ranked)))
 
@@ -116,27 +116,16 @@ def _first(ranked: Iterable[WorstScope]) -> Iterator[WorstScope]:
 
 
 def _ranked(
-    table: Table, pending: PendingScopes, late: PendingScopes, failed: Mapping[Scope, str], now: datetime
+    table: Table, pending: PendingScopes, late: PendingScopes, failed: BrokenScopes, now: datetime
 ) -> Iterator[WorstScope]:
-    interval = interval_of(table)
+    interval, checks = interval_of(table), {scope: failure.check for scope, failure in failed.failed}
     for one in late[:WORST]:
         waits = (now - one.oldest).total_seconds()
         yield WorstScope(
-            one.scope, f"late: rows wait for {waits:,.0f} s of interval:{interval}", True, True, failed.get(one.scope, "")
+            one.scope, f"late: rows wait for {waits:,.0f} s of interval:{interval}", True, True, checks.get(one.scope, "")
         )
-    for scope, check in list(failed.items())[:WORST]:
-        yield WorstScope(scope, f"failed check {check}: not vacuumed", failed_check=check)
+    for broken in failed.first(WORST):
+        yield WorstScope(broken.scope, broken.reason, failed_check=broken.check)
     most = np.argsort(-pending.rows, kind="stable")[: 2 * WORST]
     for one in pending.taken(most):
         yield WorstScope(one.scope, f"{one.rows:,} rows in the log", is_pending=True)
-
-
-def _failed(warehouse: Warehouse, table: Table) -> dict[Scope, str]:
-    """The scopes that failed a check, and the newest check of each; names are looked up only if there are any."""
-    failed = warehouse.failed_checks.of(table.id)
-    if not failed:
-        return {}
-    mark = warehouse.erasures.mark
-    users = [None] if table.type == "SHARED" else sorted(warehouse.registry.users(table.id))
-    marks = ((user, mark(user or "")) for user in users)
-    return {Scope(table.name, user): failed[one][-1].check for user, one in marks if one in failed}

@@ -20,8 +20,9 @@ from lakewarden.errors import Corrupt, LakewardenError, StorageRefused
 from lakewarden.operations.upkeep.needs import Need, unattended
 from lakewarden.operations.upkeep.select import newest_notes
 from lakewarden.operations.upkeep.survey import Survey, surveyed
+from lakewarden.planning.broken import BrokenScopes
 from lakewarden.planning.pending import PendingScopes
-from lakewarden.planning.status import ScopeStatus, as_known, status
+from lakewarden.planning.status import ScopeStatus, as_known, quiet, status
 from lakewarden.specs import Operation
 from lakewarden.state.floors.entries import NO_TABLE
 from lakewarden.state.floors.known_scopes import KnownScopes, Rows
@@ -62,32 +63,47 @@ class TableStatus:
     """Scopes of which rows, files and bytes are not known: the next maintenance of the whole table opens them."""
     error: str | None
     """Why the table's log or floor could not be read; then numbers are missing."""
+    broken_scopes: int = 0
+    """Scopes that a check or an operation found broken, and nothing found right since; a log that cannot be read is one more."""
 
 
 @dataclass(frozen=True)
 class Overview:
-    """Every table with Delta tables, and the scopes that need something: pending ones first, the longest waiting first; then
-    those with the most files."""
+    """Every table with Delta tables, and the scopes that need something: broken ones first, then pending ones, the longest
+    waiting first; then those with the most files."""
 
     tables: tuple[TableStatus, ...]
     scopes: tuple[ScopeStatus, ...]
+    broken: tuple[BrokenScopes, ...] = ()
+    """For each of the tables, the scopes that are known to be broken."""
 
 
 def overview(warehouse: Warehouse, limit: int | None = None) -> Overview:
-    """Lists at most `limit` scopes; without one, all with pending rows, and some of the others."""
+    """Lists at most `limit` scopes; without one, all that are broken or have pending rows, and some of the others."""
     catalog, views = warehouse.catalog.read(), warehouse.logs.views()
     tables = cold_tables(catalog)
     pending = PendingScopes.of(tables, views.sound)
     most = _OTHERS if limit is None else limit
     parts = [_Part.of(warehouse, catalog, table, 2 * most) for table in tables]  # a lost state is there again for what follows
-    waiting = status(warehouse, pending, limit)
+    broken = tuple(BrokenScopes.of(warehouse, catalog, table) for table in tables)
+    waiting = status(warehouse, pending, limit, broken, views.faults)
     room = most if limit is None else limit - len(waiting)
     listed = {(one.table, one.user) for one in waiting}
     others = [one for part in parts for one in part.worst if (one.table, one.user) not in listed]
     others.sort(key=lambda one: one.files or 0, reverse=True)
     now = warehouse.clock()
-    found = tuple(_table_status(part, pending, views.faults.get(part.table.log_id), now) for part in parts)
-    return Overview(found, (*waiting, *others[:room]))
+    found = tuple(
+        _table_status(part, pending, views.faults.get(part.table.log_id), _count_broken(one, waiting, views.faults), now)
+        for part, one in zip(parts, broken, strict=True)
+    )
+    return Overview(found, (*waiting, *others[:room]), broken)
+
+
+def _count_broken(broken: BrokenScopes, shown: Sequence[ScopeStatus], faults: Mapping[str, LakewardenError]) -> int:
+    """With those that were found only now, as they were opened for this."""
+    table, users = str(broken.table.name), {scope.user for scope, _ in broken.failed}
+    opened = {one.user for one in shown if one.table == table and one.code and one.pending_rows}
+    return len(users | opened) + (broken.table.log_id in faults)
 
 
 @dataclass(frozen=True)
@@ -160,15 +176,10 @@ def _worst(survey: Survey, notes: KnownScopes, due: Mapping[Operation, Rows], mo
         known = notes.get(mark)
         if mark in users and known is not None:
             reason = ", ".join(operation for operation, rows in due.items() if rows[row])
-            yield as_known(_quiet(survey.table, users[mark], f"may need {reason}"), known)
+            yield as_known(quiet(str(survey.table.name), users[mark], f"may need {reason}"), known)
 
 
-def _quiet(table: Table, user: str | None, reason: str) -> ScopeStatus:
-    """The status of a scope without pending rows, as if it had no table."""
-    return ScopeStatus(str(table.name), user, 0, 0, None, None, None, 0, 0, None, None, reason)
-
-
-def _table_status(part: _Part, pending: PendingScopes, fault: LakewardenError | None, now: datetime) -> TableStatus:
+def _table_status(part: _Part, pending: PendingScopes, fault: LakewardenError | None, broken: int, now: datetime) -> TableStatus:
     table, totals, error = part.table, part.totals, fault or part.error
     waiting = pending.of_table(table)
     age = (now - waiting[0].oldest).total_seconds() if len(waiting) else None
@@ -189,4 +200,5 @@ def _table_status(part: _Part, pending: PendingScopes, fault: LakewardenError | 
         scopes_to_vacuum=part.due.get("vacuum", 0),
         scopes_unknown=part.unknown,
         error=None if error is None else error.message,
+        broken_scopes=broken,
     )

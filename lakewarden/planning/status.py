@@ -1,19 +1,21 @@
-"""The status of scopes with pending rows: an operator's view of what is waiting."""
+"""The status of scopes that are broken or have pending rows: an operator's view of what is wrong, and what is waiting."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from datetime import datetime
 
 from lakewarden.access.rights import can
-from lakewarden.catalog.model import Catalog
+from lakewarden.catalog.model import Catalog, Table
 from lakewarden.delta.commit_log.damage import torn_error
 from lakewarden.delta.history import history
 from lakewarden.delta.scope import open_scope
 from lakewarden.delta.table import check_whole
 from lakewarden.errors import LakewardenError
+from lakewarden.operations.check.memory import BROKEN
+from lakewarden.planning.broken import BrokenScope, BrokenScopes, command_for
 from lakewarden.planning.pending import Pending, why_pending
 from lakewarden.report import ScopeState
 from lakewarden.scope import Scope
@@ -22,6 +24,8 @@ from lakewarden.target import ScopeTarget
 from lakewarden.warehouse import Warehouse, find_table
 
 _THREADS = 8
+
+_NO_FAULTS: Mapping[str, LakewardenError] = {}
 
 OPENED = 100
 """Scopes, the worst, whose tables are opened, so that damage shows; of the others the state knows enough."""
@@ -47,29 +51,77 @@ class ScopeStatus:
     """Why the Delta table could not be read."""
     reason: str
     """Why the scope is listed."""
+    code: str | None = None
+    """That of the error, where the scope, or for a table the log, is broken; then `reason` says what is."""
+    command: str | None = None
+    """What mends that, or shows more."""
 
 
-def status(warehouse: Warehouse, pending: Sequence[Pending], limit: int | None = None) -> list[ScopeStatus]:
-    """The scopes with pending rows, the longest waiting first; at most `limit`."""
+def status(
+    warehouse: Warehouse,
+    pending: Sequence[Pending],
+    limit: int | None = None,
+    broken: Sequence[BrokenScopes] = (),
+    faults: Mapping[str, LakewardenError] = _NO_FAULTS,
+) -> list[ScopeStatus]:
+    """The scopes that are broken, then those with pending rows, the longest waiting first; at most `limit`.
+
+    Args:
+        faults: by log id, why a table's log cannot be read.
+    """
     now = warehouse.clock()
     catalog = warehouse.catalog.read()
     shown = list(pending[: len(pending) if limit is None else limit])
     with ThreadPoolExecutor(_THREADS) as pool:
         looked = list(pool.map(lambda one: _look(warehouse, catalog, one, now), shown[:OPENED]))
-    return looked + _as_known(warehouse, catalog, shown[OPENED:], now)
+    waiting = looked + _as_known(warehouse, catalog, shown[OPENED:], now)
+    red = {(str(one.scope.table), one.scope.user): one for each in broken for one in each.first(limit)}
+    known = {(one.table, one.user): one for one in waiting}
+    found = [_log_status(each.table, fault) for each in broken if (fault := faults.get(each.table.log_id))]
+    found += [_marked(known.get(key) or _without_rows(warehouse, catalog, one), one) for key, one in red.items()]
+    others = [one for key, one in known.items() if key not in red]
+    return sorted(found + others, key=lambda one: one.code is None)[:limit]
+
+
+def _log_status(table: Table, fault: LakewardenError) -> ScopeStatus:
+    """That of a table whose log cannot be read."""
+    shown = quiet(str(table.name), None, fault.message)
+    return replace(shown, error=fault.message, code=fault.code, command=command_for(Scope(table.name), "log", fault.code))
+
+
+def _without_rows(warehouse: Warehouse, catalog: Catalog, one: BrokenScope) -> ScopeStatus:
+    """The status of a scope that is listed for what is wrong alone."""
+    shown = quiet(str(one.scope.table), one.scope.user, one.reason)
+    try:
+        known = warehouse.target(catalog, one.scope).known
+    except LakewardenError as error:
+        return replace(shown, error=error.message)
+    return shown if known is None else as_known(shown, known)
+
+
+def _ill(shown: ScopeStatus, scope: Scope, error: LakewardenError) -> ScopeStatus:
+    """The status of a scope that could not be read: broken, unless it is the storage that is away."""
+    shown = replace(shown, error=error.message)
+    if error.code not in BROKEN:
+        return shown
+    return replace(shown, reason=error.message, code=error.code, command=command_for(scope, "readable", error.code))
+
+
+def _marked(shown: ScopeStatus, one: BrokenScope) -> ScopeStatus:
+    return replace(shown, reason=one.reason, code=one.code, command=one.command)
 
 
 def _look(warehouse: Warehouse, catalog: Catalog, one: Pending, now: datetime) -> ScopeStatus:
     """What is found in the scope's table."""
     state, last_operation, error = _cold(lambda: warehouse.target(catalog, one.scope))
-    return replace(
+    shown = replace(
         _waiting(catalog, one, now),
         version=state.version if state else None,
         files=state.files if state else 0,
         bytes=state.bytes if state else 0,
         last_operation=last_operation,
-        error=error,
     )
+    return shown if error is None else _ill(shown, one.scope, error)
 
 
 def _as_known(warehouse: Warehouse, catalog: Catalog, pending: Sequence[Pending], now: datetime) -> list[ScopeStatus]:
@@ -87,7 +139,7 @@ def _as_known(warehouse: Warehouse, catalog: Catalog, pending: Sequence[Pending]
         try:
             known = warehouse.target(catalog, one.scope).known
         except LakewardenError as error:
-            found.append(replace(shown, error=error.message))
+            found.append(_ill(shown, one.scope, error))
             continue
         if known is None and (one.user is None or one.scope in flushed):
             shown = replace(shown, files=None, bytes=None)
@@ -109,6 +161,11 @@ def as_known(shown: ScopeStatus, known: Known) -> ScopeStatus:
     )
 
 
+def quiet(table: str, user: str | None, reason: str) -> ScopeStatus:
+    """The status of a scope without pending rows, as if it had no table."""
+    return ScopeStatus(table, user, 0, 0, None, None, None, 0, 0, None, None, reason)
+
+
 def _waiting(catalog: Catalog, one: Pending, now: datetime) -> ScopeStatus:
     """The status without what is known of the table."""
     return ScopeStatus(
@@ -127,7 +184,7 @@ def _waiting(catalog: Catalog, one: Pending, now: datetime) -> ScopeStatus:
     )
 
 
-def _cold(target_of: Callable[[], ScopeTarget]) -> tuple[ScopeState | None, str | None, str | None]:
+def _cold(target_of: Callable[[], ScopeTarget]) -> tuple[ScopeState | None, str | None, LakewardenError | None]:
     """The Delta table's state and last operation; or why they are unknown, or why no flush proceeds. A fault hides no other
     scope."""
     try:
@@ -137,7 +194,7 @@ def _cold(target_of: Callable[[], ScopeTarget]) -> tuple[ScopeState | None, str 
             check_whole(table, target.location)
             return None, None, None
         newest = history(target, 1, None)
-        torn = None if table.torn is None else torn_error(target.location, table.torn).message
+        torn = None if table.torn is None else torn_error(target.location, table.torn)
         return table.state(target.app_id), newest[0].operation if newest else None, torn
     except LakewardenError as error:
-        return None, None, error.message
+        return None, None, error

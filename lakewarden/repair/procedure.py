@@ -37,6 +37,7 @@ def repaired(at: Workplace, request: Request, job_id: str | None = None) -> list
     if job_id is None and any(one.outcome in ("done", "failed") for one in found):
         parameters = request.selection.parameters | {"restored": str(request.restored)}
         at.jobs.keep("repair", own, started, parameters, *outcome_of(found))
+    at.remember("repair", as_reports(at.warehouse, found))
     return found
 
 

@@ -15,9 +15,11 @@ from uuid import UUID
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakewarden.any_year import DAY_MICROS
 from lakewarden.catalog.types import ColumnType
-from lakewarden.catalog.values import DAY_MICROS, UUID_FORM, check_json, convert
+from lakewarden.catalog.values import UUID_FORM, check_json, convert
 from lakewarden.errors import InvalidArgument
+from lakewarden.exact_json import JsonNumber
 
 _MICROS = pa.timestamp("us", tz="UTC")
 _FIRST_DAY, _LAST_DAY = date.min.toordinal() - date(1970, 1, 1).toordinal(), date.max.toordinal() - date(1970, 1, 1).toordinal()
@@ -50,7 +52,7 @@ _PLAIN: dict[str, frozenset[type]] = {
     "BIGINT": frozenset({int}),
     "FLOAT": frozenset({float}),
     "DOUBLE": frozenset({float}),
-    "DECIMAL": frozenset({Decimal}),
+    "DECIMAL": frozenset({Decimal, JsonNumber}),
     "TEXT": frozenset({str}),
     "BYTES": frozenset({bytes}),
     "DATE": frozenset({date}),

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import pyarrow as pa
 
 from lakewarden.catalog.model import TableSchema
-from lakewarden.errors import Corrupt, InvalidArgument
+from lakewarden.errors import ConstraintViolation, InvalidArgument
 from lakewarden.rows.intake import Rows
 from lakewarden.rows.snowflake import PROCESS_SNOWFLAKE
 from lakewarden.settings import FilesSettings
@@ -25,7 +25,10 @@ FILES = "_files"
 """The folder of a scope that holds its files."""
 
 _MAX_NAME, _MAX_EXTENSION = 50, 10
-_FOLDER = re.compile(r"f\d{4,}")
+_FOLDER = re.compile(r"f[0-9]{4,9}")
+_ID = re.compile(r"[0-9]{1,20}")
+_SHA256 = re.compile(r"[0-9a-f]{64}")
+_MAX_SIZE = (1 << 63) - 1
 _STORED = re.compile(rf"({FILES}/f\d{{4,}}/\d+)[-.]")
 _MIME = re.compile(r"[a-z0-9.+-]+/[a-z0-9.+-]+")
 _ANY_MIME = "application/octet-stream"
@@ -43,6 +46,26 @@ class Upload:
     mime: str | None = None
 
 
+def _matches(pattern: re.Pattern[str]) -> Callable[[object], bool]:
+    return lambda value: isinstance(value, str) and pattern.fullmatch(value) is not None
+
+
+def _is_name(value: object) -> bool:
+    return isinstance(value, str) and not any("\ud800" <= each <= "\udfff" for each in value)
+
+
+_FITS: Mapping[str, Callable[[object], bool]] = {
+    "id": _matches(_ID),
+    "sub": _matches(_FOLDER),
+    "name": _is_name,
+    "size": lambda value: type(value) is int and 0 <= value <= _MAX_SIZE,
+    "mime": _matches(_MIME),
+    "sha256": _matches(_SHA256),
+}
+"""Which values the fields of a reference can have, in the order in which they are looked at."""
+_FIELDS = "it has id, sub, name, size, mime and sha256, as a FILE column of the same scope shows them"
+
+
 @dataclass(frozen=True)
 class FileRef:
     """The value of a FILE column. `size` in bytes; `sha256` in hexadecimal digits; `sub` is the folder below `_files/`."""
@@ -57,16 +80,17 @@ class FileRef:
     @classmethod
     def parse(cls, text: str) -> FileRef:
         """Raises:
-        Corrupt: the text is not a valid reference.
+        ConstraintViolation: the text is not a reference that a file of a scope can have.
         """
         try:
             found = cls(**json.loads(text))
-        except (ValueError, TypeError) as error:
-            raise Corrupt(f"{text[:80]!r} is not a reference to a file") from error
-        texts = (found.id, found.sub, found.name, found.mime, found.sha256)
-        ours = all(isinstance(each, str) for each in texts) and found.id.isascii() and found.id.isdigit()
-        if not (ours and _FOLDER.fullmatch(found.sub)):
-            raise Corrupt(f"{text[:80]!r} does not refer to a file of its scope")
+        except (ValueError, TypeError, RecursionError) as error:
+            raise ConstraintViolation(f"{text[:80]!r} is not a reference to a file: {_FIELDS}") from error
+        wrong = [name for name, fits in _FITS.items() if not fits(getattr(found, name))]
+        if wrong:
+            raise ConstraintViolation(
+                f"{text[:80]!r} is not a reference to a file of its scope: its {wrong[0]} cannot be; {_FIELDS}"
+            )
         return found
 
     @classmethod
@@ -74,7 +98,7 @@ class FileRef:
         """Returns the reference in a column, or None: other writers may have written any text there."""
         try:
             return cls.parse(text) if text else None
-        except Corrupt:
+        except ConstraintViolation:
             return None
 
     @property
@@ -132,6 +156,13 @@ class Taken(NamedTuple):
 
     rows: Rows
     files: Files = ()
+    follows: bool = True
+    """Whether a reference to another file than these is looked at; what an export brings may refer to files that were removed."""
+
+    @property
+    def known(self) -> frozenset[str]:
+        """The references to the files, which need not be there yet."""
+        return frozenset(ref.text for ref, _ in self.files)
 
 
 def take_files(rows: Rows, schema: TableSchema, folder: Callable[[], str], settings: FilesSettings, now: datetime) -> Taken:

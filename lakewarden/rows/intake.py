@@ -35,6 +35,9 @@ class ArrowStream(Protocol):
 
 Rows = Iterable[Mapping[str, object]] | ArrowStream
 
+Convert = Callable[[ColumnType, Sequence[object]], "pa.Array[Any]"]
+"""Converts values, or raises `Unfit` where one does not fit."""
+
 
 @dataclass(frozen=True)
 class Parts:
@@ -44,8 +47,11 @@ class Parts:
     """Yields them, as often as it is called."""
 
 
-def to_arrow(rows: Rows, schema: TableSchema) -> pa.Table:
+def to_arrow(rows: Rows, schema: TableSchema, convert: Convert = from_values) -> pa.Table:
     """Returns the rows with their own columns, in their order. Converts Python values to the schema's types.
+
+    Args:
+        convert: reads the values of dicts, column by column.
 
     Raises:
         InvalidArgument: the argument is not a kind of rows, or a column's name is not text or appears twice.
@@ -57,7 +63,7 @@ def to_arrow(rows: Rows, schema: TableSchema) -> pa.Table:
         return _from_stream(rows)
     if isinstance(rows, (str, bytes, Mapping)) or not isinstance(rows, Iterable):
         raise InvalidArgument(f"{_ACCEPTED}, not {rows.__class__.__name__}")
-    return _from_dicts(list(rows), schema)
+    return _from_dicts(list(rows), schema, convert)
 
 
 def split_users(rows: pa.Table, column: str) -> tuple[pa.Table, pa.Array[Any]]:
@@ -139,7 +145,7 @@ def _whole(value: object) -> object:
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
-def _from_dicts(rows: list[Mapping[str, object]], schema: TableSchema) -> pa.Table:
+def _from_dicts(rows: list[Mapping[str, object]], schema: TableSchema, convert: Convert) -> pa.Table:
     for row in rows:
         if not isinstance(row, Mapping):
             raise InvalidArgument(f"{_ACCEPTED}; a row is {row.__class__.__name__}")
@@ -151,7 +157,7 @@ def _from_dicts(rows: list[Mapping[str, object]], schema: TableSchema) -> pa.Tab
         absent = {name: missing for name in names if any(missing := [name not in row for row in rows])}
     _check_names(names)
     types = {column.name: column.type for column in schema.columns}
-    table = {name: _values(name, types.get(name), [row.get(name) for row in rows]) for name in names}
+    table = {name: _values(name, types.get(name), [row.get(name) for row in rows], convert) for name in names}
     for name, missing in absent.items():
         if name in types:
             table[absent_mark(name)] = pa.array(missing)
@@ -164,11 +170,11 @@ def _no_columns(rows: int, schema: TableSchema) -> pa.Table:
     return pa.table({name: pa.nulls(rows), absent_mark(name): pa.repeat(True, rows)})
 
 
-def _values(name: str, type: ColumnType | None, values: Sequence[object]) -> pa.Array[Any]:
+def _values(name: str, type: ColumnType | None, values: Sequence[object], convert: Convert = from_values) -> pa.Array[Any]:
     if type is None:
         return _foreign(values)
     try:
-        return from_values(type, values)
+        return convert(type, values)
     except Unfit as error:
         raise unfit(name, type, error.row, error.value) from error
 

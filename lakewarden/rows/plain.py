@@ -11,8 +11,9 @@ from datetime import date, datetime
 from functools import lru_cache
 from typing import Any
 
+from lakewarden.any_year import DAY_MICROS
 from lakewarden.catalog.model import SchemaColumn, TableSchema
-from lakewarden.catalog.values import DAY_MICROS, INTEGER_BITS, check_json
+from lakewarden.catalog.values import INTEGER_BITS, check_json
 from lakewarden.rows.intake import Rows
 
 _LARGE = 1 << 16

@@ -14,6 +14,7 @@ from lakewarden.catalog.model import SchemaColumn, TableSchema
 from lakewarden.errors import ConstraintViolation, InvalidArgument
 from lakewarden.rows.columns import Unfit, from_array, single
 from lakewarden.rows.defaults import Defaults
+from lakewarden.rows.files import FileRef
 from lakewarden.rows.intake import absent_mark, is_mark
 from lakewarden.rows.partitions import divisible
 from lakewarden.rows.violation import shown, unfit
@@ -109,7 +110,20 @@ def _given(column: SchemaColumn, values: pa.ChunkedArray[Any]) -> pa.Array[Any]:
 def _checked(schema: TableSchema, column: SchemaColumn, array: pa.Array[Any]) -> pa.Array[Any]:
     if column.name in schema.partition_by:
         array = divisible(column, array)
+    if column.type.name == "FILE":
+        array = _references(column, array)
     return array if column.nullable else _without_null(schema, column, array)
+
+
+def _references(column: SchemaColumn, array: pa.Array[Any]) -> pa.Array[Any]:
+    """The references in one spelling."""
+    texts = array.to_pylist()
+    for row, text in enumerate(texts):
+        try:
+            texts[row] = None if text is None else FileRef.parse(text).text
+        except ConstraintViolation as error:
+            raise ConstraintViolation(f"column {column.name!r}, row {row}: {error.message}") from error
+    return pa.array(texts, pa.string())
 
 
 def _without_null(schema: TableSchema, column: SchemaColumn, array: pa.Array[Any]) -> pa.Array[Any]:

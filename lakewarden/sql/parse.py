@@ -11,8 +11,9 @@ from sqlglot.tokenizer_core import Token, TokenType
 from lakewarden.errors import BadSyntax, InvalidArgument
 from lakewarden.sql.depth import deeper
 from lakewarden.sql.grammar import rows, upkeep
+from lakewarden.sql.grammar.dialect import Lakewarden, Numbered
 from lakewarden.sql.grammar.parameters import Value, count_of, filled
-from lakewarden.sql.reader import STUMBLES, Lakewarden, Misread, Numbered, Reader, bad_syntax, place_of
+from lakewarden.sql.reader import STUMBLES, Misread, Reader, bad_syntax, place_of
 from lakewarden.sql.specs import grammars, objects
 from lakewarden.sql.statement_spec import Grammar
 from lakewarden.sql.statements.base import Statement

@@ -11,7 +11,6 @@ from collections.abc import Callable, Collection
 from typing import Any, ClassVar, NoReturn, TypeVar
 
 from sqlglot import exp
-from sqlglot.dialects.duckdb import DuckDB
 from sqlglot.errors import ParseError
 from sqlglot.parsers.duckdb import DuckDBParser
 from sqlglot.tokenizer_core import Token, TokenType
@@ -53,6 +52,10 @@ class Reader(DuckDBParser):
     """Reads one statement. Each method that reads something moves past it, or raises Misread."""
 
     FUNC_TOKENS: ClassVar[set[TokenType]] = DuckDBParser.FUNC_TOKENS | {TokenType.FILE}
+    # A DECIMAL without digits stays so: sqlglot would make it DuckDB's (18, 3), and `queries.numerics` gives it its digits.
+    TYPE_CONVERTERS: ClassVar[dict[exp.DType, Callable[[exp.DataType], exp.DataType]]] = {
+        kind: convert for kind, convert in DuckDBParser.TYPE_CONVERTERS.items() if kind is not exp.DType.DECIMAL
+    }
     _follows = ""
     _again = 1_000_000
     """Tokens that may still be read once more: some nested calls would be tried in 2 to the power of their depth ways."""
@@ -356,24 +359,6 @@ class Reader(DuckDBParser):
         if found is None:
             raise self.failure("expected a condition")
         return found
-
-
-class Lakewarden(DuckDB):
-    """DuckDB's dialect, where no keyword makes sqlglot skip the rest of the statement."""
-
-    class Tokenizer(DuckDB.Tokenizer):
-        COMMANDS: ClassVar[set[TokenType]] = set()
-        HEX_STRINGS: ClassVar[list[str | tuple[str, str]]] = [("x'", "'"), ("X'", "'")]
-
-    Parser = Reader
-
-
-class Numbered(Lakewarden):
-    """The dialect of a text with parameters. It has no texts in dollars: sqlglot would read `$1,$2` as the beginning of one."""
-
-    class Tokenizer(Lakewarden.Tokenizer):
-        HEREDOC_STRINGS: ClassVar[list[str | tuple[str, str]]] = []
-        SINGLE_TOKENS: ClassVar[dict[str, TokenType]] = {**DuckDB.Tokenizer.SINGLE_TOKENS, "$": TokenType.PARAMETER}
 
 
 def bad_syntax(sql: str, at: int, message: str) -> BadSyntax:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from lakewarden.any_year import INFINITE_MOMENT, day_text, moment_text
 from lakewarden.strategies import QueryStrategy, ServedBy, WriteStrategy
 
 if TYPE_CHECKING:
@@ -15,6 +16,9 @@ if TYPE_CHECKING:
 
 _WHOLE = ("HUGEINT", "UHUGEINT")
 """DuckDB's whole numbers of 128 bits, which Arrow carries as DECIMAL."""
+
+_UNITS = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
+"""Of a timestamp's unit, how many are a second."""
 
 
 @dataclass(frozen=True)
@@ -115,7 +119,24 @@ def _values(column: pa.ChunkedArray[Any], kind: str) -> list[object]:
 
 
 def _beyond(scalar: Any) -> object:
+    """As Python has it, where each time that it has no value for is text."""
+    kind = scalar.type
     try:
         return scalar.as_py()
     except (ValueError, OverflowError):
-        return str(scalar.cast(pa.string()).as_py()) if pa.types.is_temporal(scalar.type) else "out of range"
+        if pa.types.is_date(kind):
+            return day_text(scalar.value)
+        if pa.types.is_timestamp(kind):
+            return _far_moment(scalar.value, kind.unit)
+        if pa.types.is_struct(kind):
+            return {name: _beyond(one) for name, one in scalar.items()}
+        if pa.types.is_map(kind):
+            return [(_beyond(pair["key"]), _beyond(pair["value"])) for pair in scalar.values]
+        return [_beyond(one) for one in scalar.values]
+
+
+def _far_moment(value: int, unit: str) -> str:
+    """In UTC, as ISO 8601 has it."""
+    if abs(value) == INFINITE_MOMENT:
+        return moment_text(value)
+    return moment_text(value * 1_000_000 // _UNITS[unit]) + "+00:00"

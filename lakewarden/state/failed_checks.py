@@ -1,42 +1,63 @@
-"""Which scopes failed which check of their data, by keyed hash, until a later check passes: no vacuum deletes what may mend them.
+"""What is known to be broken: scopes that failed a check, or an operation, by keyed hash, until a later check passes.
 
-One object for each failure, `failed-checks/<table id>/<keyed hash>/<check>/<version>`: created, and deleted when the check has
-passed in that version or a later one. So two checks at a time cannot remove each other's failure.
+One object for each failure, `failed-checks/<table id>/<keyed hash>/<check>/<number>`: created, and deleted when the check has
+passed for that number or a later one. So two checks at a time cannot remove each other's failure. In it stand its code and
+its reason, without the user's id: an erasure forgets the objects, and one that is made late names nobody.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 
-from lakewarden.storage.objects import AlreadyThere, ObjectStore
+import msgspec
+
+from lakewarden.errors import Corrupt
+from lakewarden.storage.objects import AlreadyThere, Missing, ObjectStore
 
 ROOT = "failed-checks"
 
 UNREADABLE = -1
 """The version of a scope that could not be opened."""
 
+LATEST = (1 << 62) - 1
+"""In place of a version: whichever it was, the failure is over."""
+
 
 @dataclass(frozen=True)
 class Checked:
-    """The result of one check of one scope, in one version of its table. `user` is None for a SHARED table."""
+    """The result of one check of one scope. `user` is None for a SHARED table.
+
+    `version`: of its table; for an operation, which counts as a check here, the watermark that the table had.
+    """
 
     user: str | None
     check: str
     version: int
     passed: bool
+    code: str = Corrupt.code
+    reason: str = ""
+    """Without the user's id."""
 
 
 @dataclass(frozen=True)
 class FailedCheck:
-    """A failure that no later check has lifted; `at` is the store's time."""
+    """A failure that no later check has lifted; `at` is the store's time. `version` as in `Checked`."""
 
     check: str
     version: int
     at: datetime
+
+
+@dataclass(frozen=True)
+class Cause:
+    """What a failure says of itself. `reason` is empty where it would have named the user, or an earlier release noted it."""
+
+    code: str = Corrupt.code
+    reason: str = ""
 
 
 class FailedChecks:
@@ -46,13 +67,21 @@ class FailedChecks:
         self._store = store
         self._mark = mark
 
-    def of(self, table_id: str) -> Mapping[str, list[FailedCheck]]:
+    def of(self, table_id: str) -> Mapping[str, Sequence[FailedCheck]]:
         """Returns the failures of a table's scopes, by keyed hash, from one listing."""
         failed: dict[str, list[FailedCheck]] = defaultdict(list)
         for found in self._store.list(f"{ROOT}/{table_id}"):
             mark, check, version = found.key.split("/")[-3:]
             failed[mark].append(FailedCheck(check, int(version), found.modified))
         return failed
+
+    def cause(self, table_id: str, mark: str, failed: FailedCheck) -> Cause:
+        """Why it failed, from one read."""
+        try:
+            data = self._store.get(_key(table_id, mark, failed.check, failed.version))
+            return msgspec.json.decode(data, type=Cause) if data else Cause()
+        except (Missing, msgspec.DecodeError):  # lifted meanwhile; or garbled, and it failed all the same
+            return Cause()
 
     def record(self, table_id: str, results: Iterable[Checked]) -> None:
         """Adds what failed, and removes what has passed since; a newer failure replaces an older one."""
@@ -61,7 +90,8 @@ class FailedChecks:
             mark = self._mark(one.user or "")
             if not one.passed:
                 with suppress(AlreadyThere):
-                    self._store.create(_key(table_id, mark, one.check, one.version), b"")
+                    cause = msgspec.json.encode(Cause(one.code, one.reason))
+                    self._store.create(_key(table_id, mark, one.check, one.version), cause)
             upto = one.version if one.passed else one.version - 1
             before = [each for each in known.get(mark, ()) if each.check == one.check and each.version <= upto]
             lifted += [_key(table_id, mark, each.check, each.version) for each in before]

@@ -12,10 +12,11 @@ from lakewarden.catalog.store import CatalogStore
 from lakewarden.clock import NewId
 from lakewarden.connection import Location
 from lakewarden.errors import Corrupt, InUse
+from lakewarden.storage.location import local_path
 from lakewarden.storage.objects import AlreadyThere, ObjectStore
 from lakewarden.storage.open import open_store
 from lakewarden.storage.owner import Owner, claim
-from lakewarden.storage.probe import probe
+from lakewarden.storage.probe import mark_probed, probe
 
 FILE = "warehouse.json"
 
@@ -68,6 +69,8 @@ def found_warehouse(uri: str, state: ObjectStore, catalog: CatalogStore, new_id:
     """
     data = open_store(Location(uri).below(LOCAL_BASE))
     folds = probe(data, new_id).folds_case
+    if local_path(uri) is None:
+        mark_probed(state, Location(uri))  # the state is in the same bucket
 
     def step(before: Catalog) -> Catalog:
         folded = fold_case(before, LOCAL) if folds else before

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from lakewarden.errors import NoBucket, StorageRefused, StorageUnavailable
+from lakewarden.errors import AccessRefused, NoBucket, StorageRefused, StorageUnavailable
 
 _ENDPOINT = re.compile(r"Error performing \w+ (https?://[^/\s?]+)")
 _TOKENS = r"InvalidTokenId|InvalidToken\b|ExpiredToken|TokenRefreshRequired|InvalidSecurity"
@@ -35,15 +35,31 @@ _KNOWN: list[tuple[re.Pattern[str], type[StorageRefused | StorageUnavailable], s
     ),
     (
         re.compile(rf"InvalidAccessKeyId|SignatureDoesNotMatch|AuthenticationFailed|\b401 Unauthorized|{_TOKENS}"),
-        StorageRefused,
+        AccessRefused,
         "the store does not accept these credentials",
     ),
     (
         re.compile(r"AccessDenied|AuthorizationPermissionMismatch|\b403 Forbidden"),
-        StorageRefused,
+        AccessRefused,
         "these credentials do not permit that",
     ),
+    (
+        re.compile(r"performing HEAD \S+ in [^:]*status code: 400\b"),
+        AccessRefused,
+        "the store refuses the request and, as the answer has no body, does not say why: its credentials may have expired",
+    ),
     (re.compile(r"PermanentRedirect|AuthorizationHeaderMalformed"), StorageRefused, "the bucket is in another region"),
+    (
+        re.compile(r"Generic Config error: (?P<detail>[^\n]+)"),
+        StorageRefused,
+        "the environment has a setting that cannot be used",
+    ),
+    (
+        re.compile(r"RequestTimeout\b|IncompleteBody|BadDigest|XAmzContentSHA256Mismatch"),
+        StorageUnavailable,
+        "a request was cut off",
+    ),
+    (re.compile(r"status code: (?:400|405|501)\b"), StorageRefused, "the store does not know such a request"),
     (re.compile(r"dns error|failed to lookup address|Name or service not known"), StorageUnavailable, "there is no such host"),
     (re.compile(r"Connection refused|ConnectionRefused"), StorageUnavailable, "nothing listens there"),
     (re.compile(r"operation timed out|TimedOut|deadline has elapsed"), StorageUnavailable, "it does not answer"),
@@ -66,7 +82,9 @@ class Failure:
 def failure_of(text: str) -> Failure | None:
     """Returns what the text means, with the endpoint of the request; None when the text is not recognized."""
     for pattern, error, reason in _KNOWN:
-        if pattern.search(text):
+        if found := pattern.search(text):
+            if "detail" in found.groupdict():
+                return Failure(f"{reason}: {found['detail']}", error)
             endpoint = None if reason.startswith(_NO_CREDENTIALS) else _ENDPOINT.search(text)  # that of the machine's role
             return Failure(f"{reason} ({endpoint[1]})" if endpoint else reason, error)
     return None

@@ -26,6 +26,7 @@ from lakewarden.storage.posix import (
     TEMPORARY,
     entries_below,
     files_below,
+    is_named,
     name_unnamed,
     open_unnamed,
     read_range,
@@ -170,11 +171,11 @@ class LocalObjects(ObjectStore):
         descriptor = open_unnamed(self._root)
         if descriptor is None:
             with self._written(data) as temporary:
-                _name(partial(os.link, temporary, path), key)
+                _name(partial(os.link, temporary, path), os.stat(temporary), path, key)
         else:
             try:
                 self._fill(descriptor, data, key)
-                _name(partial(name_unnamed, descriptor, path), key)
+                _name(partial(name_unnamed, descriptor, path), os.fstat(descriptor), path, key)
             finally:
                 os.close(descriptor)
         try:
@@ -256,11 +257,12 @@ class LocalObjects(ObjectStore):
         return StorageUnavailable(f"{what}: {error.strerror or error}")
 
 
-def _name(link: Callable[[], None], key: str) -> None:
+def _name(link: Callable[[], None], ours: os.stat_result, path: str, key: str) -> None:
     try:
         link()
     except FileExistsError:
-        raise AlreadyThere(key) from None
+        if not is_named(ours, path):
+            raise AlreadyThere(key) from None
 
 
 @contextmanager

@@ -51,6 +51,12 @@ def _path(absolute: str) -> Path | None:
     return None if "://" in place else Path(place)
 
 
+def bucket_uri(uri: str) -> str:
+    """Returns `scheme://bucket` of a canonical place in an object store."""
+    scheme, _, rest = uri.partition("://")
+    return f"{scheme}://{rest.partition('/')[0]}"
+
+
 def join(base_uri: str, relative: str) -> str:
     """Returns the place below another one. `relative` is `/`-separated; empty means the base itself."""
     return f"{base_uri.rstrip('/')}/{relative}" if relative else base_uri

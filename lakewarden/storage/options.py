@@ -30,6 +30,11 @@ _KEYS = {"s3": _S3_KEYS, "gs": _GCS_KEYS, "az": _AZURE_KEYS, "abfs": _AZURE_KEYS
 _BOTO = {"endpoint_url": "aws_endpoint_url_s3", "region_name": "aws_region"} | {key: key for key in _S3_KEYS.values()}
 _OPTIONAL = frozenset({"SESSION_TOKEN"})
 
+_CONDITIONAL = "AWS_CONDITIONAL_PUT"
+
+_ENDPOINTS = ("AZURE_STORAGE_ENDPOINT", "AZURE_ENDPOINT", "AZURITE_BLOB_STORAGE_URL", "GOOGLE_BASE_URL")
+"""Variables that name the endpoint of other stores than S3."""
+
 _ANY_REGION = "us-east-1"
 """For stores other than AWS, which ignore it. Without a region delta-rs looks for one in AWS's own network."""
 
@@ -45,13 +50,30 @@ def store_options(location: Location, environment: Mapping[str, str]) -> dict[st
     """Returns the endpoint and credentials as options that obstore and delta-rs share; empty for what the environment sets.
 
     Raises:
-        StorageRefused: the environment lacks what the location's credentials refer to.
+        StorageRefused: the environment lacks what the location's credentials refer to, or turns conditional writes off.
     """
     scheme = location.uri.partition("://")[0]
     if scheme not in _KEYS:
         return {}
+    _check_conditional(scheme, location, environment)
     addressed = _s3_address(location, environment) if scheme == "s3" else _address(scheme, location.connection)
     return addressed | _credentials(scheme, location, environment)
+
+
+def _check_conditional(scheme: str, location: Location, environment: Mapping[str, str]) -> None:
+    if scheme == "s3" and environment.get(_CONDITIONAL, "").strip().lower() == "disabled":
+        raise StorageRefused(
+            f"cannot use {location}: {_CONDITIONAL}=disabled turns off conditional writes (If-None-Match), without which two"
+            " writers overwrite each other's objects; unset it"
+        )
+
+
+def address_of(location: Location, environment: Mapping[str, str]) -> str:
+    """Returns what tells one store from another: the place, and the endpoint at which it is reached."""
+    if location.uri.startswith("s3://"):
+        return f"{location} {_s3_named(location.connection, environment)[0]}".strip()
+    named = location.connection.endpoint or " ".join(environment.get(name, "") for name in _ENDPOINTS)
+    return f"{location} {named}".strip()
 
 
 def delta_options(location: Location, environment: Mapping[str, str]) -> dict[str, str]:

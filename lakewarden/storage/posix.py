@@ -52,6 +52,15 @@ def name_unnamed(descriptor: int, path: str) -> None:
     os.link(f"/proc/self/fd/{descriptor}", path, src_dir_fd=descriptor)  # Python follows the source only beside a directory
 
 
+def is_named(ours: os.stat_result, path: str) -> bool:
+    """Whether the name is that of our file: a network's file system may repeat a link whose answer was lost, and then say that
+    the name is taken."""
+    try:
+        return os.path.samestat(ours, os.stat(path, follow_symlinks=False))
+    except FileNotFoundError:
+        return False
+
+
 def read_range(descriptor: int, start: int, length: int) -> bytes:
     parts = []
     while length > 0 and (part := os.pread(descriptor, length, start)):

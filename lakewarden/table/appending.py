@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -163,11 +164,20 @@ class TableAppender:
 
 
 def _only_there(rows: pa.Table, others: pa.Table, columns: Sequence[str]) -> Iterator[FileRef]:
-    """The files that rows refer to and others do not: copying a row copies its reference, and both share the file."""
-    texts = pa.chunked_array([chunk for name in columns for chunk in rows.column(name).chunks], pa.string()).drop_null()
-    alike = [others.filter(pc.is_in(others.column(name), value_set=texts)).select([name]) for name in columns]
+    """The files that rows refer to and others do not: copying a row copies its reference, and both share the file.
+
+    By its path, whatever else a reference says of it.
+    """
+    mine = [*references(rows, columns)]
+    ids = pa.array({ref.id for ref in mine}, pa.string())
+    alike = [others.filter(pc.is_in(_ids(others.column(name)), value_set=ids)).select([name]) for name in columns]
     shared = {ref.path for rows in alike for ref in references(rows, rows.column_names)}
-    return (ref for ref in references(rows, columns) if ref.path not in shared)
+    return (ref for ref in mine if ref.path not in shared)
+
+
+def _ids(texts: pa.ChunkedArray[Any]) -> Any:
+    """The id in each reference, found without reading all of it; NULL where there is none."""
+    return pc.struct_field(pc.extract_regex(texts, r'"id"\s*:\s*"(?P<id>[0-9]+)"'), "id")
 
 
 def _by_user(batch: Batch) -> Iterator[tuple[str | None, pa.Table]]:

@@ -21,12 +21,14 @@ from lakewarden.delta.history import HistoryEntry, history
 from lakewarden.delta.past import AsOf
 from lakewarden.delta.reading.rows import matches
 from lakewarden.errors import Conflict, InvalidArgument, Unsupported
+from lakewarden.log.plain import Batch
 from lakewarden.log.position import NOTHING
 from lakewarden.log.receipt import Receipt
-from lakewarden.log.record import DELETE, SEQ, TARGET, log_batch
+from lakewarden.log.record import DELETE, SEQ, TARGET, LogBatch, log_batch
 from lakewarden.log.table_log import TableLog
 from lakewarden.log.view import LogView
 from lakewarden.operations.files.objects import OpenFile
+from lakewarden.operations.files.referring import check_batch, check_rows, texts_of
 from lakewarden.operations.intake import Revision, TableIntake
 from lakewarden.operations.pins import Pin, pin_version, release
 from lakewarden.operations.reading.freshness import Freshness
@@ -180,7 +182,7 @@ class TableClient:
         """As `write`, for rows that already refer to their files."""
         if not (self.table.schema.keyed or self.table.schema.append_only):
             return self._added(taken, user, user_column)
-        batch = self._intake.upserts(taken.rows, user, user_column)
+        batch = self._followed(self._intake.upserts(taken.rows, user, user_column), taken)
         insert = mode == "insert" and not self.table.schema.append_only
         if not (insert or taken.files):
             return self._appender.append(batch)
@@ -196,7 +198,7 @@ class TableClient:
         self._intake.owner(user, user_column)
         if taken.files:
             raise Unsupported(f"{self.table.name} has no primary key, by which its rows' files would be found")
-        rows = self.completed(taken.rows, user=user)
+        rows = self.completed(taken.rows, user=user, follows=taken.follows)
         return Receipt(rows.num_rows, self.direct.append([rows]).last_seq)
 
     def write_parts(self, given: Parts, *, user: str | None = None, mode: PartsMode = "upsert") -> Receipt:
@@ -279,6 +281,9 @@ class TableClient:
             live = self.reader.scan(wanted, user) if key is None else self.reader.with_keys(key, wanted, user, view)
             decided = decide(live)
             batch = self._intake.revision(decided if isinstance(decided, Revision) else Revision(decided), user)
+            if self._has_files and isinstance(batch, LogBatch):
+                known = Taken((), files).known | texts_of(live, file_columns(schema))
+                check_batch(schema, batch, self.reader.target, known)
             read = None if file_columns(schema) else live_within(live, wanted, schema, user)
             return Decision(batch, read, None if key is None else touched_with(key, batch, schema, user))
 
@@ -301,9 +306,26 @@ class TableClient:
         """
         return ComparedWrite(self.reader, self._intake, given, user, begin, part_bytes, every).run().rows
 
-    def completed(self, rows: Rows, *, user: str | None) -> pa.Table:
-        """The rows as a write would store them: checked, with their defaults."""
-        return self._intake.completed(rows, user)
+    def completed(self, rows: Rows, *, user: str | None, follows: bool = True) -> pa.Table:
+        """The rows as a write would store them: checked, with their defaults.
+
+        Args:
+            follows: whether references to files are looked at; `revise` and `write_taken` do so too.
+        """
+        made = self._intake.completed(rows, user)
+        if follows and self._has_files:
+            check_rows(self.table.schema, made, user, self.reader.target)
+        return made
+
+    def _followed(self, batch: Batch, taken: Taken) -> Batch:
+        """The batch, whose references were looked at."""
+        if self._has_files and taken.follows and isinstance(batch, LogBatch):
+            check_batch(self.table.schema, batch, self.reader.target, taken.known)
+        return batch
+
+    @cached_property
+    def _has_files(self) -> bool:
+        return bool(file_columns(self.table.schema))
 
     def history(
         self, *, user: str | None = None, limit: int | None = 20, before_version: int | None = None

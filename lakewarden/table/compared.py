@@ -17,9 +17,11 @@ from lakewarden.log.position import WHOLE, position_of
 from lakewarden.log.receipt import Receipt
 from lakewarden.log.record import LogBatch
 from lakewarden.operations.direct.parts import in_parts
+from lakewarden.operations.files.referring import check_batch, texts_of
 from lakewarden.operations.intake import Revision, TableIntake
 from lakewarden.operations.reading.keys import key_bounds
 from lakewarden.operations.reading.scope import EVERYTHING, Wanted
+from lakewarden.rows.files import file_columns
 from lakewarden.rows.intake import Parts
 from lakewarden.table.reader import TableReader
 
@@ -95,15 +97,16 @@ class ComparedWrite:
                 if every is None and live.nbytes > self.part_bytes and rows.num_rows > 1:
                     most = rows.num_rows // 2
                     continue
-                yield self._batch(share.decide(live))
+                yield self._batch(share.decide(live), live)
                 start += rows.num_rows
                 if 4 * live.nbytes < self.part_bytes:
                     most = min(2 * most, WHOLE)
         again.append(decisions.close())
 
-    def _batch(self, revision: Revision) -> LogBatch:
-        batch = self.intake.revision(revision, self.user)
+    def _batch(self, revision: Revision, live: pa.Table) -> LogBatch:
+        batch, schema = self.intake.revision(revision, self.user), self.intake.table.schema
         assert not isinstance(batch, PlainRow), "rows come as Arrow data"
+        check_batch(schema, batch, self.reader.target, texts_of(live, file_columns(schema)))
         return batch
 
     def _live(self, keys: pa.Table) -> pa.Table:

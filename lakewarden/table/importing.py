@@ -23,5 +23,5 @@ def _taken(found: Export, table: ExportedTable, client: TableClient, user: str) 
     there = exported_rows(found, table).scan()
     if missing := [name for name in columns if name not in there.schema.names]:
         raise InvalidArgument(f"the export's {table.name} has no column {missing[0]!r}, which the table here has: drop it first")
-    rows = client.completed(there.select(columns), user=user)
-    return Taken(rows, exported_files(found, table, rows, file_columns(client.table.schema)))
+    rows = client.completed(there.select(columns), user=user, follows=False)
+    return Taken(rows, exported_files(found, table, rows, file_columns(client.table.schema)), follows=False)

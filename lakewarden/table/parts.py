@@ -15,6 +15,7 @@ from lakewarden.log.receipt import Receipt
 from lakewarden.log.record import LogBatch
 from lakewarden.log.table_log import Behind
 from lakewarden.log.view import LogView
+from lakewarden.operations.files.referring import check_batch
 from lakewarden.operations.intake import TableIntake
 from lakewarden.operations.reading.seen_keys import SeenKeys
 from lakewarden.rows.intake import Parts
@@ -101,6 +102,7 @@ class PartsWrite:
                 continue
             batch = self.intake.upserts(part, self.user)
             assert not isinstance(batch, PlainRow), "rows come as Arrow data"
+            check_batch(self.intake.table.schema, batch, self.reader.target)
             if seen is not None:
                 seen.add(batch.rows)
             yield batch

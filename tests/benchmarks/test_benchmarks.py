@@ -90,7 +90,9 @@ def test_requests_of_a_flush_are_few(minio: MinioServer, *, same_keys: bool) -> 
     assert steady.count(min(steady)) == len(steady) - 1, "no cycle with one checkpoint, so its mean says nothing"
     assert flush_requests.cycle_mean(found) <= (9 if same_keys else 8)
     assert mean(map(flush_requests.of_job, found.steady)) <= 13
-    assert flush_requests.cycle_mean(found, flush_requests.of_job) <= 14
+    assert flush_requests.cycle_mean(found, flush_requests.of_job) <= 14 + 2 / 10, (
+        "an open tries whether the store keeps to conditions"
+    )
     assert mean(alone) <= mean(steady) + 1, "a process's first flush asks for what is kept of the scope, and for nothing else"
     counted, listed = flush_requests.tables({"ours": found}, {"theirs": theirs})
     assert [row[0] for row in counted.rows] == ["ours", "delta-rs alone, theirs"]

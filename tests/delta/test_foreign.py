@@ -22,6 +22,10 @@ from lakewarden.target import ScopeTarget
 from tests.delta.scopes import at, flush, people, rows_of, table_of, target
 from tests.fixtures.bucket import path_of
 
+_FEATURE = ["deletionVectors"]
+DELETION_VECTORS = {"minReaderVersion": 3, "minWriterVersion": 7, "readerFeatures": _FEATURE, "writerFeatures": _FEATURE}
+"""The protocol of a table in which others delete rows by vectors."""
+
 
 def _theirs(*ids: int, name: str = "theirs") -> pa.Table:
     return pa.table({"id": pa.array(ids, pa.int64()), "name": [f"{name}{id_}" for id_ in ids]})
@@ -86,7 +90,7 @@ def test_column_mapping_is_refused(tmp_path: Path) -> None:
         fields["fields"][1]["name"] = "renamed"
         metadata["schemaString"] = json.dumps(fields)
 
-    _commit_by_hand(scope, {"minReaderVersion": 2, "minWriterVersion": 5}, map_columns)
+    commit_by_hand(scope, {"minReaderVersion": 2, "minWriterVersion": 5}, map_columns)
     for act in (lambda: rows_of(scope), lambda: flush(scope, people(3), first_seq=1)):
         with pytest.raises(Unsupported, match="column mapping"):
             act()
@@ -95,7 +99,7 @@ def test_column_mapping_is_refused(tmp_path: Path) -> None:
 def test_deletion_vectors_are_read_right_and_a_rewrite_is_refused(tmp_path: Path) -> None:
     scope = target(tmp_path / "t")
     flush(scope, people(1, 2, 3))
-    _delete_row_by_vector(scope, row=1)
+    delete_row_by_vector(scope, row=1)
     assert rows_of(scope) == people(1, 3)
     with pytest.raises(Unsupported, match="deletion vectors"):
         flush(scope, people(3), first_seq=3)
@@ -125,7 +129,7 @@ def test_a_partition_by_a_column_of_theirs_cannot_be_undone_by_us(tmp_path: Path
     assert table_of(scope).version == 1
 
 
-def _commit_by_hand(
+def commit_by_hand(
     scope: ScopeTarget, protocol: dict[str, Any], change: Callable[[dict[str, Any]], None], *actions: object
 ) -> None:
     """The next commit, with the first one's metadata changed."""
@@ -137,17 +141,15 @@ def _commit_by_hand(
     (log / f"{table_of(scope).version + 1:020d}.json").write_text("\n".join(json.dumps(action) for action in every))
 
 
-def _delete_row_by_vector(scope: ScopeTarget, row: int) -> None:
-    """As Spark does it: the file again, with a bitmap of its deleted rows."""
+def delete_row_by_vector(scope: ScopeTarget, row: int, version: int = 0) -> None:
+    """As Spark does it: the file that this version added again, with a bitmap of its deleted rows."""
     log = path_of(scope.uri) / "_delta_log"
-    add = next(json.loads(line)["add"] for line in (log / f"{0:020d}.json").read_text().splitlines() if '"add"' in line)
+    add = next(json.loads(line)["add"] for line in (log / f"{version:020d}.json").read_text().splitlines() if '"add"' in line)
     # a portable RoaringBitmapArray: magic, one bitmap with key 0, of one array container with one value
     bitmap = struct.pack("<IQI", 1681511377, 1, 0) + struct.pack("<IIHHIH", 12346, 1, 0, 0, 16, row)
     vector = {"storageType": "i", "pathOrInlineDv": _z85(bitmap), "sizeInBytes": len(bitmap), "cardinality": 1}
-    feature = ["deletionVectors"]
-    features = {"minReaderVersion": 3, "minWriterVersion": 7, "readerFeatures": feature, "writerFeatures": feature}
     gone = {"path": add["path"], "deletionTimestamp": 1, "dataChange": True, "size": add["size"], "partitionValues": {}}
-    _commit_by_hand(scope, features, lambda _: None, {"remove": gone}, {"add": add | {"deletionVector": vector}})
+    commit_by_hand(scope, DELETION_VECTORS, lambda _: None, {"remove": gone}, {"add": add | {"deletionVector": vector}})
 
 
 def _z85(data: bytes) -> str:

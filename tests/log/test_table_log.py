@@ -187,6 +187,17 @@ def test_a_direct_write_is_noted_below_its_position_until_it_is_closed_whatever_
     assert house.log().direct_upto() is None
 
 
+def test_a_direct_write_is_noted_behind_what_was_settled(house: House) -> None:
+    log = house.log()
+    log.append(notes("u", 1))
+    view = log.view()
+    log.settle(view, {"u": view.end}, keep=False)
+    house.now += _KEPT + timedelta(seconds=1)
+    log.forget_expired(log.view())
+    house.log().open_direct("one")
+    assert (house.log().direct_upto() or 0) >= view.end, "though no segment is left"
+
+
 def test_a_barrier_takes_the_place_of_writes_that_went_quiet(house: House) -> None:
     log = house.log()
     before = log.append(notes("u", 1)).last_seq

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -14,9 +14,15 @@ import pytest
 from lakewarden import Column, Lakehouse
 from lakewarden.catalog.evolution import AddColumn
 from lakewarden.errors import ConstraintViolation, Corrupt, InvalidArgument, NotFound, Unsupported
+from lakewarden.kafka.reader import Message
 from lakewarden.log.objects.writer import LogWriter
+from lakewarden.pipelines.topics.fit import Fit, RowsOf
+from lakewarden.pipelines.topics.formats import decoder
 from lakewarden.rows.files import FileRef, Upload
 from lakewarden.settings import FilesSettings, Settings
+from lakewarden.spark.source.connection import SparkConnection
+from lakewarden.spark.source.options import WriteOptions
+from lakewarden.spark.source.staged_write import StagedWrite
 from lakewarden.table import TableClient
 from lakewarden.table.reader import TableReader
 
@@ -141,7 +147,7 @@ def test_what_others_write_meanwhile_is_not_undone(photos: TableClient, monkeypa
 
     def interrupted(self: TableReader, live: pa.Table, row: pa.Table) -> pa.Table:
         if (note := next(theirs, None)) is not None:
-            photos.write([{"id": 1, "note": note, "photo": ref.text}], user="u")
+            photos.write([{"id": 1, "note": note, "photo": None if note == "three" else ref.text}], user="u")
         return found(self, live, row)
 
     monkeypatch.setattr(TableReader, "row_of", interrupted)
@@ -217,14 +223,162 @@ def test_a_changed_file_is_noticed(lake: Lakehouse, photos: TableClient) -> None
         (1, "f0001"),
     ],
 )
-def test_a_forged_reference_leads_nowhere(photos: TableClient, id_: object, sub: str) -> None:
+def test_a_forged_reference_leads_nowhere(photos: TableClient, monkeypatch: pytest.MonkeyPatch, id_: object, sub: str) -> None:
     real = _put(photos, 1, user="v")
     forged = {**json.loads(real.text), "id": id_.format(id=real.id) if isinstance(id_, str) else id_, "sub": sub}
-    photos.write([{"id": 1, "note": "n", "photo": json.dumps(forged)}], user="u")
-    with pytest.raises(Corrupt):
+    _write_unchecked(monkeypatch, photos, [{"id": 1, "note": "n", "photo": json.dumps(forged)}])
+    with pytest.raises(NotFound):
         photos.get_file({"id": 1}, "photo", user="u")
     photos.delete([{"id": 1}], user="u")
     assert photos.get_file({"id": 1}, "photo", user="v") == b"pixels"
+
+
+_FORGED: list[tuple[str, object]] = [
+    ("size", 10**18),
+    ("size", 0),
+    ("size", 7),
+    ("size", -1),
+    ("size", 1 << 64),
+    ("size", 6.0),
+    ("size", True),
+    ("size", "6"),
+    ("sub", "../../v/_files/f0001"),
+    ("sub", "f0002"),
+    ("sub", "f" + "1" * 400),
+    ("sub", "f\u0661\u0661\u0661\u0661"),
+    ("sub", None),
+    ("id", "../1"),
+    ("id", "7"),
+    ("id", 7),
+    ("id", "9" * 400),
+    ("name", "other.png"),
+    ("name", 5),
+    ("name", "\ud800.png"),
+    ("mime", "text/html\r\nX: y"),
+    ("mime", []),
+    ("sha256", ""),
+    ("sha256", "0" * 64),
+    ("sha256", {}),
+    ("more", "field"),
+]
+_REPLACES = "ON CONFLICT (id) DO UPDATE SET photo = excluded.photo"
+_REFERENCE_ERRORS = (ConstraintViolation, InvalidArgument)
+
+
+@pytest.mark.parametrize("door", ["write", "arrow", "insert", "select", "conflict", "update"])
+def test_a_forged_reference_is_refused_at_every_door(lake: Lakehouse, photos: TableClient, door: str) -> None:
+    ref = _put(photos, 1)
+    for field, value in _FORGED:
+        _refused(lake, photos, door, json.dumps({**json.loads(ref.text), field: value}))
+    assert photos.read(user="u").to_pylist() == [{"id": 1, "note": "n", "photo": ref.text}]
+    assert photos.get_file({"id": 1}, "photo", user="u") == b"pixels"
+
+
+def _refused(lake: Lakehouse, photos: TableClient, door: str, text: str) -> None:
+    quoted = text.replace("'", "''")
+    writes: dict[str, Callable[[], object]] = {
+        "write": lambda: photos.write([{"id": 2, "note": "n", "photo": text}], user="u"),
+        "arrow": lambda: photos.write(pa.table({"id": [2], "note": ["n"], "photo": [text]}), user="u"),
+        "insert": lambda: lake.sql(f"INSERT INTO {_NAME} VALUES (2, 'n', '{quoted}')", user="u"),
+        "select": lambda: lake.sql(f"INSERT INTO {_NAME} SELECT 2, note, '{quoted}' FROM {_NAME}", user="u"),
+        "conflict": lambda: lake.sql(f"INSERT INTO {_NAME} VALUES (1, 'n', '{quoted}') {_REPLACES}", user="u"),
+        "update": lambda: lake.sql(f"UPDATE {_NAME} SET photo = '{quoted}' WHERE id = 1", user="u"),
+    }
+    with pytest.raises(_REFERENCE_ERRORS):
+        writes[door]()
+
+
+def test_a_reference_of_another_scope_is_refused(photos: TableClient) -> None:
+    ref = _put(photos, 1, user="v")
+    for text in (ref.text, "7", "{", "[]", "{}", "null", "[" * 100_000, '{"size": ' + "9" * 5000 + "}"):
+        with pytest.raises(_REFERENCE_ERRORS):
+            photos.write([{"id": 1, "note": "n", "photo": text}], user="u")
+    rows = [{"id": 3, "note": "n", "photo": ref.text, "who": user} for user in ("v", "u")]
+    with pytest.raises(ConstraintViolation, match=r"chat\.photos"):
+        photos.write(rows, user_column="who")
+    photos.write(rows[:1], user_column="who")
+    assert photos.get_file({"id": 3}, "photo", user="v") == b"pixels"
+    assert photos.read(user="u").num_rows == 0
+
+
+def test_a_reference_in_another_spelling_shares_the_file(photos: TableClient) -> None:
+    ref = _put(photos, 1)
+    fields = dict(reversed({**json.loads(ref.text), "mime": "image/x-other"}.items()))
+    photos.write([{"id": 2, "note": "n", "photo": json.dumps(fields, indent=2)}], user="u")
+    photos.delete([{"id": 1}], user="u")
+    assert photos.get_file({"id": 2}, "photo", user="u") == b"pixels"
+
+
+def test_a_change_of_other_columns_reads_no_file(lake: Lakehouse, photos: TableClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its references are those of live rows."""
+    ref = _put(photos, 1)
+    looked: list[FileRef] = []
+    monkeypatch.setattr("lakewarden.operations.files.referring.check_reference", lambda _target, ref: looked.append(ref))
+    lake.sql(f"UPDATE {_NAME} SET note = 'new' WHERE id = 1", user="u")
+    photos.put_file({"id": 1, "note": "newer"}, "photo", b"b", name="b.png", user="u", mode="merge")
+    assert looked == []
+    photos.write([{"id": 2, "note": "n", "photo": ref.text}], user="u")
+    assert looked == [ref]
+
+
+def test_tasks_of_spark_and_messages_refuse_it_too(lake: Lakehouse, photos: TableClient) -> None:
+    ref, reader = _put(photos, 1), photos.reader
+    texts = [json.dumps({**json.loads(ref.text), "size": 10**18}), ref.text]
+    options = WriteOptions.of({"table": _NAME, "user": "u"})
+    staged = StagedWrite.begin(SparkConnection.of(lake.warehouse.uri, lake.warehouse.settings, 1), options)
+    rows = [pa.record_batch({"id": [2], "note": ["n"], "photo": [text]}) for text in texts]
+    with pytest.raises(ConstraintViolation, match="does not refer"):
+        staged.stage(rows[:1])
+    staged.publish([staged.stage(rows[1:])], None)
+    assert photos.get_file({"id": 2}, "photo", user="u") == b"pixels"
+    warehouse = lake.warehouse
+    fit = Fit(photos.table, RowsOf("u"), decoder("json"), warehouse.clock, warehouse.new_id, "root", reader.target)
+    values = [json.dumps({"id": 3 + at, "note": "n", "photo": text}).encode() for at, text in enumerate(texts)]
+    fitted = fit.fit([Message(at, None, value, None) for at, value in enumerate(values)])
+    assert [(each.offset, "does not refer" in each.reason) for each in fitted.misfits] == [(0, True)]
+    assert fitted.batch.rows.column("id").to_pylist() == [4]
+
+
+def _write_unchecked(monkeypatch: pytest.MonkeyPatch, photos: TableClient, rows: list[dict[str, object]]) -> None:
+    """As an earlier release took rows."""
+    with monkeypatch.context() as patch:
+        patch.setattr("lakewarden.rows.validate._references", lambda _column, array: array)
+        patch.setattr("lakewarden.table.client.check_batch", lambda *_: None)
+        photos.write(rows, user="u")
+
+
+def test_forged_references_that_are_there_lead_nowhere(photos: TableClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An earlier release, or another writer, put them into the table."""
+    ref = _put(photos, 1)
+    rows = [
+        {"id": 2 + number, "note": "n", "photo": json.dumps({**json.loads(ref.text), field: value})}
+        for number, (field, value) in enumerate(_FORGED)
+    ]
+    _write_unchecked(monkeypatch, photos, rows)
+    for row, (field, value) in zip(rows, _FORGED, strict=True):
+        with pytest.raises(Corrupt if (field, value) == ("sha256", "0" * 64) else NotFound):
+            photos.get_file({"id": row["id"]}, "photo", user="u")
+        photos.delete_file({"id": row["id"]}, "photo", user="u")
+    photos.delete([{"id": row["id"]} for row in rows], user="u")
+    assert photos.get_file({"id": 1}, "photo", user="u") == b"pixels"
+
+
+def test_a_large_file_that_becomes_shorter_while_it_is_read_ends_the_read(
+    warehouse_uri: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("lakewarden.operations.files.objects.PIECE", 4)
+    with Lakehouse.open(warehouse_uri) as lake:
+        lake.create_namespace("chat")
+        columns = [Column("id", "BIGINT"), Column("photo", "FILE")]
+        photos = lake.create_table(_NAME, type="USER", columns=columns, primary_key=["id"])
+        photos.put_file({"id": 1}, "photo", b"0123456789", name="a.png", user="u")
+        opened = photos.open_file({"id": 1}, "photo", user="u")
+        (path,) = _stored(lake)
+        Path(lake.warehouse.uri, "data/chat/photos/u/_files", path).write_bytes(b"01234")
+        with pytest.raises(Corrupt, match="became another"):
+            list(opened.pieces())
+        with pytest.raises(NotFound, match="10 bytes"):
+            photos.get_file({"id": 1}, "photo", user="u")
 
 
 @pytest.mark.parametrize("flushed", [True, False])

@@ -12,7 +12,7 @@ import pytest
 from lakewarden import Column, Lakehouse
 from lakewarden.cli.main import main
 from lakewarden.connection import Location
-from lakewarden.errors import Corrupt, InUse, LakewardenError, StorageUnavailable
+from lakewarden.errors import BeingErased, Conflict, Corrupt, InUse, LakewardenError, StorageUnavailable
 from lakewarden.operations.fanout import R, Sized, T, in_process
 from lakewarden.operations.flush.run import FlushTask, flush_scopes
 from lakewarden.operations.whole_tables import FAILED
@@ -25,6 +25,7 @@ from lakewarden.table import TableClient
 from tests.fixtures.lakes import NOTES, eventual, make_notes, notes, strong
 from tests.fixtures.minio import MinioServer
 from tests.fixtures.mounts import Disk, disk
+from tests.operations.erase.test_erase import run_erase
 from tests.operations.steps import then
 
 pytestmark = pytest.mark.disk
@@ -183,6 +184,33 @@ def test_nothing_is_certified_of_a_storage_that_is_away(lake: Lakehouse, table: 
     assert strong(table, "u") == {1: "first", 2: "second"}
     assert lake.erase("u").result == "complete"
     assert strong(table, "u") == {}
+
+
+@pytest.mark.parametrize("marked", [False, True], ids=["empty", "marked"])
+def test_nothing_is_certified_of_a_storage_that_went_away_before_it_was_searched(
+    lake: Lakehouse, table: TableClient, mounted: Disk, *, marked: bool
+) -> None:
+    """A copy lies there that the search would find."""
+    copy = mounted.where / "chat" / "notes" / "backup" / "u"
+    shutil.copytree(Path(table.reader.target("u").uri), copy)
+
+    def away() -> None:
+        mounted.unmount()
+        if marked:
+            shutil.copy(mounted.content / MARKER, mounted.where / MARKER)
+
+    with pytest.raises(StorageUnavailable, match="'cold'"):
+        run_erase(lake, "u", then("erase:removed", away))
+    assert certificates(lake.warehouse.state) == []
+    with pytest.raises(BeingErased):
+        table.write(notes({3: "x"}), user="u")
+    if marked:
+        (mounted.where / MARKER).unlink()
+    mounted.mount()
+    with pytest.raises(Conflict, match="not everything is gone"):
+        run_erase(lake, "u", job_id="UC-2")
+    shutil.rmtree(copy)
+    assert run_erase(lake, "u", job_id="UC-3").result == "complete"
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,8 @@ from lakewarden.delta.scope import open_scope
 from lakewarden.errors import Conflict, Corrupt
 from lakewarden.log.objects import names
 from lakewarden.operations.fanout import R, Sized, T, in_process
-from lakewarden.operations.floors import Noted, forget_moved, raise_floors
+from lakewarden.operations.floors import Noted, forget, forget_moved, raise_floors
+from lakewarden.operations.flush.run import FlushTask, flush_scopes
 from lakewarden.operations.move.run import Mover
 from lakewarden.operations.move.scope import move_scope
 from lakewarden.report import ScopeReport
@@ -31,6 +32,7 @@ from lakewarden.storage.steps import Steps
 from lakewarden.table import TableClient
 from lakewarden.target import ScopeTarget
 from tests.fixtures.lakes import NOTES, eventual, make_notes, notes, strong
+from tests.operations.steps import Died, dies
 
 pytestmark = pytest.mark.disk  # states are made by hand, in directories
 
@@ -63,6 +65,14 @@ def _flush(lake: Lakehouse) -> None:
 
 def _codes(reports: list[ScopeReport]) -> list[str]:
     return [report.fault.code if report.fault else report.outcome for report in reports]
+
+
+def _run(work: Callable[[T], Steps[R]], items: Sequence[Sized[T]]) -> list[R]:
+    return in_process(work, items, lambda _: None)
+
+
+def _large(_: FlushTask) -> ScopeReport:
+    raise AssertionError("no scope is large here")
 
 
 def _bad(lake: Lakehouse) -> set[tuple[str, str, str]]:
@@ -181,6 +191,31 @@ def test_a_flush_that_deletes_says_so(lake: Lakehouse, table: TableClient) -> No
     assert (later.deleted_upto, later.watermark > known.watermark) == (known.watermark, True)
 
 
+def test_a_flush_that_finds_anothers_commit_says_that_it_may_have_deleted(lake: Lakehouse, table: TableClient) -> None:
+    """The one that committed died before it noted anything."""
+    table.delete([{"id": 0}], user="ann")
+    with pytest.raises(Died):
+        flush_scopes(lake.warehouse, _run, _large, lambda scope: True, reach=dies("after-commits"))
+    assert _codes(lake.flush()) == ["skipped"]
+    known = _target(lake).known
+    assert known is not None
+    assert (known.rows, known.deleted_upto) == (2, known.watermark)
+
+
+def test_a_restore_says_that_it_deleted(lake: Lakehouse, table: TableClient) -> None:
+    before = _target(lake).known
+    assert before is not None
+    assert _codes(lake.restore(NOTES, user="ann", version=0, dry_run=False)) == ["done"]
+    known = _target(lake).known
+    assert known is not None
+    assert (known.rows, before.deleted_upto, known.deleted_upto) == (1, NOTHING, known.watermark)
+    table.write(notes({7: "more"}), user="ann")
+    _flush(lake)
+    later = _target(lake).known
+    assert later is not None
+    assert later.deleted_upto == known.watermark
+
+
 # Scopes that were given up
 
 
@@ -214,6 +249,19 @@ def test_an_erased_user_begins_again_below_the_old_version(lake: Lakehouse, tabl
     shutil.rmtree(Path(before.uri))
     with pytest.raises(Corrupt, match="at version 0 with 1 rows"):
         eventual(table, "ann")
+
+
+@pytest.mark.usefixtures("table")
+def test_what_is_given_up_has_no_less_than_what_was_known(place: Path, lake: Lakehouse) -> None:
+    """By who knows of fewer rows than the floor: without it, the scope would be missed."""
+    before = _target(lake).known
+    assert before is not None
+    forget(_target(lake), before.watermark - 1)
+    shutil.rmtree(place / "data" / "chat" / "notes" / "ann")
+    known = _target(lake).known
+    assert known is not None
+    assert (known.forgotten, known.rows, known.watermark) == (True, 0, before.watermark)
+    assert open_scope(_target(lake)) is None
 
 
 @pytest.mark.usefixtures("table")
@@ -264,6 +312,21 @@ def test_a_version_that_came_behind_the_freeze_is_not_missed(place: Path, lake: 
         reports = Mover(lake.warehouse, run, lease, _NAME, "MV-1").move("cold")
     assert [report.fault for report in reports] == [None]
     assert eventual(table, "ann") == {0: "text", 1: "text", 2: "text"}
+    raise_floors([late]).check()
+    forget_moved(lake.warehouse, [late])
+    assert eventual(table, "ann") == {0: "text", 1: "text", 2: "text"}
+    table.write(notes({9: "x"}), user="ann")
+    _flush(lake)
+    assert _bad(lake) == set()
+
+
+def test_a_version_that_is_noted_behind_the_move_is_not_missed(place: Path, lake: Lakehouse, table: TableClient) -> None:
+    """By who saw it before the freeze, at the old place."""
+    lake.create_storage("cold", type="filesystem", base=str(place.parent / "cold"))
+    target = _target(lake)
+    assert target.known is not None
+    late = Noted(target, replace(target.known, version=9))
+    lake.move(NOTES, "cold")
     raise_floors([late]).check()
     forget_moved(lake.warehouse, [late])
     assert eventual(table, "ann") == {0: "text", 1: "text", 2: "text"}

@@ -50,7 +50,7 @@ def test_late_scopes_come_first_then_those_that_failed_a_check(tmp_path: Path) -
     name = TableName.parse(NOTES)
     assert [(one.scope, one.reason) for one in found.worst] == [
         (Scope(name, "bob"), "late: rows wait for 420 s of interval:60"),
-        (Scope(name, "ann"), "failed check one_row_per_key: not vacuumed"),
+        (Scope(name, "ann"), "failed check one_row_per_key: it is CORRUPT"),
         (Scope(name, "cid"), "2 rows in the log"),
     ]
 

@@ -107,6 +107,22 @@ def test_rows_whose_deletion_cannot_be_excluded_are_set_apart(scene: Scene) -> N
     assert scene.read() == {3: "c"}
 
 
+def test_rows_that_a_flush_deleted_which_died_do_not_come_back(scene: Scene) -> None:
+    """The next flush settled what it had committed."""
+    scene.settings = FORGOTTEN
+    scene.write({1: "a", 2: "b"})
+    scene.flush()
+    scene.delete(1)
+    scene.flush_and_die("after-commits")
+    scene.flush()
+    scene.commits()[-1].unlink()
+    (scene.scope() / "manifest.json").unlink()
+
+    (done,) = scene.lake().repair()
+
+    assert (done.rows_quarantined, done.rows_lost, scene.read()) == (2, None, {})
+
+
 def test_an_erasure_takes_what_was_set_apart(scene: Scene) -> None:
     scene.settings = FORGOTTEN
     lose_commit(scene)
@@ -318,6 +334,33 @@ STEPS: list[tuple[Any, str]] = [
     (run_module, "raise_floors"),
     (ObjectLog, "note_rewound"),
 ]
+
+
+@pytest.mark.parametrize("lost", [False, True], ids=["of before the backup", "of after the backup"])
+def test_a_place_of_before_a_restored_backup_goes_on_nowhere(scene: Scene, lost: bool) -> None:
+    query = f"SELECT id FROM {TABLE}"
+    scene.write({1: "a"})
+    scene.flush()
+    with scene.lake().subscribe(query, user=HURT) as before:
+        before.poll()
+        place = before.seq
+    backup = scene.copy(scene.state)
+    scene.write({2: "b"})
+    scene.flush()
+    if lost:
+        with scene.lake().subscribe(query, user=HURT) as after:
+            after.poll()
+            place = after.seq
+    scene.put_back(backup, scene.state)
+    scene.lake().repair(restored=True)
+    with pytest.raises(InvalidArgument, match="restore from a backup"):
+        scene.lake().subscribe(query, user=HURT, from_seq=place)
+    with scene.lake().subscribe(query, user=HURT) as anew:
+        assert [event.row["id"] for event in anew.poll()] == [1, 2]
+        place = anew.seq
+    scene.write({3: "c"})
+    with scene.lake().subscribe(query, user=HURT, from_seq=place) as on:
+        assert [event.row["id"] for event in on.poll()] == [3]
 
 
 @pytest.mark.parametrize(("module", "step"), STEPS, ids=lambda step: getattr(step, "__name__", step).rpartition(".")[2])

@@ -17,9 +17,9 @@ from sqlglot import exp
 from lakewarden import Lakehouse
 from lakewarden.errors import InvalidArgument, Unsupported
 from lakewarden.settings import FederationSettings, Settings, SqlSettings
+from lakewarden.sql.grammar.dialect import Lakewarden
 from lakewarden.sql.queries.federation import run
 from lakewarden.sql.queries.federation.shape import is_aggregate
-from lakewarden.sql.reader import Lakewarden
 from lakewarden.sql.results import Rows
 from lakewarden.sql.session import open_session
 from lakewarden.strategies import QueryStrategy, ServedBy

@@ -173,7 +173,7 @@ def test_a_storage_in_a_bucket_by_reference(minio: MinioServer, warehouse_uri: s
 def test_a_user_is_not_told_where_the_server_keeps_a_scope(warehouse_uri: str) -> None:
     with Lakehouse.open(warehouse_uri) as lake:
         lake.sql("CREATE NAMESPACE app; CREATE USER TABLE app.t (id BIGINT PRIMARY KEY)")
-        with pytest.raises(NotFound, match=r"app\.t\[ann\] has no Delta table yet") as refused:
+        with pytest.raises(NotFound, match=r"app\.t\[ann\] has no Delta table, so no version") as refused:
             lake.sql("DESCRIBE HISTORY app.t", user="ann", role="user")
         assert warehouse_uri not in refused.value.message
 

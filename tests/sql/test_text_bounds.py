@@ -123,13 +123,13 @@ def test_a_column_is_looked_for_once_in_each_select(monkeypatch: pytest.MonkeyPa
     (table,) = (node for node in query.find_all(exp.Table) if node.name == "t")
     schema = TableSchema(1, (SchemaColumn(1, "id", ColumnType.parse("UUID"), True, None),), ("id",))
     looked: list[str] = []
-    of_source = literal_forms._Columns._of_source
+    of_source = literal_forms.ColumnTypes._of_source
 
-    def counted(columns: literal_forms._Columns, source: exp.Expr, name: str, depth: int) -> ColumnType | None:
+    def counted(columns: literal_forms.ColumnTypes, source: exp.Expr, name: str, depth: int) -> ColumnType | None:
         looked.append(name)
         return of_source(columns, source, name, depth)
 
-    monkeypatch.setattr(literal_forms._Columns, "_of_source", counted)
-    literal_forms.take_kept_forms(query, {id(table): schema})
+    monkeypatch.setattr(literal_forms.ColumnTypes, "_of_source", counted)
+    literal_forms.take_kept_forms(query, literal_forms.ColumnTypes({id(table): schema}))
     assert len(looked) < 100
     assert "550e8400-e29b-41d4-a716-446655440000" in query.sql()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from decimal import Decimal
 
 import pyarrow as pa
@@ -282,3 +282,71 @@ def test_text_that_is_no_time_is_refused(lake: Lakehouse) -> None:
     lake.sql("CREATE SHARED TABLE app.c (id BIGINT PRIMARY KEY, t TIME); INSERT INTO app.c VALUES (1, '09:30')")
     with pytest.raises(InvalidArgument, match="25:00"):
         lake.sql("SELECT id FROM app.c WHERE t = '25:00'")
+
+
+_BARE = [
+    ("'1.23456'::NUMERIC", "1.23456"),
+    ("CAST(-1.23456 AS DECIMAL)", "-1.23456"),
+    ("NUMERIC '0.00000000000000000000000000000000000001'", "1e-38"),
+    (f"CAST('{_LARGEST}' AS NUMERIC)", _LARGEST),
+    ("CAST('12e-4' AS NUMERIC)", "0.0012"),
+    ("TRY_CAST('x' AS DECIMAL)", None),
+    ("CAST(s AS NUMERIC)", "1.0000000001"),
+    ("(SELECT s FROM app.n)::DECIMAL + 0", "1.0000000001"),
+    ("CAST(avg(id) OVER () AS NUMERIC)", "1"),
+    ("CAST(1.23456 AS DECIMAL(10, 2))", "1.23"),  # what is written is done
+]
+
+
+@pytest.mark.parametrize(("written", "value"), _BARE)
+def test_a_cast_to_numeric_without_digits_keeps_them(lake: Lakehouse, written: str, value: str | None) -> None:
+    lake.sql("INSERT INTO app.n (id, s) VALUES (1, 1.0000000001)")
+    assert _rows(lake, f"SELECT {written} FROM app.n") == [(None if value is None else Decimal(value),)]
+
+
+def test_a_cast_to_numeric_that_38_digits_do_not_hold_is_refused(lake: Lakehouse) -> None:
+    for written in ("'1" + "0" * 38 + "'::NUMERIC", "1e30::DOUBLE::NUMERIC"):
+        with pytest.raises(InvalidArgument, match="DECIMAL"):
+            lake.sql(f"SELECT {written}")
+
+
+@pytest.mark.parametrize("column", ["f", "d"])
+def test_an_update_changes_zero_to_minus_zero_and_leaves_nan(lake: Lakehouse, column: str) -> None:
+    def updated(value: str) -> int:
+        found = lake.sql(f"UPDATE app.n SET {column} = {value} WHERE id = 1")[-1]
+        assert isinstance(found, Affected)
+        return found.rows
+
+    lake.sql(f"INSERT INTO app.n (id, {column}) VALUES (1, 0.0)")
+    assert [updated("-0.0"), updated("-0.0"), updated("0.0"), updated("-0.0::DOUBLE"), updated("0")] == [1, 0, 1, 1, 1]
+    assert [updated("'NaN'::DOUBLE"), updated("'NaN'::FLOAT"), updated("NULL"), updated("NULL")] == [1, 0, 1, 0]
+    assert [updated("'-Infinity'"), updated("'-Infinity'::DOUBLE"), updated("1e-45")] == [1, 0, 1]
+    lake.sql(
+        "MERGE INTO app.n t USING (SELECT 2 AS id) s ON t.id = s.id"
+        f" WHEN NOT MATCHED THEN INSERT (id, {column}) VALUES (s.id, -0.0)"
+    )
+    assert str(_rows(lake, f"SELECT {column} FROM app.n WHERE id = 2")[0][0]) == "-0.0"
+
+
+def test_texts_that_stand_for_no_number_are_values_of_floating_point_columns_alone(lake: Lakehouse) -> None:
+    lake.sql("INSERT INTO app.n (id, f, d) VALUES (1, 'NaN', '-Infinity'), (2, 'Infinity', 'NaN')")
+    assert str(_rows(lake, "SELECT f, d FROM app.n ORDER BY id")) == "[(nan, -inf), (inf, nan)]"
+    for column, text in (("s", "NaN"), ("i", "Infinity"), ("d", "nan"), ("d", "1.5")):
+        with pytest.raises(ConstraintViolation, match=column):
+            lake.sql(f"INSERT INTO app.n (id, {column}) VALUES (3, '{text}')")
+
+
+_FAR = [
+    ("DATE '0044-03-15 (BC)'", "-0043-03-15"),
+    ("'infinity'::DATE", "infinity"),
+    ("TIMESTAMP '10000-01-01 00:00:00.000001'", "10000-01-01T00:00:00.000001+00:00"),
+    ("'-infinity'::TIMESTAMPTZ", "-infinity"),
+    ("['infinity'::DATE, DATE '2000-01-01']", ["infinity", date(2000, 1, 1)]),
+    ("{'x': TIMESTAMP_S '10000-01-01 00:00:00'}", {"x": "10000-01-01T00:00:00.000000+00:00"}),
+    ("MAP {DATE '10000-01-01': 1}", [("10000-01-01", 1)]),
+]
+
+
+@pytest.mark.parametrize(("written", "value"), _FAR)
+def test_a_moment_outside_pythons_calendar_is_text_at_any_depth(lake: Lakehouse, written: str, value: object) -> None:
+    assert _rows(lake, f"SELECT {written}") == [(value,)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lakewarden.errors import StorageRefused
+from lakewarden.errors import AccessRefused, LakewardenError, StorageRefused, StorageUnavailable
 from lakewarden.storage.failures import failure_of
 
 _DENIED = "in 47.4ms - Server returned non-2xx status code: 403 Forbidden"
@@ -36,3 +36,25 @@ def test_a_refusal_of_the_store_itself_names_its_endpoint() -> None:
     found = failure_of("Generic S3 error: Error performing GET http://store.example:9000/lake/x in 1ms - 403 Forbidden")
     assert found is not None
     assert found.reason == "these credentials do not permit that (http://store.example:9000)"
+
+
+_ANSWERED = "http://store.example:9000/lake/x in 194.2µs - Server returned non-2xx status code:"
+
+
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [
+        (f"Generic S3 error: Error performing HEAD {_ANSWERED} 400 Bad Request: ", AccessRefused),
+        (f"Generic S3 error: Error performing GET {_ANSWERED} 400 Bad Request: <Code>ExpiredToken</Code>", AccessRefused),
+        (f"Generic S3 error: Error performing PUT {_ANSWERED} 400 Bad Request: <Code>InvalidArgument</Code>", StorageRefused),
+        (f"Generic S3 error: Error performing PUT {_ANSWERED} 501 Not Implemented: <Code>NotImplemented</Code>", StorageRefused),
+        (f"Generic S3 error: Error performing PUT {_ANSWERED} 400 Bad Request: <Code>RequestTimeout</Code>", StorageUnavailable),
+        (f"Generic S3 error: Error performing PUT {_ANSWERED} 400 Bad Request: <Code>IncompleteBody</Code>", StorageUnavailable),
+        (f"Generic S3 error: Error performing HEAD {_ANSWERED} 500 Internal Server Error: ", StorageUnavailable),
+        ('Generic Config error: failed to parse "maybe" as boolean', StorageRefused),
+    ],
+)
+def test_an_answer_says_whether_another_try_may_help(text: str, error: type[LakewardenError]) -> None:
+    found = failure_of(text)
+    assert found is not None
+    assert found.error is error

@@ -23,10 +23,12 @@ from lakewarden.dagster.mount import Mount, definition_name
 from lakewarden.dagster.resources.lakehouse import LAKE, SPARK, lake_of, spark_of
 from lakewarden.dagster.resources.spark import SparkResource
 from lakewarden.lakehouse import Lakehouse
+from lakewarden.operations.check.memory import nameless
 from lakewarden.operations.check.scope import CheckTask, check_scope
 from lakewarden.planning.health import TableHealth, health
 from lakewarden.scope import TableName
 from lakewarden.state.failed_checks import UNREADABLE, Checked
+from lakewarden.target import ScopeTarget
 from lakewarden.warehouse import cold_tables
 
 ONE_ROW_PER_KEY = "one_row_per_key"
@@ -138,7 +140,13 @@ def _failed_before(lake: Lakehouse, table: Table, turn: Turn) -> Counter[str]:
     """The number of scopes that failed each check and are not checked now: without them, a sample would hide a failure."""
     checked = {lake.warehouse.erasures.mark(scope.user or "") for scope in turn.scopes}
     failed = lake.warehouse.failed_checks.of(table.id)
-    return Counter(check for mark, found in failed.items() if mark not in checked for check in {one.check for one in found})
+    named = ({_shown_as(one.check) for one in found} for mark, found in failed.items() if mark not in checked)
+    return Counter(check for checks in named for check in checks)
+
+
+def _shown_as(check: str) -> str:
+    """The check of Dagster's whose result stays red for a failure: of many kinds `lakewarden check` knows, and of operations."""
+    return check if check in DESCRIPTIONS else LOG_AND_TABLE_AGREE
 
 
 def lateness(mount: Mount, found: TableHealth) -> dg.AssetCheckResult:
@@ -208,10 +216,14 @@ def _agreement(looks: Looks, lake: Lakehouse, table: Table) -> Outcome:
 
 def _keep(lake: Lakehouse, table: Table, check: str, looks: Looks, outcome: Outcome) -> None:
     """Keeps the results in the warehouse, for its vacuums."""
-    failed = {one.user for one in outcome.failed}
-    results = [Checked(look.user, check, look.table.version, look.user not in failed) for look in looks.opened]
-    users = (target.scope.user for target in looks.others)
-    unread = [Checked(user, check, UNREADABLE, False) for user in users if (user or "") in failed]
+    failed = {one.user: one.why for one in outcome.failed}
+
+    def checked(target: ScopeTarget, version: int) -> Checked:
+        why = failed.get(target.scope.user or "")
+        return Checked(target.scope.user, check, version, why is None, reason=nameless(why or "", target))
+
+    results = [checked(look.target, look.table.version) for look in looks.opened]
+    unread = [checked(target, UNREADABLE) for target in looks.others if (target.scope.user or "") in failed]
     lake.warehouse.failed_checks.record(table.id, [*results, *unread])
 
 

@@ -122,14 +122,14 @@ def table_event(mount: Mount, one: TableHealth) -> dg.AssetMaterialization:
 def _of_all(mount: Mount, found: Sequence[TableHealth]) -> dg.AssetMaterialization:
     late = sum(one.late_scopes for one in found)
     failed = sum(one.failed_scopes for one in found)
-    said = f"{late:,} scopes are late, {failed:,} failed a check" if late or failed else "all is flushed in time"
+    said = f"{late:,} scopes are late, {failed:,} are broken" if late or failed else "all is flushed in time"
     return dg.AssetMaterialization(health_key(mount), description=said, metadata=_warehouse_metadata(mount, found))
 
 
 def _description(one: TableHealth) -> str:
     parts = [
         f"{one.late_scopes:,} of {one.status.scopes:,} scopes are late" if one.late_scopes else "flushed in time",
-        *([f"{one.failed_scopes:,} failed a check"] if one.failed_scopes else []),
+        *([f"{one.failed_scopes:,} are broken"] if one.failed_scopes else []),
         *([one.status.error] if one.status.error else []),
     ]
     return "; ".join(parts)
@@ -145,7 +145,7 @@ def _warehouse_metadata(mount: Mount, found: Sequence[TableHealth]) -> Metadata:
         _line(one.status.table, one.status.scopes, one.late_scopes, one.failed_scopes, one.status.pending_rows, one.status.files)
         for one in late_first
     ]
-    head = ["| table | tenants | late | failed a check | rows in the log | files |", "|---|---|---|---|---|---|"]
+    head = ["| table | tenants | late | broken | rows in the log | files |", "|---|---|---|---|---|---|"]
     worst = [each for one in late_first for each in one.worst]
     tables = dg.MetadataValue.md("\n".join([*head, *lines]))
     return {"tables": tables, **_worst(mount, worst[:WORST]), **_numbers(found)}

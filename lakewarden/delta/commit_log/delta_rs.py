@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from functools import cached_property
+from math import isfinite
 from typing import Any
 from urllib.parse import unquote
 
@@ -19,7 +20,7 @@ from lakewarden.delta.commit_log.commits import Commit, CommitLog
 from lakewarden.delta.failures import delta_errors
 from lakewarden.delta.parquet.column_ends import Bounds
 from lakewarden.delta.parquet.files import DataFile
-from lakewarden.delta.parquet.schema import SEQ
+from lakewarden.delta.parquet.schema import SEQ, live_columns
 from lakewarden.delta.partitions import spelled
 from lakewarden.storage.open import open_store
 
@@ -97,9 +98,10 @@ class DeltaRsVersion:
 
     @cached_property
     def stats(self) -> Mapping[str, str]:
-        with delta_errors(f"cannot read the files of {self._location}"):
-            adds = pa.table(self.delta.get_add_actions(flatten=False)).to_pylist()
-        return {unquote(add["path"]): _stats(add) for add in adds}  # other writers may URL-encode the log's paths
+        adds, names = self._adds, [column.name for column in live_columns(self.head.schema)]
+        counts = adds.column("num_records").to_pylist()
+        texts = map(_stats, counts, *(_values(adds, kind, names) for kind in ("min", "max", "null_count")))
+        return dict(zip(map(str, adds.column("path").to_pylist()), texts, strict=True))
 
     @cached_property
     def _newest(self) -> Commit | None:
@@ -121,23 +123,35 @@ class DeltaRsVersion:
 def _plain(ends: pa.ChunkedArray[Any]) -> list[Any]:
     try:
         return ends.to_pylist()
-    except (ValueError, OverflowError):  # a moment beyond the calendar
-        return [None] * len(ends)
+    except (ValueError, OverflowError):
+        return [_within_calendar(end) for end in ends]
 
 
-def _stats(add: Mapping[str, object]) -> str:
+def _within_calendar(end: pa.Scalar[Any]) -> Any:
+    """None for a moment that Python has not."""
+    try:
+        return end.as_py()
+    except (ValueError, OverflowError):
+        return None
+
+
+def _stats(rows: int | None, low: str, high: str, nulls: str) -> str:
     """Delta's statistics of a file, without those that no reader could use."""
-    rows = add.get("num_records")
-    low, high, nulls = (_values(add.get(name)) for name in ("min", "max", "null_count"))
     counted = "" if rows is None else f'"numRecords":{rows},'
     return f'{{{counted}"minValues":{low},"maxValues":{high},"nullCount":{nulls}}}'
 
 
-def _values(columns: object) -> str:
-    """Writes JSON by hand: the library would write a DECIMAL as text or lose digits."""
-    pairs = columns.items() if isinstance(columns, dict) else ()
-    texts = [(name, _json(value)) for name, value in pairs]
-    return "{" + ",".join(f"{json.dumps(name)}:{text}" for name, text in texts if text is not None) + "}"
+def _values(adds: pa.Table, kind: str, columns: Sequence[str]) -> list[str]:
+    """One kind of statistics of each file. JSON by hand: the library would write a DECIMAL as text or lose digits."""
+    there = [name for name in columns if f"{kind}.{name}" in adds.column_names]
+    quoted = [json.dumps(name) for name in there]
+    files = zip(*(_plain(adds.column(f"{kind}.{name}")) for name in there), strict=True) if there else [()] * adds.num_rows
+    return [_object(quoted, values) for values in files]
+
+
+def _object(names: Sequence[str], values: Sequence[object]) -> str:
+    pairs = zip(names, map(_json, values), strict=True)
+    return "{" + ",".join(f"{name}:{text}" for name, text in pairs if text is not None) + "}"
 
 
 def _json(value: object) -> str | None:
@@ -147,7 +161,7 @@ def _json(value: object) -> str | None:
         case int() | str():
             return json.dumps(value, ensure_ascii=False)
         case float():
-            return repr(value)
+            return repr(value) if isfinite(value) else None
         case Decimal():
             return f"{value:f}"
         case datetime():

@@ -22,7 +22,7 @@ from lakewarden.faults import Reach, no_faults
 from lakewarden.storage.location import local_path
 from lakewarden.storage.objects import AlreadyThere, Missing
 from lakewarden.storage.open import open_store
-from lakewarden.storage.posix import write_all
+from lakewarden.storage.posix import is_named, write_all
 from lakewarden.storage.steps import Steps
 
 Still = Callable[[], None]
@@ -108,8 +108,13 @@ def _named(unnamed: str, name: str) -> bool:
     """False where the name is taken, or a drop or an erasure took the hidden file."""
     try:
         os.link(unnamed, name)
-    except (FileExistsError, FileNotFoundError):
+    except FileNotFoundError:
         return False
+    except FileExistsError:
+        try:
+            return is_named(os.stat(unnamed), name)
+        except FileNotFoundError:
+            return False
     return True
 
 

@@ -9,7 +9,6 @@ from functools import cached_property, lru_cache
 from typing import Any, cast
 
 import msgspec
-import numpy as np
 from deltalake import DeltaTable
 
 from lakewarden.connection import Location
@@ -130,11 +129,6 @@ def _moment(value: str) -> datetime:
     return found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
 
 
-def _single(value: object) -> float:
-    """As the column has it: a writer may have written fewer digits than the next number of twice the width has."""
-    return float(np.float32(cast("Any", value)))
-
-
 def _exact(value: object) -> Decimal:
     return Decimal(cast("Any", value))
 
@@ -146,6 +140,4 @@ _READERS: Mapping[str, Callable[[Any], Value]] = {
     "string": _text,
     "date": date.fromisoformat,
     "timestamp": _moment,
-    "float": _single,
-    "double": float,
 }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import date, datetime, timedelta
+from datetime import date, datetime
 from decimal import Decimal
 from functools import reduce
 from typing import TYPE_CHECKING, Any
@@ -20,9 +20,6 @@ if TYPE_CHECKING:
 
 Value = int | str | date | datetime | Decimal
 """As statistics and Arrow's rows have it; moments are in UTC."""
-
-_CUT_OFF = timedelta(milliseconds=1)
-"""Other writers keep the milliseconds of a moment alone: the file's last one may lie so much later."""
 
 
 @dataclass(frozen=True)
@@ -81,8 +78,6 @@ def _tests(column: pa.ChunkedArray[Any], bound: Bound) -> list[Any]:
 
 
 def _beyond(bound: Bound, least: object, most: object) -> bool:
-    if isinstance(most, datetime):
-        most += _CUT_OFF
     return _less(most, bound.low) or _less(bound.high, least)
 
 

@@ -14,6 +14,7 @@ from lakewarden.delta.scope import open_scope
 from lakewarden.delta.table import ScopeTable
 from lakewarden.delta.timeline import Timeline, read_timeline
 from lakewarden.errors import Corrupt, LakewardenError, NotFound
+from lakewarden.scope import without_table
 from lakewarden.storage.objects import keys_of
 from lakewarden.storage.open import open_store
 from lakewarden.target import ScopeTarget
@@ -59,7 +60,7 @@ def open_numbered(target: ScopeTarget, version: int) -> ScopeTable:
     except (NotFound, Corrupt) as error:
         raise _reason(target, version, error) from error
     if table is None:
-        raise _nothing(target)
+        raise without_table(target.scope)
     return table
 
 
@@ -110,9 +111,5 @@ def versions_left(newest: ScopeTable, timeline: Timeline, present: frozenset[str
 def _newest(target: ScopeTarget) -> ScopeTable:
     table = open_scope(target)
     if table is None:
-        raise _nothing(target)
+        raise without_table(target.scope)
     return table
-
-
-def _nothing(target: ScopeTarget) -> NotFound:
-    return NotFound(f"{target.scope} has no version yet, because nothing was flushed")

@@ -47,6 +47,8 @@ def row_facts(table: ScopeTable, schemas: tuple[TableSchema, ...], at_once: int 
 
 def _parts(table: ScopeTable, schemas: tuple[TableSchema, ...], columns: Sequence[str]) -> Iterator[tuple[int | None, pa.Table]]:
     """Rows with the bucket that their file's name says."""
+    if not table.has_files:  # a fence of a dropped table, perhaps with its columns
+        return
     if not table.plain:
         yield None, read_rows(table, schemas, columns)
         return

@@ -10,7 +10,8 @@ from lakewarden.access.rights import can
 from lakewarden.catalog.model import Catalog, Table
 from lakewarden.errors import StorageRefused, StorageUnavailable
 from lakewarden.operations.check.logs import check_floors, check_ledger, check_log, own_standing, standings_of, unreadable_floor
-from lakewarden.operations.check.scope import OF_THE_DATA, UNKNOWN, CheckedScope, CheckTask, Finding, check_scope
+from lakewarden.operations.check.memory import results_of
+from lakewarden.operations.check.scope import UNKNOWN, CheckedScope, CheckTask, Finding, check_scope
 from lakewarden.operations.check.storages import check_storage, storages_named
 from lakewarden.operations.fanout import Run, Sized
 from lakewarden.operations.scopes import scopes_of
@@ -18,7 +19,6 @@ from lakewarden.operations.upkeep.needs import Unseen
 from lakewarden.operations.upkeep.select import select
 from lakewarden.operations.vacuum.unreferenced_files import hot_files
 from lakewarden.scope import Scope
-from lakewarden.state.failed_checks import Checked
 from lakewarden.storage.steps import in_one_step
 from lakewarden.warehouse import Warehouse, live_tables
 
@@ -68,14 +68,8 @@ def _ledgers(warehouse: Warehouse, catalog: Catalog, storages: Container[str]) -
 
 
 def _recorded(warehouse: Warehouse, table: Table, checked: Sequence[tuple[CheckTask, CheckedScope]]) -> list[Finding]:
-    """Keeps what failed, for a vacuum to see; a finding where that was not possible."""
-    results = [
-        Checked(task.target.scope.user, finding.check, one.version, finding.passed)
-        for task, one in checked
-        if one.version is not None
-        for finding in one.findings
-        if finding.check in OF_THE_DATA
-    ]
+    """Keeps what failed, for all who ask what is broken; a finding where that was not possible."""
+    results = [result for task, one in checked for result in results_of(task.target, one)]
     try:
         warehouse.failed_checks.record(table.id, results)
     except (StorageUnavailable, StorageRefused) as error:

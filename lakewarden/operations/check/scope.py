@@ -26,8 +26,18 @@ UNKNOWN = end_of(LAST_POSITION)
 """Stands for the end of a log that cannot be read: nothing is beyond it."""
 
 
-OF_THE_DATA = ("one_row_per_key", "log_and_table_agree")
-"""The checks whose failure blocks a vacuum: where another fails, nothing can be read or deleted anyway."""
+SCOPE_CHECKS = (
+    "scope",
+    "known",
+    "damage",
+    "readable",
+    "one_row_per_key",
+    "no_null_in_key",
+    "rows_in_their_bucket",
+    "not_frozen",
+    "log_and_table_agree",
+)
+"""What is looked at of a scope, and may be found wrong."""
 
 
 @dataclass(frozen=True)
@@ -100,7 +110,7 @@ def _look(task: CheckTask, table: ScopeTable) -> Iterable[tuple[str, str]]:
     """Yields each check's name and what is wrong; empty where it passed."""
     rows = row_facts(table, task.target.schemas, buckets=task.target.buckets)
     yield "readable", ""
-    twice = f"{rows.repeated} rows repeat a key; the next flush of those keys settles them"
+    twice = f"{rows.repeated} rows repeat a key; an upsert or a delete of those keys settles them at its flush"
     yield "one_row_per_key", twice if rows.repeated else ""
     yield "no_null_in_key", f"NULL in key column {', '.join(rows.nulls)}" if rows.nulls else ""
     if rows.misplaced:

@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from lakewarden.errors import Corrupt, NotFound
+from lakewarden.errors import ConstraintViolation, Corrupt, NotFound
 from lakewarden.rows.files import FileRef
 from lakewarden.storage.objects import AlreadyThere, Missing
 from lakewarden.storage.open import open_store
@@ -54,6 +54,8 @@ class OpenFile:
         for start in range(len(piece), self.ref.size, PIECE):
             yield piece
             piece = _piece(self.target, self.ref, start)
+            if len(piece) != min(PIECE, self.ref.size - start):
+                raise Corrupt(f"the file {self.ref.name!r} of {self.target.scope} became another one while it was read")
             digest.update(piece)
         if digest.hexdigest() != self.ref.sha256:
             raise Corrupt(f"the file {self.ref.name!r} of {self.target.scope} does not have the checksum that its row records")
@@ -62,9 +64,29 @@ class OpenFile:
 
 def open_file(target: ScopeTarget, ref: FileRef) -> OpenFile:
     """Raises:
-    NotFound: it was removed.
+    NotFound: it was removed, or has another size than its reference says.
     """
-    return OpenFile(ref, target, _piece(target, ref, 0))
+    data = _piece(target, ref, 0)
+    whole = len(data) == ref.size if ref.size <= PIECE else open_store(target.location).is_whole(ref.path, ref.size)
+    if not whole:
+        raise NotFound(f"the file {ref.name!r} of {target.scope} does not have the {ref.size:,} bytes that its row records")
+    return OpenFile(ref, target, data)
+
+
+def check_reference(target: ScopeTarget, ref: FileRef) -> None:
+    """Reads the whole file.
+
+    Raises:
+        ConstraintViolation: the scope has no such file: of this path, size and checksum.
+    """
+    try:
+        for _ in open_file(target, ref).pieces():
+            pass
+    except (NotFound, Corrupt) as error:
+        raise ConstraintViolation(
+            f"{ref.text[:80]!r} does not refer to a file of {target.scope}: {error.message}; a FILE column takes a reference that"
+            " the same scope shows, or an upload"
+        ) from error
 
 
 def _piece(target: ScopeTarget, ref: FileRef, start: int) -> bytes:

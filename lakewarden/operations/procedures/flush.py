@@ -90,7 +90,7 @@ def _flush(
     def work(id_: str) -> list[ScopeReport]:
         return flush_scopes(at.warehouse, at.run, at.flush_large, wanted, job_id=id_, catalog=catalog)
 
-    reports = at.as_job("flush", parameters, work, job_id)
+    reports = at.as_job("flush", parameters, work, job_id, rechecks=False)  # its watermark shows that it succeeded
     if at.warehouse.settings.flush.compact_after:
         reports += _compact_after(at, reports, parameters)
     return reports

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from lakewarden.operations.fanout import Run
@@ -38,18 +38,28 @@ class Workplace:
         job_id: str | None,
         *,
         keep: bool = True,
+        rechecks: bool = True,
     ) -> list[ScopeReport]:
         """Runs the work under a job's id, and records its outcome in the job log, unless there was nothing to do.
 
         Args:
             job_id: of a job that the caller records.
             keep: False for a dry run.
+            rechecks: as in `remember`.
         """
-        if job_id is not None:
-            return work(job_id)
         started = self.warehouse.clock()
-        own = self.new_job_id(operation)
+        own = job_id or self.new_job_id(operation)
         reports = work(own)
+        if keep:
+            self.remember(operation, reports, rechecks=rechecks)
+        if job_id is not None:
+            return reports
         if keep and any(report.outcome != "skipped" for report in reports):
             self.jobs.record(operation, own, started, dict(parameters), reports)
         return reports
+
+    def remember(self, operation: Operation, reports: Sequence[ScopeReport], *, rechecks: bool = True) -> None:
+        """Keeps which scopes were found broken (`operations.check.memory`)."""
+        from lakewarden.operations.check.memory import remember  # brings the checks, which most operations never need
+
+        remember(self.warehouse, self.run, operation, reports, rechecks=rechecks)

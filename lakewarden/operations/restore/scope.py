@@ -31,6 +31,7 @@ from lakewarden.operations.plans.value import PlannedScope
 from lakewarden.operations.restore.files import RESTORE, copied_apart, difference, written_again
 from lakewarden.operations.rewrite import discard
 from lakewarden.report import ScopeReport
+from lakewarden.scope import without_table
 from lakewarden.specs import Operation
 from lakewarden.storage.open import open_store
 from lakewarden.storage.steps import Steps
@@ -98,7 +99,7 @@ def plan_restore(target: ScopeTarget, options: RestoreOptions, *, clock: Clock) 
     now = clock()
     table = open_scope(target)
     if table is None:
-        raise NotFound(f"restore {target.scope}: it has no version yet, because nothing was flushed")
+        raise without_table(target.scope)
     _check(target, table)
     listing = open_store(target.location).list("")
     timeline = read_timeline(open_store(target.location), table.version, listing)

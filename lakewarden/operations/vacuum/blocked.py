@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 
 from lakewarden.errors import FailedCheck
 from lakewarden.scope import Scope
+from lakewarden.specs import SPECS
+from lakewarden.state.failed_checks import UNREADABLE
 from lakewarden.state.failed_checks import FailedCheck as Failure
 from lakewarden.target import ScopeTarget
 from lakewarden.warehouse import Warehouse, find_table
@@ -17,8 +19,9 @@ def blocked_scopes(warehouse: Warehouse, targets: Sequence[ScopeTarget]) -> Mapp
     failed = {
         name: warehouse.failed_checks.of(find_table(catalog, name).id) for name in {target.scope.table for target in targets}
     }
-    found = ((target.scope, failed[target.scope.table].get(_mark(warehouse, target))) for target in targets)
-    return {scope: _error(scope, failures) for scope, failures in found if failures}
+    found = ((target.scope, failed[target.scope.table].get(_mark(warehouse, target), ())) for target in targets)
+    of_checks = ((scope, [each for each in failures if each.check not in SPECS]) for scope, failures in found)
+    return {scope: _error(scope, failures) for scope, failures in of_checks if failures}
 
 
 def _mark(warehouse: Warehouse, target: ScopeTarget) -> str:
@@ -28,7 +31,8 @@ def _mark(warehouse: Warehouse, target: ScopeTarget) -> str:
 def _error(scope: Scope, failures: Sequence[Failure]) -> FailedCheck:
     newest = max(failures, key=lambda failure: (failure.version, failure.at))
     more = f" and {len(failures) - 1} more" if len(failures) > 1 else ""
+    which = "" if newest.version == UNREADABLE else f" in version {newest.version}"
     return FailedCheck(
-        f"{scope} failed the check {newest.check} in version {newest.version} at {newest.at:%Y-%m-%d %H:%M} UTC{more}: a vacuum"
+        f"{scope} failed the check {newest.check}{which} at {newest.at:%Y-%m-%d %H:%M} UTC{more}: a vacuum"
         " may delete the files that mend it; mend it and check it again, or vacuum with --ignore-checks"
     )

@@ -7,21 +7,22 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Annotated, Any
 
-import msgspec
 import pyarrow as pa
 from msgspec import Meta
 
 from lakewarden.catalog.types import ColumnType
 from lakewarden.catalog.values import reason
 from lakewarden.errors import InvalidArgument
+from lakewarden.exact_json import JsonNumber
 from lakewarden.pipelines.templates.column_names import column_names
-from lakewarden.pipelines.templates.inference import TEXT, Inference
+from lakewarden.pipelines.templates.inference import TEXT, Digits, Inference
 from lakewarden.pipelines.templates.json_objects import Record, groups
 from lakewarden.pipelines.templates.object_file import ObjectFile
 from lakewarden.pipelines.templates.template import Columns, Template
 from lakewarden.pipelines.templates.types import schema_of
-from lakewarden.rows.columns import Unfit, from_values
-from lakewarden.rows.text import from_bytes, from_text
+from lakewarden.rows.columns import Unfit
+from lakewarden.rows.json import documents, from_json
+from lakewarden.rows.text import from_text
 from lakewarden.rows.violation import shown
 
 _EXACT = 1 << 53
@@ -69,6 +70,9 @@ class Kinds:
         self._kinds: set[type] = set()
         self._texts = Inference(("DATE", "TIMESTAMP") if options.dates else ())
         self._low = self._high = 0
+        self._digits = Digits()
+        self._doubles = True
+        """Whether DOUBLE keeps all numbers with a point or an exponent."""
 
     def add(self, values: Sequence[object]) -> None:
         kinds = set(map(type, values))
@@ -76,11 +80,17 @@ class Kinds:
         if int in kinds:
             whole = [value for value in values if value.__class__ is int]
             self._low, self._high = min(self._low, *whole), max(self._high, *whole)
+        if JsonNumber in kinds:
+            self._add_numbers([value for value in values if value.__class__ is JsonNumber])
         if self._kinds <= {str, _NOTHING}:
             try:
                 self._texts.add(pa.array(values, pa.string()))
             except UnicodeEncodeError as error:
                 raise InvalidArgument("a text has half of a surrogate pair, which is no Unicode") from error
+
+    def _add_numbers(self, numbers: Sequence[Any]) -> None:
+        self._doubles = self._doubles and all(number.is_double for number in numbers)
+        self._digits.add(numbers)
 
     @property
     def type(self) -> ColumnType | None:
@@ -94,8 +104,8 @@ class Kinds:
             return _BOOLEAN
         if kinds == {int} and self._low >= -(1 << 63) and self._high < 1 << 63:
             return _BIGINT
-        if kinds == {float} or (kinds == {int, float} and self._low >= -_EXACT and self._high <= _EXACT):
-            return _DOUBLE
+        if kinds <= {int, JsonNumber} and JsonNumber in kinds and self._low >= -_EXACT and self._high <= _EXACT:
+            return _DOUBLE if self._doubles else self._digits.type or _JSON
         return _JSON
 
 
@@ -133,15 +143,13 @@ def _is_misfit(type: ColumnType, value: object) -> bool:
 def _converted(type: ColumnType, values: Sequence[object]) -> pa.Array[Any]:
     match type.name:
         case "JSON":
-            return pa.array([None if each is None else msgspec.json.encode(each).decode() for each in values], pa.string())
+            return documents(values)
         case "DOUBLE":
-            return from_values(type, [_floating(each) for each in values])
+            return from_json(type, [_floating(each) for each in values])
         case "DATE" | "TIMESTAMP" if set(map(_class, values)) <= {str, _NOTHING}:
             return from_text(type, pa.array(values, pa.string()))
-        case "BYTES":
-            return from_bytes(type, list(values))
         case _:
-            return from_values(type, values)
+            return from_json(type, values)
 
 
 def _class(value: object) -> type:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import codecs
 import json
-import math
 from collections.abc import Iterator
-from typing import BinaryIO, NoReturn
+from typing import BinaryIO, NoReturn, cast
 
 from lakewarden.errors import InvalidArgument
+from lakewarden.exact_json import JsonNumber
 from lakewarden.pipelines.templates.object_file import ObjectFile
 
 Record = dict[str, object]
@@ -70,7 +70,7 @@ class _Text:
         self._file = file
         self._most = most
         self._decode = codecs.getincrementaldecoder("utf-8")().decode
-        self._decoder = json.JSONDecoder(parse_float=_number, parse_constant=_refuse)
+        self._decoder = json.JSONDecoder(parse_float=_number, parse_constant=_refuse, object_pairs_hook=_object)
         self._held = ""
         self._at = 0
         self._dropped = 0
@@ -107,11 +107,11 @@ class _Text:
                     raise InvalidArgument(f"object {self.count + 1} is not JSON: {error.msg}") from error
             except RecursionError as error:
                 raise InvalidArgument(f"object {self.count + 1} is nested too deeply") from error
-            except ValueError as error:  # a number with thousands of digits
+            except ValueError as error:  # a number out of any range, or a key twice
                 raise InvalidArgument(f"object {self.count + 1}: {error}") from error
             else:
                 self.count += 1
-                return dict(found)
+                return cast("Record", found)
 
     def _more(self) -> bool:
         """Takes a further block; whether there was one."""
@@ -128,10 +128,18 @@ class _Text:
         return bool(data)
 
 
-def _number(text: str) -> float:
-    found = float(text)
-    if math.isinf(found):
+def _number(text: str) -> JsonNumber:
+    found = JsonNumber(text)
+    if found.nearest is None:
         raise ValueError(f"{text:.40} is out of the range of 64 bits")
+    return found
+
+
+def _object(pairs: list[tuple[str, object]]) -> Record:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        raise ValueError(f"an object in it has the key {next(name for name in names if names.count(name) > 1)!r:.80} twice")
     return found
 
 

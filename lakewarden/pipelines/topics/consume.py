@@ -51,7 +51,9 @@ def consume(warehouse: Warehouse, request: ConsumeRequest, reach: Reach = no_fau
     table = find_table(warehouse.catalog.read(), request.table)
     client = TableClient.of(warehouse, table)
     owners = RowsOf.of(table, request.user, request.user_column)
-    fit = Fit(table, owners, decoder(request.value_format), warehouse.clock, warehouse.new_id, client.author)
+    fit = Fit(
+        table, owners, decoder(request.value_format), warehouse.clock, warehouse.new_id, client.author, client.reader.target
+    )
     partitions = partitions_of(request.topic)
     if partitions is None:
         raise NotFound(f"Kafka at {request.topic.broker.servers} has no {request.topic}")

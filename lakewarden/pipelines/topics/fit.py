@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -10,20 +9,17 @@ from typing import Any
 import pyarrow as pa
 
 from lakewarden.catalog.model import Table, TableSchema
-from lakewarden.catalog.types import ColumnType
 from lakewarden.clock import Clock, NewId
 from lakewarden.errors import ConstraintViolation, InvalidArgument
 from lakewarden.kafka.reader import Message
 from lakewarden.log.record import DELETE, UPSERT, USER, LogBatch, log_batch, log_schema
+from lakewarden.operations.files.referring import Targets, check_batch
 from lakewarden.pipelines.topics.formats import Change, Changes, Decode, Row
-from lakewarden.rows.columns import Unfit
 from lakewarden.rows.defaults import Defaults
 from lakewarden.rows.intake import split_users, to_arrow
-from lakewarden.rows.text import from_bytes
+from lakewarden.rows.json import from_json
 from lakewarden.rows.validate import keys, validated
 from lakewarden.storage.paths import check_user
-
-_NOT_FINITE = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 
 
 @dataclass(frozen=True)
@@ -95,6 +91,7 @@ class Fit:
     clock: Clock
     new_id: NewId
     author: str
+    targets: Targets
 
     def fit(self, messages: Sequence[Message]) -> Fitted:
         found = _Found()
@@ -155,29 +152,26 @@ class Fit:
 
     def _written(self, rows: Sequence[Row]) -> pa.Table:
         schema = self.table.schema
-        given, users = self._with_users([self._readable(row) for row in rows])
+        given, users = self._with_users(rows)
         shared = self.table.type == "SHARED"
         defaults = Defaults(self.clock, self.new_id, self.author if shared else self.rows_of.user)
         checked = validated(schema, given, defaults, None if shared else users, repeats=True)
-        return log_batch(schema, checked, users, UPSERT).rows
+        batch = log_batch(schema, checked, users, UPSERT)
+        check_batch(schema, batch, self.targets)
+        return batch.rows
 
     def _removed(self, rows: Sequence[Row]) -> pa.Table:
         """Of a whole row, its key counts."""
         schema = self.table.schema
-        only = [self._readable({name: row[name] for name in self._identity if name in row}) for row in rows]
+        only = [{name: row[name] for name in self._identity if name in row} for row in rows]
         given, users = self._with_users(only)
         return log_batch(schema, keys(schema, given, users, repeats=True), users, DELETE).rows
 
     def _with_users(self, rows: Sequence[Row]) -> tuple[pa.Table, pa.Array[Any]]:
-        given = to_arrow(rows, self.table.schema)
+        given = to_arrow(rows, self.table.schema, from_json)
         if self.rows_of.user_column is None:
             return given, pa.repeat(self.rows_of.user or "", given.num_rows)
         return split_users(given, self.rows_of.user_column)
-
-    def _readable(self, row: Row) -> Row:
-        """The values as the table takes them, where JSON has no form of its own."""
-        odd = _odd_columns(self.table)
-        return {name: _readable(odd[name], value) if name in odd else value for name, value in row.items()} if odd else row
 
     def _joined(self, found: _Found) -> Fitted:
         """All rows in the order of their messages; of a message that does not fit, none."""
@@ -194,18 +188,3 @@ class Fit:
 
 def _no_rows(schema: TableSchema) -> pa.Table:
     return log_schema(schema).append(pa.field(USER, pa.string())).empty_table()
-
-
-def _odd_columns(table: Table) -> dict[str, ColumnType]:
-    return {column.name: column.type for column in table.schema.columns if column.type.name in ("BYTES", "FLOAT", "DOUBLE")}
-
-
-def _readable(kind: ColumnType, value: object) -> object:
-    if not isinstance(value, str):
-        return value
-    if kind.name == "BYTES":
-        try:
-            return from_bytes(kind, [value]).to_pylist()[0]
-        except Unfit:
-            return value
-    return _NOT_FINITE.get(value, value)

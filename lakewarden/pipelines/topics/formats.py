@@ -6,8 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Literal, cast, get_args
 
-import msgspec
-
+from lakewarden import exact_json
 from lakewarden.errors import InvalidArgument
 from lakewarden.kafka.reader import Message
 
@@ -92,8 +91,8 @@ def _unwrapped(found: Row) -> Row:
 
 def _parsed(data: bytes, what: str) -> object:
     try:
-        return msgspec.json.decode(data)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        return exact_json.ANY.decode(data)
+    except ValueError as error:
         raise InvalidArgument(f"its {what} is not JSON: {error}") from error
     except RecursionError as error:
         raise InvalidArgument(f"its {what} is nested too deeply") from error

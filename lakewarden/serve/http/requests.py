@@ -13,6 +13,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import HTTPConnection, Request
 
 from lakewarden.access.gate import Principal
+from lakewarden.exact_json import decoder, raw
 from lakewarden.lakehouse import Lakehouse
 from lakewarden.serve.allowance import Allowance
 from lakewarden.serve.authority import Authority
@@ -60,9 +61,11 @@ async def body_of(request: Request, kind: type[T], *, strict: bool = True) -> T:
         if len(found) > most:
             raise Declined(413, f"the body has more than {most:,} bytes (serve.body_bytes): send several smaller requests")
     try:
-        return msgspec.json.decode(bytes(found), type=kind, strict=strict)
+        return decoder(kind, strict=strict).decode(bytes(found))
     except UnicodeDecodeError as error:
         raise msgspec.DecodeError(f"it is not UTF-8 text at byte {error.start}") from error
+    except RecursionError as error:
+        raise msgspec.DecodeError("it is nested too deeply") from error
 
 
 async def caller(request: HTTPConnection, authorization: str | None = None) -> AccessToken:
@@ -88,7 +91,7 @@ def once(request: Request, principal: Principal, asked: msgspec.Struct, write: C
         return write().answer
     writes = request.app.state.writes
     assert isinstance(writes, Writes), "the application is made with one"
-    return writes.once(principal.user, key, request.url.path.encode() + b"\n" + msgspec.json.encode(asked), write)
+    return writes.once(principal.user, key, request.url.path.encode() + b"\n" + msgspec.json.encode(asked, enc_hook=raw), write)
 
 
 @asynccontextmanager

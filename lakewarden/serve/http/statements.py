@@ -5,15 +5,18 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from io import BytesIO
+from typing import Annotated, cast
 
 import msgspec
 import pyarrow as pa
+from msgspec import Meta
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
 
 from lakewarden.access.gate import Principal
 from lakewarden.errors import InvalidArgument, Unsupported
+from lakewarden.exact_json import JsonNumber
 from lakewarden.json_values import json_rows
 from lakewarden.lakehouse import Lakehouse
 from lakewarden.lakehouse.answers import answer
@@ -21,6 +24,7 @@ from lakewarden.operations.reading.freshness import Freshness, check_freshness
 from lakewarden.serve.http.requests import admitted, body_of, ended_with, lake_of, once
 from lakewarden.serve.http.streamed import StreamedAnswer
 from lakewarden.serve.idempotency import Done
+from lakewarden.sql.grammar.parameters import Value
 from lakewarden.sql.results import Events, OneLine, Result, Rows
 from lakewarden.sql.specs import gives_rows
 from lakewarden.workers.cancellation import Cancellation
@@ -29,16 +33,34 @@ ARROW = "application/vnd.apache.arrow.stream"
 _JSON = "application/json"
 _PIECE_ROWS = 8_192
 
-_Scalar = str | int | float | bool | None
+_SCALAR = {"anyOf": [{"type": kind} for kind in ("string", "number", "boolean", "null")]}
+_PARAMS = Meta(extra_json_schema={"items": {"anyOf": [_SCALAR, {"type": "array", "items": _SCALAR}]}})
 
 
 class SqlRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The body. `params` are the values of `?`, in order over all statements, or of `$1`, `$2`; an array is a list."""
 
     sql: str
-    params: list[_Scalar | tuple[_Scalar, ...]] = []
+    params: Annotated[list[object], _PARAMS] = []
     namespace: str | None = None
     freshness: str | None = None
+
+    def __post_init__(self) -> None:
+        for number, value in enumerate(self.params, 1):
+            for one in value if isinstance(value, list) else (value,):
+                if isinstance(one, list | dict):
+                    raise ValueError(f"parameter {number} is neither a text, number, truth value or null, nor a list of them")
+                if isinstance(one, JsonNumber) and one.nearest is None:
+                    raise ValueError(f"parameter {number} is out of DOUBLE's range, which is 64 bits")
+
+    @property
+    def values(self) -> list[Value]:
+        """The parameters. A number is DOUBLE where a DOUBLE is written so, else DECIMAL, which is exact."""
+        return [cast("Value", tuple(map(_number, one)) if isinstance(one, list) else _number(one)) for one in self.params]
+
+
+def _number(value: object) -> object:
+    return value.nearest if isinstance(value, JsonNumber) and value.is_double else value
 
 
 async def sql(request: Request) -> Response:
@@ -77,7 +99,7 @@ def _answer(request: Request, principal: Principal, pieces: Iterator[bytes], row
 
 def _run(lake: Lakehouse, principal: Principal, asked: SqlRequest, cancellation: Cancellation) -> list[Result]:
     session = lake.sessions.served(principal, asked.namespace)
-    return session.sql(asked.sql, freshness=_freshness(asked), params=asked.params, cancellation=cancellation)
+    return session.sql(asked.sql, freshness=_freshness(asked), params=asked.values, cancellation=cancellation)
 
 
 def _queried(lake: Lakehouse, principal: Principal, asked: SqlRequest, cancellation: Cancellation) -> pa.Table:
@@ -87,7 +109,7 @@ def _queried(lake: Lakehouse, principal: Principal, asked: SqlRequest, cancellat
         InvalidArgument: it is not one query.
     """
     session = lake.sessions.served(principal, asked.namespace)
-    statements = session.parsed(asked.sql, asked.params)
+    statements = session.parsed(asked.sql, asked.values)
     if len(statements) != 1 or not gives_rows(statements[0]):
         raise InvalidArgument(
             "an Arrow stream is the answer to one query, and this text is none; nothing was done. Accept application/json"

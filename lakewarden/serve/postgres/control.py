@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import pyarrow as pa
 
-from lakewarden.errors import BadSyntax
+from lakewarden.errors import BadSyntax, Unsupported
 from lakewarden.serve.postgres.prepared import Outcome
 from lakewarden.serve.postgres.state import State
 from lakewarden.sql.parse import Single
@@ -18,6 +18,11 @@ Control = Callable[[State, Sequence[str]], Outcome]
 
 _OURS = ("FRESHNESS", "TABLE-STORAGE", "'TABLE-STORAGE", "TABLE")
 """What SET of Lakewarden's own begins with."""
+_NOT_SERVED = ("COPY", "DECLARE", "FETCH", "MOVE", "LISTEN", "NOTIFY", "LOCK", "PREPARE")
+_INSTEAD = {
+    "COPY": "write rows by INSERT or by `lakewarden load`, and read them by SELECT",
+    "LISTEN": "follow /v1/subscribe over HTTP",
+}
 _SPOKEN = {
     ("TIME", "ZONE"): "TimeZone",
     ("TRANSACTION", "ISOLATION", "LEVEL"): "transaction_isolation",
@@ -145,6 +150,14 @@ def _unlisten(_state: State, _: Sequence[str]) -> Outcome:
     return Outcome("UNLISTEN")
 
 
+def _not_served(name: str) -> Control:
+    def refuse(state: State, _: Sequence[str]) -> Outcome:
+        state.block.check()
+        raise Unsupported(f"{name} is not served: {_INSTEAD.get(name, 'send the statement itself')}")
+
+    return refuse
+
+
 def _last(words: Sequence[str]) -> str:
     if not words:
         raise BadSyntax("a name is missing at the end of the statement")
@@ -167,4 +180,5 @@ _STATEMENTS: Mapping[str, Control] = {
     "DEALLOCATE": _deallocate,
     "CLOSE": _close,
     "UNLISTEN": _unlisten,
+    **{name: _not_served(name) for name in _NOT_SERVED},
 }

@@ -5,19 +5,19 @@ from __future__ import annotations
 import re
 import struct
 from collections.abc import Callable, Iterator, Mapping
-from datetime import date, datetime, time, timedelta
 from decimal import Decimal, InvalidOperation
 from uuid import UUID
 
+from lakewarden.any_year import clock_text, day_text, moment_text
 from lakewarden.errors import InvalidArgument, Unsupported
 from lakewarden.serve.postgres.wire import kinds
+from lakewarden.serve.postgres.wire.epoch import EPOCH_DAYS, EPOCH_MICROS, INFINITE_DAYS, INFINITE_MICROS
 from lakewarden.serve.postgres.wire.kinds import KINDS, LISTS, Kind
 from lakewarden.serve.postgres.wire.lists import items_of_binary, items_of_text
 from lakewarden.serve.postgres.wire.messages import as_text
 from lakewarden.serve.postgres.wire.numerics import numeric_of
 from lakewarden.sql.grammar.parameters import Scalar, Value
 
-_EPOCH = datetime(2000, 1, 1)  # noqa: DTZ001  # PostgreSQL's TIMESTAMP has no zone
 _HOURS = re.compile(r":\d\d(\.\d+)?[+-]\d\d$")
 _TRUE, _FALSE = ("t", "true", "y", "yes", "on", "1"), ("f", "false", "n", "no", "off", "0")
 
@@ -73,12 +73,6 @@ def _bytes(text: str) -> bytes:
     return bytes.fromhex(text[2:])
 
 
-def _float(text: str) -> Scalar:
-    """What is no number of SQL stays text."""
-    found = float(text)
-    return found if found - found == 0 else text
-
-
 def _zoned(text: str) -> str:
     """PostgreSQL leaves out the minutes of a zone."""
     return f"{text}:00" if _HOURS.search(text) else text
@@ -89,7 +83,7 @@ _TEXTS: Mapping[int, Callable[[str], Scalar]] = {
     kinds.BOOL.oid: _flag,
     kinds.BYTEA.oid: _bytes,
     **dict.fromkeys((kinds.INT2.oid, kinds.INT4.oid, kinds.INT8.oid, kinds.OID.oid), int),
-    **dict.fromkeys((kinds.FLOAT4.oid, kinds.FLOAT8.oid), _float),
+    **dict.fromkeys((kinds.FLOAT4.oid, kinds.FLOAT8.oid), float),
     kinds.NUMERIC.oid: Decimal,
 }
 
@@ -103,19 +97,22 @@ def _unpacked(form: str) -> Callable[[bytes], Scalar]:
 
 
 def _day(data: bytes) -> str:
-    return (_EPOCH + timedelta(days=struct.unpack("!i", data)[0])).date().isoformat()
+    days: int = struct.unpack("!i", data)[0]
+    return INFINITE_DAYS.get(days) or day_text(days + EPOCH_DAYS)
 
 
 def _moment(data: bytes) -> str:
-    return (_EPOCH + timedelta(microseconds=struct.unpack("!q", data)[0])).isoformat(sep=" ")
+    micros: int = struct.unpack("!q", data)[0]
+    return INFINITE_MICROS.get(micros) or moment_text(micros + EPOCH_MICROS, " ")
 
 
 def _moment_in_utc(data: bytes) -> str:
-    return _moment(data) + "+00:00"
+    found = _moment(data)
+    return found if found in INFINITE_MICROS.values() else found + "+00:00"
 
 
 def _time(data: bytes) -> str:
-    return (datetime.combine(date.min, time.min) + timedelta(microseconds=struct.unpack("!q", data)[0])).time().isoformat()
+    return clock_text(struct.unpack("!q", data)[0])
 
 
 _BINARY: Mapping[int, Callable[[bytes], Scalar]] = {

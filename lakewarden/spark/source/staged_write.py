@@ -21,8 +21,10 @@ from lakewarden.operations.direct.effects import Keep
 from lakewarden.operations.direct.identities import transaction_app
 from lakewarden.operations.direct.resume import resume
 from lakewarden.operations.direct.run import DirectRun
+from lakewarden.operations.files.referring import check_batch
 from lakewarden.operations.images.log import appending
 from lakewarden.operations.intake import TableIntake
+from lakewarden.scope import Scope
 from lakewarden.spark.source.connection import SparkConnection
 from lakewarden.spark.source.options import WriteOptions
 from lakewarden.warehouse import Warehouse, find_table
@@ -129,8 +131,12 @@ class StagedWrite:
         if self._through_log:
             batch = intake.upserts(rows, self.options.user, self.options.user_column)
             assert isinstance(batch, LogBatch), "only a dict becomes a plain row"
-            return batch
-        return log_batch(self.table.schema, intake.completed(rows, None), "", UPSERT)
+        else:
+            batch = log_batch(self.table.schema, intake.completed(rows, None), "", UPSERT)
+        check_batch(
+            self.table.schema, batch, lambda user: warehouse.target(warehouse.catalog.recent(), Scope(self.table.name, user))
+        )
+        return batch
 
     def _append_past_log(self, warehouse: Warehouse, rows: Iterator[pa.Table], once: Once | None) -> None:
         app = None if once is None else transaction_app(self.table.id, once.writer)

@@ -20,7 +20,7 @@ def filled(tokens: Sequence[Token], values: Sequence[Value]) -> list[Token]:
     """The tokens with a value in place of each parameter.
 
     Raises:
-        InvalidArgument: a parameter has no value, a value has no parameter, both kinds are mixed, or a number is not finite.
+        InvalidArgument: a parameter has no value, a value has no parameter, or both kinds are mixed.
     """
     found, used, kinds = list[Token](), set[int](), set[str]()
     rest = iter(enumerate(tokens))
@@ -74,19 +74,33 @@ def _tokens_of(value: Value, number: int, place: Token) -> Iterator[Token]:
             yield _at(place, TokenType.STRING, value)
         case bytes():
             yield _at(place, TokenType.HEX_STRING, value.hex())
-        case float() | Decimal() if not math.isfinite(value):
-            raise InvalidArgument(f"parameter {number} is {value}, which is no number of SQL: give it as text")
-        case _ if value < 0:
-            yield _at(place, TokenType.L_PAREN, "(")
-            yield _at(place, TokenType.DASH, "-")
-            yield _at(place, TokenType.NUMBER, _digits(-value))
-            yield _at(place, TokenType.R_PAREN, ")")
+        case float() | Decimal() if not _is_finite(value):
+            yield _at(place, TokenType.STRING, str(value).removeprefix("s"))  # a signaling NaN is one all the same
+            yield _at(place, TokenType.DCOLON, "::")
+            yield _at(place, TokenType.DOUBLE, "DOUBLE")
         case _:
-            yield _at(place, TokenType.NUMBER, _digits(value))
+            yield from _number(_digits(value), place)
+
+
+def _number(digits: str, place: Token) -> Iterator[Token]:
+    if not digits.startswith("-"):
+        yield _at(place, TokenType.NUMBER, digits)
+        return
+    yield _at(place, TokenType.L_PAREN, "(")
+    yield _at(place, TokenType.DASH, "-")
+    yield _at(place, TokenType.NUMBER, digits[1:])
+    yield _at(place, TokenType.R_PAREN, ")")
+
+
+def _is_finite(value: float | Decimal) -> bool:
+    return value.is_finite() if isinstance(value, Decimal) else math.isfinite(value)
 
 
 def _digits(value: float | Decimal) -> str:
-    """In SQL, a number with an exponent is DOUBLE, and one with a point alone DECIMAL."""
+    """In SQL, a number with an exponent is DOUBLE, and one with a point alone DECIMAL.
+
+    No arithmetic: a Decimal's own, its sign included, rounds to 28 digits.
+    """
     if isinstance(value, Decimal):
         return format(value, "f")
     text = repr(value)

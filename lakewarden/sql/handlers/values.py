@@ -15,6 +15,7 @@ from sqlglot import exp
 
 from lakewarden.catalog.model import SchemaColumn
 from lakewarden.errors import InvalidArgument
+from lakewarden.json_values import NOT_FINITE
 from lakewarden.sql.context import Context
 from lakewarden.sql.plain_values import cells_of, is_default, is_own_function
 from lakewarden.sql.queries import select
@@ -31,6 +32,8 @@ _WHOLE = 1e20
 
 _EXACT = 1 << 53
 """Up to here, DOUBLE has every whole number."""
+
+FLOATING = ("FLOAT", "DOUBLE")
 
 _DEFAULT = object()
 _COMPUTED = object()
@@ -73,12 +76,14 @@ def rows_of_values(context: Context, values: exp.Values, columns: Sequence[Schem
 
 def fitting(column: SchemaColumn, value: object) -> object:
     """Converts a number for a column of DOUBLE, as far as any is exact there, and a whole one for a column of whole numbers,
-    however it is written.
+    however it is written; and the texts that answers in JSON have for what is no number there.
     """
+    if column.type.name in FLOATING and isinstance(value, str):
+        return NOT_FINITE.get(value, value)
     if column.type.name == "DOUBLE" and value.__class__ in (int, Decimal) and -_EXACT <= value <= _EXACT:
         return float(value)
     whole = column.type.name in ("SMALLINT", "INT", "BIGINT")
-    if whole and isinstance(value, (float, Decimal)) and -_WHOLE < value < _WHOLE and value == value // 1:
+    if whole and isinstance(value, (float, Decimal)) and -_WHOLE < value < _WHOLE and value == int(value):
         return int(value)
     return value
 

@@ -22,11 +22,12 @@ _WRITTEN = frozenset({exp.DType.UUID, exp.DType.TIME, exp.DType.TEXT, exp.DType.
 _DEEPEST = 32
 
 
-def take_kept_forms(query: exp.Query, schemas: Schemas) -> None:
+def take_kept_forms(query: exp.Query, columns: ColumnTypes) -> None:
     """Converts such literals of a query to their columns' form."""
-    wanted = {column.type for schema in schemas.values() for column in schema.columns if column.type.name in _KEPT_OTHERWISE}
+    wanted = {
+        column.type for schema in columns.schemas.values() for column in schema.columns if column.type.name in _KEPT_OTHERWISE
+    }
     if wanted:
-        columns = _Columns(schemas)
         for node in list(query.find_all(*_COMPARISONS, exp.Between, exp.In, exp.Case)):
             for column, values in _compared(node):
                 kind = columns.type_of(column)
@@ -62,7 +63,9 @@ def _rewrite(values: Sequence[exp.Expr], kind: ColumnType) -> None:
 
 
 @dataclass(frozen=True)
-class _Columns:
+class ColumnTypes:
+    """From which column of a table a query's column comes, and so which type it has."""
+
     schemas: Schemas
     known: dict[tuple[int, str, str], frozenset[ColumnType]] = field(default_factory=dict)
     """By SELECT, column and source: CTEs that name the one before twice are 2 to the power of their number ways to a column."""

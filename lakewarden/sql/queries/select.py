@@ -20,8 +20,9 @@ from lakewarden.rows.intake import Parts
 from lakewarden.scope import TableName
 from lakewarden.sql.context import Context
 from lakewarden.sql.queries.answer import Answer, answer_of, several_tables
-from lakewarden.sql.queries.literal_forms import take_kept_forms
+from lakewarden.sql.queries.literal_forms import ColumnTypes, take_kept_forms
 from lakewarden.sql.queries.literals import check_numbers
+from lakewarden.sql.queries.numerics import keep_digits
 from lakewarden.sql.queries.pushdown import Pushdown, hide, pushdown_of
 from lakewarden.sql.queries.session_functions import with_session_values
 from lakewarden.sql.queries.texts import whole_text_of
@@ -66,7 +67,9 @@ def prepare(
     schemas |= {relation: scope.schema for relation, scope in past.items()}
     places = {id(place): schema for relation, schema in schemas.items() for place in made.tables[relation]}
     places |= {id(node): shaped[node.name] for node in made.query.find_all(exp.Table) if not node.db and node.name in shaped}
-    take_kept_forms(made.query, places)
+    columns = ColumnTypes(places)
+    take_kept_forms(made.query, columns)
+    keep_digits(made.query, columns)
     pushdowns = {relation: _pushdown(made, relation, schemas.get(relation)) for relation in made.tables}
     tree = with_session_values(context, made.query)
     return Prepared(whole_text_of(tree), pushdowns, past, tree)

@@ -7,7 +7,8 @@ from sqlglot.errors import ErrorLevel, SqlglotError
 
 from lakewarden.errors import BadSyntax, Unsupported
 from lakewarden.sql.depth import deeper
-from lakewarden.sql.reader import STUMBLES, Lakewarden
+from lakewarden.sql.grammar.dialect import Lakewarden
+from lakewarden.sql.reader import STUMBLES
 
 _DIALECT = Lakewarden()
 

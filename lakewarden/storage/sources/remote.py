@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator
-from typing import BinaryIO, cast
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, BinaryIO, cast
 
 import obstore
 from obstore.exceptions import PreconditionError
 
+from lakewarden.clock import NewId
 from lakewarden.connection import Location
 from lakewarden.errors import InvalidArgument
 from lakewarden.storage.objects import Missing
 from lakewarden.storage.remote import RemoteObjects
 from lakewarden.storage.sources.uploaded import Changed, Source, Uploaded
+
+if TYPE_CHECKING:
+    from obstore.store import ObjectStore as Client
 
 _READ_AHEAD = 1 << 20
 _PAGE = 1000
@@ -22,26 +26,25 @@ _PAGE = 1000
 class RemoteSource(RemoteObjects, Source):
     """The objects below a prefix."""
 
-    def __reduce__(self) -> tuple[type[RemoteSource], tuple[Location]]:
-        return RemoteSource, (self._location,)
+    def __reduce__(self) -> tuple[type[RemoteSource], tuple[Location, NewId]]:
+        return RemoteSource, (self._location, self._new_id)
 
     def uploads(self, after: str = "") -> Iterator[Uploaded]:
-        cut, below = len(self._prefix), self._prefix.rstrip("/") or None
-        offset = f"{self._prefix}{after}" if after else None
-        with self._explained("list", ""):
-            try:
-                for page in obstore.list(self._client(), prefix=below, offset=offset, chunk_size=_PAGE):
-                    yield from (_uploaded(meta["path"][cut:], meta) for meta in page)
-            except FileNotFoundError:
-                raise self._no_bucket("list", "") from None
+        cut = len(self._prefix)
+        pages = _Pages(self._prefix.rstrip("/") or None, f"{self._prefix}{after}" if after else None)
+        try:
+            while page := self._done("list", "", pages.following):
+                yield from (_uploaded(meta["path"][cut:], meta) for meta in page)
+        except FileNotFoundError:
+            raise self._no_bucket("list", "") from None
 
     def look(self, key: str) -> Uploaded:
         try:
             path = self._path(key)
         except InvalidArgument:
             raise Missing(key) from None
-        with self._explained("read", key), self._missing(key):
-            return _uploaded(key, obstore.head(self._client(), path))
+        with self._missing(key):
+            return _uploaded(key, self._done("read", key, lambda client: obstore.head(client, path)))
 
     def open(self, uploaded: Uploaded) -> BinaryIO:
         return cast("BinaryIO", io.BufferedReader(_Pinned(self, uploaded), _READ_AHEAD))
@@ -52,12 +55,34 @@ class RemoteSource(RemoteObjects, Source):
     def read(self, uploaded: Uploaded, start: int, length: int) -> bytes:
         """Returns a part of the object. Raises `Missing`, `Changed`."""
         path = self._path(uploaded.key)
-        with self._explained("read", uploaded.key), self._missing(uploaded.key):
+
+        def pinned(client: Client) -> bytes:
             try:
-                found = obstore.get(self._client(), path, options={"if_match": uploaded.etag, "range": (start, start + length)})
+                found = obstore.get(client, path, options={"if_match": uploaded.etag, "range": (start, start + length)})
                 return bytes(found.bytes())
             except PreconditionError:
                 raise Changed(uploaded.key) from None
+
+        with self._missing(uploaded.key):
+            return self._done("read", uploaded.key, pinned)
+
+
+class _Pages:
+    """A listing, page by page. Another client goes on behind the last page."""
+
+    def __init__(self, below: str | None, after: str | None) -> None:
+        self._below = below
+        self._after = after
+        self._client: Client | None = None
+        self._rest: Iterator[Sequence[obstore.ObjectMeta]] = iter(())
+
+    def following(self, client: Client) -> Sequence[obstore.ObjectMeta]:
+        if client is not self._client:
+            self._client = client
+            self._rest = iter(obstore.list(client, prefix=self._below, offset=self._after, chunk_size=_PAGE))
+        page = next(self._rest, ())
+        self._after = page[-1]["path"] if page else self._after
+        return page
 
 
 class _Pinned(io.RawIOBase):

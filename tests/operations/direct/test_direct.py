@@ -12,10 +12,15 @@ from lakewarden.catalog.evolution import AddColumn
 from lakewarden.delta.reading.bounds import Bound
 from lakewarden.errors import ConstraintViolation, Ended, InvalidArgument, NotFound, Unsupported
 from lakewarden.log.position import end_of, position_of
+from lakewarden.operations.direct.commit import DirectWrite
+from lakewarden.operations.direct.revise import Revise
+from lakewarden.operations.direct.run import DirectRun
 from lakewarden.operations.direct.value import Edit
 from lakewarden.table import TableClient
 from tests.fixtures.lakes import NOTES, eventual, make_notes, notes, strong
 from tests.operations.direct.boards import BOARD, flushed, make_board, removing, rows, setting, stranger
+from tests.operations.direct.test_keyless import once
+from tests.operations.steps import then
 
 
 @pytest.fixture
@@ -70,6 +75,37 @@ def test_changed_rows_have_the_seq_of_the_writes_own_position_and_the_others_kee
     assert old[2] < new[2] <= did.last_seq == end_of(position_of(new[2]))
     assert board.write(notes({4: "d"})).last_seq > did.last_seq, "no row of the log has the position"
     assert not [finding for finding in lake.check() if not finding.passed]
+
+
+def test_a_run_that_lost_gives_its_rows_numbers_above_those_that_came_between(lake: Lakehouse, board: TableClient) -> None:
+    flushed(lake, board, {1: "a", 2: "b"})
+
+    def seqs() -> dict[int, int]:
+        return {row["id"]: row["_seq"] for row in stranger(lake).to_pyarrow_table().to_pylist()}
+
+    between: dict[int, int] = {}
+
+    def other() -> None:
+        flushed(lake, board, {2: "between"})
+        between.update(seqs())
+
+    write = DirectWrite("UPDATE", Revise(setting("new", 2)), (), {"predicate": "id = 2"})
+    did = DirectRun(lake.warehouse, board.table, write, then("direct:committing", once(other))).run()
+    assert between[2] < seqs()[2] <= did.last_seq
+    assert strong(board, None) == eventual(board, None) == {1: "a", 2: "new"}
+
+
+@pytest.mark.parametrize("step", ["direct:drafted", "direct:committing", "before-link"])
+def test_a_file_that_was_brought_together_with_others_meanwhile_is_read_again(
+    lake: Lakehouse, board: TableClient, step: str
+) -> None:
+    """That is no change of rows, and yet the file that the draft removes is gone."""
+    flushed(lake, board, {1: "a", 2: "b"}, {3: "c"})
+    write = DirectWrite("UPDATE", Revise(setting("new", 2)), (), {"predicate": "id = 2"})
+    DirectRun(lake.warehouse, board.table, write, then(step, once(lambda: lake.optimize(BOARD)))).run()
+    assert stranger(lake).to_pyarrow_table().num_rows == 3
+    assert strong(board, None) == eventual(board, None) == {1: "a", 2: "new", 3: "c"}
+    assert [entry.operation for entry in board.history(limit=2)] == ["UPDATE", "OPTIMIZE"]
 
 
 def test_a_delete_without_a_match_makes_no_commit_and_takes_no_position(lake: Lakehouse, board: TableClient) -> None:

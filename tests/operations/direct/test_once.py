@@ -14,6 +14,7 @@ from lakewarden.clock import random_id
 from lakewarden.delta.parquet.files import NewFile, direct_name, write_files
 from lakewarden.delta.parquet.schema import SEQ
 from lakewarden.errors import InvalidArgument
+from lakewarden.log.position import position_of
 from lakewarden.operations.direct.commit import DirectWrite
 from lakewarden.operations.direct.effects import Keep
 from lakewarden.operations.direct.identities import transaction_app
@@ -221,6 +222,7 @@ def test_numbers_are_reserved_apart_and_never_twice(events: TableClient) -> None
     whole, one, five = firsts
     assert one >= whole + (1 << 28)
     assert five == one + 1
+    assert position_of(whole) < position_of(one) <= events.log.view().last_position, "the log has both positions"
 
 
 def identity(table: TableClient, version: int) -> Once:

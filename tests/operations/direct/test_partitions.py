@@ -9,6 +9,7 @@ import pytest
 from deltalake import DeltaTable
 
 from lakewarden import Column, Lakehouse
+from lakewarden.catalog.evolution import AddColumn
 from lakewarden.delta.reading.bounds import Bound
 from lakewarden.errors import ConstraintViolation, InvalidArgument
 from lakewarden.execution.engine import Engine, silent
@@ -135,6 +136,20 @@ def test_a_change_data_feed_has_what_tasks_change_and_nothing_of_a_run_that_lost
     DirectRun(lake.warehouse, table.table, write, then("direct:committing", once(other))).run()
     assert counted(fed(uri, DeltaTable(uri).version(), ["id"])) == {"update_preimage": 2, "update_postimage": 2}
     assert not [finding.message for finding in lake.check() if "no commit names" in finding.message]
+
+
+@pytest.mark.usefixtures("sales")
+def test_a_change_data_feed_has_what_an_overwrite_removes_and_nothing_of_the_files_that_it_brings_to_new_columns(
+    lake: Lakehouse,
+) -> None:
+    lake.sql(f"ALTER TABLE {SALES} SET TBLPROPERTIES (CHANGE_DATA_FEED = on)")
+    lake.alter_table(SALES, AddColumn(Column("n", "INT", nullable=False, default="7")))
+    table = lake.table(SALES)
+    new = rows((5, "new", 2)).append_column("n", pa.array([8], pa.int32()))
+    table.direct.overwrite([new], within="day = 2")
+    uri = table.reader.target(None).uri
+    assert sorted(fed(uri, DeltaTable(uri).version(), ["id", "text"])) == [("delete", (2, "b")), ("insert", (5, "new"))]
+    assert {row["id"]: row["n"] for row in table.read().to_pylist()} == {1: 7, 3: 7, 4: 7, 5: 8}
 
 
 def test_a_task_that_fails_ends_the_write_and_leaves_no_file(lake: Lakehouse, sales: TableClient) -> None:

@@ -68,6 +68,7 @@ def test_an_overwrite_that_has_only_its_position_is_refused_where_others_wrote(
     sleeper.wake()
     assert isinstance(sleeper.error, Conflict)
     assert "try again" in sleeper.error.message
+    assert lake.warehouse.log(table.table).direct_upto() is None, "it holds nobody back"
     _WRITES[how](table, rows({1: "c", 9: "c"}))
     assert held_after(table.changes(after=upto), held) == live(table)
     assert sorted(live(table)) == [1, 2, 3, 9]

@@ -57,6 +57,7 @@ from tests.fixtures.children import KILLED, exit_status, killed_at
 from tests.fixtures.lakes import NOTES, Rows, eventual, hot_ids, make_notes, notes, strong
 from tests.fixtures.patience import PATIENCE
 from tests.fixtures.sleepers import Sleeper
+from tests.operations.erase.test_erase import Died, run_erase
 
 pytestmark = pytest.mark.slow
 
@@ -70,10 +71,6 @@ _HOT: Rows = {3: "newer", 9: "hot"}
 _ALL = _COLD | _HOT
 _STEPS = ("move:begun", "move:copied", "move:closed", "move:frozen", "move:switched", "move:left")
 _BEFORE_SWITCH = _STEPS[:4]
-
-
-class Died(BaseException):
-    """The process was killed here."""
 
 
 def _cold(uri: str) -> str:
@@ -529,6 +526,23 @@ def test_a_lease_and_an_erasure_hold_a_move_back(lake: Lakehouse) -> None:
     warehouse.erasures.end(erasure)
     lake.move(NOTES, "cold")
     _check_whole(lake)
+
+
+@pytest.mark.parametrize("step", ["erase:begun", "erase:closed", "erase:cut"])
+def test_an_erasure_that_was_interrupted_outlasts_a_move_that_it_meets(lake: Lakehouse, step: str) -> None:
+    """Both died: the move before it saw the erasure."""
+    table = _table(lake).table
+    with pytest.raises(Died):
+        run_erase(lake, "bob", _dies(step))
+    with pytest.raises(Died):
+        _move(lake, reach=_dies("move:begun"))
+    with pytest.raises(Conflict, match="being moved"):
+        run_erase(lake, "bob", job_id="UC-2")
+    assert lake.warehouse.erasures.over(table.id), "it goes on"
+    with pytest.raises(Conflict, match="erased"):
+        _move(lake)
+    assert (run_erase(lake, "bob", job_id="UC-3").erasure, strong(_table(lake), "bob")) == ("UC-1", {})
+    assert [report.scope.user for report in _move(lake)] == ["ann"]
 
 
 def test_who_was_erased_does_not_come_back(lake: Lakehouse) -> None:

@@ -165,7 +165,7 @@ def test_nothing_below_a_fence_can_be_read(tmp_path: Path) -> None:
 def test_a_scope_without_a_table_has_no_version(tmp_path: Path) -> None:
     scope = target(tmp_path / "t")
     for given in ((0, None), (None, _NOON)):
-        with pytest.raises(NotFound, match="has no version yet, because nothing was flushed"):
+        with pytest.raises(NotFound, match="no version: nothing was ever flushed there"):
             _past(scope, *given)
 
 

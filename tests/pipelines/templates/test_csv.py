@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import zlib
 from datetime import UTC, date, datetime
+from decimal import Decimal
 
 import pyarrow as pa
 import pytest
@@ -59,10 +60,20 @@ def test_types_are_those_of_the_values() -> None:
         (["2026-02-28", "1"], "TEXT"),
         (["2026-11-22 10:00", "2026-11-22T10:00:00+02:00"], "TIMESTAMP"),
         (["true", "1"], "TEXT"),
+        (["0.1", "0.30000000000000004", "-1.50", "1e300"], "DOUBLE"),
+        (["999999999999999.99", "1"], "DECIMAL(38,2)"),  # DOUBLE would change the first
+        (["1", "-0.12345678901234567891"], "DECIMAL(38,20)"),
+        (["999999999999999.99", "-0.0"], "TEXT"),
+        (["999999999999999.99", "1e2"], "TEXT"),
+        (["0." + "1" * 38], "DECIMAL(38,38)"),
+        (["1." + "1" * 38], "TEXT"),
     ],
 )
 def test_a_column_is_as_wide_as_its_values(values: list[str], type: str) -> None:
-    assert types_of(read(CSV, "\n".join(["v", *values]).encode())) == {"v": type}
+    rows = read(CSV, "\n".join(["v", *values]).encode())
+    assert types_of(rows) == {"v": type}
+    if type.startswith("DECIMAL"):
+        assert rows["v"].to_pylist() == list(map(Decimal, values))
 
 
 def test_types_widen_in_a_later_block(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 from datetime import UTC, date, datetime
+from decimal import Decimal
 
 import pytest
 
@@ -48,6 +49,23 @@ def test_a_column_is_as_wide_as_its_values(values: list[object], type: str) -> N
     assert types_of(rows) == {"v": type}
     if type == "JSON":
         assert [value and json.loads(value) for value in rows["v"].to_pylist()] == values
+
+
+@pytest.mark.parametrize(
+    ("values", "type"),
+    [
+        (["0.1", "1e2", "0.30000000000000004"], "DOUBLE"),
+        (["999999999999999.99", "1"], "DECIMAL(38,2)"),
+        (["999999999999999.99", "-0.0"], "JSON"),
+        (["123456789012345678901234567890.123456789"], "JSON"),
+        (['{"a": [1.10, 1e2]}', "5.0"], "JSON"),
+    ],
+)
+def test_numbers_are_those_that_were_written(values: list[str], type: str) -> None:
+    rows = read(JSON, "".join(f'{{"v": {value}}}' for value in values).encode())
+    assert types_of(rows) == {"v": type}
+    found = [each.replace(" ", "") for each in values]
+    assert rows["v"].to_pylist() == (found if type == "JSON" else list(map(float if type == "DOUBLE" else Decimal, found)))
 
 
 def test_keys_come_and_go_and_a_key_that_is_null_everywhere_is_no_column(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -105,6 +123,8 @@ def test_no_object_is_no_row() -> None:
         (json.dumps({f"k{n}": 1 for n in range(1001)}).encode(), "1,001 columns"),
         (b'{"a": 1, "A": 2}', "two columns have the name"),
         (b'{"a": {"b": 1e400}}', "1e400 is out of the range"),
+        (b'{"a": 1}{"a": {"b": 1, "b": 2}}', "object 2: an object in it has the key 'b' twice"),
+        (b'{"a": {"b": "\\ud800"}}', "key 'a' of object 1"),
     ],
     ids=lambda each: each if isinstance(each, str) else "",
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import secrets
 from collections.abc import Iterator
 from datetime import timedelta
@@ -143,3 +144,28 @@ def test_a_file_that_is_not_what_was_stored_is_cut_off(ann: httpx.Client, lake: 
         ann.get("/v1/files/app/photos/3/photo")
     stored.unlink()
     assert ann.get("/v1/files/app/photos/3/photo").status_code == 404
+
+
+_FORGED = [{"size": 10**18}, {"sub": "../f0001"}, {"size": -1}, {"id": "7"}, {"sha256": "0" * 64}, {"name": 5}]
+
+
+@pytest.mark.parametrize("field", _FORGED)
+def test_a_forged_reference_is_refused_and_never_followed(
+    ann: httpx.Client, lake: Lakehouse, monkeypatch: pytest.MonkeyPatch, field: dict[str, object]
+) -> None:
+    ref = put(ann, "photos/real/photo", b"pixels").json()
+    text = json.dumps({**ref, **field})
+    sql = {"sql": "INSERT INTO app.photos (id, photo) VALUES ('forged', ?)", "params": [text]}
+    by_k3 = {"bucket": "app", "table": "pages", "rows": [{"book": 9, "page": "p", "scan": text}]}
+    operator = bearer(operator_token(lake.warehouse, "root", "system", timedelta(hours=1)))
+    for answer in (ann.post("/v1/api/sql", json=sql), ann.post("/k3/v1/insert", json=by_k3, headers=operator)):
+        assert (answer.status_code, answer.json()["error"]["code"]) == (400, "CONSTRAINT_VIOLATION"), answer.text
+    assert ann.get("/v1/files/app/photos/forged/photo").status_code == 404
+    with monkeypatch.context() as patch:  # as an earlier release took it
+        patch.setattr("lakewarden.rows.validate._references", lambda _column, array: array)
+        patch.setattr("lakewarden.table.client.check_batch", lambda *_: None)
+        lake.table("app.photos").write([{"id": "old", "photo": text}], user="ann")
+    if "sha256" not in field:
+        assert ann.get("/v1/files/app/photos/old/photo").status_code == 404
+    assert put(ann, "photos/old/photo", b"mine").status_code == 200
+    assert ann.get("/v1/files/app/photos/real/photo").content == b"pixels"

@@ -45,6 +45,14 @@ HOSTILE = [
 ]
 
 
+@pytest.mark.parametrize(
+    "text", ["?::INT + 1", "(?)::INT + 1", "?::BIGINT::INT + 1", "CAST(? AS INT) + 1", "$1::INT + 1", "1+?::INT"]
+)
+def test_a_cast_behind_a_parameter_leaves_it_one(operator: httpx.Client, text: str) -> None:
+    answer = run(operator, f"SELECT {text} AS v", params=["41"])
+    assert answer.json()["results"][0]["rows"] == [{"v": 42}], answer.text
+
+
 @pytest.mark.parametrize("value", HOSTILE, ids=str)
 @pytest.mark.parametrize("mark", ["?", "$1"])
 def test_a_parameter_is_a_value_whatever_it_holds(operator: httpx.Client, value: object, mark: str) -> None:
@@ -77,6 +85,25 @@ def test_an_array_is_a_list(operator: httpx.Client, values: list[object], found:
     assert [row["x"] for row in answer.json()["results"][0]["rows"]] == found, answer.text
     nested = run(operator, text, params=[[[1]], 5])
     assert (nested.status_code, nested.json()["error"]["code"]) == (400, "INVALID_ARGUMENT")
+
+
+def test_numbers_of_bodies_keep_their_digits(operator: httpx.Client) -> None:
+    body = b"""{"sql": "CREATE SHARED TABLE app.exact (id BIGINT PRIMARY KEY, d DECIMAL(18,2), w DECIMAL(38,20), x DOUBLE);
+        INSERT INTO app.exact VALUES (?, ?, ?, ?); UPDATE app.exact SET w = ? WHERE d = ?; SELECT * FROM app.exact",
+        "params": [1, 999999999999999.99, 1.5, 0.30000000000000004, 123456789012345678.5, 999999999999999.99]}"""
+    answer = operator.post("/v1/api/sql", content=body.replace(b"\n", b" "))
+    row = {"id": 1, "d": "999999999999999.99", "w": "123456789012345678.50000000000000000000", "x": 0.30000000000000004}
+    assert answer.json()["results"][3]["rows"] == [row], answer.text
+    rows = b'{"bucket": "app", "table": "exact", "rows": [{"id": 2, "d": 999999999999999.99, "w": 0.30000000000000000001}]}'
+    again = [operator.post("/k3/v1/insert", content=rows, headers={"idempotency-key": "exact"}) for _ in range(2)]
+    assert [one.status_code for one in again] == [200, 200], again[0].text
+    found = run(operator, "SELECT d, w FROM app.exact WHERE id = 2").json()["results"][0]["rows"]
+    assert found == [{"d": "999999999999999.99", "w": "0.30000000000000000001"}]
+    refused = operator.post("/k3/v1/insert", content=rows.replace(b".99", b".999").replace(b"2", b"3", 1))
+    assert (refused.status_code, refused.json()["error"]["code"]) == (400, "CONSTRAINT_VIOLATION")
+    for number in (b"1e400", b"1E99999999999999999999"):
+        wide = operator.post("/v1/api/sql", content=b'{"sql": "SELECT ?", "params": [%s]}' % number)
+        assert (wide.status_code, wide.json()["error"]["code"]) == (400, "INVALID_ARGUMENT")
 
 
 def test_a_parameter_is_no_name(operator: httpx.Client) -> None:

@@ -12,7 +12,7 @@ from sqlglot import exp
 from lakewarden.errors import BadSyntax, LakewardenError, NotFound, PermissionDenied
 from lakewarden.serve.postgres.pg_catalog.functions import Caller
 from lakewarden.serve.postgres.pg_catalog.relations import Described
-from lakewarden.serve.postgres.pg_catalog.rewrite import asks, rewritten, tree_of
+from lakewarden.serve.postgres.pg_catalog.rewrite import NAMES, asks, rewritten, tree_of
 from lakewarden.serve.postgres.state import State
 from lakewarden.serve.postgres.things import Field, Thing
 from lakewarden.serve.postgres.wire.kinds import OID, Kind, kind_of
@@ -22,10 +22,10 @@ from lakewarden.sql.results import Rows
 from lakewarden.sql.system.seen import Seen
 
 _MAY_ASK = re.compile(
-    r"\bpg_|\bto_reg|\breg(class|type|proc|namespace|role)|information_schema|\bcurrent_(schema|catalog|database|setting)|\bversion\b"
-    r"|\bset_config\b",
+    rf"\b(pg_|has_|txid_|inet_|to_reg|reg(class|type|proc|namespace|role)|information_schema|({'|'.join(sorted(NAMES))})\b)",
     re.IGNORECASE,
 )
+"""Found in the text of each query that the parser then decides about."""
 _QUERIES = ("SELECT", "WITH", "(", "VALUES", "TABLE")
 
 

@@ -19,6 +19,15 @@ from lakewarden.sql.grammar.parameters import Value
 _OIDS = re.compile(r"::\s*(?:pg_catalog\.)?oid\s*\[\s*\]", re.IGNORECASE)
 """What sqlglot does not read; an OID is a number."""
 _SCHEMAS = ("pg_catalog", "information_schema")
+_PREFIXES = ("pg_", "has_", "_pg_", "txid_", "inet_", "to_reg")
+"""What the names of PostgreSQL's own functions begin with."""
+_OTHERS = frozenset(
+    {"nextval", "currval", "setval", "lastval", "quote_ident", "quote_literal", "quote_nullable", "row_security_active"}
+)
+"""Functions that PostgreSQL has, that have no such name, and that are not served."""
+_EVERYWHERE = frozenset({"current_user", "session_user", "user", "current_role"})
+"""Those that queries over tables have as well."""
+NAMES = frozenset(FUNCTIONS) - _EVERYWHERE | _OTHERS
 _TEXTS = ("regproc", "regnamespace", "regrole", "name", "char", "bpchar", "regprocedure")
 _BUILT: dict[type[exp.Expr], str] = {
     exp.CurrentSchema: "current_schema",
@@ -61,8 +70,7 @@ def _is_named(node: exp.Expr) -> bool:
         case exp.Cast():
             return _type(node).startswith("reg")
         case _:
-            name = _function(node)
-            return name.startswith("pg_") or (name in FUNCTIONS and name not in ("current_user", "session_user", "user"))
+            return (name := _function(node)) in NAMES or (isinstance(node, exp.Anonymous) and name.startswith(_PREFIXES))
 
 
 def rewritten(tree: exp.Expr, caller: Caller, values: Sequence[Value]) -> Rewritten:
@@ -190,7 +198,7 @@ def _call(node: exp.Expr, caller: Caller) -> exp.Expr:
     name = _function(node)
     made = FUNCTIONS.get(name)
     if made is None:
-        if isinstance(node, exp.Anonymous) and name.startswith(("pg_", "has_", "_pg_", "txid_", "inet_")):
+        if name in _OTHERS or (isinstance(node, exp.Anonymous) and name.startswith(_PREFIXES)):
             raise Unsupported(f"{name}() is not served")
         return node
     known = isinstance(node, exp.Anonymous)

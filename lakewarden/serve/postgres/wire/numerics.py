@@ -8,7 +8,9 @@ from decimal import Decimal
 from lakewarden.serve.postgres.wire.messages import Malformed
 
 _BASE_DIGITS = 4
-_NEGATIVE, _NAN = 0x4000, 0xC000
+_NEGATIVE = 0x4000
+_NO_NUMBERS = {0xC000: "NaN", 0xD000: "Infinity", 0xF000: "-Infinity"}
+"""Of a sign."""
 
 
 def binary_numeric(value: Decimal) -> bytes:
@@ -39,13 +41,15 @@ def numeric_of(data: bytes) -> Decimal:
     """
     if len(data) < 8:
         raise Malformed("a NUMERIC in binary has eight bytes at least")
-    number, weight, sign, _ = struct.unpack("!HhHH", data[:8])
-    if len(data) != 8 + 2 * number or sign not in (0, _NEGATIVE, _NAN):
-        raise Malformed("a NUMERIC in binary has not the length that it says, or is infinite")
-    if sign == _NAN:
-        return Decimal("NaN")
+    number, weight, sign, scale = struct.unpack("!HhHH", data[:8])
+    if len(data) != 8 + 2 * number or sign not in (0, _NEGATIVE, *_NO_NUMBERS):
+        raise Malformed("a NUMERIC in binary does not have the length that it says, or has an unknown sign")
+    if sign in _NO_NUMBERS:
+        return Decimal(_NO_NUMBERS[sign])
     groups = struct.unpack(f"!{number}H", data[8:])
     if any(group > 9999 for group in groups):
         raise Malformed("a NUMERIC in binary has a digit above 9999")
     digits = "".join(f"{group:04d}" for group in groups) or "0"
-    return Decimal((int(sign == _NEGATIVE), tuple(map(int, digits)), _BASE_DIGITS * (weight + 1 - number) if groups else 0))
+    exponent = _BASE_DIGITS * (weight + 1 - number) if groups else 0
+    filling = min(max(-exponent - scale, 0), len(digits) - len(digits.rstrip("0")), len(digits) - 1)  # the last group's zeros
+    return Decimal((int(sign == _NEGATIVE), tuple(map(int, digits[: len(digits) - filling])), exponent + filling))

@@ -13,14 +13,16 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakewarden.any_year import DAY_MICROS, INFINITE_DAY, INFINITE_MOMENT, day_text, moment_text
 from lakewarden.json_values import json_row
 from lakewarden.serve.postgres.wire import kinds
+from lakewarden.serve.postgres.wire.epoch import EPOCH_DAYS, EPOCH_MICROS, INFINITE_DAYS, INFINITE_MICROS
 from lakewarden.serve.postgres.wire.kinds import Kind
 from lakewarden.serve.postgres.wire.numerics import binary_numeric
 
 _BYTES = pa.large_binary()
-_EPOCH_DAYS = (date(2000, 1, 1) - date(1970, 1, 1)).days
-_EPOCH_MICROS = _EPOCH_DAYS * 86_400_000_000
+_PYTHONS_DAYS = date.min.toordinal() - date(1970, 1, 1).toordinal(), date.max.toordinal() - date(1970, 1, 1).toordinal()
+"""The days that Arrow writes as PostgreSQL does: it knows neither BC nor infinity."""
 
 
 def wire(column: Any, kind: Kind, *, binary: bool) -> pa.Array[Any]:
@@ -60,8 +62,37 @@ def _floating(values: pa.Array[Any]) -> pa.Array[Any]:
     return found
 
 
+def _dates(values: pa.Array[Any]) -> pa.Array[Any]:
+    days = values.cast(pa.int32())
+    if _within(days, *_PYTHONS_DAYS):
+        return values.cast(pa.large_string())
+    return pa.array([None if day is None else _with_era(day_text(day), "") for day in days.to_pylist()], pa.large_string())
+
+
 def _moments(values: pa.Array[Any]) -> pa.Array[Any]:
-    return pc.replace_substring(values.cast(pa.large_string()), "Z", "+00")
+    plain = values.cast(pa.timestamp("us", values.type.tz))
+    micros = plain.cast(pa.int64())
+    zone = "" if values.type.tz is None else "+00"
+    first, last = _PYTHONS_DAYS
+    if _within(micros, first * DAY_MICROS, (last + 1) * DAY_MICROS - 1):
+        return pc.replace_substring(plain.cast(pa.large_string()), "Z", zone)
+    found = [None if one is None else _with_era(moment_text(one, " "), zone) for one in micros.to_pylist()]
+    return pa.array(found, pa.large_string())
+
+
+def _within(numbers: pa.Array[Any], first: int, last: int) -> bool:
+    ends: Any = pc.min_max(numbers)
+    low, high = ends["min"].as_py(), ends["max"].as_py()
+    return low is None or bool(first <= low and high <= last)
+
+
+def _with_era(text: str, zone: str) -> str:
+    """ISO's text of a day or moment as PostgreSQL writes it: the year 0 is 1 BC."""
+    if text.endswith("infinity"):
+        return text
+    sign, year, rest = text.startswith("-"), *text.lstrip("-").partition("-")[::2]
+    before_christ = sign or not int(year)
+    return f"{int(year) + 1:04}-{rest}{zone} BC" if before_christ else f"{text}{zone}"
 
 
 def _hexadecimal(values: pa.Array[Any]) -> pa.Array[Any]:
@@ -72,6 +103,8 @@ _TEXTS: Mapping[int, Callable[[pa.Array[Any]], pa.Array[Any]]] = {
     kinds.BOOL.oid: _flags,
     kinds.FLOAT4.oid: _floating,
     kinds.FLOAT8.oid: _floating,
+    kinds.DATE.oid: _dates,
+    kinds.TIMESTAMP.oid: _moments,
     kinds.TIMESTAMPTZ.oid: _moments,
     kinds.BYTEA.oid: _hexadecimal,
 }
@@ -89,12 +122,19 @@ def _packed(form: str) -> Callable[[pa.Array[Any]], pa.Array[Any]]:
 
 
 def _days(values: pa.Array[Any]) -> pa.Array[Any]:
-    return _packed(">i4")(pc.subtract(values.cast(pa.int32()), _EPOCH_DAYS))
+    return _packed(">i4")(_since_2000(values.cast(pa.int32()), EPOCH_DAYS, INFINITE_DAY, INFINITE_DAYS))
 
 
 def _micros(values: pa.Array[Any]) -> pa.Array[Any]:
     plain = values.cast(pa.timestamp("us", values.type.tz)).cast(pa.int64())
-    return _packed(">i8")(pc.subtract(plain, _EPOCH_MICROS))
+    return _packed(">i8")(_since_2000(plain, EPOCH_MICROS, INFINITE_MOMENT, INFINITE_MICROS))
+
+
+def _since_2000(numbers: pa.Array[Any], epoch: int, infinite: int, theirs: Mapping[int, str]) -> pa.Array[Any]:
+    found: pa.Array[Any] = pc.subtract(numbers, pa.scalar(epoch, numbers.type))
+    for ours, (end, _) in zip((infinite, -infinite), theirs.items(), strict=True):
+        found = pc.if_else(pc.equal(numbers, pa.scalar(ours, numbers.type)), pa.scalar(end, numbers.type), found)
+    return found
 
 
 def _times(values: pa.Array[Any]) -> pa.Array[Any]:

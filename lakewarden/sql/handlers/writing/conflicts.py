@@ -48,7 +48,7 @@ def insert_on_conflict(
         size = of_shares(context).result_bytes
         return target.affected(target.client.revise_parts(given, deciding.begin, user=target.user, part_bytes=size, every=every))
     taken = target.client.take_files(given, target.user)
-    rows = target.client.completed(taken.rows, user=target.user)
+    rows = target.client.completed(taken.rows, user=target.user, follows=False)
     wanted = EVERYTHING if every else Wanted(bounds=key_bounds(target.schema.primary_key, rows))
     decide = partial(deciding.rows, rows)
     return target.affected(target.client.revise(decide, user=target.user, wanted=wanted, files=taken.files))
@@ -94,7 +94,7 @@ class _Shares:
 
     def share(self, rows: pa.Table) -> Share:
         target = self.deciding.target
-        given = target.client.completed(rows, user=target.user)
+        given = target.client.completed(rows, user=target.user, follows=False)
 
         def decide(live: pa.Table) -> Revision:
             self.seen.add(given)

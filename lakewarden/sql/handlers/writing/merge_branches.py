@@ -12,7 +12,7 @@ from lakewarden.catalog.model import SchemaColumn
 from lakewarden.errors import InvalidArgument
 from lakewarden.sql.context import Context
 from lakewarden.sql.handlers.writing.merge_on import KeyPairs
-from lakewarden.sql.handlers.writing.revision import changed, fitted, revision_query
+from lakewarden.sql.handlers.writing.revision import assigned_to, changed, fitted, revision_query
 from lakewarden.sql.handlers.writing.target import Target, column_of, columns_named, node_of
 from lakewarden.sql.plain_values import is_default
 from lakewarden.sql.results import Rows
@@ -53,7 +53,7 @@ class Insert:
     def rows(self, _: Context, target: Target, found: Rows) -> pa.Table:
         made = zip(self.columns, found.table.columns, found.types, strict=True)
         values = {column.name: fitted(column, values, kind) for column, values, kind in made}
-        return target.client.completed(pa.table(values), user=target.user)
+        return target.client.completed(pa.table(values), user=target.user, follows=False)
 
 
 Branch = Update | Delete | Insert
@@ -119,7 +119,7 @@ class Branches:
         pairs = list(zip(columns, values, strict=True))
         self.keys.check_inserted({column.name: value for column, value in pairs})
         wanted = [(column, value) for column, value in pairs if not is_default(value)]
-        named = [exp.alias_(value.copy(), f"value {index}", quoted=True) for index, (_, value) in enumerate(wanted)]
+        named = [exp.alias_(assigned_to(*pair), f"value {index}", quoted=True) for index, pair in enumerate(wanted)]
         query = exp.select(*named, copy=False).from_(self._source(), copy=False)
         query = query.join(node_of(self.target.table, self._alias), on=self.statement.on.copy(), join_type="anti", copy=False)
         return Insert(query.where(condition, copy=False), tuple(column for column, _ in wanted))

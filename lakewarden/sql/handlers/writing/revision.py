@@ -13,10 +13,12 @@ from sqlglot import exp
 
 from lakewarden.catalog.model import SchemaColumn, TableSchema
 from lakewarden.errors import Unsupported
+from lakewarden.json_values import NOT_FINITE
 from lakewarden.operations.intake import TableIntake
 from lakewarden.rows.columns import single
 from lakewarden.rows.defaults import Defaults
 from lakewarden.sql.context import Context
+from lakewarden.sql.handlers.values import FLOATING
 from lakewarden.sql.handlers.writing.target import Target, column_of, node_of
 from lakewarden.sql.plain_values import is_default
 from lakewarden.sql.results import Rows as Found
@@ -39,11 +41,20 @@ def revision_query(target: Target, assignments: Sequence[Assignment], alias: str
             raise Unsupported(
                 f"column {column.name} is part of the primary key of {target.table.name}, which UPDATE cannot change"
             )
-        values[column.name] = exp.null() if is_default(each.value) else each.value.copy()
+        values[column.name] = exp.null() if is_default(each.value) else assigned_to(column, each.value)
     old = {name: exp.column(name, alias, quoted=True) for name in schema.names}
     projections = [values.get(name, old[name]) for name in schema.names] + [old[name].copy() for name in values]
     named = [exp.alias_(value, f"value {index}", quoted=True) for index, value in enumerate(projections)]
     return exp.select(*named, copy=False).from_(node_of(target.table, alias), copy=False)
+
+
+def assigned_to(column: SchemaColumn, value: exp.Expr) -> exp.Expr:
+    """The value for a query. `-0.0` is a DECIMAL there, which has no such zero: for a column that has one, it is in DOUBLE."""
+    inner = value.unnest()
+    negative = isinstance(inner, exp.Neg) and isinstance(inner.this, exp.Literal) and inner.this.is_number
+    if column.type.name in FLOATING and negative and not float(inner.this.name):
+        return exp.cast(exp.Literal.string("-0.0"), "DOUBLE")
+    return value.copy()
 
 
 @dataclass(frozen=True)
@@ -103,6 +114,8 @@ def fitted(column: SchemaColumn, values: pa.ChunkedArray[Any], type: str) -> pa.
 
     `rows.validate` refuses everything else that does not fit.
     """
+    if column.type.name in FLOATING and pa.types.is_string(values.type):
+        return _not_finite(values)
     numeric = pa.types.is_decimal(values.type) or pa.types.is_floating(values.type)
     if (column.type.name in _WHOLE and numeric) or type in ("HUGEINT", "UHUGEINT"):
         try:
@@ -110,6 +123,14 @@ def fitted(column: SchemaColumn, values: pa.ChunkedArray[Any], type: str) -> pa.
         except pa.ArrowInvalid:
             return values
     return values
+
+
+def _not_finite(values: pa.ChunkedArray[Any]) -> pa.ChunkedArray[Any]:
+    """As DOUBLE, where each is one of the texts that answers in JSON have; else as they are."""
+    found = values.to_pylist()
+    if any(each is not None and each not in NOT_FINITE for each in found):
+        return values
+    return pa.chunked_array([pa.array([None if each is None else NOT_FINITE[each] for each in found], pa.float64())])
 
 
 def fitted_rows(columns: Sequence[SchemaColumn], types: Sequence[str], rows: pa.Table) -> pa.Table:
@@ -129,8 +150,11 @@ def of_target(value: exp.Expr, schema: TableSchema, alias: str) -> exp.Expr:
 
 
 def _same(one: pa.ChunkedArray[Any], other: pa.ChunkedArray[Any]) -> Any:
-    """Equal, or both NULL."""
+    """The same value, or both NULL. Of numbers in floating point, NaN is itself, and the two zeros are two values."""
+    other = other.cast(one.type)
+    equal = pc.equal(one, other)
+    if pa.types.is_floating(one.type):
+        equal = pc.and_kleene(equal, pc.equal(pc.divide(1.0, one), pc.divide(1.0, other)))  # 1/-0.0 is -inf
+        equal = pc.or_kleene(equal, pc.and_kleene(pc.is_nan(one), pc.is_nan(other)))
     both_null = pc.and_(pc.is_null(one), pc.is_null(other))
-    return pc.or_kleene(
-        both_null, pc.if_else(pc.or_(pc.is_null(one), pc.is_null(other)), False, pc.equal(one, other.cast(one.type)))
-    )
+    return pc.or_kleene(both_null, pc.if_else(pc.or_(pc.is_null(one), pc.is_null(other)), False, equal))

@@ -1,0 +1,96 @@
+"""Reads and writes JSON without a change to its numbers: one with a point or an exponent stays what was written, not a DOUBLE."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from decimal import Decimal, DecimalException
+from typing import TypeVar
+
+import msgspec
+
+T = TypeVar("T")
+
+
+class JsonNumber(Decimal):
+    """A number with a point or an exponent. `Decimal` alone forgets how it was written: `1e2` would be written `1E+2`."""
+
+    __slots__ = ("text",)
+    text: str
+
+    def __new__(cls, text: str) -> JsonNumber:
+        """Raises:
+        ValueError: its exponent is beyond what a decimal number can have.
+        """
+        try:
+            made = super().__new__(cls, text)
+        except DecimalException as error:
+            raise ValueError(f"the exponent of {text:.40} is out of range") from error
+        made.text = text
+        return made
+
+    @property
+    def nearest(self) -> float | None:
+        """The nearest DOUBLE; None where that is an infinity, or zero and the number is not."""
+        found = float(self.text)
+        return None if math.isinf(found) or (not found and self) else found
+
+    @property
+    def is_double(self) -> bool:
+        """Whether a DOUBLE is written as this number: `0.1` is one, and `999999999999999.99` is none."""
+        return (found := self.nearest) is not None and Decimal(repr(found)) == self
+
+
+def decoder(kind: type[T], *, strict: bool = True) -> msgspec.json.Decoder[T]:
+    """Decodes to the type; a number of which it does not say more is an `int` or a `JsonNumber`.
+
+    Besides `msgspec.DecodeError`, it raises any `ValueError` where the text is no JSON in UTF-8, or a number is out of any range,
+    and `RecursionError` where it is nested too deeply.
+    """
+    return msgspec.json.Decoder(kind, strict=strict, float_hook=JsonNumber)
+
+
+ANY: msgspec.json.Decoder[object] = decoder(object)
+
+
+def raw(value: object) -> msgspec.Raw:
+    """As `enc_hook` of `msgspec.json`, writes a `JsonNumber` as it was read."""
+    if isinstance(value, JsonNumber):
+        return msgspec.Raw(value.text.encode())
+    raise NotImplementedError(f"{value.__class__.__name__} has no form in JSON")
+
+
+def encode(value: object) -> str:
+    """Any JSON value as its text, without spaces. A `Decimal` is a number.
+
+    Raises:
+        ValueError, TypeError, RecursionError: the value, or one within, is none of JSON: NaN, an infinity, bytes, a date.
+    """
+    try:
+        return _plain(value)
+    except TypeError:
+        return _with_decimals(value)
+
+
+_plain = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
+
+
+def _with_decimals(value: object) -> str:
+    match value:
+        case JsonNumber():
+            return value.text
+        case Decimal() if value.is_finite():
+            return str(value)
+        case Mapping():
+            return "{" + ",".join(f"{_key(key)}:{_with_decimals(one)}" for key, one in value.items()) + "}"
+        case list() | tuple():
+            return "[" + ",".join(map(_with_decimals, value)) + "]"
+        case _:
+            return _plain(value)
+
+
+def _key(name: object) -> str:
+    if not isinstance(name, str):
+        raise TypeError(f"the name {name!r} in an object is no text")
+    return _plain(name)
