@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
@@ -53,7 +54,7 @@ def _document(type: ColumnType, values: Sequence[object]) -> pa.Array[Any]:
     return from_values(type, [_text(value) if isinstance(value, _SCALARS) else value for value in values])
 
 
-_SCALARS = (bool, int, float, JsonNumber)
+_SCALARS = (bool, int, float, Decimal)
 
 
 def _text(value: object) -> object:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pyarrow as pa
@@ -14,6 +14,7 @@ from lakewarden.errors import ConstraintViolation, InvalidArgument
 from lakewarden.kafka.reader import Message
 from lakewarden.log.record import DELETE, UPSERT, USER, LogBatch, log_batch, log_schema
 from lakewarden.operations.files.referring import Targets, check_batch
+from lakewarden.pipelines.topics.connect import value_of
 from lakewarden.pipelines.topics.formats import Change, Changes, Decode, Row
 from lakewarden.rows.defaults import Defaults
 from lakewarden.rows.intake import split_users, to_arrow
@@ -98,7 +99,7 @@ class Fit:
         changes: list[_Numbered] = []
         for message in messages:
             try:
-                said = self._without_needless(self.decode(message))
+                said = tuple(map(self._read, self._without_needless(self.decode(message))))
                 self._check_allowed(said)
             except InvalidArgument as error:
                 found.misfits[message.offset] = Misfit(message.offset, len(message.value or b""), error.message)
@@ -108,6 +109,16 @@ class Fit:
         for removes, convert in ((True, self._removed), (False, self._written)):
             self._take(found, [each for each in changes if each.change.removes == removes], convert, sizes)
         return self._joined(found)
+
+    def _read(self, change: Change) -> Change:
+        """The values as the schema beside the message says."""
+        if not change.described:
+            return change
+        row = dict(change.row)
+        for column in self.table.schema.columns:
+            if (described := change.described.get(column.name)) is not None and column.name in row:
+                row[column.name] = value_of(described, row[column.name], column.type)
+        return replace(change, row=row)
 
     def _without_needless(self, said: Changes) -> Changes:
         """An update removes its row from before only where that had another key."""
