@@ -116,6 +116,12 @@ class Conflict(Transient):
     code = "CONFLICT"
 
 
+class SchemaChanged(Transient):
+    """The table's columns were changed since its rows were read or made: nothing was written. It works with the newest ones."""
+
+    code = "CONFLICT"
+
+
 class BeingErased(Transient):
     """Some users are being erased: until that is finished, no rows of theirs are accepted."""
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 from functools import partial
 
 from lakewarden.catalog.changes import check_still, replace_table
-from lakewarden.catalog.evolution import Alteration, SetOptions, altered, tightens
+from lakewarden.catalog.evolution import Alteration, SetNullable, SetOptions, altered, tightens
 from lakewarden.catalog.model import Catalog, Table
 from lakewarden.delta.scope import open_scope
 from lakewarden.dynamic.options import check_no_dynamic_option
 from lakewarden.errors import ConstraintViolation, InUse
+from lakewarden.operations.direct.barrier import pass_direct_writes
 from lakewarden.operations.reading.scope import read_stream_scope, read_strong
 from lakewarden.operations.scopes import scopes_of
 from lakewarden.scope import Scope, TableName
@@ -17,14 +18,18 @@ from lakewarden.warehouse import Warehouse, find_table
 
 
 def alter(warehouse: Warehouse, name: TableName, change: Alteration) -> Table:
-    """Raises:
-    NotFound: no such table, or no such storage.
-    InvalidArgument, AlreadyExists: as `catalog.evolution.altered`; nothing was changed.
-    ConstraintViolation: NOT NULL, and a row has NULL there.
-    InUse: another storage, or another USE_USER_STORAGE, while the table has scopes; or its place there is another table's.
+    """Returns when no row of the columns before the change can come any more.
+
+    Raises:
+        NotFound: no such table, or no such storage.
+        InvalidArgument, AlreadyExists: as `catalog.evolution.altered`; nothing was changed.
+        ConstraintViolation: NOT NULL, and a row has NULL there.
+        InUse: another storage, or another USE_USER_STORAGE, while the table has scopes; or its place there is another table's.
     """
+    column: str | None = None
 
     def step(catalog: Catalog) -> Catalog:
+        nonlocal column
         before = find_table(catalog, name)
         if before.dynamic is not None and isinstance(change, SetOptions):
             check_no_dynamic_option(change.options)
@@ -39,11 +44,31 @@ def alter(warehouse: Warehouse, name: TableName, change: Alteration) -> Table:
             _check_not_cold(warehouse, catalog, before)
         return changed
 
-    return find_table(warehouse.catalog.change(step), name)
+    table = find_table(warehouse.catalog.change(step), name)
+    warehouse.log(table).require_columns(table.schema.version)
+    if column is not None:
+        _check_between(warehouse, table, column)
+    return table
+
+
+def _check_between(warehouse: Warehouse, table: Table, column: str) -> None:
+    """Looks again, at what was written while the column became NOT NULL; with a NULL there, it is nullable again."""
+    catalog = warehouse.catalog.read()
+    if table.type == "SHARED":
+        pass_direct_writes(warehouse, warehouse.target_of(catalog, table, None))
+    try:
+        _check_no_null(warehouse, catalog, table, column)
+    except ConstraintViolation:
+        undo = SetNullable(column, nullable=True)
+        undone = warehouse.catalog.change(
+            lambda now: replace_table(now, altered(find_table(now, table.name), undo, warehouse.clock()), warehouse.base)
+        )
+        warehouse.log(table).require_columns(find_table(undone, table.name).schema.version)
+        raise
 
 
 def _check_no_null(warehouse: Warehouse, catalog: Catalog, table: Table, column: str) -> None:
-    """Checks every row, hot and cold. A NULL written at the same moment is not seen; such a row stays readable."""
+    """Checks every row, hot and cold."""
     for scope in _scopes_with_rows(warehouse, table):
         if table.schema.append_only:
             rows = read_stream_scope(warehouse, table, scope.user or "")

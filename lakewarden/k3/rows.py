@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from sqlglot import exp
 
+from lakewarden.catalog.anew import anew
 from lakewarden.errors import InvalidArgument
 from lakewarden.k3.answers import written, wrote
 from lakewarden.k3.calls import Calls, only
@@ -30,6 +31,9 @@ class RowWrites(Calls):
             InvalidArgument, ConstraintViolation: a row does not fit; nothing was written.
         """
         one_of("mode", mode, ("append", "overwrite"))
+        return anew(lambda: self._inserted(bucket, table, rows, mode))
+
+    def _inserted(self, bucket: str, table: str, rows: Sequence[Row | str], mode: str) -> WriteAnswer:
         found = self._table(bucket, table, "write")
         client, given = self._client(found), native_rows(found.schema, rows)
         if mode == "append" and found.schema.keyed:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from lakewarden.catalog.anew import anew
 from lakewarden.errors import Conflict
 from lakewarden.lakehouse.maintenance import Maintenance
 from lakewarden.lakehouse.parts import Parts
@@ -59,11 +60,15 @@ class Loads:
         """
         from lakewarden.load.run import Load, LoadRequest  # imports Arrow
 
-        client = self.open_table(table)
         named = (paths,) if isinstance(paths, str) else tuple(paths)
         bound = self.parts.warehouse.settings.load.in_process_bytes
         request = LoadRequest(named, format, user, user_column, on_reject, once)
-        report = Load(client, request, lambda work, items: self.parts.engine.run_large(work, items, bound)).run()
+
+        def loaded() -> tuple[TableClient, LoadReport]:
+            client = self.open_table(table)
+            return client, Load(client, request, lambda work, items: self.parts.engine.run_large(work, items, bound)).run()
+
+        client, report = anew(loaded)
         if client.table.type != "SHARED" or not client.table.schema.keyed:
             return report
         flushed = next(iter(self.maintenance.flush(table)), None)

@@ -80,7 +80,7 @@ class Load:
             Conflict, StorageUnavailable: as `TableClient.write` and `DirectWrites.append`.
         """
         table, request = self.client.table, self.request
-        self.client.reader.check_active()
+        self.client.reader.check_writable()
         check = RowCheck(table.schema, self._owner(), self.client.warehouse.clock, self.client.warehouse.new_id)
         sources = find_sources(self.client.warehouse, request.paths, request.format)
         pieces = self._pieces(check, sources)

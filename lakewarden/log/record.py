@@ -231,12 +231,6 @@ def _columns(data: Payload, where: RowRange, schemas: tuple[TableSchema, ...], w
     return _with_before(rows, before_of(table), written, schemas[-1]) if with_before else rows
 
 
-def under(batch: LogBatch, written: TableSchema, newest: TableSchema) -> LogBatch:
-    """The same rows as `decode` would return them, of a batch that nothing was added to."""
-    rows = _as_newest(batch.rows.drop_columns([USER]), written, newest)
-    return LogBatch(newest.version, rows.append_column(USER, batch.rows.column(USER)))
-
-
 def _with_before(rows: pa.Table, before: tuple[pa.Table, pa.Array[Any]], written: TableSchema, newest: TableSchema) -> pa.Table:
     was = pa.table(_columns_of(before[0], written, newest), newest.names)
     return rows.append_column(before_field(newest), before_column(newest, was, before[1]))

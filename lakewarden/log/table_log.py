@@ -150,6 +150,7 @@ class Appending(Protocol):
 
         Raises:
             Conflict: another write came after `after`; nothing was written.
+            SchemaChanged: the table was altered since the rows were made; nothing was written.
             InvalidArgument: more rows than one position can number; nothing was written.
             PartlyAppended: rows of many users became several segments, and the first ones were appended.
             BeingErased: rows of these users are not accepted now.
@@ -184,7 +185,8 @@ class Appending(Protocol):
         Raises:
             BeingErased: a user of the batch is being erased, or was since it was begun; nothing was written.
             FailedPrecondition: it is uncertain since a repair whether the batch was published; nothing was written.
-            Conflict: the columns were changed meanwhile, or others kept appending; nothing was written.
+            SchemaChanged: the columns were changed since the rows were staged; nothing was written.
+            Conflict: others kept appending; nothing was written.
             StorageUnavailable: the batch is a day old, and nothing was written; or the store failed: the message says so if
                 the rows may have been appended anyway, and to publish the same again then does no harm.
             InvalidArgument, NotFound, Corrupt: as `append`.
@@ -293,6 +295,14 @@ class TableLog(LogReader, Appending, Protocol):
         """Returns the view's pending users who were closed or erased since it was read; all of them if the table was dropped.
 
         Call this after storing a user's name, and remove the names of these users again. A later erasure finds the others.
+        """
+        ...
+
+    def require_columns(self, version: int) -> None:
+        """From now on appends of rows of an older schema version raise `SchemaChanged`. Idempotent.
+
+        Raises:
+            Conflict, StorageUnavailable: try again.
         """
         ...
 

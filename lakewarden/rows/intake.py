@@ -7,7 +7,7 @@ a mark column beside it says which (`absent_mark`); it stays with its rows throu
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
 from dataclasses import dataclass
 from typing import Any, Protocol, cast
 
@@ -45,6 +45,15 @@ class Parts:
 
     tables: Callable[[], Iterator[pa.Table]]
     """Yields them, as often as it is called."""
+
+
+def held(rows: Rows) -> Rows:
+    """The rows as they can be read more than once: those of a generator, or of a reader, are taken into memory."""
+    if isinstance(rows, Sized):
+        return rows
+    if hasattr(rows, "__arrow_c_stream__"):
+        return _from_stream(rows)
+    return [*rows] if hasattr(rows, "__iter__") else rows
 
 
 def to_arrow(rows: Rows, schema: TableSchema, convert: Convert = from_values) -> pa.Table:

@@ -11,11 +11,13 @@ import pyarrow as pa
 from lakewarden.access.gate import Principal
 from lakewarden.access.roles import parse_role
 from lakewarden.admin.session_gate import Door
+from lakewarden.catalog.anew import anew
 from lakewarden.clock import Pause, wait
+from lakewarden.errors import SchemaChanged
 from lakewarden.operations.reading.freshness import Freshness, check_freshness
 from lakewarden.scope import TableName
 from lakewarden.sql.announcing import announced
-from lakewarden.sql.bind import bind, bind_all
+from lakewarden.sql.bind import Bound, bind, bind_all
 from lakewarden.sql.context import Context
 from lakewarden.sql.execute import execute
 from lakewarden.sql.grammar.parameters import Value
@@ -39,6 +41,7 @@ from lakewarden.workers.cancellation import Cancellation
 
 if TYPE_CHECKING:
     from lakewarden.live.subscription import Subscription
+    from lakewarden.rows.files import Upload
     from lakewarden.sql.queries.select import Spooled
     from lakewarden.sql.session_table import SessionTable
 
@@ -118,7 +121,7 @@ class SqlSession:
         results: list[Result] = []
         for one in bound:
             context.cancellation.check()
-            results.append(execute(one.now() if results else one, uploads))
+            results.append(self._executed(one.now() if results else one, uploads))
             match one.statement:
                 case UseNamespace(name):
                     self._namespace = name
@@ -129,6 +132,13 @@ class SqlSession:
             if each is not None:
                 each(results[-1])
         return results
+
+    def _executed(self, bound: Bound, uploads: Mapping[str, Upload]) -> Result:
+        """Binds and executes again what met an ALTER, of which nothing was done."""
+        try:
+            return execute(bound, uploads)
+        except SchemaChanged:
+            return anew(lambda: execute(bound.now(), uploads))
 
     def streamed(
         self,
@@ -147,10 +157,14 @@ class SqlSession:
         from lakewarden.sql.queries.select import spooled  # as the handlers, imported with the first statement
 
         self.run(first, freshness=freshness, cancellation=cancellation)
-        bound = bind(self._context(freshness, wait=True, cancellation=cancellation), last)
-        usual = bound.context.limits
-        limits = replace(usual, result_bytes=min(memory_bytes, usual.result_bytes), spooled_bytes=usual.result_bytes)
-        return spooled(bound.context, last.query, limits)
+
+        def read() -> Spooled:
+            bound = bind(self._context(freshness, wait=True, cancellation=cancellation), last)
+            usual = bound.context.limits
+            limits = replace(usual, result_bytes=min(memory_bytes, usual.result_bytes), spooled_bytes=usual.result_bytes)
+            return spooled(bound.context, last.query, limits)
+
+        return anew(read)
 
     @property
     def namespace(self) -> str | None:

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakewarden.delta.reading.rows import matches
-from lakewarden.errors import BeingErased, Conflict, Terminal
+from lakewarden.errors import BeingErased, Conflict, SchemaChanged, Terminal
 from lakewarden.log.pending_keys import Key
 from lakewarden.log.plain import Batch, PlainRow
 from lakewarden.log.position import NOTHING, position_of
@@ -26,7 +26,6 @@ from lakewarden.rows.files import FileRef, Files, file_columns, references
 from lakewarden.storage.paths import check_user
 from lakewarden.table.decision import Decision, absent, key_taken, later_rows
 from lakewarden.table.reader import TableReader
-from lakewarden.warehouse import find_table
 
 _ATTEMPTS = 20
 """Attempts to read and append before a call raises CONFLICT; each lost one is another writer's success."""
@@ -43,7 +42,7 @@ class TableAppender:
 
     def append(self, batch: Batch) -> Receipt:
         """Appends after whatever is there."""
-        self.reader.check_active()
+        self.reader.check_writable()
         some = isinstance(batch, PlainRow) or batch.rows.num_rows
         return self.reader.appending.append(batch) if some else Receipt(0, NOTHING)
 
@@ -77,7 +76,7 @@ class TableAppender:
         """
         table, warehouse, log = self.reader.table, self.reader.warehouse, self.reader.log
         try:
-            self.reader.check_active()
+            self.reader.check_writable()
             made, former, decisions = None, None, 0
             for _ in range(_APPENDS):
                 with log.announced() if short else log.turn(filing.user):
@@ -102,7 +101,12 @@ class TableAppender:
                 filing.settle(held, self._brought(batch))
                 return receipt
             raise Conflict(f"{table.name} was written to {decisions} times in between; try again")
-        except (Terminal, Conflict, BeingErased) as error:  # after any other error the rows may be stored, and need their files
+        except (
+            Terminal,
+            Conflict,
+            SchemaChanged,
+            BeingErased,
+        ) as error:  # after any other error the rows may be stored, and need their files
             filing.undo()
             if isinstance(error, BeingErased) and filing.noted is not None and filing.user is not None:
                 warehouse.registry.withdraw(table.id, filing.noted, {filing.user})
@@ -136,7 +140,7 @@ class TableAppender:
         """The files of live rows that a batch replaces or removes, without files that other rows refer to."""
         columns, key = file_columns(self.reader.table.schema), self.reader.table.schema.primary_key
         for user, rows in _by_user(batch) if columns else ():
-            live = self.reader.scan(Wanted((*key, *columns)), user)
+            live = self.reader.scan_to_write(Wanted((*key, *columns)), user)
             hit = matches(live, rows, key)
             yield from ((user, ref) for ref in _only_there(live.filter(hit), live.filter(pc.invert(hit)), columns))
 
@@ -148,17 +152,14 @@ class TableAppender:
 
     def _check_absent(self, batch: Batch, view: LogView | None) -> None:
         """With a view, looks each key up; without one, the rows are many, and all keys are read."""
-        table, key = self.reader.table, self.reader.table.schema.primary_key
-        if find_table(self.reader.warehouse.catalog.read(), table.name).schema.primary_key != key:
-            raise Conflict(f"the primary key of {table.name} was renamed meanwhile; open the table again")
         for user, mine in _by_user(batch):
             taken = self._first_live(mine, user) if view is None else self.reader.first_live(mine, user, view)
             if taken is not None:
-                raise key_taken(table, taken)
+                raise key_taken(self.reader.table, taken)
 
     def _first_live(self, rows: pa.Table, user: str | None) -> Key | None:
         key = self.reader.table.schema.primary_key
-        live = self.reader.scan(Wanted(key, key_bounds(key, rows)), user)
+        live = self.reader.scan_to_write(Wanted(key, key_bounds(key, rows)), user)
         taken = rows.filter(matches(rows, live, key)) if live.num_rows else live
         return tuple(taken[name][0].as_py() for name in key) if taken.num_rows else None
 

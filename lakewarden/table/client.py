@@ -7,12 +7,13 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cached_property, partial
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakewarden.access.gate import OPERATOR
+from lakewarden.catalog.anew import anew
 from lakewarden.catalog.model import Table
 from lakewarden.catalog.pipeline import OBJECT
 from lakewarden.changes.feed import ChangeFeed
@@ -20,7 +21,7 @@ from lakewarden.changes.value import Changes
 from lakewarden.delta.history import HistoryEntry, history
 from lakewarden.delta.past import AsOf
 from lakewarden.delta.reading.rows import matches
-from lakewarden.errors import Conflict, InvalidArgument, Unsupported
+from lakewarden.errors import Conflict, InvalidArgument, NotFound, SchemaChanged, Unsupported
 from lakewarden.log.plain import Batch
 from lakewarden.log.position import NOTHING
 from lakewarden.log.receipt import Receipt
@@ -34,7 +35,8 @@ from lakewarden.operations.pins import Pin, pin_version, release
 from lakewarden.operations.reading.freshness import Freshness
 from lakewarden.operations.reading.scope import EVERYTHING, Wanted, where_it_lies
 from lakewarden.rows.files import FileRef, Files, RowFile, Taken, Upload, file_columns
-from lakewarden.rows.intake import Parts, Rows
+from lakewarden.rows.intake import Parts, Rows, held
+from lakewarden.rows.renaming import Renaming
 from lakewarden.storage.paths import check_user
 from lakewarden.table.appending import TableAppender
 from lakewarden.table.compared import ComparedWrite, Decisions
@@ -47,6 +49,8 @@ from lakewarden.target import ScopeTarget
 from lakewarden.warehouse import Warehouse, find_table
 
 WriteMode = Literal["upsert", "insert"]
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -108,10 +112,19 @@ class TableClient:
         """
         if mode not in ("upsert", "insert"):
             raise InvalidArgument(f"mode {mode!r} does not exist; write with mode='upsert' or mode='insert'")
-        return self.write_taken(self.take_files(rows, user), user=user, user_column=user_column, mode=mode)
+        given = held(rows)
+        return self._anew(
+            lambda newest, now: newest.write_taken(
+                newest.take_files(now.rows(given), user), user=user, user_column=user_column, mode=mode
+            )
+        )
 
     def delete(self, key_rows: Rows, *, user: str | None = None, user_column: str | None = None) -> Receipt:
         """Appends tombstones for the rows with these primary keys; a key that does not exist is not an error."""
+        given = held(key_rows)
+        return self._anew(lambda newest, now: newest._delete(now.rows(given), user, user_column))
+
+    def _delete(self, key_rows: Rows, user: str | None, user_column: str | None) -> Receipt:
         if self.table.schema.append_only:
             return self._delete_rows_of(*self._intake.keys(key_rows, user, user_column))
         batch = self._intake.deletes(key_rows, user, user_column)
@@ -141,7 +154,8 @@ class TableClient:
             InvalidArgument: the FILE column does not exist; the file is too large, or its type is not allowed.
             ConstraintViolation, Conflict: the row was refused, or the table is being moved. Neither row nor file is stored.
         """
-        return self._filed.put(row, column, Upload(name, data, mime), user, mode)
+        upload = Upload(name, data, mime)
+        return self._anew(lambda newest, now: newest._filed.put(now.row(row), now.name(column), upload, user, mode))
 
     def get_file(self, key: Mapping[str, object], column: str, *, user: str | None = None) -> bytes:
         """The file that a row refers to, checked against its checksum.
@@ -162,11 +176,35 @@ class TableClient:
         Raises:
             NotFound: the row does not exist.
         """
-        self._filed.delete(key, column, user)
+        self._anew(lambda newest, now: newest._filed.delete(now.row(key), now.name(column), user))
 
     def files(self, *, user: str | None = None) -> list[RowFile]:
         """The files that the scope's rows refer to, by key and column."""
         return self._filed.all(user)
+
+    def _anew(self, write: Callable[[TableClient, Renaming], T]) -> T:
+        """Writes; where the table was altered since it was opened, as its newest columns have it.
+
+        Raises:
+            SchemaChanged: a column of the rows was dropped since; nothing was written.
+        """
+        newest = self
+
+        def attempt() -> T:
+            nonlocal newest
+            try:
+                return write(newest, Renaming(self.table.schema, newest.table.schema))
+            except SchemaChanged:
+                newest = self._reopened()
+                raise
+
+        return anew(attempt)
+
+    def _reopened(self) -> TableClient:
+        table = find_table(self.warehouse.catalog.read(), self.table.name)
+        if table.id != self.table.id:
+            raise NotFound(f"{table.name} was dropped, and another table now has its name: open it again")
+        return replace(self, table=table)
 
     def take_files(self, rows: Rows, user: str | None) -> Taken:
         """Rows with references in place of uploads, and the files, for the write or the revision of these rows.
@@ -208,7 +246,7 @@ class TableClient:
         Raises:
             Conflict: others kept writing in between.
         """
-        return PartsWrite(self.reader, self._intake, given, user).run(mode)
+        return self._anew(lambda newest, now: PartsWrite(newest.reader, newest._intake, now.parts(given), user).run(mode))
 
     def delete_rows(self, seqs: Sequence[int], *, user: str) -> Receipt:
         """Deletes rows of a STREAM table by their `_seq`; one that does not exist is not an error.
@@ -278,7 +316,7 @@ class TableClient:
         key = None if file_columns(schema) else pinned_key(wanted, schema)
 
         def made(view: LogView) -> Decision:
-            live = self.reader.scan(wanted, user) if key is None else self.reader.with_keys(key, wanted, user, view)
+            live = self.reader.scan_to_write(wanted, user) if key is None else self.reader.with_keys(key, wanted, user, view)
             decided = decide(live)
             batch = self._intake.revision(decided if isinstance(decided, Revision) else Revision(decided), user)
             if self._has_files and isinstance(batch, LogBatch):

@@ -76,7 +76,7 @@ class ComparedWrite:
             Conflict: others kept writing in between; nothing was written.
         """
         log = self.reader.log
-        self.reader.check_active()
+        self.reader.check_writable()
         for _ in range(_ATTEMPTS):
             view, again = log.view(), list[int]()
             with suppress(Conflict), self.begin() as decisions:
@@ -85,7 +85,7 @@ class ComparedWrite:
         raise Conflict(f"{self.intake.table.name} was written to {_ATTEMPTS} times in between; try again")
 
     def _batches(self, decisions: Decisions, again: list[int]) -> Iterator[LogBatch]:
-        every = self.reader.scan(EVERYTHING, self.user) if self.every else None
+        every = self.reader.scan_to_write(EVERYTHING, self.user) if self.every else None
         most = WHOLE
         """Rows of a share; fewer while their live rows take too much."""
         for part in in_parts(self.given.tables(), self.part_bytes):

@@ -40,7 +40,7 @@ class PartsWrite:
     def run(self, mode: PartsMode) -> Receipt:
         """Appends the rows, in place of the live ones under `replace`; otherwise raises as `TableClient.write`."""
         schema = self.intake.table.schema
-        self.reader.check_active()
+        self.reader.check_writable()
         with SeenKeys(schema.primary_key) as seen:
             if mode == "upsert" or schema.append_only:
                 return self.reader.appending.append_whole(self._batches(None if self._repeats else seen))

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from lakewarden.clock import random_id, system_clock
-from lakewarden.errors import BeingErased, Conflict, InvalidArgument, StorageUnavailable, Unsupported
+from lakewarden.errors import BeingErased, InvalidArgument, SchemaChanged, StorageUnavailable, Unsupported
 from lakewarden.log.objects import names
 from lakewarden.log.objects.cuts.closing import close_user, leave_out, open_user
 from lakewarden.log.objects.log import ObjectLog
@@ -218,7 +218,7 @@ def test_a_user_of_a_batch_is_flushed_without_the_others(store: Store) -> None:
 def test_what_cannot_be_published_is_refused(store: Store) -> None:
     log = log_of(store)
     staging = log.begin_batch()
-    with pytest.raises(Conflict, match="columns were changed"):
+    with pytest.raises(SchemaChanged, match="columns were changed"):
         log.publish(staging, [Piece(1, "a", 0, 1, 0, 1), Piece(2, "a", 0, 1, 0, 1)])
     with pytest.raises(InvalidArgument, match="more than"):
         log.publish(staging, [Piece(1, "a", 0, WHOLE + 1, 0, 1)])

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from lakewarden.catalog.model import TableSchema
 from lakewarden.clock import Clock, NewId, to_micros
-from lakewarden.errors import Conflict, InvalidArgument, LakewardenError, Unsupported
+from lakewarden.errors import Conflict, InvalidArgument, LakewardenError, SchemaChanged, Unsupported
 from lakewarden.faults import Reach, no_faults
 from lakewarden.log.chunk import RowRange
 from lakewarden.log.objects import names
@@ -106,6 +106,10 @@ class Batches:
                 return self._gathering.append((Parcel.naming(staged),), position_of(view.end), ANYTHING)
             except Conflict:
                 continue
+            except SchemaChanged:
+                with suppress(LakewardenError):  # as above
+                    discard(self._store, self._log_id, staging.put_id)
+                raise
         raise Conflict(f"log {self._log_id} was appended to {_ATTEMPTS} times in between; nothing was written: write again")
 
     def _of(self, staging: Staging, pieces: Sequence[Piece], once: Once | None) -> Staged:

@@ -88,6 +88,8 @@ class Cut:
     """By a writer's key, the last ones last: the number of its last batch up to `upto`, as `log.once` keeps it."""
     restated: Mapping[str, int] = field(default_factory=dict)
     """By a writer's key, or `ANY`: the position up to which segments do not say any more what the writer's last batch is."""
+    columns: int = 0
+    """The schema version below which no rows are appended: the table was altered (cuts/columns.py)."""
 
     @property
     def last_taken(self) -> int:
@@ -161,6 +163,7 @@ def encode_cut(cut: Cut) -> bytes:
         "lost": cut.lost,
         "published": dict(cut.published),
         "restated": dict(cut.restated),
+        "columns": cut.columns,
     }
     return json.dumps(content, separators=(",", ":")).encode()
 
@@ -185,6 +188,7 @@ def decode_cut(key: str, version: int, data: bytes) -> Cut:
             lost=tuple(content.get("lost", ())),
             published=content.get("published", {}),
             restated=content.get("restated", {}),
+            columns=content.get("columns", 0),
         )
     except (ValueError, KeyError, TypeError) as error:
         raise Corrupt(f"{key} cannot be read as a cut of the write log: {error!r}") from error

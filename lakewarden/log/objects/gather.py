@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from datetime import timedelta
 
 from lakewarden.clock import HELD_AT_MOST, Clock, NewId, to_micros
-from lakewarden.errors import BeingErased, Conflict, LakewardenError, NotFound, StorageUnavailable
+from lakewarden.errors import BeingErased, Conflict, LakewardenError, NotFound, SchemaChanged, StorageUnavailable
 from lakewarden.log.chunk import Chunk
 from lakewarden.log.crowd import Crowd, names_in
 from lakewarden.log.objects.group import Call, Group, Parcel, fits, laid_out
@@ -148,7 +148,7 @@ class Gathering:
                 self._serve_shared(group)
             else:
                 group.calls[0].receipt = self._put_all(group.calls[0], group.after)
-        except (StorageUnavailable, Conflict, NotFound) as error:
+        except (StorageUnavailable, Conflict, NotFound, SchemaChanged) as error:
             for call in _open(group.calls):
                 call.error = type(error)(error.message) if call is not group.calls[0] else error
         except LakewardenError as error:

@@ -20,6 +20,7 @@ from lakewarden.log.objects.cache import HeaderCache
 from lakewarden.log.objects.cut import newest_cut
 from lakewarden.log.objects.cuts import mend, writers
 from lakewarden.log.objects.cuts.closing import close_user, gone_since, leave_out, open_user
+from lakewarden.log.objects.cuts.columns import require_columns
 from lakewarden.log.objects.cuts.direct import (
     close_direct,
     is_held,
@@ -221,6 +222,9 @@ class ObjectLog(ObjectReader):
 
     def gone_since(self, view: AnyView, users: Collection[str]) -> set[str]:
         return gone_since(self._store, _own(view), users, self._terms.mark)
+
+    def require_columns(self, version: int) -> None:
+        require_columns(self._store, self._log_id, version, self._terms.new_id, self._terms.format)
 
     def close_user(self, mark: str) -> None:
         close_user(self._store, self._log_id, mark)

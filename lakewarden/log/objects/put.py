@@ -19,6 +19,7 @@ from lakewarden.errors import (
     LakewardenError,
     NotDurable,
     NotFound,
+    SchemaChanged,
     StorageRefused,
     StorageUnavailable,
 )
@@ -86,13 +87,15 @@ class Segment(NamedTuple):
     """The last position that was taken before its rows were staged: an erasure since then removed those of its user."""
     closed: tuple[str, ...] = ()
     """As in `Staging`."""
+    schema_version: int | None = None
+    """Of its rows; None where there are none."""
 
     @classmethod
     def of(cls, put_id: str, schema_version: int, stored_at: int, chunks: Sequence[Chunk]) -> Segment:
         """As `pack_segment`."""
         users = frozenset(names_in(chunks))
         pack = partial(pack_segment, put_id, schema_version, stored_at, chunks)
-        return cls(put_id, pack, users, rows_in(chunks))
+        return cls(put_id, pack, users, rows_in(chunks), schema_version=schema_version if chunks else None)
 
 
 class _Put(NamedTuple):
@@ -138,6 +141,7 @@ class Puts:
         Raises:
             Conflict: `after` was given and is not the last position any more.
             BeingErased: some of the users are being erased, or were meanwhile; nothing was appended.
+            SchemaChanged: the table was altered since the rows were made; nothing was appended.
             NotFound: the partition is sealed: its table was dropped.
             Corrupt: positions of the log are lost, or the log ends below what the table's storage knows to be settled.
             StorageUnavailable: the store failed; the message says so if the rows may have been taken all the same.
@@ -174,6 +178,11 @@ class Puts:
         return frozenset(user for user in users if self._mark(user) in gone) if gone else frozenset()
 
     def _admit(self, segment: Segment, position: int | None) -> None:
+        if segment.schema_version is not None and segment.schema_version < self._cut.columns:
+            raise SchemaChanged(
+                f"the rows have the columns of schema version {segment.schema_version}, and log {self._log_id} takes those of"
+                f" version {self._cut.columns} now: the table was altered meanwhile; nothing was written, try again"
+            )
         if closed := frozenset(user for user in segment.users if segment.closed and self._mark(user) in segment.closed):
             raise BeingErased(closed)  # open again perhaps, but what was staged is gone
         if segment.since is not None:  # not above a position that was lost since

@@ -13,7 +13,7 @@ from functools import partial
 from typing import NamedTuple
 
 from lakewarden.clock import HELD_AT_MOST
-from lakewarden.errors import Conflict, InvalidArgument
+from lakewarden.errors import InvalidArgument, SchemaChanged
 from lakewarden.log.chunk import Chunk
 from lakewarden.log.objects import names
 from lakewarden.log.objects.cache import HeaderCache
@@ -52,12 +52,12 @@ class Staged(NamedTuple):
     @classmethod
     def of(cls, staging: Staging, pieces: Sequence[Piece], once: Once | None) -> Staged:
         """Raises:
-        Conflict: the table's columns were changed while the rows were staged.
+        SchemaChanged: the table's columns were changed while the rows were staged.
         InvalidArgument: a position cannot number so many rows.
         """
         versions = {each.schema_version for each in pieces} or {FIRST}
         if len(versions) > 1:
-            raise Conflict("the table's columns were changed while the rows were written: nothing was; write them again")
+            raise SchemaChanged("the table's columns were changed while the rows were written: nothing was; write them again")
         staged = cls(staging.put_id, versions.pop(), staging.stored_at, tuple(pieces), staging.since, once, staging.closed)
         check_rows(staged.rows)
         return staged
@@ -74,7 +74,8 @@ class Staged(NamedTuple):
     def segment(self) -> Segment:
         """The segment that names it."""
         pack = partial(pack_naming, self.put_id, self.schema_version, self.stored_at, self.pieces, self.once)
-        return Segment(self.put_id, pack, self.users, self.rows, self.since, self.closed)
+        version = self.schema_version if self.pieces else None
+        return Segment(self.put_id, pack, self.users, self.rows, self.since, self.closed, version)
 
 
 def begin(store: ObjectStore, log_id: str, put_id: str, stored_at: int) -> Staging:

@@ -89,6 +89,20 @@ def raise_barrier(warehouse: Warehouse, target: ScopeTarget, log: TableLog, reac
     log.close_direct(barrier_id)
 
 
+def pass_direct_writes(warehouse: Warehouse, target: ScopeTarget) -> None:
+    """Takes from the table's direct writes what they looked up of the catalog: those under way look again, or are committed when
+    this returns. Does nothing where there is no table yet.
+
+    Raises:
+        Conflict, StorageUnavailable: others kept on committing, or the store failed.
+    """
+    table = open_scope(target)
+    if table is None or table.is_swept:
+        return
+    _commit(warehouse, target, new_job_id("write", warehouse.clock, warehouse.new_id))
+    sync({warehouse.uri, target.root.location.uri if target.root is not None else target.uri})
+
+
 def _commit(warehouse: Warehouse, target: ScopeTarget, job_id: str) -> None:
     """Commits a version that changes nothing. Raises `Conflict` where there is no table yet, or others kept on committing."""
     for _ in range(_ATTEMPTS):

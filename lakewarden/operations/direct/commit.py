@@ -105,7 +105,7 @@ class DirectCommit:
         self._still = still
         self._announce = announce
         self._reach = reach
-        self._may_be_named = False
+        self.may_be_named = False
         """Whether a commit names the files that were written, or may do so."""
 
     def steps(self) -> Steps[Landed]:
@@ -117,7 +117,7 @@ class DirectCommit:
         try:
             return (yield from self._landed())
         finally:
-            if not self._may_be_named:
+            if not self.may_be_named:
                 self._outputs.discard()
 
     def _landed(self) -> Steps[Landed]:
@@ -190,17 +190,17 @@ class DirectCommit:
         since = table
         for _ in range(_COMMITS):
             self._announce()
-            self._may_be_named = True
+            self.may_be_named = True
             try:
                 return table, (yield from self._commit(table, draft, given))
             except TooLate:
-                self._may_be_named = False
+                self.may_be_named = False
                 raise
             except Conflict:
                 table = self._open()
             if table is not None and self._is_there(since, table):  # the answer to an attempt was lost
                 return table, table.snapshot(self._target.app_id)
-            self._may_be_named = False
+            self.may_be_named = False
             if since is None or table is None or self._repeated(table) or not self._stands(draft, since, table):
                 return table, None
         raise Conflict(f"{self._target.scope}: other commits kept coming between; nothing was changed, try again")

@@ -13,7 +13,7 @@ from collections.abc import Collection
 from contextlib import suppress
 
 from lakewarden.delta.partitions import Partition, divided
-from lakewarden.errors import Conflict, LakewardenError, StorageUnavailable
+from lakewarden.errors import Conflict, StorageUnavailable
 from lakewarden.log.table_log import TableLog
 from lakewarden.log.view import LogView
 from lakewarden.operations.direct.barrier import raise_barrier
@@ -43,7 +43,7 @@ def hold_back(log: TableLog, note: str, target: ScopeTarget, effect: Replace) ->
             raise Conflict(
                 f"{target.scope}: rows of what is overwritten were written meanwhile; nothing was changed, retry: try again"
             )
-    except LakewardenError:
+    except (Exception, KeyboardInterrupt, SystemExit):
         with suppress(Conflict, StorageUnavailable):  # it goes quiet
             log.close_direct(note)
         raise

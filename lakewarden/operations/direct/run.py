@@ -11,7 +11,7 @@ from contextlib import suppress
 from lakewarden.catalog.engines import require_active
 from lakewarden.catalog.model import Table
 from lakewarden.delta.commit_log.stamp import CommitStamp
-from lakewarden.errors import Conflict, LakewardenError, NotFound, StorageUnavailable, Unsupported
+from lakewarden.errors import Conflict, Corrupt, LakewardenError, NotFound, SchemaChanged, StorageUnavailable, Unsupported
 from lakewarden.faults import Reach, no_faults
 from lakewarden.log.position import NOTHING
 from lakewarden.log.table_log import HELD, TableLog
@@ -55,6 +55,7 @@ class DirectRun:
         NotFound: the table was dropped.
         FailedPrecondition: the engine of its namespace is disabled.
         Conflict: it is being moved.
+        SchemaChanged: it was altered since `table` was read, whose columns the rows have.
         """
         if table.type != "SHARED":
             raise Unsupported(f"{table.name} is a {table.type} table: its rows are written through its write log, by key")
@@ -81,6 +82,7 @@ class DirectRun:
         Raises:
             Conflict: others kept changing what it reads; nothing was changed.
             NotFound: the table was dropped meanwhile.
+            SchemaChanged: it was altered since the rows were made; nothing was changed.
             StorageUnavailable: a storage failed; the message says so if the rows may be in the table anyway.
         """
         target = self._target
@@ -102,15 +104,21 @@ class DirectRun:
         try:
             with alive(self._log, self._note):
                 landed = alone(commit.steps())
-        except StorageUnavailable:
-            raise  # the commit may appear later: the note stays
-        except LakewardenError:
-            if self._noted:
-                self._log.close_direct(self._note)
+        except (Exception, KeyboardInterrupt, SystemExit) as error:
+            self._close_undone(error, commit)
+            if isinstance(error, Corrupt):
+                self._look()  # a drop removes files under a read
             raise
         if landed.committed or landed.repeated:
             self._finish(landed, present)
         return self._result(landed)
+
+    def _close_undone(self, error: BaseException, commit: DirectCommit) -> None:
+        """Closes the note of a write that is not committed. A commit that may appear later keeps its note."""
+        decided = isinstance(error, LakewardenError) and not isinstance(error, StorageUnavailable)
+        if self._noted and (decided or not commit.may_be_named):
+            with suppress(Conflict, StorageUnavailable):  # it goes quiet
+                self._log.close_direct(self._note)
 
     def _taken(self) -> int:
         if not (self._sets_back or self._noted or self._write.silent):
@@ -139,6 +147,10 @@ class DirectRun:
         table = there if self._hidden and there is not None else find_table(catalog, self._table.name)
         if table.id != self._table.id:
             raise NotFound(f"{table.name} was dropped, and another table now has its name: open it again")
+        if table.schemas != self._table.schemas:
+            raise SchemaChanged(
+                f"the columns of {table.name} were changed since the rows were made for them; nothing was written: open it again"
+            )
         require_active(catalog, table.name)
         self._warehouse.check_open(catalog, table, None)
         return self._warehouse.target_of(catalog, table, None)
@@ -147,12 +159,12 @@ class DirectRun:
         """Called for each version that a commit is to follow. A drop that begins after it fences what is committed.
 
         Raises:
-            Conflict: the table was moved, or its columns were changed.
+            Conflict: the table was moved.
+            SchemaChanged: its columns were changed.
             NotFound: it was dropped.
         """
-        now = self._look()
-        if now.location != self._target.location or now.schemas != self._target.schemas:
-            raise Conflict(f"{self._table.name} was moved, or its columns were changed, while it was written to; try again")
+        if self._look().location != self._target.location:
+            raise Conflict(f"{self._table.name} was moved while it was written to; try again")
 
     def _announce(self) -> None:
         """Ends subscriptions before rows change, so that none goes on if this process dies between the commit and its note.

@@ -27,7 +27,7 @@ from lakewarden.log.touched import Touched
 from lakewarden.log.view import LogView
 from lakewarden.operations.direct.hold import wait_for_commit
 from lakewarden.operations.images.current import Current
-from lakewarden.operations.images.taking import Images, has_before
+from lakewarden.operations.images.taking import Images, check_newest, has_before
 from lakewarden.operations.reading.keys import touched_by
 from lakewarden.operations.reading.seen_keys import SeenKeys
 from lakewarden.warehouse import Warehouse
@@ -140,6 +140,7 @@ class _StagedRows:
 
     def taken(self, table: Table, keys: SeenKeys) -> Sequence[Piece]:
         """Stages the rows with their images; what was staged before is not needed any more."""
+        check_newest(table, *(piece.schema_version for piece in self._pieces))
         parts = 1 + sum(piece.length for piece in self._pieces) // _PART_BYTES
         made: list[Piece] = []
         for number in range(parts):

@@ -14,10 +14,10 @@ from lakewarden.catalog.model import Table, TableSchema
 from lakewarden.delta.reading.before import rows_before
 from lakewarden.delta.reading.keys import Keys
 from lakewarden.delta.reading.rows import empty_rows
-from lakewarden.errors import NotFound
+from lakewarden.errors import NotFound, SchemaChanged
 from lakewarden.log.before import BEFORE, before_column, before_field
 from lakewarden.log.plain import Batch
-from lakewarden.log.record import LogBatch, under
+from lakewarden.log.record import LogBatch
 from lakewarden.log.view import LogView
 from lakewarden.operations.reading.keys import key_bounds
 from lakewarden.operations.reading.rows_by_key import live_rows
@@ -57,10 +57,11 @@ class Images:
             view: of the log, if there is one; what is acknowledged later need not be seen.
 
         Raises:
-            Conflict: flushes kept settling the rows while they were read; or the columns were changed.
+            Conflict: flushes kept settling the rows while they were read.
+            SchemaChanged: the rows are not of the newest columns.
         """
-        raised = under(LogBatch(batch.schema_version, batch.rows), table.schema_at(batch.schema_version), table.schema)
-        return with_before(raised, self._live(raised.rows, table, view), table.schema)
+        check_newest(table, batch.schema_version)
+        return with_before(LogBatch(batch.schema_version, batch.rows), self._live(batch.rows, table, view), table.schema)
 
     def _live(self, rows: pa.Table, table: Table, view: LogView | None) -> pa.Table:
         place = partial(self.place, table)
@@ -77,6 +78,14 @@ class Images:
     def place(self, table: Table) -> ScopeTarget:
         target = self.warehouse.target(self.warehouse.catalog.read(), Scope(table.name, None))
         return replace(target, schemas=table.schemas)
+
+
+def check_newest(table: Table, *versions: int) -> None:
+    """Raises:
+    SchemaChanged: rows of these schema versions are not all of the newest columns.
+    """
+    if any(version != table.schema.version for version in versions):
+        raise SchemaChanged(f"the columns of {table.name} were changed since the rows were made; nothing was written, try again")
 
 
 def with_before(batch: LogBatch, live: pa.Table, schema: TableSchema) -> LogBatch:

@@ -96,7 +96,9 @@ class IngestContext:
                 raise Conflict(f"the columns of {after.name} were changed meanwhile; try again")
             return replace_table(catalog, replace(there, schemas=after.schemas), self.warehouse.base)
 
-        return self._table(self.warehouse.catalog.change(step))
+        table = self._table(self.warehouse.catalog.change(step))
+        self.warehouse.log(table).require_columns(table.schema.version)
+        return table
 
     def named(self, number: int, batch: Batch, taken: tuple[Taken, ...]) -> Attempt | None:
         """Names the outcome of an attempt; None where another entry has the number, or the batch is settled."""

@@ -23,6 +23,7 @@ from lakewarden.operations.direct.resume import resume
 from lakewarden.operations.direct.run import DirectRun
 from lakewarden.operations.files.referring import check_batch
 from lakewarden.operations.images.log import appending
+from lakewarden.operations.images.taking import check_newest
 from lakewarden.operations.intake import TableIntake
 from lakewarden.scope import Scope
 from lakewarden.spark.source.connection import SparkConnection
@@ -89,6 +90,7 @@ class StagedWrite:
         Raises:
             FailedPrecondition: a repair left uncertain whether it is there; the option `resume` says how to go on.
             Conflict: the tasks' rows are of several writes.
+            SchemaChanged: the table was altered since they were staged; write them again.
             LakewardenError: as `TableLog.publish`, or as a direct write; nothing is visible unless the message says so.
         """
         stagings = {each.staging for each in messages}
@@ -105,6 +107,7 @@ class StagedWrite:
         elif self._through_log:
             appending(warehouse, self.table, log).publish(staging, pieces, once)
         else:
+            check_newest(self.table, *(piece.schema_version for piece in pieces))
             rows = (each.drop_columns([OP]) for each in log.staged_rows(staging, pieces, self.table.schemas))
             self._append_past_log(warehouse, rows, once)
             log.abandon(staging)

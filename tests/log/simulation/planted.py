@@ -20,7 +20,7 @@ from lakewarden.log.objects import clean, cut, names, put, view
 from lakewarden.log.objects.appends import Appends
 from lakewarden.log.objects.cache import HeaderCache
 from lakewarden.log.objects.cut import Cut, Kept
-from lakewarden.log.objects.cuts import closing, history, settle
+from lakewarden.log.objects.cuts import closing, fill, history, settle
 from lakewarden.log.objects.cuts import next_cut as nextcut
 from lakewarden.log.objects.cuts.history import History
 from lakewarden.log.objects.cuts.next_cut import NextCut
@@ -45,7 +45,7 @@ from tests.log.simulation.stores import Row, SimObjects, Snapshot
 _MADE, _LOST = put._Fate.MADE, put._Fate.LOST
 _naming: Callable[[Staged], Segment] = vars(Staged)["segment"].fget
 _doomed, _make, _put = clean._doomed, settle.make_cut, Puts.put
-_history, _fill = history.history_after, closing._fill
+_history, _fill = history.history_after, fill.fill
 _choose, _refused, _created = Puts._choose, Puts.refused, Puts._create
 
 
@@ -309,7 +309,7 @@ def _forgets_earlier_erasures(_: Mapping[str, int], more: Mapping[str, int]) -> 
 
 
 def _fills_one_less(store: ObjectStore, log_id: str, new_id: NewId, segment_format: int) -> int:
-    with patch.object(closing, "PROBES", put.PROBES - 1):
+    with patch.object(fill, "PROBES", put.PROBES - 1):
         return _fill(store, log_id, new_id, segment_format)
 
 
@@ -388,7 +388,7 @@ FAULTS = (
         ((clean, "is_old", _keeps_one), (view, "is_old", _keeps_one)),
     ),
     Fault("no look for closed users behind a put", _replaced(Puts, "refused", _refuses_before_the_put_alone)),
-    Fault("an erasure one position short", _replaced(closing, "_fill", _fills_one_less), replace(AS_IT_IS, erases=1.0)),
+    Fault("an erasure one position short", _replaced(closing, "fill", _fills_one_less), replace(AS_IT_IS, erases=1.0)),
     Fault("earlier erasures are forgotten at a settle", _replaced(settle, "remember_erased", _forgets_earlier_erasures)),
     Fault("closing one user opens the others", _replaced(closing, "_closed", _closes_one_alone)),
     Fault("opening one user opens all", _replaced(closing, "_opened", _opens_everybody)),
@@ -402,7 +402,7 @@ FAULTS = (
     Fault("an erasure leaves what is staged", _replaced(closing, "remove_of", _nowhere)),
     Fault("takes rows of a user who is closed", _replaced(Puts, "refused", _admits_everybody)),
     Fault("erases without closing", _replaced(closing, "_closed", _closes_nobody)),
-    Fault("erases without filling the next positions", _replaced(closing, "_fill", _fills_nothing)),
+    Fault("erases without filling the next positions", _replaced(closing, "fill", _fills_nothing)),
     Fault("erases the rows of others too", _replaced(closing, "cut_without", _drops_the_carry)),
     Fault("carries the rows of the erased user", _replaced(closing, "cut_without", _carries_all)),
     Fault("rows in the table stay", roles=Roles(eraser=_LeavesTheTable)),

@@ -16,7 +16,7 @@ from lakewarden.log.objects import put as put_module
 from lakewarden.log.objects.cache import HeaderCache
 from lakewarden.log.objects.clean import is_old
 from lakewarden.log.objects.cut import newest_cut
-from lakewarden.log.objects.cuts import closing as closing_module
+from lakewarden.log.objects.cuts import fill as fill_module
 from lakewarden.log.objects.cuts import history as history_module
 from lakewarden.log.objects.names import listings
 from lakewarden.log.objects.segments import index as index_module
@@ -75,7 +75,7 @@ class Memory:
         with ExitStack() as stack:
             for module, name, value in (
                 (put_module, "PROBES", self.probes),
-                (closing_module, "PROBES", self.probes),
+                (fill_module, "PROBES", self.probes),
                 (cut_module, "REMEMBERED", self.puts),
                 (cut_module, "ERASURES_REMEMBERED", self.erasures),
                 (clean_module, "_KEPT", self.cuts),

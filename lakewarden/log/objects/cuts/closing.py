@@ -12,7 +12,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
 
@@ -24,13 +23,12 @@ from lakewarden.log.objects.cache import HeaderCache
 from lakewarden.log.objects.clean import clean
 from lakewarden.log.objects.cut import Cut, Kept, newest_cut, read_cut
 from lakewarden.log.objects.cuts.advance import advance
+from lakewarden.log.objects.cuts.fill import fill
 from lakewarden.log.objects.cuts.next_cut import cut_without
 from lakewarden.log.objects.cuts.settle import make_cut
-from lakewarden.log.objects.links import Links
 from lakewarden.log.objects.log_view import LogView
-from lakewarden.log.objects.put import PROBES
 from lakewarden.log.objects.segments.header import Header
-from lakewarden.log.objects.segments.pack import INDEXED, pack_segment
+from lakewarden.log.objects.segments.pack import INDEXED
 from lakewarden.log.objects.segments.segment import read_carry
 from lakewarden.log.objects.staged import remove_of
 from lakewarden.log.objects.view import check_given_up, read_view
@@ -38,7 +36,7 @@ from lakewarden.log.position import NOTHING, end_of, position_of
 from lakewarden.log.table_log import Mark
 from lakewarden.log.view import PendingRows
 from lakewarden.settings import LogSettings
-from lakewarden.storage.objects import AlreadyThere, Missing, ObjectStore
+from lakewarden.storage.objects import Missing, ObjectStore
 
 _ATTEMPTS = 100
 
@@ -80,7 +78,7 @@ def leave_out(
     """
     cache = HeaderCache()
     history: dict[Kept, Header] = {}  # read once: with a read of all for each try, others who settle would come first every time
-    target = _fill(store, log_id, new_id, segment_format)
+    target = fill(store, log_id, new_id, segment_format)
     reach("erase:filled")
     for _ in range(_ATTEMPTS):
         view = read_view(store, log_id, cache, (user,))
@@ -124,21 +122,6 @@ def _opened(cut: Cut, mark: str) -> Cut | None:
     if cut.sealed or mark not in cut.closed:
         return None
     return replace(cut, closed=tuple(other for other in cut.closed if other != mark))
-
-
-def _fill(store: ObjectStore, log_id: str, new_id: NewId, segment_format: int) -> int:
-    """Takes every position that a writer who did not know of the closing could take; returns the last one."""
-    found = names.listing_of(log_id, store.keys(names.segments(log_id)))
-    cut = newest_cut(store, log_id)
-    taken = max(found.last_position, cut.last_taken)
-    links = Links(store, log_id, None, segment_format)
-    for position in range(taken + 1, taken + PROBES + 1):
-        put_id, after = new_id(), links.before(position, cut)
-        with suppress(AlreadyThere):
-            data = pack_segment(put_id, 1, 0, (), after=after, segment_format=segment_format)
-            store.create(names.segment_key(log_id, position), data)
-            links.made(position, put_id, 0)
-    return taken + PROBES
 
 
 def _forget_name(store: ObjectStore, log_id: str, user: str) -> None:

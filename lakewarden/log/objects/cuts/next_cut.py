@@ -45,6 +45,8 @@ class NextCut:
     """As in a cut, instead of what stood there."""
     doubts: bool = False
     """Whether parts of the log are lost, so that the last batches of writers are uncertain."""
+    columns: int | None = None
+    """As in a cut, instead of what stands there; None where it stays."""
 
 
 def next_cut(view: LogView, settled: Mapping[str, int], settings: LogSettings, now: datetime | None = None) -> NextCut | None:

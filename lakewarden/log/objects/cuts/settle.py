@@ -148,6 +148,7 @@ def make_cut(
         lost=tuple(position for position in view.cut.lost if position > plan.upto),
         published=_published(view.cut, published_in(view.cut, passed), doubts=plan.doubts),
         restated={key: position for key, position in view.cut.restated.items() if position > plan.upto},
+        columns=view.cut.columns if plan.columns is None else plan.columns,
     )
     try:
         store.create(names.cut_key(view.log_id, version), encode_cut(cut))
