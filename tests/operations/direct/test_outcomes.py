@@ -140,7 +140,7 @@ def test_columns_that_change_under_a_write_are_not_undone(lake: Lakehouse, event
     def alter() -> None:
         lake.alter_table(EVENTS, AddColumn(Column("n", "INT", nullable=False, default="7")))
 
-    with pytest.raises(SchemaChanged, match="columns were changed"):
+    with pytest.raises(SchemaChanged, match="were changed since the rows were made"):
         DirectRun(lake.warehouse, events.table, appending(), then("direct:written", once(alter))).run()
     assert lake.table(EVENTS).read().to_pylist() == [{"id": 1, "text": "a", "n": 7}]
     assert unnamed(lake) == []
