@@ -31,6 +31,9 @@ from lakewarden.sql.shapes.table import BYPASS, NO_BYPASS, SHAPES
 from lakewarden.sql.specs import STATEMENTS
 from lakewarden.sql.statement_spec import InWarehouse, OnScopes, OwnRule, Right, act_of
 from lakewarden.sql.statement_spec import OnTable as StatementOnTable
+from tests.doors.doors import DOORS, SPARK
+from tests.doors.exceptions import EXCEPTIONS
+from tests.doors.samples import COLUMN_TYPES, SAMPLES
 from tests.dynamic import lines as flip188
 from tests.dynamic import published
 from tests.k3 import lines as k3
@@ -58,6 +61,7 @@ def pages() -> dict[Path, str]:
         _REFERENCE / "k3.md": _page("K3, line by line", "tests/k3/lines.py", k3_lines()),
         _REFERENCE / "mutations.md": _page("Mutations", "tests/mutations/", mutations()),
         _REFERENCE / "operations.md": _page("Operations", "lakewarden/specs.py", operations()),
+        _REFERENCE / "values.md": _page("Values, door by door", "tests/doors/", values()),
         _REFERENCE / "published-tests.md": _page("Published tests", "tests/dynamic/published.py", published_tests()),
         _REFERENCE / "statements.md": _page("SQL statements", "lakewarden/sql/specs.py", statements()),
         _REFERENCE / "templates.md": _page("Templates", "lakewarden/pipelines/templates/", templates()),
@@ -149,6 +153,33 @@ def damage() -> Iterator[str]:
     for one in PIPELINE_STATES:
         command = "`repair --restored`" if one.restored else "`repair`"
         yield _row(one.name, "CORRUPT", one.ingest, command, one.then)
+
+
+def values() -> Iterator[str]:
+    yield "A value is stored as it was given, or refused with its place. Tests try every type through every door, and read"
+    yield "what is stored, hot and cold, by Lakewarden, delta-rs and DuckDB: the least, the greatest and the longest value, what"
+    yield "is empty or no number, and two that are a unit apart. `=`: each is stored as it was given. TIME is its microseconds,"
+    yield "and JSON its text. A pipeline's table has the types that its first object shows: a UUID of CSV is the same text, in a"
+    yield "TEXT column. What a column does not hold, as a digit too many, is refused by every door."
+    yield ""
+    yield from _table("door", *COLUMN_TYPES)
+    notes: dict[tuple[str, bool], int] = {}
+    for door in (*DOORS, SPARK):
+        yield _row(door.name, *(_cell(door.name, kind, notes) for kind in COLUMN_TYPES))
+    yield ""
+    for (reason, null), number in notes.items():
+        yield f"{number}. {'NULL' if null else 'Refused'}: {reason}."
+    yield from ("", "The values that are tried:", "")
+    yield from _table("type", "values")
+    for kind in COLUMN_TYPES:
+        yield _row(kind, ", ".join(each.label for each in SAMPLES if each.type == kind))
+
+
+def _cell(door: str, kind: str, notes: dict[tuple[str, bool], int]) -> str:
+    """`=`, with what is not stored so and the number of its reason."""
+    found = [each for each in EXCEPTIONS if (each.door, each.type) == (door, kind)]
+    numbers = [notes.setdefault((each.reason, each.null), len(notes) + 1) for each in found]
+    return "=" + "".join(f"; {', '.join(each.labels)}: {number}" for each, number in zip(found, numbers, strict=True))
 
 
 def configuration() -> Iterator[str]:

@@ -16,7 +16,7 @@ from lakewarden import exact_json
 from lakewarden.catalog.model import SchemaColumn, TableSchema
 from lakewarden.catalog.values import convert
 from lakewarden.errors import ConstraintViolation, InvalidArgument
-from lakewarden.json_values import Json
+from lakewarden.json_values import NOT_FINITE, Json
 from lakewarden.rows.json import floating
 from lakewarden.rows.violation import unfit
 
@@ -133,7 +133,9 @@ def _whole(value: object) -> object:
 
 def _number(value: object) -> object:
     if isinstance(value, float) and not math.isfinite(value):
-        raise ValueError("JSON has no NaN and no infinity")
+        raise ValueError("JSON has no NaN and no infinity: they are the texts 'NaN', 'Infinity' and '-Infinity'")
+    if isinstance(value, str):
+        return NOT_FINITE.get(value, value)
     return floating(value) if isinstance(value, Decimal) else value
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
+from decimal import Decimal
 from io import BytesIO
 
 import pyarrow as pa
@@ -59,12 +60,12 @@ def _value(scalar: pa.Scalar[pa.DataType]) -> Value:
     kind = scalar.type
     if not scalar.is_valid:
         return None
-    if pa.types.is_temporal(kind) or pa.types.is_decimal(kind):
+    if pa.types.is_temporal(kind):
         return str(scalar.cast(pa.string()).as_py())
     value = scalar.as_py()
-    if isinstance(value, (str, int, float, bool)):
+    if isinstance(value, (str, int, float, bool, Decimal, bytes)):
         return value
-    raise Unsupported(f"a parameter is text, a number, a boolean, a time or NULL, and not of type {kind}")
+    raise Unsupported(f"a parameter is text, a number, a boolean, bytes, a time or NULL, and not of type {kind}")
 
 
 def _append(stream: BytesIO, message: FlightData) -> None:

@@ -85,6 +85,7 @@ _TEXTS: Mapping[int, Callable[[str], Scalar]] = {
     **dict.fromkeys((kinds.INT2.oid, kinds.INT4.oid, kinds.INT8.oid, kinds.OID.oid), int),
     **dict.fromkeys((kinds.FLOAT4.oid, kinds.FLOAT8.oid), float),
     kinds.NUMERIC.oid: Decimal,
+    kinds.UUID.oid: lambda text: str(UUID(text)),  # also without hyphens, as psycopg writes it
 }
 
 

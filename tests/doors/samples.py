@@ -1,0 +1,178 @@
+"""The values that every door is tried with: of each type the least, the greatest and the longest, what is empty or no number,
+and two that are a unit apart.
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+
+import pyarrow as pa
+
+
+@dataclass(frozen=True)
+class Sample:
+    """A value as the column keeps it: TIME as its microseconds, UUID and JSON as text."""
+
+    number: int
+    """The key of its row."""
+    type: str
+    label: str
+    value: object
+    misfit: pa.DataType | None = None
+    """Of a value that the column does not hold: Arrow's type of it."""
+
+    @property
+    def column(self) -> str:
+        return column_of(self.type)
+
+
+COLUMN_TYPES: dict[str, pa.DataType] = {
+    "BOOLEAN": pa.bool_(),
+    "SMALLINT": pa.int16(),
+    "INT": pa.int32(),
+    "BIGINT": pa.int64(),
+    "FLOAT": pa.float32(),
+    "DOUBLE": pa.float64(),
+    "DECIMAL(38,10)": pa.decimal128(38, 10),
+    "DECIMAL(18,2)": pa.decimal128(18, 2),
+    "TEXT": pa.string(),
+    "BYTES": pa.binary(),
+    "DATE": pa.date32(),
+    "TIMESTAMP": pa.timestamp("us", tz="UTC"),
+    "TIME": pa.time64("us"),
+    "UUID": pa.string(),
+    "JSON": pa.string(),
+}
+"""With the type that Arrow has for its values."""
+
+_NINES = Decimal("9" * 28 + "." + "9" * 10)
+_SECOND = datetime(2026, 11, 22, 9, 30, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
+_LONG = "é€😀" * 3000
+
+_VALUES: dict[str, dict[str, object]] = {
+    "BOOLEAN": {"false": False, "true": True},
+    "SMALLINT": {"least": -(1 << 15), "greatest": (1 << 15) - 1, "zero": 0},
+    "INT": {"least": -(1 << 31), "greatest": (1 << 31) - 1, "beyond 2^24": (1 << 24) + 1},
+    "BIGINT": {
+        "least": -(1 << 63),
+        "greatest": (1 << 63) - 1,
+        "one below": (1 << 63) - 2,
+        "beyond 2^53": (1 << 53) + 1,
+    },
+    "FLOAT": {
+        "least": -struct.unpack("<f", b"\xff\xff\x7f\x7f")[0],
+        "greatest": struct.unpack("<f", b"\xff\xff\x7f\x7f")[0],
+        "smallest": struct.unpack("<f", b"\1\0\0\0")[0],
+        "0.1": struct.unpack("<f", b"\xcd\xcc\xcc\x3d")[0],
+        "next to 0.1": struct.unpack("<f", b"\xce\xcc\xcc\x3d")[0],
+        "-0.0": -0.0,
+        "NaN": math.nan,
+        "infinity": math.inf,
+        "-infinity": -math.inf,
+    },
+    "DOUBLE": {
+        "least": -1.7976931348623157e308,
+        "greatest": 1.7976931348623157e308,
+        "smallest": 5e-324,
+        "0.1": 0.1,
+        "next to 0.1": math.nextafter(0.1, 1),
+        "2^53": float(1 << 53),
+        "-0.0": -0.0,
+        "NaN": math.nan,
+        "infinity": math.inf,
+        "-infinity": -math.inf,
+    },
+    "DECIMAL(38,10)": {
+        "least": _NINES.copy_negate(),
+        "greatest": _NINES,
+        "one below": Decimal("9" * 28 + "." + "9" * 9 + "8"),
+        "smallest": Decimal("0.0000000001"),
+        "16 digits": Decimal("999999999999999.99"),
+    },
+    "DECIMAL(18,2)": {
+        "least": Decimal("-9999999999999999.99"),
+        "greatest": Decimal("9999999999999999.99"),
+        "123456789012345.67": Decimal("123456789012345.67"),
+        "123456789012345.68": Decimal("123456789012345.68"),
+        "zero": Decimal("0.00"),
+    },
+    "TEXT": {
+        "empty": "",
+        "longest": _LONG,
+        "NULL as text": "NULL",
+        "number as text": "007",
+        "date as text": "2026-11-22",
+        "quotes, commas, line ends": "a \"b\", 'c'\r\n\td\\\n",
+        "blanks around": "  a  ",
+        "NUL": "a\0b",
+    },
+    "BYTES": {"empty": b"", "all bytes": bytes(range(256)), "NUL": b"\0", "longest": bytes(range(256)) * 64},
+    "DATE": {"least": date.min, "greatest": date.max, "last Julian": date(1582, 10, 4), "first Gregorian": date(1582, 10, 15)},
+    "TIMESTAMP": {
+        "least": datetime.min.replace(tzinfo=UTC),
+        "greatest": datetime.max.replace(tzinfo=UTC),
+        "before 1970": datetime(1969, 12, 31, 23, 59, 59, 999_999, tzinfo=UTC),
+        "one µs": _SECOND + _MICROSECOND,
+        "two µs": _SECOND + 2 * _MICROSECOND,
+    },
+    "TIME": {"least": 0, "greatest": 86_399_999_999, "one µs": 34_200_000_001, "two µs": 34_200_000_002},
+    "UUID": {"least": "00000000-0000-0000-0000-000000000000", "greatest": "ffffffff-ffff-ffff-ffff-ffffffffffff"},
+    "JSON": {
+        "numbers": '{"a": 1.10, "b": [1e2, 12345678901234567890123]}',
+        "null": "null",
+        "empty text": '""',
+        "empty object": "{}",
+        "longest": f'["{_LONG}"]',
+    },
+}
+
+
+def column_of(kind: str) -> str:
+    return "c_" + "".join(letter if letter.isalnum() else "_" for letter in kind.lower()).strip("_")
+
+
+def _samples() -> Iterator[Sample]:
+    number = 0
+    for kind, values in _VALUES.items():
+        for label, value in {**values, "SQL's NULL": None}.items():
+            number += 1
+            yield Sample(number, kind, label, value)
+
+
+SAMPLES: tuple[Sample, ...] = tuple(_samples())
+
+
+_MISFITS: tuple[tuple[str, str, object, pa.DataType], ...] = (
+    ("SMALLINT", "one above", 1 << 15, pa.int64()),
+    ("INT", "one below", -(1 << 31) - 1, pa.int64()),
+    ("BIGINT", "one above", 1 << 63, pa.decimal128(20, 0)),
+    ("BIGINT", "a half", Decimal("0.5"), pa.decimal128(20, 1)),
+    ("DECIMAL(38,10)", "a digit too many behind the point", Decimal("0.00000000001"), pa.decimal128(38, 11)),
+    ("DECIMAL(18,2)", "a digit too many behind the point", Decimal("123456789012345.675"), pa.decimal128(38, 10)),
+    ("DECIMAL(18,2)", "a digit too many before the point", Decimal("10000000000000000"), pa.decimal128(38, 10)),
+)
+"""What the column does not hold, with a type that Arrow has for it."""
+
+MISFITS: tuple[Sample, ...] = tuple(
+    Sample(number, kind, label, value, arrow) for number, (kind, label, value, arrow) in enumerate(_MISFITS, 1)
+)
+
+
+def columns() -> str:
+    """The columns of a table, in SQL."""
+    return ", ".join(["id BIGINT NOT NULL", *(f"{column_of(kind)} {kind}" for kind in COLUMN_TYPES)])
+
+
+def same(one: object, other: object) -> bool:
+    """Equal by type and by all bits, but for the payload of NaN."""
+    if isinstance(one, Decimal) and isinstance(other, Decimal):
+        return one.is_signed() == other.is_signed() and one == other if one or other else True
+    if isinstance(one, datetime) and isinstance(other, datetime):
+        return one == other  # whichever library's zone
+    return type(one) is type(other) and repr(one) == repr(other)

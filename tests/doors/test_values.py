@@ -1,0 +1,133 @@
+"""A value is stored as it was given, or refused with its place: each type through each door, read back by programs of others."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable
+from pyspark.sql import SparkSession
+
+from lakewarden import Lakehouse
+from lakewarden.spark import register
+from tests.doors import exceptions, forms
+from tests.doors.doors import DOORS, NAMESPACE, SPARK, Door
+from tests.doors.samples import MISFITS, SAMPLES, Sample, columns, same
+
+
+@pytest.fixture(scope="module")
+def lake(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lakehouse]:
+    with Lakehouse.open(str(tmp_path_factory.mktemp("doors") / "w")) as opened:
+        opened.create_namespace(NAMESPACE)
+        yield opened
+
+
+def outcome(lake: Lakehouse, door: Door, place: Path) -> dict[int, str]:
+    """The refused samples, once it is sure that each other one is there as it was given, hot and cold."""
+    name = "".join(letter if letter.isalnum() else "_" for letter in door.name.lower())
+    table = f"{NAMESPACE}.{name}"
+    if not door.makes_its_table:
+        lake.sql(f"CREATE SHARED TABLE {table} ({columns()}, PRIMARY KEY (id))")
+    refused = dict(door.write(lake, table, place, SAMPLES))
+    check_kept(lake, table, door, refused)
+    return refused
+
+
+def check_kept(lake: Lakehouse, table: str, door: Door, refused: dict[int, str]) -> None:
+    hot = lake.table(table).read().to_pylist()
+    lake.flush(table)
+    uri = str(Path(lake.warehouse.uri) / "data" / Path(*table.split(".")))
+    found = {"Lakewarden": hot, "delta-rs": DeltaTable(uri).to_pyarrow_table().to_pylist(), "DuckDB": _by_duckdb(uri)}
+    wrong = [
+        f"{sample.type} {sample.label}: {program} has {row.get(sample.column)!r} for {sample.value!r}"[:300]
+        for program, rows in found.items()
+        for sample, row in _rows(rows, refused)
+        if not _kept(sample, row.get(sample.column), door)
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.parametrize("door", DOORS, ids=lambda door: door.name)
+def test_a_value_is_stored_as_it_was_given_or_refused_with_its_place(lake: Lakehouse, door: Door, tmp_path: Path) -> None:
+    refused = outcome(lake, door, tmp_path)
+    assert labels_of(refused) == exceptions.refused(door.name)
+    vague = [f"{sample.type} {sample.label}: {refused[sample.number]}" for sample in SAMPLES if _is_vague(sample, refused)]
+    assert not vague, "\n".join(vague)
+
+
+@pytest.mark.parametrize("door", [door for door in DOORS if not door.makes_its_table], ids=lambda door: door.name)
+def test_a_value_that_its_column_does_not_hold_is_refused_with_its_place(lake: Lakehouse, door: Door, tmp_path: Path) -> None:
+    table = f"{NAMESPACE}.misfits_{DOORS.index(door)}"
+    lake.sql(f"CREATE SHARED TABLE {table} ({columns()}, PRIMARY KEY (id))")
+    refused = dict(door.write(lake, table, tmp_path, MISFITS))
+    there = {row["id"]: row for row in lake.table(table).read().to_pylist() if row["id"] is not None}
+    taken = {f"{each.type} {each.label}": there[each.number][each.column] for each in MISFITS if each.number not in refused}
+    assert not taken
+    assert not [refused[sample.number] for sample in MISFITS if _is_vague(sample, refused)]
+
+
+def labels_of(refused: dict[int, str]) -> dict[str, list[str]]:
+    """By type."""
+    found: dict[str, list[str]] = {}
+    for sample in SAMPLES:
+        if sample.number in refused:
+            found.setdefault(sample.type, []).append(sample.label)
+    return found
+
+
+def _is_vague(sample: Sample, refused: dict[int, str]) -> bool:
+    """Whether the refusal names neither its column nor its parameter; PostgreSQL's client refuses NUL before it sends it."""
+    reason = refused.get(sample.number, sample.column)
+    return not any(place in reason for place in (sample.column, "parameter 2", "cannot contain NUL"))
+
+
+def _rows(rows: list[dict[str, Any]], refused: dict[int, str]) -> Iterator[tuple[Sample, dict[str, Any]]]:
+    by_id = {row["id"]: row for row in rows}
+    assert by_id.keys() - {0} == {sample.number for sample in SAMPLES} - refused.keys()
+    return ((sample, by_id[sample.number]) for sample in SAMPLES if sample.number not in refused)
+
+
+def _by_duckdb(uri: str) -> list[dict[str, Any]]:
+    files = DeltaTable(uri).file_uris()
+    with duckdb.connect() as connection:
+        connection.execute("SET TimeZone = 'UTC'")
+        rows: pa.Table = connection.sql("SELECT * FROM read_parquet(?, union_by_name = true)", params=[files]).to_arrow_table()
+        return rows.to_pylist()
+
+
+def _kept(sample: Sample, found: object, door: Door) -> bool:
+    value = sample.value
+    if exceptions.is_null(door.name, sample.type, sample.label):
+        return found is None
+    if sample.type == "JSON" and isinstance(value, str):
+        return isinstance(found, str) and _exact(found) == _exact(value)
+    if same(value, found):
+        return True
+    if not door.makes_its_table:
+        return False
+    if isinstance(found, Decimal) and isinstance(value, (Decimal, float)):
+        return found == Decimal(repr(value)) if isinstance(value, float) else found == value
+    return isinstance(found, str) and value is not None and found == forms.text(sample)
+
+
+def _exact(text: str) -> object:
+    return json.loads(text, parse_float=lambda digits: ("number", digits), parse_int=lambda digits: ("number", digits))
+
+
+def test_the_sink_of_spark_stores_every_value_as_it_was_given(spark: SparkSession, tmp_path: Path) -> None:
+    """One write: none is refused. TIME is its microseconds there, as in Delta."""
+    with Lakehouse.open(str(tmp_path / "w")) as lake:
+        lake.sql(f"CREATE NAMESPACE {NAMESPACE}; CREATE SHARED TABLE {NAMESPACE}.spark ({columns()}, PRIMARY KEY (id))")
+        register(spark, lake.warehouse.uri)
+        rows = forms.all_rows()
+        at = rows.schema.get_field_index("c_time")
+        rows = rows.set_column(at, "c_time", rows.column(at).cast("int64"))
+        made = spark.createDataFrame(rows)
+        made.write.format("lakewarden").option("table", f"{NAMESPACE}.spark").mode("append").save()
+        check_kept(lake, f"{NAMESPACE}.spark", SPARK, {})
