@@ -380,6 +380,31 @@ def test_it_starts_at_the_end_at_a_time_or_at_a_seq(lake: Lakehouse, table: Tabl
             Start.parse(wrong)
 
 
+def test_a_moment_before_a_restore_starts_behind_it(lake: Lakehouse, table: TableClient, clock: Clock) -> None:
+    moment = clock.now
+    table.write(notes({1: "a"}), user="ada")
+    lake.flush()
+    table.write(notes({1: "b"}), user="ada")
+    lake.flush()
+    lake.restore(NOTES, user="ada", version=0, dry_run=False)
+    table.write(notes({2: "c"}), user="ada")
+    upto = start(lake, f"timestamp:{moment.isoformat()}")
+    assert listed(table.changes(after=upto)) == [("insert", 2, "c")]
+
+
+@pytest.mark.parametrize("user", [None, "ada"])
+def test_a_snapshot_has_users_of_whom_nothing_was_flushed(lake: Lakehouse, table: TableClient, user: str | None) -> None:
+    table.write(notes({1: "cold"}), user="ada")
+    lake.flush()
+    for each in ("ada", "bob"):
+        table.write(notes({2: "hot"}), user=each)
+    found, upto = feed(lake, user).snapshot()
+    rows = sorted((row["_user"], row["id"]) for part in found for row in part.to_pylist())
+    assert rows == [row for row in (("ada", 1), ("ada", 2), ("bob", 2)) if user in (None, row[0])]
+    table.write(notes({3: "later"}), user="cem")
+    assert [row[1] for row in listed(feed(lake).changes(upto))] == [3]
+
+
 def test_rows_that_a_vacuum_took_away_are_not_read_wrongly(warehouse_uri: str, clock: Clock) -> None:
     clock.now = system_clock()  # by which the store dates the files
     with Lakehouse.open(warehouse_uri, clock=clock, settings=Settings(log=LogSettings(retention_seconds=1e6))) as lake:

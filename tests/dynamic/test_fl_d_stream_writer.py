@@ -51,6 +51,20 @@ def test_a_stream_that_renews_its_lease_is_not_waited_for(lake: Lakehouse) -> No
     first.release(catalog)
 
 
+def test_a_lease_that_was_renewed_while_another_slept_is_not_expired(lake: Lakehouse) -> None:
+    catalog, clock = lake.warehouse.catalog, Clock()
+    first = StreamingWriter.take(catalog, TABLE, "first", seconds=30, monotonic=clock, pause=clock.pause)
+
+    def slept(_seconds: float) -> None:
+        clock.pause(40)
+        first.renew(catalog)
+
+    with pytest.raises(Conflict, match="streaming writer already, first"):
+        StreamingWriter.take(catalog, TABLE, "second", patience=120, monotonic=clock, pause=slept)
+    first.renew(catalog)
+    first.release(catalog)
+
+
 def test_a_dead_writers_lease_is_taken_over_and_it_may_not_go_on(lake: Lakehouse) -> None:
     catalog, clock = lake.warehouse.catalog, Clock()
     dead = StreamingWriter.take(catalog, TABLE, "dead", seconds=30, monotonic=clock, pause=clock.pause)

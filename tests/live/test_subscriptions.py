@@ -180,6 +180,40 @@ def test_followers_share_their_looks(lake: Lakehouse) -> None:
         each.close()
 
 
+def test_a_look_that_is_shared_has_what_who_is_further_behind_lacks(lake: Lakehouse) -> None:
+    board, query = shared(lake), "SELECT * FROM chat.board"
+    with lake.subscribe(query) as one, lake.subscribe(query) as other:
+        for number in (1, 2):
+            board.write(notes({number: "a"}))
+            assert told(one.poll()) == [("insert", number)]
+        assert told(other.poll(max_age=PATIENCE)) == [("insert", 1), ("insert", 2)]
+
+
+def test_who_leaves_in_the_midst_of_events_goes_on_behind_the_last_that_was_taken(lake: Lakehouse, table: TableClient) -> None:
+    table.write(notes({1: "a", 2: "b"}), user="u")
+    with lake.subscribe(ALL, user="u") as live:
+        assert next(iter(live)).row["id"] == 1
+        assert live.seq is None, "who begins again gets all initial rows"
+    with lake.subscribe(ALL, user="u") as live:
+        live.poll()
+        for number in (3, 4, 5):
+            table.write(notes({number: "c"}), user="u")
+        assert next(iter(live)).row["id"] == 3
+        place = live.seq
+    with lake.subscribe(ALL, user="u", from_seq=place) as again:
+        assert told(again.poll()) == [("insert", 4), ("insert", 5)]
+
+
+def test_an_error_comes_behind_the_events_before_it(lake: Lakehouse, table: TableClient) -> None:
+    table.write(notes({1: "a"}), user="u")
+    with lake.subscribe(ALL, user="u") as live:
+        lake.drop_table(NOTES)
+        assert told(live.poll()) == [("initial", 1)]
+        for _ in range(2):
+            with pytest.raises(NotFound):
+                live.poll()
+
+
 def test_iterating_ends_when_nothing_comes_for_the_timeout(lake: Lakehouse, table: TableClient) -> None:
     waited: list[float] = []
 

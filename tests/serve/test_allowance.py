@@ -48,3 +48,24 @@ def test_requests_of_a_minute_are_counted_by_user_and_the_next_minute_counts_ane
     now += timedelta(minutes=1)
     with allowance.of("ann"):
         pass
+
+
+def test_subscriptions_are_counted_by_user_and_together_until_they_end() -> None:
+    allowance = Allowance(ServeSettings(subscriptions_per_user=2, subscriptions=3), lambda: NOON)
+    with ExitStack() as followed:
+        for user in ("ann", "ann", "bob"):
+            followed.enter_context(allowance.following(user))
+        for user, why in (("ann", "subscriptions_per_user"), ("bob", "serve.subscriptions\\)")):
+            with pytest.raises(Declined, match=why) as declined, allowance.following(user):
+                pass
+            assert declined.value.status == 429
+    with ExitStack() as followed:
+        for user in ("bob", "cem", "ann"):
+            followed.enter_context(allowance.following(user))
+
+
+def test_a_subscription_that_fails_is_over_too() -> None:
+    allowance = Allowance(ServeSettings(subscriptions_per_user=1), lambda: NOON)
+    for _ in range(3):
+        with pytest.raises(ZeroDivisionError), allowance.following("ann"):
+            raise ZeroDivisionError

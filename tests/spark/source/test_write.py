@@ -90,6 +90,25 @@ def test_a_job_with_an_identity_is_written_once(lake: Lakehouse) -> None:
         assert [row[1] for row in found(lake, table)] == [0, 1]
 
 
+def test_batches_of_the_same_number_are_of_their_own_streams(lake: Lakehouse) -> None:
+    for table in ("app.events", "app.facts"):
+        user = {"user": "ann"} if table == "app.events" else {}
+        for number, job in enumerate(("one", "other")):
+            write(lake, table, [{"id": number, "text": job}], stream_id=job, batch_id="0", **user)
+        assert [row[2] for row in found(lake, table)] == ["one", "other"]
+
+
+def test_rows_of_several_jobs_do_not_become_visible_as_one(lake: Lakehouse) -> None:
+    one, other = (batch_writer(lake, "app.notes", user="ann") for _ in range(2))
+    messages = [writer.write(iter(batches([{"id": number, "text": "x"}]))) for number, writer in enumerate((one, other))]
+    with pytest.raises(PySparkException, match="several writes"):
+        one.commit(messages)
+    assert found(lake) == []
+    one.commit(messages[:1])
+    other.commit(messages[1:])
+    assert [row[1] for row in found(lake)] == [0, 1]
+
+
 def test_an_aborted_job_leaves_nothing(lake: Lakehouse) -> None:
     writer = batch_writer(lake, "app.notes", user="ann")
     message = writer.write(iter(batches([{"id": 1, "text": "x"}])))
