@@ -21,8 +21,8 @@ def lake(tmp_path: Path) -> Iterator[Lakehouse]:
     with Lakehouse.open(str(tmp_path / "w")) as opened:
         opened.create_namespace("n")
         columns = [Column("id", "BIGINT"), Column("text", "TEXT")]
-        for name, kind in (("n.t", "SHARED"), ("n.mine", "USER")):
-            opened.create_table(name, type=kind, columns=columns, primary_key=["id"])
+        opened.create_table("n.t", type="SHARED", columns=columns, primary_key=["id"])
+        opened.create_table("n.mine", type="USER", columns=columns, primary_key=["id"])
         yield opened
 
 

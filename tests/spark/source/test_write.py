@@ -100,12 +100,12 @@ def test_batches_of_the_same_number_are_of_their_own_streams(lake: Lakehouse) ->
 
 def test_rows_of_several_jobs_do_not_become_visible_as_one(lake: Lakehouse) -> None:
     one, other = (batch_writer(lake, "app.notes", user="ann") for _ in range(2))
-    messages = [writer.write(iter(batches([{"id": number, "text": "x"}]))) for number, writer in enumerate((one, other))]
+    first, second = (writer.write(iter(batches([{"id": at, "text": "x"}]))) for at, writer in enumerate((one, other)))
     with pytest.raises(PySparkException, match="several writes"):
-        one.commit(messages)
+        one.commit([first, second])
     assert found(lake) == []
-    one.commit(messages[:1])
-    other.commit(messages[1:])
+    one.commit([first])
+    other.commit([second])
     assert [row[1] for row in found(lake)] == [0, 1]
 
 
