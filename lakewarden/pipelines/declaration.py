@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, cast
@@ -12,7 +11,7 @@ from lakewarden.catalog.options import option_named, parse_bytes
 from lakewarden.catalog.pipeline import IngestRule, MissingColumns
 from lakewarden.errors import InvalidArgument
 from lakewarden.pipelines.rules import check_glob, check_mime_type
-from lakewarden.pipelines.templates.options import option_names, parse_options
+from lakewarden.pipelines.templates.options import given_options, list_of, option_names
 from lakewarden.pipelines.templates.template import Template
 
 RULE_KEYS = ("GLOBS", "EXCLUDES", "MIME_TYPES", "MIN_SIZE", "MAX_SIZE", "ENABLED")
@@ -54,7 +53,6 @@ def declared(template: Template[Any], given: Mapping[str, object]) -> Declaratio
             raise InvalidArgument(f"option {key} is given twice")
         kind[name.lower() if kind is rest else name] = value
     _check_known(template, rest)
-    parse_options(template, rest)
     return Declaration(
         source=None if own.get("SOURCE") is None else str(own["SOURCE"]),
         primary_key=_columns("PRIMARY_KEY", own.get("PRIMARY_KEY", ())),
@@ -62,7 +60,7 @@ def declared(template: Template[Any], given: Mapping[str, object]) -> Declaratio
         missing_columns=_missing_columns(own.get("MISSING_COLUMNS", "null" if template.sparse else "reject")),
         rule=rule,
         table=table,
-        template=rest,
+        template=given_options(template, rest),
     )
 
 
@@ -108,19 +106,14 @@ def as_list(option: str, value: object) -> tuple[str, ...]:
     """
     found: object = value
     if isinstance(value, str):
-        found = _json_list(option, value) if value.lstrip().startswith("[") else [one.strip() for one in value.split(",")]
+        found = list_of(value)
+        if found is None:  # a glob may begin with a bracket, too
+            found = [one.strip() for one in value.split(",")]
     if not isinstance(found, (list, tuple)) or not all(isinstance(one, str) for one in found):
         raise InvalidArgument(f"{option} {value!r:.80} must be a list of texts, as in ('a', 'b')")
     if len(found) > _MOST:
         raise InvalidArgument(f"{option} has {len(found)} entries; {_MOST} are allowed")
     return tuple(dict.fromkeys(one for one in cast("list[str]", found) if one))
-
-
-def _json_list(option: str, text: str) -> object:
-    try:
-        return json.loads(text)
-    except ValueError as error:
-        raise InvalidArgument(f"{option} {text[:80]!r} is not a JSON list: {error}") from error
 
 
 def _columns(option: str, value: object) -> tuple[str, ...]:

@@ -257,7 +257,7 @@ class Reader(DuckDBParser):
     def value_of(self, key: str) -> str:
         """Whatever stands up to the next comma or closing bracket."""
         start = self._curr
-        while self._curr and self._curr.token_type not in (TokenType.COMMA, TokenType.R_PAREN):
+        while self._curr and self._curr.token_type not in (TokenType.COMMA, TokenType.R_PAREN, TokenType.R_BRACKET):
             self._advance()
         if not start or self._prev.end < start.start:
             raise self.failure(f"expected a value of {key}")

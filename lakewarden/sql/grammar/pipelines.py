@@ -66,12 +66,21 @@ def _names(read: Reader) -> str:
 
 
 def _listed(read: Reader, opens: TokenType, closes: TokenType) -> str:
-    """A list of names and texts, as JSON."""
+    """A list of names, texts, numbers and truth values, each as its text; as JSON."""
     if not read.symbol(opens):
         raise read.failure("expected a list")
     found: list[str] = []
     while not read.symbol(closes):
         if found and not read.symbol(TokenType.COMMA):
             raise read.failure("expected , or the end of the list")
-        found.append(read.name_or_text("an entry"))
+        found.append(_entry(read))
     return json.dumps(found)
+
+
+def _entry(read: Reader) -> str:
+    if any(read._match(kind, advance=False) for kind in _VALUES):
+        return read.value_of("the list")
+    return read.name_or_text("a text, a name, a number or a truth value")
+
+
+_VALUES = (TokenType.NUMBER, TokenType.DASH, TokenType.TRUE, TokenType.FALSE)
