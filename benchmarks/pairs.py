@@ -34,6 +34,7 @@ _MEASURED = {
     "growth": ("few of many",),
     "maintenance": ("optimize", "vacuum (dry run)", "restore (dry run)"),
     "query": ("point look-up", "count", "aggregate"),
+    "serve": ("HTTP writes", "keyed HTTP writes"),
     "object_store": ("first flush", "flush", "flush of many on Spark"),
 }
 _COUNTED = (1, 5)

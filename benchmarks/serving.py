@@ -27,18 +27,22 @@ class Clients:
         self._tokens = tokens
         self._used = [perf_counter()] * len(tokens)
 
-    def post(self, client: int, path: str, body: object, accept: str = "application/json") -> bytes:
+    def post(
+        self, client: int, path: str, body: object, accept: str = "application/json", headers: Mapping[str, str] | None = None
+    ) -> bytes:
         """The body of the answer."""
-        status, found = self.answer(client, path, body, accept)
+        status, found = self.answer(client, path, body, accept, headers)
         assert status == 200, found
         return found
 
-    def answer(self, client: int, path: str, body: object, accept: str = "application/json") -> tuple[int, bytes]:
+    def answer(
+        self, client: int, path: str, body: object, accept: str = "application/json", headers: Mapping[str, str] | None = None
+    ) -> tuple[int, bytes]:
         connection = self._connections[client]
         if perf_counter() - self._used[client] > _KEPT:
             connection.close()
-        headers = {"Authorization": f"Bearer {self._tokens[client]}", "Content-Type": "application/json", "Accept": accept}
-        connection.request("POST", path, msgspec.json.encode(body), headers)
+        sent = {"Authorization": f"Bearer {self._tokens[client]}", "Content-Type": "application/json", "Accept": accept}
+        connection.request("POST", path, msgspec.json.encode(body), {**sent, **(headers or {})})
         answer = connection.getresponse()
         found = answer.read()
         self._used[client] = perf_counter()

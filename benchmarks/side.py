@@ -7,9 +7,9 @@ seconds that its next round took. What a round needs is prepared before its cloc
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from itertools import count
 from time import process_time
@@ -19,13 +19,16 @@ import pyarrow as pa
 
 from benchmarks import data
 from benchmarks.measuring.timing import quiet_seconds
+from benchmarks.serving import Clients, served
 from lakewarden.catalog.model import Column
 from lakewarden.lakehouse import Lakehouse
 from lakewarden.report import ScopeReport
+from lakewarden.serve.operator import operator_token
 from lakewarden.settings import FlushSettings, Settings
 from lakewarden.table import TableClient
 
 _IN_PROCESS = Settings(flush=FlushSettings(in_process_below=1 << 20))
+_INSERT = "INSERT INTO bench.events (id, kind, at) VALUES (?, 'order', '2026-11-22 10:00:00')"
 _ON_SPARK = Settings(flush=FlushSettings(in_process_below=0))
 
 
@@ -240,6 +243,25 @@ def counted(place: str, scopes: int) -> Iterator[float]:
             yield quiet_seconds(_flush, lake, scopes)
 
 
+def http_writes(place: str, size: Size, *, keyed: bool) -> Iterator[float]:
+    """So many INSERTs of one row each over HTTP, by one client; with an Idempotency-Key each, or without."""
+    with Lakehouse.open(f"{place}/http", settings=_IN_PROCESS) as lake:
+        data.create(lake)
+        token = operator_token(lake.warehouse, "root", "system", timedelta(hours=8))
+    with served(f"{place}/http", {"LAKEWARDEN_SERVE__REQUESTS_PER_MINUTE": "1000000"}) as address:
+        clients = Clients(address, [token])
+        for turn in count():
+            numbers = range(turn * size.appends, (turn + 1) * size.appends)
+            bodies = [{"sql": _INSERT, "params": [each]} for each in numbers]
+            keys = [{"Idempotency-Key": f"{turn}-{each}"} if keyed else {} for each in numbers]
+            yield quiet_seconds(_post, clients, bodies, keys)
+
+
+def _post(clients: Clients, bodies: Sequence[object], headers: Sequence[Mapping[str, str]]) -> None:
+    for body, header in zip(bodies, headers, strict=True):
+        clients.post(0, "/v1/api/sql", body, headers=header)
+
+
 def _append(events: TableClient, rows: list[list[dict[str, object]]]) -> None:
     for row in rows:
         events.write(row, user="u")
@@ -265,6 +287,8 @@ def main(place: str, size: Size) -> None:
         "point look-up": partial(query, f"{place}/look-up", size, "SELECT * FROM {table} WHERE id = {middle}"),
         "count": partial(query, f"{place}/count", size, "SELECT count(*) FROM {table}"),
         "aggregate": partial(query, f"{place}/aggregate", size, "SELECT kind, count(*), sum(amount) FROM {table} GROUP BY kind"),
+        "HTTP writes": partial(http_writes, f"{place}/plain", size, keyed=False),
+        "keyed HTTP writes": partial(http_writes, f"{place}/keyed", size, keyed=True),
         "flush on Spark": partial(flush, f"{place}/on-spark", size.spark_scopes, size.rows, _ON_SPARK),
         "flush of many on Spark": partial(flush, f"{place}/many-on-spark", size.stored_scopes, size.rows, _ON_SPARK),
     }
