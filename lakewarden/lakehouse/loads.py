@@ -14,6 +14,7 @@ from lakewarden.lakehouse.parts import Parts
 if TYPE_CHECKING:
     from lakewarden.load.run import OnReject
     from lakewarden.load.value import LoadReport
+    from lakewarden.log.once import Resume
     from lakewarden.table import TableClient
 
 
@@ -35,6 +36,7 @@ class Loads:
         user_column: str | None = None,
         on_reject: OnReject = "refuse",
         once: str | None = None,
+        resume: Resume | None = None,
     ) -> LoadReport:
         """Loads files into a table: CSV with a header, JSON lines, or Parquet; lines also compressed by gzip.
 
@@ -50,6 +52,7 @@ class Loads:
             user_column: instead of `user`, the column that names each row's user; it is not stored.
             on_reject: what rows that do not fit do: `refuse` the load when all files are read, `stop` it at the first, or `skip`.
             once: names the load, for a table without a key: repeated under its name, it adds nothing if the table has it.
+            resume: where a repair left uncertain whether it has: `repeat` loads, `skip` does not.
 
         Raises:
             NotFound: a path matches no file; or the table does not exist.
@@ -62,7 +65,7 @@ class Loads:
 
         named = (paths,) if isinstance(paths, str) else tuple(paths)
         bound = self.parts.warehouse.settings.load.in_process_bytes
-        request = LoadRequest(named, format, user, user_column, on_reject, once)
+        request = LoadRequest(named, format, user, user_column, on_reject, once, resume)
 
         def loaded() -> tuple[TableClient, LoadReport]:
             client = self.open_table(table)

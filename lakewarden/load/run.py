@@ -19,6 +19,7 @@ from lakewarden.load.reading import PieceChecked, Rejects, check_piece, read_pie
 from lakewarden.load.sources import find_sources, total_bytes
 from lakewarden.load.value import LoadReport, Piece, Source
 from lakewarden.load.writing import PieceTask, PieceWritten, write_piece
+from lakewarden.log.once import Resume
 from lakewarden.log.position import WHOLE
 from lakewarden.log.record import UPSERT, log_batch
 from lakewarden.operations.direct.shuffle import remove_written, shuffled
@@ -53,6 +54,8 @@ class LoadRequest:
     on_reject: OnReject = "refuse"
     once: str | None = None
     """The load's identity: a table without a key takes a load of this name once."""
+    resume: Resume | None = None
+    """How to go on where a repair left uncertain whether it was taken."""
 
 
 @dataclass
@@ -74,7 +77,8 @@ class Load:
 
         Raises:
             NotFound: a path matches no file.
-            FailedPrecondition: the engine of the table's namespace is disabled.
+            FailedPrecondition: the engine of the table's namespace is disabled; or a repair left uncertain whether the table has
+                the load: `resume` says how to go on.
             InvalidArgument: a file is empty or unreadable, or its columns are not those of the table; or a bad option.
             RowsRejected: rows do not fit.
             Conflict, StorageUnavailable: as `TableClient.write` and `DirectWrites.append`.
@@ -86,6 +90,8 @@ class Load:
         pieces = self._pieces(check, sources)
         if table.type == "SHARED" and not table.schema.keyed:
             once = None if request.once is None else Once(f"load/{request.once}", 0)
+            if once is not None and request.resume is not None:
+                self.client.direct.resume(once.app, request.resume, once.version)
             done = self.client.direct.append(self._given(check, pieces), once=once)
             rows, version, repeated = done.rows_inserted, done.version, done.repeated
         else:

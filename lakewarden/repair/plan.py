@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 
-from lakewarden.catalog.model import Catalog
+from lakewarden.catalog.model import Catalog, Table
 from lakewarden.connection import Location
 from lakewarden.errors import Moved
 from lakewarden.operations.fanout import Run
@@ -14,7 +14,7 @@ from lakewarden.operations.plans.value import Plan, PlannedScope
 from lakewarden.repair.report import Repaired
 from lakewarden.repair.run import Key, Request, key_of, repair
 from lakewarden.report import ScopeReport
-from lakewarden.scope import Scope
+from lakewarden.scope import Scope, TableName
 from lakewarden.warehouse import Warehouse, find_table
 
 
@@ -25,12 +25,14 @@ def as_reports(warehouse: Warehouse, found: Sequence[Repaired]) -> list[ScopeRep
 
 
 def _report(warehouse: Warehouse, catalog: Catalog, one: Repaired) -> ScopeReport:
-    table = find_table(catalog, one.scope.table)
+    table = _table(catalog, one.scope.table)
     if one.subject == "scope":
         place = warehouse.bare_target(catalog, table, one.scope.user).location
     else:
         place = Location(warehouse.state.uri).below(warehouse.log(table).home)
     lost = {} if one.rows_lost is None else {"rows_lost": one.rows_lost}
+    if one.writers_uncertain:  # how many: a name may hold a user's id, and plans are kept
+        lost |= {"writers_uncertain": len(one.writers_uncertain)}
     counts = {"rows_recovered": one.rows_recovered, "rows_quarantined": one.rows_quarantined, "rows": one.rows}
     return ScopeReport(
         one.scope,
@@ -67,9 +69,14 @@ def apply_repair(warehouse: Warehouse, run: Run, plan: Plan, job_id: str) -> lis
     return [done.get(key) or _refused(line, now, at) for key, line in lines.items()] + held
 
 
+def _table(catalog: Catalog, name: TableName) -> Table:
+    """Also one without a schema: its pipeline has a ledger, and its log may be older than its rows."""
+    return catalog.blanks.get(name) or find_table(catalog, name)
+
+
 def _stands(catalog: Catalog, line: PlannedScope) -> bool:
     """Whether its table is the one that was planned for."""
-    table = catalog.tables.get(line.scope.table)
+    table = catalog.tables.get(line.scope.table) or catalog.blanks.get(line.scope.table)
     return table is not None and not table.dropping and table.log_id == line.log_id
 
 
@@ -78,7 +85,7 @@ def _lines(warehouse: Warehouse, found: Sequence[Repaired]) -> dict[Key, Planned
     catalog = warehouse.catalog.read()
     reports = zip(found, as_reports(warehouse, found), strict=True)
     return {
-        key_of(one): PlannedScope.of(report, find_table(catalog, one.scope.table).log_id)
+        key_of(one): PlannedScope.of(report, _table(catalog, one.scope.table).log_id)
         for one, report in reports
         if one.outcome == "planned"
     }

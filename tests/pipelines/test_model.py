@@ -1,10 +1,13 @@
-"""Uploads, deletions, ingests that die or meet, and triggers in any order, beside an oracle that keeps two dictionaries."""
+"""Uploads, deletions, ingests that die or meet, triggers, and ledgers that are put back or lose a run, in any order, beside an
+oracle that keeps two dictionaries."""
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
+from pathlib import Path
 from typing import Literal
 
 import pytest
@@ -15,6 +18,7 @@ from lakewarden import Lakehouse
 from lakewarden.errors import FailedPrecondition, NotFound
 from lakewarden.faults import Reach, no_faults
 from lakewarden.settings import PipelinesSettings, Settings
+from lakewarden.state.ledger.runs import RunName
 from tests.fixtures.bucket import fresh_place
 from tests.operations.steps import Died, dies, then
 from tests.pipelines.uploads import ingest, make, place, rejects, table, upload
@@ -44,6 +48,26 @@ class Ingest:
     """Where it dies; or, as `meets …`, where another one runs; empty for neither."""
 
 
+@dataclass(frozen=True)
+class Backup:
+    """A copy of the ledger."""
+
+
+@dataclass(frozen=True)
+class PutBack:
+    """The copy takes the ledger's place."""
+
+
+@dataclass(frozen=True)
+class Lose:
+    """A run of the ledger, of those that are there."""
+
+    which: int
+
+
+Act = Upload | Remove | Ingest | Backup | PutBack | Lose
+
+
 def steps() -> st.SearchStrategy[str]:
     return st.just("") | st.sampled_from(STEPS) | st.sampled_from(STEPS).map("meets {}".format)
 
@@ -51,7 +75,10 @@ def steps() -> st.SearchStrategy[str]:
 ACTS = st.lists(
     st.builds(Upload, st.sampled_from(KEYS), st.lists(st.integers(0, 3), max_size=3).map(tuple))
     | st.builds(Remove, st.sampled_from(KEYS))
-    | st.builds(Ingest, st.none() | st.sampled_from(KEYS), steps()),
+    | st.builds(Ingest, st.none() | st.sampled_from(KEYS), steps())
+    | st.just(Backup())
+    | st.just(PutBack())
+    | st.builds(Lose, st.integers(0, 2)),
     max_size=8,
 )
 
@@ -77,6 +104,11 @@ class Oracle:
     open: Objects | None = None
     landed: Objects | None = None
     """The last batch whose rows are there, settled or not."""
+    landings: int = 0
+    outcome: dict[str, bool] = field(default_factory=dict)
+    """Of its objects, whether each could be read."""
+    kept: tuple[dict[str, int], Objects | None, Objects | None, dict[str, bool], int] | None = None
+    """What a backup has."""
     shaped: bool = False
     hit: Callable[[str], object] = lambda _step: None
     """Called at each step, as `reach` of an ingest is."""
@@ -99,6 +131,23 @@ class Oracle:
         """An ingest beside this one, which dies nowhere."""
         self.ingest(None)
 
+    def backup(self) -> None:
+        self.kept = (dict(self.known), self.open, self.landed, self.outcome, self.landings)
+
+    def put_back(self) -> bool:
+        """Returns whether the ledger lacks something then."""
+        assert self.kept is not None
+        known, self.open, self.landed, self.outcome, landings = self.kept
+        self.known = dict(known)
+        if landings != self.landings:
+            self.lose()
+        return landings != self.landings
+
+    def lose(self) -> None:
+        """Behind the repair nothing is known of any object."""
+        self.known, self.open, self.landed = {}, None, None
+        self.kept = None
+
     def _new(self, forced: str | None) -> Objects:
         if forced is not None:
             return [(forced, self.objects[forced][0])]
@@ -111,6 +160,8 @@ class Oracle:
             return
         if self.landed is not batch and not self._land(batch):
             return
+        self.bad -= self.outcome.keys()
+        self.bad |= {key for key, good in self.outcome.items() if not good}
         self.hit("rejects")
         if self.open is batch:
             self.open = None
@@ -126,7 +177,8 @@ class Oracle:
         self.hit("named")
         if self.open is not batch:
             return False
-        self.landed = batch
+        self.landed, self.outcome = batch, {}
+        self.landings += 1
         for key in self._there(batch):
             self._take(key)
         if self.shaped:
@@ -139,9 +191,8 @@ class Oracle:
     def _take(self, key: str) -> None:
         number, ids = self.objects[key]
         self.known[key] = number
-        self.bad.discard(key)
+        self.outcome[key] = bool(ids)
         if not ids:
-            self.bad.add(key)
             return
         made = tuple((one, number) for one in ids)
         if not self.keyed:
@@ -157,8 +208,10 @@ class Oracle:
 @example(acts=[Upload("a.csv", ()), Ingest(None, "rejects"), Ingest(None, "rejects")])
 @example(acts=[Upload("a.csv", (1,)), Ingest(None, "committed"), Ingest(None, "rejects")])
 @example(acts=[Upload("a.csv", (1,)), Ingest(None, ""), Upload("a.csv", (2,)), Ingest(None, "grown")])
+@example(acts=[Upload("a.csv", (1,)), Ingest(None, ""), Backup(), Upload("b.csv", (2,)), Ingest(None, ""), PutBack()])
+@example(acts=[Upload("a.csv", (1,)), Ingest(None, ""), Upload("b.csv", (2,)), Ingest(None, "committed"), Lose(0)])
 @given(acts=ACTS)
-def test_rows_are_those_of_the_oracle(keyed: bool, settings: Settings, acts: list[Upload | Remove | Ingest]) -> None:
+def test_rows_are_those_of_the_oracle(keyed: bool, settings: Settings, acts: list[Act]) -> None:
     with fresh_place("disk") as directory, Lakehouse.open(f"{directory}/w", settings=settings) as lake:
         make(lake, "PRIMARY_KEY = (id)" if keyed else "")
         oracle = Oracle(keyed, settings is IN_TASKS)
@@ -173,6 +226,8 @@ def test_rows_are_those_of_the_oracle(keyed: bool, settings: Settings, acts: lis
                     oracle.objects.pop(key, None)
                 case Ingest():
                     run(lake, oracle, act)
+                case _:
+                    damage(lake, oracle, act)
         found = [] if not oracle.shaped else table(lake, "id, n")
         assert found == sorted(row for rows in oracle.rows.values() for row in rows)
         assert set(rejects(lake)) == oracle.bad
@@ -198,6 +253,38 @@ def run(lake: Lakehouse, oracle: Oracle, act: Ingest) -> None:
         except Died:
             ends.append("died")
     assert ends[0] == ends[1]
+
+
+def damage(lake: Lakehouse, oracle: Oracle, act: Backup | PutBack | Lose) -> None:
+    """What the ledger lacks is seen, and repaired."""
+    root = Path(lake.warehouse.uri)
+    ledgers, copy = root / "_lakewarden" / "pipelines", root.parent / "copy"
+    ledgers.mkdir(exist_ok=True)
+    lacks = False
+    match act:
+        case Backup():
+            shutil.rmtree(copy, ignore_errors=True)
+            shutil.copytree(ledgers, copy)
+            oracle.backup()
+        case PutBack() if oracle.kept is not None:
+            shutil.rmtree(ledgers)
+            shutil.copytree(copy, ledgers)
+            lacks = oracle.put_back()
+        case Lose(which) if runs := _runs(ledgers):
+            runs[which % len(runs)].unlink()
+            oracle.lose()
+            lacks = True
+    seen = [one for one in lake.check() if one.check == "ledger" and not one.passed]
+    assert bool(seen) == lacks
+    if lacks:
+        assert [one.outcome for one in lake.repair() if one.subject == "ledger"] == ["done"]
+
+
+def _runs(ledgers: Path) -> list[Path]:
+    """Those that no lost one covers."""
+    found = {path: RunName.parse(path.name) for path in ledgers.glob("*/known/*")}
+    lost = max((name.last for name in found.values() if name.is_lost), default=0)
+    return sorted((path for path, name in found.items() if name.first > lost), key=lambda path: found[path].first)
 
 
 def oracle_ingest(oracle: Oracle, act: Ingest, reach: Reach) -> None:

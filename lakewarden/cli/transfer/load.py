@@ -8,6 +8,7 @@ import typer
 
 from lakewarden.cli.context import Invocation, invocation
 from lakewarden.cli.output import Row, cell
+from lakewarden.cli.transfer.resume import RESUME, resume_of
 from lakewarden.errors import RowsRejected
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ def load(
     user_column: str | None = typer.Option(None, help="Instead of --user, the column that names each row's user."),
     on_reject: str = typer.Option("refuse", help="Rows that do not fit: refuse the load, stop at the first, or skip them."),
     once: str | None = typer.Option(None, help="The load's name: a table without a key takes it once, however often repeated."),
+    resume: str | None = RESUME,
 ) -> None:
     """Load CSV, JSON lines or Parquet files into a table: all rows in one commit, or none."""
     call = invocation(context)
@@ -42,6 +44,7 @@ def load(
                 user_column=user_column,
                 on_reject=cast("OnReject", on_reject),
                 once=once,
+                resume=resume_of(resume),
             )
     except RowsRejected as error:
         _show_rejects(call, error)

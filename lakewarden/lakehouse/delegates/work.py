@@ -63,9 +63,12 @@ class WorkDelegates(Nouns):
         user_column: str | None = None,
         on_reject: OnReject = "refuse",
         once: str | None = None,
+        resume: Resume | None = None,
     ) -> LoadReport:
         """Loads CSV, JSON lines or Parquet files into a table."""
-        return self.loads.load(table, paths, format=format, user=user, user_column=user_column, on_reject=on_reject, once=once)
+        return self.loads.load(
+            table, paths, format=format, user=user, user_column=user_column, on_reject=on_reject, once=once, resume=resume
+        )
 
     def ingest(
         self,
