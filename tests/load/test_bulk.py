@@ -16,10 +16,11 @@ import pytest
 from deltalake import DeltaTable
 
 from lakewarden import Column, Lakehouse
-from lakewarden.errors import InvalidArgument, RowsRejected, StorageUnavailable, Unsupported
+from lakewarden.errors import FailedPrecondition, InvalidArgument, RowsRejected, StorageUnavailable, Unsupported
 from lakewarden.load.run import Load, LoadRequest
 from lakewarden.load.value import LoadReport
 from lakewarden.log.objects.put import Puts
+from lakewarden.log.once import Resume
 from lakewarden.log.receipt import PartlyAppended
 from lakewarden.operations.fanout import run_here
 from lakewarden.scope import Scope, TableName
@@ -58,9 +59,16 @@ def lines(tmp_path: Path) -> str:
     return str(path)
 
 
-def load(lake: Lakehouse, table: str, *paths: str, once: str | None = None, user: str | None = None) -> LoadReport:
+def load(
+    lake: Lakehouse,
+    table: str,
+    *paths: str,
+    once: str | None = None,
+    user: str | None = None,
+    resume: Resume | None = None,
+) -> LoadReport:
     """With tasks as Spark runs them, in threads of this process."""
-    request = LoadRequest(paths, user=user, once=once)
+    request = LoadRequest(paths, user=user, once=once, resume=resume)
     return Load(lake.table(table), request, run_here).run()
 
 
@@ -244,3 +252,16 @@ def load_alone(warehouse: str, table: str, path: str) -> None:
         make_tables(lake)
         load(lake, table, path, user="u" if table == "n.mine" else None)
     sys.stdout.write(str(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10))
+
+
+@pytest.mark.disk
+def test_a_named_load_whose_rows_a_repair_lost_is_made_again_on_request(lake: Lakehouse, lines: str) -> None:
+    load(lake, "n.plain", lines, once="a")
+    for file in place_of(lake, "n.plain").rglob("*.parquet"):
+        file.unlink()
+    (one,) = (one for one in lake.repair("n.plain") if one.writers_uncertain)
+    assert [writer.name for writer in one.writers_uncertain] == ["load/a"]
+    with pytest.raises(FailedPrecondition, match="load/a"):
+        load(lake, "n.plain", lines, once="a")
+    assert load(lake, "n.plain", lines, once="a", resume="repeat").rows == 250
+    assert load(lake, "n.plain", lines, once="a", resume="repeat").repeated

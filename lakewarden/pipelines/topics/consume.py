@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 from lakewarden.errors import FailedPrecondition, NotFound
 from lakewarden.faults import Reach, no_faults
-from lakewarden.kafka.reader import Batch, Bounds, TopicReader, reading
+from lakewarden.kafka.reader import Batch, Bounds, reading
 from lakewarden.kafka.topics import Topic, partitions_of, topic_id
 from lakewarden.log.once import Resume
 from lakewarden.operations.direct.value import Once
@@ -59,16 +60,29 @@ def consume(warehouse: Warehouse, request: ConsumeRequest, reach: Reach = no_fau
         raise NotFound(f"Kafka at {request.topic.broker.servers} has no {request.topic}")
     source = f"kafka/{topic_id(request.topic)}"
     with reading(request.topic) as reader:
-        taken = [_Partition(client, request, fit, reader, f"{source}/{each}", each, reach).take() for each in range(partitions)]
+        consumers = (
+            PartitionConsumer(client, request, fit, reader, f"{source}/{each}", each, reach) for each in range(partitions)
+        )
+        taken = [consumer.take() for consumer in consumers]
     return ConsumeReport(table.name, request.topic.name, tuple(taken))
 
 
+class Reader(Protocol):
+    """What a consumer asks of a topic (`TopicReader`)."""
+
+    def bounds(self, partition: int, /) -> Bounds: ...
+
+    def read(self, partition: int, first: int, most: int, upto: int, /) -> Batch: ...
+
+
 @dataclass(frozen=True)
-class _Partition:
+class PartitionConsumer:
+    """One pass over one partition of a topic."""
+
     client: TableClient
     request: ConsumeRequest
     fit: Fit
-    reader: TopicReader
+    reader: Reader
     app: str
     """The topic's own id and the partition: a topic that takes the place of a deleted one is another source."""
     number: int

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from pathlib import Path
 
 import pytest
 from pyspark.errors import PySparkException
@@ -315,3 +316,29 @@ def test_fl_062_eventual_rows_are_visible_at_once_and_end_right(lake: Lakehouse)
     assert found(lake, "app.hasty") == [(None, 1, "x")]
     write(lake, "app.hasty", [{"id": 2, "text": "y"}])  # what is no stream is one call all the same
     assert (found(lake, "app.hasty"), staged(lake, "app.hasty")) == ([(None, 1, "x"), (None, 2, "y")], 1)
+
+
+@pytest.mark.parametrize("name", ["app.notes", "app.facts"])
+@pytest.mark.parametrize("how", ["repeat", "skip"])
+@pytest.mark.disk
+def test_a_stream_whose_rows_a_repair_lost_stops_until_it_is_resumed(lake: Lakehouse, name: str, how: str) -> None:
+    """Through the log and past it; the other stream of the table is as uncertain."""
+    user = {} if name == "app.facts" else {"user": "ann"}
+    for number, text in enumerate("ab"):
+        stream_batch(lake, name, number, [{"id": number, "text": text}], **user)
+        lake.flush("app.notes")
+    place = Path(lake.warehouse.uri) / "data" / "app" / name.partition(".")[2]
+    max(place.rglob("*.parquet"), key=lambda path: path.stat().st_mtime_ns).unlink()
+    lost = [one for one in lake.repair(name) if one.writers_uncertain]
+    assert len(lost) == 1
+    again: list[Rows] = [[{"id": 1, "text": "b"}]]
+    for number in (1, 2):
+        with pytest.raises(PySparkException, match=r"FAILED_PRECONDITION: .*stream/s"):
+            stream_batch(lake, name, number, *again, **user)
+    with pytest.raises(InvalidArgument, match="repeat or skip"):
+        stream_batch(lake, name, 1, *again, **user, resume="again")
+    for _ in range(2):
+        stream_batch(lake, name, 1, *again, **user, resume=how)
+    assert [row[1] for row in found(lake, name)] == ([0, 1] if how == "repeat" else [0])
+    stream_batch(lake, name, 2, [{"id": 2, "text": "c"}], **user)
+    assert [row[1] for row in found(lake, name)] == ([0, 1, 2] if how == "repeat" else [0, 2])
