@@ -132,7 +132,9 @@ def _beyond(scalar: Any) -> object:
             return {name: _beyond(one) for name, one in scalar.items()}
         if pa.types.is_map(kind):
             return [(_beyond(pair["key"]), _beyond(pair["value"])) for pair in scalar.values]
-        return [_beyond(one) for one in scalar.values]
+        if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
+            return [_beyond(one) for one in scalar.values]
+        raise
 
 
 def _far_moment(value: int, unit: str) -> str:
