@@ -19,7 +19,7 @@ from urllib.parse import unquote
 
 from lakewarden.clock import to_millis
 from lakewarden.delta.commit_log.commits import LOG, commit_name
-from lakewarden.delta.commit_log.stamp import CommitStamp
+from lakewarden.delta.commit_log.stamp import DROP, ERASE, CommitStamp
 from lakewarden.errors import Corrupt
 from lakewarden.storage.objects import Missing, ObjectStore, StoredObject
 
@@ -52,6 +52,11 @@ class LogEntry:
     """By application id, up to where rows of a log are in the table or will never be, where the commit raised that."""
     stored: int = 0
     """When the store wrote the commit's object, by the store's clock, in milliseconds; 0 without a listing."""
+
+    @property
+    def fences(self) -> bool:
+        """Whether nothing that was committed before it is there any more."""
+        return self.stamp is not None and self.stamp.operation in (DROP, ERASE)
 
     @property
     def since(self) -> int:
@@ -157,14 +162,19 @@ def read_timeline(store: ObjectStore, newest: int, listing: Sequence[StoredObjec
             vacuum = vacuum or entry.stamp
             if entry.stamp.job_id in finished and not _kept(entry.stamp):
                 floor = max(floor, _oldest(entry.stamp))
+        if entry.fences:
+            floor = max(floor, entry.version)
         if entry.version <= floor:
             break
-    oldest = max(readable_from(listing, newest), _oldest(vacuum) if vacuum else 0)
-    return Timeline(tuple(reversed(entries)), newest, oldest, _kept(vacuum) if vacuum else frozenset())
+    fence = max((entry.version for entry in entries if entry.fences), default=0)
+    oldest = max(readable_from(listing, newest), _oldest(vacuum) if vacuum else 0, fence)
+    kept = frozenset(version for version in (_kept(vacuum) if vacuum else ()) if version >= fence)
+    return Timeline(tuple(reversed(entries)), newest, oldest, kept)
 
 
 def walk(store: ObjectStore, newest: int, at_once: int = 1) -> Iterator[LogEntry]:
-    """Reads the commits from `newest` back to the start of the log, so many at once. Ends at an emptied commit below a fence."""
+    """Reads the commits from `newest` back to the start of the log, so many at once. Ends at a fence: nothing that was
+    committed before it is there any more, though what is below may not be emptied yet."""
 
     def text_of(version: int) -> bytes:
         try:
@@ -179,7 +189,10 @@ def walk(store: ObjectStore, newest: int, at_once: int = 1) -> Iterator[LogEntry
             for version, text in zip(versions, texts, strict=True):
                 if not text:
                     return
-                yield entry_of(version, text)
+                entry = entry_of(version, text)
+                yield entry
+                if entry.fences:
+                    return
 
 
 def checkpoints(listing: Iterable[StoredObject]) -> dict[int, datetime]:

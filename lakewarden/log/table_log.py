@@ -306,8 +306,10 @@ class TableLog(LogReader, Appending, Protocol):
         """
         ...
 
-    def close_user(self, mark: str) -> None:
+    def close_user(self, mark: str) -> int:
         """From now on appends for the user with this keyed hash raise `BeingErased`. Idempotent.
+
+        Returns the last `_seq` that rows of the user can have, also those of writers who have not looked yet.
 
         Raises:
             Conflict, StorageUnavailable: try again.

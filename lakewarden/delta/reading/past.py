@@ -61,7 +61,20 @@ def open_numbered(target: ScopeTarget, version: int) -> ScopeTable:
         raise _reason(target, version, error) from error
     if table is None:
         raise without_table(target.scope)
+    _check_not_erased(target, table)
     return table
+
+
+def _check_not_erased(target: ScopeTarget, table: ScopeTable) -> None:
+    """Raises:
+    NotFound: the version is below a fence, whose erasure has not emptied it yet. There the newest version has no files.
+    """
+    newest = _newest(target)
+    if table.version == newest.version or newest.files():
+        return
+    store = open_store(target.location)
+    if not read_timeline(store, newest.version, store.list(LOG)).has(table.version):
+        raise gone(target, newest, f"version {table.version} was removed")
 
 
 def _reason(target: ScopeTarget, version: int, error: LakewardenError) -> LakewardenError:

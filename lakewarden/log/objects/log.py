@@ -31,6 +31,7 @@ from lakewarden.log.objects.cuts.direct import (
     replace_quiet,
     resolved_upto,
 )
+from lakewarden.log.objects.cuts.fill import fill
 from lakewarden.log.objects.cuts.history import has_expired
 from lakewarden.log.objects.cuts.rewound import note_rewound, take_position
 from lakewarden.log.objects.cuts.seal import remove_log
@@ -226,8 +227,9 @@ class ObjectLog(ObjectReader):
     def require_columns(self, version: int) -> None:
         require_columns(self._store, self._log_id, version, self._terms.new_id, self._terms.format)
 
-    def close_user(self, mark: str) -> None:
+    def close_user(self, mark: str) -> int:
         close_user(self._store, self._log_id, mark)
+        return end_of(fill(self._store, self._log_id, self._terms.new_id, self._terms.format))
 
     def open_user(self, mark: str) -> None:
         open_user(self._store, self._log_id, mark)

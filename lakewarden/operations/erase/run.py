@@ -1,4 +1,7 @@
-"""Erases a user: closed, taken out of the log, fenced, removed from every list, searched for, certified, opened again.
+"""Erases a user: closed, fenced, taken out of the log, removed from every list, searched for, certified, opened again.
+
+The fence comes first: its commit hides all rows of a scope at once, those in the log too, which are below its watermark. So a
+reader of an interrupted erasure sees all rows of a scope, or none.
 
 Every step is idempotent. Requesting an interrupted erasure again runs all of them once more; the user stays closed until a
 search finds nothing.
@@ -19,7 +22,6 @@ from lakewarden.delta.lifecycle.fence import fence_settled
 from lakewarden.errors import Conflict, NoBucket
 from lakewarden.faults import Reach, no_faults
 from lakewarden.log.logs import reader_of
-from lakewarden.log.view import PendingRows
 from lakewarden.operations.erase.other_storages import clear, places_elsewhere
 from lakewarden.operations.fanout import Run, Sized, guarded
 from lakewarden.operations.floors import forget
@@ -54,7 +56,7 @@ _SCOPE_COST = 32 << 10
 
 @dataclass(frozen=True)
 class EraseTask:
-    """The fence of one scope. `watermark` is the last `_seq` that the log settled by removing the user."""
+    """The fence of one scope. `watermark` is the last `_seq` that rows of the user can have."""
 
     target: ScopeTarget
     watermark: int
@@ -67,7 +69,7 @@ class EraseTask:
 
 @dataclass(frozen=True)
 class _Scope:
-    """A scope whose rows have left the log. `had`: the scope was known before, so a late flush could bring it back."""
+    """A scope whose user is closed. `had`: the scope was known before, so a late flush could bring it back."""
 
     table: Table
     target: ScopeTarget
@@ -114,11 +116,8 @@ def erase(
     tally = _Tally(warehouse.erasures, begun)
     forget_request(warehouse.state, mark)
     reach("erase:begun")
-    for table in tables:
-        warehouse.log(table).close_user(mark)
+    scopes = [_closed(warehouse, catalog, table, user, tally) for table in tables]
     reach("erase:closed")
-    scopes = [_left_out(warehouse, catalog, table, user, tally, reach) for table in tables]
-    reach("erase:cut")
     _fence(warehouse, run, scopes, job_id, mark)
     before = [place for scope in scopes for place in places_elsewhere(warehouse, catalog, scope.table, scope.target)]
     for place in before:
@@ -126,6 +125,9 @@ def erase(
     sync({warehouse.uri, *(warehouse.base(storage) for storage in catalog.storages.values())})
     bury(warehouse, [scope.target for scope in scopes if scope.had], job_id)
     reach("erase:fenced")
+    for table in tables:
+        warehouse.log(table).leave_out(user, warehouse.clock(), reach=reach)
+    reach("erase:cut")
     for scope in scopes:
         _forget(warehouse, scope.table, user, tally)
     exports, gone = _remove_exports(warehouse, mark, {str(table.name) for table in tables}, tally)
@@ -200,16 +202,14 @@ def _still(warehouse: Warehouse, tables: Sequence[Table], begun: Erasure, job_id
     return catalog, now
 
 
-def _left_out(warehouse: Warehouse, catalog: Catalog, table: Table, user: str, tally: _Tally, reach: Reach) -> _Scope:
-    """Removes the rows from the table's log. Records the scope first: a later run has to know of it."""
-    name, cold = str(table.name), can(table.type, "cold tier")
-
-    def found(pending: PendingRows) -> None:
+def _closed(warehouse: Warehouse, catalog: Catalog, table: Table, user: str, tally: _Tally) -> _Scope:
+    """Closes the user, and counts what there is. Records the scope before anything of it goes: a later run has to know of it."""
+    log, name, cold = warehouse.log(table), str(table.name), can(table.type, "cold tier")
+    upto = log.close_user(warehouse.erasures.mark(user))
+    if (pending := log.view({user}).pending.get(user)) is not None:
         tally.note(tally.counts.with_table(name, hot_rows=pending.rows))
         if cold:
             warehouse.registry.add(table.id, {user})
-
-    upto = warehouse.log(table).leave_out(user, warehouse.clock(), found=found, reach=reach)
     target = warehouse.target_of(catalog, table, user)
     listing = open_store(target.location).list("") if cold else []
     if not tally.counts.of(name).files:  # else it may already be a fence

@@ -142,11 +142,11 @@ def test_an_interrupted_erasure_goes_on_where_it_stopped(lake: Lakehouse, step: 
             lake.table(NOTES).write(notes({3: "x"}), user="ann")
     with pytest.raises(Conflict, match="other tables"):
         lake.erase("ann", [_second(lake)])
-    flushed = [report.scope.user for report in lake.flush()]  # the user too, as long as the rows are in the log
+    lake.flush()  # the user too, as long as the rows are in the log
     certificate = run_erase(lake, "ann", job_id="UC-2")
     assert (certificate.result, certificate.erasure) == ("complete", "UC-1")
     found = certificate.tables[0]
-    expected = (0, files + 2) if "ann" in flushed else (1, files)  # a data file and a commit
+    expected = (0, files + 2) if step == "erase:begun" else (1, files)  # flushed: a data file and a commit
     assert (found.table, found.hot_rows, found.files, found.tags) == (NOTES, *expected, 1)
     assert (certificate.exports, certificate.jobs) == (1, jobs)
     assert strong(table, "ann") == {}
