@@ -1,5 +1,5 @@
 """The audit log: who did what, or was refused. Append-only: an entry is an object that is never changed, except by the
-erasure of a user, whose keyed hash replaces the id.
+erasure of a user, whose keyed hash replaces the id (`state.rewriting`).
 
 Keys begin with the inverted moment, so that a listing shows the newest first. No statement's text is kept, and hence no
 password.
@@ -11,11 +11,13 @@ import json
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime
+from functools import partial
 
 from lakewarden.access.gate import Principal
 from lakewarden.clock import Clock, NewId
 from lakewarden.errors import Corrupt
 from lakewarden.state.newest_first import backwards
+from lakewarden.state.rewriting import content, empty_replaced, first_of, newest, rewrite
 from lakewarden.storage.objects import ObjectStore
 from lakewarden.storage.paths import without_name
 
@@ -64,22 +66,34 @@ class AuditLog:
 
     def newest(self, limit: int | None = None) -> list[AuditEntry]:
         """Returns the last entries, newest first. Names are in order by the millisecond, and entries by the microsecond."""
-        found = (_decode(stored.key, self.store.get(stored.key)) for stored in self.store.list(_ROOT)[:limit])
-        return sorted(found, key=lambda entry: entry.timestamp, reverse=True)
+        found = (self._read(stored.key) for stored in newest(self.store.list(_ROOT))[:limit])
+        return sorted((entry for entry in found if entry), key=lambda entry: entry.timestamp, reverse=True)
 
     def expire(self, before: datetime) -> int:
         """Removes older entries, and returns how many."""
         old = [stored.key for stored in self.store.list(_ROOT) if stored.key > f"{_ROOT}/{backwards(before)}"]
         self.store.delete(old)
-        return len(old)
+        return len({*map(first_of, old)})
 
     def hide_user(self, user: str, mark: str, found: Callable[[int], None]) -> None:
         """Replaces a user's id by the keyed hash. Calls `found` with the number of entries before changing the first."""
-        entries = [(stored.key, _decode(stored.key, self.store.get(stored.key))) for stored in self.store.list(_ROOT)]
-        changed = [(key, other) for key, entry in entries if (other := _without(entry, user, mark)) != entry]
+        listing = self.store.list(_ROOT)
+        entries = ((stored.key, self._read(stored.key)) for stored in newest(listing))
+        changed = [key for key, entry in entries if entry is not None and _without(entry, user, mark) != entry]
         found(len(changed))
-        for key, entry in changed:
-            self.store.put(key, _encode(entry))
+        for key in changed:
+            rewrite(self.store, key, partial(_hidden, key, user, mark))
+        empty_replaced(self.store, listing)
+
+    def _read(self, key: str) -> AuditEntry | None:
+        data = content(self.store, key)
+        return None if data is None else _decode(key, data)
+
+
+def _hidden(key: str, user: str, mark: str, data: bytes) -> bytes:
+    entry = _decode(key, data)
+    hidden = _without(entry, user, mark)
+    return data if hidden == entry else _encode(hidden)
 
 
 def _without(entry: AuditEntry, user: str, mark: str) -> AuditEntry:

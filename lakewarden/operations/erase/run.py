@@ -80,8 +80,9 @@ class _Scope:
 class _Tally:
     """What was found, stored with the erasure before any of it is removed."""
 
-    def __init__(self, erasures: Erasures, erasure: Erasure) -> None:
+    def __init__(self, erasures: Erasures, erasure: Erasure, job_id: str) -> None:
         self._erasures = erasures
+        self._job_id = job_id
         self.erasure = erasure
 
     @property
@@ -89,7 +90,7 @@ class _Tally:
         return self.erasure.counts
 
     def note(self, counts: Counts) -> None:
-        self.erasure = self._erasures.note(self.erasure, counts)
+        self.erasure = self._erasures.note(self.erasure, self._job_id, counts)
 
 
 def erase(
@@ -113,7 +114,7 @@ def erase(
     wanted = Erasure(job_id, mark, tuple(table.id for table in tables), request.asked_by, started)
     begun = warehouse.erasures.begin(wanted, frozenset(table.id for table in catalog.tables.values()))
     catalog, tables = _still(warehouse, tables, begun, job_id)
-    tally = _Tally(warehouse.erasures, begun)
+    tally = _Tally(warehouse.erasures, begun, job_id)
     forget_request(warehouse.state, mark)
     reach("erase:begun")
     scopes = [_closed(warehouse, catalog, table, user, tally) for table in tables]

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import partial
 
 import msgspec
 
@@ -24,7 +25,8 @@ from lakewarden.operations.plans.value import (
 )
 from lakewarden.specs import Request
 from lakewarden.state.erasure.erasures import Erasures
-from lakewarden.storage.objects import Missing, ObjectStore
+from lakewarden.state.rewriting import content, empty_replaced, first_of, newest, rewrite
+from lakewarden.storage.objects import Missing, ObjectStore, StoredObject
 
 _ROOT = "plans"
 _BEGUN = "begun"
@@ -66,8 +68,7 @@ class PlanLog:
             self.store.create(key, b"\n".join(lines[start : start + _PART_LINES]))
         users = {self.erasures.mark(user): user for user in plan.users}
         for mark in self.erasures.among(users, plan.planned_at) if users else ():
-            for key in keys:
-                self._leave_out(key, users[mark], None)
+            self._leave_out(home, users[mark], None)
 
     def request(self, plan_id: str) -> Request | None:
         """What a plan was made for; None where there is no such plan.
@@ -76,10 +77,8 @@ class PlanLog:
             InvalidArgument: that is not the id of a plan.
         """
         _check_id(plan_id)
-        try:
-            return read_line(_lines(self.store.get(f"{_ROOT}/{plan_id}{_FIRST}"))[0], Head).request
-        except Missing:
-            return None
+        data = content(self.store, f"{_ROOT}/{plan_id}{_FIRST}")
+        return None if data is None else read_line(_lines(data)[0], Head).request
 
     def begin(self, plan_id: str, now: datetime) -> KeptPlan:
         """The plan, to be applied now; by the store's own time and by `now` it is not too old.
@@ -96,8 +95,8 @@ class PlanLog:
             raise NotFound(f"there is no plan {plan_id}: it was made for another warehouse, or removed when it was too old")
         begun = f"{home}/{_BEGUN}"
         self.store.put(begun, b"")
-        found = {stored.key: stored for stored in self.store.list(home)}
-        parts = _parts(found)
+        listing = self.store.list(home)
+        found, parts = {stored.key: stored for stored in listing}, _parts(listing)
         if parts:
             _check_age(plan_id, found[begun].modified - found[parts[0]].modified)
         plan = self._read(parts) if parts else None
@@ -111,36 +110,36 @@ class PlanLog:
 
     def expire(self, now: datetime) -> int:
         """Removes the plans that are too old to apply, and returns how many."""
-        newest: dict[str, datetime] = {}
+        last: dict[str, datetime] = {}
         keys: dict[str, list[str]] = {}
         for stored in self.store.list(_ROOT):
             home = stored.key.rpartition("/")[0]
             keys.setdefault(home, []).append(stored.key)
-            newest[home] = max(stored.modified, newest.get(home, stored.modified))
-        old = [home for home, modified in newest.items() if now - modified > KEPT_FOR]
+            last[home] = max(stored.modified, last.get(home, stored.modified))
+        old = [home for home, modified in last.items() if now - modified > KEPT_FOR]
         self.store.delete(key for home in old for key in keys[home])
         return len(old)
 
     def forget(self, user: str, tables: Collection[str] | None) -> None:
         """Leaves a user out of every plan: of these tables, or of all where it is None."""
-        for key in _parts(stored.key for stored in self.store.list(_ROOT)):
-            self._leave_out(key, user, tables)
+        self._leave_out(_ROOT, user, tables)
 
-    def _leave_out(self, key: str, user: str, tables: Collection[str] | None) -> None:
-        try:
-            lines = _lines(self.store.get(key))
-        except Missing:
-            return  # its plan was removed just now
-        first = int(key.endswith(_FIRST))  # the head stands there
-        if first and _is_for(read_line(lines[0], Head).request, user, tables):
-            self.store.delete(_parts(stored.key for stored in self.store.list(key.rpartition("/")[0])))
-            return
-        kept = lines[:first] + [line for line in lines[first:] if not _names(read_line(line, PlannedScope), user, tables)]
-        if len(kept) < len(lines):
-            self.store.put(key, b"\n".join(kept))
+    def _leave_out(self, below: str, user: str, tables: Collection[str] | None) -> None:
+        listing = self.store.list(below)
+        for key in _parts(listing):
+            if self._is_for(key, user, tables):
+                self.store.delete(_objects_of(self.store, key.rpartition("/")[0]))
+            else:
+                rewrite(self.store, key, partial(_without, key, user, tables))
+        empty_replaced(self.store, [stored for stored in self.store.list(below) if _is_part(stored.key)])
+
+    def _is_for(self, key: str, user: str, tables: Collection[str] | None) -> bool:
+        """Whether the head of a plan is in this part, and the plan was requested for the user."""
+        data = content(self.store, key) if first_of(key).endswith(_FIRST) else None
+        return data is not None and _is_for(read_line(_lines(data)[0], Head).request, user, tables)
 
     def _read(self, parts: list[str]) -> Plan:
-        lines = (line for part in parts for line in _lines(self.store.get(part)))
+        lines = (line for part in parts for line in _lines(content(self.store, part) or b""))
         head = read_line(next(lines, b""), Head)
         check_head(head)
         scopes = tuple(read_line(line, PlannedScope) for line in lines)
@@ -153,8 +152,26 @@ class PlanLog:
             return None
 
 
-def _parts(keys: Iterable[str]) -> list[str]:
-    return sorted(key for key in keys if key.rpartition("/")[2].isdigit())
+def _parts(listing: Iterable[StoredObject]) -> list[str]:
+    """What counts of each part of plans."""
+    return [stored.key for stored in newest(listing) if _is_part(stored.key)]
+
+
+def _is_part(key: str) -> bool:
+    return first_of(key).rpartition("/")[2].isdigit()
+
+
+def _objects_of(store: ObjectStore, home: str) -> list[str]:
+    """All objects with lines of a plan."""
+    return [stored.key for stored in store.list(home) if _is_part(stored.key)]
+
+
+def _without(key: str, user: str, tables: Collection[str] | None, data: bytes) -> bytes:
+    """The lines of a part that are not about the user; never no bytes at all."""
+    lines = _lines(data)
+    first = int(first_of(key).endswith(_FIRST))  # the head stands there
+    kept = lines[:first] + [line for line in lines[first:] if not _names(read_line(line, PlannedScope), user, tables)]
+    return data if len(kept) == len(lines) else b"\n".join(kept) or b"\n"
 
 
 def _lines(part: bytes) -> list[bytes]:

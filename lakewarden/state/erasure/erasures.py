@@ -21,6 +21,7 @@ from lakewarden.storage.objects import AlreadyThere, Missing, ObjectStore
 ROOT = "erasures"
 _KEY = f"{ROOT}/key"
 _OPEN = f"{ROOT}/open"
+_NOTED = f"{ROOT}/noted"
 _OVER = f"{ROOT}/over"
 _MARK_DIGITS = 32
 
@@ -57,6 +58,20 @@ class Counts:
     def of(self, table: str) -> ErasedTable:
         return next((found for found in self.tables if found.table == table), ErasedTable(table))
 
+    def and_of(self, other: Counts) -> Counts:
+        """What both attempts found, which may have gone on at the same time."""
+        found = replace(
+            self,
+            exports=max(self.exports, other.exports),
+            jobs=max(self.jobs, other.jobs),
+            audit=max(self.audit, other.audit),
+            old_versions=self.old_versions + other.old_versions,
+            uploads=self.uploads + other.uploads,
+        )
+        for each in other.tables:
+            found = found.with_table(each.table, hot_rows=each.hot_rows, files=each.files, bytes=each.bytes, tags=each.tags)
+        return found
+
     def with_table(self, table: str, *, hot_rows: int = 0, files: int = 0, bytes: int = 0, tags: int = 0) -> Counts:
         before = self.of(table)
         found = ErasedTable(
@@ -79,6 +94,9 @@ class Erasure:
     asked_by: str
     started_at: datetime
     counts: Counts = Counts()
+    """What all attempts found."""
+    before: Counts = Counts()
+    """What those before this attempt found."""
 
 
 class Erasures:
@@ -114,9 +132,9 @@ class Erasures:
             raise Conflict(
                 f"erasure {found.job_id} of this user, which covers other tables too, is not finished; request that one again"
             )
-        grown = replace(found, tables=wanted.tables)
-        if grown != found:
-            self._store.put(key, _encoded(grown))
+        grown = replace(found, tables=wanted.tables, before=found.counts)
+        if not set(wanted.tables).issubset(found.tables):
+            self._put(grown, wanted.job_id)
         return grown
 
     def over(self, table_id: str) -> list[Erasure]:
@@ -125,7 +143,17 @@ class Erasures:
         return [found for mark in marks if (found := self.under_way(mark)) is not None and table_id in found.tables]
 
     def under_way(self, mark: str) -> Erasure | None:
-        key = f"{_OPEN}/{mark}"
+        found = self._read(f"{_OPEN}/{mark}")
+        if found is None:
+            return None
+        for stored in self._store.list(f"{_NOTED}/{mark}/{found.job_id}"):
+            noted = self._read(stored.key)
+            if noted is not None:
+                tables = tuple(dict.fromkeys((*found.tables, *noted.tables)))
+                found = replace(found, tables=tables, counts=found.counts.and_of(noted.counts))
+        return found
+
+    def _read(self, key: str) -> Erasure | None:
         try:
             data = self._store.get(key)
         except Missing:
@@ -139,16 +167,30 @@ class Erasures:
         except (ValueError, KeyError, TypeError) as error:
             raise Corrupt(f"{self._store.uri}/{key} is not an erasure: {data[:80]!r}") from error
 
-    def note(self, erasure: Erasure, counts: Counts) -> Erasure:
-        """Stores what was found, if it is new."""
+    def note(self, erasure: Erasure, attempt: str, counts: Counts) -> Erasure:
+        """Stores what was found, if it is new.
+
+        Args:
+            attempt: the job of the caller, whose own object holds it: two attempts at once overwrite nothing of each other.
+        """
         noted = replace(erasure, counts=counts)
         if noted != erasure:
-            self._store.put(f"{_OPEN}/{erasure.mark}", _encoded(noted))
+            self._put(noted, attempt)
         return noted
+
+    def _put(self, erasure: Erasure, attempt: str) -> None:
+        before = erasure.before
+        own = replace(
+            erasure.counts,
+            old_versions=erasure.counts.old_versions - before.old_versions,
+            uploads=erasure.counts.uploads - before.uploads,
+        )
+        self._store.put(f"{_NOTED}/{erasure.mark}/{erasure.job_id}/{attempt}", _encoded(replace(erasure, counts=own)))
 
     def end(self, erasure: Erasure) -> None:
         """Removes the erasure: it is finished, or given up."""
         self._store.delete([f"{_OPEN}/{erasure.mark}"])
+        self._store.delete(self._store.keys(f"{_NOTED}/{erasure.mark}"))  # also of earlier ones, by attempts that slept
 
     def remember(self, mark: str, now: datetime) -> None:
         """Stores when a user was erased from everything: a process that started earlier may still write the id."""
@@ -178,4 +220,5 @@ class Erasures:
 
 
 def _encoded(erasure: Erasure) -> bytes:
-    return json.dumps({**asdict(erasure), "started_at": erasure.started_at.isoformat()}).encode()
+    content = {name: value for name, value in asdict(erasure).items() if name != "before"}
+    return json.dumps({**content, "started_at": erasure.started_at.isoformat()}).encode()

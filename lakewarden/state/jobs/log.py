@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from functools import partial
 
 from lakewarden.clock import Clock, NewId
 from lakewarden.errors import Conflict, InvalidArgument, NotFound, Unsupported
@@ -30,7 +31,8 @@ from lakewarden.state.jobs.job import (
 )
 from lakewarden.state.jobs.node import has_ended
 from lakewarden.state.newest_first import backwards
-from lakewarden.storage.objects import AlreadyThere, Missing, ObjectStore
+from lakewarden.state.rewriting import content, empty_replaced, first_of, newest, rewrite
+from lakewarden.storage.objects import AlreadyThere, ObjectStore
 
 _ROOT = "jobs"
 _OVER = "over"
@@ -151,10 +153,8 @@ class JobLog:
             NotFound: no such job.
         """
         while key := self._listed()[0].get(job_id):
-            try:
-                return decode(key, self.store.get(key))
-            except Missing:
-                continue  # there is a newer state
+            if (data := content(self.store, key)) is not None:
+                return decode(key, data)  # else there is a newer state
         raise NotFound(f"there is no job {job_id!r}")
 
     def newest(self, limit: int | None = None) -> list[Job]:
@@ -178,16 +178,8 @@ class JobLog:
         return len(over)
 
     def _read(self, job_id: str, key: str) -> Job:
-        try:
-            return decode(key, self.store.get(key))
-        except Missing:
-            return self.find(job_id)
-
-    def _text(self, key: str) -> bytes | None:
-        try:
-            return self.store.get(key)
-        except Missing:
-            return None
+        data = content(self.store, key)
+        return self.find(job_id) if data is None else decode(key, data)
 
     def _holds(self, job_id: str) -> bool | None:
         """Returns whether a job keeps its idempotency key; None when it does not exist. Ends the job if its runner died."""
@@ -211,29 +203,23 @@ class JobLog:
 
     def _listed(self) -> tuple[dict[str, str], set[str]]:
         """Returns the key of the last state by job, newest first, and the finished jobs."""
-        keys, over = dict[str, str](), set[str]()
-        for entry in self.store.list(_ROOT):
-            home, _, state = entry.key.rpartition("/")
-            job_id = home.split("/", 1)[1].split("-", 1)[1]
-            if state == _OVER:
-                over.add(job_id)
-            if entry.size:
-                keys[job_id] = entry.key  # listed in order, so the last state stays
+        listing = self.store.list(_ROOT)
+        over = {_job_of(entry.key) for entry in listing if entry.key.endswith(f"/{_OVER}")}
+        keys = {_job_of(entry.key): entry.key for entry in newest(listing)}  # listed in order, so the last state stays
         return keys, over
-
-    def _states(self, below: str) -> list[str]:
-        return [entry.key for entry in self.store.list(below) if entry.size]
 
     def hide_user(self, user: str, mark: str, found: Callable[[int], None]) -> None:
         """Replaces a user's id by the keyed hash wherever a job names it.
 
         Calls `found` with the number of such states before changing the first.
         """
-        states = ((key, decode(key, data)) for key in self._states(_ROOT) if (data := self._text(key)))
-        changed = [(key, other) for key, job in states if (other := without_user(job, user, mark)) != job]
+        listing = self.store.list(_ROOT)
+        states = ((stored.key, content(self.store, stored.key)) for stored in newest(listing))
+        changed = [key for key, data in states if data is not None and _hidden(key, user, mark, data) != data]
         found(len(changed))
-        for key, job in changed:
-            self.store.put(key, encode(job))
+        for key in changed:
+            rewrite(self.store, key, partial(_hidden, key, user, mark))
+        empty_replaced(self.store, listing)
 
     def _over(self, job: Job) -> Job:
         kept = self._keep(job)
@@ -246,8 +232,8 @@ class JobLog:
             mark = self._erasures.mark(user)
             if self._erasures.since(mark, kept.created_at):
                 kept = without_user(kept, user, mark)
-                for state in self._states(_home(kept)):
-                    self.store.put(state, encode(without_user(decode(state, self.store.get(state)), user, mark)))
+                for state in newest(self.store.list(_home(kept))):
+                    rewrite(self.store, state.key, partial(_hidden, state.key, user, mark))
         return kept
 
     @property
@@ -265,15 +251,26 @@ class JobLog:
         try:
             self.store.create(key, data)
         except AlreadyThere as error:
-            if self._text(key) != data:  # else it is this put, retried by the store's client
+            if content(self.store, key) != data:  # else it is this put, retried by the store's client
                 raise _lost(job) from error
 
     def _prune(self, job: Job) -> None:
         """Removes older states, unless this is a pruned state that was created again."""
-        states = [stored.key for stored in self.store.list(_home(job))]
+        keys = [stored.key for stored in self.store.list(_home(job))]
+        states = sorted({*map(first_of, keys)})
         if not states or states[-1] != _key(job):
             raise _lost(job)
-        self.store.delete(states[:-_KEPT])
+        self.store.delete([key for key in keys if first_of(key) in states[:-_KEPT]])
+
+
+def _hidden(key: str, user: str, mark: str, data: bytes) -> bytes:
+    job = decode(key, data)
+    hidden = without_user(job, user, mark)
+    return data if hidden == job else encode(hidden)
+
+
+def _job_of(key: str) -> str:
+    return key.split("/")[1].split("-", 1)[1]
 
 
 def _lost(job: Job) -> Conflict:
