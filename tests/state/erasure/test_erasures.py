@@ -54,3 +54,22 @@ def test_what_is_no_erasure_is_corrupt(store: LocalObjects) -> None:
     store.create("erasures/open/mark", b"{}")
     with pytest.raises(Corrupt):
         Erasures(store).under_way("mark")
+
+
+def test_what_two_attempts_at_once_found_is_put_together(store: LocalObjects) -> None:
+    erasures = Erasures(store)
+    first = erasures.begin(_wanted("UC-1", "a"), _LIVE)
+    second = erasures.begin(_wanted("UC-2", "a"), _LIVE)
+    first = erasures.note(first, "UC-1", Counts(uploads=2, audit=3))
+    second = erasures.note(second, "UC-2", Counts(uploads=1, jobs=4).with_table("notes", files=1))
+    both = Counts(uploads=3, audit=3, jobs=4).with_table("notes", files=1)
+    third = erasures.begin(_wanted("UC-3", "a"), _LIVE)
+    assert third.counts == both
+    erasures.note(third, "UC-3", Counts(uploads=4, audit=3, jobs=4))
+    found = erasures.under_way("mark")
+    assert found is not None
+    assert found.counts.uploads == 4
+    erasures.end(third)
+    erasures.note(first, "UC-1", Counts(uploads=9))  # it slept
+    assert erasures.under_way("mark") is None
+    assert erasures.begin(_wanted("UC-4", "a"), _LIVE).counts == Counts()
