@@ -37,13 +37,14 @@ class _Sleeper:
 
     def _counted(self, verb: Callable[..., None]) -> Callable[..., None]:
         def counted(store: LocalObjects, key: str | Iterable[str], *more: bytes) -> None:
-            if store.uri == self._root and not self._asleep and not (isinstance(key, str) and key.startswith(_FLOORS)):
+            keys = [key] if isinstance(key, str) else [*key]
+            if store.uri == self._root and not self._asleep and not any(each.startswith(_FLOORS) for each in keys):
                 self.count += 1
                 if self.count == self._at:
                     self._asleep = True
                     self._meanwhile()
                     self._asleep = False
-            verb(store, key, *more)
+            verb(store, key if isinstance(key, str) else keys, *more)
 
         return counted
 
