@@ -20,11 +20,11 @@ from lakewarden.delta.parquet.column_ends import Bounds, Value
 from lakewarden.delta.parquet.files import DataFile
 from lakewarden.delta.parquet.outward import outward
 from lakewarden.delta.parquet.reading import open_file
-from lakewarden.delta.parquet.schema import SEQ, SEQ_ID, LiveColumn, live_columns, reads_alike, version_of
+from lakewarden.delta.parquet.schema import SEQ, SEQ_ID, LiveColumn, is_ours, live_columns, reads_alike, version_of
 from lakewarden.delta.partitions import value_of
 from lakewarden.delta.snapshot import MOST_KEPT, Snapshot, state_of
 from lakewarden.delta.table_version import TableVersion
-from lakewarden.errors import Unsupported
+from lakewarden.errors import Corrupt, Unsupported
 from lakewarden.report import ScopeState
 from lakewarden.scope import Scope
 from lakewarden.storage.open import open_store
@@ -96,16 +96,30 @@ class TableContents:
 
         Raises:
             Unsupported: they match no version: another writer added, dropped, renamed or mapped columns in Delta itself.
+            Corrupt: the same, and they were this warehouse's: its state is older than they are.
         """
         mapping = self.mapping
         if mapping != "none":
             raise Unsupported(f"{self.uri} was given column mapping ({mapping}) by another writer; restore a version before that")
         if found := version_of(self.head.schema, schemas):
             return found
+        if is_ours(self.columns):
+            raise self._younger(schemas[-1])
         there = ", ".join(f"{column.name} {column.type}" for column in self.columns)
         raise Unsupported(
             f"the Delta columns of {self.uri} were changed by another writer and match no schema version of the table"
             f": {there}; restore a version before that"
+        )
+
+    def _younger(self, newest: TableSchema) -> Corrupt:
+        known = {(column.id, column.name, str(column.type)) for column in newest.columns} | {(SEQ_ID, SEQ, "")}
+        strange = [f"{each.name} {each.declared}" for each in self.columns if (each.id, each.name, each.declared) not in known]
+        there = {column.id for column in self.columns}
+        gone = [column.name for column in newest.columns if column.id not in there]
+        said = [f"it has {', '.join(strange)}"] * bool(strange) + [f"it lacks {', '.join(gone)}"] * bool(gone)
+        return Corrupt(
+            f"the columns of {self.uri} are younger than the warehouse's state, as after a restore of the state from a backup:"
+            f" {' and '.join(said)}; `lakewarden repair --restored` brings the columns back"
         )
 
     def named_alike(self, schemas: tuple[TableSchema, ...]) -> bool:

@@ -144,6 +144,7 @@ def _checked(watermark: int | None, hot: HotScope[R]) -> int:
     if watermark > hot.end and watermark > (end := hot.again().end):
         raise Corrupt(
             f"the table's watermark {watermark} is beyond the end of its write log ({end}): the table was copied, imported, "
-            "or belongs to another warehouse; rows appended to it would never be seen"
+            "or belongs to another warehouse; rows appended to it would never be seen. If the warehouse's state came from a"
+            " backup, `lakewarden repair --restored` makes the two agree"
         )
     return watermark

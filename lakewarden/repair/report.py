@@ -28,8 +28,8 @@ class UncertainWriter:
 
 @dataclass(frozen=True)
 class Repaired:
-    """One scope, or the write log, the floors or the ledger of one table (`scope.user` None, `subject` "log", "floor" or
-    "ledger").
+    """One scope, or the write log, the floors or the ledger of one table (`scope.user` None, `subject` "log", "floor",
+    "columns" or "ledger").
 
     `outcome`: `skipped` where nothing was wrong, `planned` in a dry run, `done`, or `failed`.
     """

@@ -21,6 +21,7 @@ from lakewarden.operations.fanout import Run, Sized, fault_of
 from lakewarden.operations.floors import Noted, raise_floors
 from lakewarden.operations.presence import Presence
 from lakewarden.operations.scopes import scopes_of
+from lakewarden.repair.columns import with_younger_columns
 from lakewarden.repair.floors import mend_floors
 from lakewarden.repair.ledgers import mend_ledger
 from lakewarden.repair.logs import behind, without_lost
@@ -74,7 +75,7 @@ def repair(warehouse: Warehouse, run: Run, request: Request, job_id: str, only: 
     for table in _tables(catalog, request):
         with warehouse.locks.create().hold(table.name.namespace, table.name.name):
             try:
-                found += _TableRepair(warehouse, run, request, job_id, catalog, table, only).repaired()
+                found += _repaired(warehouse, run, request, job_id, catalog, table, only)
             except LakewardenError as error:
                 if len(request.tables) == 1:
                     raise
@@ -86,6 +87,27 @@ def repair(warehouse: Warehouse, run: Run, request: Request, job_id: str, only: 
         spared = request.dry_run or (only is not None and ("ledger", Scope(pipeline.table, None)) not in only)
         found += mend_ledger(warehouse, catalog, pipeline, dry_run=spared)
     return found
+
+
+def _repaired(
+    warehouse: Warehouse,
+    run: Run,
+    request: Request,
+    job_id: str,
+    catalog: Catalog,
+    table: Table,
+    only: frozenset[Key] | None,
+) -> list[Repaired]:
+    """Columns first: without them, no scope can be read."""
+    if not request.restored:
+        return _TableRepair(warehouse, run, request, job_id, catalog, table, only).repaired()
+    spared = request.dry_run or (only is not None and ("columns", Scope(table.name, None)) not in only)
+    catalog, columns = with_younger_columns(warehouse, catalog, table, request.user, dry_run=spared)
+    table = find_table(catalog, table.name)
+    found = _TableRepair(warehouse, run, request, job_id, catalog, table, only).repaired()
+    if columns and not spared:
+        warehouse.log(table).require_columns(table.schema.version)
+    return columns + found
 
 
 def _pipelines(catalog: Catalog, request: Request) -> list[Pipeline]:

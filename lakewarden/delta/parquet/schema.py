@@ -7,6 +7,7 @@ id of our own files, so a file of an older schema version can be read under a ne
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -14,7 +15,7 @@ from typing import Any
 import pyarrow as pa
 from deltalake import Schema
 
-from lakewarden.catalog.model import TableSchema
+from lakewarden.catalog.model import SchemaColumn, TableSchema
 from lakewarden.catalog.types import ColumnType
 from lakewarden.delta.parquet.fitting import with_initial
 
@@ -48,6 +49,12 @@ class LiveColumn:
     type: str
     nullable: bool
     id: int | None
+    declared: str = ""
+    """Its type as the catalog has it; empty where another program created the column."""
+    default: str | None = None
+    """As of the last commit that brought columns."""
+    not_null: bool = False
+    """Whether it was NOT NULL then, and older rows may have NULL."""
 
 
 @lru_cache(maxsize=1024)
@@ -58,12 +65,20 @@ def delta_schema(schema: TableSchema) -> Schema:
             "name": column.name,
             "type": _delta_type(column.type),
             "nullable": column.nullable or column.null_before,
-            "metadata": {"lakewarden.type": str(column.type), "lakewarden.id": column.id},
+            "metadata": _metadata(column),
         }
         for column in schema.columns
     ]
     seq = {"name": SEQ, "type": "long", "nullable": True, "metadata": {"lakewarden.id": SEQ_ID}}
     return Schema.from_json(json.dumps({"type": "struct", "fields": [*fields, seq]}))
+
+
+def _metadata(column: SchemaColumn) -> dict[str, object]:
+    """What Delta has no words for. A repair reads it back, where the catalog came from an older backup."""
+    more: dict[str, object] = {} if column.default is None else {"lakewarden.default": column.default}
+    if column.null_before and not column.nullable:
+        more["lakewarden.not_null"] = True
+    return {"lakewarden.type": str(column.type), "lakewarden.id": column.id, **more}
 
 
 @lru_cache(maxsize=1024)
@@ -100,9 +115,27 @@ def rows_schema(schema: TableSchema) -> pa.Schema:
 def live_columns(schema_json: str) -> tuple[LiveColumn, ...]:
     """Reads a Delta schema's JSON text. A nested type is kept as its JSON: no version of ours has one."""
     return tuple(
-        LiveColumn(field["name"], _text(field["type"]), bool(field["nullable"]), _id(field.get("metadata", {})))
+        _live(field["name"], _text(field["type"]), bool(field["nullable"]), field.get("metadata", {}))
         for field in json.loads(schema_json)["fields"]
     )
+
+
+def _live(name: str, type_: str, nullable: bool, metadata: dict[str, object]) -> LiveColumn:
+    declared, default = metadata.get("lakewarden.type"), metadata.get("lakewarden.default")
+    return LiveColumn(
+        name,
+        type_,
+        nullable,
+        _id(metadata),
+        declared if isinstance(declared, str) else "",
+        default if isinstance(default, str) else None,
+        metadata.get("lakewarden.not_null") in (True, "true"),
+    )
+
+
+def is_ours(columns: Sequence[LiveColumn]) -> bool:
+    """Whether each of a table's columns was created from a catalog of ours."""
+    return all(column.id is not None and (column.declared or column.id == SEQ_ID) for column in columns)
 
 
 @lru_cache(maxsize=1024)
