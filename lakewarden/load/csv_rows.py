@@ -17,8 +17,6 @@ from lakewarden.load.fitting import Given, text_column
 from lakewarden.rows.columns import Unfit
 from lakewarden.rows.text import from_text
 
-_BOM = b"\xef\xbb\xbf"
-
 
 def header_of(record: bytes) -> tuple[str, ...]:
     """The names in the first record.
@@ -27,7 +25,7 @@ def header_of(record: bytes) -> tuple[str, ...]:
         InvalidArgument: there is none, or a name is empty or there twice.
     """
     try:
-        names = next(csv.reader(io.StringIO(record.removeprefix(_BOM).decode())), [])
+        names = next(csv.reader(io.StringIO(record.decode(), newline="")), [])
     except (UnicodeDecodeError, csv.Error) as error:
         raise InvalidArgument(f"the header is not CSV in UTF-8: {error}") from error
     if not any(names):

@@ -16,6 +16,7 @@ from lakewarden.load.csv_rows import header_of
 from lakewarden.load.parquet_rows import open_parquet
 from lakewarden.load.value import Piece, Source
 from lakewarden.log.position import WHOLE
+from lakewarden.rows.line_ends import CSV_LINES, JSON_LINES, Form, State
 from lakewarden.rows.records import Counted, Records, count
 from lakewarden.storage.finding import open_found
 
@@ -34,7 +35,7 @@ class Survey:
         with named(source), opened(source) as file:
             if source.format == "parquet":
                 return self._row_groups(source, file)
-            header = header_of(Records(file, quotes=True).skip_one()) if source.format == "csv" else ()
+            header = header_of(records_of(source, file).skip_one()) if source.format == "csv" else ()
             if source.format == "csv":
                 self.check.check_names(header)
             elif not source.found.size:
@@ -67,17 +68,32 @@ class Survey:
 
 
 def count_piece(piece: Piece) -> Counted:
-    """The quotes and line breaks in a piece."""
+    """The line breaks in a piece, and how it ends."""
     with named(piece.source), opened(piece.source) as file:
-        return count(file, piece.first, piece.last)
+        return count(file, piece.first, piece.last, form_of(piece.source))
 
 
 def placed(pieces: Sequence[Piece], counts: Sequence[Counted]) -> Iterator[Piece]:
-    """The pieces of one file, each with its first line, and whether that is inside quotes."""
-    quotes, line = 0, 1
+    """The pieces of one file, each with its first line, and the state in which it begins."""
+    state: State = "start"
+    line = 1
     for piece, found in zip(pieces, counts, strict=True):
-        yield replace(piece, line=line, quoted=piece.source.format == "csv" and quotes % 2 == 1)
-        quotes, line = quotes + found.quotes, line + found.breaks
+        yield replace(piece, line=line, state=state)
+        state, line = found.ends[state], line + found.breaks
+
+
+def form_of(source: Source) -> Form:
+    return CSV_LINES if source.format == "csv" else JSON_LINES
+
+
+def records_of(source: Source, file: BinaryIO, piece: Piece | None = None) -> Records:
+    """The records of a file from its beginning or a piece's on."""
+    if piece is None or not piece.first:
+        found = Records(file, form_of(source))
+        found.skip_mark()
+        return found
+    file.seek(piece.first)
+    return Records(file, form_of(source), piece.state, piece.line, passed=piece.first)
 
 
 @contextmanager

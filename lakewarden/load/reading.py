@@ -10,7 +10,7 @@ from lakewarden.load.checking import Checked, RowCheck
 from lakewarden.load.csv_rows import parse_csv
 from lakewarden.load.json_rows import parse_json
 from lakewarden.load.parquet_rows import open_parquet, parse_parquet
-from lakewarden.load.pieces import named, opened
+from lakewarden.load.pieces import form_of, named, opened, records_of
 from lakewarden.load.value import SHOWN_REJECTS, Piece
 from lakewarden.rows.records import Block, Records, record_lines
 
@@ -66,25 +66,23 @@ def _row_groups(check: RowCheck, piece: Piece, rejects: Rejects) -> Iterator[Che
 
 
 def _lines(check: RowCheck, piece: Piece, rejects: Rejects) -> Iterator[Checked]:
-    quotes = piece.source.format == "csv"
+    form = form_of(piece.source)
     with opened(piece.source) as file:
-        for block in _blocks(piece, Records(file, quotes, piece.quoted, piece.line)):
-            if quotes:
+        for block in _blocks(piece, records_of(piece.source, file, piece)):
+            if form.quotes:
                 made = check(parse_csv(check.schema, block.data, piece.header))
             else:
                 made = check(parse_json(check.schema, block.data, check.extra))
             if made.rejects:
-                lines = record_lines(block, quotes)
+                lines = record_lines(block, form)
                 _note(rejects, piece, {number: int(lines[number]) for number in made.rejects}, made)
             yield made
 
 
 def _blocks(piece: Piece, records: Records) -> Iterator[Block]:
-    if piece.first:
-        records.file.seek(piece.first)
     if piece.first or piece.header:
         records.skip_one()  # the header, or a record that begins in the piece before
-    yield from records.blocks(None if piece.source.packed else piece.last - records.file.tell())
+    yield from records.blocks(None if piece.source.packed else piece.last - records.passed)
 
 
 def _note(rejects: Rejects, piece: Piece, lines: dict[int, int], made: Checked) -> None:

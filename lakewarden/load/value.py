@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from lakewarden.errors import Reject
+from lakewarden.rows.line_ends import State
 from lakewarden.storage.finding import FoundFile
 
 FileFormat = Literal["csv", "json", "parquet"]
@@ -55,7 +56,7 @@ class Piece:
     """It has no more rows than this."""
     line: int = 1
     """The line at which `first` lies; in a Parquet file, the row."""
-    quoted: bool = False
-    """Whether `first` is inside quotes."""
+    state: State = "start"
+    """Of `first`, by what is before it."""
     header: tuple[str, ...] = ()
     """Of a CSV file: the columns' names."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import csv
 import gzip
+import io
 import json
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -214,6 +216,17 @@ def test_directories_and_patterns(lake: Lakehouse, tmp_path: Path) -> None:
     assert lake.load("n.plain", str(tmp_path / "in")).files == 2
     assert lake.load("n.plain", str(tmp_path / "in" / "*.csv")).files == 1
     assert lake.load("n.plain", [str(tmp_path / "in" / "**" / "*.csv"), str(tmp_path / "in")]).files == 3
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+def test_a_file_in_pieces_has_each_row_once_whatever_ends_its_lines(lake: Lakehouse, tmp_path: Path, end: str) -> None:
+    names = ['5" pipe', "plain", '"two\rlines"', '"a ""b"""', "x" * 30]
+    lines = [f"{number},{names[number % 5]}" for number in range(400)]
+    path = _put(tmp_path / "a.csv", end.join(["id,name", *lines]))
+    report = lake.load("n.keyed", path)
+    assert (report.rows, report.rejected) == (400, 0)
+    found = [[str(row["id"]), row["name"]] for row in _rows(lake, "n.keyed")]
+    assert found == list(csv.reader(io.StringIO(Path(path).read_bytes().decode(), newline="")))[1:]
 
 
 def test_a_long_file_is_read_in_pieces(lake: Lakehouse, tmp_path: Path) -> None:

@@ -22,12 +22,11 @@ from lakewarden.pipelines.templates.object_file import ObjectFile
 from lakewarden.pipelines.templates.template import Columns, Template
 from lakewarden.pipelines.templates.types import schema_of
 from lakewarden.rows.columns import Unfit, first_misfit, single
+from lakewarden.rows.line_ends import Form, breaks
 from lakewarden.rows.records import Block, Records, record_lines
 from lakewarden.rows.text import from_text
 from lakewarden.rows.violation import shown
 
-_BOM = b"\xef\xbb\xbf"
-_BREAK = b"\n"
 _OTHERS = {b"\xff\xfe": "UTF-16", b"\xfe\xff": "UTF-16", b"\x00\x00": "UTF-32"}
 
 
@@ -52,6 +51,10 @@ class CsvOptions:
             object.__setattr__(self, "delimiter", "\t")
         if len(self.delimiter.encode()) != 1 or self.delimiter in '"\r\n':
             raise ValueError(f"delimiter is one ASCII character, no quote and no line break, not {self.delimiter!r}")
+
+    @property
+    def form(self) -> Form:
+        return Form(self.quoted, self.delimiter.encode())
 
 
 def read(source: ObjectFile, options: CsvOptions, columns: Columns) -> Iterator[pa.RecordBatch]:
@@ -95,12 +98,10 @@ def _opened(source: ObjectFile, options: CsvOptions) -> Records:
     begin = cast("io.BufferedReader", file).peek(3)[:3]
     if other := _OTHERS.get(begin[:2]):
         raise InvalidArgument(f"the object is text in {other}; UTF-8 is expected")
-    if begin == _BOM:
-        file.read(3)
-    records = Records(file, options.quoted, longest=source.value_bytes)
+    records = Records(file, options.form, longest=source.value_bytes)
+    records.skip_mark()
     for _ in range(options.skip_lines):
-        records.file.readline(source.value_bytes)
-        records.line += 1
+        records.skip_line()
     return records
 
 
@@ -108,7 +109,7 @@ def _values(record: bytes, options: CsvOptions) -> list[str]:
     quoting: Literal[0, 3] = csv.QUOTE_MINIMAL if options.quoted else csv.QUOTE_NONE
     try:
         text = record.decode()
-        return next(csv.reader(io.StringIO(text, newline=""), delimiter=options.delimiter, quoting=quoting, strict=True), [])
+        return next(csv.reader(io.StringIO(text, newline=""), delimiter=options.delimiter, quoting=quoting), [])
     except (UnicodeDecodeError, csv.Error) as error:
         raise InvalidArgument(f"the first record is not CSV in UTF-8: {error}") from error
 
@@ -127,7 +128,7 @@ def _parsed(block: Block, options: CsvOptions, names: Sequence[str]) -> pa.Table
 
     def refuse(row: pc_csv.InvalidRow) -> Literal["error"]:
         assert row.number is not None, "known where one thread reads"
-        line = record_lines(block, options.quoted)[row.number - 1]
+        line = record_lines(block, options.form)[row.number - 1]
         wrong.append(f"line {line} has {row.actual_columns} values, and there are {row.expected_columns} columns")
         return "error"
 
@@ -149,7 +150,7 @@ def _parsed(block: Block, options: CsvOptions, names: Sequence[str]) -> pa.Table
             ),
         )
     except pa.ArrowInvalid as error:
-        at = f"between lines {block.line} and {block.line + block.data.count(_BREAK)}"
+        at = f"between lines {block.line} and {block.line + len(breaks(block.data, options.form))}"
         raise InvalidArgument(wrong[0] if wrong else f"not CSV in UTF-8 {at}: {str(error).splitlines()[0]:.200}") from error
 
 
@@ -167,7 +168,7 @@ def _typed(name: str, type: ColumnType, texts: pa.Array[Any], block: Block, opti
         return from_text(type, texts)
     except Unfit:
         row = first_misfit(partial(from_text, type), texts)
-        line = record_lines(block, options.quoted)[row]
+        line = record_lines(block, options.form)[row]
         raise InvalidArgument(
             f"column {name!r}, line {line}: {shown(texts[row].as_py())} does not fit {type}, which takes {reason(type)}"
         ) from None

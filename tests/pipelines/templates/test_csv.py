@@ -103,6 +103,35 @@ def test_options() -> None:
     assert read(CSV, b'1,"2\n', header=False, quoted=False).column_names == ["column_1", "column_2"]
 
 
+LINES = [
+    b"id,name\r1,x\r2,y\r",
+    b"id,name\r1,x\r\n2,y\r\n",
+    b"id,name\n1,x\r2,y\r\n",
+    b"id,name\r\n1,x\n\r\n2,y",
+    b"\xef\xbb\xbfid,name\r1,x\r2,y",
+]
+
+
+@pytest.mark.parametrize("data", LINES)
+@pytest.mark.parametrize("block", [3, 1 << 20])
+def test_lines_end_at_cr_and_lf(data: bytes, block: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(records, "BLOCK_BYTES", block)
+    assert read(CSV, data).to_pylist() == [{"id": 1, "name": "x"}, {"id": 2, "name": "y"}]
+    with pytest.raises(InvalidArgument, match="line 2: 'x' does not fit BIGINT"):
+        read(CSV, data, columns(name="BIGINT"))
+
+
+@pytest.mark.parametrize("value", ['5" pipe', '5"', 'a""b', 'a"b"c"', ' "x"', "''", '"'])
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+def test_a_quote_within_a_value_is_a_letter(value: str, end: str) -> None:
+    if value == '"':
+        with pytest.raises(InvalidArgument, match="quote that is opened on or after line 2 is never closed"):
+            read(CSV, f"id,name{end}1,{value}{end}2,y{end}".encode())
+        return
+    assert read(CSV, f"id,name{end}1,{value}{end}2,y{end}".encode())["name"].to_pylist() == [value, "y"]
+    assert read(CSV, f"id;name{end}1;,{value}{end}".encode(), delimiter=";")["name"].to_pylist() == [f",{value}"]
+
+
 def test_names_are_made_ones_that_the_catalog_takes() -> None:
     rows = read(CSV, "id,Air Time (min),2013,,select,Größe,_seq\n1,2,3,4,5,6,7\n".encode("utf-8-sig"))
     assert rows.column_names == ["id", "Air_Time_min", "c_2013", "column_4", "select_1", "Gro_e", "seq"]
