@@ -19,6 +19,7 @@ from lakewarden.catalog.model import Catalog, Namespace, Table, TableOptions, Ta
 from lakewarden.catalog.types import ColumnType
 from lakewarden.errors import Corrupt, InvalidArgument
 from lakewarden.scope import TableName
+from lakewarden.storage.sums import is_whole, with_room, with_sum
 
 NEWEST = 3
 
@@ -44,7 +45,7 @@ class Written:
 
 def encode(written: Written) -> bytes:
     body = {"format": format_of(written.catalog)} | _plain(written)
-    return json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode()
+    return with_sum(with_room(json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode()))
 
 
 def decode(data: bytes, name: str) -> Written:
@@ -54,6 +55,8 @@ def decode(data: bytes, name: str) -> Written:
         Corrupt: they are not a catalog, or have a newer format.
     """
     try:
+        if not is_whole(data):
+            raise ValueError("its checksum is another one")
         body = json.loads(data)
         if body["format"] not in range(1, NEWEST + 1):
             raise Corrupt(f"{name} has format {body['format']!r}; this version of Lakewarden reads formats up to {NEWEST}")

@@ -50,6 +50,25 @@ def delta_errors(what: str) -> Iterator[None]:
         raise
 
 
+@contextmanager
+def file_errors(path: str) -> Iterator[None]:
+    """The same for the bytes of one data file: what no store has failed at is garbled.
+
+    Raises:
+        Corrupt: the file is garbled.
+    """
+    what = f"cannot read {path}"
+    with delta_errors(what):
+        try:
+            yield
+        except OSError as error:
+            if error.errno is not None or failure_of(str(error)) is not None:
+                raise
+            raise Corrupt(f"{what}: it is garbled: {_plain(error)}") from error
+        except (ValueError, KeyError, TypeError) as error:
+            raise Corrupt(f"{what}: it is garbled: {_plain(error)}") from error
+
+
 def _commit_failed(what: str, error: CommitFailedError) -> LakewardenError:
     text = _plain(error)
     if failed := _stores_failure(what, error):

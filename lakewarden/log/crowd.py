@@ -75,13 +75,15 @@ class Crowd(Sequence[Chunk]):
         for user, rows, message in zip(self.names, self.counts.tolist(), messages, strict=True):
             yield Chunk(user, rows, message)
 
-    def blocks(self, before: bytes) -> Iterator[Block]:
-        """The messages in their order, those of a shape as lines of one array; each behind these bytes."""
+    def blocks(self, before: bytes, room: int = 0) -> Iterator[Block]:
+        """The messages in their order, those of a shape as lines of one array; each behind these bytes, and with room for others
+        behind it."""
         first = 0
         for last in [*(np.flatnonzero(np.diff(self.shapes)) + 1).tolist(), len(self)]:
-            block = np.empty((last - first, len(before) + int(self.sizes[first])), np.uint8)
-            block[:] = np.frombuffer(before + self.patterns[self.shapes[first]], np.uint8)
-            self.body.fill(block, int(self.starts[first]), int(self.counts[first]))
+            end = len(before) + int(self.sizes[first])
+            block = np.empty((last - first, end + room), np.uint8)
+            block[:, :end] = np.frombuffer(before + self.patterns[self.shapes[first]], np.uint8)
+            self.body.fill(block[:, :end], int(self.starts[first]), int(self.counts[first]))
             yield block
             first = last
 

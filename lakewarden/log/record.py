@@ -201,6 +201,12 @@ def decode(
     ranges = [np.arange(each.first_seq, each.last_seq + 1, dtype=np.int64) for each in where]
     seqs = pa.chunked_array([numbers(each) for each in ranges])
     rows = parts[0] if len(parts) == 1 else pa.concat_tables(parts)
+    try:
+        rows.validate()
+    except pa.ArrowInvalid as error:  # of an earlier release, whose chunks have no checksum
+        raise Corrupt(
+            f"rows of {where[0].user!r} in {', '.join({each.key for each in where})} cannot be read: {error}"
+        ) from error
     return rows.add_column(before_ops, wanted.field(before_ops), seqs)
 
 

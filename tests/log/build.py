@@ -14,12 +14,15 @@ from lakewarden.catalog.types import ColumnType
 from lakewarden.clock import random_id, system_clock
 from lakewarden.log.objects.cache import HeaderCache
 from lakewarden.log.objects.log_view import LogView
+from lakewarden.log.objects.segments.header import ID_BYTES
+from lakewarden.log.objects.segments.pack import FIXED
 from lakewarden.log.objects.view import read_view, rows_of
 from lakewarden.log.objects.writer import LogWriter
 from lakewarden.log.record import UPSERT, LogBatch, log_batch
 from lakewarden.settings import LogSettings
 from lakewarden.storage.local import LocalObjects
 from lakewarden.storage.objects import ObjectStore, StoredObject
+from lakewarden.storage.sums import with_sum
 
 T = TypeVar("T")
 
@@ -100,3 +103,10 @@ def pending_ids(store: LocalObjects, user: str) -> list[int]:
 
 def ids_of(rows: pa.Table) -> list[int]:
     return cast("list[int]", rows.column("id").to_pylist())
+
+
+def resummed(data: bytes) -> bytes:
+    """The bytes of a segment with the sum of its header as it is now: as if another release had written it so."""
+    _, length, *_ = FIXED.unpack_from(data)
+    front, header = data[: FIXED.size + ID_BYTES], data[FIXED.size + ID_BYTES : FIXED.size + ID_BYTES + length]
+    return front + with_sum(header, front) + data[len(front) + length :]

@@ -116,7 +116,7 @@ def test_a_segment_holds_them_with_an_index_and_without(
     first = seq_of(7, 0)
     for chunk in chunks:
         (there,) = header.of({chunk.user})
-        assert (there.first_seq, there.rows, store.get_range("crowd", there.offset + 16, there.length - 16)) == (
+        assert (there.first_seq, there.rows, store.get_range("crowd", there.offset + 16, there.length - 24)) == (
             first,
             chunk.rows,
             chunk.data,

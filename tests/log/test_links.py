@@ -27,7 +27,7 @@ from lakewarden.log.objects.writer import LogWriter
 from lakewarden.log.position import position_of
 from lakewarden.settings import LogSettings
 from lakewarden.storage.local import LocalObjects
-from tests.log.build import LOG, Store, notes, pending_ids, view_of, writer
+from tests.log.build import LOG, Store, notes, pending_ids, resummed, view_of, writer
 
 at = partial(names.segment_key, LOG)
 
@@ -198,7 +198,7 @@ def test_one_logs_fault_hides_no_others_rows(store: Store) -> None:
 
 def test_a_later_kind_of_segment_is_left_to_a_later_release(store: Store) -> None:
     whole = pack_segment(random_id(), 1, 0, [Chunk("u", 1, b"x")])
-    store.create(at(0), whole[:12] + b"\7" + whole[13:])
+    store.create(at(0), resummed(whole[:12] + b"\7" + whole[13:]))
     with pytest.raises(Unsupported, match="later release"):
         view_of(store)
     assert read_views(store, HeaderCache()).faults[LOG].code == "UNSUPPORTED"

@@ -17,7 +17,7 @@ from lakewarden.log.objects.cuts.settle import settle
 from lakewarden.log.objects.trail import read_trail
 from lakewarden.log.position import LAST_POSITION, NOTHING, end_of, position_of
 from lakewarden.settings import LogSettings
-from tests.log.build import LOG, Store, joined, notes, pending_ids, view_of, writer
+from tests.log.build import LOG, Store, joined, notes, pending_ids, resummed, view_of, writer
 
 at = partial(names.segment_key, LOG)
 
@@ -94,7 +94,7 @@ def test_a_replaced_position_keeps_what_is_there(store: Store) -> None:
 
 def test_a_position_that_was_put_again_is_told_and_read(store: Store) -> None:
     data = store.get(at(1))
-    damage(store, at(1), data.replace(data[16:32], b"\7" * 16))
+    damage(store, at(1), resummed(data.replace(data[16:32], b"\7" * 16)))
     assert mended(store) == LogFaults(LOG, replaced=(1,))
     assert pending_ids(store, "u") == [0, 1, 2, 3]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from urllib.parse import unquote
@@ -122,6 +122,12 @@ def checkpoint_name(version: int) -> str:
     return f"{LOG}/{version:020d}.checkpoint.parquet"
 
 
+def _version_in(transaction: Mapping[str, object], commit: int) -> int:
+    if not isinstance(found := transaction.get("version"), int):
+        raise Corrupt(f"commit {commit} names an application without a version: {transaction}")
+    return found
+
+
 def _commit(version: int, text: bytes) -> Commit:
     info: dict[str, object] = {}
     transactions: dict[str, int] = {}
@@ -135,5 +141,5 @@ def _commit(version: int, text: bytes) -> Commit:
         if isinstance(found := action.get("commitInfo"), dict):
             info = found
         if isinstance(found := action.get("txn"), dict):
-            transactions[found["appId"]] = found["version"]
+            transactions[str(found.get("appId"))] = _version_in(found, version)
     return Commit(version, info, transactions, sha256(text).hexdigest())

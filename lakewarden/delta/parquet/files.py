@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -30,6 +31,8 @@ PARTITION_KEY = b"lakewarden.partition"
 """The values of its partition columns, which are no columns of the file: a JSON list of column id and spelling."""
 SETTLED_KEY = b"lakewarden.settled_upto"
 """In a flush's files: the last possible `_seq` of what it took from the log. Its rows survived what was deleted up to there."""
+COLUMNS_KEY = b"lakewarden.columns"
+"""The checksum of the columns' ids, names and types: pages have checksums of their own, and a footer has none."""
 
 _ZSTD_LEVEL = 1
 _DICTIONARY_ROWS = 4096
@@ -193,6 +196,12 @@ def scope_keys(target: ScopeTarget) -> dict[bytes, str]:
     return {VERSION_KEY: str(target.schema.version), TABLE_KEY: str(target.scope.table)} | user
 
 
+def columns_sum(schema: pa.Schema) -> str:
+    """What a file says under `COLUMNS_KEY`."""
+    columns = [f"{(field.metadata or {}).get(b'PARQUET:field_id')} {field.name} {field.type}" for field in schema]
+    return f"{zlib.crc32(chr(10).join(columns).encode()):08x}"
+
+
 def parquet_of(rows: pa.Table, target: ScopeTarget, footer: Mapping[bytes, str]) -> tuple[pa.Buffer, pq.FileMetaData]:
     """The rows as a Parquet file in the table's compression, and what its footer says."""
     out = pa.BufferOutputStream()
@@ -204,8 +213,10 @@ def parquet_of(rows: pa.Table, target: ScopeTarget, footer: Mapping[bytes, str])
         compression_level=_ZSTD_LEVEL if target.compression == "zstd" else None,
         use_dictionary=rows.num_rows >= _DICTIONARY_ROWS,
         metadata_collector=written,
+        write_page_checksum=True,  # so that garbled bytes are no other values: every reader may compare them, and ours do
         store_schema=False,  # Arrow's own copy of the schema: the field ids and logical types say the same
     ) as writer:
         writer.write_table(rows)
-        writer.add_key_value_metadata({key.decode(): value for key, value in footer.items()})
+        said = {**footer, COLUMNS_KEY: columns_sum(rows.schema)}
+        writer.add_key_value_metadata({key.decode(): value for key, value in said.items()})
     return out.getvalue(), written[0]

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from lakewarden.connection import Location
-from lakewarden.delta.failures import delta_errors
+from lakewarden.delta.failures import file_errors
 from lakewarden.delta.parquet.column_ends import of_file
 from lakewarden.delta.parquet.files import PARTITION_KEY, SETTLED_KEY, TABLE_KEY, USER_KEY, VERSION_KEY, NewFile, new_file
 from lakewarden.delta.parquet.schema import SEQ, file_schema
@@ -64,7 +64,7 @@ def spark_file(target: ScopeTarget, path: str, size: int) -> NewFile:
     """
     metadata = _read(target.location, path, size)
     schema = file_schema(target.schema)
-    with delta_errors(f"cannot read {path}"):
+    with file_errors(path):
         found = metadata.schema.to_arrow_schema()
     if [(field.name, field.type) for field in found] != [(field.name, field.type) for field in schema]:
         raise Corrupt(
@@ -90,5 +90,5 @@ def _read(location: Location, path: str, size: int) -> pq.FileMetaData:
     length = int.from_bytes(tail[-_ENDING:-4], "little") + _ENDING
     if length > len(tail):
         tail = store.get_range(path, size - length, length)
-    with delta_errors(f"cannot read {path}"):
+    with file_errors(path):
         return pq.read_metadata(pa.BufferReader(_MAGIC + tail))

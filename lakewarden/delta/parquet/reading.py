@@ -8,7 +8,8 @@ from functools import cached_property
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from lakewarden.delta.failures import delta_errors
+from lakewarden.delta.failures import file_errors
+from lakewarden.delta.parquet.files import COLUMNS_KEY, columns_sum
 from lakewarden.delta.parquet.fitting import constant, field_id, fitted
 from lakewarden.delta.parquet.footer import Footer, footer_of
 from lakewarden.delta.partitions import NO_PARTITION, Partition
@@ -26,7 +27,17 @@ class OpenFile:
 
     @cached_property
     def footer(self) -> Footer:
-        return footer_of(self._parquet.metadata)
+        with file_errors(self._path):
+            return footer_of(self._parquet.metadata)
+
+    @cached_property
+    def _schema(self) -> pa.Schema:
+        with file_errors(self._path):
+            found = self._parquet.schema_arrow
+            said = (self._parquet.metadata.metadata or {}).get(COLUMNS_KEY)
+            if said is not None and said != columns_sum(found).encode():
+                raise Corrupt(f"cannot read {self._path}: it is garbled: the checksum of its columns is another one")
+            return found
 
     def read(self, wanted: pa.Schema, column_ids: Mapping[str, int]) -> pa.Table:
         """The wanted columns (a part of `read_schema`), found by id; one that the file has not has its initial value.
@@ -46,7 +57,7 @@ class OpenFile:
 
     def _is_as(self, wanted: pa.Schema) -> bool:
         """Whether it is a file of ours with exactly these columns, as most files are."""
-        found = self._parquet.schema_arrow.remove_metadata()
+        found = self._schema.remove_metadata()
         return found.equals(wanted, check_metadata=True) and self.footer.schema_version is not None
 
     def columns(self, names: Sequence[str], column_ids: Mapping[str, int], *, use_threads: bool = False) -> pa.Table:
@@ -61,12 +72,12 @@ class OpenFile:
 
     def _stored(self, names: Sequence[str] | None = None, *, use_threads: bool = False) -> pa.Table:
         """All columns of the file itself without `names`. A task has one core, and no use of threads."""
-        with delta_errors(f"cannot read {self._path}"):
+        with file_errors(self._path):
             return self._parquet.read(None if names is None else list(names), use_threads=use_threads)
 
     def names(self, column_ids: Mapping[str, int]) -> dict[int, str]:
         """The file's columns by id, with those of its partition; `column_ids` as in `read`."""
-        fields = self._parquet.schema_arrow
+        fields = self._schema
         if self.footer.schema_version is not None:
             stored = {field_id(field): field.name for field in fields}
         else:
@@ -91,7 +102,7 @@ def open_file(store: ObjectStore, path: str, partition: Partition = NO_PARTITION
         partition: what the log says of the file; those of our own say it themselves.
 
     Raises:
-        Corrupt: it is missing or no Parquet.
+        Corrupt: it is missing, garbled or no Parquet.
         Unsupported: the path leads outside the table, as a shallow clone's do.
     """
     if "://" in path or path.startswith("/") or ".." in path.split("/"):
@@ -100,8 +111,8 @@ def open_file(store: ObjectStore, path: str, partition: Partition = NO_PARTITION
         source = store.source(path)
     except Missing:
         raise Corrupt(f"the data file {path} is named by the table and missing") from None
-    with delta_errors(f"cannot read {path}"):
+    with file_errors(path):
         # a path would be looked up as one of any file system first: a quarter of what a small file takes
         reader = pa.BufferReader(source) if isinstance(source, bytes) else pa.OSFile(source, "r")
-        parquet = pq.ParquetFile(reader, pre_buffer=False, coerce_int96_timestamp_unit="us")
+        parquet = pq.ParquetFile(reader, pre_buffer=False, coerce_int96_timestamp_unit="us", page_checksum_verification=True)
     return OpenFile(path, parquet, partition)

@@ -102,6 +102,7 @@ def read_part(store: ObjectStore, key: str) -> Part:
     try:
         with pa.ipc.open_stream(pa.BufferReader(data)) as reader:
             table = reader.read_all()
+        table.validate()
         return Part(KnownScopes(table), _head(table.schema))
     except (pa.ArrowException, ValueError, KeyError, TypeError, OSError) as error:
         raise unreadable(store, key, error) from error

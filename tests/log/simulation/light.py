@@ -13,6 +13,7 @@ from lakewarden.log.objects.cache import HeaderCache
 from lakewarden.log.objects.log_view import LogView
 from lakewarden.log.objects.segments.header import ID_BYTES, Header
 from lakewarden.log.objects.segments.segment import read_carry, read_chunk, read_segment
+from lakewarden.log.objects.segments.sums import SUM_BYTES
 from lakewarden.log.objects.view import make_durable, read_view
 from lakewarden.log.view import PendingRows
 from lakewarden.storage.objects import ObjectStore
@@ -46,7 +47,7 @@ def header_of(objects: Mapping[str, bytes], key: str) -> Header:
 def row_ids(objects: Mapping[str, bytes], key: str) -> frozenset[int]:
     """Of all rows in such an object, or that it names."""
     ranges = header_of(objects, key).ranges
-    chunks = (objects[each.key][each.offset + ID_BYTES : each.offset + each.length] for each in ranges)
+    chunks = (objects[each.key][each.offset + ID_BYTES : each.offset + each.length - SUM_BYTES] for each in ranges)
     return frozenset(row[0] for chunk in chunks for row in json.loads(chunk))
 
 

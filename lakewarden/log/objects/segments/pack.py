@@ -7,7 +7,7 @@ not know. Segments of format 1, and carry objects, have no link, and zeros for k
 
 The header is JSON, padded with spaces to eight bytes: per chunk its user, rows and bytes. A chunk is the id of its
 object once more (a writer that came too late may have put another object under the same name: whoever reads a range
-must notice) and the rows of one user. A user may have several chunks.
+must notice), the rows of one user, and its sum (`sums`). A user may have several chunks. The header has a sum, too.
 
 A segment's rows have the `_seq` that follows from its position and their ordinal. A carry object holds chunks of
 several segments as they were, each with the `_seq` of its first row.
@@ -30,8 +30,10 @@ from lakewarden.log.message_body import Block
 from lakewarden.log.objects.segments.columns import MANY, Numbers
 from lakewarden.log.objects.segments.header import ID_BYTES, UNKNOWN, counted
 from lakewarden.log.objects.segments.index import pack_index
+from lakewarden.log.objects.segments.sums import SUM_BYTES, behind, seal
 from lakewarden.log.once import Once
 from lakewarden.log.staging import Piece
+from lakewarden.storage.sums import with_room, with_sum
 
 LINKED = 2
 """The format whose segments name their predecessors; 1 is that of warehouses made before it."""
@@ -47,6 +49,9 @@ NAMING_USERS = 3
 maybe with an identity."""
 
 FIXED = struct.Struct("<8sIB3s16s")
+AROUND = ID_BYTES + SUM_BYTES
+"""Bytes of a chunk that are not its rows."""
+
 MAGICS = {1: b"LWLOG\x001\n", LINKED: b"LWLOG\x002\n"}
 
 
@@ -84,7 +89,7 @@ def pack_segment(
     if segment_format >= INDEXED and len(chunks) >= MANY:
         constant = (np.full(len(chunks), each, np.int64) for each in (schema_version, stored_at))
         if isinstance(chunks, Crowd):
-            blocks = chunks.blocks(bytes.fromhex(put_id))
+            blocks = _summed(chunks.blocks(bytes.fromhex(put_id), SUM_BYTES))
             first_seqs = np.cumsum(chunks.counts) - chunks.counts
             return start.indexed(chunks.users, chunks.counts, chunks.sizes, blocks, first_seqs, *constant)
         rows = np.fromiter((chunk.rows for chunk in chunks), np.int64, len(chunks))
@@ -145,7 +150,7 @@ def _columns(chunks: Sequence[Chunk] | Sequence[Carried]) -> dict[str, object]:
     return {
         "users": [chunk.user for chunk in chunks],
         "rows": [chunk.rows for chunk in chunks],
-        "lengths": [len(chunk.data) + ID_BYTES for chunk in chunks],
+        "lengths": [len(chunk.data) + AROUND for chunk in chunks],
     }
 
 
@@ -157,18 +162,23 @@ class _Start(NamedTuple):
     link: bytes
 
     def joined(self, header: dict[str, object], data: Sequence[Payload], rows: bytes) -> bytes:
-        text = _padded(header)
-        return b"".join((self._fixed(OF_ROWS, text, rows), self.link, text, *self.behind_ids(data)))
+        return b"".join((*self._headed(OF_ROWS, header, rows), *self.behind_ids(data)))
 
     def named(self, kind: int, header: dict[str, object], rows: bytes) -> bytes:
-        text = _padded(header)
-        return b"".join((self._fixed(kind, text, rows), self.link, text))
+        return b"".join(self._headed(kind, header, rows))
+
+    def _headed(self, kind: int, header: dict[str, object], rows: bytes) -> tuple[bytes, bytes]:
+        """What stands in front of the header, and the header with the sum of both."""
+        text = with_room(msgspec.json.encode(header))
+        text += b" " * (-len(text) % 8)
+        front = self._fixed(kind, text, rows) + self.link
+        return front, with_sum(text, front)
 
     def indexed(
         self, users: Sequence[str] | pa.Array[Any], rows: Numbers, sizes: Numbers, parts: Iterable[Bytes], *others: Numbers
     ) -> bytes:
         """`parts` are the chunks, behind their ids."""
-        head, blocks = pack_index(self.unique, users, rows, sizes + ID_BYTES, *others)
+        head, blocks = pack_index(self.unique, users, rows, sizes + AROUND, *others)
         whole = BytesIO()  # takes part after part, where a join would keep all of them, and what they become
         whole.writelines((self._fixed(WITH_INDEX, head, counted(int(rows.sum()))), self.link, head, blocks))
         whole.writelines(parts)  # type: ignore[arg-type]  # numpy's arrays are bytes too
@@ -179,17 +189,20 @@ class _Start(NamedTuple):
         return bytes.fromhex(self.put_id)
 
     def behind_ids(self, data: Iterable[Payload]) -> Iterator[Payload]:
+        """Each behind the object's id, and with its sum behind it."""
         for each in data:
             yield self.unique
             yield each
+            yield behind(each)
 
     def _fixed(self, kind: int, header: bytes, rows: bytes) -> bytes:
         return FIXED.pack(MAGICS[self.format], len(header), kind, rows, self.unique)
 
 
-def _padded(header: dict[str, object]) -> bytes:
-    text = msgspec.json.encode(header)
-    return text + b" " * (-len(text) % 8)
+def _summed(blocks: Iterable[Block]) -> Iterator[Block]:
+    for block in blocks:
+        seal(block, ID_BYTES)
+        yield block
 
 
 def _sizes(data: Sequence[Payload]) -> Numbers:

@@ -17,8 +17,10 @@ from lakewarden.log.objects.segments.columns import MANY, Columns
 from lakewarden.log.objects.segments.header import ID_BYTES, UNKNOWN, Header, Published, counted_in, link_to
 from lakewarden.log.objects.segments.index import Index
 from lakewarden.log.objects.segments.pack import FIXED, LINKED, MAGICS, NAMING, NAMING_USERS, OF_ROWS, WITH_INDEX
+from lakewarden.log.objects.segments.sums import stripped
 from lakewarden.log.position import NOTHING, seq_of
 from lakewarden.storage.objects import Missing, ObjectStore
+from lakewarden.storage.sums import is_whole
 
 _FORMATS = {magic: number for number, magic in MAGICS.items()}
 
@@ -162,8 +164,11 @@ def _read_header(store: ObjectStore, key: str) -> tuple[_Fixed, bytes]:
 
 
 def _decoded(key: str, fixed: _Fixed, data: bytes) -> dict[str, Any]:
+    header = data[fixed.start : fixed.end]
+    if not is_whole(header, data[: fixed.start]):
+        raise Corrupt(f"the header of {key} is garbled: its checksum is another one")
     try:
-        found: dict[str, Any] = json.loads(data[fixed.start : fixed.end])
+        found: dict[str, Any] = json.loads(header)
     except ValueError as error:
         raise _unreadable(key, error) from error
     return found
@@ -176,6 +181,8 @@ def _fixed(key: str, data: bytes) -> _Fixed:
         raise Corrupt(f"{key} is not a segment of the write log: it does not begin as one does, but with {data[:8]!r}")
     _, length, kind, rows, unique = FIXED.unpack_from(data)
     if kind not in (OF_ROWS, WITH_INDEX, NAMING, NAMING_USERS):
+        if not is_whole(data[start : start + length], data[:start]):
+            raise Corrupt(f"{key} is garbled: it has kind {kind}, and the checksum of its header is another one")
         raise Unsupported(f"{key} was written by a later release of Lakewarden (its kind is {kind}); read it with that one")
     after = data[FIXED.size : start].hex() or UNKNOWN
     return _Fixed(kind, unique.hex(), counted_in(rows), after, start, start + length)
@@ -190,7 +197,7 @@ def read_chunk(store: ObjectStore, where: RowRange) -> memoryview:
 
     Raises:
         Missing: the object was cleaned away; so too when another one has its name by now.
-        Corrupt: it is cut off.
+        Corrupt: it is cut off or garbled.
     """
     return _checked(store, where, memoryview(store.get_range(where.key, where.offset, where.length)))
 
@@ -222,8 +229,12 @@ def _neighbours(wanted: Sequence[RowRange], apart: int) -> list[list[RowRange]]:
 
 
 def _checked(store: ObjectStore, where: RowRange, data: memoryview) -> memoryview:
+    """Raises as `read_chunk`."""
     lost = f"rows of {where.user!r} that its header names are not in it"
-    return memoryview(_whole(store, where.key, where.put_id, data, where.length, lost))[ID_BYTES:]
+    rows = stripped(memoryview(_whole(store, where.key, where.put_id, data, where.length, lost))[ID_BYTES:])
+    if rows is None:
+        raise Corrupt(f"{where.key} is garbled: the checksum of rows of {where.user!r} is another one")
+    return rows
 
 
 def _whole(store: ObjectStore, key: str, put_id: str, data: Payload, length: int, lost: str) -> Payload:
@@ -231,10 +242,10 @@ def _whole(store: ObjectStore, key: str, put_id: str, data: Payload, length: int
 
     Raises:
         Missing: another object has the name by now.
-        Corrupt: the object is cut off; `lost` says what is not in it.
+        Corrupt: the object is cut off, and `lost` says what is not in it; or it is garbled.
     """
     if len(data) == length and data[:ID_BYTES] == bytes.fromhex(put_id):
         return data
-    if len(data) < length and read_put_id(store, key) == put_id:
-        raise Corrupt(f"{key} is cut off: {lost}")
-    raise Missing(key)
+    if read_put_id(store, key) != put_id:
+        raise Missing(key)
+    raise Corrupt(f"{key} is cut off: {lost}" if len(data) < length else f"{key} is garbled: a part has another object's id")
