@@ -114,7 +114,7 @@ def test_the_delta_columns_say_what_they_were(tmp_path: Path) -> None:
     assert (delta.protocol().min_reader_version, delta.protocol().min_writer_version) == (1, 2)
     (path,) = paths(scope)
     footer = pq.read_metadata(tmp_path / "t" / path).metadata
-    columns = {b"lakewarden.columns": footer[b"lakewarden.columns"]}
+    columns = {b"lakewarden.columns": (footer or {})[b"lakewarden.columns"]}
     whose = {b"lakewarden.table": b"chat.people", b"lakewarden.user": b"u_1"}
     seqs = {b"lakewarden.min_seq": b"0", b"lakewarden.max_seq": b"2", b"lakewarden.settled_upto": b"2"}
     assert footer == {b"lakewarden.schema_version": b"1"} | seqs | whose | columns

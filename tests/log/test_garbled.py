@@ -37,12 +37,11 @@ def _segment(store: Store, key: str) -> Header:
     return read_segment(store, key, 7)
 
 
-def _shapes(many: int) -> dict[str, Shape]:
-    """Of each kind one object. An index counts its chunks with `many`."""
+def _shapes() -> dict[str, Shape]:
+    """Of each kind one object."""
     chunks = [Chunk(user, 1 + at, _ROWS[at]) for at, user in enumerate(_USERS)]
     carried = [Carried(each.user, each.rows, each.data, at << 29, 3, 5) for at, each in enumerate(chunks)]
     pieces = [Piece(3, "ann", 0, 4, 100, 60), Piece(3, "bob", 1, 5, 100, 60)]
-    assert (len(chunks) >= pack.MANY) == (many <= len(chunks))
     return {
         "segment": (pack_segment(_PUT, 3, 5, chunks, after=_BEFORE), _segment),
         "segment of format 1": (pack_segment(_PUT, 3, 5, chunks, segment_format=1), _segment),
@@ -76,7 +75,7 @@ def test_a_bit_that_turned_over_is_found_or_says_nothing(
 ) -> None:
     monkeypatch.setattr(segment, "MANY", many)
     monkeypatch.setattr(pack, "MANY", many)
-    data, read = _shapes(many)[kind]
+    data, read = _shapes()[kind]
     _put(store, data)
     right = _content(store, read)
 
@@ -95,7 +94,7 @@ def test_a_bit_that_turned_over_is_found_or_says_nothing(
 
 @pytest.mark.parametrize("kind", ["segment", "carry"])
 def test_an_object_of_an_earlier_release_has_no_sums_and_is_read(store: Store, kind: str) -> None:
-    data, read = _shapes(1000)[kind]
+    data, read = _shapes()[kind]
     _put(store, data)
     right = _content(store, read)
     start = FIXED.size + (ID_BYTES if kind == "segment" else 0)
@@ -121,7 +120,7 @@ def _earlier(data: bytes, start: int, header: Header) -> bytes:
 
 
 def test_a_chunk_with_another_id_is_garbled_where_the_object_is_the_same(store: Store) -> None:
-    data, read = _shapes(1000)["segment"]
+    data, read = _shapes()["segment"]
     _put(store, data)
     (first, *_) = read(store, _KEY).ranges
     _put(store, data[: first.offset] + b"\0" + data[first.offset + 1 :])

@@ -198,7 +198,7 @@ def scope_keys(target: ScopeTarget) -> dict[bytes, str]:
 
 def columns_sum(schema: pa.Schema) -> str:
     """What a file says under `COLUMNS_KEY`."""
-    columns = [f"{(field.metadata or {}).get(b'PARQUET:field_id')} {field.name} {field.type}" for field in schema]
+    columns = [f"{(field.metadata or {}).get(b'PARQUET:field_id', b'').decode()} {field.name} {field.type}" for field in schema]
     return f"{zlib.crc32(chr(10).join(columns).encode()):08x}"
 
 

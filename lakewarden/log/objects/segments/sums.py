@@ -30,7 +30,7 @@ Words = NDArray[np.uint64]
 def behind(chunk: Payload) -> bytes:
     """What stands behind a chunk's rows."""
     whole = np.frombuffer(chunk, np.uint8)
-    return _trailers(whole[None, :])[0].tobytes()
+    return bytes(_trailers(whole[None, :])[0])
 
 
 def seal(block: NDArray[np.uint8], start: int) -> None:
