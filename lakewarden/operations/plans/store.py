@@ -90,8 +90,9 @@ class PlanLog:
         """
         _check_id(plan_id)
         home = f"{_ROOT}/{plan_id}"
-        found = {stored.key: stored for stored in self.store.list(home)}
-        if not found:
+        listing = self.store.list(home)
+        parts = _parts(listing)
+        if not listing or (parts and not first_of(parts[0]).endswith(_FIRST)):  # it was never stored whole: its head comes last
             raise NotFound(f"there is no plan {plan_id}: it was made for another warehouse, or removed when it was too old")
         begun = f"{home}/{_BEGUN}"
         self.store.put(begun, b"")
