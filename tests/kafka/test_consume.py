@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 import pytest
 from confluent_kafka import Producer
@@ -238,6 +239,27 @@ def test_the_command_says_what_was_taken(lake: Lakehouse, topic: Topic, capsys: 
         "rejected": 1,
         "lag": 0,
     }
+
+
+@pytest.mark.disk
+def test_the_command_stops_behind_a_repair_that_lost_rows_until_it_is_told(
+    lake: Lakehouse, topic: Topic, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lake.create_table("n.t", columns=_KEYLESS)
+    send(topic, [{"id": 1}, {"id": 2}])
+    take(lake, topic, "json")
+    (file,) = Path(lake.warehouse.uri).glob("data/n/t/*.parquet")
+    file.unlink()
+    assert [one for one in lake.repair("n.t") if one.writers_uncertain]
+    words = ["--warehouse", lake.warehouse.uri, "--format", "json", "consume", "n.t", topic.name]
+    words += ["--brokers", topic.broker.servers, "--value-format", "json"]
+    with pytest.raises(SystemExit, match="1"):
+        main(words)
+    assert json.loads(capsys.readouterr().out)["error"]["code"] == "FAILED_PRECONDITION"
+    with pytest.raises(SystemExit, match="0"):
+        main([*words, "--resume", "repeat"])
+    assert ids(lake) == [1, 2]
+    assert take(lake, topic, "json").messages == 0
 
 
 def test_what_does_not_exist_is_refused(lake: Lakehouse, topic: Topic) -> None:

@@ -55,10 +55,11 @@ class Scene:
         return {one.check for one in self.lake.check() if not one.passed}
 
 
-@pytest.fixture(params=["", "PRIMARY_KEY = (id)"], ids=["", "keyed"])
+@pytest.fixture(params=[("", Settings()), ("PRIMARY_KEY = (id)", IN_TASKS)], ids=["", "keyed in tasks"])
 def scene(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Scene]:
-    made = Scene(tmp_path)
-    make(made.lake, request.param)
+    options, settings = request.param
+    made = Scene(tmp_path, settings)
+    make(made.lake, options)
     yield made
     made.lake.close()
 

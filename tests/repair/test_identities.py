@@ -286,3 +286,19 @@ def test_a_repair_that_dies_leaves_no_writer_certain(forgotten: Streamed, monkey
     assert not [one for one in done if one.fault]
     stopped(forgotten)
     assert {one.outcome for one in forgotten.lake().repair()} == {"skipped"}
+
+
+def test_a_name_that_holds_a_users_id_is_not_kept_by_the_repair(forgotten: Streamed) -> None:
+    """An erasure of that user would have to find it."""
+    name = "stream/of u_42"
+    client = forgotten.lake().table(TABLE)
+    batch = log_batch(client.table.schema, pa.table({"id": [1], "text": ["a"]}), HURT, UPSERT)
+    client.log.append_once(batch, LogOnce(name, 0))
+    forgotten.flush()
+    forgotten.data_files()[-1].unlink()
+    lake = forgotten.lake()
+    lake.apply(lake.plan("repair", TABLE))
+    with pytest.raises(FailedPrecondition, match="u_42"):
+        client.log.append_once(batch, LogOnce(name, 0))
+    client.log.resume(name, "skip")
+    assert not [path for path in forgotten.root.rglob("*") if path.is_file() and b"u_42" in path.read_bytes()]

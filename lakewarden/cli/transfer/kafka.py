@@ -149,7 +149,8 @@ def consume(  # noqa: PLR0913, PLR0917  # each is an option of the command
     with call.lake("consume") as lake:
 
         def once() -> ConsumeReport:
-            return lake.consume(
+            nonlocal how
+            made = lake.consume(
                 table,
                 topic,
                 brokers=brokers,
@@ -160,6 +161,8 @@ def consume(  # noqa: PLR0913, PLR0917  # each is an option of the command
                 resume=how,
                 client=settings,
             )
+            how = None  # after another repair it stops again
+            return made
 
         run(call, once, follow=follow, empty="no messages")
 
