@@ -209,6 +209,36 @@ def test_a_table_without_the_hidden_column_takes_all_again_on_request(tmp_path: 
     scene.lake.close()
 
 
+@pytest.mark.parametrize(("how", "after"), [("repeat", ["B", "a", "b", "c"]), ("skip", ["a", "b", "c"])])
+def test_a_new_version_cannot_replace_rows_without_the_hidden_column(tmp_path: Path, how: Resume, after: list[str]) -> None:
+    scene = Scene(tmp_path)
+    make(scene.lake)
+    take(scene, "a", "b")
+    scene.lake.sql("ALTER TABLE n.t DROP COLUMN _object")
+    upload(scene.lake, {"b.csv": "id,name\n98,B\n", "c.csv": "id,name\n99,c\n"})
+    with pytest.raises(FailedPrecondition, match=r"b\.csv"):
+        ingest(scene.lake)
+    ingest(scene.lake, resume=how)
+    assert names(scene) == after
+    assert ingest(scene.lake).ingested == 0
+    scene.lake.close()
+
+
+def test_objects_that_are_named_come_in_their_order_too(tmp_path: Path) -> None:
+    """As a sensor names them, some at a time."""
+    scene = Scene(tmp_path)
+    make(scene.lake, "PRIMARY_KEY = (id)")
+    for key, text in (("z.csv", "old"), ("a.csv", "new")):
+        upload(scene.lake, {key: f"id,name\n1,{text}\n"})
+        ingest(scene.lake)
+    scene.runs()[1].unlink()
+    scene.lake.repair()
+    for key in ("a.csv", "z.csv"):
+        ingest(scene.again(), key, force=False)
+    assert names(scene) == ["new"]
+    scene.lake.close()
+
+
 def test_a_state_from_before_the_first_object(scene: Scene) -> None:
     put_back = scene.copy("_lakewarden")
     take(scene, "a", "b")

@@ -113,26 +113,29 @@ class Ingest:
         Resuming(self._warehouse, self._pipeline, self._ledger).check(self._request.resume)
         named = None if self._request.objects is None else self._named(self._request.objects)
         view = self._settled_view()
-        if view.lost and self._request.resume is not None and not self._replaces:
+        if self._request.resume is not None and not self._replaces:
             view = self._pass_over(view, self._request.resume)
+        by_age = bool(view.lost and self._pipeline.primary_key and not self._request.force)
+        if by_age:
+            self._take_by_age()
         if named is not None:
             self._take_all(named)
-        elif view.lost:
-            self._take_by_age()
-        else:
+        elif not by_age:
             self._take_listed()
         return self._tally.report
 
     def _pass_over(self, view: LedgerView, how: Resume) -> LedgerView:
-        """Where rows could not be replaced: counts what is there and unknown as taken, or as new."""
+        """Where rows could not be replaced: counts what may have been taken before as taken, or as new."""
         if how == "skip":
-            unknown = untaken(self._ledger, self._rule, list(self._source.uploads()))
-            self._ledger.remember(((one.key, one.etag) for one in unknown), view)
+            uploads = untaken(self._ledger, self._rule, list(self._source.uploads()))
+            known = self._ledger.known(view, [one.key for one in uploads])
+            self._ledger.remember([(one.key, one.etag) for one in uploads if one.key in known], view)
         self._ledger.pass_over(view)
         return self._settled_view()
 
     def _take_by_age(self) -> None:
-        """Objects that may have been taken before come in their own order again, so that a newer one wins as it did."""
+        """With a key, objects that may have been taken before come in their own order again, so that a newer one wins as it
+        did: all of them, where some are named."""
         listed = iter(self._source.uploads())
         new = [one for page in iter(lambda: list(islice(listed, _PAGE)), []) for one in self._new(page)]
         limit = self._request.limit
@@ -265,8 +268,8 @@ class Ingest:
         Raises:
             FailedPrecondition: they may be there, and nothing shows which they are.
         """
-        if before is None or self._replaces:
-            return before is not None
+        if before is None or self._replaces or self._request.resume == "repeat":
+            return before is not None and self._replaces
         raise FailedPrecondition(
             f"{one.key} may have been taken into {self._request.table} before, which has no column {OBJECT} by which its rows"
             " could be replaced: with resume 'repeat' it is taken again and they stay, with 'skip' it counts as taken"

@@ -9,7 +9,7 @@ been taken with any ETag.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
@@ -156,8 +156,10 @@ class Ledger:
         certain = {key: known for key, known in found.items() if view.is_certain(known.number)}
         return {key: certain.get(key, unknown) for key in keys}
 
-    def remember(self, objects: Iterable[tuple[str, str]], view: LedgerView) -> None:
+    def remember(self, objects: Sequence[tuple[str, str]], view: LedgerView) -> None:
         """Makes objects, as (key, ETag), known as taken, although nothing was taken of them. `view` has no open batch."""
+        if not objects:
+            return
         rows = runs.records_of(objects, view.next)
         self._keep(RunName(0, view.settled + 1, view.next, len(rows)), rows)
         self._tidy()
