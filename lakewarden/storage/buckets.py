@@ -50,7 +50,7 @@ def _in_bucket(place: Location, work: Work) -> str:
     except ImportError:
         return work.without_boto3
     name, _, prefix = rest.partition("/")
-    client = boto3.client("s3", **boto_options(place, os.environ))
+    client = boto3.Session().client("s3", **boto_options(place, os.environ))  # the default one keeps the credentials it found
     try:
         return work.run(Bucket(client, name, f"{prefix}/" if prefix else ""))
     except (BotoCoreError, ClientError) as error:

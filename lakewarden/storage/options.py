@@ -11,6 +11,7 @@ from collections.abc import Mapping
 
 from lakewarden.connection import Connection, Location
 from lakewarden.errors import StorageRefused
+from lakewarden.storage.profiles import profile_keys
 
 ANSWERS_WITHIN = "8s"
 """A store that does not answer for this long is down: the operation ends with a clear error, and may be tried again."""
@@ -57,6 +58,8 @@ def store_options(location: Location, environment: Mapping[str, str]) -> dict[st
         return {}
     _check_conditional(scheme, location, environment)
     addressed = _s3_address(location, environment) if scheme == "s3" else _address(scheme, location.connection)
+    if scheme == "s3" and not location.connection.credentials:
+        return addressed | profile_keys(environment)
     return addressed | _credentials(scheme, location, environment)
 
 

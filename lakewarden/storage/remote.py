@@ -29,7 +29,7 @@ from lakewarden.clock import NewId, random_id
 from lakewarden.connection import Location
 from lakewarden.errors import AccessRefused, LakewardenError, NoBucket, StorageRefused, StorageUnavailable
 from lakewarden.storage.bucket.clients import Clients
-from lakewarden.storage.failures import failure_of
+from lakewarden.storage.bucket.failures import failure_of
 from lakewarden.storage.keys import check_key
 from lakewarden.storage.objects import AlreadyThere, Missing, ObjectStore, StoredObject
 from lakewarden.storage.options import RETRIES, RETRIES_WITHIN_SECONDS
@@ -254,8 +254,9 @@ class RemoteObjects(ObjectStore):
             try:
                 return do(self._clients.of(sending, retries))
             except BaseError as error:
-                if not (_denied(error) and self._clients.renew(generation)):
+                if not _denied(error):
                     raise
+                self._clients.renew(generation)
                 return do(self._clients.of(sending, retries))
         except FileNotFoundError:
             raise

@@ -32,4 +32,4 @@ def s3_place(place: Location) -> S3Place | None:
     import boto3
 
     bucket, _, prefix = rest.partition("/")
-    return S3Place(boto3.client("s3", **boto_options(place, os.environ)), bucket, f"{prefix}/" if prefix else "")
+    return S3Place(boto3.Session().client("s3", **boto_options(place, os.environ)), bucket, f"{prefix}/" if prefix else "")

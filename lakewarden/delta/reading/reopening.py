@@ -18,6 +18,8 @@ class _Kept:
     table: ScopeTable
     commit: bytes
     """Its digest: versions may count anew where a dropped table has long been swept away."""
+    client: object
+    """Its bucket's client then: deltalake's own keeps the credentials that it was opened with."""
 
 
 class TableCache:
@@ -32,19 +34,20 @@ class TableCache:
         """As `open_scope`."""
         from lakewarden.delta.commit_log.commits import CommitLog  # Delta: not for a warehouse that is opened for something else
         from lakewarden.delta.scope import compared, open_scope
+        from lakewarden.storage.bucket.clients import client_of
         from lakewarden.storage.open import open_store
 
         location = target.location
         log = CommitLog(open_store(location))
         kept = self._kept.get(location)
-        if kept is not None and log.ends_with(kept.table.version, kept.commit):
+        if kept is not None and log.ends_with(kept.table.version, kept.commit) and kept.client is client_of(location):
             return compared(kept.table, target)
         table = open_scope(target)
         commit = None if table is None else log.digest(table.version)
         with self._lock:
             self._kept.pop(location, None)
             if table is not None and commit is not None:
-                self._kept[location] = _Kept(table, commit)
+                self._kept[location] = _Kept(table, commit, client_of(location))
                 while len(self._kept) > self._max_tables:
                     self._kept.popitem(last=False)
         return table

@@ -9,17 +9,15 @@ from __future__ import annotations
 
 import os
 import threading
-import time
+from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import timedelta
-from functools import lru_cache
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 from obstore.store import MemoryStore, S3Store, from_url
 
 from lakewarden.connection import Location
-from lakewarden.storage.location import bucket_uri
+from lakewarden.storage.location import bucket_uri, local_path
 from lakewarden.storage.options import (
     ANSWERS_WITHIN,
     CONNECTS_WITHIN,
@@ -40,45 +38,53 @@ SENDS_WITHIN = 120
 """Seconds for sending more than one mebibyte, or for receiving a large answer: 64 MiB over a slow line."""
 _SENT_BY_THEN = 64 << 20
 """Bytes. A larger body gets proportionally longer, in powers of two, so that few clients are needed."""
-_PAUSE = 1.0
-"""Seconds between two renewals with the same environment: what is denied for good must not cost a client each time."""
+_AT_MOST = 128
+"""Clients that a process keeps."""
 
 _memories: dict[str, MemoryStore] = {}
 """`memory://name` is one store for the whole process, however often it is opened."""
 
 
-@dataclass(frozen=True)
-class _Renewal:
-    generation: int
-    moment: float
-    environment: tuple[_Pairs, _Pairs] | None
+class _Use(NamedTuple):
+    """What a client is made for, and from. `patience` as `seconds_for` has it. `platform` is what the library takes from the
+    environment by itself: with other variables it is another client."""
+
+    options: _Pairs
+    platform: _Pairs
+    patience: int
+    retries: int
 
 
-class _Renewals:
-    """How often the clients of each bucket were made anew. Safe for threads."""
+class _Made:
+    """The clients of this process, and how often those of each bucket were made anew. Safe for threads."""
 
-    def __init__(self, monotonic: Callable[[], float] = time.monotonic) -> None:
-        self._newest: dict[str, _Renewal] = {}
+    def __init__(self) -> None:
+        self._generations: dict[str, int] = {}
+        self._made: OrderedDict[tuple[str, _Use], Client] = OrderedDict()
         self._lock = threading.Lock()
-        self._monotonic = monotonic
 
     def generation(self, bucket: str) -> int:
-        newest = self._newest.get(bucket)
-        return 0 if newest is None else newest.generation
+        return self._generations.get(bucket, 0)
 
-    def renew(self, bucket: str, denied: int, environment: tuple[_Pairs, _Pairs]) -> bool:
-        """Whether there are newer clients than those of the generation that was denied."""
+    def of(self, bucket: str, use: _Use, make: Callable[[], Client]) -> Client:
         with self._lock:
-            if self.generation(bucket) != denied:
-                return True  # another thread was denied too
-            before, now = self._newest.get(bucket), self._monotonic()
-            if before and before.environment == environment and now - before.moment < _PAUSE:
-                return False
-            self._newest[bucket] = _Renewal(denied + 1, now, environment)
-            return True
+            found = self._made.get((bucket, use))
+            if found is None:
+                found = self._made[bucket, use] = make()
+                while len(self._made) > _AT_MOST:
+                    self._made.popitem(last=False)
+            return found
+
+    def renew(self, bucket: str, denied: int) -> None:
+        """Forgets the bucket's clients, unless another thread was denied too, and did it."""
+        with self._lock:
+            if self.generation(bucket) == denied:
+                self._generations[bucket] = denied + 1
+                for key in [key for key in self._made if key[0] == bucket]:
+                    del self._made[key]
 
 
-_RENEWALS = _Renewals()
+_MADE = _Made()
 
 
 class Clients:
@@ -96,29 +102,32 @@ class Clients:
         Raises:
             StorageRefused: the environment lacks what the location's credentials refer to.
         """
-        generation = _RENEWALS.generation(self._bucket)
+        generation = _MADE.generation(self._bucket)
         if generation != self._generation:
             self._generation, self._kept = generation, {}
         use = seconds_for(sending), retries
         client = self._kept.get(use)
         if client is None:
-            client = self._kept[use] = _connect(self._location, *use, generation)
+            client = self._kept[use] = _connect(self._location, *use)
         return client
 
     def generation(self) -> int:
         """Which clients `of` returns; another number after each renewal."""
-        return generation_of(self._location)
+        return _MADE.generation(self._bucket)
 
-    def renew(self, denied: int) -> bool:
-        """Makes the bucket's clients out of date after those of this generation were denied. Returns whether another try makes
-        sense."""
-        return _RENEWALS.renew(self._bucket, denied, _environment(self._location))
+    def renew(self, denied: int) -> None:
+        """Makes the bucket's clients anew after one of this generation was denied."""
+        _MADE.renew(self._bucket, denied)
 
 
-def generation_of(location: Location) -> int:
-    """Returns how often the clients of a location's bucket were made anew. What keeps a client of another library keeps this
-    number with it, and opens anew when it changes."""
-    return _RENEWALS.generation(bucket_uri(location.uri))
+def client_of(location: Location) -> object:
+    """Returns the client of a location, as it would be made now; None for a directory. What keeps another library's client keeps
+    this one beside it, and opens anew when this is another one.
+
+    Raises:
+        StorageRefused: the environment lacks what the location's credentials refer to.
+    """
+    return None if local_path(location.uri) else Clients(location).of()
 
 
 def seconds_for(sending: int) -> int:
@@ -126,31 +135,26 @@ def seconds_for(sending: int) -> int:
     return 0 if sending <= _SMALL else SENDS_WITHIN << ((sending - 1) // _SENT_BY_THEN).bit_length()
 
 
-def _environment(location: Location) -> tuple[_Pairs, _Pairs]:
-    platform = tuple(sorted((name, value) for name, value in os.environ.items() if name.startswith(_PLATFORM)))
-    return tuple(store_options(location, os.environ).items()), platform
-
-
-def _connect(location: Location, patience: int, retries: int, generation: int) -> Client:
+def _connect(location: Location, patience: int, retries: int) -> Client:
     bucket = bucket_uri(location.uri)
     if bucket.startswith("memory://"):
         return _memories.setdefault(bucket, MemoryStore())
-    return _client_of(bucket, *_environment(location), patience, retries, generation)
+    platform = tuple(sorted((name, value) for name, value in os.environ.items() if name.startswith(_PLATFORM)))
+    use = _Use(tuple(store_options(location, os.environ).items()), platform, patience, retries)
+    return _MADE.of(bucket, use, lambda: _client(bucket, use))
 
 
-@lru_cache(maxsize=128)
-def _client_of(bucket: str, options: _Pairs, platform: _Pairs, patience: int, retries: int, _generation: int) -> Client:
-    """`patience` as `seconds_for` has it. `platform` is what the library takes from
-    the environment by itself: with other variables it is another client."""
+def _client(bucket: str, use: _Use) -> Client:
+    options, patience = dict(use.options), use.patience
     client: ClientConfig = {
         "connect_timeout": CONNECTS_WITHIN,
         "read_timeout": f"{patience}s" if patience else ANSWERS_WITHIN,
         "timeout": f"{patience or SENDS_WITHIN}s",
     }
-    retry: RetryConfig = {"max_retries": retries, "retry_timeout": timedelta(seconds=RETRIES_WITHIN_SECONDS)}
+    retry: RetryConfig = {"max_retries": use.retries, "retry_timeout": timedelta(seconds=RETRIES_WITHIN_SECONDS)}
     scheme, _, name = bucket.partition("://")
-    if scheme == "gs" and allows_http(dict(options), dict(platform)):
+    if scheme == "gs" and allows_http(options, dict(use.platform)):
         client["allow_http"] = True
     if scheme == "s3":
-        return S3Store(name, client_options=client, retry_config=retry, config=cast("S3Config", dict(options)))
-    return from_url(bucket, config=cast("S3Config", dict(options)), client_options=client, retry_config=retry)
+        return S3Store(name, client_options=client, retry_config=retry, config=cast("S3Config", options))
+    return from_url(bucket, config=cast("S3Config", options), client_options=client, retry_config=retry)
