@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, date, datetime
 from decimal import Decimal
+from itertools import accumulate, takewhile
 from typing import Any
 
 import numpy as np
@@ -27,8 +28,10 @@ _NULL = "__HIVE_DEFAULT_PARTITION__"
 _LONGEST = 200
 """Bytes of a value in a directory's name; with the column's name it stays below the 255 that file systems allow."""
 
-_UNSAFE = re.compile(rb"[^A-Za-z0-9_.-]")
-_HALF_ESCAPE = re.compile("%[0-9A-F]?$")
+_SHORTENED = 100
+"""Bytes of the beginning of a longer value."""
+
+_UNSAFE = re.compile(r"[^A-Za-z0-9_.-]")
 
 
 def divided(rows: pa.Table, columns: Sequence[str]) -> Iterator[tuple[Partition, pa.Table]]:
@@ -76,11 +79,21 @@ def _escaped(value: str | None) -> str:
     """All but letters, digits, `_`, `.` and `-` as `%` and two hex digits, as Spark's and delta-rs's escapes read too."""
     if value is None:
         return _NULL
-    data = value.encode()
-    text = _UNSAFE.sub(lambda found: b"%%%02X" % found[0][0], data).decode()
-    if len(text) <= _LONGEST:
+    text = _UNSAFE.sub(_hex, value)
+    if len(text) <= _LONGEST and text != _NULL:
         return text
-    return f"{_HALF_ESCAPE.sub('', text[: _LONGEST // 2])}~{hashlib.sha256(data).hexdigest()}"
+    return f"{_beginning(value)}~{hashlib.sha256(value.encode()).hexdigest()}"
+
+
+def _hex(found: re.Match[str]) -> str:
+    return "".join(f"%{byte:02X}" for byte in found[0].encode())
+
+
+def _beginning(value: str) -> str:
+    """As many whole characters as fit: readers that take the value from here could not read a part of one."""
+    escapes = [_UNSAFE.sub(_hex, character) for character in value[:_SHORTENED]]
+    fitting = takewhile(lambda end: end <= _SHORTENED, accumulate(map(len, escapes)))
+    return "".join(escapes[: len(list(fitting))])
 
 
 def value_of(text: str | None, delta_type: str) -> Value | None:

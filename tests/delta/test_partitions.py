@@ -29,6 +29,8 @@ from lakewarden.target import ScopeTarget
 from tests.delta.scopes import Row, flush, hot, hot_of, opened, paths, rows_of, schema, table_of, target
 
 KINDS = ["plain", "a/b", "k=v", "100%", "%2F", "a b", "zażółć", "😀", "'\"\\", "x" * 300, "日" * 100, "CON", "..", None]
+ODD = ["\x00", "a\x00\n\t\x7f", "x" * 200, "é" * 33, "+", "null", "\ufeff", "\u0301", " a ", "~", ".", "C:\\", "1.0", "nan"]
+SHORTENED = ["__HIVE_DEFAULT_PARTITION__", "x" * 201, "a" + "é" * 34, *("é" * n for n in (34, 101)), "😀" * 60, "%" * 67]
 EVENTS = schema("id BIGINT NOT NULL", "kind TEXT", "n INT", by=["kind"])
 KEYED = schema("kind TEXT NOT NULL", "id BIGINT NOT NULL", "n INT", key=("kind", "id"), by=["kind"])
 TYPED = schema(
@@ -63,6 +65,25 @@ def test_any_text_is_a_partition_for_every_reader(tmp_path: Path) -> None:
     assert {"kind=plain", "kind=a%2Fb", "kind=k%3Dv", "kind=100%25", "kind=__HIVE_DEFAULT_PARTITION__"} <= named
     flush(scope, deletes=rows[::2], first_seq=100)
     assert rows_of(scope) == _theirs(scope) == rows[1::2]
+
+
+def test_odd_texts_are_partitions_for_every_reader(tmp_path: Path) -> None:
+    scope = target(tmp_path / "t", EVENTS)
+    rows = _events(*((number, kind, number) for number, kind in enumerate((*ODD, *SHORTENED, None))))
+    flush(scope, rows)
+    assert rows_of(scope) == _theirs(scope) == rows
+    polars = [row["kind"] for row in pl.scan_delta(scope.uri).select("id", "kind").sort("id").collect().to_dicts()]
+    assert polars[: len(ODD)] == ODD
+    assert polars.count(None) == 1, "a shortened text is none of the others"
+    assert len(paths(scope)) == len({*polars}) == len(rows)
+
+
+@pytest.mark.parametrize("kind", SHORTENED, ids=lambda kind: f"{len(kind)} characters")
+def test_the_directory_of_a_shortened_text_begins_with_whole_characters(kind: str) -> None:
+    name = unquote(directory((("kind", kind),)), errors="strict")
+    beginning, _, digest = name.removeprefix("kind=").removesuffix("/").rpartition("~")
+    assert kind.startswith(beginning)
+    assert len(digest) == 64
 
 
 def test_a_flush_is_too_large_by_its_two_largest_partitions_or_by_far_in_all(tmp_path: Path) -> None:
