@@ -29,7 +29,7 @@ from lakewarden.delta.partitions import Partition
 from lakewarden.delta.scope import open_place, open_scope
 from lakewarden.delta.snapshot import Snapshot, first_snapshot
 from lakewarden.delta.table import check_whole
-from lakewarden.errors import Conflict
+from lakewarden.errors import Conflict, ConstraintViolation, Unsupported
 from lakewarden.faults import Reach, no_faults
 from lakewarden.report import ScopeState
 from lakewarden.storage.open import open_store
@@ -116,6 +116,8 @@ class ColdApply:
         check_whole(self.table, target.location)
         if self.table is not None and self.table.is_swept:
             raise Conflict(f"the remains of an earlier table at {target.location} are being removed; try again")
+        if self.table is not None:
+            self.table.check_takes_rows(target.schema)
         self.applied: Applied | None = None
 
     def watermark(self) -> int | None:
@@ -223,6 +225,11 @@ class ColdApply:
         except TooLate:
             open_store(self._target.location).delete(written.paths)
             raise
+        except ConstraintViolation as error:
+            open_store(self._target.location).delete(written.paths)
+            raise Unsupported(
+                f"{error.message}; the rows stay in the log until they are changed, or the rule is dropped"
+            ) from error
         except Conflict:
             self._discard(written, stamp)
             raise

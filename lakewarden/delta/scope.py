@@ -7,7 +7,9 @@ from functools import reduce
 
 from lakewarden.delta.kept.known import kept_snapshot
 from lakewarden.delta.kept.version import KeptVersion
+from lakewarden.delta.known_rules import KNOWN_RULES
 from lakewarden.delta.ownership import check_owner
+from lakewarden.delta.row_rules import rules_of
 from lakewarden.delta.table import ScopeTable
 from lakewarden.errors import Conflict, Corrupt
 from lakewarden.state.floors.entries import NOTHING, FloorLocation, Known
@@ -58,6 +60,8 @@ def compared(table: ScopeTable | None, target: ScopeTarget) -> ScopeTable | None
     table, lost = what_is_lost(table, target)
     if lost:
         raise Corrupt(f"{lost}: lakewarden repair {target.scope.table} shows what can be restored")
+    if table is not None:
+        KNOWN_RULES.see(target, table.head, has=bool(rules_of(table.head)))
     return None if table is None else _of_scope(table, target)
 
 

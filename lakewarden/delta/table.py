@@ -25,6 +25,7 @@ from lakewarden.delta.commit_log.commits import CommitLog
 from lakewarden.delta.commit_log.committing import held_still, transactions_of
 from lakewarden.delta.commit_log.damage import check_name, torn_error
 from lakewarden.delta.commit_log.delta_rs import DeltaRsVersion
+from lakewarden.delta.commit_log.features import check_features
 from lakewarden.delta.commit_log.lost_answer import certain
 from lakewarden.delta.commit_log.mended import write_mended_checkpoint
 from lakewarden.delta.commit_log.opening import Opened, open_newest, open_version
@@ -34,7 +35,9 @@ from lakewarden.delta.commit_log.stamp import CommitStamp
 from lakewarden.delta.failures import delta_errors
 from lakewarden.delta.parquet.change_files import ChangeFile
 from lakewarden.delta.parquet.files import DataFile, NewFile
-from lakewarden.delta.parquet.schema import delta_schema, version_of
+from lakewarden.delta.parquet.reading import open_file
+from lakewarden.delta.parquet.schema import SEQ, SEQ_ID, delta_schema, read_schema, version_of
+from lakewarden.delta.row_rules import check_rows, check_understood, rules_of
 from lakewarden.delta.snapshot import Committed
 from lakewarden.delta.table_contents import TableContents
 from lakewarden.errors import Corrupt, InvalidArgument, LakewardenError, NotFound, Unsupported
@@ -135,6 +138,8 @@ class ScopeTable(TableContents):
             head, mode = columns, _APPEND if self._keeps_some(adds, removes, schemas) else _OVERWRITE
         if removes and mode == _APPEND:
             self.check_plain()
+        if adds and data_change:
+            self._check_rows(adds, schemas)
         head = head.with_properties(properties) if properties else head
         transactions = transactions_of(transaction, batch, direct) | dict(identities)
         changed_head = None if head is self.head else head
@@ -154,6 +159,7 @@ class ScopeTable(TableContents):
         """Makes the commit that directly follows this version, and returns the digest of its text; empty where `delegate`
         has delta-rs write it (`commit_log.plain`)."""
         check_whole(self, self.location)
+        check_features(self.head, self.uri)
         still = held_still(change.stamp, since, now)
         if (self.is_kept or is_plain_head(self.head)) and has_plain(change.paths):
             text = commit_text(change, self.version, system_clock(), now, random_id())
@@ -211,9 +217,36 @@ class ScopeTable(TableContents):
         """
         if not self.plain:
             raise Unsupported(
-                f"{self.uri} has deletion vectors of another writer; rewrite it without them"
-                " (REORG TABLE … APPLY (PURGE)), or restore a version before that"
+                f"{self.uri} has deletion vectors of another writer, by which {self.deleted_rows} of its rows are deleted."
+                " It is read as it is, and no flush, compact, optimize or restore replaces a file of it until Spark has written"
+                " those files again: REORG TABLE … APPLY (PURGE)"
             )
+
+    def check_takes_rows(self, schema: TableSchema) -> None:
+        """Call this before rows of this schema are written for it.
+
+        Raises:
+            Unsupported: another writer asks more of a commit, or of its rows, than can be kept here.
+        """
+        check_features(self.head, self.uri)
+        check_understood(self.head, schema, self.uri)
+
+    def _check_rows(self, adds: Sequence[NewFile], schemas: tuple[TableSchema, ...] | None) -> None:
+        """Reads new files again where other writers ask something of their rows.
+
+        Raises:
+            Unsupported, ConstraintViolation: as `check_rows`.
+        """
+        if not rules_of(self.head):
+            return
+        if not schemas:
+            raise Unsupported(
+                f"{self.uri} has {rules_of(self.head)[0].what} of another writer: only its rows' own table is checked"
+            )
+        ids = {column.name: column.id for column in schemas[-1].columns} | {SEQ: SEQ_ID}
+        store, wanted = open_store(self.location), read_schema(schemas[-1])
+        parts = (open_file(store, file.path, file.partition).read(wanted, ids) for file in adds)
+        check_rows(self.head, schemas[-1], parts, self.uri)
 
     def empty(
         self, *, stamp: CommitStamp, since: datetime, now: datetime, transaction: tuple[str, int] | None = None

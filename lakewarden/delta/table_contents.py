@@ -12,7 +12,7 @@ from deltalake import DeltaTable
 
 from lakewarden.catalog.model import TableSchema
 from lakewarden.connection import Location
-from lakewarden.delta.commit_log.actions import READER, TableHead
+from lakewarden.delta.commit_log.actions import DELETION_VECTORS, TableHead
 from lakewarden.delta.commit_log.committing import BATCH_APP, SWEPT
 from lakewarden.delta.commit_log.plain import is_plain
 from lakewarden.delta.failures import delta_errors
@@ -79,7 +79,7 @@ class TableContents:
     @cached_property
     def deleted_rows(self) -> int:
         """Returns the number of rows that other writers deleted by deletion vectors."""
-        if self.head.reader == READER:
+        if DELETION_VECTORS not in self.head.features:
             return 0
         with delta_errors(f"cannot read the deletion vectors of {self.uri}"):
             vectors = pa.RecordBatchReader.from_stream(self.delta.deletion_vectors()).read_all()

@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from lakewarden.catalog.model import Table
 from lakewarden.clock import Clock, NewId
+from lakewarden.delta.known_rules import KNOWN_RULES
 from lakewarden.errors import InvalidArgument, Unsupported
 from lakewarden.log.plain import Batch, PlainRow
 from lakewarden.log.record import DELETE, UPSERT, LogBatch, log_batch
@@ -44,11 +45,17 @@ class TableIntake:
         InvalidArgument, ConstraintViolation: as `TableClient.write`.
         """
         self._check_keyed()
-        if user_column is None and (values := plain_row(self.table.schema, rows)) is not None:
+        ruled = KNOWN_RULES.of(self.table.log_id)
+        if not ruled and user_column is None and (values := plain_row(self.table.schema, rows)) is not None:
             return PlainRow(self.table.schema, self.owner(user, user_column), values)
         given, users = self._with_users(rows, user, user_column)
         repeats = self.repeats or self.table.options.on_duplicate == "replace"
-        return log_batch(self.table.schema, self._completed(given, users, user, repeats=repeats), users, UPSERT)
+        completed = self._completed(given, users, user, repeats=repeats)
+        if ruled:
+            from lakewarden.operations.ruled_rows import check_ruled  # opens tables: not for a process that only writes
+
+            check_ruled(ruled, completed, users)
+        return log_batch(self.table.schema, completed, users, UPSERT)
 
     def revision(self, revision: Revision, user: str | None) -> Batch:
         """One batch, so that all of it is appended or nothing. Raises as `upserts`."""

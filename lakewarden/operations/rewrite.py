@@ -18,6 +18,7 @@ import pyarrow as pa
 
 from lakewarden.clock import Clock, NewId
 from lakewarden.delta.commit_log.committing import TooLate
+from lakewarden.delta.commit_log.features import check_features
 from lakewarden.delta.commit_log.stamp import CommitStamp
 from lakewarden.delta.manifest import write_manifest
 from lakewarden.delta.parquet.files import DataFile, NewFile, compact_name, write_files
@@ -127,6 +128,7 @@ def live_schema(target: ScopeTarget, table: ScopeTable) -> ScopeTarget:
     if not table.has_files:  # a fence of a dropped table, perhaps with its columns
         return target
     schema = table.schema_version(target.schemas)
+    check_features(table.head, table.uri)
     table.check_plain()
     table.check_partitions(schema)
     return replace(target, schemas=target.schemas[: target.schemas.index(schema) + 1])

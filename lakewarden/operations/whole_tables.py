@@ -19,6 +19,7 @@ from lakewarden.operations.upkeep.select import RollingLook, Selected, select
 from lakewarden.report import ScopeReport
 from lakewarden.scope import Scope
 from lakewarden.specs import Selection
+from lakewarden.state.failed_checks import NO_FILE_MENDS
 from lakewarden.target import ScopeTarget
 from lakewarden.warehouse import Warehouse, cold_tables
 
@@ -102,11 +103,18 @@ def _chosen(
     try:
         if need is None or away:  # nothing is quiet on a storage that is away; users may have others
             return _Chosen(targets_of(warehouse, catalog, [str(table.name)], None))
-        found = select(warehouse, catalog, table, need, RollingLook.of(warehouse), going_round=going_round)
+        rolling, besides = RollingLook.of(warehouse), _obstructed(warehouse, table)
+        found = select(warehouse, catalog, table, need, rolling, besides, going_round=going_round)
         targets = [warehouse.target(catalog, Scope(table.name, user)) for user in sorted(found.users, key=str)]
         return _Chosen(targets, _report(warehouse, catalog, table, options, found), found.turn)
     except Corrupt as error:
         return _Chosen([], _failed(warehouse, catalog, table, options, error))
+
+
+def _obstructed(warehouse: Warehouse, table: Table) -> list[str]:
+    """The keyed hashes of scopes in which something of another writer is in the way: that is said, not that nothing is to do."""
+    failed = warehouse.failed_checks.of(table.id)
+    return [mark for mark, failures in failed.items() if any(each.check in NO_FILE_MENDS for each in failures)]
 
 
 def _failed(

@@ -25,6 +25,9 @@ READER, WRITER = 1, 2
 CHANGE_DATA_FEED = "delta.enableChangeDataFeed"
 """Delta's property of a table whose commits say for each row how it changed."""
 
+DELETION_VECTORS = "deletionVectors"
+"""Delta's feature of a table whose files may have rows that are deleted by a bitmap beside them."""
+
 FEED_WRITER = 4
 """Delta's protocol version of writers of such a table."""
 
@@ -55,6 +58,8 @@ class TableHead:
     partition_columns: tuple[str, ...] = ()
     reader: int = READER
     writer: int = WRITER
+    features: tuple[str, ...] = ()
+    """Table features that its protocol asks of readers or writers, by name."""
 
     def with_columns(self, schema: str, partition_columns: tuple[str, ...]) -> TableHead:
         return replace(self, schema=schema, partition_columns=partition_columns)

@@ -53,6 +53,7 @@ class DeltaRsVersion:
             tuple(found.partition_columns),
             protocol.min_reader_version,
             protocol.min_writer_version,
+            tuple(sorted({*(protocol.reader_features or ()), *(protocol.writer_features or ())})),
         )
 
     @cached_property

@@ -11,6 +11,7 @@ from lakewarden.catalog.model import Catalog, Table
 from lakewarden.errors import StorageRefused, StorageUnavailable
 from lakewarden.operations.check.logs import check_floors, check_ledger, check_log, own_standing, standings_of, unreadable_floor
 from lakewarden.operations.check.memory import results_of
+from lakewarden.operations.check.pending import with_pending
 from lakewarden.operations.check.scope import UNKNOWN, CheckedScope, CheckTask, Finding, check_scope
 from lakewarden.operations.check.storages import check_storage, storages_named
 from lakewarden.operations.fanout import Run, Sized
@@ -53,7 +54,8 @@ def check(warehouse: Warehouse, run: Run, storage_id: str | None, *, quick: bool
         standings |= {own_standing(warehouse, catalog, table, ends[table.id]): str(table.name) for table in readable}
     findings += [*logs.values(), *unread.values(), *check_floors(warehouse, standings), *_ledgers(warehouse, catalog, storages)]
     every = [task for several in tasks.values() for task in several]
-    found = run(partial(in_one_step, check_scope), [Sized(task, _SCOPE_COST) for task in every])
+    looked_at = run(partial(in_one_step, check_scope), [Sized(task, _SCOPE_COST) for task in every])
+    found = [with_pending(warehouse, task.target, one) for task, one in zip(every, looked_at, strict=True)]
     results = iter(found)
     for table in tables:
         findings += _recorded(warehouse, table, [(task, next(results)) for task in tasks[table.id]])

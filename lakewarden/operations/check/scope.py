@@ -6,14 +6,16 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 
+from lakewarden.delta.commit_log.actions import TableHead
 from lakewarden.delta.commit_log.committing import DIRECT_APP
 from lakewarden.delta.commit_log.damage import damage_of
 from lakewarden.delta.lifecycle.freezing import is_frozen
 from lakewarden.delta.ownership import check_owner, copied_from
+from lakewarden.delta.row_rules import rules_of
 from lakewarden.delta.scope import open_place, what_is_lost
 from lakewarden.delta.table import ScopeTable
 from lakewarden.delta.timeline import read_timeline
-from lakewarden.errors import Corrupt, LakewardenError
+from lakewarden.errors import Corrupt, LakewardenError, Unsupported
 from lakewarden.log.position import LAST_POSITION, NOTHING, end_of
 from lakewarden.operations.check.rows import row_facts
 from lakewarden.operations.fanout import fault_of
@@ -34,6 +36,8 @@ SCOPE_CHECKS = (
     "one_row_per_key",
     "no_null_in_key",
     "rows_in_their_bucket",
+    "takes_rows",
+    "pending_rows_keep_rules",
     "not_frozen",
     "log_and_table_agree",
 )
@@ -57,6 +61,8 @@ class CheckedScope:
 
     findings: tuple[Finding, ...]
     version: int | None = None
+    ruled: TableHead | None = None
+    """What the table says of itself, where other writers ask something of its rows."""
 
 
 @dataclass(frozen=True)
@@ -87,12 +93,16 @@ def check_scope(task: CheckTask) -> CheckedScope:
             damage = Finding(subject, "damage", not torn, "CORRUPT" if torn else "", torn)
             return CheckedScope((known, damage, *([] if lost else [Finding(subject, "readable", True)])))
         looked = [("scope", ""), ("damage", _damage(task)), *_look(task, table)]
-        findings = [Finding(subject, name, not wrong, "CORRUPT" if wrong else "", wrong) for name, wrong in looked]
+        findings = [Finding(subject, name, not wrong, _code(name) if wrong else "", wrong) for name, wrong in looked]
         orphaned = Finding(subject, "orphans", True, message=_orphans(task, table))
-        return CheckedScope((known, *findings, orphaned), table.version)
+        return CheckedScope((known, *findings, orphaned), table.version, table.head if rules_of(table.head) else None)
     except LakewardenError as error:
         fault = fault_of(error)
         return CheckedScope((Finding(subject, "readable", False, fault.code, fault.message),))
+
+
+def _code(check: str) -> str:
+    return Unsupported.code if check == "takes_rows" else Corrupt.code
 
 
 def _another(table: ScopeTable, target: ScopeTarget) -> str:
@@ -115,9 +125,20 @@ def _look(task: CheckTask, table: ScopeTable) -> Iterable[tuple[str, str]]:
     yield "no_null_in_key", f"NULL in key column {', '.join(rows.nulls)}" if rows.nulls else ""
     if rows.misplaced:
         yield "rows_in_their_bucket", f"{rows.misplaced} rows are in a file of another bucket: a look-up by key misses them"
+    yield "takes_rows", _obstacle(task.target, table)
     if is_frozen(table, task.target) and not task.moving:
         yield "not_frozen", f"an abandoned move left it frozen: lakewarden move {task.target.scope.table} --cancel"
     yield "log_and_table_agree", _disagreement(task, table, rows.newest)
+
+
+def _obstacle(target: ScopeTarget, table: ScopeTable) -> str:
+    """Why a flush into it fails, or may: what other programs ask of it."""
+    try:
+        table.check_takes_rows(target.schema)
+        table.check_plain()
+    except Unsupported as error:
+        return error.message
+    return ""
 
 
 def _damage(task: CheckTask) -> str:

@@ -99,6 +99,7 @@ def plan_compact(target: ScopeTarget, options: CompactOptions, *, clock: Clock) 
     table = open_scope(target)
     if table is None:
         return CompactPlan(target=target, operation="compact", planned_at=now, version=None, nothing="nothing was flushed yet")
+    table.check_plain()
     rule = options.rule(shared=target.scope.user is None)
     files = files_where(table, live_schema(target, table).schema, options.where) if options.where else table.files()
     if options.where and not files:

@@ -26,7 +26,7 @@ from lakewarden.delta.scope import open_scope
 from lakewarden.delta.snapshot import Snapshot, first_snapshot
 from lakewarden.delta.table import ScopeTable, check_whole
 from lakewarden.delta.timeline import walk
-from lakewarden.errors import Conflict
+from lakewarden.errors import Conflict, ConstraintViolation
 from lakewarden.faults import Reach, no_faults
 from lakewarden.operations.direct.effects import Draft, Effect, carried
 from lakewarden.operations.direct.identities import last_write, writer_of
@@ -178,8 +178,9 @@ class DirectCommit:
         check_whole(table, self._target.location)
         if table is not None and table.is_swept:
             raise Conflict(f"the remains of an earlier table at {self._target.location} are being removed; try again")
-        if table is not None:
-            feed_to_set(table, self._target)  # refused before anything may be named
+        if table is not None:  # refused before anything may be named
+            feed_to_set(table, self._target)
+            table.check_takes_rows(self._target.schema)
         self._still()
         return table
 
@@ -193,7 +194,7 @@ class DirectCommit:
             self.may_be_named = True
             try:
                 return table, (yield from self._commit(table, draft, given))
-            except TooLate:
+            except (TooLate, ConstraintViolation):
                 self.may_be_named = False
                 raise
             except Conflict:

@@ -100,6 +100,9 @@ def plan_restore(target: ScopeTarget, options: RestoreOptions, *, clock: Clock) 
     table = open_scope(target)
     if table is None:
         raise without_table(target.scope)
+    table.check_takes_rows(target.schema)
+    if not _foreign(target, table):
+        table.check_plain()
     _check(target, table)
     listing = open_store(target.location).list("")
     timeline = read_timeline(open_store(target.location), table.version, listing)

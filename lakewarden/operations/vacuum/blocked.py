@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from lakewarden.errors import FailedCheck
 from lakewarden.scope import Scope
 from lakewarden.specs import SPECS
-from lakewarden.state.failed_checks import UNREADABLE
+from lakewarden.state.failed_checks import NO_FILE_MENDS, UNREADABLE
 from lakewarden.state.failed_checks import FailedCheck as Failure
 from lakewarden.target import ScopeTarget
 from lakewarden.warehouse import Warehouse, find_table
@@ -20,7 +20,7 @@ def blocked_scopes(warehouse: Warehouse, targets: Sequence[ScopeTarget]) -> Mapp
         name: warehouse.failed_checks.of(find_table(catalog, name).id) for name in {target.scope.table for target in targets}
     }
     found = ((target.scope, failed[target.scope.table].get(_mark(warehouse, target), ())) for target in targets)
-    of_checks = ((scope, [each for each in failures if each.check not in SPECS]) for scope, failures in found)
+    of_checks = ((scope, [each for each in failures if each.check not in {*SPECS, *NO_FILE_MENDS}]) for scope, failures in found)
     return {scope: _error(scope, failures) for scope, failures in of_checks if failures}
 
 

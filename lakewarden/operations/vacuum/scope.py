@@ -14,13 +14,14 @@ from typing import ClassVar
 
 from lakewarden.catalog.model import TableSchema
 from lakewarden.clock import Clock, NewId
+from lakewarden.delta.commit_log.features import check_features
 from lakewarden.delta.commit_log.stamp import CommitStamp
 from lakewarden.delta.manifest import write_manifest
 from lakewarden.delta.scope import open_scope
 from lakewarden.delta.snapshot import Snapshot
 from lakewarden.delta.table import ScopeTable
 from lakewarden.delta.timeline import KEPT, OLDEST, VACUUM_END, VACUUM_START, read_timeline
-from lakewarden.errors import Conflict, LakewardenError, Moved
+from lakewarden.errors import Conflict, LakewardenError, Moved, Unsupported
 from lakewarden.faults import Reach, no_faults
 from lakewarden.operations.pins import forget_expired, pinned_versions
 from lakewarden.operations.plans.moved import commit_of
@@ -152,6 +153,7 @@ def plan_vacuum(target: ScopeTarget, options: VacuumOptions, *, clock: Clock) ->
     table = open_scope(target)
     if table is None:
         return VacuumPlan(target=target, operation="vacuum", planned_at=now, version=None, nothing="nothing was flushed yet")
+    check_features(table.head, table.uri)
     listing = open_store(target.location).list("")
     timeline = read_timeline(open_store(target.location), table.version, listing)
     contents = Contents(target, table, timeline, listing)
@@ -166,7 +168,7 @@ def plan_vacuum(target: ScopeTarget, options: VacuumOptions, *, clock: Clock) ->
         table=table,
         state=table.state(target.app_id),
         parameters=_parameters(hours, horizon, found),
-        nothing="" if found.data or found.log or found.stray or marks else _all_needed(hours),
+        nothing="" if found.data or found.log or found.stray or marks else _all_needed(hours) + _vectors(table),
         summary=_summary(found, hours) + (_MARKS if dated_ahead else ""),
         metrics={
             "files_deleted": len(found.data),
@@ -182,6 +184,15 @@ def plan_vacuum(target: ScopeTarget, options: VacuumOptions, *, clock: Clock) ->
         oldest=timeline.oldest,
         remains=remains_of(found.left, found.young, table, timeline, kept=bool(found.kept), now=now),
     )
+
+
+def _vectors(table: ScopeTable) -> str:
+    """What else is to say of a table in which nothing is to do."""
+    try:
+        table.check_plain()
+    except Unsupported as error:
+        return f"; {error.message}"
+    return ""
 
 
 def replan_vacuum(
