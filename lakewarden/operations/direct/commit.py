@@ -178,8 +178,8 @@ class DirectCommit:
         check_whole(table, self._target.location)
         if table is not None and table.is_swept:
             raise Conflict(f"the remains of an earlier table at {self._target.location} are being removed; try again")
-        if table is not None:  # refused before anything may be named
-            feed_to_set(table, self._target)
+        if table is not None:
+            feed_to_set(table, self._target)  # refused before anything may be named, as what follows
             table.check_takes_rows(self._target.schema)
         self._still()
         return table
