@@ -9,41 +9,16 @@ from contextlib import contextmanager
 from itertools import islice
 from typing import Any
 
-import msgspec
 import pyarrow as pa
 
-from lakewarden.catalog.types import ColumnType
 from lakewarden.errors import InvalidArgument
+from lakewarden.pipelines.templates.avro_types import AvroKind, AvroKinds
 from lakewarden.pipelines.templates.object_file import ObjectFile
 from lakewarden.pipelines.templates.template import Columns, Library, NoOptions, Template
-from lakewarden.pipelines.templates.types import schema_of
-from lakewarden.rows.columns import Unfit, from_values
 
 _ROWS = 1 << 13
 _BROKEN = (ArithmeticError, EOFError, LookupError, OSError, RecursionError, TypeError, ValueError, struct.error, zlib.error)
 """What the library raises where the bytes are not what they should be."""
-
-_PLAIN = {
-    "boolean": "BOOLEAN",
-    "int": "INT",
-    "long": "BIGINT",
-    "float": "FLOAT",
-    "double": "DOUBLE",
-    "bytes": "BYTES",
-    "fixed": "BYTES",
-    "string": "TEXT",
-    "enum": "TEXT",
-}
-_LOGICAL = {
-    "date": "DATE",
-    "time-millis": "TIME",
-    "time-micros": "TIME",
-    "timestamp-millis": "TIMESTAMP",
-    "timestamp-micros": "TIMESTAMP",
-    "local-timestamp-millis": "TIMESTAMP",
-    "local-timestamp-micros": "TIMESTAMP",
-    "uuid": "UUID",
-}
 
 
 def read(source: ObjectFile, _options: NoOptions, _columns: Columns) -> Iterator[pa.RecordBatch]:
@@ -54,9 +29,9 @@ def read(source: ObjectFile, _options: NoOptions, _columns: Columns) -> Iterator
 
     with _unreadable():
         blocks = block_reader(source.open())
-        types = _types(blocks.writer_schema)
-        source.check_columns(len(types))
-    schema = schema_of(types)
+        columns = _columns_of(blocks.writer_schema)
+        source.check_columns(len(columns))
+    schema = pa.schema([kind.field(name) for name, kind in columns.items()])
     while True:
         with _unreadable():
             block = next(blocks, None)
@@ -64,40 +39,34 @@ def read(source: ObjectFile, _options: NoOptions, _columns: Columns) -> Iterator
             return
         records = iter(block)
         while rows := _taken(records):
-            yield pa.RecordBatch.from_arrays([_column(name, each, rows) for name, each in types.items()], schema=schema)
+            yield pa.RecordBatch.from_arrays([_array(name, kind, rows) for name, kind in columns.items()], schema=schema)
 
 
 def _taken(records: Iterator[Any]) -> list[Mapping[str, object]]:
-    with _unreadable():
-        return list(islice(records, _ROWS))
+    """The next records, with values as they are written: the library rounds moments, and fails at those before year 1."""
+    from fastavro.read import LOGICAL_READERS
+
+    known = dict(LOGICAL_READERS)
+    LOGICAL_READERS.clear()
+    try:
+        with _unreadable():
+            return list(islice(records, _ROWS))
+    finally:
+        LOGICAL_READERS.update(known)
 
 
-def _types(schema: object) -> dict[str, ColumnType]:
+def _columns_of(schema: object) -> dict[str, AvroKind]:
     if not isinstance(schema, dict) or schema.get("type") != "record":
         raise InvalidArgument("the file holds values that are no records")
-    return {field["name"]: _type(field["type"]) for field in schema["fields"]}
+    kinds = AvroKinds()
+    return {field["name"]: kinds.of(field["type"], field["name"]) for field in schema["fields"]}
 
 
-def _type(given: object) -> ColumnType:
-    """JSON for what has no type of its own: records, arrays, maps, and unions of several."""
-    if isinstance(given, list):
-        others = [each for each in given if each != "null"]
-        return _type(others[0]) if len(others) == 1 else ColumnType.parse("JSON")
-    facts: dict[str, Any] = given if isinstance(given, dict) else {"type": given}
-    if facts.get("logicalType") == "decimal":
-        return ColumnType.parse(f"DECIMAL({facts.get('precision', 0)},{facts.get('scale', 0)})")
-    name = _LOGICAL.get(str(facts.get("logicalType"))) or _PLAIN.get(str(facts["type"]), "JSON")
-    return ColumnType.parse(name)
-
-
-def _column(name: str, type: ColumnType, rows: Sequence[Mapping[str, object]]) -> pa.Array[Any]:
-    values = [row[name] for row in rows]
-    if type.name == "JSON":
-        return pa.array([None if each is None else msgspec.json.encode(each).decode() for each in values], pa.string())
+def _array(name: str, kind: AvroKind, rows: Sequence[Mapping[str, object]]) -> pa.Array[Any]:
     try:
-        return from_values(type, values)
-    except Unfit as error:
-        raise InvalidArgument(f"field {name!r}: {error.value!r:.80} is not what the file's own schema says") from error
+        return pa.array([None if row[name] is None else kind.read(row[name]) for row in rows], kind.arrow)
+    except (pa.ArrowException, *_BROKEN) as error:
+        raise InvalidArgument(f"field {name!r} is not what the file's own schema says: {error}") from error
 
 
 @contextmanager

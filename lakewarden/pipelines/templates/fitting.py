@@ -5,13 +5,13 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-import msgspec
 import pyarrow as pa
 
 from lakewarden.catalog.types import ColumnType
 from lakewarden.catalog.values import reason
 from lakewarden.errors import InvalidArgument
 from lakewarden.pipelines.templates.column_names import column_names
+from lakewarden.pipelines.templates.nested import documents_of
 from lakewarden.pipelines.templates.template import Columns
 from lakewarden.pipelines.templates.types import schema_of, type_of
 from lakewarden.rows.columns import Unfit, first_misfit, from_array, unwrapped
@@ -35,7 +35,7 @@ class Fitting:
             Unsupported: a column's type is none of the catalog's.
         """
         self._check(batch)
-        fitted = list(map(self._column, self.columns, self.columns.values(), batch.columns))
+        fitted = list(map(self._column, self.columns, self.columns.values(), batch.schema, batch.columns))
         self.rows += batch.num_rows
         return pa.RecordBatch.from_arrays(fitted, schema=schema_of(self.columns))
 
@@ -52,8 +52,10 @@ class Fitting:
         elif not batch.schema.equals(self._given):
             raise InvalidArgument(f"rows from {self.rows + 1} on have other columns than those before them")
 
-    def _column(self, name: str, type: ColumnType, values: pa.Array[Any]) -> pa.Array[Any]:
-        plain = _plain(values)
+    def _column(self, name: str, type: ColumnType, field: pa.Field[Any], values: pa.Array[Any]) -> pa.Array[Any]:
+        plain = unwrapped(values)
+        if pa.types.is_nested(plain.type):
+            plain = documents_of(name, field, values)
         try:
             return from_array(type, plain)
         except Unfit:
@@ -63,12 +65,3 @@ class Fitting:
                 f"column {name!r}, row {self.rows + row + 1}: {shown(value.as_py())} does not fit {type},"
                 f" which takes {reason(type)}"
             ) from None
-
-
-def _plain(values: pa.Array[Any]) -> pa.Array[Any]:
-    """Nested values as the text of their JSON."""
-    found = unwrapped(values)
-    if not pa.types.is_nested(found.type):
-        return found
-    listed = found.to_pylist(maps_as_pydicts="lossy")
-    return pa.array([None if each is None else msgspec.json.encode(each).decode() for each in listed], pa.string())

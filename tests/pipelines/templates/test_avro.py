@@ -9,6 +9,7 @@ from typing import Any
 from uuid import UUID
 
 import pytest
+from fastavro.write import LOGICAL_WRITERS
 
 from lakewarden.errors import LakewardenError
 from lakewarden.pipelines.templates.avro_files import AVRO
@@ -57,6 +58,67 @@ def test_values_of_a_column_of_the_table_take_its_type_where_that_is_exact() -> 
     assert types_of(read(AVRO, data, columns(id="SMALLINT"))) == {"id": "SMALLINT"}
     with pytest.raises(LakewardenError, match="column 'id', row 1: 1 does not fit TEXT"):
         read(AVRO, data, columns(id="TEXT"))
+
+
+_MICROS = datetime(2026, 11, 22, 9, 30, 0, 123456, UTC)
+_NANOS = int(_MICROS.timestamp()) * 10**9 + 123456000
+_MOMENT: dict[str, Any] = {"type": "long", "logicalType": "timestamp-nanos"}
+_MILLIS: dict[str, Any] = {"type": "long", "logicalType": "timestamp-millis"}
+_DAY: dict[str, Any] = {"type": "int", "logicalType": "date"}
+_EXACT: dict[str, Any] = {"type": "bytes", "logicalType": "decimal", "precision": 38, "scale": 20}
+_WIDE = Decimal("123456789012345678.12345678901234567891")
+_TREE = {"type": "record", "name": "tree", "fields": [{"name": "v", "type": "double"}, {"name": "t", "type": ["null", "tree"]}]}
+
+
+def test_values_are_as_they_were_written() -> None:
+    inner = {
+        "type": "record",
+        "name": "deep",
+        "fields": [
+            {"name": "at", "type": _MOMENT},
+            {"name": "n", "type": _EXACT},
+            {"name": "many", "type": {"type": "map", "values": ["int", "string", "null"]}},
+            {"name": "raw", "type": {"type": "fixed", "name": "two", "size": 2}},
+        ],
+    }
+    schema = _record(("at", _MOMENT), ("wide", _EXACT), ("s", {"type": "array", "items": ["null", inner]}), ("t", _TREE))
+    value = {"at": _NANOS, "n": _WIDE, "many": {"a": 1, "b": "x", "c": None}, "raw": b"ab"}
+    tree = {"v": 0.1, "t": {"v": 1e300, "t": None}}
+    (row,) = read(AVRO, avro(schema, [{"at": _NANOS, "wide": _WIDE.copy_negate(), "s": [value, None], "t": tree}])).to_pylist()
+    assert (row["at"], row["wide"]) == (_MICROS, _WIDE.copy_negate())
+    deep = {"at": "2026-11-22T09:30:00.123456Z", "n": str(_WIDE), "many": {"a": 1, "b": "x", "c": None}, "raw": "YWI="}
+    assert json.loads(row["s"]) == [deep, None]
+    assert json.loads(row["t"]) == tree
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "why"),
+    [
+        (_MOMENT, _NANOS + 1, "column 'v', row 1: .* does not fit TIMESTAMP"),
+        ({"type": "long", "logicalType": "local-timestamp-nanos"}, 1, "does not fit TIMESTAMP"),
+        (_MILLIS, -(2**53), "column 'v', row 1: .* does not fit TIMESTAMP"),
+        (_DAY, -719_163, "column 'v', row 1: .* does not fit DATE"),
+        ({"type": "array", "items": _DAY}, [-719_163], r"column 'v\[\]': .* does not fit DATE"),
+        ({"type": "map", "values": _MOMENT}, {"a": 1}, r"column 'v\{\}': .* does not fit TIMESTAMP"),
+        ({"type": "array", "items": "double"}, [float("nan")], r"column 'v\[\]': nan is no number of JSON"),
+        (["int", "double", "string"], float("inf"), "column 'v'"),
+        (["int", _MILLIS, "string"], 1, "a union of several types, or a record within itself, with timestamp-millis"),
+        (
+            {"type": "fixed", "name": "d", "size": 12, "logicalType": "duration"},
+            b"0" * 12,
+            "no column type .* Avro's type duration",
+        ),
+    ],
+)
+def test_a_value_that_would_change_is_refused_with_its_path(kind: Any, value: object, why: str) -> None:
+    kept = dict(LOGICAL_WRITERS)
+    LOGICAL_WRITERS.clear()  # values as they are written
+    try:
+        data = avro(_record(("v", kind)), [{"v": value}])
+    finally:
+        LOGICAL_WRITERS.update(kept)
+    with pytest.raises(LakewardenError, match=why):
+        read(AVRO, data)
 
 
 _GOOD = avro(_record(("v", "string")), [{"v": "x" * 100}] * 100, "null")
