@@ -27,6 +27,7 @@ from tests.serve.http.live.events import Told
 from tests.serve.http.live.follower import LAST, Follower, by_events, by_socket
 from tests.serve.kills.heard import wrong_events
 from tests.serve.kills.load import KEYED, PLAIN, Client
+from tests.serve.kills.readers import disagreeing
 from tests.serve.kills.rows import keyed_rows, plain_rows, wrong_rows
 from tests.serve.process import Served, served
 
@@ -134,6 +135,7 @@ class Campaign:
             wrong = wrong_rows(lake, clients)
             for one in (*keyed, *plain):
                 wrong |= one.wrong(lake)
+            wrong |= disagreeing(lake, clients) | {str(one): "failed" for one in lake.check() if not one.passed}
             followers = [one.follower for one in (*keyed, *plain)]
             heard, cuts = sum(len(one.rows) for one in followers), sum(one.cuts for one in followers)
             return Found(kills, *_sums(clients), heard, held_back, cuts, wrong)
