@@ -7,13 +7,14 @@ continues after that.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from lakewarden.access.rights import can
 from lakewarden.catalog.model import Catalog, Table
 from lakewarden.catalog.pipeline import Pipeline
 from lakewarden.clock import CarriedClock
+from lakewarden.connection import StorageRoot
 from lakewarden.errors import BeingErased, LakewardenError
 from lakewarden.log.position import NOTHING, end_of, position_of
 from lakewarden.log.view import Trail
@@ -200,9 +201,18 @@ class _TableRepair:
             for target, one in done
             if one.version is not None
         ]
+        noted += self._one_of_each_storage(targets, {one.target.root for one in noted})
         raise_floors(noted, {self.table.id: max(settled, trail.view.last_position)}).check()
         self._tell_subscribers([target.mark for target, _ in done])
         return found
+
+    def _one_of_each_storage(self, targets: Sequence[ScopeTarget], noted: Collection[StorageRoot | None]) -> list[Noted]:
+        """Behind a backup, what is known of one scope on each other storage, so that its floor and the state's agree on how far
+        the log went: an earlier repair may have died between the two."""
+        if not self.request.restored or self.request.dry_run or self.only is not None:
+            return []
+        firsts = {target.root: Noted(target, target.known) for target in reversed(targets) if target.known is not None}
+        return [one for root, one in firsts.items() if root not in noted]
 
     def _task(self, target: ScopeTarget, trail: Trail, settled: int, clock: CarriedClock) -> RepairTask:
         user = target.scope.user or ""

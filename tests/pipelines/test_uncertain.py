@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from lakewarden.cli.main import main
 from lakewarden.errors import FailedPrecondition
 from lakewarden.log.once import Resume
 from lakewarden.repair.report import Repaired
+from lakewarden.storage.local import LocalObjects
 from tests.operations.steps import Died, dies
 from tests.pipelines.test_restored import Scene, names, take
 from tests.pipelines.uploads import ingest, make, rejects, upload
@@ -87,6 +89,37 @@ def test_a_lost_file_makes_its_pipeline_stop_and_another_go_on(scene: Scene) -> 
     ingest(scene.again(), resume="repeat")
     assert names(scene) == ["a", "b", "c"]
     assert ingest(scene.lake).ingested == 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", range(1, 7))
+@pytest.mark.parametrize("part", ["_lakewarden", "data"])
+def test_a_repair_that_dies_is_made_again(scene: Scene, monkeypatch: pytest.MonkeyPatch, part: str, number: int) -> None:
+    """At its first writes, one after the other."""
+    take(scene, "a")
+    put_back = scene.copy(part)
+    take(scene, "b", "c")
+    put_back()
+    left = [number]
+
+    def create(self: LocalObjects, key: str, data: bytes) -> None:
+        left[0] -= 1
+        if left[0] == 0:
+            raise Died(key)
+        made(self, key, data)
+
+    made = LocalObjects.create
+    monkeypatch.setattr(LocalObjects, "create", create)
+    with suppress(Died):
+        scene.lake.repair(restored=True)
+    monkeypatch.undo()
+    scene.again().repair(restored=True)
+    if part == "data":
+        with pytest.raises(FailedPrecondition):
+            ingest(scene.lake)
+    ingest(scene.again(), resume="repeat")
+    assert names(scene) == ["a", "b", "c"]
+    assert {one.outcome for one in scene.lake.repair()} == {"skipped"}
 
 
 def test_both_from_backups_the_datas_the_older_one(scene: Scene) -> None:
