@@ -27,6 +27,7 @@ from lakewarden.log.staging import Piece, Pieces, Staging
 from lakewarden.log.touched import Touched
 from lakewarden.log.view import LogView, PendingRows, Trail, UserSigns
 from lakewarden.settings import LogSettings
+from lakewarden.write_key import Trace
 
 Mark = Callable[[str], str]
 """The keyed hash by which a log names a user who is being erased."""
@@ -128,6 +129,14 @@ class LogReader(Protocol):
         ...
 
 
+class Tracing(Protocol):
+    """Finds what a write left whose answer was lost."""
+
+    def trace(self, key: str) -> Trace:
+        """What the log shows of a write that carried this key (`write_key`). Raises as `LogReader.view`."""
+        ...
+
+
 class Appending(Protocol):
     """Takes rows into a log."""
 
@@ -198,7 +207,7 @@ class Appending(Protocol):
         ...
 
 
-class TableLog(LogReader, Appending, Protocol):
+class TableLog(LogReader, Tracing, Appending, Protocol):
     """A log for writing: one object per log and open warehouse."""
 
     def announced(self) -> AbstractContextManager[None]:

@@ -9,6 +9,7 @@ from lakewarden.serve.allowance import Allowance
 from lakewarden.serve.authority import Authority
 from lakewarden.serve.figures import Figures
 from lakewarden.serve.idempotency import Writes
+from lakewarden.serve.outcomes import Outcomes
 
 
 @dataclass(frozen=True)
@@ -24,4 +25,4 @@ class Common:
         """For an open warehouse, which stays the caller's to close."""
         warehouse = lake.warehouse
         allowance = Allowance(warehouse.settings.serve, warehouse.clock)
-        return cls(lake, Authority(warehouse), allowance, Figures(), Writes(warehouse.state, warehouse.clock))
+        return cls(lake, Authority(warehouse), allowance, Figures(), Writes(warehouse.state, Outcomes(warehouse)))

@@ -1,26 +1,49 @@
 """`Idempotency-Key`: a write that is sent again under its key is answered from what is kept, and not done again.
 
-`serve/writes/<day>/<digest of user and key>` is created before the write, and holds the digest of the request;
-`…/<digest>.answer` is created behind it. A key works for at least 24 hours: those of a day and of the day before are known.
-No object holds a user's name, a key, or a column's value.
+`serve/keyed/<digest of user and key>` is created before the write, and holds the digest of the request; `….answer` is created
+behind it. Where there is no answer, what became of the write is looked for: what it wrote carries the key (`serve.outcomes`).
+A key works for at least 24 hours by the store's own clock. No object holds a user's name, a key, or a column's value.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from hashlib import sha256
+from typing import Protocol
 
 import msgspec
 
-from lakewarden.clock import Clock
-from lakewarden.errors import Conflict, InvalidArgument, LakewardenError
+from lakewarden.errors import (
+    Conflict,
+    Corrupt,
+    Internal,
+    InvalidArgument,
+    LakewardenError,
+    ScopesFailed,
+    StorageRefused,
+    StorageUnavailable,
+)
+from lakewarden.scope import TableName
+from lakewarden.serve.outcomes import Fate, Outcome
 from lakewarden.storage.objects import AlreadyThere, Missing, ObjectStore
+from lakewarden.write_key import WITHIN_SECONDS, WriteKey, carrying
 
-_ROOT = "serve/writes"
+_ROOT = "serve/keyed"
+_EARLIER_ROOT = "serve/writes"
+"""Where earlier releases kept keys, by the day of their servers' clocks."""
 _LONGEST = 255
-_DAY = timedelta(days=1)
+_DIGITS = 24
+_KEPT_FOR = timedelta(days=2)
+_OVER = timedelta(seconds=2 * WITHIN_SECONDS)
+_FORGETS_EACH = 86_400.0
+"""Seconds between two looks for keys that are too old."""
+_UNDECIDED = (StorageUnavailable, StorageRefused, Corrupt, Internal, ScopesFailed)
+"""Errors that may come when something was written."""
+_NOT_DONE = "NOT_DONE"
 
 
 @dataclass(frozen=True)
@@ -31,11 +54,31 @@ class Done:
     kept: bytes | None
 
 
+@dataclass(frozen=True)
+class Request:
+    """What a client sent under a key, and how to answer it where the first answer was lost."""
+
+    content: bytes
+    """Its path and body, or what stands for them."""
+    places: Callable[[], Sequence[TableName | None]]
+    """The table that each of its statements writes rows to; None where it writes none."""
+    answered: Callable[[Outcome], bytes | None]
+    """The answer of a request of one statement that was done; None where what is left of it does not say it."""
+
+
 class _Kept(msgspec.Struct, frozen=True):
-    """The end of a write: its answer, or the code of its error. An error's message may quote a value, so it is not kept."""
+    """The end of a write: its answer, or the code of its error and how many statements before it are done. An error's
+    message may quote a value, so it is not kept."""
 
     answer: str | None
     code: str | None
+    statements: int = 0
+
+
+class Finder(Protocol):
+    """Finds out what became of a statement; `Outcomes` says how."""
+
+    def of(self, key: str, place: TableName | None, since: datetime, *, over: bool) -> Outcome: ...
 
 
 @dataclass
@@ -43,50 +86,36 @@ class Writes:
     """The keyed writes of one warehouse; `store` is rooted at its `_lakewarden/`. Safe for threads and processes."""
 
     store: ObjectStore
-    clock: Clock
-    _known_since: str = ""
+    outcomes: Finder
+    _forgot_at: float = field(default=-_FORGETS_EACH, init=False)
 
-    def once(self, user: str, key: str, request: bytes, write: Callable[[], Done]) -> bytes:
+    def once(self, user: str, key: str, request: Request, write: Callable[[], Done]) -> bytes:
         """The answer of the write, which is done now if the key is new.
-
-        Args:
-            request: its path and body, or what stands for them.
-            write: does it.
 
         Raises:
             InvalidArgument: the key is empty or too long, or was sent with another request.
-            Conflict: the first request with the key has not ended, or failed.
+            Conflict: the first request with the key has not ended, failed, or left nothing that says what became of it.
         """
         if not 1 <= len(key) <= _LONGEST:
             raise InvalidArgument(f"an Idempotency-Key has 1 to {_LONGEST} characters, not {len(key)}")
-        name, mine = sha256(f"{user}\0{key}".encode()).hexdigest(), sha256(request).hexdigest()
-        now = self.clock()
-        for day in (now - _DAY, now):
-            first = self._read(_key(day, name))
-            if first is not None:
-                return self._again(_key(day, name), first.decode() == mine)
-        self._forget_before(now - _DAY)
-        claimed = _key(now, name)
+        name, mine = sha256(f"{user}\0{key}".encode()).hexdigest(), sha256(request.content).hexdigest()
+        claimed = f"{_ROOT}/{name[:2]}/{name}"
+        self._forget_old(claimed)
         try:
             self.store.create(claimed, mine.encode())
         except AlreadyThere:
-            return self._again(claimed, self.store.get(claimed).decode() == mine)
-        if any(self._read(_key(day, name)) is not None for day in (now - _DAY, now + _DAY)):
-            raise Conflict("two requests with this Idempotency-Key met at midnight: look whether the write was done")
+            return self._again(claimed, request, mine)
         return self._first(claimed, write)
 
-    def _forget_before(self, moment: datetime) -> None:
-        """Removes older days, when the first write of a day comes."""
-        since = _day(moment)
-        if self._known_since != since:
-            self.store.delete([key for key in self.store.keys(_ROOT) if key.split("/")[-2] < since])
-            self._known_since = since
-
     def _first(self, claimed: str, write: Callable[[], Done]) -> bytes:
+        key = WriteKey(_carried(claimed), time.monotonic() + WITHIN_SECONDS)
         try:
-            done = write()
+            with carrying(key):
+                done = write()
+        except _UNDECIDED:
+            raise  # what became of it is found out when it is sent again
         except LakewardenError as error:
-            self._keep(claimed, _Kept(None, error.code))
+            self._keep(claimed, _Kept(None, error.code, key.statement))
             raise
         if done.kept is None:
             self.store.delete([claimed])
@@ -94,21 +123,57 @@ class Writes:
             self._keep(claimed, _Kept(done.kept.decode(), None))
         return done.answer
 
-    def _again(self, claimed: str, same: bool) -> bytes:
-        if not same:
+    def _again(self, claimed: str, request: Request, mine: str) -> bytes:
+        first, began = self.store.get_dated(claimed)
+        if first.decode() != mine:
             raise InvalidArgument("this Idempotency-Key was sent with another request: a new request needs a new key")
         kept = self._read(f"{claimed}.answer")
         if kept is None:
-            raise Conflict(
-                "the first request with this Idempotency-Key has not ended, or its server died: look whether it was done"
-            )
+            return self._found_out(claimed, request, began)
         found = msgspec.json.decode(kept, type=_Kept)
-        if found.answer is None:
-            raise Conflict(f"the first request with this Idempotency-Key failed with {found.code}: try again with a new key")
-        return found.answer.encode()
+        if found.answer is not None:
+            return found.answer.encode()
+        if found.code == _NOT_DONE:
+            raise Conflict(
+                "the first request with this Idempotency-Key ended without an answer, and wrote nothing: a new key may try again"
+            )
+        before = f"; {found.statements} of its statements are done, the others are not" if found.statements else ""
+        again = "send those again with a new key" if found.statements else "try again with a new key"
+        raise Conflict(f"the first request with this Idempotency-Key failed with {found.code}{before}: {again}")
+
+    def _found_out(self, claimed: str, request: Request, began: datetime) -> bytes:
+        """The answer of a request that got none, if it was done.
+
+        Raises:
+            Conflict: it was not, or in part, or that is not known.
+        """
+        over = self._now(claimed) - began >= _OVER
+        name, places = _carried(claimed), request.places()
+        found = [self.outcomes.of(f"{name}.{number}", place, began, over=over) for number, place in enumerate(places)]
+        if len(found) == 1 and found[0].fate is Fate.DONE and (answer := request.answered(found[0])) is not None:
+            self._keep(claimed, _Kept(answer.decode(), None))
+            return answer
+        if all(each.fate is Fate.NOT_DONE for each in found):
+            self._keep(claimed, _Kept(None, _NOT_DONE))
+        raise Conflict(f"the first request with this Idempotency-Key has no answer: {_said(found)}")
+
+    def _now(self, claimed: str) -> datetime:
+        """The store's time."""
+        self.store.put(f"{claimed}.seen", b"")
+        return self.store.get_dated(f"{claimed}.seen")[1]
+
+    def _forget_old(self, claimed: str) -> None:
+        """Removes keys that are too old, by the store's time, once a day in each process."""
+        if time.monotonic() - self._forgot_at < _FORGETS_EACH:
+            return
+        self._forgot_at = time.monotonic()
+        now = self._now(claimed)
+        stored = [*self.store.list(_ROOT), *self.store.list(_EARLIER_ROOT)]
+        self.store.delete([each.key for each in stored if now - each.modified > _KEPT_FOR])
 
     def _keep(self, claimed: str, kept: _Kept) -> None:
-        self.store.create(f"{claimed}.answer", msgspec.json.encode(kept))
+        with suppress(AlreadyThere):  # another request found out the same
+            self.store.create(f"{claimed}.answer", msgspec.json.encode(kept))
 
     def _read(self, key: str) -> bytes | None:
         try:
@@ -117,9 +182,26 @@ class Writes:
             return None
 
 
-def _key(moment: datetime, name: str) -> str:
-    return f"{_ROOT}/{_day(moment)}/{name}"
+def _carried(claimed: str) -> str:
+    """What its writes carry."""
+    return claimed.rpartition("/")[2][:_DIGITS]
 
 
-def _day(moment: datetime) -> str:
-    return f"{moment:%Y-%m-%d}"
+def _said(found: Sequence[Outcome]) -> str:
+    """What became of its statements, and what to do."""
+    if len(found) == 1:
+        return f"it {found[0].fate.value}; {_ADVICE[found[0].fate]}"
+    done = [number for number, each in enumerate(found, 1) if each.fate is Fate.DONE]
+    last = max(done, default=0)  # a statement begins when those before it have ended
+    following = found[last:] if last < len(found) else ()
+    rest = next((each.fate for each in following), Fate.DONE)
+    return f"{last} of its {len(found)} statements are done; the next one {rest.value}; {_ADVICE[rest]}"
+
+
+_ADVICE = {
+    Fate.DONE: "do not send it again",
+    Fate.PARTLY: "look at the table before you send anything again",
+    Fate.NOT_DONE: "a new key may try again",
+    Fate.OPEN: "send the same request again with the same key, later",
+    Fate.UNKNOWN: "look whether what it says is there before you send it again with a new key",
+}

@@ -38,6 +38,7 @@ from lakewarden.state.audit import AuditLog
 from lakewarden.storage.paths import check_user
 from lakewarden.warehouse import find_table
 from lakewarden.workers.cancellation import Cancellation
+from lakewarden.write_key import begin_statement
 
 if TYPE_CHECKING:
     from lakewarden.live.subscription import Subscription
@@ -119,8 +120,9 @@ class SqlSession:
         bound = bind_all(context, statements)
         uploads = uploads_for(statements, files or {}, self._services.warehouse.settings.files)
         results: list[Result] = []
-        for one in bound:
+        for number, one in enumerate(bound):
             context.cancellation.check()
+            begin_statement(number)
             results.append(self._executed(one.now() if results else one, uploads))
             match one.statement:
                 case UseNamespace(name):

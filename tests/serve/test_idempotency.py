@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import time
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -9,10 +11,21 @@ from pathlib import Path
 import pytest
 
 from lakewarden.connection import Location
-from lakewarden.errors import Conflict, ConstraintViolation
-from lakewarden.serve.idempotency import Done, Writes
+from lakewarden.errors import (
+    Conflict,
+    ConstraintViolation,
+    Corrupt,
+    Internal,
+    LakewardenError,
+    NotDurable,
+    StorageUnavailable,
+)
+from lakewarden.scope import TableName
+from lakewarden.serve.idempotency import Done, Request, Writes
+from lakewarden.serve.outcomes import Fate, Outcome
 from lakewarden.storage.objects import ObjectStore
 from lakewarden.storage.open import open_store
+from lakewarden.write_key import begin_statement
 
 NOON = datetime(2026, 11, 22, 12, tzinfo=UTC)
 
@@ -41,8 +54,23 @@ def made() -> Made:
     return Made()
 
 
-def at(store: ObjectStore, now: datetime = NOON) -> Writes:
-    return Writes(store, lambda: now)
+class Found:
+    """What is found of each statement: the last one of all further ones."""
+
+    def __init__(self, *outcomes: Outcome) -> None:
+        self.outcomes = outcomes
+        self.outcome = outcomes[0]
+
+    def of(self, key: str, place: TableName | None, since: datetime, *, over: bool) -> Outcome:
+        number = int(key.rpartition(".")[2])
+        return self.outcomes[number] if len(self.outcomes) > 1 else self.outcome
+
+
+R = Request(b"r", lambda: [None], lambda _outcome: None)
+
+
+def at(store: ObjectStore) -> Writes:
+    return Writes(store, Found(Outcome(Fate.OPEN)))
 
 
 def before_create(store: ObjectStore, monkeypatch: pytest.MonkeyPatch, act: Callable[[], object]) -> None:
@@ -58,32 +86,19 @@ def before_create(store: ObjectStore, monkeypatch: pytest.MonkeyPatch, act: Call
 
 
 def test_of_two_at_the_same_moment_one_writes(store: ObjectStore, made: Made, monkeypatch: pytest.MonkeyPatch) -> None:
-    before_create(store, monkeypatch, lambda: at(store).once("ann", "k", b"r", made("other")))
-    assert at(store).once("ann", "k", b"r", made("mine")) == b"other"
+    before_create(store, monkeypatch, lambda: at(store).once("ann", "k", R, made("other")))
+    assert at(store).once("ann", "k", R, made("mine")) == b"other"
     assert made.names == ["other"]
 
 
 def test_while_the_first_writes_the_second_is_refused(store: ObjectStore, made: Made) -> None:
     def write() -> Done:
-        with pytest.raises(Conflict, match="has not ended"):
-            at(store).once("ann", "k", b"r", made("second"))
+        with pytest.raises(Conflict, match="still be under way"):
+            at(store).once("ann", "k", R, made("second"))
         return made("first")()
 
-    assert at(store).once("ann", "k", b"r", write) == b"first"
+    assert at(store).once("ann", "k", R, write) == b"first"
     assert made.names == ["first"]
-
-
-@pytest.mark.parametrize("first", [0, 1])
-def test_of_two_that_meet_at_midnight_at_most_one_writes(
-    store: ObjectStore, made: Made, monkeypatch: pytest.MonkeyPatch, first: int
-) -> None:
-    """Each has looked at the days before the other claims; so they claim the key in different days."""
-    midnight = datetime(2026, 11, 23, tzinfo=UTC)
-    moments = (midnight - timedelta(seconds=1), midnight)
-    before_create(store, monkeypatch, lambda: at(store, moments[1 - first]).once("ann", "k", b"r", made("one")))
-    with pytest.raises(Conflict, match="midnight"):
-        at(store, moments[first]).once("ann", "k", b"r", made("two"))
-    assert made.names == ["one"]
 
 
 def test_a_write_that_failed_has_ended(store: ObjectStore, made: Made) -> None:
@@ -91,22 +106,98 @@ def test_a_write_that_failed_has_ended(store: ObjectStore, made: Made) -> None:
         raise ConstraintViolation("id = 'confidential' is there")
 
     with pytest.raises(ConstraintViolation):
-        at(store).once("ann", "k", b"r", write)
+        at(store).once("ann", "k", R, write)
     with pytest.raises(Conflict, match="failed with CONSTRAINT_VIOLATION") as error:
-        at(store).once("ann", "k", b"r", made("again"))
+        at(store).once("ann", "k", R, made("again"))
     assert ("confidential" in error.value.message, made.names) == (False, [])
 
 
 def test_what_wrote_nothing_leaves_its_key(store: ObjectStore, made: Made) -> None:
-    assert at(store).once("ann", "k", b"r", lambda: Done(b"rows", None)) == b"rows"
-    assert at(store).once("ann", "k", b"r", made("now")) == b"now"
+    assert at(store).once("ann", "k", R, lambda: Done(b"rows", None)) == b"rows"
+    assert at(store).once("ann", "k", R, made("now")) == b"now"
 
 
-def test_the_first_write_of_a_day_leaves_the_keys_of_the_day_before(store: ObjectStore, made: Made) -> None:
-    at(store).once("ann", "k", b"r", made("first"))
-    for server, key in ((at(store, NOON + timedelta(days=1)), "other"), (at(store, NOON + timedelta(hours=35)), "another")):
-        server.once("ann", key, b"r", made(key))
-        assert server.once("ann", "k", b"r", made("again")) == b"first"
-    at(store, NOON + timedelta(days=2)).once("ann", "last", b"r", made("last"))
-    assert at(store, NOON + timedelta(days=2)).once("ann", "k", b"r", made("again")) == b"again", "two days later it is new"
-    assert made.names == ["first", "other", "another", "last", "again"]
+def test_no_servers_clock_removes_a_key_and_the_stores_does_after_two_days(
+    tmp_path: Path, made: Made, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each `Writes` is another server's. It has no clock: a server that is days ahead removes nothing."""
+    store = open_store(Location(str(tmp_path / "state")))
+    at(store).once("ann", "k", R, made("first"))
+    monkeypatch.setattr("lakewarden.clock.system_clock", lambda: NOON + timedelta(days=400))
+    for key in ("other", "another"):
+        at(store).once("ann", key, R, made(key))
+        assert at(store).once("ann", "k", R, made("again")) == b"first"
+    (mine,) = [path for path in tmp_path.rglob("*.answer") if b"first" in path.read_bytes()]
+    for path in (mine, mine.with_suffix("")):
+        os.utime(path, (time.time() - 47 * 3600,) * 2)
+    assert at(store).once("ann", "k", R, made("again")) == b"first"
+    for path in (mine, mine.with_suffix("")):
+        os.utime(path, (time.time() - 49 * 3600,) * 2)
+    assert at(store).once("ann", "k", R, made("again")) == b"again", "two days later it is new"
+    assert made.names == ["first", "other", "another", "again"]
+
+
+@pytest.mark.parametrize("error", [StorageUnavailable("lost"), NotDurable("lost"), Corrupt("?"), Internal("?")])
+def test_an_unknown_outcome_stays_unknown_and_is_found_out(store: ObjectStore, made: Made, error: LakewardenError) -> None:
+    def write() -> Done:
+        raise error
+
+    request = Request(b"r", lambda: [TableName("app", "t")], lambda outcome: str(outcome.rows).encode())
+    with pytest.raises(type(error)):
+        at(store).once("ann", "k", request, write)
+    finder = Found(Outcome(Fate.OPEN))
+    with pytest.raises(Conflict, match="same key") as said:
+        Writes(store, finder).once("ann", "k", request, made("again"))
+    assert "new key" not in said.value.message
+    finder.outcome = Outcome(Fate.DONE, 3)
+    assert Writes(store, finder).once("ann", "k", request, made("again")) == b"3"
+    finder.outcome = Outcome(Fate.UNKNOWN)
+    assert Writes(store, finder).once("ann", "k", request, made("again")) == b"3", "it is kept"
+    assert made.names == []
+
+
+def test_what_is_proven_not_done_may_be_sent_with_a_new_key(store: ObjectStore, made: Made) -> None:
+    def write() -> Done:
+        raise StorageUnavailable("lost")
+
+    with pytest.raises(StorageUnavailable):
+        at(store).once("ann", "k", R, write)
+    for finder in (Found(Outcome(Fate.NOT_DONE)), Found(Outcome(Fate.OPEN))):
+        with pytest.raises(Conflict, match="a new key may try again"):
+            Writes(store, finder).once("ann", "k", R, made("again"))
+    assert made.names == []
+
+
+@pytest.mark.parametrize(
+    ("fates", "says"),
+    [
+        ((Fate.DONE, Fate.OPEN, Fate.OPEN), "1 of its 3 statements are done.*same key"),
+        ((Fate.UNKNOWN, Fate.DONE, Fate.NOT_DONE), "2 of its 3 statements are done.*new key may"),
+        ((Fate.DONE, Fate.DONE, Fate.DONE), "3 of its 3 statements are done.*do not send"),
+        ((Fate.UNKNOWN, Fate.UNKNOWN, Fate.UNKNOWN), "0 of its 3 statements are done.*look whether"),
+        ((Fate.DONE, Fate.PARTLY, Fate.NOT_DONE), "1 of its 3 statements are done.*in part.*look at the table"),
+    ],
+)
+def test_of_several_statements_it_says_how_many_are_done(
+    store: ObjectStore, made: Made, fates: tuple[Fate, ...], says: str
+) -> None:
+    def write() -> Done:
+        raise StorageUnavailable("lost")
+
+    request = Request(b"r", lambda: [None] * len(fates), lambda _outcome: b"no")
+    with pytest.raises(StorageUnavailable):
+        at(store).once("ann", "k", request, write)
+    with pytest.raises(Conflict, match=says):
+        Writes(store, Found(*map(Outcome, fates))).once("ann", "k", request, made("again"))
+    assert made.names == []
+
+
+def test_an_error_behind_some_statements_says_how_many_are_done(store: ObjectStore, made: Made) -> None:
+    def write() -> Done:
+        begin_statement(2)
+        raise ConstraintViolation("x")
+
+    with pytest.raises(ConstraintViolation):
+        at(store).once("ann", "k", R, write)
+    with pytest.raises(Conflict, match="2 of its statements are done, the others are not: send those again with a new key"):
+        at(store).once("ann", "k", R, made("again"))

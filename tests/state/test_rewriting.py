@@ -23,10 +23,12 @@ def store(tmp_path: Path) -> LocalObjects:
 
 
 def without(name: bytes, meanwhile: Callable[[], None] = lambda: None) -> Callable[[bytes], bytes]:
-    """A change that another process comes between with."""
+    """A change that another process comes between with, once."""
+    acts = [meanwhile]
 
     def change(data: bytes) -> bytes:
-        meanwhile()
+        if acts:
+            acts.pop()()
         return data.replace(name, b"#")
 
     return change

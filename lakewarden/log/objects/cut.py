@@ -37,6 +37,9 @@ WRITERS_REMEMBERED = 4096
 """Writers of batches with an identity, some 150 KiB. One whose last batch is older than the last batches of so many others is
 forgotten, and a batch that it repeats is appended again."""
 
+KEYS_REMEMBERED = 2048
+"""Writes with a key of their client, some 80 KiB."""
+
 EVERYBODY = "*"
 """In place of a user's keyed hash."""
 
@@ -91,6 +94,11 @@ class Cut:
     """By a writer's key, or `ANY`: the position up to which segments do not say any more what the writer's last batch is."""
     columns: int = 0
     """The schema version below which no rows are appended: the table was altered (cuts/columns.py)."""
+
+    keyed: Mapping[str, int] = field(default_factory=dict)
+    """Of the last writes up to `upto` that a client may send again, the last ones last: their rows (`write_key`)."""
+    keys_gone: bool = False
+    """Whether there were more than are remembered."""
 
     @property
     def last_taken(self) -> int:
@@ -163,6 +171,7 @@ def encode_cut(cut: Cut) -> bytes:
         "direct": dict(cut.direct),
         "lost": cut.lost,
         "published": dict(cut.published),
+        **({"keyed": dict(cut.keyed), "keys_gone": cut.keys_gone} if cut.keyed else {}),
         "restated": dict(cut.restated),
         "columns": cut.columns,
     }
@@ -190,6 +199,8 @@ def decode_cut(key: str, version: int, data: bytes) -> Cut:
             direct={id_: (at, since) for id_, (at, since) in content.get("direct", {}).items()},
             lost=tuple(content.get("lost", ())),
             published=content.get("published", {}),
+            keyed=content.get("keyed", {}),
+            keys_gone=content.get("keys_gone", False),
             restated=content.get("restated", {}),
             columns=content.get("columns", 0),
         )

@@ -12,9 +12,10 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
+from math import inf
 
 from lakewarden.clock import HELD_AT_MOST, Clock, NewId, to_micros
 from lakewarden.errors import BeingErased, Conflict, LakewardenError, NotFound, SchemaChanged, StorageUnavailable
@@ -22,6 +23,7 @@ from lakewarden.log.chunk import Chunk
 from lakewarden.log.crowd import Crowd, names_in
 from lakewarden.log.objects.group import Call, Group, Parcel, fits, laid_out
 from lakewarden.log.objects.put import Puts, Segment
+from lakewarden.log.objects.segments.header import NO_KEYS
 from lakewarden.log.position import seq_of
 from lakewarden.log.receipt import PartlyAppended, Receipt
 from lakewarden.log.touched import ANYTHING, OwnPuts, Touched
@@ -170,7 +172,11 @@ class Gathering:
         """
         chunks, lasts = laid_out([call.parcels[0] for call in calls])
         users = frozenset(names_in(chunks))
-        position = self._put(self._segment(calls[0].parcels[0].schema_version, chunks), group.after)
+        position = self._put(
+            self._segment(calls[0].parcels[0].schema_version, chunks, _keys_of(calls)),
+            group.after,
+            min(call.until for call in calls),
+        )
         self._own.made(position, group.touched)
         _refuse(calls, self._puts.refused(users, position))
         for call, last in zip(calls, lasts, strict=True):
@@ -181,7 +187,7 @@ class Gathering:
         done, position = 0, 0
         for index, parcel in enumerate(call.parcels):
             try:
-                position = self._put(self._segment_of(parcel), after)
+                position = self._put(self._segment_of(parcel, call.keys(index)), after, call.until)
                 self._own.made(position, call.touched)
                 if refused := self._puts.refused(parcel.users, position):
                     raise BeingErased(refused)
@@ -193,30 +199,30 @@ class Gathering:
             after = None if after is None else position
         return Receipt(done, seq_of(position, call.parcels[-1].rows - 1))
 
-    def _segment_of(self, parcel: Parcel) -> Segment:
+    def _segment_of(self, parcel: Parcel, keys: Mapping[str, int]) -> Segment:
         """Raises:
         StorageUnavailable: the parcel was staged too long ago to be named.
         """
         if parcel.staged is None:
-            return self._segment(parcel.schema_version, parcel.chunks)
+            return self._segment(parcel.schema_version, parcel.chunks, keys)
         if to_micros(self._clock() - HELD_AT_MOST) > parcel.staged.stored_at:
             raise StorageUnavailable(
                 "the rows were staged more than a day ago, and may be gone: nothing was written; write them again"
             )
-        return parcel.staged.segment
+        return parcel.staged.segment(keys)
 
-    def _segment(self, schema_version: int, chunks: Sequence[Chunk]) -> Segment:
+    def _segment(self, schema_version: int, chunks: Sequence[Chunk], keys: Mapping[str, int]) -> Segment:
         put_id, stored_at = self._new_id(), to_micros(self._clock())  # exactly: rows of STREAM tables expire by it
-        return Segment.of(put_id, schema_version, stored_at, chunks)
+        return Segment.of(put_id, schema_version, stored_at, chunks, keys)
 
-    def _put(self, segment: Segment, after: int | None) -> int:
+    def _put(self, segment: Segment, after: int | None, until: float) -> int:
         began = self._clock()
         if self._doubted or began - self._seen > _LONG_SLEEP:
             self._doubted = False
             self._puts.slept()
         if began - self._seen > HELD_AT_MOST:
             self._still_there()
-        position = self._puts.put(segment, after)
+        position = self._puts.put(segment if until == inf else segment._replace(until=until), after)
         self._seen = self._clock()
         if self._seen - began > HELD_AT_MOST:
             self._still_there()
@@ -227,6 +233,12 @@ def _all_rows_of(parcels: Sequence[Parcel], after: int | None) -> Touched:
     if after is None and isinstance(parcels[0].chunks, Crowd):
         return ANYTHING  # by name, a million users take a hundred megabytes
     return {user: None for parcel in parcels for user in parcel.users}
+
+
+def _keys_of(calls: Sequence[Call]) -> Mapping[str, int]:
+    """What a segment of all of them carries."""
+    keyed = [call for call in calls if call.key]
+    return {key: rows for call in keyed for key, rows in call.keys().items()} if keyed else NO_KEYS
 
 
 def _open(group: Sequence[Call]) -> list[Call]:

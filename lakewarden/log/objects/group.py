@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from lakewarden.errors import LakewardenError
 from lakewarden.log.chunk import Chunk
 from lakewarden.log.crowd import Crowd, names_in
+from lakewarden.log.objects.segments.header import NO_KEYS
 from lakewarden.log.objects.staged import Staged
 from lakewarden.log.plain import PlainRow, encoded
 from lakewarden.log.receipt import Receipt
 from lakewarden.log.touched import OwnPuts, Touched, apart, united
 from lakewarden.settings import LogSettings
+from lakewarden.write_key import carried, carried_until, part_of
 
 
 class Parcel(NamedTuple):
@@ -111,8 +113,16 @@ class Call:
     touched: Touched
     receipt: Receipt | None = None
     error: LakewardenError | None = None
+    key: str = field(default_factory=carried)
+    """As its segments carry it; empty for most."""
+    until: float = field(default_factory=carried_until)
+    """As `Segment.until`."""
     wake: threading.Lock = field(default_factory=threading.Lock)
     """Held until another thread has served the call, or hands the lead over to it. A lock costs a tenth of an event."""
+
+    def keys(self, number: int = 0) -> Mapping[str, int]:
+        """What the segment of one of its parcels carries for it."""
+        return {part_of(self.key, number, len(self.parcels)): self.parcels[number].rows} if self.key else NO_KEYS
 
     @property
     def shares(self) -> bool:

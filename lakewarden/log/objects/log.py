@@ -56,6 +56,7 @@ from lakewarden.log.view import LogView as AnyView
 from lakewarden.log.view import PendingRows, UserSigns
 from lakewarden.storage.location import local_path
 from lakewarden.storage.objects import ObjectStore
+from lakewarden.write_key import Trace, trace_of
 
 _APART = 64 << 10
 """Bytes between two chunks that are read with them rather than left out by a request more."""
@@ -105,6 +106,13 @@ class ObjectReader:
 
     def signs(self, mark: str) -> UserSigns:
         return newest_cut(self._store, self._log_id).signs(mark)
+
+    def trace(self, key: str) -> Trace:
+        view = read_view(self._store, self._log_id, HeaderCache(0), ())
+        rows = dict(view.cut.keyed)
+        for header in view.run:
+            rows.update(header.keys)
+        return trace_of(key, rows, certain=not view.cut.keys_gone)
 
     def faults(self) -> mend.LogFaults:
         return mend.faults_of(self._store, self._log_id)

@@ -6,10 +6,11 @@ Nothing here knows of rows. One `Puts` belongs to one process and is used by one
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from functools import partial
+from math import inf
 from typing import NamedTuple, Protocol
 
 from lakewarden.errors import (
@@ -31,11 +32,13 @@ from lakewarden.log.objects.cache import HeaderCache
 from lakewarden.log.objects.cut import Cut, newest_cut
 from lakewarden.log.objects.links import Links
 from lakewarden.log.objects.run import check_whole
+from lakewarden.log.objects.segments.header import NO_KEYS
 from lakewarden.log.objects.segments.pack import INDEXED, pack_segment
 from lakewarden.log.objects.segments.segment import own_segment, read_put_id
 from lakewarden.log.position import LAST_POSITION
 from lakewarden.log.table_log import Mark
 from lakewarden.storage.objects import AlreadyThere, Missing, ObjectStore
+from lakewarden.write_key import WITHIN_SECONDS
 
 PROBES = 8
 """Positions found taken, one after the other, before the log is listed instead. Who has not looked at the cuts since some
@@ -90,11 +93,16 @@ class Segment(NamedTuple):
     schema_version: int | None = None
     """Of its rows; None where there are none."""
 
+    until: float = inf
+    """By the monotonic clock: no put is begun later (`write_key`)."""
+
     @classmethod
-    def of(cls, put_id: str, schema_version: int, stored_at: int, chunks: Sequence[Chunk]) -> Segment:
+    def of(
+        cls, put_id: str, schema_version: int, stored_at: int, chunks: Sequence[Chunk], keys: Mapping[str, int] = NO_KEYS
+    ) -> Segment:
         """As `pack_segment`."""
         users = frozenset(names_in(chunks))
-        pack = partial(pack_segment, put_id, schema_version, stored_at, chunks)
+        pack = partial(pack_segment, put_id, schema_version, stored_at, chunks, keys=keys)
         return cls(put_id, pack, users, rows_in(chunks), schema_version=schema_version if chunks else None)
 
 
@@ -159,6 +167,8 @@ class Puts:
             if position > LAST_POSITION:  # a seal's end was read through
                 raise self._sealed()
             self._admit(segment, lost)
+            if segment.until < time.monotonic():
+                raise Conflict(f"the write took more than {WITHIN_SECONDS:.0f} seconds, and was not done; try again")
             if self._append_at(position, segment):
                 self._next = self._beyond(position)
                 self._links.made(position, segment.put_id, segment.rows)

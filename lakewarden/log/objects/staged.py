@@ -7,7 +7,7 @@ that no segment names is no part of the log. It goes when no process can name it
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import partial
 from typing import NamedTuple
@@ -19,7 +19,7 @@ from lakewarden.log.objects import names
 from lakewarden.log.objects.cache import HeaderCache
 from lakewarden.log.objects.cut import Cut, newest_cut
 from lakewarden.log.objects.put import Segment
-from lakewarden.log.objects.segments.header import Header, short
+from lakewarden.log.objects.segments.header import NO_KEYS, Header, short
 from lakewarden.log.objects.segments.pack import LINKED, pack_naming, pack_segment
 from lakewarden.log.objects.segments.segment import own_segment, read_segment
 from lakewarden.log.objects.view import read_view
@@ -70,10 +70,9 @@ class Staged(NamedTuple):
     def users(self) -> frozenset[str]:
         return frozenset(each.user for each in self.pieces)
 
-    @property
-    def segment(self) -> Segment:
+    def segment(self, keys: Mapping[str, int] = NO_KEYS) -> Segment:
         """The segment that names it."""
-        pack = partial(pack_naming, self.put_id, self.schema_version, self.stored_at, self.pieces, self.once)
+        pack = partial(pack_naming, self.put_id, self.schema_version, self.stored_at, self.pieces, self.once, keys=keys)
         version = self.schema_version if self.pieces else None
         return Segment(self.put_id, pack, self.users, self.rows, self.since, self.closed, version)
 

@@ -6,7 +6,9 @@ watermark where it is: rows that are pending land on top of it at the next flush
 
 from __future__ import annotations
 
+import time
 from contextlib import suppress
+from dataclasses import replace
 
 from lakewarden.catalog.engines import require_active
 from lakewarden.catalog.model import Table
@@ -30,6 +32,7 @@ from lakewarden.storage.durability import sync
 from lakewarden.storage.steps import alone
 from lakewarden.target import ScopeTarget
 from lakewarden.warehouse import Warehouse, find_table
+from lakewarden.write_key import PARAMETER, WITHIN_SECONDS, carried, carried_until
 
 
 class DirectRun:
@@ -62,7 +65,8 @@ class DirectRun:
         self._warehouse = warehouse
         self._log: TableLog = warehouse.log(table)
         self._table = table
-        self._write = write
+        self._write = write if not (key := carried()) else replace(write, parameters={**write.parameters, PARAMETER: key})
+        self._until = carried_until()
         self._reach = reach
         self._hidden = hidden
         self._job_id = job_id or new_job_id("write", warehouse.clock, warehouse.new_id)
@@ -174,6 +178,8 @@ class DirectRun:
             Conflict: this write gave no sign of life for minutes, and others went on without it (operations/direct/barrier).
         """
         position = self._numbers.position
+        if self._until < time.monotonic():
+            raise Conflict(f"the write took more than {WITHIN_SECONDS:.0f} seconds, and was not done; try again")
         if self._noted and not self._log.is_noted(self._note):
             raise Conflict(
                 f"{self._target.scope}: the {self._write.operation} gave no sign of life for minutes, and others went on without"

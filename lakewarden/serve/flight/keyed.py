@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from hashlib import sha256
 
 import msgspec
 import pyarrow as pa
 
+from lakewarden.scope import TableName
 from lakewarden.serve.flight.calls import Call
 from lakewarden.serve.flight.streams import stream_bytes
-from lakewarden.serve.idempotency import Done, Writes
+from lakewarden.serve.idempotency import Done, Request, Writes
 
 _COLUMNS: Mapping[str, pa.DataType] = {"rows_affected": pa.int64(), "message": pa.string()}
 WRITTEN = pa.schema(_COLUMNS)
@@ -19,11 +20,17 @@ WRITTEN = pa.schema(_COLUMNS)
 
 
 def once(
-    writes: Writes, call: Call, asked: msgspec.Struct, write: Callable[[], pa.Table], rows: pa.Table | None = None
+    writes: Writes,
+    call: Call,
+    asked: msgspec.Struct,
+    write: Callable[[], pa.Table],
+    places: Callable[[], Sequence[TableName | None]],
+    rows: pa.Table | None = None,
 ) -> pa.Table:
     """The answer of a write. That of a query behind it has no rows the second time: columns' values are not kept.
 
     Args:
+        places: as in `idempotency.Request`.
         asked: what is to be done, with `rows`: another request under the same key is refused.
 
     Raises:
@@ -38,7 +45,8 @@ def once(
         return Done(_text(answer), _text(kept))
 
     parts = (b"flight", call.namespace or "", asked, b"" if rows is None else _digest(rows))
-    found = writes.once(call.principal.user, call.key, msgspec.msgpack.encode(parts), done)
+    request = Request(msgspec.msgpack.encode(parts), places, lambda outcome: _text(written(rows=outcome.rows)))
+    found = writes.once(call.principal.user, call.key, request, done)
     return pa.ipc.open_stream(base64.b64decode(found)).read_all()
 
 

@@ -11,6 +11,7 @@ import grpc
 import pyarrow as pa
 
 from lakewarden.errors import Unsupported
+from lakewarden.scope import TableName
 from lakewarden.serve.common import Common
 from lakewarden.serve.flight.calls import Call, admitted, connected, observed
 from lakewarden.serve.flight.ingest import Ingest, ingested
@@ -176,11 +177,12 @@ class FlightSql:
 
     def _ingested(self, call: Call, command: CommandStatementIngest, rows: pa.Table) -> int:
         asked = Ingest(command.schema or "", command.table)
+        place = TableName(command.schema or call.namespace or "", command.table)
 
         def write() -> pa.Table:
             return written(rows=ingested(self.common.lake, call, command, rows))
 
-        return rows_of(once(self.common.writes, call, asked, write, rows))
+        return rows_of(once(self.common.writes, call, asked, write, lambda: [place], rows))
 
     def _bound(self, call: Call, statement: Statement, rows: pa.Table) -> bytes:
         """A handle with the parameters in it."""

@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from lakewarden.errors import InvalidArgument, Unsupported
 from lakewarden.lakehouse import Lakehouse
+from lakewarden.scope import TableName
 from lakewarden.serve.flight.calls import Call
 from lakewarden.serve.flight.joined import joined
 from lakewarden.serve.flight.keyed import once, rows_of, written
@@ -17,6 +18,7 @@ from lakewarden.serve.flight.streams import stream_bytes
 from lakewarden.serve.flight.tickets import Answer, Tickets
 from lakewarden.serve.flight.tickets import Statement as Text
 from lakewarden.serve.idempotency import Writes
+from lakewarden.serve.outcomes import places_of
 from lakewarden.sql.grammar.parameters import Value
 from lakewarden.sql.queries.select import Spooled
 from lakewarden.sql.results import Affected, Done, Events, Result, Rows, Started
@@ -53,7 +55,10 @@ class Statements:
             result = session.run(statements, freshness=call.freshness, cancellation=call.cancellation)[-1]
             return pa.concat_tables(_stream(result).tables)
 
-        return self.tickets.sign(Answer(stream_bytes(once(self.writes, call, text, run))), call.principal)
+        return self.tickets.sign(
+            Answer(stream_bytes(once(self.writes, call, text, run, lambda: places_of(statements, call.namespace)))),
+            call.principal,
+        )
 
     def schema(self, call: Call, text: Text) -> pa.Schema:
         """The columns of a query. It does not run; a list, as of SHOW TABLES, does: it has no effect and few rows.
@@ -86,10 +91,14 @@ class Statements:
             parameters: a row for each time that the text is to run. INSERT of VALUES runs once, with all rows.
         """
         values = [()] if parameters is None else values_of(parameters)
-        answer = once(self.writes, call, Text(text), lambda: written(rows=self._updated(call, text, values)), parameters)
+
+        def places() -> list[TableName | None]:
+            return places_of(self._joined(call, text, values)[1], call.namespace)
+
+        answer = once(self.writes, call, Text(text), lambda: written(rows=self._updated(call, text, values)), places, parameters)
         return rows_of(answer)
 
-    def _updated(self, call: Call, text: str, parameters: Sequence[Sequence[Value]]) -> int:
+    def _joined(self, call: Call, text: str, parameters: Sequence[Sequence[Value]]) -> tuple[SqlSession, Sequence[Statement]]:
         session = self._session(call)
         most = self.lake.warehouse.settings.sql.text_statements
         if len(parameters) > most:
@@ -98,6 +107,10 @@ class Statements:
                 " by bulk ingest"
             )
         statements = joined([one for values in parameters for one in _given(session, text, values)])
+        return session, statements
+
+    def _updated(self, call: Call, text: str, parameters: Sequence[Sequence[Value]]) -> int:
+        session, statements = self._joined(call, text, parameters)
         results = session.run(statements, freshness=call.freshness, cancellation=call.cancellation)
         changed = [result.rows for result in results if isinstance(result, Affected)]
         return sum(changed) if changed else -1

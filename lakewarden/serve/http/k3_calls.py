@@ -6,6 +6,7 @@ import inspect
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import get_type_hints
 
 import msgspec
@@ -16,9 +17,13 @@ from starlette.responses import Response
 from lakewarden.access.gate import Principal
 from lakewarden.errors import NotFound
 from lakewarden.k3 import K3
+from lakewarden.k3.answers import wrote
 from lakewarden.lakehouse import Lakehouse
+from lakewarden.scope import TableName
 from lakewarden.serve.http.requests import admitted, body_of, ended_with, lake_of, once
 from lakewarden.serve.idempotency import Done
+from lakewarden.serve.outcomes import Outcome
+from lakewarden.strategies import WriteStrategy
 from lakewarden.workers.cancellation import Cancellation
 
 CALLS = (
@@ -82,7 +87,25 @@ def _answered(request: Request, call: _Call) -> bytes:
     lake = lake_of(request)
     if call.name in _READS:
         return _answer(lake, call).answer
-    return once(request, call.principal, call.asked, lambda: _answer(lake, call))
+    return once(request, call.principal, call.asked, lambda: _answer(lake, call), lambda: [_place(call)], partial(_rebuilt, call))
+
+
+def _place(call: _Call) -> TableName | None:
+    """The table that a call writes rows to."""
+    if call.name == "execute" or not hasattr(call.asked, "table"):
+        return None
+    return TableName(str(getattr(call.asked, "bucket", "")), str(call.asked.table))
+
+
+def _rebuilt(call: _Call, outcome: Outcome) -> bytes | None:
+    """The answer to rows that were written; None for the other calls, whose answers say more than what is left of them."""
+    if call.name != "insert":
+        return None
+    strategy = WriteStrategy.NON_KEYED_INSERT if outcome.version is not None else WriteStrategy.KEYED_INSERT_BULK
+    table = str(getattr(call.asked, "table", ""))
+    return msgspec.json.encode(
+        wrote(table, outcome.rows, strategy, pending=outcome.version is None and outcome.rows > 0, version=outcome.version)
+    )
 
 
 def _answer(lake: Lakehouse, call: _Call) -> Done:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import TypeVar
@@ -15,10 +15,13 @@ from starlette.requests import HTTPConnection, Request
 from lakewarden.access.gate import Principal
 from lakewarden.exact_json import decoder, raw
 from lakewarden.lakehouse import Lakehouse
+from lakewarden.scope import TableName
 from lakewarden.serve.allowance import Allowance
 from lakewarden.serve.authority import Authority
 from lakewarden.serve.declined import Declined
 from lakewarden.serve.idempotency import Done, Writes
+from lakewarden.serve.idempotency import Request as Keyed
+from lakewarden.serve.outcomes import Outcome
 from lakewarden.serve.tokens import AccessToken
 from lakewarden.workers.cancellation import Cancellation
 
@@ -80,8 +83,18 @@ async def caller(request: HTTPConnection, authorization: str | None = None) -> A
     return replace(token, principal=replace(token.principal, request_id=request.state.request_id))
 
 
-def once(request: Request, principal: Principal, asked: msgspec.Struct, write: Callable[[], Done]) -> bytes:
+def once(
+    request: Request,
+    principal: Principal,
+    asked: msgspec.Struct,
+    write: Callable[[], Done],
+    places: Callable[[], Sequence[TableName | None]],
+    answered: Callable[[Outcome], bytes | None],
+) -> bytes:
     """The answer of a write, which is done once for each `Idempotency-Key` that the request may have.
+
+    Args:
+        places, answered: as in `idempotency.Request`.
 
     Raises:
         InvalidArgument, Conflict: as `Writes.once`.
@@ -91,7 +104,8 @@ def once(request: Request, principal: Principal, asked: msgspec.Struct, write: C
         return write().answer
     writes = request.app.state.writes
     assert isinstance(writes, Writes), "the application is made with one"
-    return writes.once(principal.user, key, request.url.path.encode() + b"\n" + msgspec.json.encode(asked, enc_hook=raw), write)
+    content = request.url.path.encode() + b"\n" + msgspec.json.encode(asked, enc_hook=raw)
+    return writes.once(principal.user, key, Keyed(content, places, answered), write)
 
 
 @asynccontextmanager

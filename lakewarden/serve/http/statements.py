@@ -21,11 +21,13 @@ from lakewarden.json_values import json_rows
 from lakewarden.lakehouse import Lakehouse
 from lakewarden.lakehouse.answers import answer
 from lakewarden.operations.reading.freshness import Freshness, check_freshness
+from lakewarden.scope import TableName
 from lakewarden.serve.http.requests import admitted, body_of, ended_with, lake_of, once
 from lakewarden.serve.http.streamed import StreamedAnswer
 from lakewarden.serve.idempotency import Done
+from lakewarden.serve.outcomes import Outcome, places_of
 from lakewarden.sql.grammar.parameters import Value
-from lakewarden.sql.results import Events, OneLine, Result, Rows
+from lakewarden.sql.results import Affected, Events, OneLine, Result, Rows
 from lakewarden.sql.specs import gives_rows
 from lakewarden.workers.cancellation import Cancellation
 
@@ -83,12 +85,20 @@ def _answered(request: Request, principal: Principal, asked: SqlRequest, cancell
         run.append(whole)
         return _kept(whole, began)
 
-    kept = once(request, principal, asked, write)
+    def places() -> list[TableName | None]:
+        return places_of(lake.sessions.served(principal, asked.namespace).parsed(asked.sql, asked.values), asked.namespace)
+
+    kept = once(request, principal, asked, write, places, lambda outcome: b"".join(_encoded([_affected(outcome)], began)))
     if not run:
         return Response(kept, media_type=_JSON)
     (results,) = run
     rows = sum(result.table.num_rows for result in results if isinstance(result, Rows))
     return _answer(request, principal, _encoded(results, began), rows, _JSON)
+
+
+def _affected(outcome: Outcome) -> Affected:
+    """What a statement of which the answer was lost would have answered, without what explains it."""
+    return Affected(outcome.rows, pending_drain=outcome.version is None, version=outcome.version)
 
 
 def _answer(request: Request, principal: Principal, pieces: Iterator[bytes], rows: int, media_type: str) -> Response:

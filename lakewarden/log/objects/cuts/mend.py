@@ -179,7 +179,7 @@ def give_up(store: ObjectStore, faults: LogFaults) -> Cut:
         cut = replace(cut, lost=lost, carry=carry, history=history, forgotten=max([cut.forgotten, *gone, *carried]))
         if not (faults.positions or faults.carry):
             return cut
-        return replace(cut, published=in_doubt(cut, {}, lost=True), restated={**cut.restated, ANY: faults.last})
+        return replace(cut, published=in_doubt(cut, {}, lost=True), restated={**cut.restated, ANY: faults.last}, keys_gone=True)
 
     return advance(store, faults.log_id, without)
 

@@ -17,7 +17,16 @@ from lakewarden.faults import Reach, no_faults
 from lakewarden.log.objects import names
 from lakewarden.log.objects.cache import HeaderCache
 from lakewarden.log.objects.clean import clean, remove_below
-from lakewarden.log.objects.cut import REMEMBERED, Cut, Kept, encode_cut, remember, remember_erased, remember_published
+from lakewarden.log.objects.cut import (
+    KEYS_REMEMBERED,
+    REMEMBERED,
+    Cut,
+    Kept,
+    encode_cut,
+    remember,
+    remember_erased,
+    remember_published,
+)
 from lakewarden.log.objects.cuts.carry import make_carry, make_history
 from lakewarden.log.objects.cuts.history import SMALL, Leaving
 from lakewarden.log.objects.cuts.next_cut import NextCut, next_cut
@@ -133,6 +142,7 @@ def make_cut(
     passed = view.run[: plan.upto - view.cut.upto]
     taken = [header.put_id for header in passed]
     taken += [UNKNOWN] * min(plan.upto - view.last_position, REMEMBERED)
+    keyed = dict(chain(view.cut.keyed.items(), *(each.keys.items() for each in passed if each.keys)))
     cut = Cut(
         version,
         plan.upto,
@@ -146,6 +156,8 @@ def make_cut(
         rewound=plan.rewound or view.cut.rewound,
         direct=view.cut.direct,
         lost=tuple(position for position in view.cut.lost if position > plan.upto),
+        keyed=dict([*keyed.items()][-KEYS_REMEMBERED:]),
+        keys_gone=view.cut.keys_gone or len(keyed) > KEYS_REMEMBERED,
         published=_published(view.cut, published_in(view.cut, passed), doubts=plan.doubts),
         restated={key: position for key, position in view.cut.restated.items() if position > plan.upto},
         columns=view.cut.columns if plan.columns is None else plan.columns,

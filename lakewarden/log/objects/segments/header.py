@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
@@ -17,6 +18,7 @@ ID_BYTES = 16
 UNKNOWN = "0" * 2 * ID_BYTES
 """In place of the id of a put that is not known."""
 
+NO_KEYS: Mapping[str, int] = MappingProxyType({})
 _DIGITS = 12
 """Of a put's id, enough to tell the few contenders for one position apart."""
 
@@ -53,6 +55,8 @@ class Header:
     tiny: bytes = b""
     """The whole object, where it is so small that it was read with its header."""
     published: Published | None = None
+    keys: Mapping[str, int] = field(default_factory=lambda: NO_KEYS)
+    """Of the writes that are in it and that a client may send again, with their rows (`write_key`)."""
 
     @property
     def ranges(self) -> Sequence[RowRange]:

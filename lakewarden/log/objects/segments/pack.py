@@ -16,7 +16,7 @@ several segments as they were, each with the `_seq` of its first row.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from io import BytesIO
 from typing import Any, NamedTuple
 
@@ -28,7 +28,7 @@ from lakewarden.log.chunk import Chunk, Payload
 from lakewarden.log.crowd import Crowd, names_in
 from lakewarden.log.message_body import Block
 from lakewarden.log.objects.segments.columns import MANY, Numbers
-from lakewarden.log.objects.segments.header import ID_BYTES, UNKNOWN, counted
+from lakewarden.log.objects.segments.header import ID_BYTES, NO_KEYS, UNKNOWN, counted
 from lakewarden.log.objects.segments.index import pack_index
 from lakewarden.log.objects.segments.sums import SUM_BYTES, behind, seal
 from lakewarden.log.once import Once
@@ -75,18 +75,20 @@ def pack_segment(
     stored_at: int,
     chunks: Sequence[Chunk],
     *,
+    keys: Mapping[str, int] = NO_KEYS,
     after: str = UNKNOWN,
     segment_format: int = INDEXED,
 ) -> bytes:
     """A segment's bytes; `stored_at` in microseconds since the epoch, by the writer's clock.
 
     Args:
+        keys: of the writes that are in it, with their rows; with them, it has no index.
         after: the link to the segment at the position before.
         segment_format: 1 leaves `after` out; 3 gives many chunks an index.
     """
     linked = segment_format >= LINKED
     start = _Start(min(segment_format, LINKED), put_id, bytes.fromhex(after) if linked else b"")
-    if segment_format >= INDEXED and len(chunks) >= MANY:
+    if segment_format >= INDEXED and len(chunks) >= MANY and not keys:
         constant = (np.full(len(chunks), each, np.int64) for each in (schema_version, stored_at))
         if isinstance(chunks, Crowd):
             blocks = _summed(chunks.blocks(bytes.fromhex(put_id), SUM_BYTES))
@@ -97,7 +99,7 @@ def pack_segment(
         return start.indexed(names_in(chunks), rows, _sizes(data), start.behind_ids(data), np.cumsum(rows) - rows, *constant)
     chunks = [*chunks]  # a crowd is encoded only once
     data = [chunk.data for chunk in chunks]
-    header = {"version": schema_version, "stored_at": stored_at, **_columns(chunks)}
+    header = {"version": schema_version, "stored_at": stored_at, **_columns(chunks), **({"keys": keys} if keys else {})}
     return start.joined(header, data, counted(sum([chunk.rows for chunk in chunks])) if linked else counted(None))
 
 
@@ -108,6 +110,7 @@ def pack_naming(
     pieces: Sequence[Piece],
     once: Once | None = None,
     *,
+    keys: Mapping[str, int] = NO_KEYS,
     after: str = UNKNOWN,
     segment_format: int = INDEXED,
 ) -> bytes:
@@ -126,7 +129,11 @@ def pack_naming(
         "lengths": columns["length"],
     }
     identity = {} if once is None else {"once": [once.key, once.batch]}
-    return start.named(NAMING if alone else NAMING_USERS, {**header, **identity}, counted(sum(columns["rows"])))
+    return start.named(
+        NAMING if alone else NAMING_USERS,
+        {**header, **identity, **({"keys": keys} if keys else {})},
+        counted(sum(columns["rows"])),
+    )
 
 
 def pack_carry(put_id: str, chunks: Sequence[Carried], segment_format: int = INDEXED) -> bytes:

@@ -14,7 +14,7 @@ from lakewarden.errors import Corrupt, Unsupported
 from lakewarden.log.chunk import Payload, RowRange
 from lakewarden.log.objects import names
 from lakewarden.log.objects.segments.columns import MANY, Columns
-from lakewarden.log.objects.segments.header import ID_BYTES, UNKNOWN, Header, Published, counted_in, link_to
+from lakewarden.log.objects.segments.header import ID_BYTES, NO_KEYS, UNKNOWN, Header, Published, counted_in, link_to
 from lakewarden.log.objects.segments.index import Index
 from lakewarden.log.objects.segments.pack import FIXED, LINKED, MAGICS, NAMING, NAMING_USERS, OF_ROWS, WITH_INDEX
 from lakewarden.log.objects.segments.sums import stripped
@@ -64,16 +64,18 @@ def _segment(key: str, position: int, fixed: _Fixed, data: bytes) -> Header:
     found = _decoded(key, fixed, data)
     try:
         version, stored_at, rows = found["version"], found["stored_at"], found["rows"]
-        firsts = accumulate(rows, initial=seq_of(position, 0))
+        firsts, keys = accumulate(rows, initial=seq_of(position, 0)), found.get("keys", NO_KEYS)
         if fixed.kind in (NAMING, NAMING_USERS):
             writer, batch = found.get("once", ("", NOTHING))
             published = Published(writer, batch) if writer else None
-            return Header(key, fixed.put_id, tuple(_staged(key, fixed, found, firsts)), fixed.after, published=published)
+            return Header(
+                key, fixed.put_id, tuple(_staged(key, fixed, found, firsts)), fixed.after, published=published, keys=keys
+            )
         columns = (found["users"], rows, _offsets(fixed.end, found["lengths"]), found["lengths"], firsts)
         ranges = _ranges(key, fixed, len(rows), *columns, repeat(version), repeat(stored_at))
     except (KeyError, TypeError) as error:
         raise _unreadable(key, error) from error
-    return Header(key, fixed.put_id, ranges, fixed.after)
+    return Header(key, fixed.put_id, ranges, fixed.after, keys=keys)
 
 
 def _staged(key: str, fixed: _Fixed, found: Mapping[str, Any], firsts: Iterable[int]) -> Iterator[RowRange]:
