@@ -135,7 +135,7 @@ def _part(data: bytes, what: str) -> _Part:
     """Without the schema that Kafka Connect's converter puts beside what it describes."""
     found = _parsed(data, what)
     if isinstance(found, dict) and found.keys() == {"schema", "payload"} and isinstance(found["payload"], dict):
-        return _Part(what, found["payload"], None if found["schema"] is None else schema_of(found["schema"]))
+        return _Part(what, found["payload"], schema_of(found["schema"]) if found["schema"] else None)
     return _Part(what, found)
 
 
