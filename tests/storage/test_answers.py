@@ -7,6 +7,7 @@ A life has its first request for each key answered so; docs/reference/answers.md
 from __future__ import annotations
 
 import os
+import re
 import threading
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,11 +15,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
+from deltalake import DeltaTable
 
 from lakewarden import Lakehouse
 from lakewarden.clock import random_id
 from lakewarden.errors import LakewardenError, StorageUnavailable
-from tests.fixtures.lakes import make_notes, notes, strong
+from tests.fixtures.children import exit_status
+from tests.fixtures.lakes import NOTES, eventual, make_notes, notes, scope_path, strong
 from tests.fixtures.life import STEPS, Failed, Life, kind_of
 from tests.fixtures.minio import MinioServer
 from tests.fixtures.proxy import Fault, Plan, Proxy, Request, proxy_of
@@ -72,6 +75,7 @@ class FirstTries:
     answers: Sequence[Fault]
     given: list[tuple[str, Fault]] = field(default_factory=list)
     """The kind of each key, and what it got, since this was last emptied."""
+    only: str = ""
     slow_seconds: float = 0
     let_go: threading.Event = field(default_factory=threading.Event)
     _count: int = 0
@@ -79,7 +83,7 @@ class FirstTries:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def next(self, request: Request) -> Fault | None:
-        if request.kind != "CREATE":
+        if request.kind != "CREATE" or not re.search(self.only, request.key):
             return None
         with self._lock:
             if request.key in self._seen:
@@ -201,3 +205,28 @@ def test_a_warehouse_whose_founding_was_not_decided_is_founded_by_the_next_call(
         with Lakehouse.open(uri) as lake:
             make_notes(lake).write(notes({1: "a row"}), user="ann")
             assert [report.fault for report in lake.flush()] == [None]
+
+
+def _flush_theirs(uri: str, past_the_proxy: str) -> None:
+    """Makes a commit for each answer to a table with a property of another program, which deltalake writes. It holds Python's lock
+    meanwhile, so the proxy is in another process."""
+    with Lakehouse.open(uri) as lake:
+        table = make_notes(lake)
+        for number in range(len(_ANSWERS) + 1):
+            table.write(notes({number: f"row {number}"}), user="ann")
+            assert [report.fault for report in lake.flush()] == [None], number
+            if number == 0:
+                theirs = DeltaTable(str(scope_path(lake, "ann")), storage_options={"aws_endpoint_url_s3": past_the_proxy})
+                theirs.alter.set_table_properties({"their.owner": "another"}, raise_if_not_exists=False)
+
+
+@pytest.mark.minio
+def test_a_commit_that_deltalake_writes_is_there_once_whatever_the_answer_is(minio: MinioServer, proxy: Proxy) -> None:
+    uri, tries = f"s3://lake/{random_id()}", FirstTries([*_ANSWERS], only=r"/ann/_delta_log/\d+\.json$")
+    with proxy.under(tries):
+        assert exit_status(_flush_theirs, uri, minio.endpoint) == 0
+    assert {answer for _, answer in tries.given} == set(_ANSWERS)
+    with Lakehouse.open(uri) as lake:
+        assert eventual(lake.table(NOTES), "ann") == {number: f"row {number}" for number in range(len(_ANSWERS) + 1)}
+        versions = [entry.version for entry in lake.table(NOTES).history(user="ann", limit=None)]
+        assert sorted(versions) == [*range(len(_ANSWERS) + 2)], "one for each flush, and that of the property"
