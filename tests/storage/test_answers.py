@@ -208,8 +208,8 @@ def test_a_warehouse_whose_founding_was_not_decided_is_founded_by_the_next_call(
 
 
 def _flush_theirs(uri: str, past_the_proxy: str) -> None:
-    """Makes a commit for each answer to a table with a property of another program, which deltalake writes. It holds Python's lock
-    meanwhile, so the proxy is in another process."""
+    """Makes a commit for each answer to a table with a property of another program, which deltalake writes. It holds Python's
+    lock meanwhile, so the proxy is in another process."""
     with Lakehouse.open(uri) as lake:
         table = make_notes(lake)
         for number in range(len(_ANSWERS) + 1):
