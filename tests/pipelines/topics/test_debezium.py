@@ -184,7 +184,8 @@ def test_a_row_without_an_envelope_may_have_a_schema(lake: Lakehouse) -> None:
     value = {"schema": {"type": "struct", "fields": fields}, "payload": {"id": 1, column: 5}}
     found = fitted(lake, "n.t", "json", (None, json.dumps(value).encode()))
     assert found.batch.rows[column].to_pylist() == [5000]
-    for empty in (None, {}):
+    nothing: tuple[object, ...] = (None, {})
+    for empty in nothing:
         without = fitted(lake, "n.t", "json", (None, json.dumps(value | {"schema": empty}).encode()))
         assert without.batch.rows[column].to_pylist() == [5]
     broken = fitted(lake, "n.t", "json", (None, json.dumps(value | {"schema": {"fields": 5}}).encode()))
