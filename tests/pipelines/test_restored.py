@@ -55,7 +55,10 @@ class Scene:
         return {one.check for one in self.lake.check() if not one.passed}
 
 
-@pytest.fixture(params=[("", Settings()), ("PRIMARY_KEY = (id)", IN_TASKS)], ids=["", "keyed in tasks"])
+_KEYED_IN_TASKS = pytest.param(("PRIMARY_KEY = (id)", IN_TASKS), marks=pytest.mark.slow, id="keyed in tasks")
+
+
+@pytest.fixture(params=[pytest.param(("", Settings()), id=""), _KEYED_IN_TASKS])
 def scene(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Scene]:
     options, settings = request.param
     made = Scene(tmp_path, settings)
@@ -74,7 +77,7 @@ def names(scene: Scene) -> list[str]:
     return [str(name) for (name,) in table(scene.lake, "name")]
 
 
-@pytest.mark.parametrize("missed", [0, 1, 2, 3])
+@pytest.mark.parametrize("missed", [1, 3, *(pytest.param(number, marks=pytest.mark.slow) for number in (0, 2))])
 def test_behind_a_restored_state_every_upload_counts_once(scene: Scene, missed: int) -> None:
     take(scene, "a")
     put_back = scene.copy("_lakewarden")
@@ -116,7 +119,7 @@ def test_a_ledger_that_is_older_than_its_table_is_corrupt(scene: Scene, missed: 
     assert names(scene) == sorted(["a", *"bcd"[:missed], "x"])
 
 
-@pytest.mark.parametrize("which", [0, 1, 2])
+@pytest.mark.parametrize("which", [0, 2, pytest.param(1, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("damage", ["lost", "cut off"])
 def test_without_a_run_each_object_is_taken_again_in_place_of_its_rows(scene: Scene, which: int, damage: str) -> None:
     take(scene, "a", "b", "c")
@@ -259,6 +262,7 @@ def said_by_ingest(scene: Scene) -> str:
     return "done"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", ["repeat", "skip"])
 @pytest.mark.parametrize("state", STATES, ids=lambda state: state.name.replace(" ", "-"))
 def test_each_state_is_seen_and_behind_its_repair_nothing_counts_twice(tmp_path: Path, state: State, how: Resume) -> None:
