@@ -73,11 +73,17 @@ def test_each_end_is_found_wherever_it_lies(warehouse_uri: str, type_: str) -> N
                     assert _found(lake, table, f"{column} = {value}") == [number], (state, table, value)
                 assert _found(lake, "k", f"w >= {value}") == [*range(number, len(values))], (state, value)
                 assert _found(lake, "k", f"w < {value}") == [*range(number)], (state, value)
+        _in_the_past(lake, values[-1], len(values) - 1)
         lake.sql(f"UPDATE app.k SET n = 100 WHERE v = {values[-1]}; DELETE FROM app.k WHERE w = {values[0]}")
         lake.sql(f"DELETE FROM app.p WHERE v = {values[-1]}")
         lake.flush()
         assert _found(lake, "k", "true") == [*range(1, len(values) - 1), 100]
         assert _found(lake, "p", "true") == [*range(len(values) - 1)]
+
+
+def _in_the_past(lake: Lakehouse, value: str, number: int) -> None:
+    version = DeltaTable(str(path_of(lake.warehouse.uri) / "data" / "app" / "k")).version()
+    assert _found(lake, f"k VERSION AS OF {version}", f"w >= {value}") == [number]
 
 
 def _found(lake: Lakehouse, table: str, condition: str) -> list[Any]:
