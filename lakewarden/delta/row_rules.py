@@ -9,7 +9,7 @@ Sources: Delta's protocol, "CHECK Constraints", "Column Invariants" and "Generat
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
@@ -72,13 +72,13 @@ def _condition(rule: RowRule, schema: TableSchema) -> Holds | None:
     return condition_of(rule.text, rows_schema(schema)) if rule.is_condition else None
 
 
-def check_understood(head: TableHead, schema: TableSchema, where: str) -> None:
-    """Call this before rows are written for a table.
+def check_understood(rules: Iterable[RowRule], schema: TableSchema, where: str) -> None:
+    """Call this before rows are written for a table with these rules.
 
     Raises:
-        Unsupported: it has a rule that cannot be evaluated here.
+        Unsupported: one cannot be evaluated here.
     """
-    for rule in rules_of(head):
+    for rule in rules:
         if _condition(rule, schema) is None:
             raise Unsupported(
                 f"{where} has {rule.what} ({rule.text}) of another writer, which is not evaluated here: comparisons of a column"
@@ -98,7 +98,7 @@ def check_known(head: TableHead, schema: TableSchema, rows: pa.Table, where: str
             _check(rule, holds, rows, where)
 
 
-def check_rows(head: TableHead, schema: TableSchema, parts: Iterable[pa.Table], where: str) -> None:
+def check_rows(rules: Sequence[RowRule], schema: TableSchema, parts: Iterable[pa.Table], where: str) -> None:
     """
     Args:
         parts: rows with the columns of `schema`.
@@ -107,10 +107,7 @@ def check_rows(head: TableHead, schema: TableSchema, parts: Iterable[pa.Table], 
         Unsupported: as `check_understood`.
         ConstraintViolation: a row does not keep a rule.
     """
-    rules = rules_of(head)
-    if not rules:
-        return
-    check_understood(head, schema, where)
+    check_understood(rules, schema, where)
     conditions = [(rule, _condition(rule, schema)) for rule in rules]
     for part in parts:
         for rule, holds in conditions:

@@ -37,7 +37,7 @@ from lakewarden.delta.parquet.change_files import ChangeFile
 from lakewarden.delta.parquet.files import DataFile, NewFile
 from lakewarden.delta.parquet.reading import open_file
 from lakewarden.delta.parquet.schema import SEQ, SEQ_ID, delta_schema, read_schema, version_of
-from lakewarden.delta.row_rules import check_rows, check_understood, rules_of
+from lakewarden.delta.row_rules import RowRule, check_rows, check_understood, rules_of
 from lakewarden.delta.snapshot import Committed
 from lakewarden.delta.table_contents import TableContents
 from lakewarden.errors import Corrupt, InvalidArgument, LakewardenError, NotFound, Unsupported
@@ -138,8 +138,9 @@ class ScopeTable(TableContents):
             head, mode = columns, _APPEND if self._keeps_some(adds, removes, schemas) else _OVERWRITE
         if removes and mode == _APPEND:
             self.check_plain()
+        rules = self._rules_kept_by(head, schemas)
         if adds and data_change:
-            self._check_rows(adds, schemas)
+            self._check_rows(rules, adds, schemas)
         head = head.with_properties(properties) if properties else head
         transactions = transactions_of(transaction, batch, direct) | dict(identities)
         changed_head = None if head is self.head else head
@@ -229,24 +230,35 @@ class ScopeTable(TableContents):
             Unsupported: another writer asks more of a commit, or of its rows, than can be kept here.
         """
         check_features(self.head, self.uri)
-        check_understood(self.head, schema, self.uri)
+        check_understood(rules_of(self.head), schema, self.uri)
 
-    def _check_rows(self, adds: Sequence[NewFile], schemas: tuple[TableSchema, ...] | None) -> None:
+    def _rules_kept_by(self, head: TableHead, schemas: tuple[TableSchema, ...] | None) -> tuple[RowRule, ...]:
+        """What other writers ask of the rows, and will with this head; where it replaces columns of theirs, without these.
+
+        Raises:
+            Unsupported: it would take a rule away with a column of ours.
+        """
+        rules = rules_of(self.head)
+        lost = [rule for rule in rules if rule not in rules_of(head)] if rules and head is not self.head else []
+        if lost and version_of(self.head.schema, schemas or ()) is not None:
+            raise Unsupported(
+                f"{self.uri} has {lost[0].what} of another writer, which the columns of the newest schema take away"
+            )
+        return tuple(rule for rule in rules if rule not in lost)
+
+    def _check_rows(self, rules: Sequence[RowRule], adds: Sequence[NewFile], schemas: tuple[TableSchema, ...] | None) -> None:
         """Reads new files again where other writers ask something of their rows.
 
         Raises:
             Unsupported, ConstraintViolation: as `check_rows`.
         """
-        if not rules_of(self.head):
+        if not rules:
             return
-        if not schemas:
-            raise Unsupported(
-                f"{self.uri} has {rules_of(self.head)[0].what} of another writer: only its rows' own table is checked"
-            )
+        assert schemas, "a commit of rows has their schema"
         ids = {column.name: column.id for column in schemas[-1].columns} | {SEQ: SEQ_ID}
         store, wanted = open_store(self.location), read_schema(schemas[-1])
         parts = (open_file(store, file.path, file.partition).read(wanted, ids) for file in adds)
-        check_rows(self.head, schemas[-1], parts, self.uri)
+        check_rows(rules, schemas[-1], parts, self.uri)
 
     def empty(
         self, *, stamp: CommitStamp, since: datetime, now: datetime, transaction: tuple[str, int] | None = None

@@ -68,7 +68,7 @@ def _flush(lake: Lakehouse, statement: str) -> _Reports:
 
 
 _ADDING: Mapping[str, Callable[[Lakehouse], object]] = {
-    "flush of a new key": lambda lake: _flush(lake, "INSERT INTO app.k VALUES (100, 1)"),
+    "flush of a new key": lambda lake: _flush(lake, "INSERT INTO app.k (id, n) VALUES (100, 1)"),
     "flush of a known key": lambda lake: _flush(lake, "INSERT INTO app.k VALUES (1, 3) ON CONFLICT (id) DO UPDATE SET n = 3"),
     "restore": lambda lake: lake.restore("app.k", version=2, dry_run=False),
     "append": lambda lake: lake.sql("INSERT INTO app.d VALUES (100, 1)"),
@@ -165,6 +165,13 @@ def _is_shown(lake: Lakehouse, name: str) -> None:
     assert any(re.search(name, finding.message) for finding in failed)
     assert [one for one in lake.status() if one.table == "app.k" and re.search(name, f"{one.reason} {one.error}")]
     assert [one for table in health(lake.warehouse) for one in table.worst if re.search(name, one.reason)]
+
+
+def test_new_columns_take_no_rule_away(lake: Lakehouse) -> None:
+    _turn_on(lake, Feature("invariants", column=_INVARIANT))
+    lake.sql("ALTER TABLE app.k ADD COLUMN more INT")
+    assert "invariant of column n" in _outcome(lake, _ADDING["flush of a new key"])
+    assert "delta.invariants" in DeltaTable(str(_path(lake, "k"))).schema().to_json()
 
 
 @pytest.mark.parametrize("legacy", [0, 2])

@@ -100,8 +100,8 @@ def plan_restore(target: ScopeTarget, options: RestoreOptions, *, clock: Clock) 
     table = open_scope(target)
     if table is None:
         raise without_table(target.scope)
-    table.check_takes_rows(target.schema)
     if not _foreign(target, table):
+        table.check_takes_rows(target.schema)
         table.check_plain()
     _check(target, table)
     listing = open_store(target.location).list("")
