@@ -13,12 +13,13 @@ from lakewarden.sql.depth import deeper
 from lakewarden.sql.grammar import rows, upkeep
 from lakewarden.sql.grammar.dialect import Lakewarden, Numbered
 from lakewarden.sql.grammar.parameters import Value, count_of, filled
-from lakewarden.sql.reader import STUMBLES, Misread, Reader, bad_syntax, place_of
+from lakewarden.sql.reader import STUMBLES, Reader
 from lakewarden.sql.specs import grammars, objects
 from lakewarden.sql.statement_spec import Grammar
 from lakewarden.sql.statements.base import Statement
 from lakewarden.sql.statements.others import Declined, ExecuteAs, Forbidden, Placed
 from lakewarden.sql.statements.rows import Query, Subscribe
+from lakewarden.sql.syntax_errors import Misread, bad_syntax, place_of
 from lakewarden.sql.text_bounds import TextBounds
 
 _DIALECT, _NUMBERED = Lakewarden(), Numbered()

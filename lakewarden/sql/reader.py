@@ -6,18 +6,17 @@ sqlglot parses queries, expressions and DML; what it would return unparsed (`Com
 from __future__ import annotations
 
 import logging
-import re
 from collections.abc import Callable, Collection
 from typing import Any, ClassVar, NoReturn, TypeVar
 
 from sqlglot import exp
-from sqlglot.errors import ParseError
 from sqlglot.parsers.duckdb import DuckDBParser
 from sqlglot.tokenizer_core import Token, TokenType
 
 from lakewarden.delta.past import AsOf
 from lakewarden.errors import BadSyntax, InvalidArgument
 from lakewarden.sql.statements.base import Pairs, Ref
+from lakewarden.sql.syntax_errors import Misread, bad_syntax, holds_secret
 
 T = TypeVar("T")
 
@@ -30,22 +29,11 @@ CATALOG = "lakewarden"
 """The one catalog of a warehouse, as a name of three parts begins."""
 
 _QUOTED = frozenset({TokenType.STRING, TokenType.IDENTIFIER})
-_SNIPPET = 30
-_OWNER = re.compile(r"\b(USER|STORAGE)\b", re.IGNORECASE)
-_SECRET = re.compile(r"\b(PASSWORD|OAUTH|CREDENTIALS|CONFIG)\b", re.IGNORECASE)
 _AGAIN, _AGAIN_AT_LEAST = 20, 10_000
 """How often each token may be read again, on average; queries read every second one once."""
 _VERSIONS, _AS_OF = ("VERSION", "TIMESTAMP"), ("AS", "OF")
 _DIGITS = 18
 """For a whole number that is not a value: counts and versions have 64 bits."""
-
-
-class Misread(ParseError):
-    """A syntax error that sqlglot may backtrack over; `parse` turns the last one into BadSyntax."""
-
-    def __init__(self, message: str, at: int) -> None:
-        super().__init__(message)
-        self.at = at
 
 
 class Reader(DuckDBParser):
@@ -195,6 +183,20 @@ class Reader(DuckDBParser):
             return token.text
         raise self.failure(f"expected the name of {what}")
 
+    def namespace(self) -> str:
+        """`namespace`, or `lakewarden.namespace`.
+
+        Raises:
+            InvalidArgument: the name has two parts, of which the first is another catalog.
+        """
+        first = self.name("a namespace")
+        if not self._match(TokenType.DOT):
+            return first
+        second = self.name("a namespace")
+        if first.lower() != CATALOG:
+            raise InvalidArgument(f"{first}.{second} has two parts; a namespace has one, or {CATALOG} before it")
+        return second
+
     def ref(self, what: str = "a table") -> Ref:
         """`name` or `namespace.name`; or `lakewarden.namespace.name`, with the name of the only catalog.
 
@@ -324,6 +326,14 @@ class Reader(DuckDBParser):
             self.raise_error("only a table has versions: write it as FROM n.t VERSION AS OF 3")
         return found
 
+    def _parse_table_parts(self, *args: Any, **options: Any) -> exp.Table | exp.Dot | None:
+        return _in_one_catalog(super()._parse_table_parts(*args, **options))
+
+    def _parse_column(self) -> exp.Expr | None:
+        found = super()._parse_column()
+        _in_one_catalog(_innermost(found))
+        return found
+
     @property
     def _at_version(self) -> bool:
         index = self._index
@@ -361,25 +371,21 @@ class Reader(DuckDBParser):
         return found
 
 
-def bad_syntax(sql: str, at: int, message: str) -> BadSyntax:
-    """Returns the error with line, column, and the text around the place."""
-    at = min(at, len(sql))
-    line, column = place_of(sql, at)
-    if holds_secret(sql):
-        return BadSyntax(f"line {line}, column {column}: {message}")
-    around = sql[max(0, at - _SNIPPET) : at] + "▸" + sql[at : at + _SNIPPET]
-    return BadSyntax(f"line {line}, column {column}: {message}, near {' '.join(around.split())!r}")
+Found = TypeVar("Found", bound="exp.Expr | None")
 
 
-def holds_secret(sql: str) -> bool:
-    """Whether a text may hold a password or a credential, so that messages must not quote it."""
-    owner = _OWNER.search(sql)
-    return owner is not None and _SECRET.search(sql, owner.end()) is not None  # one expression would try from every owner
+def _in_one_catalog(found: Found) -> Found:
+    """Without the name of the one catalog, so that a table of three parts and a column of four are as those without it."""
+    if isinstance(found, (exp.Table, exp.Column)) and found.text("catalog").lower() == CATALOG:
+        found.set("catalog", None)
+    return found
 
 
-def place_of(sql: str, at: int) -> tuple[int, int]:
-    """Line and column of an offset, from 1."""
-    return sql.count("\n", 0, at) + 1, at - sql.rfind("\n", 0, at)
+def _innermost(found: exp.Expr | None) -> exp.Expr | None:
+    """The column that casts, brackets and fields stand around."""
+    while isinstance(found, (exp.Cast, exp.Bracket, exp.Dot)):
+        found = found.this
+    return found
 
 
 def _is_word(token: Token) -> bool:

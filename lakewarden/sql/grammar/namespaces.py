@@ -17,17 +17,17 @@ from lakewarden.sql.statements.namespaces import (
 
 def create_namespace(read: Reader) -> Statement:
     missing = if_not_exists(read)
-    return CreateNamespace(read.name("a namespace"), missing)
+    return CreateNamespace(read.namespace(), missing)
 
 
 def drop_namespace(read: Reader) -> Statement:
     there = if_exists(read)
-    name = read.name("a namespace")
+    name = read.namespace()
     return DropNamespace(name, there, read.word("CASCADE"))
 
 
 def alter_namespace(read: Reader) -> Statement:
-    name = read.name("a namespace")
+    name = read.namespace()
     read.expect("SET", "DESCRIPTION")
     return AlterNamespace(name, read.text("a description"))
 
@@ -35,20 +35,20 @@ def alter_namespace(read: Reader) -> Statement:
 def use(read: Reader) -> Statement:
     """Reads what follows USE."""
     read.word("NAMESPACE")
-    return UseNamespace(read.name("a namespace"))
+    return UseNamespace(read.namespace())
 
 
 def enable_engine(read: Reader) -> Statement:
-    name = read.name("a namespace")
+    name = read.namespace()
     return EnableEngine(name, read.text("the settings") if read.word("SETTINGS") else None)
 
 
 def disable_engine(read: Reader) -> Statement:
-    return DisableEngine(read.name("a namespace"))
+    return DisableEngine(read.namespace())
 
 
 def in_namespace(read: Reader) -> str | None:
     if not (read.word("IN") or read.word("FROM")):
         return None
     read.word("NAMESPACE")
-    return read.name("a namespace")
+    return read.namespace()

@@ -11,7 +11,7 @@ from sqlglot import exp
 from sqlglot.tokenizer_core import TokenType
 
 from lakewarden.errors import InvalidArgument, Unsupported
-from lakewarden.sql.reader import CATALOG, Reader
+from lakewarden.sql.reader import Reader
 from lakewarden.sql.statements.base import Ref, Statement
 from lakewarden.sql.statements.dynamic import PartitionSpec
 from lakewarden.sql.statements.rows import (
@@ -179,7 +179,7 @@ def ref_of(read: Reader, found: exp.Expr | None) -> Ref:
     if not isinstance(found, exp.Table) or not isinstance(found.this, exp.Identifier):
         raise read.misread("expected the name of a table")
     only(read, found, frozenset({"this", "db", "catalog", "alias"}), "a table here")
-    if found.catalog and found.catalog.lower() != CATALOG:
+    if found.catalog:
         raise InvalidArgument(f"{found.catalog}.{found.db}.{found.name} has three parts; a table is namespace.table")
     return Ref(found.name, found.db or None)
 

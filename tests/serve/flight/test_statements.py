@@ -34,6 +34,13 @@ def test_a_write_is_done_once_by_query_and_by_update(cursor: dbapi.Cursor) -> No
     assert cursor.fetchall() == [(2, "c")]
 
 
+def test_names_may_begin_with_the_catalog(cursor: dbapi.Cursor) -> None:
+    cursor.execute("INSERT INTO lakewarden.app.notes VALUES (77, 'x')")
+    cursor.execute("SELECT lakewarden.app.notes.body FROM lakewarden.app.notes WHERE lakewarden.app.notes.id = 77")
+    assert cursor.fetchall() == [("x",)]
+    cursor.execute("DELETE FROM lakewarden.app.notes WHERE id = 77")
+
+
 def test_a_million_rows_come_whole_and_in_order(cursor: dbapi.Cursor) -> None:
     cursor.execute("SELECT range AS n, 'the row with the number ' || range AS t FROM range(1000000)")
     found = cursor.fetch_arrow_table()

@@ -33,6 +33,13 @@ def test_values_of_every_type_arrive(ann: psycopg.Connection, binary: bool) -> N
     assert ann.execute(_SHOWN, binary=binary).fetchall() == [_VALUES]
 
 
+def test_names_may_begin_with_the_catalog(ann: psycopg.Connection) -> None:
+    ann.execute("INSERT INTO lakewarden.app.notes VALUES (%s, %s)", (77, "x"))
+    found = "SELECT lakewarden.app.notes.body FROM lakewarden.app.notes WHERE lakewarden.app.notes.id = %s"
+    assert ann.execute(found, (77,)).fetchall() == [("x",)]
+    ann.execute("DELETE FROM lakewarden.app.notes WHERE lakewarden.app.notes.id = 77")
+
+
 def test_asyncpg_reads_values_in_binary_and_rows_in_portions(port: int) -> None:
     async def ask() -> tuple[list[tuple[object, ...]], list[int]]:
         client = await asyncpg.connect(host="127.0.0.1", port=port, user="ann", password=PASSWORD, database="app")
