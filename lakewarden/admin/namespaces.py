@@ -6,8 +6,9 @@ from collections.abc import Callable
 
 from lakewarden.catalog.changes import add_namespace, add_view, drop_namespace, drop_view
 from lakewarden.catalog.engines import set_engine
-from lakewarden.catalog.model import Namespace, View
+from lakewarden.catalog.model import Catalog, Namespace, View
 from lakewarden.catalog.pipelines import pipelines_in
+from lakewarden.catalog.views import Reads, check_view_of_itself
 from lakewarden.scope import TableName
 from lakewarden.state.ledger.place import forget_ledger
 from lakewarden.warehouse import Warehouse
@@ -51,14 +52,23 @@ def remove_namespace(warehouse: Warehouse, name: str, drop: Callable[[TableName]
         forget_ledger(warehouse.state, pipeline.id)
 
 
-def make_view(warehouse: Warehouse, name: TableName, text: str, *, replacing: bool) -> None:
+def make_view(warehouse: Warehouse, name: TableName, text: str, reads: Reads, *, replacing: bool) -> None:
     """Stores a query, already parsed, under a name.
+
+    Args:
+        reads: what the query of a view names.
 
     Raises:
         InvalidArgument, AlreadyExists, NotFound: nothing was created.
     """
     view = View(name, text, warehouse.clock())
-    warehouse.catalog.change(lambda catalog: add_view(catalog, view, replacing=replacing))
+
+    def added(catalog: Catalog) -> Catalog:
+        made = add_view(catalog, view, replacing=replacing)
+        check_view_of_itself(made, view, reads)
+        return made
+
+    warehouse.catalog.change(added)
 
 
 def remove_view(warehouse: Warehouse, name: TableName) -> None:

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from lakewarden.access.gate import Principal, TableOf
 from lakewarden.admin.session_gate import Door
 from lakewarden.catalog.model import Catalog, Table
 from lakewarden.errors import InvalidArgument, NotFound
 from lakewarden.scope import TableName
-from lakewarden.sql.parse import parse_query
 from lakewarden.sql.query_engine.engine import Limits, QueryEngine
 from lakewarden.sql.relations import SYSTEM, ViewQuery
 from lakewarden.sql.services import Services
 from lakewarden.sql.shapes.table import Rules
 from lakewarden.sql.statements.base import Ref
-from lakewarden.sql.statements.rows import Query
+from lakewarden.sql.stored_views import view_query
 from lakewarden.sql.temporary.tables import TemporaryTable, TemporaryTables
 from lakewarden.warehouse import Warehouse, find_table
 from lakewarden.workers.cancellation import Cancellation
@@ -125,7 +124,7 @@ class Context:
             return name
         view = self.catalog.views.get(name)
         if view is not None:
-            return ViewQuery(cast("Query", parse_query(view.text)).query, name.namespace)
+            return view_query(view)
         if name.namespace != SYSTEM and name not in self.catalog.blanks:  # reading one fails after the gate has allowed it
             find_table(self.catalog, name)
         return name

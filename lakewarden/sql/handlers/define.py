@@ -32,6 +32,7 @@ from lakewarden.sql.statements.namespaces import AlterNamespace, CreateNamespace
 from lakewarden.sql.statements.storages import AlterStorage, CreateStorage, DropStorage
 from lakewarden.sql.statements.tables import AlterTable, CreateTable, CreateView, DropTable, DropView, SetProperties, TableChange
 from lakewarden.sql.statements.users import AlterUser, CreateUser, DropUser
+from lakewarden.sql.stored_views import read_by_view
 from lakewarden.warehouse import check_namespace
 
 
@@ -129,7 +130,7 @@ def create_view(context: Context, statement: CreateView) -> Done:
     name = context.named(statement.view)
     if statement.if_not_exists and name in context.catalog.views:
         return Done(f"view {name} already exists")
-    make_view(context.warehouse, name, statement.text, replacing=statement.or_replace)
+    make_view(context.warehouse, name, statement.text, read_by_view, replacing=statement.or_replace)
     return Done(f"view {name} created")
 
 
