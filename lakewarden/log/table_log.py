@@ -367,7 +367,7 @@ class TableLog(LogReader, Tracing, Appending, Protocol):
         ...
 
     def has_quiet(self, view: LogView) -> bool:
-        """Whether the view notes writes that gave no sign of life for minutes."""
+        """Whether the view notes writes that gave no sign of life for minutes, or may have given none: `replace_quiet` knows."""
         ...
 
     def replace_quiet(self, barrier_id: str) -> bool:

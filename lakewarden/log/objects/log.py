@@ -25,8 +25,8 @@ from lakewarden.log.objects.cuts.direct import (
     close_direct,
     is_held,
     is_noted,
+    may_be_quiet,
     open_direct,
-    quiet,
     renew_direct,
     replace_quiet,
     resolved_upto,
@@ -40,6 +40,7 @@ from lakewarden.log.objects.log_view import LogView
 from lakewarden.log.objects.put import WriterTerms
 from lakewarden.log.objects.segments.segment import read_chunk, read_chunks
 from lakewarden.log.objects.staged import remove_abandoned
+from lakewarden.log.objects.store_clock import StoreClock
 from lakewarden.log.objects.trail import Trail, read_trail
 from lakewarden.log.objects.turns import Turns
 from lakewarden.log.objects.view import make_durable, read_view, rows_of
@@ -131,6 +132,7 @@ class ObjectLog(ObjectReader):
         self._writer: LogWriter | None = None
         self._making = threading.Lock()
         self._turns = Turns()
+        self._store_clock = StoreClock(store, log_id, terms.clock)
 
     def look_again(self) -> None:
         """The next append looks at the log as a new process would: it was seen to be damaged."""
@@ -264,10 +266,10 @@ class ObjectLog(ObjectReader):
         return take_position(self._store, self._log_id, terms.mark, terms.new_id, segment_format=terms.format)
 
     def open_direct(self, write_id: str) -> bool:
-        return open_direct(self._store, self._log_id, write_id, self._terms.clock())
+        return open_direct(self._store, self._log_id, write_id, self._store_clock)
 
     def renew_direct(self, write_id: str) -> None:
-        renew_direct(self._store, self._log_id, write_id, self._terms.clock())
+        renew_direct(self._store, self._log_id, write_id, self._store_clock())
 
     def is_noted(self, write_id: str) -> bool:
         return is_noted(self._store, self._log_id, write_id)
@@ -276,19 +278,19 @@ class ObjectLog(ObjectReader):
         """Who is about to commit has taken a position without rows, and none with rows comes behind it before that is over."""
         run = _own(view).run
         goes_on = bool(run) and run[-1].rows > 0
-        return not goes_on and is_held(self._store, self._log_id, self._terms.clock())
+        return not goes_on and is_held(self._store, self._log_id)
 
     def has_quiet(self, view: AnyView) -> bool:
-        return bool(quiet(_own(view).cut, self._terms.clock()))
+        return may_be_quiet(_own(view).cut, self._store_clock)
 
     def replace_quiet(self, barrier_id: str) -> bool:
-        return replace_quiet(self._store, self._log_id, barrier_id, self._terms.clock())
+        return replace_quiet(self._store, self._log_id, barrier_id, self._store_clock)
 
     def close_direct(self, write_id: str) -> None:
         close_direct(self._store, self._log_id, write_id)
 
     def direct_upto(self) -> int | None:
-        upto = resolved_upto(newest_cut(self._store, self._log_id), self._terms.clock())
+        upto = resolved_upto(newest_cut(self._store, self._log_id))
         return None if upto is None else end_of(upto)
 
     def note_rewound(self, marks: Sequence[str], position: int | None = None) -> None:

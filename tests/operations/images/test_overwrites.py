@@ -153,6 +153,7 @@ def test_writes_pass_an_overwrite_that_died_behind_a_barrier(lake: Lakehouse, ot
     with pytest.raises(Died):
         _overwrite(other.table("n.t"))(dies("direct:committing"))
     sleeper = Sleeper(_overwrite(other.table("n.t")), "before-link")
+    assert not table.log.replace_quiet("early"), "from now on it knows the store's time"
     clock.forward(130)
     table.write(rows({1: "b"}))
     sleeper.wake()

@@ -4,7 +4,7 @@ A write is noted before it takes its position, and forgotten when it is in the t
 the log goes, then the newest cut, and then the table, finds in the table every row of the writes that the cut does not note.
 
 A write renews its note while it runs, and commits only while it is noted. A barrier takes the place of notes that went quiet
-(operations/direct/barrier.py).
+(operations/direct/barrier.py). How old a note is, the store's time says (store_clock.py): the clocks of processes may differ.
 """
 
 from __future__ import annotations
@@ -12,23 +12,20 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import datetime, timedelta
 
-from lakewarden.clock import HELD_AT_MOST, to_millis
+from lakewarden.clock import to_millis
 from lakewarden.log.objects import names
 from lakewarden.log.objects.cut import Cut, newest_cut
 from lakewarden.log.objects.cuts.advance import advance
+from lakewarden.log.objects.store_clock import StoreClock
 from lakewarden.log.table_log import HELD
 from lakewarden.storage.objects import ObjectStore
 
-_OVER = 2 * HELD_AT_MOST
-"""After so long a write cannot commit any more, however the clocks of two machines differ."""
-
 _QUIET = timedelta(minutes=2)
-"""A write that has not renewed its note for so long counts as dead. If clocks differ by more, one that lives is refused; no row
-is lost or seen twice for it."""
+"""A write that has not renewed its note for so long counts as dead. One that lives all the same is refused."""
 
 
-def open_direct(store: ObjectStore, log_id: str, write_id: str, now: datetime) -> bool:
-    """Notes a write before it takes its position; returns whether others went quiet. Forgets those that are over.
+def open_direct(store: ObjectStore, log_id: str, write_id: str, clock: StoreClock) -> bool:
+    """Notes a write before it takes its position; returns whether others went quiet.
 
     Raises:
         Conflict, StorageUnavailable: try again.
@@ -38,27 +35,51 @@ def open_direct(store: ObjectStore, log_id: str, write_id: str, now: datetime) -
     def noted(cut: Cut) -> Cut | None:
         if cut.sealed or write_id in cut.direct:
             return None
-        going = {id_: entry for id_, entry in cut.direct.items() if not is_over(entry, now)}
-        return replace(cut, direct=going | {write_id: (max(listed, cut.last_taken), to_millis(now))})
+        return replace(cut, direct={**cut.direct, write_id: (max(listed, cut.last_taken), to_millis(clock()))})
 
-    return bool(quiet(advance(store, log_id, noted), now))
+    cut = advance(store, log_id, noted)
+    if not clock.is_known:
+        clock.learn(cut.version)
+        if clock.differs:
+            cut = _renewed(store, log_id, write_id, clock(), back=True)
+    return bool(quiet(cut, clock()))
+
+
+def _touched(store: ObjectStore, log_id: str) -> int:
+    """Makes a cut that says what the last one does; returns its version. Another's, made just then, will do."""
+    before: list[int] = []
+
+    def same(cut: Cut) -> Cut | None:
+        before.append(cut.version)
+        return None if cut.sealed or cut.version > before[0] else cut
+
+    return advance(store, log_id, same).version
 
 
 def renew_direct(store: ObjectStore, log_id: str, write_id: str, now: datetime) -> None:
     """Says that a write is still under way. Raises as `open_direct`."""
+    _renewed(store, log_id, write_id, now)
+
+
+def _renewed(store: ObjectStore, log_id: str, write_id: str, now: datetime, *, back: bool = False) -> Cut:
+    """
+    Args:
+        back: also where the note has a later time, which was not the store's.
+    """
+    millis = to_millis(now)
 
     def renewed(cut: Cut) -> Cut | None:
         noted = cut.direct.get(write_id)
-        if noted is None or noted[1] >= to_millis(now):
+        if noted is None or noted[1] == millis or (noted[1] > millis and not back):
             return None
-        return replace(cut, direct={**cut.direct, write_id: (noted[0], to_millis(now))})
+        return replace(cut, direct={**cut.direct, write_id: (noted[0], millis)})
 
-    advance(store, log_id, renewed)
+    return advance(store, log_id, renewed)
 
 
-def is_held(store: ObjectStore, log_id: str, now: datetime) -> bool:
+def is_held(store: ObjectStore, log_id: str) -> bool:
     """Whether one of the noted writes is about to commit rows that others would read. Raises as `is_noted`."""
-    return any(id_.startswith(HELD) and not is_over(entry, now) for id_, entry in newest_cut(store, log_id).direct.items())
+    return any(id_.startswith(HELD) for id_ in newest_cut(store, log_id).direct)
 
 
 def is_noted(store: ObjectStore, log_id: str, write_id: str) -> bool:
@@ -66,9 +87,12 @@ def is_noted(store: ObjectStore, log_id: str, write_id: str) -> bool:
     return write_id in newest_cut(store, log_id).direct
 
 
-def replace_quiet(store: ObjectStore, log_id: str, barrier_id: str, now: datetime) -> bool:
+def replace_quiet(store: ObjectStore, log_id: str, barrier_id: str, clock: StoreClock) -> bool:
     """Notes a barrier in place of the writes that went quiet, at the lowest of their positions; returns whether there were any.
     Raises as `open_direct`."""
+    if not clock.is_known:
+        clock.learn(_touched(store, log_id))
+    now = clock()
 
     def replaced(cut: Cut) -> Cut | None:
         gone = quiet(cut, now)
@@ -91,14 +115,15 @@ def close_direct(store: ObjectStore, log_id: str, write_id: str) -> None:
     advance(store, log_id, forgotten)
 
 
-def is_over(entry: tuple[int, int], now: datetime) -> bool:
-    """Whether a noted write cannot be under way any more."""
-    return entry[1] < to_millis(now - _OVER)
+def resolved_upto(cut: Cut) -> int | None:
+    """The last position up to which no direct write is under way; None when none is. No clock has a say in it: a note counts
+    until a write, a flush or a barrier has taken it away, behind which its write cannot commit."""
+    return min((entry[0] for entry in cut.direct.values()), default=None)
 
 
-def resolved_upto(cut: Cut, now: datetime) -> int | None:
-    """The last position up to which no direct write is under way; None when none is."""
-    return min((entry[0] for entry in cut.direct.values() if not is_over(entry, now)), default=None)
+def may_be_quiet(cut: Cut, clock: StoreClock) -> bool:
+    """Whether to look closer: as long as this process does not know the store's time, any write that is noted may be quiet."""
+    return bool(quiet(cut, clock()) if clock.is_known else cut.direct)
 
 
 def quiet(cut: Cut, now: datetime) -> set[str]:
