@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from lakewarden.log.objects.log import ObjectLog
 from lakewarden.log.objects.segments.pack import INDEXED
 from lakewarden.log.table_log import LogTerms
 from lakewarden.settings import LogSettings
+from lakewarden.table import TableClient
 from tests.log.build import LOG, Store
 
 OFF = [timedelta(minutes=-3), timedelta(minutes=3), timedelta(days=-3), timedelta(days=3)]
@@ -95,20 +97,14 @@ def test_a_writer_with_another_clock_appends_while_others_do(tmp_path: Path, by:
     uri = str(tmp_path / "w")
     with Lakehouse.open(uri) as right, Lakehouse.open(uri, clock=Off(by)) as wrong:
         right.sql("CREATE NAMESPACE n; CREATE SHARED TABLE n.t (id BIGINT)")
-        clients = [lake.table("n.t") for lake in (right, wrong)]
+        first, second = right.table("n.t"), wrong.table("n.t")
+        for number, (one, other) in enumerate(((first, second), (second, first))):
 
-        def others() -> pa.Table:
-            clients[1].write([{"id": 2}])
-            right.flush("n.t")
-            return clients[0].completed([{"id": 3}], user=None)
+            def given(one: TableClient = one, other: TableClient = other, number: int = number) -> Iterator[pa.Table]:
+                yield one.completed([{"id": 10 * number}], user=None)
+                other.write([{"id": 10 * number + 1}])
+                right.flush("n.t")
 
-        clients[0].direct.append(each for each in (clients[0].completed([{"id": 1}], user=None), others()))
-        clients[1].direct.append(each for each in (clients[1].completed([{"id": 4}], user=None), *_of(right)))
-        assert sorted(right.table("n.t").read().column("id").to_pylist()) == [1, 2, 3, 4, 5]
-        assert clients[0].log.direct_upto() is None
-
-
-def _of(lake: Lakehouse) -> list[pa.Table]:
-    lake.table("n.t").write([{"id": 5}])
-    lake.flush("n.t")
-    return []
+            one.direct.append(given())
+        assert sorted(first.read().column("id").to_pylist()) == [0, 1, 10, 11]
+        assert first.log.direct_upto() is None
