@@ -106,5 +106,5 @@ def test_a_writer_with_another_clock_appends_while_others_do(tmp_path: Path, by:
                 right.flush("n.t")
 
             one.direct.append(given())
-        assert sorted(first.read().column("id").to_pylist()) == [0, 1, 10, 11]
+        assert sorted(row["id"] for row in first.read().to_pylist()) == [0, 1, 10, 11]
         assert first.log.direct_upto() is None
