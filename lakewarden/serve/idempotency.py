@@ -99,7 +99,7 @@ class Writes:
         if not 1 <= len(key) <= _LONGEST:
             raise InvalidArgument(f"an Idempotency-Key has 1 to {_LONGEST} characters, not {len(key)}")
         name, mine = sha256(f"{user}\0{key}".encode()).hexdigest(), sha256(request.content).hexdigest()
-        claimed = f"{_ROOT}/{name[:2]}/{name}"
+        claimed = f"{_ROOT}/{name}"
         self._forget_old(claimed)
         try:
             self.store.create(claimed, mine.encode())
