@@ -82,6 +82,17 @@ class CompactionSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True
     shared_max_segment_rows: Annotated[int, Meta(ge=1, description="The same for SHARED tables.")] = 25_000
 
 
+class StorageSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    user_tables_template: Annotated[
+        str,
+        Meta(
+            description="Where the storage `local` of a new warehouse keeps scopes of USER tables. In a warehouse that is there,"
+            " ALTER STORAGE changes it."
+        ),
+    ] = "{namespace}/{tableName}/{userId}"
+    shared_tables_template: Annotated[str, Meta(description="The same for SHARED tables.")] = "{namespace}/{tableName}"
+
+
 class MaintenanceSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     target_file_size: Annotated[
         int, Meta(ge=1 << 10, description="Bytes of the files that optimize writes when a table has no TARGET_FILE_SIZE.")
@@ -332,12 +343,13 @@ class ServeSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     ] = 320
 
 
-class Settings(msgspec.Struct, frozen=True):
+class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """All settings. Pass them as an argument; they are never global."""
 
     log: LogSettings = LogSettings()
     flush: FlushSettings = FlushSettings()
     compaction: CompactionSettings = CompactionSettings()
+    storage: StorageSettings = StorageSettings()
     maintenance: MaintenanceSettings = MaintenanceSettings()
     locks: LockSettings = LockSettings()
     sql: SqlSettings = SqlSettings()
@@ -378,13 +390,12 @@ def load_settings(environ: Mapping[str, str], file: Path = FILE) -> Settings:
     """Reads the settings from the file and the environment.
 
     Raises:
-        InvalidArgument: the file is not TOML, a section has no such key, or a value has the wrong type or is out of bounds.
+        InvalidArgument: the file is not TOML, there is no such section or key, a value has the wrong type or is out of bounds, or
+            a setting is there under two names.
     """
-    found = _of_file(file)
-    for variable, text in environ.items():
-        section, _, key = variable.upper().removeprefix(_VARIABLE).lower().partition("__")
-        if key and variable.upper().startswith(_VARIABLE):
-            found[section] = {**found.get(section, {}), key: _value(variable, text)}
+    found = _flat(_of_file(file))
+    for section, given in _flat(_of_environment(environ)).items():
+        found[section] = {**found.get(section, {}), **given}
     return _checked(found)
 
 
@@ -402,6 +413,33 @@ def _checked(found: object) -> Settings:
         return msgspec.convert(found, Settings, strict=False)
     except msgspec.ValidationError as error:
         raise InvalidArgument(f"settings: {error}") from error
+
+
+def _of_environment(environ: Mapping[str, str]) -> dict[str, dict[str, object]]:
+    found: dict[str, dict[str, object]] = {}
+    for variable, text in environ.items():
+        section, _, key = variable.upper().removeprefix(_VARIABLE).lower().partition("__")
+        if key and variable.upper().startswith(_VARIABLE):
+            found.setdefault(section, {})[key] = _value(variable, text)
+    return found
+
+
+def _flat(given: Mapping[str, dict[str, object]]) -> dict[str, dict[str, object]]:
+    """What `[flush.compaction]` says, which is how KalamDB writes it, under the names that it has here.
+
+    Raises:
+        InvalidArgument: a setting is there under both names.
+    """
+    found = {section: dict(values) for section, values in given.items()}
+    inner = found.get("flush", {}).pop("compaction", {})
+    if not isinstance(inner, dict):
+        raise InvalidArgument("settings: flush.compaction is a section: write [flush.compaction], with its keys below")
+    for key, value in inner.items():
+        section, name = ("flush", "compact_after") if key == "enabled" else ("compaction", key)
+        if name in found.setdefault(section, {}):
+            raise InvalidArgument(f"settings: flush.compaction.{key} is {section}.{name} by another name; write one of them")
+        found[section][name] = value
+    return found
 
 
 def _of_file(file: Path) -> dict[str, dict[str, object]]:

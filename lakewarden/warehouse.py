@@ -25,7 +25,7 @@ from lakewarden.log.logs import Logs
 from lakewarden.log.pending_keys import PendingKeys
 from lakewarden.log.table_log import LogTerms, TableLog
 from lakewarden.scope import Scope, TableName
-from lakewarden.settings import Settings
+from lakewarden.settings import Settings, StorageSettings
 from lakewarden.state.erasure.erasures import Erasures
 from lakewarden.state.erasure.exports import Exports
 from lakewarden.state.failed_checks import FailedChecks
@@ -85,7 +85,7 @@ class Warehouse:
         state = open_store(Location(uri).below(STATE))
         catalog = CatalogStore(state, clock)
         erasures = Erasures(state)
-        identity = _identity(uri, state, catalog, new_id, create=create)
+        identity = _identity(uri, state, catalog, new_id, settings.storage if create else None)
         probe_at_open(state, Location(uri), new_id)
         return cls(
             uri=uri,
@@ -323,18 +323,19 @@ def find_table(catalog: Catalog, name: TableName) -> Table:
     raise NotFound(f"there is no table {name}: {there if name.namespace in catalog.namespaces else 'there is no such namespace'}")
 
 
-def _identity(uri: str, state: ObjectStore, catalog: CatalogStore, new_id: NewId, *, create: bool) -> Identity:
+def _identity(uri: str, state: ObjectStore, catalog: CatalogStore, new_id: NewId, begins: StorageSettings | None) -> Identity:
+    """With `begins`, a warehouse that does not exist is made, which begins with these."""
     try:
         return read_identity(state)
     except Missing:
-        if not create:
+        if begins is None:
             raise NotFound(
                 f"there is no warehouse at {uri}: name another place, or create one there (the first command that writes does,"
                 " and --create)"
             ) from None
         delta_uri(uri)  # a place that cannot hold Delta tables is refused before anything is written there
         _check_nobodys(uri)
-        return found_warehouse(uri, state, catalog, new_id)
+        return found_warehouse(uri, state, catalog, new_id, begins)
 
 
 def _check_nobodys(uri: str) -> None:
