@@ -1,4 +1,4 @@
-"""Reads a length of time such as `7 d` or `24 h`."""
+"""Reads a length of time such as `7 d` or `500 ms`, and writes one."""
 
 from __future__ import annotations
 
@@ -8,21 +8,29 @@ from lakewarden.errors import InvalidArgument
 
 _FORM = re.compile(r"(\d{1,9})\s*([a-z]*)")
 _UNITS = {
-    1: ("", "s", "sec", "secs", "second", "seconds"),
-    60: ("m", "min", "mins", "minute", "minutes"),
-    3_600: ("h", "hour", "hours"),
-    86_400: ("d", "day", "days"),
+    1: ("ms", "milli", "millis", "millisecond", "milliseconds"),
+    1_000: ("", "s", "sec", "secs", "second", "seconds"),
+    60_000: ("m", "min", "mins", "minute", "minutes"),
+    3_600_000: ("h", "hour", "hours"),
+    86_400_000: ("d", "day", "days"),
 }
-_SECONDS = {name: seconds for seconds, names in _UNITS.items() for name in names}
+_EXAMPLES = "'7 d', '24 h', '30 min', '90 s' or '500 ms'"
+_MILLIS = {name: millis for millis, names in _UNITS.items() for name in names}
 
 
-def seconds_of(option: str, text: str) -> int:
-    """The seconds that a text means.
+def seconds_of(option: str, text: str) -> int | float:
+    """The seconds that a text means, with a fraction only where it has milliseconds that need one.
 
     Raises:
         InvalidArgument: it is not a length of time, or is 0.
     """
     found = _FORM.fullmatch(text.strip().lower())
-    if found is None or found[2] not in _SECONDS or int(found[1]) == 0:
-        raise InvalidArgument(f"{option} {text!r} is not a length of time above 0; write it as '7 d', '24 h', '30 min' or '90 s'")
-    return int(found[1]) * _SECONDS[found[2]]
+    if found is None or found[2] not in _MILLIS or int(found[1]) == 0:
+        raise InvalidArgument(f"{option} {text!r} is not a length of time above 0; write it as {_EXAMPLES}")
+    millis = int(found[1]) * _MILLIS[found[2]]
+    return millis / 1000 if millis % 1000 else millis // 1000
+
+
+def text_of(seconds: float) -> str:
+    """As `seconds_of` reads it: `90 s`, or `500 ms`."""
+    return f"{seconds:.0f} s" if seconds == int(seconds) else f"{round(seconds * 1000)} ms"

@@ -118,7 +118,7 @@ def _value(kind: Any, value: Any) -> Any:
     if origin is dict:
         return {_value(arguments[0], key): _value(arguments[1], item) for key, item in value.items()}
     if origin in (Union, types.UnionType):
-        return None if value is None else _value(arguments[0], value)
+        return None if value is None else _value(type(value) if type(value) in arguments else arguments[0], value)
     if value not in arguments if origin is Literal else type(value) is not kind:
         raise ValueError(f"{value!r} is no {kind}")
     return value

@@ -18,7 +18,7 @@ class DynamicOptions:
     bucket: int = 1
     """Into how many files each partition is divided, by the hash of the key; also the partitions of its topic."""
     log_system: LogSystem = "object"
-    log_retention: int | None = None
+    log_retention: int | float | None = None
     """Seconds that changes are kept; None for the log system's own."""
     log_scan: LogScan = "full"
     log_scan_timestamp: int | None = None

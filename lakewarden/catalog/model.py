@@ -127,7 +127,7 @@ class TableOptions:
     """What an INSERT does with a key that is live: it fails, or replaces the row without looking."""
     change_tracking: bool = True
     """Whether changes are kept behind a flush, and may be read."""
-    log_retention: int | None = None
+    log_retention: int | float | None = None
     """Seconds that changes are kept behind a flush; None means the warehouse's setting."""
     change_data_feed: bool | None = None
     """Whether its Delta tables have Delta's own change data feed; None means as each of them says itself."""

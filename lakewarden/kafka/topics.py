@@ -67,7 +67,7 @@ def create_topic(topic: Topic, partitions: int, retention_seconds: float | None)
         AlreadyExists: there is one of that name.
         StorageUnavailable, StorageRefused, InvalidArgument: as `Broker.reaching`; nothing was created, unless it says so.
     """
-    kept = {} if retention_seconds is None else {"retention.ms": str(int(retention_seconds * 1000))}
+    kept = {} if retention_seconds is None else {"retention.ms": str(round(retention_seconds * 1000))}
     _create(topic, partitions, kept)
 
 

@@ -9,10 +9,12 @@ import pytest
 from lakewarden import Column, Lakehouse
 from lakewarden.catalog.dynamic import DynamicOptions
 from lakewarden.catalog.schema import declare
+from lakewarden.catalog.store import CatalogStore
+from lakewarden.clock import system_clock
 from lakewarden.dynamic.options import check_session_option, enriched, parse_dynamic
 from lakewarden.errors import InvalidArgument
 from lakewarden.scope import TableName
-from lakewarden.sql.results import Result
+from lakewarden.sql.results import Result, Rows
 
 Sql = Callable[[str], list[Result]]
 
@@ -64,11 +66,30 @@ def test_fl_021_kafka_needs_its_servers() -> None:
     assert parse_dynamic(given, KEYED).kafka == {"bootstrap.servers": "localhost:9092", "linger.ms": "5"}
 
 
-@pytest.mark.parametrize(("text", "seconds"), [("7 d", 604_800), ("24 h", 86_400), ("30 min", 1_800), ("90s", 90)])
-def test_fl_022_retention_is_a_length_of_time(text: str, seconds: int) -> None:
+@pytest.mark.parametrize(
+    ("text", "seconds"), [("7 d", 604_800), ("24 h", 86_400), ("30 min", 1_800), ("90s", 90), ("500 ms", 0.5), ("2000millis", 2)]
+)
+def test_fl_022_retention_is_a_length_of_time(text: str, seconds: float) -> None:
     assert parsed(log_retention=text).log_retention == seconds
     assert "'7 d'" in refusal({"log.retention": "soon"})
     assert parsed().log_retention is None
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"), [("500 ms", "500 ms"), ("1500 milliseconds", "1500 ms"), ("3000 ms", "3 s"), ("1 min", "60 s")]
+)
+def test_fl_022_milliseconds_are_kept(lake: Lakehouse, sql: Sql, text: str, shown: str) -> None:
+    made = sql(
+        f"CREATE DYNAMIC TABLE o22 (a INT) WITH ('log.retention' = '{text}'); DESCRIBE TABLE EXTENDED o22;"
+        f" CREATE SHARED TABLE p22 (a INT PRIMARY KEY) WITH (LOG_RETENTION = '{text}')"
+    )
+    assert isinstance(made[1], Rows)
+    (described,) = made[1].to_pylist()
+    assert described["log.retention"] == shown
+    seconds = options(lake, "o22").log_retention
+    again = CatalogStore(lake.warehouse.state, system_clock).read()  # from its object
+    assert [again.tables[TableName("n", name)].kept_seconds(9.0) for name in ("o22", "p22")] == [seconds, seconds]
+    sql("DROP TABLE o22; DROP TABLE p22")
 
 
 def test_fl_023_log_scan() -> None:

@@ -15,6 +15,7 @@ from lakewarden.delta.commit_log.actions import CHANGE_DATA_FEED
 from lakewarden.delta.parquet.files import DataFile
 from lakewarden.delta.partitions import Partition, directory
 from lakewarden.delta.scope import open_scope
+from lakewarden.durations import text_of
 from lakewarden.dynamic.options import KIND
 from lakewarden.errors import Conflict, NotFound, Unsupported
 from lakewarden.operations.optimize.predicate import condition_of
@@ -127,7 +128,7 @@ def _described(context: Context, table: Table, options: DynamicOptions) -> tuple
     row: dict[str, object] = {
         "name": f"lakewarden.{table.name}",
         "log.system": options.log_system,
-        "log.retention": None if options.log_retention is None else f"{options.log_retention} s",
+        "log.retention": None if options.log_retention is None else text_of(options.log_retention),
         "file.format": options.file_format,
         "bucket": options.bucket,
         "change-tracking": options.change_tracking,

@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from lakewarden.catalog.model import Catalog, Storage, Table, TableSchema, User
 from lakewarden.catalog.passwords import REDACTED
+from lakewarden.durations import text_of
 from lakewarden.sql.results import Columns, Row
 from lakewarden.warehouse import live_tables
 
@@ -143,7 +144,7 @@ def _options(table: Table) -> str:
             given |= {"COMPRESSION": found.compression, "USE_USER_STORAGE": "TRUE" if found.use_user_storage else None}
     given["ON_DUPLICATE"] = found.on_duplicate if found.on_duplicate != "error" else None
     given["CHANGE_TRACKING"] = None if found.change_tracking else "off"
-    given["LOG_RETENTION"] = None if found.log_retention is None else f"{found.log_retention} s"
+    given["LOG_RETENTION"] = None if found.log_retention is None else text_of(found.log_retention)
     given["CHANGE_DATA_FEED"] = None if found.change_data_feed is None else "on" if found.change_data_feed else "off"
     return json.dumps({key: value for key, value in given.items() if value not in (None, "")})
 
