@@ -18,7 +18,7 @@ from lakewarden.catalog.model import Lease
 from lakewarden.catalog.store import CatalogStore
 from lakewarden.clock import NewId, random_id, system_clock
 from lakewarden.connection import Location
-from lakewarden.errors import Conflict, StorageUnavailable
+from lakewarden.errors import Conflict, FailedPrecondition, StorageUnavailable
 from lakewarden.locks.turns import Turns, turns_of
 from lakewarden.settings import LockSettings
 from lakewarden.storage.open import open_store
@@ -42,7 +42,7 @@ class LockFactory:
 
 
 class CatalogLock:
-    """Locks of one warehouse. Safe for threads."""
+    """Locks of one warehouse. Safe for threads. `with` closes it."""
 
     def __init__(
         self,
@@ -60,12 +60,24 @@ class CatalogLock:
         self._new_id = new_id
         self._monotonic = monotonic
         self._pause = pause
+        self._closed = False
+
+    def __enter__(self) -> CatalogLock:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Ends its use: it locks nothing more. What it runs goes on, under its lock. May be called again."""
+        self._closed = True
 
     def run_with_lock(self, database: str, table: str, work: Callable[[], T]) -> T:
         """Runs the work while no other holder runs anything under the same lock.
 
         Raises:
             Conflict: the lock could not be acquired in time, or was lost while the work ran.
+            FailedPrecondition: it is closed; nothing ran.
             Whatever the work itself raises.
         """
         with self.hold(database, table):
@@ -76,8 +88,10 @@ class CatalogLock:
         """Yields the lease, renewed while the block runs. Change the catalog through `catalog.leases.under` it.
 
         Raises:
-            Conflict: as `run_with_lock`.
+            Conflict, FailedPrecondition: as `run_with_lock`.
         """
+        if self._closed:
+            raise FailedPrecondition(f"cannot lock {database}.{table}: this lock was closed; its factory creates another one")
         name = f"{database}.{table}"
         until = self._monotonic() + self._settings.acquire_seconds
         with self._turns.turn(name, self._settings.acquire_seconds):

@@ -130,7 +130,7 @@ SECTIONS: dict[str, tuple[Line, ...]] = {
             "every store commits by conditional put, and none by rename, so no commit needs a lock;"
             " a store without conditional put is refused",
         ),
-        Line(51, "`run_with_lock` returns the value, passes errors on, and frees the lock"),
+        Line(51, "`run_with_lock` returns the value, passes errors on, and frees the lock; `close` may be called again"),
         Line(52, "holders never overlap; a dead one's lock ends; waiting ends too"),
         Line(
             53,

@@ -13,7 +13,7 @@ from lakewarden import Lakehouse
 from lakewarden.catalog.store import CatalogStore
 from lakewarden.clock import system_clock
 from lakewarden.delta.lifecycle.beginning import begin_table
-from lakewarden.errors import Conflict, Unsupported
+from lakewarden.errors import Conflict, FailedPrecondition, Unsupported
 from lakewarden.locks.lock import CatalogLock, LockFactory
 from lakewarden.locks.turns import ObjectTurns
 from lakewarden.operations import beginning
@@ -75,6 +75,20 @@ def test_fl_051_run_with_lock(lake: Lakehouse) -> None:
     with pytest.raises(KeyError, match="mine"):
         made.run_with_lock("n", "e51", fails)
     assert lake.warehouse.catalog.read().leases.get("n.e51") is None
+
+
+def test_fl_051_a_lock_is_closed_by_hand_and_by_with(lake: Lakehouse) -> None:
+    factory = lake.warehouse.locks
+    with factory.create() as made, made.hold("n", "e51") as lease:
+        made.close()  # what runs goes on
+        assert lake.warehouse.catalog.read().leases["n.e51"].owner == lease.owner
+    assert lake.warehouse.catalog.read().leases.get("n.e51") is None
+    made.close()
+    ran: list[int] = []
+    with pytest.raises(FailedPrecondition, match="closed"):
+        made.run_with_lock("n", "e51", lambda: ran.append(1))
+    assert not ran
+    assert factory.create().run_with_lock("n", "e51", lambda: 7) == 7
 
 
 def test_fl_052_holders_never_overlap_and_a_dead_one_is_replaced(lake: Lakehouse) -> None:
