@@ -96,6 +96,8 @@ def test_a_method_of_an_operation_takes_the_options_of_its_row(operation: Operat
     spec = SPECS[operation]
     taken = set(inspect.signature(getattr(Lakehouse, operation)).parameters) - {"self", "dry_run"}
     tables = {"any": {"tables"}, "one": {"table"}, "none": set()}[spec.tables]
-    more = {"erase": {"asked_by"}, "repair": {"table"}, "ingest": {"objects", "force", "limit", "job_id", "resume"}}.get(operation, set())
+    more = {"erase": {"asked_by"}, "repair": {"table"}, "ingest": {"objects", "force", "limit", "job_id", "resume"}}.get(
+        operation, set()
+    )
     less = {"repair": {"tables"}}.get(operation, set())
     assert taken == (spec.options | tables | more) - less

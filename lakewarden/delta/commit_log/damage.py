@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import re
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -52,7 +52,7 @@ def damage_of(location: Location) -> Damage:
     store = open_store(location)
     names = keys_of(store, LOG)
     bad = [name for several in _unreadable(store, names) for name in several]
-    return Damage(torn_commits(location, store), (*bad, *([LAST_CHECKPOINT] if _leads_nowhere(store, names) else [])))
+    return Damage(torn_commits(location, store), (*bad, *([LAST_CHECKPOINT] if leads_nowhere(store, names) else [])))
 
 
 def torn_commits(location: Location, store: ObjectStore) -> tuple[int, ...]:
@@ -142,7 +142,7 @@ def _can_be_read(store: ObjectStore, name: str) -> bool:
     return True
 
 
-def _leads_nowhere(store: ObjectStore, names: list[str]) -> bool:
+def leads_nowhere(store: ObjectStore, names: Sequence[str]) -> bool:
     """Whether `_last_checkpoint` names a checkpoint that is not there. One that is not JSON misleads no reader."""
     try:
         version = json.loads(store.get(LAST_CHECKPOINT))["version"]

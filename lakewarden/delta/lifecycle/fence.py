@@ -10,8 +10,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 
-from lakewarden.delta.commit_log.commits import LOG
+from lakewarden.delta.commit_log.commits import LAST_CHECKPOINT, LOG
 from lakewarden.delta.commit_log.committing import Committer, TooLate, check_held
+from lakewarden.delta.commit_log.damage import leads_nowhere
 from lakewarden.delta.commit_log.publish import version_of_unnamed
 from lakewarden.delta.commit_log.stamp import DROP, ERASE, CommitStamp
 from lakewarden.delta.create import create_table
@@ -143,5 +144,7 @@ def _clear(store: ObjectStore, names: Sequence[str], fence_version: int, by: Com
         if name.endswith(".json"):
             store.replace(name, b"")
     store.delete(name for name in older if not name.endswith(".json"))
+    if leads_nowhere(store, [name for name in log if name not in older]):
+        store.delete([LAST_CHECKPOINT])  # of a drop that was late, and whose checkpoint another one has deleted
     # of writers that died, or are about to be refused
     store.delete(name for name in log if (version := version_of_unnamed(name)) is not None and version <= fence_version)

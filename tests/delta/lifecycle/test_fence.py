@@ -8,6 +8,8 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
+from lakewarden.delta.commit_log.commits import LAST_CHECKPOINT
+from lakewarden.delta.commit_log.damage import Damage, damage_of
 from lakewarden.delta.history import history
 from lakewarden.delta.lifecycle.fence import fence, fence_settled
 from lakewarden.errors import Conflict
@@ -77,3 +79,11 @@ def test_a_table_with_columns_of_others_is_fenced_too(tmp_path: Path) -> None:
     write_deltalake(scope.uri, pa.table({"x": [1], "p": ["a"]}), mode="overwrite", schema_mode="overwrite", partition_by=["p"])
     assert alone(fence(scope, by("CL-1"))) == 2
     assert DeltaTable(scope.uri).file_uris() == []
+
+
+def test_a_hint_of_a_late_drop_goes_with_the_checkpoint_that_another_drop_deleted(tmp_path: Path) -> None:
+    scope = target(tmp_path / "t")
+    flush(scope, people(1))
+    for _ in fence(scope, by("CL-1")):
+        (tmp_path / "t" / LAST_CHECKPOINT).write_text('{"version": 0, "size": 1}')
+    assert damage_of(scope.location) == Damage()
