@@ -11,6 +11,7 @@ from lakewarden.catalog.leases import under
 from lakewarden.catalog.model import Column, Table, TableType
 from lakewarden.catalog.options import check_type, parse_options
 from lakewarden.catalog.schema import declare
+from lakewarden.dynamic.options import check_outside
 from lakewarden.operations.beginning import begins_at_once, begun
 from lakewarden.scope import TableName
 from lakewarden.warehouse import Warehouse
@@ -52,6 +53,7 @@ def new_table(
         InvalidArgument, Unsupported: the declaration is not valid.
     """
     checked = check_type(type)
+    check_outside(name, options)
     return Table(
         id=warehouse.new_id(),
         name=name,

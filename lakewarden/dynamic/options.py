@@ -10,6 +10,7 @@ from lakewarden.catalog.model import TableSchema
 from lakewarden.catalog.options import option_named
 from lakewarden.durations import seconds_of
 from lakewarden.errors import InvalidArgument
+from lakewarden.scope import TableName
 
 PREFIX = "table-storage."
 KIND = "kind"
@@ -85,6 +86,21 @@ def parse_dynamic(given: Mapping[str, str], schema: TableSchema) -> DynamicOptio
     _check_scan(made)
     _check_watermark(made, schema)
     return made
+
+
+def check_outside(table: TableName, given: Iterable[str]) -> None:
+    """Checks the options of a table that is not a dynamic one.
+
+    Raises:
+        InvalidArgument: an option of dynamic tables is among these.
+    """
+    for key in given:
+        low = key.strip().lower()
+        if option_named(key) is None and (_LATER.get(low, low) in _READERS or low.startswith(KAFKA)):
+            raise InvalidArgument(
+                f"option {low!r} is of dynamic tables, and {table} would not be one: write CREATE DYNAMIC TABLE {table} (…) WITH"
+                f" ('{low}' = …), or SET '{PREFIX}{KIND}' = 'dynamic' before CREATE TABLE"
+            )
 
 
 def check_no_dynamic_option(given: Iterable[str]) -> None:

@@ -54,6 +54,21 @@ def test_fl_019_options_are_frozen_at_creation(lake: Lakehouse, sql: Sql) -> Non
     assert options(lake, "o19").bucket == 3
 
 
+@pytest.mark.parametrize("option", ["log.consistency", "BUCKET", "log.scan.timestamp-millis", "log.kafka.acks"])
+@pytest.mark.parametrize("kind", ["TABLE", "SHARED TABLE", "STREAM TABLE"])
+def test_fl_018_a_table_of_another_kind_says_what_to_write(lake: Lakehouse, sql: Sql, kind: str, option: str) -> None:
+    ttl = ", 'TTL_SECONDS' = '60'" if kind.startswith("STREAM") else ""
+    with pytest.raises(InvalidArgument, match=r"CREATE DYNAMIC TABLE n\.plain .*SET 'table-storage.kind' = 'dynamic'"):
+        sql(f"CREATE {kind} plain (a INT PRIMARY KEY) WITH ('{option}' = '1'{ttl})")
+    with pytest.raises(InvalidArgument, match="CREATE DYNAMIC TABLE"):
+        sql(f"CREATE SHARED TABLE plain WITH ('{option}' = '1') AS SELECT 1 AS a")
+    with pytest.raises(InvalidArgument, match="CREATE DYNAMIC TABLE"):
+        lake.create_table("n.plain", type="SHARED", columns=[Column("a", "INT")], primary_key=["a"], options={option: "1"})
+    with pytest.raises(InvalidArgument, match="unknown table option"):
+        sql("CREATE TABLE plain (a INT PRIMARY KEY) WITH ('log.consistensy' = 'eventual')")
+    assert TableName("n", "plain") not in lake.warehouse.catalog.read().tables
+
+
 def test_fl_020_log_system() -> None:
     assert DynamicOptions().log_system == "object"
     assert parsed(log_system="none").log_system == "none"
