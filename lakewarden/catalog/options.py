@@ -21,7 +21,8 @@ _COMPRESSIONS = ("none", "snappy", "zstd")
 _STRATEGIES = ("time_based", "size_based", "hybrid")
 _MAX_ROWS = 1_000_000
 _MAX_INTERVAL = 86_400
-_MAX_HOURS = 2**32 - 1
+MAX_HOURS = 2**32 - 1
+"""Of a retention."""
 _MAX_SECONDS = 10**10
 """Three hundred years: their microseconds still fit 64 bits."""
 _UNITS = {"": 1, "B": 1, "KB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30, "KIB": 1 << 10, "MIB": 1 << 20, "GIB": 1 << 30}
@@ -180,8 +181,8 @@ def _whole(option: str, text: str) -> int:
 
 def _hours(text: str) -> int:
     hours = _whole("DELETED_RETENTION_HOURS", text)
-    if hours > _MAX_HOURS:
-        raise InvalidArgument(f"DELETED_RETENTION_HOURS {text} is more than {_MAX_HOURS}")
+    if hours > MAX_HOURS:
+        raise InvalidArgument(f"DELETED_RETENTION_HOURS {text} is more than {MAX_HOURS}")
     return hours
 
 

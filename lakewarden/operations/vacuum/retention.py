@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import math
 from datetime import datetime, timedelta
 
+from lakewarden.catalog.options import MAX_HOURS
 from lakewarden.errors import InvalidArgument
 from lakewarden.scope import Scope, TableName
 
@@ -19,8 +19,8 @@ def require_retention(subject: Scope | TableName, hours: float, *, force: bool) 
     """Raises:
     InvalidArgument: the retention is not a number of hours, or below `SAFE_HOURS` and not forced.
     """
-    if not math.isfinite(hours) or hours < 0:
-        raise InvalidArgument(f"vacuum {subject}: a retention of {hours} hours is not valid; give a number from 0 on")
+    if not 0 <= hours <= MAX_HOURS:
+        raise InvalidArgument(f"vacuum {subject}: a retention of {hours:g} hours is not valid; give one from 0 to {MAX_HOURS}")
     if hours < SAFE_HOURS and not force:
         raise InvalidArgument(
             f"vacuum {subject}: a retention of {hours:g} hours is below {SAFE_HOURS}: files that readers and"

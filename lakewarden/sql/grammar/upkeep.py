@@ -11,12 +11,13 @@ from lakewarden.errors import InvalidArgument
 from lakewarden.sql.reader import Reader
 from lakewarden.sql.statements.base import Statement
 from lakewarden.sql.statements.others import Declined, Forbidden
-from lakewarden.sql.statements.rows import Subscribe
+from lakewarden.sql.statements.rows import LARGEST, Subscribe
 from lakewarden.sql.statements.upkeep import ApplyPlan, ExportUserData, KillJob, KillLiveQuery, Optimize, Restore, Vacuum
 
 _PLACE = ("this", "db", "catalog", "alias")
 """The fields of a table in FROM except samples, pivots and joins."""
 
+_DIGITS = 19
 _SUBSCRIBE_OPTIONS = ("last_rows", "batch_size", "from", "from_seq_id")
 
 
@@ -156,8 +157,8 @@ def _options(read: Reader) -> tuple[tuple[str, str], ...]:
     for key, value in pairs:
         if key.lower() not in _SUBSCRIBE_OPTIONS:
             raise InvalidArgument(f"SUBSCRIBE has no option {key}; it has {', '.join(_SUBSCRIBE_OPTIONS)}")
-        if not value.isdigit():
-            raise InvalidArgument(f"SUBSCRIBE option {key}: {value!r} is not a whole number")
+        if not (value.isascii() and value.isdigit() and len(value) <= _DIGITS and int(value) <= LARGEST):
+            raise InvalidArgument(f"SUBSCRIBE option {key}: {value[:_DIGITS]!r} is not a whole number of up to 64 bits")
     return pairs
 
 

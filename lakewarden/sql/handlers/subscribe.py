@@ -23,7 +23,7 @@ from lakewarden.sql.queries.texts import text_of
 from lakewarden.sql.relations import SEQ, ViewQuery, names
 from lakewarden.sql.results import Events
 from lakewarden.sql.statements.base import Pairs
-from lakewarden.sql.statements.rows import Query, Subscribe
+from lakewarden.sql.statements.rows import LARGEST, Query, Subscribe
 
 _PLACE = "_lakewarden_place"
 """The column that carries a row's `_seq`."""
@@ -101,6 +101,9 @@ def _with_options(manner: Manner, options: Pairs) -> Manner:
 
 
 def _checked(manner: Manner) -> Manner:
+    for name in ("from_seq", "last_rows", "batch_size"):
+        if (number := getattr(manner, name)) is not None and number > LARGEST:
+            raise InvalidArgument(f"{name}: {str(number)[:20]} is more than 64 bits hold")
     if manner.last_rows is not None and manner.last_rows < 0:
         raise InvalidArgument(f"last_rows {manner.last_rows}: the number of initial rows must be 0 or more")
     if manner.batch_size < 1:

@@ -114,6 +114,10 @@ class Explain(Statement):
     query: exp.Query
 
 
+LARGEST = 2**63 - 1
+"""Of the numbers of a subscription."""
+
+
 @dataclass(frozen=True)
 class Subscribe(Statement):
     query: exp.Query
