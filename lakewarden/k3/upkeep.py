@@ -15,6 +15,8 @@ from lakewarden.k3.wire import int64, whole
 from lakewarden.operations.maintain import maintain_targets
 from lakewarden.operations.optimize.scope import OptimizeOptions
 from lakewarden.operations.plans.scope_options import ScopeOptions
+from lakewarden.operations.restore.scope import restore_options
+from lakewarden.operations.rewind import Rewind, rewind
 from lakewarden.operations.vacuum.retention import SAFE_HOURS
 from lakewarden.operations.vacuum.scope import VacuumOptions
 from lakewarden.planning.table_size import table_size
@@ -102,14 +104,21 @@ class Upkeep(Calls):
         }
 
     def restore(self, bucket: str, table: str, version: object) -> RestoreAnswer:
-        """Brings an earlier version back as a new one. What is in the write log is drained first.
+        """Brings an earlier version back as a new one, also where its rows are those of now. What is in the write log is
+        drained first.
 
         Raises:
             NotFound: the version does not exist, or its files were vacuumed; the message says which still work.
         """
         found = self._table(bucket, table, "write")
         to = whole("version", version)
-        self._done(Request("restore", (str(found.name),), version=to))
+        options, at = replace(restore_options(found, None, to, None), always=True), self._services.operator().workplace
+
+        def work(job_id: str) -> list[ScopeReport]:
+            asked = Rewind(found.name, None, options, discard_pending=False, dry_run=False, job_id=job_id)
+            return rewind(self._warehouse, at.run, at.flush_large, asked)
+
+        _sound(at.as_job("restore", {"tables": str(found.name), "version": str(to)}, work, None))
         return {"version": int64(table_size(self._warehouse, found).version or 0), "restoredVersion": int64(to)}
 
     def _look(self, request: Request) -> ScopeReport:

@@ -139,7 +139,7 @@ SECTIONS: dict[str, tuple[Line, ...]] = {
         Line(108, "entries are in the order of versions, whatever their times"),
         Line(109, "metrics have K3's names"),
         Line(110, "user metadata is an object; other text is under `raw`"),
-        Line(111, "a restore is a new version; an unknown or vacuumed one is refused"),
+        Line(111, "a restore is a new version, to the rows of now too; an unknown or vacuumed one is refused"),
         Line(112, "a restore drains first, and the restored rows stay"),
         Line(113, "DescribeTable says the last drain and the lag, ListPartitions the files of each"),
     ),

@@ -144,6 +144,23 @@ def test_k3_111_restore_brings_a_version_back_as_a_new_one(k3: K3) -> None:
     assert version(k3, "restored") == end
 
 
+def test_k3_111_a_restore_to_the_rows_of_now_is_a_version(k3: K3) -> None:
+    make(k3, "stays")
+    k3.insert(BUCKET, "stays", [event(1, "one")])
+    k3.compact(BUCKET, "stays")
+    for expected in ("2", "3"):
+        assert k3.restore(BUCKET, "stays", "1") == {"version": expected, "restoredVersion": "1"}
+        newest = entries(k3, "stays")[0]
+        assert (newest["version"], newest["operation"], newest["parameters"]["version"]) == (expected, "RESTORE", "1")
+        assert (newest["operationMetrics"].get("rows_added", 0), kinds(k3, "stays", "EVENTUAL")) == (0, {1: "one"})
+    k3.insert(BUCKET, "stays", [event(2, "two")])  # drained first, and then undone
+    assert k3.restore(BUCKET, "stays", 3) == {"version": "5", "restoredVersion": "3"}
+    assert kinds(k3, "stays", "STRONG") == {1: "one"}
+    k3.insert(BUCKET, "stays", [event(3, "three")])
+    k3.compact(BUCKET, "stays")
+    assert kinds(k3, "stays", "STRONG") == {1: "one", 3: "three"}
+
+
 def test_k3_112_a_restore_drains_first_and_stays(k3: K3) -> None:
     make(k3, "rewound")
     k3.insert(BUCKET, "rewound", [event(1, "old")])

@@ -49,6 +49,8 @@ class RestoreOptions(ScopeOptions):
     timestamp: datetime | None = None
     discard_to: int | None = None
     """Drop the scope's pending rows up to this `_seq`: the commit sets the watermark there, so no flush applies them."""
+    always: bool = False
+    """Commit also where the rows are those of the version already, as K3 has it."""
 
     def plan(self, target: ScopeTarget, *, clock: Clock) -> RestorePlan:
         return plan_restore(target, self, clock=clock)
@@ -224,7 +226,7 @@ def _plan(
     metrics = _metrics(change.adds, change.removes)
     discards = options.discard_to is not None and options.discard_to > (table.watermark(target.app_id) or -1)
     requested = {} if options.timestamp is None else {"timestamp": in_utc(options.timestamp).isoformat(timespec="milliseconds")}
-    changes = change.adds or change.removes or change.columns or discards
+    changes = change.adds or change.removes or change.columns or discards or options.always
     again = "; the columns changed since, so the files are written again" if change.rewrites else ""
     return RestorePlan(
         target=target,
