@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import pytest
 
+from lakewarden.clock import random_id
 from lakewarden.connection import Location
 from lakewarden.delta.between import Between, between
 from lakewarden.delta.commit_log.commits import commit_name
@@ -15,8 +15,8 @@ from lakewarden.storage.open import open_store
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> ObjectStore:
-    return open_store(Location(f"memory://{tmp_path.name.replace('_', '-')}-between"))
+def store() -> ObjectStore:
+    return open_store(Location(f"memory://{random_id()}-between"))
 
 
 def since_the_first(store: ObjectStore, *commits: list[dict[str, object]]) -> Between:

@@ -360,7 +360,7 @@ class LakehouseMachine(RuleBasedStateMachine):
     def versions_have_no_gap(self) -> None:
         for (name, user), model in self.models.items():
             if not model.versions:
-                with pytest.raises(NotFound, match="nothing was flushed"):
+                with pytest.raises(NotFound, match="nothing was ever flushed"):
                     self.lake.table(name).history(user=user)
                 continue
             shown = [entry.version for entry in self.lake.table(name).history(user=user, limit=None)]

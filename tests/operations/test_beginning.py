@@ -67,7 +67,7 @@ def test_a_table_without_a_key_is_written_past_the_log(lake: Lakehouse) -> None:
 
 def test_another_table_begins_with_its_first_flush(lake: Lakehouse) -> None:
     lake.create_table("app.events", columns=COLUMNS, primary_key=["id"])
-    with pytest.raises(NotFound, match="nothing was flushed"):
+    with pytest.raises(NotFound, match="nothing was ever flushed"):
         lake.table("app.events").history()
     make_table(_warehouse(lake), TableName("app", "k3"), "SHARED", COLUMNS, ["id"], {}, at_once=True)
     assert [entry.version for entry in lake.table("app.k3").history()] == [0]

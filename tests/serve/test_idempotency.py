@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from lakewarden.clock import random_id
 from lakewarden.connection import Location
 from lakewarden.errors import (
     Conflict,
@@ -31,8 +32,8 @@ NOON = datetime(2026, 11, 22, 12, tzinfo=UTC)
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> ObjectStore:
-    return open_store(Location(f"memory://{tmp_path.name.replace('_', '-')}-writes"))
+def store() -> ObjectStore:
+    return open_store(Location(f"memory://{random_id()}-writes"))
 
 
 class Made:

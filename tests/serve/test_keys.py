@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 
 import pytest
 
+from lakewarden.clock import random_id
 from lakewarden.connection import Location
 from lakewarden.serve.keys import Keys
 from lakewarden.storage.objects import ObjectStore
@@ -17,8 +17,8 @@ BEFORE = MIDNIGHT - timedelta(seconds=1)
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> ObjectStore:
-    return open_store(Location(f"memory://{tmp_path.name.replace('_', '-')}-keys"))
+def store() -> ObjectStore:
+    return open_store(Location(f"memory://{random_id()}-keys"))
 
 
 def test_all_servers_sign_with_the_key_of_the_day(store: ObjectStore) -> None:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from pathlib import Path
 
 import pytest
 
+from lakewarden.clock import random_id
 from lakewarden.connection import Location
 from lakewarden.errors import Corrupt
 from lakewarden.state.ledger import runs
@@ -22,8 +22,8 @@ NOW = datetime(2026, 11, 22, tzinfo=UTC)
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> ObjectStore:
-    return open_store(Location(f"memory://{tmp_path.name.replace('_', '-')}-ledger"))
+def store() -> ObjectStore:
+    return open_store(Location(f"memory://{random_id()}-ledger"))
 
 
 def batch(number: int, *keys: str, etag: str = "1") -> Batch:

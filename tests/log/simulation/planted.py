@@ -43,7 +43,7 @@ from tests.log.simulation.schedule import AS_IT_IS, Roles
 from tests.log.simulation.stores import Row, SimObjects, Snapshot
 
 _MADE, _LOST = put._Fate.MADE, put._Fate.LOST
-_naming: Callable[[Staged], Segment] = vars(Staged)["segment"].fget
+_naming = Staged.segment
 _doomed, _make, _put = clean._doomed, settle.make_cut, Puts.put
 _history, _fill = history.history_after, fill.fill
 _choose, _refused, _created = Puts._choose, Puts.refused, Puts._create
@@ -122,8 +122,8 @@ def _sweeps_the_stage(log_id: str, newest: Cut, found: Listing) -> dict[str, lis
     return {**_doomed(log_id, newest, found), "staged": [*found.staged]}
 
 
-def _forgets_when_it_was_staged(staged: Staged) -> Segment:
-    return _naming(staged)._replace(since=None)
+def _forgets_when_it_was_staged(staged: Staged, keys: Mapping[str, int]) -> Segment:
+    return _naming(staged, keys)._replace(since=None)
 
 
 # --- reading the log
@@ -396,7 +396,7 @@ FAULTS = (
     Fault("removes what is staged and not yet named", _replaced(clean, "_doomed", _sweeps_the_stage)),
     Fault(
         "names what was staged before an erasure",
-        ((Staged, "segment", property(_forgets_when_it_was_staged)),),
+        ((Staged, "segment", _forgets_when_it_was_staged),),
         replace(AS_IT_IS, erases=1.0),
     ),
     Fault("an erasure leaves what is staged", _replaced(closing, "remove_of", _nowhere)),

@@ -183,7 +183,7 @@ def test_a_missing_version(tmp_path: Path, version: int) -> None:
 
 
 def test_a_scope_without_a_table(tmp_path: Path) -> None:
-    with pytest.raises(NotFound, match="nothing was flushed"):
+    with pytest.raises(NotFound, match="nothing was ever flushed"):
         restore(target(tmp_path / "t"), 0)
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import obstore
 import pytest
 
+from lakewarden.clock import random_id
 from lakewarden.connection import Location
 from lakewarden.storage.objects import Missing
 from lakewarden.storage.open import open_store
@@ -26,7 +27,7 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> str:
         case "disk":
             return str(tmp_path / "in")
         case "memory":
-            return f"memory://{tmp_path.name.replace('_', '-')}/in"
+            return f"memory://{random_id()}/in"
         case _:
             server: MinioServer = request.getfixturevalue("minio")
             return f"{server.prefix_for(request.node.nodeid)}/in"
@@ -102,8 +103,8 @@ def test_a_file_that_changes_while_it_is_read_is_not_proven(tmp_path: Path) -> N
         source.prove(listed)
 
 
-def test_a_listing_is_read_as_it_is_needed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    place = f"memory://{tmp_path.name.replace('_', '-')}-pages"
+def test_a_listing_is_read_as_it_is_needed(monkeypatch: pytest.MonkeyPatch) -> None:
+    place = f"memory://{random_id()}-pages"
     put(place, **{f"{number:05d}": b"" for number in range(2500)})
     source = open_source(Location(place))
     assert isinstance(source, RemoteSource)
