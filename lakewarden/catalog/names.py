@@ -58,7 +58,12 @@ def check_column(name: str) -> str:
     """
     if name.lower() in _RESERVED_COLUMNS:
         raise InvalidArgument(f"column name {name!r} is reserved; so are {', '.join(sorted(_RESERVED_COLUMNS))}")
-    return _check("column", name)
+    return _check_form("column", name)
+
+
+def is_sql_word(name: str) -> bool:
+    """Whether SQL takes the name of a column in quotes only."""
+    return name.lower() in _SQL_WORDS
 
 
 def check_storage_id(name: str) -> str:
@@ -71,10 +76,15 @@ def check_storage_id(name: str) -> str:
 
 
 def _check(kind: str, name: str, form: re.Pattern[str] = _NAME, signs: str = " and '_'") -> str:
+    _check_form(kind, name, form, signs)
+    if is_sql_word(name):
+        raise InvalidArgument(f"{kind} name {name!r} is a reserved word of SQL; choose another, as in {name}_1")
+    return name
+
+
+def _check_form(kind: str, name: str, form: re.Pattern[str] = _NAME, signs: str = " and '_'") -> str:
     if not form.fullmatch(name) or len(name) > MAX_LENGTH:
         raise InvalidArgument(
             f"{kind} name {name[:80]!r} must be 1 to {MAX_LENGTH} ASCII letters, digits{signs}, beginning with a letter"
         )
-    if name.lower() in _SQL_WORDS:
-        raise InvalidArgument(f"{kind} name {name!r} is a reserved word of SQL; choose another, as in {name}_1")
     return name

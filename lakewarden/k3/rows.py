@@ -92,7 +92,7 @@ class RowWrites(Calls):
             raise InvalidArgument("set is empty: it has a value by column")
         found = self._table(bucket, table, "write")
         given = [Assignment(name, literal(column_of(found.schema, name), value)) for name, value in set.items()]
-        parsed = self._parsed(bucket, exp.update(_table(table), {given[0].column: None}), where)
+        parsed = self._parsed(bucket, _updating(table, given[0].column), where)
         if not isinstance(parsed, Update):
             raise InvalidArgument(f"where is one condition in SQL, not {where!r}")
         return written(table, self._run(bucket, replace(parsed, assignments=tuple(given))))
@@ -109,6 +109,11 @@ class RowWrites(Calls):
         """The statement with the condition, read as a session reads it."""
         parts = [head.sql("duckdb"), *([where] if where and where.strip() else [])]
         return only(self._session(bucket).parsed(" WHERE ".join(parts)))
+
+
+def _updating(table: str, column: str) -> exp.Update:
+    """An UPDATE that sets any value; `update` has the values."""
+    return exp.Update(this=_table(table), expressions=[exp.EQ(this=exp.column(column, quoted=True), expression=exp.null())])
 
 
 def _whens(names: Sequence[str], others: tuple[str, ...], matched: str, not_matched: str) -> tuple[When, ...]:

@@ -13,6 +13,7 @@ from sqlglot import exp
 from sqlglot.parsers.duckdb import DuckDBParser
 from sqlglot.tokenizer_core import Token, TokenType
 
+from lakewarden.catalog.names import is_sql_word
 from lakewarden.delta.past import AsOf
 from lakewarden.errors import BadSyntax, InvalidArgument
 from lakewarden.sql.statements.base import Pairs, Ref
@@ -183,6 +184,16 @@ class Reader(DuckDBParser):
             return token.text
         raise self.failure(f"expected the name of {what}")
 
+    def column(self, what: str = "a column") -> str:
+        """Raises:
+        InvalidArgument: a reserved word without quotes.
+        """
+        quoted = bool(self._curr) and self._curr.token_type is TokenType.IDENTIFIER
+        name = self.name(what)
+        if is_sql_word(name) and not quoted:
+            raise InvalidArgument(f'column name {name!r} is a reserved word of SQL: write it in double quotes, as in "{name}"')
+        return name
+
     def namespace(self) -> str:
         """`namespace`, or `lakewarden.namespace`.
 
@@ -330,8 +341,10 @@ class Reader(DuckDBParser):
         return _in_one_catalog(super()._parse_table_parts(*args, **options))
 
     def _parse_column(self) -> exp.Expr | None:
-        found = super()._parse_column()
-        _in_one_catalog(_innermost(found))
+        found = inner = super()._parse_column()
+        while isinstance(inner, (exp.Cast, exp.Bracket, exp.Dot)):
+            inner = inner.this
+        _in_one_catalog(inner)
         return found
 
     @property
@@ -378,13 +391,6 @@ def _in_one_catalog(found: Found) -> Found:
     """Without the name of the one catalog, so that a table of three parts and a column of four are as those without it."""
     if isinstance(found, (exp.Table, exp.Column)) and found.text("catalog").lower() == CATALOG:
         found.set("catalog", None)
-    return found
-
-
-def _innermost(found: exp.Expr | None) -> exp.Expr | None:
-    """The column that casts, brackets and fields stand around."""
-    while isinstance(found, (exp.Cast, exp.Bracket, exp.Dot)):
-        found = found.this
     return found
 
 

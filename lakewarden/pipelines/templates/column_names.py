@@ -6,7 +6,7 @@ import re
 import unicodedata
 from collections.abc import Sequence
 
-from lakewarden.catalog.names import MAX_LENGTH, check_column
+from lakewarden.catalog.names import MAX_LENGTH, check_column, is_sql_word
 from lakewarden.errors import InvalidArgument
 from lakewarden.pipelines.templates.template import Columns
 
@@ -25,7 +25,7 @@ def column_names(given: Sequence[str], columns: Columns) -> tuple[str, ...]:
     names = []
     for place, field in enumerate(given, 1):
         made = _allowed(field, place)
-        name = own.get(made.lower(), made)
+        name = own.get(field.lower()) or own.get(made.lower(), made)
         if (other := taken.get(name.lower())) is not None:
             raise InvalidArgument(f"two columns have the name {name!r}: {other[:80]!r} and {field[:80]!r}")
         taken[name.lower()] = field
@@ -35,7 +35,7 @@ def column_names(given: Sequence[str], columns: Columns) -> tuple[str, ...]:
 
 def _allowed(field: str, place: int) -> str:
     try:
-        return check_column(field)
+        return _check(field)
     except InvalidArgument:
         plain = unicodedata.normalize("NFKD", field[:1000])
         name = re.sub(r"[^A-Za-z0-9]+", "_", re.sub(r"[\u0300-\u036f]", "", plain)).strip("_")
@@ -43,6 +43,13 @@ def _allowed(field: str, place: int) -> str:
             return f"column_{place}"
         name = (name if name[0].isalpha() else f"c_{name}")[: MAX_LENGTH - 2].rstrip("_")
         try:
-            return check_column(name)
+            return _check(name)
         except InvalidArgument:
             return f"{name}_1"
+
+
+def _check(name: str) -> str:
+    """As `check_column`, and no word that each query would have to quote."""
+    if is_sql_word(name):
+        raise InvalidArgument(f"{name} is a reserved word")
+    return check_column(name)

@@ -14,7 +14,7 @@ def partition_spec(read: Reader) -> PartitionSpec:
 
 
 def _value(read: Reader) -> tuple[str, str | None]:
-    name = read.name("a partition column")
+    name = read.column("a partition column")
     if not read.symbol(TokenType.EQ):
         raise read.failure(f"expected = after {name}")
     if read.word("NULL"):

@@ -62,7 +62,7 @@ def _setting(read: Reader) -> tuple[str, str]:
 
 
 def _names(read: Reader) -> str:
-    return json.dumps(read.listed(lambda: read.name("a column")))
+    return json.dumps(read.listed(read.column))
 
 
 def _listed(read: Reader, opens: TokenType, closes: TokenType) -> str:

@@ -52,9 +52,9 @@ def create_table(read: Reader, prefix: str | None) -> Statement:
     if read.word("USING"):
         read.name("a format")  # PostgreSQL's; it has no effect
     if read.word("PRIMARY", "KEY"):
-        made.set_key(read.listed(lambda: read.name("a column")))
+        made.set_key(read.listed(read.column))
     partitioned = read.word("PARTITION", "BY") or read.word("PARTITIONED", "BY")
-    partition_by = tuple(read.listed(lambda: read.name("a column"))) if partitioned else ()
+    partition_by = tuple(read.listed(read.column)) if partitioned else ()
     options = read.pairs() if read.word("WITH") else ()
     kind, key = _type(prefix, options), tuple(made.key)
     if not read.word("AS"):
@@ -113,7 +113,7 @@ class _Declared:
 def _element(read: Reader, made: _Declared) -> None:
     constraint = read.name("a constraint") if read.word("CONSTRAINT") else None
     if read.word("PRIMARY", "KEY"):
-        made.set_key(read.listed(lambda: read.name("a column")))
+        made.set_key(read.listed(read.column))
     elif any(read.word(*words.split()) for words in _IGNORED):
         _skip(read)
     elif constraint is not None:
@@ -127,7 +127,7 @@ def _element(read: Reader, made: _Declared) -> None:
 
 def column_of(read: Reader) -> tuple[Column, bool]:
     """Reads `name type …`; returns the column and whether it is the PRIMARY KEY."""
-    name = read.name("a column")
+    name = read.column()
     kind = type_of(read)
     default = _GENERATED if kind.upper() in _SERIALS else None
     nullable, in_key = True, False
@@ -226,18 +226,18 @@ def _change(read: Reader) -> TableChange:
             return _add(read)
         case "DROP":
             read.word("COLUMN")
-            return _refusing(read, DropColumn(read.name("a column")), "CASCADE", "RESTRICT")
+            return _refusing(read, DropColumn(read.column()), "CASCADE", "RESTRICT")
         case "MODIFY":
             read.expect("COLUMN")
-            return _refusing(read, ModifyColumn(read.name("a column"), type_of(read), _nullable(read)), "FIRST", "AFTER")
+            return _refusing(read, ModifyColumn(read.column(), type_of(read), _nullable(read)), "FIRST", "AFTER")
         case "ALTER":
             read.word("COLUMN")
-            return _alter_column(read, read.name("a column"))
+            return _alter_column(read, read.column())
         case "RENAME":
             read.expect("COLUMN")
-            name = read.name("a column")
+            name = read.column()
             read.expect("TO")
-            return RenameColumn(name, read.name("a column"))
+            return RenameColumn(name, read.column())
         case "SET TBLPROPERTIES":
             return SetProperties(read.pairs())
         case _:

@@ -40,7 +40,7 @@ def optimize(read: Reader) -> Statement:
     read.word("TABLE")
     table = read.ref()
     where = read.source(read.condition, "a condition") if read.word("WHERE") else None
-    columns = tuple(read.listed(lambda: read.name("a column"))) if read.word("ZORDER", "BY") else ()
+    columns = tuple(read.listed(read.column)) if read.word("ZORDER", "BY") else ()
     look = read.word("LOOK")
     return Optimize(table, columns, look=look, where=where, **_manner(read))
 

@@ -72,7 +72,7 @@ def hide(name: str, tables: Sequence[exp.Table]) -> None:
             star = projection.this if qualified else projection
             ours = not qualified or projection.table.lower() in names
             if isinstance(star, exp.Star) and ours and not _leaves_out(star, name):
-                star.set("except_", [*(star.args.get("except_") or ()), exp.to_identifier(name)])
+                star.set("except_", [*(star.args.get("except_") or ()), exp.to_identifier(name, quoted=True)])
 
 
 def _leaves_out(star: exp.Star, name: str) -> bool:

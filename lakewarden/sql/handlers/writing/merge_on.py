@@ -96,7 +96,7 @@ def _bare(value: exp.Expr) -> exp.Expr:
     made = value.copy().unnest()
     for column in [made] if isinstance(made, exp.Column) else list(made.find_all(exp.Column)):
         column.set("table", None)
-        column.set("this", exp.to_identifier(column.name.lower()))
+        column.set("this", exp.to_identifier(column.name.lower(), quoted=True))
     return made
 
 
