@@ -40,6 +40,16 @@ def test_names_may_begin_with_the_catalog(ann: psycopg.Connection) -> None:
     ann.execute("DELETE FROM lakewarden.app.notes WHERE lakewarden.app.notes.id = 77")
 
 
+def test_reserved_words_are_columns(lake: Lakehouse, ann: psycopg.Connection) -> None:
+    lake.sql('CREATE USER TABLE app.words ("order" BIGINT PRIMARY KEY, "select" TEXT)')
+    ann.execute('INSERT INTO words ("order", "select") VALUES (%s, %s)', (1, "x"))
+    ann.execute('UPDATE words SET "select" = %s WHERE "order" = %s', ("y", 1))
+    found = ann.execute('SELECT "order", "select" FROM words WHERE "select" = %s', ("y",))
+    assert (found.fetchall(), [column.name for column in found.description or ()]) == ([(1, "y")], ["order", "select"])
+    names = "SELECT column_name FROM information_schema.columns WHERE table_name = 'words' ORDER BY ordinal_position"
+    assert [name for (name,) in ann.execute(names).fetchall()][:2] == ["order", "select"]
+
+
 def test_asyncpg_reads_values_in_binary_and_rows_in_portions(port: int) -> None:
     async def ask() -> tuple[list[tuple[object, ...]], list[int]]:
         client = await asyncpg.connect(host="127.0.0.1", port=port, user="ann", password=PASSWORD, database="app")
