@@ -14,8 +14,8 @@ from lakewarden.strategies import QueryStrategy, ServedBy, WriteStrategy
 if TYPE_CHECKING:
     from lakewarden.live.fold import Event
 
-_WHOLE = ("HUGEINT", "UHUGEINT")
-"""DuckDB's whole numbers of 128 bits, which Arrow carries as DECIMAL."""
+_WHOLE = ("HUGEINT", "UHUGEINT", "BIGNUM")
+"""DuckDB's whole numbers of 128 bits and more, which Arrow carries as DECIMAL or text."""
 
 _UNITS = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
 """Of a timestamp's unit, how many are a second."""
@@ -52,7 +52,7 @@ class Rows:
         return [dict(zip(self.columns, row, strict=True)) for row in zip(*self.values(), strict=True)]
 
     def values(self) -> list[list[object]]:
-        """Python values, a list a column. A time outside Python's calendar is text; HUGEINT is int."""
+        """Python values, a list a column. A time outside Python's calendar is text; HUGEINT and BIGNUM are int."""
         return [_values(column, kind) for column, kind in zip(self.table.columns, self.types, strict=True)]
 
 
@@ -112,14 +112,14 @@ def _values(column: pa.ChunkedArray[Any], kind: str) -> list[object]:
     try:
         values = column.to_pylist()
     except (ValueError, OverflowError):
-        values = [_beyond(scalar) for chunk in column.chunks for scalar in chunk]
+        values = [any_time(scalar) for chunk in column.chunks for scalar in chunk]
     if kind in _WHOLE:
         return [None if value is None else int(value) for value in values]
     return list(values)
 
 
-def _beyond(scalar: Any) -> object:
-    """As Python has it, where each time that it has no value for is text."""
+def any_time(scalar: Any) -> object:
+    """The value of an Arrow scalar as Python has it, where each time that it has no value for is text."""
     kind = scalar.type
     try:
         return scalar.as_py()
@@ -129,11 +129,11 @@ def _beyond(scalar: Any) -> object:
         if pa.types.is_timestamp(kind):
             return _far_moment(scalar.value, kind.unit)
         if pa.types.is_struct(kind):
-            return {name: _beyond(one) for name, one in scalar.items()}
+            return {name: any_time(one) for name, one in scalar.items()}
         if pa.types.is_map(kind):
-            return [(_beyond(pair["key"]), _beyond(pair["value"])) for pair in scalar.values]
+            return [(any_time(pair["key"]), any_time(pair["value"])) for pair in scalar.values]
         if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
-            return [_beyond(one) for one in scalar.values]
+            return [any_time(one) for one in scalar.values]
         raise
 
 

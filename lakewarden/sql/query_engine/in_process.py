@@ -16,6 +16,7 @@ from lakewarden.settings import SqlSettings
 from lakewarden.sql.query_engine.database import Database, locked_down
 from lakewarden.sql.query_engine.deadline import Deadlines
 from lakewarden.sql.query_engine.engine import Answer, Limits, QueryEngine
+from lakewarden.sql.query_engine.exact import exact
 from lakewarden.sql.query_engine.failures import as_ours
 from lakewarden.sql.query_engine.spool import Spool
 from lakewarden.sql.query_engine.tree import Reach, reach_of, reaches_outside
@@ -84,7 +85,7 @@ class InProcess:
         def act(cursor: DuckDBPyConnection) -> tuple[T, tuple[str, ...]]:
             found = cursor.sql(sql)
             types = tuple(str(kind) for kind in found.types)
-            return take(found.to_arrow_reader(_BATCH_ROWS)), types
+            return take(exact(found).to_arrow_reader(_BATCH_ROWS)), types
 
         return self._over(sql, relations, limits, act)
 

@@ -150,3 +150,25 @@ def test_functions_about_rights_and_comments_are_answered_alone(ann: psycopg.Con
     assert ann.execute(asked).fetchall() == [(True, True, None, None)]
     with pytest.raises(psycopg.errors.InsufficientPrivilege):  # it reaches outside, whoever asks
         ann.execute("SELECT * FROM read_csv('/etc/passwd')")
+
+
+@pytest.mark.parametrize("binary", [False, True])
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        (
+            "{'a': 'infinity'::DATE, 'b': ['-infinity'::TIMESTAMP]}",
+            {"a": "infinity", "b": ["-infinity"]},
+        ),
+        ("{'a': DATE '0044-03-15 (BC)'}", {"a": "-0043-03-15"}),
+        ("[['infinity'::DATE]]", [["infinity"]]),
+        ("MAP {1: '99999-01-01'::DATE}", [[1, "99999-01-01"]]),
+        ("TIMESTAMP_NS '1992-01-01 00:00:00.123456789'", "1992-01-01 00:00:00.123456789"),
+        ("[TIMESTAMP_NS '1992-01-01 00:00:00.123456789']", ["1992-01-01 00:00:00.123456789"]),
+        ("1234567890123456789012345678901234567890123", "1234567890123456789012345678901234567890123"),
+        ("340282366920938463463374607431768211455::UHUGEINT", "340282366920938463463374607431768211455"),
+        ("TIMETZ '01:00:00+15:59:59'", "01:00:00+15:59:59"),
+    ],
+)
+def test_what_postgresql_has_no_type_for_is_text(ann: psycopg.Connection, text: str, shown: object, binary: bool) -> None:
+    assert ann.execute(f"SELECT {text}", binary=binary).fetchall() == [(shown,)]

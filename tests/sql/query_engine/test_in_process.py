@@ -250,3 +250,15 @@ def test_a_result_beyond_its_bound_is_spooled_to_disk(engine: QueryEngine) -> No
         assert (spool.in_memory, types) == (in_memory, expected.types)
         for _ in range(2):
             assert pa.concat_tables(spool.tables()).equals(expected.rows)
+
+
+def test_types_that_arrow_cannot_carry_are_text(engine: QueryEngine) -> None:
+    greatest = str((1 << 128) - 1)
+    sql = (
+        f"""SELECT '{greatest}0'::BIGNUM AS "a b"" c", [{greatest}::UHUGEINT] AS b, {{'BIT': '101'::BIT, 'c': 'BIT'}} AS c, """
+        "TIMETZ '01:00:00+15:59:59' AS d, 'BIT'::ENUM('BIT') AS e, n FROM (VALUES (2), (3), (1)) AS r(n) ORDER BY n DESC"
+    )
+    answer = engine.run(sql, {}, _LIMITS)
+    shown = {'a b" c': f"{greatest}0", "b": [greatest], "c": {"BIT": "101", "c": "BIT"}, "d": "01:00:00+15:59:59", "e": "BIT"}
+    assert answer.rows.to_pylist() == [shown | {"n": n} for n in (3, 2, 1)]
+    assert Rows(answer.rows, answer.types).to_pylist()[0]['a b" c'] == int(f"{greatest}0")

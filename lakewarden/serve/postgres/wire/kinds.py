@@ -100,14 +100,14 @@ _HEADER = 4
 
 
 def kind_of(type: pa.DataType) -> Kind:
-    """Of a result's column. What PostgreSQL has no type for, as a STRUCT, is JSON."""
+    """Of a result's column. What PostgreSQL has no type for is JSON, as a STRUCT, or text, as a moment with nanoseconds."""
     if (found := _PLAIN.get(type)) is not None:
         return found
     if isinstance(type, pa.BaseExtensionType):
         return JSON if type.extension_name == "arrow.json" else TEXT
     if pa.types.is_decimal(type):
         return _numeric(type.precision, type.scale)
-    if pa.types.is_timestamp(type):
+    if pa.types.is_timestamp(type) and type.unit != "ns":
         return TIMESTAMP if type.tz is None else TIMESTAMPTZ
     if _is_binary(type):
         return BYTEA

@@ -19,6 +19,7 @@ from lakewarden.serve.postgres.wire import kinds
 from lakewarden.serve.postgres.wire.epoch import EPOCH_DAYS, EPOCH_MICROS, INFINITE_DAYS, INFINITE_MICROS
 from lakewarden.serve.postgres.wire.kinds import Kind
 from lakewarden.serve.postgres.wire.numerics import binary_numeric
+from lakewarden.sql.results import any_time
 
 _BYTES = pa.large_binary()
 _PYTHONS_DAYS = date.min.toordinal() - date(1970, 1, 1).toordinal(), date.max.toordinal() - date(1970, 1, 1).toordinal()
@@ -39,7 +40,7 @@ def wire(column: Any, kind: Kind, *, binary: bool) -> pa.Array[Any]:
 def _text(values: pa.Array[Any]) -> pa.Array[Any]:
     """As Arrow writes it; what has parts is JSON."""
     if pa.types.is_nested(values.type) or pa.types.is_interval(values.type) or pa.types.is_duration(values.type):
-        return pa.array([None if one is None else _as_json(one) for one in values.to_pylist()], pa.large_string())
+        return pa.array([_as_json(any_time(one)) if one.is_valid else None for one in values], pa.large_string())
     if pa.types.is_dictionary(values.type):
         values = values.cast(values.type.value_type)
     return values.cast(pa.large_string())
