@@ -6,7 +6,7 @@ whose footers name their scope and their `_seq`, and from the write log with its
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -29,7 +29,7 @@ from lakewarden.log.table_log import LogReader
 from lakewarden.operations.vacuum.orphans import data_files
 from lakewarden.repair.decide import with_survival
 from lakewarden.repair.task import RepairTask
-from lakewarden.storage.objects import StoredObject
+from lakewarden.storage.objects import ObjectStore, StoredObject
 from lakewarden.storage.open import open_store
 from lakewarden.target import ScopeTarget
 
@@ -59,6 +59,20 @@ class Later:
 def missing_files(files: Sequence[DataFile], sizes: Mapping[str, int]) -> tuple[DataFile, ...]:
     """The files that do not exist, or do not have their recorded size."""
     return tuple(file for file in files if sizes.get(file.path) != file.size)
+
+
+def garbled_files(target: ScopeTarget, files: Iterable[DataFile]) -> tuple[DataFile, ...]:
+    """Those of the files, each of which has its recorded size, that cannot be read all the same."""
+    store = open_store(target.location)
+    return tuple(file for file in files if not _is_sound(store, file.path))
+
+
+def _is_sound(store: ObjectStore, path: str) -> bool:
+    try:
+        open_file(store, path).check()
+    except Corrupt:
+        return False
+    return True
 
 
 def listed(task: RepairTask, listing: Sequence[StoredObject]) -> Base | None:

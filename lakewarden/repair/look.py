@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from lakewarden.delta.commit_log.commits import LOG
@@ -12,7 +12,7 @@ from lakewarden.delta.parquet.files import DataFile
 from lakewarden.delta.table import ScopeTable
 from lakewarden.errors import Corrupt
 from lakewarden.log.position import NOTHING
-from lakewarden.repair.evidence import missing_files
+from lakewarden.repair.evidence import garbled_files, missing_files
 from lakewarden.repair.task import RepairTask
 from lakewarden.storage.objects import StoredObject
 from lakewarden.storage.open import open_store
@@ -29,6 +29,8 @@ class Look:
     """Its newest readable version, some of whose files may be missing; None where there is no such version of this scope."""
     watermark: int
     listing: tuple[StoredObject, ...]
+    garbled: tuple[DataFile, ...] = ()
+    """Live files that have their recorded size and cannot be read, where the files were read."""
 
     @cached_property
     def sizes(self) -> dict[str, int]:
@@ -43,6 +45,11 @@ class Look:
         """Live files that do not exist, or do not have their recorded size."""
         return () if self.newest is None else missing_files(self.newest.files(), self.sizes)
 
+    @property
+    def lost(self) -> tuple[DataFile, ...]:
+        """Live files whose rows cannot be read."""
+        return (*self.missing, *self.garbled)
+
 
 def look_at(task: RepairTask) -> Look:
     target = task.target
@@ -55,7 +62,11 @@ def look_at(task: RepairTask) -> Look:
     if newest is None or foreign:
         return Look(damage, foreign, None, NOTHING, listing)
     watermark = newest.watermark(target.app_id)
-    return Look(damage, "", newest, NOTHING if watermark is None else watermark, listing)
+    look = Look(damage, "", newest, NOTHING if watermark is None else watermark, listing)
+    if not task.reads_files:
+        return look
+    there = [file for file in newest.files() if file not in look.missing]
+    return replace(look, garbled=garbled_files(target, there))
 
 
 def top_faults(look: Look) -> list[str]:
@@ -73,6 +84,8 @@ def row_faults(task: RepairTask, look: Look) -> list[str]:
         faults.append("its Delta log cannot be read")
     if look.missing:
         faults.append(f"{len(look.missing)} of its data files are missing or cut off, as {look.missing[0].path}")
+    if look.garbled:
+        faults.append(f"{len(look.garbled)} of its data files are garbled, as {look.garbled[0].path}")
     if task.known_version > look.version:
         there = "no table is there" if look.newest is None else f"the newest version that can be read is {look.version}"
         faults.append(f"version {task.known_version} was committed, and {there}")

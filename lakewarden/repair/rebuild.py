@@ -60,7 +60,7 @@ def _is_known(task: RepairTask, look: Look, base: Base, back: pa.Table) -> bool:
     """Whether what came back are the very rows that were lost, not older ones of their keys."""
     if task.complete_after <= base.watermark:
         return True
-    return task.known_version <= look.version and all(_is_back(file, back) for file in look.missing)
+    return task.known_version <= look.version and all(_is_back(file, back) for file in look.lost)
 
 
 def _is_back(file: DataFile, back: pa.Table) -> bool:
@@ -113,7 +113,7 @@ def _visible(task: RepairTask, look: Look) -> pa.Array[Any]:
     """`_seq` of the rows in the newest version's files that are there."""
     if look.newest is None:
         return pa.array([], pa.int64())
-    there = [file for file in look.newest.files() if file not in look.missing]
+    there = [file for file in look.newest.files() if file not in look.lost]
     return read_files(look.newest, there, task.target.schemas, [SEQ]).column(SEQ).combine_chunks()
 
 

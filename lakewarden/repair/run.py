@@ -193,7 +193,11 @@ class _TableRepair:
 
     def _scopes(self, targets: Sequence[ScopeTarget], trail: Trail, settled: int) -> list[Repaired]:
         clock = CarriedClock.of(self.warehouse.clock)
-        tasks = [self._task(target, trail, settled, clock) for target in targets]
+        broken = self.warehouse.failed_checks.of(self.table.id) if targets and not self.request.tables else ()
+        tasks = [
+            self._task(target, trail, settled, clock, reads_files=bool(self.request.tables) or target.mark in broken)
+            for target in targets
+        ]
         found = self.run(repair_scope, [Sized(task, _SCOPE_COST) for task in tasks])
         done = [(target, one) for target, one in zip(targets, found, strict=True) if one.outcome == "done"]
         noted = [
@@ -214,7 +218,7 @@ class _TableRepair:
         firsts = {target.root: Noted(target, target.known) for target in reversed(targets) if target.known is not None}
         return [one for root, one in firsts.items() if root not in noted]
 
-    def _task(self, target: ScopeTarget, trail: Trail, settled: int, clock: CarriedClock) -> RepairTask:
+    def _task(self, target: ScopeTarget, trail: Trail, settled: int, clock: CarriedClock, *, reads_files: bool) -> RepairTask:
         user = target.scope.user or ""
         signs = trail.signs(self.warehouse.erasures.mark(user))
         if signs.closed:
@@ -230,6 +234,7 @@ class _TableRepair:
             settled_upto=trail.settled_upto(user),
             erased_upto=NOTHING if signs.erased is None else end_of(signs.erased),
             rewound_upto=NOTHING if signs.rewound is None else end_of(signs.rewound),
+            reads_files=reads_files,
             dry_run=self._spared("scope", target.scope.user),
             job_id=self.job_id,
             clock=clock,

@@ -29,6 +29,8 @@ class RepairTask:
     """The `_seq` at which the user was erased; no older row comes back."""
     rewound_upto: int
     """A restore of the scope came before this `_seq`."""
+    reads_files: bool
+    """Whether its data files are read: a garbled one has the size that its commit says."""
     dry_run: bool
     job_id: str
     clock: CarriedClock
