@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import suppress
 from typing import TypeVar
 
 from lakewarden.errors import SchemaChanged
@@ -23,6 +22,8 @@ def anew(work: Callable[[], T]) -> T:
         SchemaChanged: the columns kept changing; nothing was written.
     """
     for _ in range(_ATTEMPTS - 1):
-        with suppress(SchemaChanged):
+        try:
             return work()
+        except SchemaChanged:
+            continue
     return work()

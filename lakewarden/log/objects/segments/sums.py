@@ -23,14 +23,18 @@ _KEPT = SUM_BYTES - len(_MARK)
 
 _FACTOR = np.uint64(0x9E3779B97F4A7C15)
 _FEW = 1 << 12
+_FILLING = bytes(_WORD)
+_WHOLE = (1 << 64) - 1
 
 Words = NDArray[np.uint64]
 
 
 def behind(chunk: Payload) -> bytes:
-    """What stands behind a chunk's rows."""
-    whole = np.frombuffer(chunk, np.uint8)
-    return bytes(_trailers(whole[None, :])[0])
+    """What stands behind a chunk's rows; as `_trailers`, with few calls, since every append of one row makes one."""
+    filled = bytes(chunk) + _FILLING[: -len(chunk) % _WORD]
+    words = np.frombuffer(filled, np.uint64)
+    total = int(words @ _weights(len(words))) + len(chunk)
+    return _MARK + (total & _WHOLE).to_bytes(_WORD, "little")[-_KEPT:]
 
 
 def seal(block: NDArray[np.uint8], start: int) -> None:
