@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping
 from decimal import Decimal, DecimalException
 from typing import TypeVar
 
@@ -52,6 +53,56 @@ def decoder(kind: type[T], *, strict: bool = True) -> msgspec.json.Decoder[T]:
 
 
 ANY: msgspec.json.Decoder[object] = decoder(object)
+
+
+def decoded(data: bytes) -> object:
+    """A JSON value, as `ANY` has it. Of equal keys of an object, one would vanish: they are an error.
+
+    Raises:
+        ValueError, RecursionError: as `decoder` says, or an object has a key twice.
+    """
+    found = ANY.decode(data)
+    if _names(data) > _keys(found):
+        json.loads(data, parse_int=str, parse_float=str, object_pairs_hook=once_each)
+    return found
+
+
+def decoded_lines(data: bytes) -> list[object]:
+    """The value of each line that is not empty; raises as `decoded`."""
+    found = ANY.decode_lines(data)
+    if _names(data) > sum(map(_keys, found)):
+        return [decoded(line) for line in data.split(b"\n") if line.strip()]
+    return found
+
+
+def once_each(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    """As `object_pairs_hook` of `json`, refuses an object that has a key twice."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        raise ValueError(f"an object in it has the key {next(name for name in names if names.count(name) > 1)!r:.80} twice")
+    return found
+
+
+_NAME = re.compile(rb'"[ \t\r\n]*:')
+"""Behind each key; and within a text that has a quote and a colon."""
+
+
+def _names(data: bytes) -> int:
+    """How many keys are written, or more."""
+    return len(_NAME.findall(data))
+
+
+def _keys(value: object) -> int:
+    parts: Iterable[object]
+    match value:
+        case dict():
+            own, parts = len(value), value.values()
+        case list():
+            own, parts = 0, value
+        case _:
+            return 0
+    return own + sum(map(_keys, parts))
 
 
 def raw(value: object) -> msgspec.Raw:

@@ -8,7 +8,7 @@ from typing import cast
 import pyarrow as pa
 
 from lakewarden.catalog.model import SchemaColumn, TableSchema
-from lakewarden.exact_json import ANY
+from lakewarden.exact_json import decoded, decoded_lines
 from lakewarden.load.fitting import Given, text_column
 from lakewarden.rows.json import from_json
 
@@ -36,14 +36,14 @@ def parse_json(schema: TableSchema, data: bytes, extra: Sequence[str]) -> Given:
 def _records(data: bytes) -> Iterator[object]:
     """The value of each line that is not empty; the error of one that has none."""
     try:
-        yield from ANY.decode_lines(data)
+        yield from decoded_lines(data)
     except (ValueError, RecursionError):
         yield from (_record(line) for line in data.split(b"\n") if line.strip())
 
 
 def _record(line: bytes) -> object:
     try:
-        return ANY.decode(line)
+        return decoded(line)
     except (ValueError, RecursionError) as error:
         return error
 

@@ -138,6 +138,17 @@ def test_rejected_rows_are_named_and_nothing_is_loaded(lake: Lakehouse, tmp_path
     assert [row["id"] for row in _rows(lake, table)] == ([1, 1, 2, 3] if table == "n.plain" else [1, 2, 3])
 
 
+def test_a_line_whose_object_has_a_key_twice_is_rejected(lake: Lakehouse, tmp_path: Path) -> None:
+    lake.sql("CREATE SHARED TABLE n.keys (id BIGINT PRIMARY KEY, kept JSON)")
+    lines = '{"id":1,"kept":{"a":1.10,"b":{"a":"\\":"}}}', '{"id":2,"id":3}', '{"id":4,"kept":[{"a":1,"b":2,"a" :3}]}', '{"id":5}'
+    (tmp_path / "keys.jsonl").write_text("\n".join(lines))
+    report = lake.load("n.keys", str(tmp_path / "keys.jsonl"), on_reject="skip")
+    assert [each.reason.partition("an object ")[2] for each in report.rejects] == [
+        f"in it has the key {name!r} twice" for name in ("id", "a")
+    ]
+    assert lake.table("n.keys").read().column("id").to_pylist() == [1, 5]
+
+
 def test_rejects_of_json_and_parquet(lake: Lakehouse, tmp_path: Path) -> None:
     lines = _put(tmp_path / "a.json", '{"id": 1}\n{"id": 2, "nope": 1}\n\nx\n[1]\n{"id": "3"}\n{"id": null}\n')
     with pytest.raises(RowsRejected) as refused:

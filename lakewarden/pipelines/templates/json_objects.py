@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import BinaryIO, NoReturn, cast
 
 from lakewarden.errors import InvalidArgument
-from lakewarden.exact_json import JsonNumber
+from lakewarden.exact_json import JsonNumber, once_each
 from lakewarden.pipelines.templates.object_file import ObjectFile
 
 Record = dict[str, object]
@@ -70,7 +70,7 @@ class _Text:
         self._file = file
         self._most = most
         self._decode = codecs.getincrementaldecoder("utf-8")().decode
-        self._decoder = json.JSONDecoder(parse_float=_number, parse_constant=_refuse, object_pairs_hook=_object)
+        self._decoder = json.JSONDecoder(parse_float=_number, parse_constant=_refuse, object_pairs_hook=once_each)
         self._held = ""
         self._at = 0
         self._dropped = 0
@@ -132,14 +132,6 @@ def _number(text: str) -> JsonNumber:
     found = JsonNumber(text)
     if found.nearest is None:
         raise ValueError(f"{text:.40} is out of the range of 64 bits")
-    return found
-
-
-def _object(pairs: list[tuple[str, object]]) -> Record:
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        names = [name for name, _ in pairs]
-        raise ValueError(f"an object in it has the key {next(name for name in names if names.count(name) > 1)!r:.80} twice")
     return found
 
 

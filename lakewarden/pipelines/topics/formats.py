@@ -141,7 +141,7 @@ def _part(data: bytes, what: str) -> _Part:
 
 def _parsed(data: bytes, what: str) -> object:
     try:
-        return exact_json.ANY.decode(data)
+        return exact_json.decoded(data)
     except ValueError as error:
         raise InvalidArgument(f"its {what} is not JSON: {error}") from error
     except RecursionError as error:

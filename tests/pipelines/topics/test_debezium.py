@@ -192,6 +192,13 @@ def test_a_row_without_an_envelope_may_have_a_schema(lake: Lakehouse) -> None:
     assert "schema is none of Kafka Connect" in broken.misfits[0].reason
 
 
+@pytest.mark.parametrize("value", ['{"id": 1, "id": 2}', '{"id": 1, "text": {"a" : 1.10, "a\\n": 2, "a":\n3}}'])
+def test_a_message_whose_object_has_a_key_twice_is_rejected(lake: Lakehouse, value: str) -> None:
+    for value_format, text in (("json", value), ("debezium-json", f'{{"op": "c", "after": {value}}}')):
+        found = fitted(lake, "n.t", value_format, (None, text.encode()))
+        assert [" twice" in each.reason for each in found.misfits] == [True]
+
+
 _MARK = "__debezium_unavailable_value"
 _UNAVAILABLE: list[tuple[str, object]] = [
     ("TEXT", _MARK),
