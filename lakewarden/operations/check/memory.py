@@ -16,7 +16,7 @@ from lakewarden.access.rights import can
 from lakewarden.catalog.model import Catalog, Table
 from lakewarden.errors import Corrupt, LakewardenError, StorageRefused, StorageUnavailable
 from lakewarden.log.position import NOTHING
-from lakewarden.operations.check.scope import SCOPE_CHECKS, UNKNOWN, CheckedScope, CheckTask, check_scope
+from lakewarden.operations.check.scope import PENDING_ROWS, SCOPE_CHECKS, UNKNOWN, CheckedScope, CheckTask, Finding, check_scope
 from lakewarden.operations.fanout import Run, Sized
 from lakewarden.report import Fault, ScopeReport
 from lakewarden.scope import TableName
@@ -33,8 +33,19 @@ BROKEN = ("CORRUPT", "UNSUPPORTED", "INTERNAL")
 _SCOPE_COST = 64 << 10
 
 
-def results_of(target: ScopeTarget, one: CheckedScope) -> list[Checked]:
-    """What a check of the scope shows, to be recorded."""
+def results_of(target: ScopeTarget, one: CheckedScope, garbled: Finding | None = None) -> list[Checked]:
+    """What a check of the scope shows, to be recorded. `garbled`: its rows in the log cannot be read."""
+    found = _results_of(target, one)
+    if garbled is None:
+        return [*found, Checked(target.scope.user, PENDING_ROWS, LATEST, passed=True)]
+    theirs = [each for each in found if each.check != "flush"]  # a flush fails again
+    return [
+        *theirs,
+        Checked(target.scope.user, garbled.check, UNREADABLE, False, garbled.code, nameless(garbled.message, target)),
+    ]
+
+
+def _results_of(target: ScopeTarget, one: CheckedScope) -> list[Checked]:
     user = target.scope.user
     if all(finding.passed for finding in one.findings):
         version = LATEST if one.version is None else one.version
@@ -104,7 +115,7 @@ def _rechecked(warehouse: Warehouse, run: Run, table: Table, targets: Sequence[S
     end = log_end(warehouse, table)
     tasks = [CheckTask(target, end, warehouse.clock(), table.move is not None) for target in targets]
     found = run(partial(in_one_step, check_scope), [Sized(task, _SCOPE_COST) for task in tasks])
-    return [result for target, one in zip(targets, found, strict=True) for result in results_of(target, one)]
+    return [result for target, one in zip(targets, found, strict=True) for result in _results_of(target, one)]
 
 
 def log_end(warehouse: Warehouse, table: Table) -> int:

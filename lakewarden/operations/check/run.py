@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -11,7 +11,7 @@ from lakewarden.catalog.model import Catalog, Table
 from lakewarden.errors import StorageRefused, StorageUnavailable
 from lakewarden.operations.check.logs import check_floors, check_ledger, check_log, own_standing, standings_of, unreadable_floor
 from lakewarden.operations.check.memory import results_of
-from lakewarden.operations.check.pending import with_pending
+from lakewarden.operations.check.pending import garbled_pending, with_pending
 from lakewarden.operations.check.scope import UNKNOWN, CheckedScope, CheckTask, Finding, check_scope
 from lakewarden.operations.check.storages import check_storage, storages_named
 from lakewarden.operations.fanout import Run, Sized
@@ -56,9 +56,14 @@ def check(warehouse: Warehouse, run: Run, storage_id: str | None, *, quick: bool
     every = [task for several in tasks.values() for task in several]
     looked_at = run(partial(in_one_step, check_scope), [Sized(task, _SCOPE_COST) for task in every])
     found = [with_pending(warehouse, task.target, one) for task, one in zip(every, looked_at, strict=True)]
+    garbled = {
+        table.id: garbled_pending(warehouse, table, _users(table, scopes[table.id].scopes, quick=quick)) for table in tables
+    }
+    findings += [finding for theirs in garbled.values() for finding in theirs.values()]
     results = iter(found)
     for table in tables:
-        findings += _recorded(warehouse, table, [(task, next(results)) for task in tasks[table.id]])
+        checked = [(task, next(results)) for task in tasks[table.id]]
+        findings += _recorded(warehouse, table, checked, garbled[table.id])
     return findings + [finding for one in found for finding in one.findings]
 
 
@@ -69,9 +74,19 @@ def _ledgers(warehouse: Warehouse, catalog: Catalog, storages: Container[str]) -
     return (check_ledger(warehouse, catalog, one) for one in catalog.pipelines.values() if one.table_id in own)
 
 
-def _recorded(warehouse: Warehouse, table: Table, checked: Sequence[tuple[CheckTask, CheckedScope]]) -> list[Finding]:
+def _users(table: Table, scopes: Sequence[Scope], *, quick: bool) -> set[str] | None:
+    """Whose rows in the log are read: of all, and quickly of the scopes that are opened."""
+    return {scope.user or "" for scope in scopes} if quick and can(table.type, "cold tier") else None
+
+
+def _recorded(
+    warehouse: Warehouse,
+    table: Table,
+    checked: Sequence[tuple[CheckTask, CheckedScope]],
+    garbled: Mapping[str | None, Finding],
+) -> list[Finding]:
     """Keeps what failed, for all who ask what is broken; a finding where that was not possible."""
-    results = [result for task, one in checked for result in results_of(task.target, one)]
+    results = [result for task, one in checked for result in results_of(task.target, one, garbled.get(task.target.scope.user))]
     try:
         warehouse.failed_checks.record(table.id, results)
     except (StorageUnavailable, StorageRefused) as error:

@@ -43,6 +43,9 @@ SCOPE_CHECKS = (
 )
 """What is looked at of a scope, and may be found wrong."""
 
+PENDING_ROWS = "pending_rows_readable"
+"""What is looked at of its rows in the log, by checks alone."""
+
 
 @dataclass(frozen=True)
 class Finding:
