@@ -62,9 +62,20 @@ def decoded(data: bytes) -> object:
         ValueError, RecursionError: as `decoder` says, or an object has a key twice.
     """
     found = ANY.decode(data)
+    _check_once_each(data, found)
+    return found
+
+
+def decoded_as(kind: type[T], data: bytes, *, strict: bool = True) -> T:
+    """The same, as a value of the type. Raises as `decoded`."""
+    found = decoder(kind, strict=strict).decode(data)
+    decoded(data)  # a typed decoder does not show which keys there were
+    return found
+
+
+def _check_once_each(data: bytes, found: object) -> None:
     if _names(data) > _keys(found):
         json.loads(data, parse_int=str, parse_float=str, object_pairs_hook=once_each)
-    return found
 
 
 def decoded_lines(data: bytes) -> list[object]:

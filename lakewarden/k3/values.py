@@ -112,7 +112,7 @@ def _exact(value: Json) -> Json:
 
 def _object(row: Row | str) -> Row:
     try:
-        found = exact_json.ANY.decode(row) if isinstance(row, str) else row
+        found = exact_json.decoded(row.encode()) if isinstance(row, str) else row
     except (ValueError, RecursionError) as error:
         raise InvalidArgument(f"a row is an object, or its text: {row!r} is no JSON ({error})") from error
     if not isinstance(found, Mapping):

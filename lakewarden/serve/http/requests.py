@@ -13,7 +13,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import HTTPConnection, Request
 
 from lakewarden.access.gate import Principal
-from lakewarden.exact_json import decoder, raw
+from lakewarden.exact_json import decoded_as, raw
 from lakewarden.lakehouse import Lakehouse
 from lakewarden.scope import TableName
 from lakewarden.serve.allowance import Allowance
@@ -64,9 +64,13 @@ async def body_of(request: Request, kind: type[T], *, strict: bool = True) -> T:
         if len(found) > most:
             raise Declined(413, f"the body has more than {most:,} bytes (serve.body_bytes): send several smaller requests")
     try:
-        return decoder(kind, strict=strict).decode(bytes(found))
+        return decoded_as(kind, bytes(found), strict=strict)
+    except msgspec.DecodeError:
+        raise
     except UnicodeDecodeError as error:
         raise msgspec.DecodeError(f"it is not UTF-8 text at byte {error.start}") from error
+    except ValueError as error:
+        raise msgspec.DecodeError(str(error)) from error
     except RecursionError as error:
         raise msgspec.DecodeError("it is nested too deeply") from error
 

@@ -200,7 +200,9 @@ class Dialogue:
             self._tell_columns(columns, binary)
         chosen = table.slice(portal.sent, most or None)
         for part in parts(chosen):
-            self._writer.write(await run_in_threadpool(encoded, part, [column.kind for column in columns], binary))
+            with as_problem():
+                lines = await run_in_threadpool(encoded, part, [column.kind for column in columns], binary)
+            self._writer.write(lines)
             async with asyncio.timeout(self._working.seconds):
                 await self._writer.drain()
         portal.sent += chosen.num_rows

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import httpx
+import pyarrow.compute as pc
 import pytest
 
 from lakewarden import Lakehouse
@@ -104,3 +105,14 @@ def test_the_openapi_document_has_every_call_and_no_dangling_reference(client: h
     assert {f"/k3/v1/{name}" for name in CALLS} < found.json()["paths"].keys()
     names = {text.split('"')[0] for text in found.text.split("#/components/schemas/")[1:]}
     assert names == found.json()["components"]["schemas"].keys()
+
+
+@pytest.mark.parametrize(
+    "rows",
+    ['[{"id": 71, "id": 72, "event_type": "x"}]', '["{\\"id\\": 71, \\"id\\": 72}"]'],
+)
+def test_a_row_with_a_key_twice_is_refused(operator: httpx.Client, lake: Lakehouse, rows: str) -> None:
+    body = f'{{"bucket": "kb", "table": "events", "rows": {rows}}}'
+    answer = operator.post("/k3/v1/insert", content=body, headers={"Content-Type": "application/json"})
+    assert (answer.status_code, "twice" in answer.json()["error"]["message"]) == (400, True)
+    assert lake.table("kb.events").read().filter(pc.field("id") > 70).num_rows == 0

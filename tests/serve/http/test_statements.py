@@ -206,3 +206,10 @@ def test_audit_log_and_jobs_name_the_request(operator: httpx.Client) -> None:
 @pytest.mark.parametrize("given", ["ann", "x" * 65, "a b", "no-hex-at-all"])
 def test_a_request_id_that_could_be_a_name_is_replaced(client: httpx.Client, given: str) -> None:
     assert client.get("/health", headers={"X-Request-Id": given}).headers["X-Request-Id"] != given
+
+
+def test_a_body_with_a_key_twice_is_refused(operator: httpx.Client) -> None:
+    body = '{"sql": "SELECT 1", "sql": "SELECT 2"}'
+    answer = operator.post("/v1/api/sql", content=body, headers={"Content-Type": "application/json"})
+    assert answer.status_code == 400
+    assert "twice" in answer.json()["error"]["message"]

@@ -56,8 +56,10 @@ def problem_of(error: LakewardenError | Declined, *, fatal: bool = False) -> Pro
 
 @contextmanager
 def as_problem() -> Iterator[None]:
-    """Our errors in the block become faults."""
+    """Our errors in the block become faults; any other is INTERNAL, which leaves the connection as it is."""
     try:
         yield
     except LakewardenError as error:
         raise problem_of(error) from error
+    except (ValueError, TypeError, ArithmeticError, NotImplementedError) as error:  # a value of a result that has no form here
+        raise Problem(SQLSTATE["INTERNAL"], f"a value has no form in PostgreSQL's protocol: {error}") from error
