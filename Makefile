@@ -96,6 +96,7 @@ torture: setup kafka $(MINIO) ## Search for what the tests do not find: many mor
 	  $(PYTEST) -n 2 --dist loadgroup --timeout 3600 \
 	  tests/log tests/model tests/operations/test_store_race.py tests/operations/test_faults.py tests/operations/test_each_request.py tests/operations/test_paused.py tests/operations/test_garbled.py tests/storage/test_answers.py tests/operations/direct/test_meetings.py tests/sql/test_fuzz.py tests/sql/test_federation.py tests/sql/test_generated_writes.py tests/relay/test_campaign.py tests/spark/chain tests/spark/kills tests/crash $(PYTEST_ARGS)
 	$(VENV)/python -W ignore -m tests.serve.kills --seconds 600 --kill-every 20
+	$(VENV)/python -W ignore -m tests.meeting --seconds 300 --kill-every 15
 	$(VENV)/python -W ignore -m tests.serve.isolation --sessions 3000
 	$(VENV)/python -W ignore -m tests.serve.heavy --statements 500
 	$(VENV)/python -W ignore -m tests.restarts

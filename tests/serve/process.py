@@ -39,7 +39,7 @@ def served(warehouse: str, tokens: Mapping[str, str], *, environment: Mapping[st
     try:
         url = f"http://127.0.0.1:{port}"
         deadline = time.monotonic() + PATIENCE
-        while not _ready(url):
+        while not is_ready(url):
             assert process.poll() is None, "the server ended"
             assert time.monotonic() < deadline, "the server did not start"
             time.sleep(0.1)
@@ -49,7 +49,7 @@ def served(warehouse: str, tokens: Mapping[str, str], *, environment: Mapping[st
         process.wait(PATIENCE)
 
 
-def _ready(url: str) -> bool:
+def is_ready(url: str) -> bool:
     try:
         return httpx.get(f"{url}/ready", timeout=PATIENCE).status_code == 200
     except httpx.TransportError:

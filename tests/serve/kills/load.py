@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from random import Random
 from typing import Literal, NamedTuple
@@ -115,16 +116,19 @@ class Client:
         self.rows[change.id] = (change.value,) if outcome == "done" else (*before, change.value)
 
     def _sent(self, path: str, body: Mapping[str, object]) -> Outcome:
-        """Sends until there is an answer; CONFLICT says that nobody knows the end of a try before."""
-        name, tries = f"{self.number}-{self._new_id()}", 0
-        while True:
-            tries += 1
-            try:
-                answer = self.http.post(path, json=body, headers={"Idempotency-Key": name})
-            except httpx.TransportError:
-                time.sleep(_AGAIN)
-                continue
-            if answer.status_code == 200:
-                return "done"
-            assert (answer.status_code, tries > 1) == (409, True), answer.text
-            return "unknown"
+        return send([self.http], path, body, f"{self.number}-{self._new_id()}")
+
+
+def send(servers: Sequence[httpx.Client], path: str, body: Mapping[str, object], key: str) -> Outcome:
+    """Sends to one server after the other until there is an answer; CONFLICT says that nobody knows the end of a try before."""
+    for tries, server in enumerate(itertools.cycle(servers), 1):
+        try:
+            answer = server.post(path, json=body, headers={"Idempotency-Key": key})
+        except httpx.TransportError:
+            time.sleep(_AGAIN)
+            continue
+        if answer.status_code == 200:
+            return "done"
+        assert (answer.status_code, tries > 1) == (409, True), answer.text
+        return "unknown"
+    raise ValueError("no servers")

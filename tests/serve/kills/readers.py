@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 import duckdb
 from deltalake import DeltaTable
@@ -42,33 +42,42 @@ def _of(rows: Sequence[Mapping[str, object]]) -> Counter[Row]:
     return Counter((row["id"], row.get("v")) for row in rows if row["id"] != LAST)
 
 
-def _delta(lake: Lakehouse, table: str, user: str | None) -> DeltaTable:
-    target = lake.warehouse.target(lake.warehouse.catalog.read(), Scope(TableName.parse(table), user))
-    return DeltaTable(target.uri)
-
-
 def _delta_rs(lake: Lakehouse, table: str, user: str | None) -> Counter[Row]:
-    return _of(_delta(lake, table, user).to_pyarrow_table().to_pylist())
+    return _of(delta_table(lake, table, user).to_pyarrow_table().to_pylist())
 
 
 def _duckdb(lake: Lakehouse, table: str, user: str | None) -> Counter[Row]:
-    """In the files that the table names."""
-    files = _delta(lake, table, user).file_uris()
-    with duckdb.connect() as connection:
-        return _of(connection.read_parquet(files, union_by_name=True).to_arrow_table().to_pylist()) if files else Counter()
+    return _of(duckdb_rows(delta_table(lake, table, user)))
 
 
 def _folded(lake: Lakehouse, table: str, user: str | None) -> Counter[Row]:
+    return _of(folded(changes_of(lake, table, user)))
+
+
+def delta_table(lake: Lakehouse, table: str, user: str | None) -> DeltaTable:
+    return DeltaTable(lake.warehouse.target(lake.warehouse.catalog.read(), Scope(TableName.parse(table), user)).uri)
+
+
+def duckdb_rows(table: DeltaTable) -> Sequence[Mapping[str, object]]:
+    """In the files that the table names."""
+    files = table.file_uris()
+    with duckdb.connect() as connection:
+        return connection.read_parquet(files, union_by_name=True).to_arrow_table().to_pylist() if files else []
+
+
+def folded(changes: Iterable[Mapping[str, object]]) -> Sequence[Mapping[str, object]]:
+    """What is left of the rows by `id`."""
     rows: dict[object, Mapping[str, object]] = {}
-    for change in _changes(lake, table, user):
+    for change in changes:
         if change["_change_type"] == "delete":
             rows.pop(change["id"], None)
         elif change["_change_type"] != "update_preimage":
             rows[change["id"]] = change
-    return _of([*rows.values()])
+    return [*rows.values()]
 
 
-def _changes(lake: Lakehouse, table: str, user: str | None) -> Iterator[Mapping[str, object]]:
+def changes_of(lake: Lakehouse, table: str, user: str | None) -> Iterator[Mapping[str, object]]:
+    """All, from the first."""
     after = NOTHING
     while True:
         found = lake.table(table).changes(user=user, after=after, limit=1000)
