@@ -72,7 +72,10 @@ class CatalogStore:
         return self.read()
 
     def change(self, change: Change) -> Catalog:
-        """Applies the change to the newest version, again for each lost race; returns the catalog that has it.
+        """Applies the change to the newest version, again for each lost race; returns the version that it made.
+
+        Not a later one, which others may have made by now: behind a pause, a table of its name or the holder of its lease is
+        another one there.
 
         Raises:
             Conflict: every attempt lost its race, or the outcome of the last one is unknown.
@@ -95,7 +98,7 @@ class CatalogStore:
         return int(self._new_id()[-4:], 16) / 0xFFFF
 
     def _create(self, before: Written, after: Catalog) -> Catalog | None:
-        """The catalog that holds the change; None if another version came first."""
+        """The version with the change; None if another one came first."""
         write = self._new_id()
         version = before.catalog.version + 1
         written = Written(replace(after, version=version), (*before.writes[1 - _LINEAGE :], write), self._clock())
@@ -108,9 +111,10 @@ class CatalogStore:
         except StorageUnavailable:
             if not self._settled(version, write):
                 raise  # it may still arrive
-        return self._read_if_counted(version, write)
+        return written.catalog if self._counts(version, write) else None
 
-    def _read_if_counted(self, version: int, write: str) -> Catalog | None:
+    def _counts(self, version: int, write: str) -> bool:
+        """Whether the write is the version, and not another one that came first."""
         newest = self._newest()
         counted = _holds(newest, version, write)
         if counted is None:
@@ -120,7 +124,7 @@ class CatalogStore:
             )
         if counted and version % _KEPT == 0:
             self._prune(newest.catalog.version)
-        return newest.catalog if counted else None
+        return counted
 
     def _settled(self, version: int, write: str) -> bool:
         return bool(_holds(self._newest(), version, write))

@@ -12,7 +12,8 @@ import pytest
 
 from lakewarden.catalog import changes
 from lakewarden.catalog.codec import Written, decode, encode
-from lakewarden.catalog.model import Catalog, FlushPolicy, Table, TableOptions
+from lakewarden.catalog.leases import grant, under
+from lakewarden.catalog.model import Catalog, FlushPolicy, Lease, Table, TableOptions
 from lakewarden.catalog.store import CatalogStore
 from lakewarden.clock import random_id
 from lakewarden.connection import Location
@@ -142,7 +143,8 @@ def test_whoever_is_overtaken_right_after_has_won_all_the_same(store: ObjectStor
     wrapped = Wrapped(store)
     wrapped.after = lambda: void([open_catalog(store).change(adding(f"later{number}")) for number in range(40)])
     changed = open_catalog(wrapped).change(adding("mine"))
-    assert list(changed.namespaces) == ["mine", *(f"later{number}" for number in range(40))]
+    assert list(changed.namespaces) == ["mine"]
+    assert list(open_catalog(store).read().namespaces) == ["mine", *(f"later{number}" for number in range(40))]
 
 
 def test_a_pruned_number_that_is_free_again_does_not_count(store: ObjectStore) -> None:
@@ -159,6 +161,21 @@ def test_after_too_many_versions_the_outcome_is_a_conflict(store: ObjectStore) -
     with pytest.raises(Conflict, match="is not known"):
         open_catalog(wrapped).change(adding("mine"))
     assert "mine" not in open_catalog(store).read().namespaces
+
+
+def test_a_change_returns_its_own_version_behind_a_pause(store: ObjectStore) -> None:
+    """A process stops behind its creation, and another one takes its lease over meanwhile."""
+    wrapped = Wrapped(store)
+    wrapped.after = lambda: void(open_catalog(store).change(grant("chat.x", "another", 5.0, seen())))
+
+    def seen() -> Lease:
+        return open_catalog(store).read().leases["chat.x"]
+
+    mine = open_catalog(wrapped).change(grant("chat.x", "me", 5.0, None))
+    assert (mine.version, mine.leases["chat.x"].owner) == (1, "me")
+    assert seen().owner == "another"
+    with pytest.raises(Conflict, match="taken over by another"):
+        open_catalog(wrapped).change(under(mine.leases["chat.x"], adding("late")))
 
 
 def test_an_answer_that_was_lost_is_found_out(store: ObjectStore) -> None:
