@@ -8,8 +8,10 @@ at most once. The suite has no sample: tests/serve/kills has servers and clients
 from __future__ import annotations
 
 import os
+import sys
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
@@ -62,9 +64,8 @@ class Found:
     unknown: int
     """Changes whose writer does not know whether they were done."""
     rows: int
-    flushes: int
-    compactions: int
-    """Those that Dagster made while the processes died."""
+    commits: Mapping[str, int]
+    """By operation, those that Dagster's runs made while processes died."""
     wrong: Mapping[str, str]
     """Readers that differ, and rows and changes that are not what their writers know of them."""
 
@@ -95,8 +96,7 @@ class Campaign:
                 rows = self._compare(lake, writes, clients[0].servers, wrong)
         acknowledged = sum(write.acknowledged for write in writes)
         kills = {one.name: one.kills for one in programs}
-        flushes, compactions = (sum(name in each for each in made) for name in ("flush", "compact"))
-        return Found(kills, acknowledged, len(writes) - acknowledged, rows, flushes, compactions, wrong)
+        return Found(kills, acknowledged, len(writes) - acknowledged, rows, made, wrong)
 
     @property
     def warehouse(self) -> str:
@@ -144,14 +144,20 @@ class Campaign:
             "LAKEWARDEN_SQL__THREADS": "1",
             "LAKEWARDEN_COMPACTION__MIN_ELIGIBLE_SEGMENTS": "2",
         }
-        environment = {**os.environ, **small, "LAKEWARDEN_WAREHOUSE": self.warehouse, _MARK: str(self.place)}
+        environment = {
+            **os.environ,
+            **small,
+            "PYSPARK_PYTHON": sys.executable,
+            "LAKEWARDEN_WAREHOUSE": self.warehouse,
+            _MARK: str(self.place),
+        }
         first, second, pages = map(str, self.ports)
         carry = ["--brokers", self.kafka.servers, "--follow"]
         home = str(self.place / "home")
         client = ["tests.meeting.python_client", self.warehouse, str(self.journal), str(_PYTHON), str(self.seed)]
         stream = ["tests.spark.chain.streams", "in", self.warehouse, str(self.place / "checkpoint")]
         return [
-            Program.lakewarden("ui", ["ui", "--port", pages, "--dagster-home", home], self.place, 60.0, environment),
+            Program.lakewarden("ui", ["ui", "--port", pages, "--dagster-home", home], self.place, 120.0, environment),
             Program.lakewarden("server 1", ["serve", "--port", first], self.place, 5.0, environment),
             Program.lakewarden("server 2", ["serve", "--port", second], self.place, 5.0, environment),
             Program.module("stream", stream, self.place, 25.0, environment),
@@ -250,11 +256,11 @@ class Campaign:
         return there.total()
 
 
-def operations(lake: Lakehouse) -> list[str]:
+def operations(lake: Lakehouse) -> Counter[str]:
     """Of the table's commits."""
     with suppress(NotFound):  # it has none yet
-        return [entry.operation.lower() for entry in lake.table(TABLE).history(limit=None)]
-    return []
+        return Counter(entry.operation for entry in lake.table(TABLE).history(limit=None))
+    return Counter()
 
 
 def streamed(lake: Lakehouse) -> list[Write]:
