@@ -256,11 +256,11 @@ class Campaign:
         return there.total()
 
 
-def operations(lake: Lakehouse) -> Counter[str]:
-    """Of the table's commits."""
+def operations(lake: Lakehouse) -> dict[str, int]:
+    """How many commits of each the table has."""
     with suppress(NotFound):  # it has none yet
-        return Counter(entry.operation for entry in lake.table(TABLE).history(limit=None))
-    return Counter()
+        return dict(Counter(entry.operation for entry in lake.table(TABLE).history(limit=None)))
+    return {}
 
 
 def streamed(lake: Lakehouse) -> list[Write]:
