@@ -9,12 +9,14 @@ import tempfile
 from dataclasses import dataclass, replace
 from typing import Any
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from lakewarden import Column, Lakehouse
 from lakewarden.catalog.evolution import AddColumn, DropColumn, ModifyColumn, RenameColumn, SetDefault, SetNullable
+from lakewarden.errors import SchemaChanged
 from lakewarden.settings import CompactionSettings, Settings
 from lakewarden.table import TableClient
 from tests.fixtures.examples import examples
@@ -80,7 +82,12 @@ class Evolution(RuleBasedStateMachine):
     def write(self, data: st.DataObject, stale: bool, id_: int) -> None:
         by = self.old if stale else self._now()
         values = {each: data.draw(st.none() | _VALUES[each.type], each.name) for each in by.columns}
-        by.client.write([{by.key: id_, **{each.name: value for each, value in values.items()}}])
+        row = {by.key: id_, **{each.name: value for each, value in values.items()}}
+        if {each.identity for each in by.columns} - {each.identity for each in self.columns}:
+            with pytest.raises(SchemaChanged, match="was dropped since the table was opened"):
+                by.client.write([row])
+            return
+        by.client.write([row])
         self.rows[id_] = {each.identity: value for each, value in values.items()}
 
     @rule(stale=st.booleans(), id_=st.integers(0, 5))

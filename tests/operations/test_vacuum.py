@@ -160,8 +160,8 @@ def test_the_dry_run_lists_exactly_what_a_run_removes(tmp_path: Path) -> None:
         (168, VacuumOptions(167.9), "below 168"),
         (168, VacuumOptions(0), "below 168"),
         (24, VacuumOptions(), "24 hours is below 168"),
-        (168, VacuumOptions(-1, force=True), "from 0 on"),
-        (168, VacuumOptions(float("nan"), force=True), "from 0 on"),
+        (168, VacuumOptions(-1, force=True), "from 0 to"),
+        (168, VacuumOptions(float("nan"), force=True), "from 0 to"),
     ],
 )
 def test_a_short_retention_has_to_be_forced(tmp_path: Path, table_hours: int, options: VacuumOptions, words: str) -> None:
