@@ -252,15 +252,16 @@ def test_other_tables_are_flushed_where_a_floor_cannot_be_read(scene: Scene) -> 
     assert said == {TABLE: "CORRUPT", "chat.everybody": None}
 
 
+@pytest.mark.parametrize("look", [False, True])
 @pytest.mark.parametrize("operation", ["compact", "optimize", "vacuum"])
-def test_other_tables_are_maintained_where_a_floor_cannot_be_read(scene: Scene, operation: str) -> None:
+def test_other_tables_are_maintained_where_a_floor_cannot_be_read(scene: Scene, operation: str, look: bool) -> None:
     two_tables(scene)
     damaged = notes_of(scene, "known")
     lake = scene.lake()
     lake.table("chat.everybody").write([{"id": 1, "text": "a"}])
     lake.flush("chat.everybody")
     cut_off(*damaged)
-    reports = getattr(scene.lake(), operation)(dry_run=False)
+    reports = getattr(scene.lake(), operation)(dry_run=False, look=look)
     said = {(str(report.scope.table), report.scope.user): report.fault and report.fault.code for report in reports}
     assert said == {(TABLE, HURT): "CORRUPT", (TABLE, OTHER): "CORRUPT", ("chat.everybody", None): None}
 
