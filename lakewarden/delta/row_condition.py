@@ -47,7 +47,7 @@ _AMBIGUOUS = ('"', "\\")
 
 
 class _NotUnderstood(Exception):
-    pass
+    """The constraint has a part of which engines might not agree."""
 
 
 def condition_of(text: str, columns: pa.Schema) -> Holds | None:

@@ -10,13 +10,10 @@ from pathlib import Path
 from lakewarden import Lakehouse, Settings
 from lakewarden.errors import LakewardenError
 from lakewarden.settings import SqlSettings
-from tests.fixtures.examples import examples
 from tests.sql.corpus import CORPUS, cases
 from tests.sql.mutate import mutated
 
-COUNT = int(
-    os.environ.get("LAKEWARDEN_MUTATIONS", str(max(examples(2000), 1000)))
-)  # of fewer, chance decides how many have a result
+COUNT = int(os.environ.get("LAKEWARDEN_MUTATIONS", "2000"))  # of fewer, chance decides how many have a result
 SEED = int(os.environ.get("LAKEWARDEN_SEED", "20261121"))
 _SESSIONS = (("admin", "system"), ("ada", "user"), ("sam", "service"), ("nobody", "anonymous"))
 """None is the operator's: their queries run in workers."""
@@ -55,7 +52,7 @@ def test_a_mutated_statement_ends_in_a_result_or_a_coded_error(warehouse_uri: st
                 raise AssertionError(f"statement {number} of seed {SEED} ended in {fault!r}: {text!r}") from fault
             assert code in _CODES or code == "a result", f"{code} of statement {number} of seed {SEED}: {text!r}"
             seen[code] += 1
-    assert seen["a result"] > COUNT // 100, seen
+    assert seen["a result"] > COUNT // 50, seen
     assert seen["SYNTAX_ERROR"] > COUNT // 10, seen
     assert not [path for path in tmp_path.iterdir() if path.name != "warehouse"], "nothing is written beside the warehouse"
 
