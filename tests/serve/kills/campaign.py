@@ -12,16 +12,16 @@ from collections.abc import Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 from random import Random
 
 import psutil
 
-from lakewarden.clock import system_clock
 from lakewarden.lakehouse import Lakehouse
 from lakewarden.log.position import NOTHING
 from lakewarden.serve.operator import operator_token
+from tests.fixtures.clock import Clock
 from tests.fixtures.patience import PATIENCE
 from tests.serve.http.live.events import Told
 from tests.serve.http.live.follower import LAST, Follower, by_events, by_socket
@@ -129,8 +129,7 @@ class Campaign:
                 plain = [Subscriber.plain(server, number, clients) for number in range(2)]
                 with _following(lake, keyed, plain):
                     kills = self._load(lake, server, clients)
-            with Lakehouse.open(uri, clock=_minutes_later) as later:
-                later.flush()  # raises the barrier behind writes whose processes were killed
+            _pass_killed_writes(uri)
             held_back = sum(one.catch_up(uri) for one in plain)
             wrong = wrong_rows(lake, clients)
             for one in (*keyed, *plain):
@@ -172,8 +171,13 @@ class Campaign:
             lake.flush()
 
 
-def _minutes_later() -> datetime:
-    return system_clock() + timedelta(minutes=3)
+def _pass_killed_writes(uri: str) -> None:
+    """Raises the barrier behind writes whose processes were killed, as the first flush some minutes later does."""
+    clock = Clock()
+    with Lakehouse.open(uri, clock=clock) as lake:
+        lake.flush()  # learns by how much its clock differs from the store's, so that from here on the store's moves with it
+        clock.forward(180)
+        lake.flush()
 
 
 def _server_processes(supervisor: int) -> list[psutil.Process]:
