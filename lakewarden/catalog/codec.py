@@ -19,7 +19,7 @@ from lakewarden.catalog.model import Catalog, Namespace, Table, TableOptions, Ta
 from lakewarden.catalog.types import ColumnType
 from lakewarden.errors import Corrupt, InvalidArgument
 from lakewarden.scope import TableName
-from lakewarden.storage.sums import is_whole, with_room, with_sum
+from lakewarden.storage.sums import is_whole, with_sum
 
 NEWEST = 3
 
@@ -45,7 +45,7 @@ class Written:
 
 def encode(written: Written) -> bytes:
     body = {"format": format_of(written.catalog)} | _plain(written)
-    return with_sum(with_room(json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode()))
+    return with_sum(json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode())
 
 
 def decode(data: bytes, name: str) -> Written:

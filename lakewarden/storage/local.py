@@ -171,11 +171,11 @@ class LocalObjects(ObjectStore):
         descriptor = open_unnamed(self._root)
         if descriptor is None:
             with self._written(data) as temporary:
-                _name(partial(os.link, temporary, path), os.stat(temporary), path, key)
+                _name(partial(os.link, temporary, path), partial(os.stat, temporary), path, key)
         else:
             try:
                 self._fill(descriptor, data, key)
-                _name(partial(name_unnamed, descriptor, path), os.fstat(descriptor), path, key)
+                _name(partial(name_unnamed, descriptor, path), partial(os.fstat, descriptor), path, key)
             finally:
                 os.close(descriptor)
         try:
@@ -257,11 +257,11 @@ class LocalObjects(ObjectStore):
         return StorageUnavailable(f"{what}: {error.strerror or error}")
 
 
-def _name(link: Callable[[], None], ours: os.stat_result, path: str, key: str) -> None:
+def _name(link: Callable[[], None], ours: Callable[[], os.stat_result], path: str, key: str) -> None:
     try:
         link()
     except FileExistsError:
-        if not is_named(ours, path):
+        if not is_named(ours(), path):
             raise AlreadyThere(key) from None
 
 

@@ -5,30 +5,25 @@ from __future__ import annotations
 import zlib
 
 _NAME = b',"sum":"'
-_UNSET = b"0" * 8
+_DIGITS = 8
 _END = b'"}'
 
-
-def with_room(text: bytes) -> bytes:
-    """A JSON object with some member, and with room for its sum."""
-    return text[:-1] + _NAME + _UNSET + _END
+ROOM = len(_NAME) + _DIGITS + len(_END) - 1
+"""Bytes by which a sum makes an object longer."""
 
 
 def with_sum(text: bytes, front: bytes = b"") -> bytes:
-    """The same with its sum. Blanks may follow it; `front` is what stands before it and is summed, too."""
-    end = len(text.rstrip()) - len(_END)
-    at = end - len(_UNSET)
-    return text[:at] + _sum(front, text[:at] + _UNSET + text[end:]) + text[end:]
+    """A JSON object with some member, and its sum; `front` is what stands before it and is summed, too. Blanks may follow it."""
+    return b"%b%b%08x%b" % (text[:-1], _NAME, _sum(front, text[:-1]), _END)
 
 
 def is_whole(text: bytes, front: bytes = b"") -> bool:
     """Whether it has the right sum; or none, as what an earlier release wrote."""
     end = len(text.rstrip()) - len(_END)
-    at = end - len(_UNSET)
-    if text[max(0, at - len(_NAME)) : max(0, at)] != _NAME:
-        return True
-    return text[at:end] == _sum(front, text[:at] + _UNSET + text[end:])
+    at = max(0, end - _DIGITS)
+    named = max(0, at - len(_NAME))
+    return text[named:at] != _NAME or text[at:end] == b"%08x" % _sum(front, text[:named])
 
 
-def _sum(front: bytes, text: bytes) -> bytes:
-    return b"%08x" % zlib.crc32(text, zlib.crc32(front))
+def _sum(front: bytes, text: bytes) -> int:
+    return zlib.crc32(text, zlib.crc32(front))

@@ -89,6 +89,11 @@ class TableClient:
         return TableAppender(self.reader)
 
     @cached_property
+    def _as_opened(self) -> Renaming:
+        """Of no name, as long as nobody altered the table; kept, since every write asks it."""
+        return Renaming(self.table.schema, self.table.schema)
+
+    @cached_property
     def _filed(self) -> FiledRows:
         return FiledRows(self)
 
@@ -188,17 +193,14 @@ class TableClient:
         Raises:
             SchemaChanged: a column of the rows was dropped since; nothing was written.
         """
-        newest = self
+        try:
+            return write(self, self._as_opened)
+        except SchemaChanged:
+            return anew(partial(self._written_anew, write))
 
-        def attempt() -> T:
-            nonlocal newest
-            try:
-                return write(newest, Renaming(self.table.schema, newest.table.schema))
-            except SchemaChanged:
-                newest = self._reopened()
-                raise
-
-        return anew(attempt)
+    def _written_anew(self, write: Callable[[TableClient, Renaming], T]) -> T:
+        newest = self._reopened()
+        return write(newest, Renaming(self.table.schema, newest.table.schema))
 
     def _reopened(self) -> TableClient:
         table = find_table(self.warehouse.catalog.read(), self.table.name)

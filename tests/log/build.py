@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
@@ -109,4 +110,5 @@ def resummed(data: bytes) -> bytes:
     """The bytes of a segment with the sum of its header as it is now: as if another release had written it so."""
     _, length, *_ = FIXED.unpack_from(data)
     front, header = data[: FIXED.size + ID_BYTES], data[FIXED.size + ID_BYTES : FIXED.size + ID_BYTES + length]
-    return front + with_sum(header, front) + data[len(front) + length :]
+    summed = with_sum(re.sub(rb',"sum":"[0-9a-f]{8}"', b"", header.rstrip()), front)
+    return front + summed.ljust(length) + data[len(front) + length :]

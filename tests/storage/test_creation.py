@@ -128,8 +128,8 @@ def test_a_link_that_is_repeated_by_the_file_system_counts(tmp_path: Path) -> No
         os.link(ours, name)
         os.link(ours, name)  # as a client of NFS does when the first answer is lost
 
-    _name(link, ours.stat(), name, "name")
+    _name(link, ours.stat, name, "name")
     other = tmp_path / "other"
     other.write_bytes(b"rows")
     with pytest.raises(AlreadyThere):
-        _name(lambda: os.link(other, name), other.stat(), name, "name")
+        _name(lambda: os.link(other, name), other.stat, name, "name")

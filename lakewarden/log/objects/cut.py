@@ -20,7 +20,7 @@ from lakewarden.log.once import ANY, LastBatch
 from lakewarden.log.position import NOTHING, end_of
 from lakewarden.log.view import UserSigns
 from lakewarden.storage.objects import Missing, ObjectStore
-from lakewarden.storage.sums import is_whole, with_room, with_sum
+from lakewarden.storage.sums import is_whole, with_sum
 
 REMEMBERED = 512
 """Positions below `upto` whose writers a cut remembers: some 6 KiB. A writer that sleeps between its put and its look
@@ -175,7 +175,7 @@ def encode_cut(cut: Cut) -> bytes:
         "restated": dict(cut.restated),
         "columns": cut.columns,
     }
-    return with_sum(with_room(json.dumps(content, separators=(",", ":")).encode()))
+    return with_sum(json.dumps(content, separators=(",", ":")).encode())
 
 
 def decode_cut(key: str, version: int, data: bytes) -> Cut:

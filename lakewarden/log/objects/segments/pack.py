@@ -33,7 +33,7 @@ from lakewarden.log.objects.segments.index import pack_index
 from lakewarden.log.objects.segments.sums import SUM_BYTES, behind, seal
 from lakewarden.log.once import Once
 from lakewarden.log.staging import Piece
-from lakewarden.storage.sums import with_room, with_sum
+from lakewarden.storage.sums import ROOM, with_sum
 
 LINKED = 2
 """The format whose segments name their predecessors; 1 is that of warehouses made before it."""
@@ -51,6 +51,8 @@ maybe with an identity."""
 FIXED = struct.Struct("<8sIB3s16s")
 AROUND = ID_BYTES + SUM_BYTES
 """Bytes of a chunk that are not its rows."""
+
+_BLANKS = b" " * 7
 
 MAGICS = {1: b"LWLOG\x001\n", LINKED: b"LWLOG\x002\n"}
 
@@ -176,10 +178,11 @@ class _Start(NamedTuple):
 
     def _headed(self, kind: int, header: dict[str, object], rows: bytes) -> tuple[bytes, bytes]:
         """What stands in front of the header, and the header with the sum of both."""
-        text = with_room(msgspec.json.encode(header))
-        text += b" " * (-len(text) % 8)
-        front = self._fixed(kind, text, rows) + self.link
-        return front, with_sum(text, front)
+        text = msgspec.json.encode(header)
+        length = len(text) + ROOM
+        filling = -length % 8
+        front = self._fixed(kind, length + filling, rows) + self.link
+        return front, with_sum(text, front) + _BLANKS[:filling]
 
     def indexed(
         self, users: Sequence[str] | pa.Array[Any], rows: Numbers, sizes: Numbers, parts: Iterable[Bytes], *others: Numbers
@@ -187,7 +190,7 @@ class _Start(NamedTuple):
         """`parts` are the chunks, behind their ids."""
         head, blocks = pack_index(self.unique, users, rows, sizes + AROUND, *others)
         whole = BytesIO()  # takes part after part, where a join would keep all of them, and what they become
-        whole.writelines((self._fixed(WITH_INDEX, head, counted(int(rows.sum()))), self.link, head, blocks))
+        whole.writelines((self._fixed(WITH_INDEX, len(head), counted(int(rows.sum()))), self.link, head, blocks))
         whole.writelines(parts)  # type: ignore[arg-type]  # numpy's arrays are bytes too
         return whole.getvalue()
 
@@ -202,8 +205,8 @@ class _Start(NamedTuple):
             yield each
             yield behind(each)
 
-    def _fixed(self, kind: int, header: bytes, rows: bytes) -> bytes:
-        return FIXED.pack(MAGICS[self.format], len(header), kind, rows, self.unique)
+    def _fixed(self, kind: int, header_bytes: int, rows: bytes) -> bytes:
+        return FIXED.pack(MAGICS[self.format], header_bytes, kind, rows, self.unique)
 
 
 def _summed(blocks: Iterable[Block]) -> Iterator[Block]:
