@@ -16,6 +16,22 @@ WAREHOUSE = "lakewarden/warehouse"
 
 _PART = re.compile("[A-Za-z0-9_]+")
 
+HEALTH = "health"
+FLUSHED = "flushed"
+INGEST = "ingest"
+
+BENEATH = frozenset({HEALTH, FLUSHED, INGEST})
+"""The last parts of keys that stand beneath a table's key. Without a mark, `[eu, ns, health]` would be two assets."""
+
+_MARK = "-table"
+"""No table's name holds a hyphen."""
+
+SOURCES = "sources"
+"""The part behind the prefix of the keys of sources."""
+
+_VERBS = frozenset({"restore", "optimize", "compact", "check", "upload", "materialize", "ingest"})
+"""The first words of the names that name a table."""
+
 
 @dataclass(frozen=True)
 class Pools:
@@ -34,7 +50,7 @@ class Mount:
     """A warehouse in a deployment. Those of one deployment have different prefixes, so none of their names clash.
 
     Raises:
-        InvalidArgument: a part of the prefix is not made of letters, digits and `_`, as Dagster's names are.
+        InvalidArgument: a part of the prefix is not made of letters, digits and `_`, as Dagster's names are, or is `sources`.
     """
 
     uri: str
@@ -51,27 +67,54 @@ class Mount:
         for part in self.key_prefix:
             if not _PART.fullmatch(part):
                 raise InvalidArgument(f"key prefix {part!r} is not a name of Dagster's: it may hold letters, digits and _ only")
+            if part == SOURCES:
+                raise InvalidArgument(f"key prefix {part!r} is the name of the assets of sources: choose another")
 
     def asset_key(self, table: TableName) -> dg.AssetKey:
-        return dg.AssetKey([*self.key_prefix, table.namespace, table.name])
+        """`[*prefix, namespace, table]`. Behind a prefix, a table that is called as what stands beneath tables is marked."""
+        marked = self.key_prefix and table.name in BENEATH
+        return dg.AssetKey([*self.key_prefix, table.namespace, f"{table.name}{_MARK}" if marked else table.name])
 
     def table_of(self, key: dg.AssetKey) -> TableName | None:
         """The table of an asset key; None if the key has another form."""
         before = len(self.key_prefix)
         if tuple(key.path[:before]) != self.key_prefix or len(key.path) != before + 2:
             return None
-        return TableName(*key.path[before:])
+        namespace, name = key.path[before:]
+        return TableName(namespace, name.removesuffix(_MARK))
+
+    @property
+    def health_key(self) -> dg.AssetKey:
+        """The key of the warehouse's health."""
+        return dg.AssetKey([*self.key_prefix, f"warehouse-{HEALTH}"] if self.key_prefix else [HEALTH])
 
     def dotted(self, name: TableName | Scope) -> str:
         """The full name of a table or scope among all warehouses. A table's is the name of its partition definition."""
         return ".".join([*self.key_prefix, str(name)])
 
     def named(self, name: str) -> str:
-        """The name of a definition or resource."""
-        return "_".join([*self.key_prefix, name])
+        """The name of a definition or resource that the warehouse has once."""
+        return self._named(name, name)
+
+    def table_named(self, verb: str, table: TableName) -> str:
+        """The name of a definition that each table has, such as `restore_chat__messages`; `verb` is one of `_VERBS`."""
+        namespace = _spelled(table.namespace)
+        plain = "__" not in f"{namespace}_" and "__" not in table.name
+        return self._named(f"{verb}_{namespace}__{table.name}", verb, namespace, table.name, is_plain=plain)
+
+    def _named(self, name: str, *parts: str, is_plain: bool = True) -> str:
+        """No two mounts and tables have the same: where the parts cannot be told apart by their signs, their lengths follow.
+
+        They can, where no `__` but those made here is in it, and no word of the prefix is a verb: `[a, b]` is `a_b`, and
+        `[a_b]` is `a__b`.
+        """
+        if is_plain and all(map(_is_plain_prefix, self.key_prefix)):
+            return "_".join([*(part.replace("_", "__") for part in self.key_prefix), name])
+        lengths = (str(len(part)) for part in (*self.key_prefix, *parts))
+        return "___".join(["_".join([*self.key_prefix, name]), "_".join(lengths)])
 
     def group_of(self, table: TableName) -> str:
-        return self.group or self.named(_spelled(table.namespace))
+        return self.group or "_".join([*self.key_prefix, _spelled(table.namespace)])
 
     def may_have(self, tags: Mapping[str, str]) -> bool:
         """Whether a run with these tags may be of this warehouse: those that started from a page may have no tag of any."""
@@ -83,9 +126,8 @@ class Mount:
         return {WAREHOUSE: self.uri}
 
 
-def definition_name(table: TableName) -> str:
-    """The part of a definition's name that stands for a table."""
-    return f"{_spelled(table.namespace)}__{table.name}"
+def _is_plain_prefix(part: str) -> bool:
+    return "__" not in f"_{part}_" and _VERBS.isdisjoint(part.split("_"))
 
 
 def _spelled(namespace: str) -> str:

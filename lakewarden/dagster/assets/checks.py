@@ -19,7 +19,7 @@ from lakewarden.dagster.assets.expectations import Verdict
 from lakewarden.dagster.assets.looks import Looks, judge_columns, judge_keys, look_at
 from lakewarden.dagster.assets.metadata import Metadata, table_value
 from lakewarden.dagster.assets.turns import Turn, next_turn
-from lakewarden.dagster.mount import Mount, definition_name
+from lakewarden.dagster.mount import Mount
 from lakewarden.dagster.resources.lakehouse import LAKE, SPARK, lake_of, spark_of
 from lakewarden.dagster.resources.spark import SparkResource
 from lakewarden.lakehouse import Lakehouse
@@ -85,7 +85,7 @@ def data_checks(table: Table) -> dict[str, str]:
 
 def check_step(mount: Mount, table: TableName) -> str:
     """The name of the step that checks the table, under which a run's config has its part."""
-    return mount.named(f"check_{definition_name(table)}")
+    return mount.table_named("check", table)
 
 
 def build_table_checks(mount: Mount, catalog: Catalog) -> list[dg.AssetChecksDefinition]:

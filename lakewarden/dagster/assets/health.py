@@ -17,7 +17,7 @@ import dagster as dg
 from lakewarden.catalog.model import Catalog, Table
 from lakewarden.dagster.assets.links import launchpad, restore_form
 from lakewarden.dagster.assets.metadata import Metadata
-from lakewarden.dagster.mount import Mount
+from lakewarden.dagster.mount import FLUSHED, HEALTH, Mount
 from lakewarden.dagster.resources.lakehouse import LAKE, lake_of
 from lakewarden.planning.health import LATE_AFTER, WORST, TableHealth, WorstScope, health, interval_of
 from lakewarden.scope import Scope, TableName
@@ -35,11 +35,11 @@ STEP = "health"
 
 def health_key(mount: Mount, table: TableName | None = None) -> dg.AssetKey:
     """The key of a table's health; without a table, of the warehouse's."""
-    return dg.AssetKey([*(mount.key_prefix if table is None else mount.asset_key(table).path), "health"])
+    return mount.health_key if table is None else dg.AssetKey([*mount.asset_key(table).path, HEALTH])
 
 
 def flushed_key(mount: Mount, table: TableName) -> dg.AssetKey:
-    return dg.AssetKey([*mount.asset_key(table).path, "flushed"])
+    return dg.AssetKey([*mount.asset_key(table).path, FLUSHED])
 
 
 def build_health_assets(mount: Mount, catalog: Catalog) -> list[dg.AssetsDefinition]:
@@ -48,14 +48,17 @@ def build_health_assets(mount: Mount, catalog: Catalog) -> list[dg.AssetsDefinit
     if not tables:
         return []
 
+    specs = [
+        *(_spec(mount, table) for table in tables),
+        *(_flushed(mount, table) for table in tables if interval_of(table)),
+        _of_the_warehouse(mount),
+    ]
+
     @dg.multi_asset(
         name=mount.named(STEP),
         description="Look at what the state knows of each table, and book it as numbers.",
-        specs=[
-            *(_spec(mount, table) for table in tables),
-            *(_flushed(mount, table) for table in tables if interval_of(table)),
-            _of_the_warehouse(mount),
-        ],
+        # by number: Dagster's own names of outputs are the same for `a.b__c` and `a__b.c`
+        outs={f"look_{number}": dg.AssetOut.from_spec(spec, is_required=False) for number, spec in enumerate(specs)},
         can_subset=True,
         required_resource_keys={mount.named(LAKE)},
     )

@@ -8,7 +8,7 @@ from urllib.parse import urlencode
 import dagster as dg
 from dagster_shared.yaml_utils import dump_run_config_yaml
 
-from lakewarden.dagster.mount import Mount, definition_name
+from lakewarden.dagster.mount import Mount
 from lakewarden.scope import Scope, TableName
 
 PARTITION = "dagster/partition"
@@ -49,27 +49,27 @@ OPTIMIZE = "optimize_partition"
 """The op of the job that optimizes one partition of a large table."""
 
 
-def optimize_job_name(table: TableName) -> str:
-    return f"optimize_{definition_name(table)}"
+def optimize_job_name(mount: Mount, table: TableName) -> str:
+    return mount.table_named("optimize", table)
 
 
 COMPACT = "compact_partition"
 """The op of its compact job."""
 
 
-def compact_job_name(table: TableName) -> str:
-    return f"compact_{definition_name(table)}"
+def compact_job_name(mount: Mount, table: TableName) -> str:
+    return mount.table_named("compact", table)
 
 
 def optimize_form(mount: Mount, table: TableName, partition: str) -> str:
     """The form that optimizes one partition of a large table."""
-    return launchpad(optimize_job_name(table), {"zorder": []}, partition, op=OPTIMIZE, mount=mount)
+    return launchpad(optimize_job_name(mount, table), {"zorder": []}, partition, op=OPTIMIZE)
 
 
-def restore_job_name(table: TableName) -> str:
-    return f"restore_{definition_name(table)}"
+def restore_job_name(mount: Mount, table: TableName) -> str:
+    return mount.table_named("restore", table)
 
 
 def restore_form(mount: Mount, scope: Scope) -> str:
     """The form that restores the scope, for people to type a version or a time into."""
-    return launchpad(restore_job_name(scope.table), {"to": ""}, scope.user, op=RESTORE, mount=mount)
+    return launchpad(restore_job_name(mount, scope.table), {"to": ""}, scope.user, op=RESTORE)

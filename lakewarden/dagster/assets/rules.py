@@ -6,12 +6,14 @@ the code location, as for new tables.
 
 from __future__ import annotations
 
+import re
+
 import dagster as dg
 
 from lakewarden.catalog.model import Catalog
 from lakewarden.catalog.pipeline import IngestRule, Pipeline
 from lakewarden.catalog.pipelines import rule_of
-from lakewarden.dagster.mount import Mount
+from lakewarden.dagster.mount import BENEATH, INGEST, SOURCES, Mount
 from lakewarden.scope import TableName
 from lakewarden.storage.location import join
 
@@ -20,13 +22,24 @@ _KINDS = {"file"}
 
 def rule_key(mount: Mount, table: TableName) -> dg.AssetKey:
     """The key of what a table's rule takes."""
-    return dg.AssetKey([*mount.asset_key(table).path, "ingest"])
+    return dg.AssetKey([*mount.asset_key(table).path, INGEST])
 
 
 def source_key(mount: Mount, source: str) -> dg.AssetKey:
-    """The key of a source: its path, below the warehouse or as a whole. Pipelines of one source share it."""
-    parts = [part for part in source.replace("://", "/").split("/") if part]
-    return dg.AssetKey([*mount.key_prefix, "sources", *parts])
+    """The key of a source: its path, below the warehouse or as a whole. Pipelines of one source share it.
+
+    With a hyphen, which no table's name holds, where a table in a namespace that is called `sources`, or what stands beneath
+    one, could have the same.
+    """
+    parts = [_spelled(part) for part in source.replace("://", "/").split("/") if part]
+    whole = ["file-"] if source.startswith("/") else []
+    marked = ["objects-"] if len(parts) == 1 or parts[-1] in BENEATH else []
+    return dg.AssetKey([*mount.key_prefix, SOURCES, *whole, *parts, *marked])
+
+
+def _spelled(part: str) -> str:
+    """As Dagster takes it for names that it makes of keys."""
+    return re.sub("[^A-Za-z0-9_.-]", lambda sign: f"-{ord(sign[0]):x}-", part)
 
 
 def source_uri(mount: Mount, source: str) -> str:
@@ -42,21 +55,21 @@ def live_pipelines(catalog: Catalog) -> list[Pipeline]:
 
 def build_source_specs(mount: Mount, catalog: Catalog) -> list[dg.AssetSpec]:
     """An external asset for each place that pipelines take objects from."""
-    by_source: dict[str, list[Pipeline]] = {}
+    by_key: dict[dg.AssetKey, list[Pipeline]] = {}
     for pipeline in live_pipelines(catalog):
-        by_source.setdefault(pipeline.source, []).append(pipeline)
-    return [_source_spec(mount, source, pipelines) for source, pipelines in by_source.items()]
+        by_key.setdefault(source_key(mount, pipeline.source), []).append(pipeline)
+    return [_source_spec(mount, key, pipelines) for key, pipelines in by_key.items()]
 
 
-def _source_spec(mount: Mount, source: str, pipelines: list[Pipeline]) -> dg.AssetSpec:
+def _source_spec(mount: Mount, key: dg.AssetKey, pipelines: list[Pipeline]) -> dg.AssetSpec:
     tables = ", ".join(str(one.table) for one in pipelines)
     return dg.AssetSpec(
-        source_key(mount, source),
+        key,
         description=f"Where objects are uploaded for {tables}. An event says what arrived, as its sensor saw it.",
         kinds=_KINDS,
         group_name=mount.group_of(pipelines[0].table),
         owners=mount.owners,
-        metadata={"dagster/uri": source_uri(mount, source)},
+        metadata={"dagster/uri": source_uri(mount, pipelines[0].source)},
     )
 
 

@@ -18,14 +18,12 @@ from lakewarden.dagster.jobs.booking.behind import book_behind
 from lakewarden.dagster.jobs.materialize import BOOKED
 from lakewarden.dagster.jobs.runs.failures import RETRIES, declined
 from lakewarden.dagster.jobs.runs.tags import OPERATION, job_tags, subject_tags, tag_run
-from lakewarden.dagster.mount import Mount
+from lakewarden.dagster.mount import INGEST, Mount
 from lakewarden.dagster.resources.lakehouse import LAKE, lake_of
 from lakewarden.lakehouse import Lakehouse
 from lakewarden.pipelines.ingest.report import IngestReport
 from lakewarden.pipelines.rejects import rejects_name
 from lakewarden.scope import TableName
-
-INGEST = "ingest"
 
 _SHOWN = 50
 """Objects in an event: it must stay small, and the rows say where they came from."""
@@ -75,7 +73,7 @@ def _executable(mount: Mount, catalog: Catalog, pipeline: Pipeline) -> dg.Assets
     config = IngestConfig(table=str(pipeline.table), objects=[], only_new=False)
 
     @dg.multi_asset(
-        name=spec.key.to_python_identifier(),
+        name=mount.table_named("ingest", pipeline.table),
         description=spec.description,
         specs=[spec],
         required_resource_keys={mount.named(LAKE)},

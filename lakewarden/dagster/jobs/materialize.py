@@ -39,7 +39,7 @@ def build_table_assets(mount: Mount, specs: Sequence[dg.AssetSpec], catalog: Cat
 
 def _executable(mount: Mount, spec: dg.AssetSpec, table: Table) -> dg.AssetsDefinition:
     @dg.multi_asset(
-        name=spec.key.to_python_identifier(),
+        name=mount.table_named("materialize", table.name),
         required_resource_keys={mount.named(LAKE), mount.named(SPARK)},
         description=spec.description,
         specs=[spec],

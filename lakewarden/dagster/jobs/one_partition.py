@@ -95,7 +95,7 @@ def _jobs(
     )
     for graph, name, what, tags in graphs:
         yield graph.to_job(
-            name=mount.named(name(table.name)),
+            name=name(mount, table.name),
             description=f"{what} of {table.name}.",
             resource_defs=resources,
             executor_def=dg.in_process_executor,

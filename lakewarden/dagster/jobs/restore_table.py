@@ -103,7 +103,7 @@ def build_restore_jobs(mount: Mount, catalog: Catalog, resources: Mapping[str, o
 
 def _job(mount: Mount, table: Table, resources: Mapping[str, object]) -> dg.JobDefinition:
     return restore_one_scope.to_job(
-        name=mount.named(restore_job_name(table.name)),
+        name=restore_job_name(mount, table.name),
         description=f"Brings {_whose(table)} {table.name} back to a version or a time: first shows, then does exactly that.",
         resource_defs=resources,
         executor_def=dg.in_process_executor,

@@ -16,13 +16,21 @@ Schedule = Callable[[dg.ScheduleEvaluationContext, Lakehouse, Mount], dg.RunRequ
 
 
 def build_sensor(
-    mount: Mount, sense: Sense, job: str | None, *, seconds: int, serves: Sequence[dg.AssetKey] = (), running: bool = True
+    mount: Mount,
+    sense: Sense,
+    job: str | None,
+    *,
+    seconds: int,
+    serves: Sequence[dg.AssetKey] = (),
+    running: bool = True,
+    name: str = "",
 ) -> dg.SensorDefinition:
     """A sensor that is named and described as the function, and starts runs of the warehouse's job.
 
     Args:
         serves: the assets on whose pages it stands.
         running: whether it runs from the start.
+        name: of a sensor that a table has; the warehouse's own are named as their functions.
     """
 
     def evaluate(context: dg.SensorEvaluationContext) -> dg.SensorResult | dg.SkipReason:
@@ -30,7 +38,7 @@ def build_sensor(
 
     return ServingSensor(
         serves,
-        name=mount.named(sense.__name__),
+        name=name or mount.named(sense.__name__),
         evaluation_fn=evaluate,
         job_name=job and mount.named(job),
         description=sense.__doc__,

@@ -16,10 +16,9 @@ from lakewarden.catalog.pipeline import Pipeline
 from lakewarden.catalog.pipelines import rule_of
 from lakewarden.dagster.assets.metadata import table_value
 from lakewarden.dagster.assets.rules import live_pipelines, rule_key, source_key, source_uri
-from lakewarden.dagster.jobs.ingest import INGEST
 from lakewarden.dagster.jobs.runs.retries import UNDER_WAY
 from lakewarden.dagster.jobs.runs.tags import OBJECTS, OPERATION, TABLE, subject_tags
-from lakewarden.dagster.mount import Mount, definition_name
+from lakewarden.dagster.mount import INGEST, Mount
 from lakewarden.dagster.orchestration.arrivals import LISTED_PER_TICK, Sums, look, read_cursor, write_cursor
 from lakewarden.dagster.orchestration.evaluated import build_sensor
 from lakewarden.dagster.orchestration.flushing import LOOK_BACK, wait_after
@@ -45,9 +44,9 @@ def _sensor(mount: Mount, pipeline: Pipeline) -> dg.SensorDefinition:
     def sense(context: dg.SensorEvaluationContext, lake: Lakehouse, mount: Mount) -> dg.SensorResult | dg.SkipReason:
         return upload_sensor(context, lake, mount, pipeline)
 
-    sense.__name__ = f"upload_sensor_{definition_name(pipeline.table)}"
     sense.__doc__ = f"Ingests into {pipeline.table} what is new in {pipeline.source}: in batches, one run at a time."
-    return build_sensor(mount, sense, "ingest_job", seconds=SECONDS, serves=[rule_key(mount, pipeline.table)])
+    name = mount.table_named("upload_sensor", pipeline.table)
+    return build_sensor(mount, sense, "ingest_job", seconds=SECONDS, serves=[rule_key(mount, pipeline.table)], name=name)
 
 
 def upload_sensor(
