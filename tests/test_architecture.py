@@ -95,6 +95,8 @@ def test_a_method_of_an_operation_takes_the_options_of_its_row(operation: Operat
     """The signatures stand in the code, for type checkers; the row says what they have to be."""
     spec = SPECS[operation]
     taken = set(inspect.signature(getattr(Lakehouse, operation)).parameters) - {"self", "dry_run"}
+    assert ("metadata" in taken) == (operation not in ("erase", "evict", "export")), "of those that commit and stay"
+    taken -= {"metadata"}
     tables = {"any": {"tables"}, "one": {"table"}, "none": set()}[spec.tables]
     more = {"erase": {"asked_by"}, "repair": {"table"}, "ingest": {"objects", "force", "limit", "job_id", "resume"}}.get(
         operation, set()

@@ -31,6 +31,8 @@ from lakewarden.delta.snapshot import Snapshot, first_snapshot
 from lakewarden.delta.table import check_whole
 from lakewarden.errors import Conflict, ConstraintViolation, Unsupported
 from lakewarden.faults import Reach, no_faults
+from lakewarden.log.noted import bare, taken
+from lakewarden.log.position import NOTHING
 from lakewarden.report import ScopeState
 from lakewarden.storage.open import open_store
 from lakewarden.storage.steps import Steps
@@ -170,9 +172,10 @@ class ColdApply:
             Conflict: another commit came first; nothing was changed, open the table again.
             TooLarge: more than `large_bytes` would have to be rewritten; nothing was changed.
         """
-        written = self._written(rows, end)
+        metadata = taken(rows, self.watermark() or NOTHING)
+        written = self._written(bare(rows), end)
         del rows  # frees memory for other scopes while this one waits
-        yield from self.commit_written(written, end)
+        yield from self.commit_written(written, end, metadata)
 
     def _written(self, rows: pa.Table, end: int) -> Written:
         """Writes the files of the commit. If one fails, none stays."""
@@ -213,12 +216,16 @@ class ColdApply:
             files += some
         return _Part(tuple(made), change.replaced, change.added, change.hits, change.before)
 
-    def commit_written(self, written: Written, end: int) -> Steps[None]:
-        """Commits files that were written before, with the watermark `end`. Raises as `commit`."""
+    def commit_written(self, written: Written, end: int, metadata: Sequence[str] = ()) -> Steps[None]:
+        """Commits files that were written before, with the watermark `end`. Raises as `commit`.
+
+        Args:
+            metadata: what the writers of the rows attached, in their order.
+        """
         self._reach("after-data-file")
         now = self._clock()
         stamp = _stamp(self._job_id, self._target, written, new=self.table is None)
-        stamp = replace(stamp, parameters={**stamp.parameters, **self._named})
+        stamp = replace(stamp, parameters={**stamp.parameters, **self._named}).with_metadata(metadata)
         number = self.next_batch()
         try:
             snapshot = yield from self._commit(written, stamp, end, number if written.files else None, now)

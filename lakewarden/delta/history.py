@@ -8,9 +8,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import islice
 
+from lakewarden.commit_metadata import shown_metadata
 from lakewarden.connection import Location
 from lakewarden.delta.commit_log.commits import Commit, CommitLog
 from lakewarden.delta.commit_log.stamp import CommitStamp
@@ -50,10 +51,13 @@ class HistoryEntry:
     parameters: dict[str, str]
     operation_metrics: dict[str, int | str]
     user_metadata: dict[str, object]
-    """Empty when nothing was attached; text that is not a JSON object is under `raw`."""
+    """Of our commits, all that they say of themselves. Empty when nothing was attached; text that is not a JSON object is under
+    `raw`."""
     engine_info: str
     read_version: int | None
     """The version that the commit followed; 0 for the first, None where another writer left none."""
+    metadata: dict[str, object] = field(default_factory=dict)
+    """What the caller attached, alone: of our commits their `metadata`, of others' `user_metadata`."""
 
     @property
     def k3_read_version(self) -> int:
@@ -108,6 +112,7 @@ def _entry(commit: Commit) -> HistoryEntry:
         parameters=stamp.parameters if stamp else _parameters(_mapping(info.get("operationParameters"))),
         operation_metrics=_aliases(operation, metrics) | metrics,
         user_metadata=_user_metadata(text),
+        metadata=shown_metadata(stamp.metadata) if stamp else _user_metadata(text),
         engine_info=str(info.get("engineInfo") or ""),
         read_version=_read_version(commit),
     )

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from lakewarden.commit_metadata import carried
 from lakewarden.execution.operator import Operator
 from lakewarden.operations.procedures.procedure import procedure_of
 from lakewarden.operations.request import check_queueable
 from lakewarden.specs import Request
-from lakewarden.state.jobs.job import Job
+from lakewarden.state.jobs.job import METADATA, Job
 
 
 def enqueue(operator: Operator, request: Request, request_id: str | None = None) -> Job:
@@ -15,4 +16,5 @@ def enqueue(operator: Operator, request: Request, request_id: str | None = None)
     """
     procedure_of(check_queueable(request).operation).check_queued(operator.workplace, request)
     place = {} if request.to is None else {"to": request.to}
-    return operator.jobs.enqueue(request.operation, request.selection.parameters | place, request_id)
+    metadata = {METADATA: text} if (text := carried()) else {}
+    return operator.jobs.enqueue(request.operation, request.selection.parameters | place | metadata, request_id)

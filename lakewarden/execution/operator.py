@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
+from lakewarden.commit_metadata import carrying
 from lakewarden.execution.engine import Engine
 from lakewarden.operations.fanout import Sized
 from lakewarden.operations.flush.run import FlushTask
@@ -14,7 +15,7 @@ from lakewarden.operations.procedures.workplace import Workplace
 from lakewarden.operations.request import request_of_job
 from lakewarden.report import ScopeReport
 from lakewarden.specs import Request
-from lakewarden.state.jobs.job import Job
+from lakewarden.state.jobs.job import METADATA, Job
 from lakewarden.state.jobs.log import JobLog
 from lakewarden.storage.steps import Steps
 from lakewarden.warehouse import Warehouse
@@ -41,7 +42,8 @@ class Operator:
 
     def work_of(self, job: Job) -> list[ScopeReport]:
         """Runs a queued job's request under its id."""
-        return self.run(request_of_job(job), job.job_id)
+        with carrying(job.parameters.get(METADATA, "")):
+            return self.run(request_of_job(job), job.job_id)
 
     def _spread(self, work: Callable[[T], Steps[R]], items: Sequence[Sized[T]]) -> list[R]:
         return self.engine.run_large(work, items, self.warehouse.settings.flush.large_scope_bytes)

@@ -9,6 +9,7 @@ from typing import Concatenate, ParamSpec, TypeVar, get_type_hints
 
 import msgspec
 
+from lakewarden.commit_metadata import attached
 from lakewarden.errors import InvalidArgument
 
 C = TypeVar("C")
@@ -17,7 +18,8 @@ A = TypeVar("A")
 
 
 def checked(call: Callable[Concatenate[C, P], A]) -> Callable[Concatenate[C, P], A]:
-    """The call, behind a look at the types of its arguments: what HTTP refuses in a request's body, Python refuses, too.
+    """The call, behind a look at the types of its arguments: what HTTP refuses in a request's body, Python refuses, too. What it
+    commits carries its `user_metadata`.
 
     Raises:
         InvalidArgument: an argument is not of its declared type; the call has done nothing.
@@ -26,12 +28,14 @@ def checked(call: Callable[Concatenate[C, P], A]) -> Callable[Concatenate[C, P],
     @wraps(call)
     def looked_at(self: C, /, *args: P.args, **kwargs: P.kwargs) -> A:
         shape, kinds = _declared(call)
-        for name, value in list(shape.bind(self, *args, **kwargs).arguments.items())[1:]:
+        given = shape.bind(self, *args, **kwargs).arguments
+        for name, value in list(given.items())[1:]:
             try:
                 msgspec.convert(value, kinds[name])
             except msgspec.ValidationError as error:
                 raise InvalidArgument(f"{call.__name__}: {name}: {error}") from error
-        return call(self, *args, **kwargs)
+        with attached(given.get("user_metadata")):
+            return call(self, *args, **kwargs)
 
     return looked_at
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from lakewarden.access.rights import ADMINS
 from lakewarden.catalog.pipeline import IngestRule
 from lakewarden.catalog.pipelines import pipelines_in, rule_named, rule_of
+from lakewarden.commit_metadata import Metadata
 from lakewarden.errors import InvalidArgument, NotFound
 from lakewarden.k3.calls import Calls
 from lakewarden.k3.messages import IngestAnswer, RuleAnswer, TableAnswer
@@ -92,7 +93,7 @@ class Ingest(Tables, Calls):
         changes = {key: value for key, value in given.items() if value is not None}
         return self._rule(bucket, edit_rule(self._warehouse, rule_id, changes))
 
-    def trigger_ingest(self, bucket: str, table: str, object: str) -> IngestAnswer:
+    def trigger_ingest(self, bucket: str, table: str, object: str, user_metadata: Metadata | None = None) -> IngestAnswer:
         """Takes one object, whether or not it was taken before, and whatever the rule says.
 
         Raises:

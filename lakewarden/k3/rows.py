@@ -8,6 +8,7 @@ from dataclasses import replace
 from sqlglot import exp
 
 from lakewarden.catalog.anew import anew
+from lakewarden.commit_metadata import Metadata
 from lakewarden.errors import InvalidArgument
 from lakewarden.k3.answers import written, wrote
 from lakewarden.k3.calls import Calls, only
@@ -24,7 +25,9 @@ _SOURCE = "given rows"
 class RowWrites(Calls):
     """The calls that write rows."""
 
-    def insert(self, bucket: str, table: str, rows: Sequence[Row | str], mode: str = "append") -> WriteAnswer:
+    def insert(
+        self, bucket: str, table: str, rows: Sequence[Row | str], mode: str = "append", user_metadata: Metadata | None = None
+    ) -> WriteAnswer:
         """Adds rows; with `overwrite`, they replace all that there are, by one commit.
 
         Raises:
@@ -52,6 +55,7 @@ class RowWrites(Calls):
         rows: Sequence[Row | str],
         when_matched: str = "update",
         when_not_matched: str = "insert",
+        user_metadata: Metadata | None = None,
     ) -> WriteAnswer:
         """Merges rows by the table's keys; `rowsWritten` counts the rows that were given.
 
@@ -82,7 +86,9 @@ class RowWrites(Calls):
         statement = Merge(Ref(table), source, _SOURCE, exp.and_(*on) if on else exp.true(), whens)
         return written(table, self._run(bucket, statement), WriteStrategy.MERGE_ROWS)
 
-    def update(self, bucket: str, table: str, set: Mapping[str, object], where: str | None = None) -> WriteAnswer:
+    def update(
+        self, bucket: str, table: str, set: Mapping[str, object], where: str | None = None, user_metadata: Metadata | None = None
+    ) -> WriteAnswer:
         """Sets columns to values in the rows that the condition, in SQL, matches; without one, in all.
 
         Raises:
@@ -97,7 +103,9 @@ class RowWrites(Calls):
             raise InvalidArgument(f"where is one condition in SQL, not {where!r}")
         return written(table, self._run(bucket, replace(parsed, assignments=tuple(given))))
 
-    def delete_rows(self, bucket: str, table: str, where: str | None = None) -> WriteAnswer:
+    def delete_rows(
+        self, bucket: str, table: str, where: str | None = None, user_metadata: Metadata | None = None
+    ) -> WriteAnswer:
         """Deletes the rows that the condition, in SQL, matches; without one, all. Raises as `update`."""
         self._table(bucket, table, "write")
         parsed = self._parsed(bucket, exp.delete(_table(table)), where)

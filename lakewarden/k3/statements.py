@@ -11,6 +11,7 @@ from sqlglot import exp
 
 from lakewarden.catalog.engines import require_engine
 from lakewarden.catalog.evolution import DropColumn, RenameColumn
+from lakewarden.commit_metadata import Metadata
 from lakewarden.errors import Internal, InvalidArgument, Unsupported
 from lakewarden.k3.answers import queried, written
 from lakewarden.k3.calls import Calls, only
@@ -56,6 +57,7 @@ class Statements(Calls):
         limit: object = 10_000,
         table: str = "",
         lookup_tables: Mapping[str, str] = MappingProxyType({}),
+        user_metadata: Metadata | None = None,
     ) -> WriteAnswer | QueryAnswer | DefinitionAnswer:
         """Runs one statement, whose tables are named without their bucket.
 

@@ -10,6 +10,7 @@ from lakewarden.admin.create_table import add_new, new_table
 from lakewarden.catalog.engines import engine_id, namespace_of
 from lakewarden.catalog.model import Catalog, Table
 from lakewarden.clock import to_millis
+from lakewarden.commit_metadata import Metadata
 from lakewarden.delta.history import history
 from lakewarden.errors import NotFound
 from lakewarden.k3.calls import Calls
@@ -37,6 +38,7 @@ class Tables(Calls):
         partition_columns: Sequence[str] = (),
         merge_keys: Sequence[str] = (),
         description: str = "",
+        user_metadata: Metadata | None = None,
     ) -> TableAnswer:
         """Creates a table, with its Delta table at version 0. Answers it.
 

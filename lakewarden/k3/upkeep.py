@@ -7,6 +7,7 @@ from dataclasses import replace
 from posixpath import dirname
 
 from lakewarden.catalog.model import Table
+from lakewarden.commit_metadata import Metadata
 from lakewarden.delta.history import HistoryEntry
 from lakewarden.errors import InvalidArgument, ScopesFailed
 from lakewarden.k3.calls import Calls
@@ -41,7 +42,12 @@ class Upkeep(Calls):
         return [_entry(one) for one in found.history(limit=whole("limit", limit), before_version=before)]
 
     def optimize(
-        self, bucket: str, table: str, z_order_columns: Sequence[str] = (), target_file_size_mb: object = 128
+        self,
+        bucket: str,
+        table: str,
+        z_order_columns: Sequence[str] = (),
+        target_file_size_mb: object = 128,
+        user_metadata: Metadata | None = None,
     ) -> OptimizeAnswer:
         """Packs small files to the target size, partition by partition; with columns, clusters the rows by them.
 
@@ -71,7 +77,13 @@ class Upkeep(Calls):
         }
 
     def vacuum(
-        self, bucket: str, table: str, retention_hours: object = SAFE_HOURS, dry_run: bool = False, force: bool = False
+        self,
+        bucket: str,
+        table: str,
+        retention_hours: object = SAFE_HOURS,
+        dry_run: bool = False,
+        force: bool = False,
+        user_metadata: Metadata | None = None,
     ) -> VacuumAnswer:
         """Deletes the files that no version of the last hours needs, between two commits; a dry run only lists them.
 
@@ -92,7 +104,7 @@ class Upkeep(Calls):
             "files": list(report.files),
         }
 
-    def compact(self, bucket: str, table: str) -> CompactAnswer:
+    def compact(self, bucket: str, table: str, user_metadata: Metadata | None = None) -> CompactAnswer:
         """Drains the write log into Delta now, by one commit; none where the log is empty."""
         found = self._table(bucket, table, "flush")
         reports = self._done(Request("flush", (str(found.name),)))
@@ -103,7 +115,7 @@ class Upkeep(Calls):
             "pendingDrain": False,
         }
 
-    def restore(self, bucket: str, table: str, version: object) -> RestoreAnswer:
+    def restore(self, bucket: str, table: str, version: object, user_metadata: Metadata | None = None) -> RestoreAnswer:
         """Brings an earlier version back as a new one, also where its rows are those of now. What is in the write log is
         drained first.
 
@@ -167,7 +179,7 @@ def _entry(one: HistoryEntry) -> HistoryAnswer:
         "operation": one.operation,
         "parameters": one.parameters,
         "operationMetrics": one.operation_metrics,
-        "userMetadata": one.user_metadata,
+        "userMetadata": one.metadata,
         "engineInfo": one.engine_info,
         "readVersion": int64(one.k3_read_version),
     }

@@ -6,6 +6,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from lakewarden.commit_metadata import Metadata, attaches
 from lakewarden.lakehouse.parts import Parts
 from lakewarden.specs import Queueable, Request
 
@@ -24,11 +25,15 @@ class Jobs:
         """The last jobs, newest first."""
         return self.parts.operator.jobs.newest(limit)
 
-    def enqueue(self, operation: Queueable, *tables: str, user: str | None = None, to: str | None = None) -> Job:
+    @attaches
+    def enqueue(
+        self, operation: Queueable, *tables: str, user: str | None = None, to: str | None = None, metadata: Metadata | None = None
+    ) -> Job:
         """Requests an operation that `run_jobs` will run, in this process or another.
 
         Args:
             to: the storage to move to; only for a move.
+            metadata: a JSON object that its commits will carry.
 
         Raises:
             NotFound, InvalidArgument: a table or a storage does not exist, or a user's name is not valid.

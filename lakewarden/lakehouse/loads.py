@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from lakewarden.catalog.anew import anew
+from lakewarden.commit_metadata import Metadata, attaches
 from lakewarden.errors import Conflict
 from lakewarden.lakehouse.maintenance import Maintenance
 from lakewarden.lakehouse.parts import Parts
@@ -26,6 +27,7 @@ class Loads:
     maintenance: Maintenance
     open_table: Callable[[str], TableClient]
 
+    @attaches
     def load(
         self,
         table: str,
@@ -37,6 +39,7 @@ class Loads:
         on_reject: OnReject = "refuse",
         once: str | None = None,
         resume: Resume | None = None,
+        metadata: Metadata | None = None,
     ) -> LoadReport:
         """Loads files into a table: CSV with a header, JSON lines, or Parquet; lines also compressed by gzip.
 
@@ -53,6 +56,7 @@ class Loads:
             on_reject: what rows that do not fit do: `refuse` the load when all files are read, `stop` it at the first, or `skip`.
             once: names the load, for a table without a key: repeated under its name, it adds nothing if the table has it.
             resume: where a repair left uncertain whether it has: `repeat` loads, `skip` does not.
+            metadata: a JSON object that the commit with the rows will carry.
 
         Raises:
             NotFound: a path matches no file; or the table does not exist.

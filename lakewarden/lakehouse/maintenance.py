@@ -1,4 +1,7 @@
-"""`lake.maintenance`: the operations over scopes. Each returns a report for each scope."""
+"""`lake.maintenance`: the operations over scopes. Each returns a report for each scope.
+
+The commits of an operation carry its `metadata`, a JSON object of the caller (`HistoryEntry.metadata`).
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Unpack
 
+from lakewarden.commit_metadata import Metadata, attaches
 from lakewarden.lakehouse.parts import Parts
 from lakewarden.lakehouse.plans import Plans
 from lakewarden.lakehouse.status import Status
@@ -48,8 +52,15 @@ class Maintenance:
 
         return upgrade(self.parts.warehouse)
 
+    @attaches
     def repair(
-        self, table: str | None = None, *, user: str | None = None, dry_run: bool = False, restored: bool = False
+        self,
+        table: str | None = None,
+        *,
+        user: str | None = None,
+        dry_run: bool = False,
+        restored: bool = False,
+        metadata: Metadata | None = None,
     ) -> list[Repaired]:
         """Repairs damaged logs and scopes from the rows that are left, and reports what is lost.
 
@@ -81,7 +92,8 @@ class Maintenance:
         plan_id = self.parts.planner.kept(request, as_reports(at.warehouse, found), planned_at).plan.plan_id
         return [replace(one, plan_id=plan_id) for one in found]
 
-    def flush(self, *tables: str, user: str | None = None) -> list[ScopeReport]:
+    @attaches
+    def flush(self, *tables: str, user: str | None = None, metadata: Metadata | None = None) -> list[ScopeReport]:
         """Moves pending rows into the Delta tables: by default of all tables and users.
 
         Raises:
@@ -89,14 +101,22 @@ class Maintenance:
         """
         return self._run(new_request("flush", tables, user=user), dry_run=False)
 
-    def flush_scopes(self, scopes: Iterable[Scope]) -> list[ScopeReport]:
+    @attaches
+    def flush_scopes(self, scopes: Iterable[Scope], *, metadata: Metadata | None = None) -> list[ScopeReport]:
         """Flushes exactly these scopes, in one job; skips those without pending rows."""
         from lakewarden.operations.procedures.flush import flush_exactly
 
         return flush_exactly(self.parts.operator.workplace, set(scopes))
 
+    @attaches
     def compact(
-        self, *tables: str, user: str | None = None, where: str | None = None, look: bool = False, dry_run: bool = False
+        self,
+        *tables: str,
+        user: str | None = None,
+        where: str | None = None,
+        look: bool = False,
+        dry_run: bool = False,
+        metadata: Metadata | None = None,
     ) -> list[ScopeReport]:
         """Folds each scope's newest small files into one.
 
@@ -118,6 +138,7 @@ class Maintenance:
         """
         return self._run(new_request("evict", tables, user=user), dry_run)
 
+    @attaches
     def optimize(
         self,
         *tables: str,
@@ -127,6 +148,7 @@ class Maintenance:
         target_file_size: int | None = None,
         look: bool = False,
         dry_run: bool = False,
+        metadata: Metadata | None = None,
     ) -> list[ScopeReport]:
         """Packs each scope's files to the target size, or clusters them by columns; each partition by itself.
 
@@ -140,6 +162,7 @@ class Maintenance:
         )
         return self._run(request, dry_run)
 
+    @attaches
     def vacuum(
         self,
         *tables: str,
@@ -149,6 +172,7 @@ class Maintenance:
         ignore_checks: bool = False,
         look: bool = False,
         dry_run: bool = True,
+        metadata: Metadata | None = None,
     ) -> list[ScopeReport]:
         """Deletes files that no version inside the retention needs; only lists them unless `dry_run=False`. `look` is as in
         `compact`.
@@ -164,6 +188,7 @@ class Maintenance:
         options = PlanOptions(user=user, retain_hours=retain_hours, force=force, ignore_checks=ignore_checks, look=look)
         return self._run(new_request("vacuum", tables, **options), dry_run)
 
+    @attaches
     def restore(
         self,
         table: str,
@@ -173,6 +198,7 @@ class Maintenance:
         timestamp: datetime | None = None,
         discard_pending: bool = False,
         dry_run: bool = True,
+        metadata: Metadata | None = None,
     ) -> list[ScopeReport]:
         """Restores a scope (or, by timestamp, all scopes of a table); only reports what it would do unless `dry_run=False`.
 
@@ -184,7 +210,15 @@ class Maintenance:
         options = PlanOptions(user=user, version=version, timestamp=timestamp, discard_pending=discard_pending)
         return self._run(new_request("restore", (table,), **options), dry_run)
 
-    def run(self, operation: str, *tables: str, dry_run: bool = False, **options: Unpack[PlanOptions]) -> list[ScopeReport]:
+    @attaches
+    def run(
+        self,
+        operation: str,
+        *tables: str,
+        dry_run: bool = False,
+        metadata: Metadata | None = None,
+        **options: Unpack[PlanOptions],
+    ) -> list[ScopeReport]:
         """Runs an operation by its name; the methods of this noun do that for most.
 
         Raises:
@@ -195,7 +229,8 @@ class Maintenance:
     def _run(self, request: Request, dry_run: bool) -> list[ScopeReport]:
         return self.parts.planner.preview(request).reports if dry_run else self.parts.operator.run(request)
 
-    def move(self, table: str, to: str) -> list[ScopeReport]:
+    @attaches
+    def move(self, table: str, to: str, *, metadata: Metadata | None = None) -> list[ScopeReport]:
         """Moves a table to another storage: copies, compares, switches, and empties the old place. Reads and writes continue;
         flushes wait while the last part is copied. Continues a move that was interrupted.
 

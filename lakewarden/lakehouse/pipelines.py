@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from lakewarden.catalog.pipeline import IngestRule, Pipeline
 from lakewarden.catalog.pipelines import pipeline_of, pipelines_in, rule_of
+from lakewarden.commit_metadata import Metadata, attaches
 from lakewarden.lakehouse.parts import Parts
 from lakewarden.scope import TableName
 
@@ -65,6 +66,7 @@ class Pipelines:
 
         remove_pipeline(self.parts.warehouse, pipeline_id)
 
+    @attaches
     def ingest(
         self,
         table: str,
@@ -74,6 +76,7 @@ class Pipelines:
         limit: int | None = None,
         resume: Resume | None = None,
         job_id: str | None = None,
+        metadata: Metadata | None = None,
     ) -> IngestReport:
         """Takes objects into the table of a pipeline: what is new in its source by its rule, or the objects that are named.
 
@@ -85,6 +88,7 @@ class Pipelines:
             resume: how to go on where a repair left uncertain what was taken: `repeat` takes it again in place of its rows,
                 `skip` counts it as taken.
             job_id: of a job that the caller records.
+            metadata: a JSON object that the commits with the rows will carry.
 
         Raises:
             NotFound: the table, or a named object, does not exist.

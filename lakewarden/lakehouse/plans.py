@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Unpack
 
+from lakewarden.commit_metadata import Metadata, attaches
 from lakewarden.errors import InvalidArgument
 from lakewarden.lakehouse.parts import Parts
 from lakewarden.lakehouse.status import Status
@@ -46,7 +47,8 @@ class Plans:
         """Plans of what maintenance would do now, in the order in which to apply them. `look` is as in `proposed`."""
         return self.parts.planner.due(tables, {due.pending.scope for due in self.status.due()}, look=look)
 
-    def apply(self, plan: Plan | str, *, only: Request | None = None) -> list[ScopeReport]:
+    @attaches
+    def apply(self, plan: Plan | str, *, only: Request | None = None, metadata: Metadata | None = None) -> list[ScopeReport]:
         """Applies a plan, given by value or id, exactly and once: a report for each scope, `done`, or `failed` with CONFLICT
         if the scope has changed since. A second call reports what the first one did.
 

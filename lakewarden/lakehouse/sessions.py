@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from lakewarden.commit_metadata import Metadata, attaches
 from lakewarden.lakehouse.parts import Parts
 from lakewarden.warehouse import check_namespace
 
@@ -27,6 +28,7 @@ class SqlSessions:
 
     parts: Parts
 
+    @attaches
     def sql(
         self,
         text: str,
@@ -37,6 +39,7 @@ class SqlSessions:
         wait: bool = True,
         files: Mapping[str, File] | None = None,
         each: Callable[[Result], None] | None = None,
+        metadata: Metadata | None = None,
     ) -> list[Result]:
         """Runs the statements of a text in order. The syntax and rights of all are checked before any runs.
 
@@ -47,6 +50,7 @@ class SqlSessions:
             wait: runs the jobs that a statement starts before the next one; else they stay queued for `run_jobs`.
             files: the attached files by the name of their `FILE('name')` in VALUES: bytes, a `Path`, or an `Upload`.
             each: receives every result as soon as it is available.
+            metadata: a JSON object that the commits of what it writes will carry, unless the text sets another.
 
         Raises:
             BadSyntax, PermissionDenied, Unsupported: nothing was done, if the text alone shows the error.

@@ -20,6 +20,7 @@ from lakewarden.errors import Conflict, Corrupt, InvalidArgument
 from lakewarden.log.before import BEFORE, before_column, before_field, before_of
 from lakewarden.log.chunk import Chunk, Payload, RowRange
 from lakewarden.log.crowd import crowd_of
+from lakewarden.log.noted import with_metadata
 from lakewarden.settings import LogSettings
 
 USER = "_user"
@@ -109,8 +110,16 @@ def _as_type(column: pa.ChunkedArray[Any] | None, kind: pa.DataType, rows: int) 
     return column if column.type == kind else column.cast(kind)
 
 
-def encode(batch: LogBatch, settings: LogSettings) -> Sequence[Chunk]:
-    """Returns the rows as chunks, scope by scope; within a scope they keep their order."""
+def encode(batch: LogBatch, settings: LogSettings, metadata: str = "") -> Sequence[Chunk]:
+    """Returns the rows as chunks, scope by scope; within a scope they keep their order.
+
+    Args:
+        metadata: of the write, behind the rows of each chunk (`log.noted`).
+    """
+    return with_metadata(_chunks(batch, settings), metadata)
+
+
+def _chunks(batch: LogBatch, settings: LogSettings) -> Sequence[Chunk]:
     rows = batch.rows
     data = rows.drop_columns([USER])
     owners = rows.column(USER)

@@ -22,13 +22,17 @@ class LogScope:
     schemas: tuple[TableSchema, ...]
     end: int
     pending: PendingRows | None
+    with_metadata: bool = False
+    """As in `LogReader.rows`."""
 
     @classmethod
     def of(cls, log: LogReader, view: LogView, user: str, schemas: tuple[TableSchema, ...]) -> LogScope:
         return cls(log, user, schemas, view.end, view.pending.get(user))
 
     def rows(self) -> pa.Table:
-        return self.log.rows(self.pending, self.schemas) if self.pending else decode([], [], self.schemas)
+        if self.pending is None:
+            return decode([], [], self.schemas)
+        return self.log.rows(self.pending, self.schemas, with_metadata=self.with_metadata)
 
     def later(self, rows: pa.Table, after: int) -> pa.Table | None:
         if not len(rows) or rows.column(SEQ)[-1].as_py() <= after:

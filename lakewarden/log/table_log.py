@@ -90,12 +90,22 @@ class LogReader(Protocol):
         """
         ...
 
-    def rows(self, pending: PendingRows, schemas: tuple[TableSchema, ...]) -> pa.Table:
+    def rows(self, pending: PendingRows, schemas: tuple[TableSchema, ...], *, with_metadata: bool = False) -> pa.Table:
         """Returns a user's pending rows: the columns of the newest schema, `_seq`, `_op`; ascending by `_seq`.
+
+        Args:
+            with_metadata: keeps what their writers attached, for `log.noted.taken`.
 
         Raises:
             Missing: they were settled and cleaned up meanwhile; read the log again.
             Conflict: they have a schema version that is not among `schemas`.
+        """
+        ...
+
+    def metadata(self, pending: PendingRows) -> list[str]:
+        """Returns what the writers of these rows attached, in their order, without a look at chunks that have none.
+
+        Raises `Missing` when they were cleaned up.
         """
         ...
 

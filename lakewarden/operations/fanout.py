@@ -13,6 +13,7 @@ from datetime import datetime
 from typing import Generic, Protocol, TypeVar
 
 from lakewarden.clock import system_clock
+from lakewarden.commit_metadata import carried, carry
 from lakewarden.delta.lifecycle.freezing import check_not_frozen
 from lakewarden.delta.scope import open_place
 from lakewarden.errors import Conflict, LakewardenError, Transient
@@ -82,7 +83,8 @@ def in_process(work: Callable[[T], Steps[R]], items: Sequence[Sized[T]], advance
         advance(1)
         return result
 
-    with ThreadPoolExecutor(_THREADS_ON_DISK if all(item.on_disk for item in items) else _THREADS) as pool:
+    threads = _THREADS_ON_DISK if all(item.on_disk for item in items) else _THREADS
+    with ThreadPoolExecutor(threads, initializer=carry, initargs=(carried(),)) as pool:
         return together(map(counted, items), pool.map)
 
 

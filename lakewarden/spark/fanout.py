@@ -13,6 +13,7 @@ from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from lakewarden.clock import random_id
+from lakewarden.commit_metadata import carried, carrying
 from lakewarden.errors import LakewardenError, StorageUnavailable, Unsupported
 from lakewarden.operations.fanout import Advance, Sized, pack
 from lakewarden.settings import SparkSettings
@@ -78,8 +79,11 @@ def _failed(reason: str) -> LakewardenError:
 
 
 def _over(work: Callable[[T], Steps[R]]) -> Callable[[list[T]], list[R]]:
+    metadata = carried()
+
     def run(chunk: list[T]) -> list[R]:
-        results = together(map(work, chunk))
+        with carrying(metadata):
+            results = together(map(work, chunk))
         forget_archives()
         return results
 

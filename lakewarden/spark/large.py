@@ -23,6 +23,7 @@ from lakewarden.delta.parquet.change_files import ChangeFile
 from lakewarden.delta.parquet.files import DataFile, NewFile, batch_folder, batch_name, write_files
 from lakewarden.delta.parquet.reading import open_file
 from lakewarden.delta.parquet.schema import SEQ, read_schema, rows_schema
+from lakewarden.errors import Conflict
 from lakewarden.log.drain import drain
 from lakewarden.log.logs import reader_of
 from lakewarden.log.position import NOTHING
@@ -34,6 +35,7 @@ from lakewarden.operations.flush.run import FlushTask, done, hot_scope, open_col
 from lakewarden.report import ScopeReport
 from lakewarden.spark import change_data, s3a, s3a_files
 from lakewarden.storage.durability import sync
+from lakewarden.storage.objects import Missing
 from lakewarden.storage.open import open_store
 from lakewarden.storage.steps import Steps, alone
 from lakewarden.target import ScopeTarget
@@ -112,7 +114,17 @@ class _LargeCold:
 
     def commit(self, rows: PendingRows | None, end: int) -> Steps[None]:
         if rows is not None:
-            yield from self.apply.commit_written(self._written(rows, end), end)
+            metadata = self._metadata(rows)
+            yield from self.apply.commit_written(self._written(rows, end), end, metadata)
+
+    def _metadata(self, pending: PendingRows) -> list[str]:
+        """Raises:
+        Conflict: the rows were settled meanwhile.
+        """
+        try:
+            return reader_of(state_store(self._task.state_uri), self._task.log_id).metadata(pending)
+        except Missing as gone:
+            raise Conflict(f"{gone} was settled by another flush meanwhile") from gone
 
     def _written(self, pending: PendingRows, end: int) -> Written:
         """Writes files that replace those that may hold a pending key, and counts the changes."""

@@ -13,6 +13,7 @@ from lakewarden.access.roles import parse_role
 from lakewarden.admin.session_gate import Door
 from lakewarden.catalog.anew import anew
 from lakewarden.clock import Pause, wait
+from lakewarden.commit_metadata import carried, carrying
 from lakewarden.errors import SchemaChanged
 from lakewarden.operations.reading.freshness import Freshness, check_freshness
 from lakewarden.scope import TableName
@@ -29,7 +30,7 @@ from lakewarden.sql.shapes.table import Rules
 from lakewarden.sql.statements.base import Statement
 from lakewarden.sql.statements.namespaces import UseNamespace
 from lakewarden.sql.statements.rows import Query
-from lakewarden.sql.statements.session import SetFreshness, SetTableStorage
+from lakewarden.sql.statements.session import SetFreshness, SetMetadata, SetTableStorage
 from lakewarden.sql.system.seen import Seen, seen
 from lakewarden.sql.temporary.tables import TemporaryTables
 from lakewarden.sql.text_bounds import TextBounds
@@ -57,6 +58,7 @@ class SqlSession:
         self._door = Door(principal, AuditLog(warehouse.state, warehouse.clock, warehouse.new_id))
         self._namespace = namespace
         self._freshness: Freshness = "strong"
+        self._metadata = ""
         self._table_storage: Mapping[str, str] = {}
         self._temporary = TemporaryTables(warehouse.settings.sql.temporary_bytes)
         self._opened_at = warehouse.clock()
@@ -129,6 +131,8 @@ class SqlSession:
                     self._namespace = name
                 case SetFreshness(value):
                     self._freshness = value
+                case SetMetadata(metadata):
+                    self._metadata = metadata
                 case SetTableStorage(key, option):
                     self._table_storage = {**self._table_storage, key: option}
             if each is not None:
@@ -137,10 +141,11 @@ class SqlSession:
 
     def _executed(self, bound: Bound, uploads: Mapping[str, Upload]) -> Result:
         """Binds and executes again what met an ALTER, of which nothing was done."""
-        try:
-            return execute(bound, uploads)
-        except SchemaChanged:
-            return anew(lambda: execute(bound.now(), uploads))
+        with carrying(self._metadata or carried()):
+            try:
+                return execute(bound, uploads)
+            except SchemaChanged:
+                return anew(lambda: execute(bound.now(), uploads))
 
     def streamed(
         self,
@@ -172,6 +177,10 @@ class SqlSession:
     def namespace(self) -> str | None:
         """The namespace in use."""
         return self._namespace
+
+    def forget_settings(self) -> None:
+        """What SET chose is as in a new session: a pool hands the connection on."""
+        self._freshness, self._metadata, self._table_storage = "strong", "", {}
 
     def singles(self, text: str) -> list[Single]:
         """As `parse.singles`, within the session's bounds."""

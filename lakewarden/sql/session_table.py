@@ -11,6 +11,7 @@ import pyarrow as pa
 from lakewarden.access.rights import RowAct
 from lakewarden.admin.session_gate import Door
 from lakewarden.changes.value import Changes
+from lakewarden.commit_metadata import Metadata
 from lakewarden.delta.history import HistoryEntry
 from lakewarden.log.receipt import Receipt
 from lakewarden.operations.files.objects import OpenFile
@@ -28,11 +29,11 @@ class SessionTable:
     client: TableClient
     door: Door
 
-    def write(self, rows: Rows, *, mode: WriteMode = "upsert") -> Receipt:
-        return self._to("write").write(rows, user=self._user, mode=mode)
+    def write(self, rows: Rows, *, mode: WriteMode = "upsert", metadata: Metadata | None = None) -> Receipt:
+        return self._to("write").write(rows, user=self._user, mode=mode, metadata=metadata)
 
-    def delete(self, key_rows: Rows) -> Receipt:
-        return self._to("write").delete(key_rows, user=self._user)
+    def delete(self, key_rows: Rows, *, metadata: Metadata | None = None) -> Receipt:
+        return self._to("write").delete(key_rows, user=self._user, metadata=metadata)
 
     def read(
         self, *, freshness: Freshness = "strong", version: int | None = None, timestamp: datetime | str | None = None
@@ -54,8 +55,10 @@ class SessionTable:
         name: str,
         mime: str | None = None,
         mode: FileMode = "upsert",
+        metadata: Metadata | None = None,
     ) -> FileRef:
-        return self._to("write").put_file(row, column, data, name=name, mime=mime, user=self._user, mode=mode)
+        table = self._to("write")
+        return table.put_file(row, column, data, name=name, mime=mime, user=self._user, mode=mode, metadata=metadata)
 
     def get_file(self, key: Mapping[str, object], column: str) -> bytes:
         return self._to("read").get_file(key, column, user=self._user)
@@ -63,8 +66,8 @@ class SessionTable:
     def open_file(self, key: Mapping[str, object], column: str) -> OpenFile:
         return self._to("read").open_file(key, column, user=self._user)
 
-    def delete_file(self, key: Mapping[str, object], column: str) -> None:
-        self._to("write").delete_file(key, column, user=self._user)
+    def delete_file(self, key: Mapping[str, object], column: str, *, metadata: Metadata | None = None) -> None:
+        self._to("write").delete_file(key, column, user=self._user, metadata=metadata)
 
     def files(self) -> list[RowFile]:
         return self._to("read").files(user=self._user)

@@ -31,7 +31,7 @@ from lakewarden.sql.statements.namespaces import (
 from lakewarden.sql.statements.others import ExecuteAs
 from lakewarden.sql.statements.pipelines import AlterRule, CreateFromTemplate, DropPipeline, ShowPipelines, ShowRules
 from lakewarden.sql.statements.rows import Delete, Explain, Insert, Merge, Overwrite, Query, Subscribe, Truncate, Update
-from lakewarden.sql.statements.session import SetFreshness, SetTableStorage
+from lakewarden.sql.statements.session import SetFreshness, SetMetadata, SetTableStorage, ShowMetadata
 from lakewarden.sql.statements.show import Describe, DescribeHistory, Show, ShowStats, ShowTables
 from lakewarden.sql.statements.storages import AlterStorage, CheckStorage, CreateStorage, DropStorage
 from lakewarden.sql.statements.tables import (
@@ -291,6 +291,26 @@ STATEMENTS: Mapping[type[Statement], StatementSpec] = {
         "read",
         "query.set_freshness",
         Done,
+    ),
+    SetMetadata: StatementSpec(
+        "SET commit_metadata = '{…}', RESET commit_metadata",
+        "chooses the JSON object that the commits of what the session writes carry",
+        {
+            "SET COMMIT_METADATA": session.set_metadata,
+            "SET SESSION COMMIT_METADATA": session.set_metadata,
+            "RESET COMMIT_METADATA": session.reset_metadata,
+        },
+        "read",
+        "query.set_metadata",
+        Done,
+    ),
+    ShowMetadata: StatementSpec(
+        "SHOW commit_metadata",
+        "shows that object; empty where there is none",
+        {"SHOW COMMIT_METADATA": session.show_metadata},
+        "read",
+        "query.show_metadata",
+        Rows,
     ),
     CreateStorage: StatementSpec(
         "CREATE STORAGE s TYPE … [PATH '…'] [BUCKET '…'] [REGION '…'] [CREDENTIALS 'env:PREFIX']"

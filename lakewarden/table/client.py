@@ -18,6 +18,7 @@ from lakewarden.catalog.model import Table
 from lakewarden.catalog.pipeline import OBJECT
 from lakewarden.changes.feed import ChangeFeed
 from lakewarden.changes.value import Changes
+from lakewarden.commit_metadata import Metadata, attaches
 from lakewarden.delta.history import HistoryEntry, history
 from lakewarden.delta.past import AsOf
 from lakewarden.delta.reading.rows import matches
@@ -97,8 +98,15 @@ class TableClient:
     def _filed(self) -> FiledRows:
         return FiledRows(self)
 
+    @attaches
     def write(
-        self, rows: Rows, *, user: str | None = None, user_column: str | None = None, mode: WriteMode = "upsert"
+        self,
+        rows: Rows,
+        *,
+        user: str | None = None,
+        user_column: str | None = None,
+        mode: WriteMode = "upsert",
+        metadata: Metadata | None = None,
     ) -> Receipt:
         """Appends rows to the write log, or straight to the Delta table where there is no primary key; returns once they are
         durable.
@@ -109,6 +117,7 @@ class TableClient:
             user_column: instead of `user`, the column that names each row's user; it is not stored.
             mode: `upsert` replaces a live key, `insert` refuses it. A STREAM table, and one without a primary key, only appends:
                 there both do.
+            metadata: a JSON object that the commit with the rows will carry (`HistoryEntry.metadata`).
 
         Raises:
             InvalidArgument: an unknown column; or the user is missing, invalid, or not allowed.
@@ -124,8 +133,12 @@ class TableClient:
             )
         )
 
-    def delete(self, key_rows: Rows, *, user: str | None = None, user_column: str | None = None) -> Receipt:
-        """Appends tombstones for the rows with these primary keys; a key that does not exist is not an error."""
+    @attaches
+    def delete(
+        self, key_rows: Rows, *, user: str | None = None, user_column: str | None = None, metadata: Metadata | None = None
+    ) -> Receipt:
+        """Appends tombstones for the rows with these primary keys; a key that does not exist is not an error. `metadata` as in
+        `write`."""
         given = held(key_rows)
         return self._anew(lambda newest, now: newest._delete(now.rows(given), user, user_column))
 
@@ -137,6 +150,7 @@ class TableClient:
             return self._appender.append(batch)
         return self._appender.behind(lambda _view: Decision(batch), self._appender.filing(user))
 
+    @attaches
     def put_file(
         self,
         row: Mapping[str, object],
@@ -147,6 +161,7 @@ class TableClient:
         mime: str | None = None,
         user: str | None = None,
         mode: FileMode = "upsert",
+        metadata: Metadata | None = None,
     ) -> FileRef:
         """Stores a file beside the scope and writes the row, whose column then refers to it. A file that it replaces is removed.
 
@@ -154,6 +169,7 @@ class TableClient:
             row: the whole row, but for the column.
             mime: guessed from the name, where it is not given.
             mode: as in `write`; or `merge`, where an existing row keeps what `row` leaves out.
+            metadata: as in `write`.
 
         Raises:
             InvalidArgument: the FILE column does not exist; the file is too large, or its type is not allowed.
@@ -175,7 +191,10 @@ class TableClient:
         """As `get_file`, in pieces: for a large file, or one that goes on to somebody else."""
         return self._filed.open(key, column, user)
 
-    def delete_file(self, key: Mapping[str, object], column: str, *, user: str | None = None) -> None:
+    @attaches
+    def delete_file(
+        self, key: Mapping[str, object], column: str, *, user: str | None = None, metadata: Metadata | None = None
+    ) -> None:
         """Sets the column of a row to NULL and removes the file; a row without one is not an error.
 
         Raises:

@@ -125,6 +125,37 @@ def test_k3_110_user_metadata_is_an_object(k3: K3, lake: Lakehouse) -> None:
     assert found == [{}, {"raw": "by hand"}, {"job": "x"}]
 
 
+def test_k3_110_user_metadata_is_what_the_caller_attached_and_nothing_else(k3: K3) -> None:
+    make(k3, "attached")
+    k3.insert(BUCKET, "attached", [event(1)], user_metadata={"job": "x"})
+    k3.merge(BUCKET, "attached", [event(2)], user_metadata={"merged": True})
+    k3.compact(BUCKET, "attached")
+    k3.update(BUCKET, "attached", {"event_type": "y"}, "event_type = 'click'", user_metadata={"n": 1.5})
+    k3.delete_rows(BUCKET, "attached", "event_type = 'none of them'")
+    k3.execute(BUCKET, "UPDATE attached SET event_type = 'z' WHERE payload IS NULL", user_metadata={"sql": [1, None]})
+    k3.insert(BUCKET, "attached", [event(3)])
+    k3.compact(BUCKET, "attached", user_metadata={"by": "hand"})
+    k3.optimize(BUCKET, "attached", z_order_columns=["id"], user_metadata={"by": "night"})
+    k3.vacuum(BUCKET, "attached", user_metadata={"by": "day"})
+    k3.restore(BUCKET, "attached", 1, user_metadata={"why": "typo"})
+    found = [(entry["operation"], entry["userMetadata"]) for entry in reversed(k3.history(BUCKET, "attached"))]
+    assert found == [
+        ("CREATE TABLE", {}),
+        ("WRITE", {"job": "x", "merged": True}),
+        ("UPDATE", {"n": 1.5}),
+        ("UPDATE", {"sql": [1, None]}),
+        ("WRITE", {"by": "hand"}),
+        ("OPTIMIZE", {"by": "night"}),
+        ("VACUUM START", {"by": "day"}),
+        ("VACUUM END", {"by": "day"}),
+        ("RESTORE", {"why": "typo"}),
+    ]
+    for bad in ([1], "text", {"a": float("nan")}, {"a": "x" * 5000}):
+        with pytest.raises(InvalidArgument, match="metadata"):
+            k3.insert(BUCKET, "attached", [event(9)], user_metadata=bad)  # type: ignore[arg-type]
+    assert 9 not in kinds(k3, "attached")
+
+
 def test_k3_111_restore_brings_a_version_back_as_a_new_one(k3: K3) -> None:
     make(k3, "restored")
     for kind in ("one", "two"):

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 
 import msgspec
 
+from lakewarden import exact_json
+from lakewarden.commit_metadata import carried, merged
+
 _MARK = "lakewarden"
+_METADATA = "metadata"
 _FORMAT = 1
 _encoded = msgspec.json.Encoder(order="deterministic").encode
 MOVE = "MOVE"
@@ -21,6 +26,9 @@ SWEEP = "SWEEP"
 RESTORE = "RESTORE"
 SILENT = {"changelog": "none"}
 """The parameter of a direct write that makes no changes for subscribers."""
+
+LEFT_OUT = "metadataLeftOut"
+"""The parameter of a flush that counts the objects of metadata for which its commit had no room."""
 
 _DIRECT = ("WRITE", "UPDATE", "DELETE", "MERGE", "TRUNCATE")
 """Operations of direct writes (operations/direct)."""
@@ -43,6 +51,8 @@ class CommitStamp:
     log_rows: int | None = None
     app_id: str | None = None
     user: str | None = None
+    metadata: str = field(default_factory=carried)
+    """What the caller attached to the commit, a JSON object; empty for most."""
 
     @property
     def direct(self) -> bool:
@@ -59,9 +69,20 @@ class CommitStamp:
         """Whether rows changed that subscribers may have seen, and no row of the log says so."""
         return self.operation == RESTORE or (self.direct and self.parameters.get("mode") != "Append")
 
+    def with_metadata(self, earlier: Sequence[str]) -> CommitStamp:
+        """The same with the metadata of the writes whose rows it takes, in their order; that of the commit itself counts last."""
+        if not earlier:
+            return self
+        found = merged([*earlier, self.metadata])
+        left_out = {LEFT_OUT: str(found.left_out)} if found.left_out else {}
+        return replace(self, metadata=found.text, parameters=self.parameters | left_out)
+
     def text(self) -> str:
         """The userMetadata; equal stamps have equal texts."""
-        return _encoded({_MARK: _FORMAT, **vars(self)}).decode()
+        said: dict[str, object] = {_MARK: _FORMAT, **vars(self)}
+        if not said.pop(_METADATA):
+            return _encoded(said).decode()
+        return _encoded(said | {_METADATA: msgspec.Raw(self.metadata.encode())}).decode()
 
     @classmethod
     def parse(cls, text: str | None) -> CommitStamp | None:
@@ -73,6 +94,6 @@ class CommitStamp:
         if not isinstance(found, dict) or found.pop(_MARK, None) != _FORMAT:
             return None
         try:
-            return cls(**found)
+            return cls(**found | {_METADATA: exact_json.encode(found[_METADATA]) if _METADATA in found else ""})
         except TypeError:  # a later release's field: its commits are then shown as delta-rs names them
             return None

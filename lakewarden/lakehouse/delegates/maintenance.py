@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Unpack, overload
 
+from lakewarden.commit_metadata import Metadata
 from lakewarden.lakehouse.nouns import Nouns
 from lakewarden.planning.pending import Due, Pending
 from lakewarden.scope import Scope
@@ -55,10 +56,16 @@ class MaintenanceDelegates(Nouns):
         return self.maintenance.upgrade()
 
     def repair(
-        self, table: str | None = None, *, user: str | None = None, dry_run: bool = False, restored: bool = False
+        self,
+        table: str | None = None,
+        *,
+        user: str | None = None,
+        dry_run: bool = False,
+        restored: bool = False,
+        metadata: Metadata | None = None,
     ) -> list[Repaired]:
         """Repairs damaged logs and scopes, and reports what is lost."""
-        return self.maintenance.repair(table, user=user, dry_run=dry_run, restored=restored)
+        return self.maintenance.repair(table, user=user, dry_run=dry_run, restored=restored, metadata=metadata)
 
     def health(self, storage: str | None = None, *, extended: bool = True) -> list[StorageHealth]:
         """The state of every storage, or of one."""
@@ -84,31 +91,44 @@ class MaintenanceDelegates(Nouns):
         """Reports for each operation that is due on a scope."""
         return self.maintenance.plans.proposed(*tables, look=look)
 
-    def apply(self, plan: Plan | str, *, only: Request | None = None) -> list[ScopeReport]:
+    def apply(self, plan: Plan | str, *, only: Request | None = None, metadata: Metadata | None = None) -> list[ScopeReport]:
         """Applies a plan, given by value or id, exactly and once."""
-        return self.maintenance.plans.apply(plan, only=only)
+        return self.maintenance.plans.apply(plan, only=only, metadata=metadata)
 
     def look(self, operation: Plannable, *tables: str, **options: Unpack[PlanOptions]) -> list[ScopeReport]:
         """What a dry run reports, without keeping a plan."""
         return self.maintenance.plans.look(operation, *tables, **options)
 
-    def run(self, operation: str, *tables: str, dry_run: bool = False, **options: Unpack[PlanOptions]) -> list[ScopeReport]:
+    def run(
+        self,
+        operation: str,
+        *tables: str,
+        dry_run: bool = False,
+        metadata: Metadata | None = None,
+        **options: Unpack[PlanOptions],
+    ) -> list[ScopeReport]:
         """Runs an operation by its name."""
-        return self.maintenance.run(operation, *tables, dry_run=dry_run, **options)
+        return self.maintenance.run(operation, *tables, dry_run=dry_run, metadata=metadata, **options)
 
-    def flush(self, *tables: str, user: str | None = None) -> list[ScopeReport]:
+    def flush(self, *tables: str, user: str | None = None, metadata: Metadata | None = None) -> list[ScopeReport]:
         """Moves pending rows into the Delta tables."""
-        return self.maintenance.flush(*tables, user=user)
+        return self.maintenance.flush(*tables, user=user, metadata=metadata)
 
-    def flush_scopes(self, scopes: Iterable[Scope]) -> list[ScopeReport]:
+    def flush_scopes(self, scopes: Iterable[Scope], *, metadata: Metadata | None = None) -> list[ScopeReport]:
         """Flushes exactly these scopes, in one job."""
-        return self.maintenance.flush_scopes(scopes)
+        return self.maintenance.flush_scopes(scopes, metadata=metadata)
 
     def compact(
-        self, *tables: str, user: str | None = None, where: str | None = None, look: bool = False, dry_run: bool = False
+        self,
+        *tables: str,
+        user: str | None = None,
+        where: str | None = None,
+        look: bool = False,
+        dry_run: bool = False,
+        metadata: Metadata | None = None,
     ) -> list[ScopeReport]:
         """Folds each scope's newest small files into one."""
-        return self.maintenance.compact(*tables, user=user, where=where, look=look, dry_run=dry_run)
+        return self.maintenance.compact(*tables, user=user, where=where, look=look, dry_run=dry_run, metadata=metadata)
 
     def evict(self, *tables: str, user: str | None = None, dry_run: bool = False) -> list[ScopeReport]:
         """Removes STREAM rows that are too old or exceed their scope's size."""
@@ -123,10 +143,18 @@ class MaintenanceDelegates(Nouns):
         target_file_size: int | None = None,
         look: bool = False,
         dry_run: bool = False,
+        metadata: Metadata | None = None,
     ) -> list[ScopeReport]:
         """Packs each scope's files to the target size, or clusters them by columns; each partition by itself."""
         return self.maintenance.optimize(
-            *tables, user=user, zorder=zorder, where=where, target_file_size=target_file_size, look=look, dry_run=dry_run
+            *tables,
+            user=user,
+            zorder=zorder,
+            where=where,
+            target_file_size=target_file_size,
+            look=look,
+            dry_run=dry_run,
+            metadata=metadata,
         )
 
     def vacuum(
@@ -138,6 +166,7 @@ class MaintenanceDelegates(Nouns):
         ignore_checks: bool = False,
         look: bool = False,
         dry_run: bool = True,
+        metadata: Metadata | None = None,
     ) -> list[ScopeReport]:
         """Deletes files that no version inside the retention needs; only lists them unless `dry_run=False`."""
         return self.maintenance.vacuum(
@@ -148,6 +177,7 @@ class MaintenanceDelegates(Nouns):
             ignore_checks=ignore_checks,
             look=look,
             dry_run=dry_run,
+            metadata=metadata,
         )
 
     def restore(
@@ -159,15 +189,22 @@ class MaintenanceDelegates(Nouns):
         timestamp: datetime | None = None,
         discard_pending: bool = False,
         dry_run: bool = True,
+        metadata: Metadata | None = None,
     ) -> list[ScopeReport]:
         """Brings a scope or a table back to a version or a time; only reports what it would do unless `dry_run=False`."""
         return self.maintenance.restore(
-            table, user=user, version=version, timestamp=timestamp, discard_pending=discard_pending, dry_run=dry_run
+            table,
+            user=user,
+            version=version,
+            timestamp=timestamp,
+            discard_pending=discard_pending,
+            dry_run=dry_run,
+            metadata=metadata,
         )
 
-    def move(self, table: str, to: str) -> list[ScopeReport]:
+    def move(self, table: str, to: str, *, metadata: Metadata | None = None) -> list[ScopeReport]:
         """Moves a table to another storage; reads and writes continue."""
-        return self.maintenance.move(table, to)
+        return self.maintenance.move(table, to, metadata=metadata)
 
     def cancel_move(self, table: str) -> list[ScopeReport]:
         """Cancels a move before its switch; the table stays where it is."""

@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Unpack
 
 from lakewarden.clock import Pause, wait
+from lakewarden.commit_metadata import Metadata
 from lakewarden.lakehouse.nouns import Nouns
 from lakewarden.specs import Queueable
 from lakewarden.state.live_queries import LiveQuery
@@ -41,9 +42,12 @@ class WorkDelegates(Nouns):
         wait: bool = True,
         files: Mapping[str, File] | None = None,
         each: Callable[[Result], None] | None = None,
+        metadata: Metadata | None = None,
     ) -> list[Result]:
         """Runs the statements of a text in order, after checking the syntax and rights of all."""
-        return self.sessions.sql(text, user=user, role=role, freshness=freshness, wait=wait, files=files, each=each)
+        return self.sessions.sql(
+            text, user=user, role=role, freshness=freshness, wait=wait, files=files, each=each, metadata=metadata
+        )
 
     def session(self, *, user: str, role: str = "user") -> SqlSession:
         """A session for one user in one role, through the gate."""
@@ -64,10 +68,19 @@ class WorkDelegates(Nouns):
         on_reject: OnReject = "refuse",
         once: str | None = None,
         resume: Resume | None = None,
+        metadata: Metadata | None = None,
     ) -> LoadReport:
         """Loads CSV, JSON lines or Parquet files into a table."""
         return self.loads.load(
-            table, paths, format=format, user=user, user_column=user_column, on_reject=on_reject, once=once, resume=resume
+            table,
+            paths,
+            format=format,
+            user=user,
+            user_column=user_column,
+            on_reject=on_reject,
+            once=once,
+            resume=resume,
+            metadata=metadata,
         )
 
     def ingest(
@@ -79,9 +92,10 @@ class WorkDelegates(Nouns):
         limit: int | None = None,
         resume: Resume | None = None,
         job_id: str | None = None,
+        metadata: Metadata | None = None,
     ) -> IngestReport:
         """Takes objects into the table of a pipeline: what is new in its source, or those that are named."""
-        return self.pipelines.ingest(table, objects, force=force, limit=limit, resume=resume, job_id=job_id)
+        return self.pipelines.ingest(table, objects, force=force, limit=limit, resume=resume, job_id=job_id, metadata=metadata)
 
     def relay(self, table: str, topic: str | None = None, **options: Unpack[RelayOptions]) -> RelayReport:
         """Publishes the changes of a table that a topic of Kafka lacks, each once: docs/kafka.md."""
@@ -147,9 +161,11 @@ class WorkDelegates(Nouns):
         """Ends a subscription in any process, at its next poll."""
         return self.subscriptions.kill(live_id)
 
-    def enqueue(self, operation: Queueable, *tables: str, user: str | None = None, to: str | None = None) -> Job:
+    def enqueue(
+        self, operation: Queueable, *tables: str, user: str | None = None, to: str | None = None, metadata: Metadata | None = None
+    ) -> Job:
         """Requests an operation that `run_jobs` will run, in this process or another."""
-        return self.jobs.enqueue(operation, *tables, user=user, to=to)
+        return self.jobs.enqueue(operation, *tables, user=user, to=to, metadata=metadata)
 
     def waiting_jobs(self) -> list[Job]:
         """The jobs that `run_jobs` would run now, oldest first."""

@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from lakewarden.catalog.model import TableSchema
 from lakewarden.clock import Clock, NewId, to_micros
+from lakewarden.commit_metadata import carried
 from lakewarden.errors import Conflict, InvalidArgument, LakewardenError, SchemaChanged, Unsupported
 from lakewarden.faults import Reach, no_faults
 from lakewarden.log.chunk import RowRange
@@ -75,7 +76,7 @@ class Batches:
 
     def stage(self, staging: Staging, batch: LogBatch) -> tuple[Piece, ...]:
         pieces: list[Piece] = []
-        for parcel in parcels_of(batch.schema_version, encode(batch, self._settings), self._settings):
+        for parcel in parcels_of(batch.schema_version, encode(batch, self._settings, carried()), self._settings):
             pieces += self._put(staging, parcel)
             self._reach("batch:staged")
         return tuple(pieces)

@@ -43,7 +43,7 @@ from lakewarden.log.objects.staged import remove_abandoned
 from lakewarden.log.objects.store_clock import StoreClock
 from lakewarden.log.objects.trail import Trail, read_trail
 from lakewarden.log.objects.turns import Turns
-from lakewarden.log.objects.view import make_durable, read_view, rows_of
+from lakewarden.log.objects.view import make_durable, metadata_of, read_view, rows_of
 from lakewarden.log.objects.writer import LogWriter
 from lakewarden.log.once import LastBatch, Once, Resume, stopped, writer_key
 from lakewarden.log.plain import Batch
@@ -91,8 +91,11 @@ class ObjectReader:
     def make_durable(self, view: AnyView) -> None:
         make_durable(self._store, _own(view))
 
-    def rows(self, pending: PendingRows, schemas: tuple[TableSchema, ...]) -> pa.Table:
-        return rows_of(self._store, pending, schemas)
+    def rows(self, pending: PendingRows, schemas: tuple[TableSchema, ...], *, with_metadata: bool = False) -> pa.Table:
+        return rows_of(self._store, pending, schemas, with_metadata=with_metadata)
+
+    def metadata(self, pending: PendingRows) -> list[str]:
+        return metadata_of(self._store, pending)
 
     def chunk(self, where: RowRange) -> memoryview:
         return read_chunk(self._store, where)

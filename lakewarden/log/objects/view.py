@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from lakewarden.catalog.model import TableSchema
 from lakewarden.errors import Conflict, Corrupt, Terminal, Unsupported
+from lakewarden.log.noted import noted
 from lakewarden.log.objects import names
 from lakewarden.log.objects.cache import HeaderCache
 from lakewarden.log.objects.clean import is_old
@@ -23,7 +24,7 @@ from lakewarden.log.objects.log_view import LogView
 from lakewarden.log.objects.names import Listing
 from lakewarden.log.objects.run import lost, read_run, replaced, unlinked
 from lakewarden.log.objects.segments.header import UNKNOWN, short
-from lakewarden.log.objects.segments.segment import read_carry, read_chunk
+from lakewarden.log.objects.segments.segment import may_have_metadata, read_carry, read_chunk, read_metadata
 from lakewarden.log.record import decode
 from lakewarden.log.view import LogViews, PendingRows
 from lakewarden.storage.objects import Missing, ObjectStore
@@ -108,14 +109,26 @@ def make_durable(store: ObjectStore, view: LogView) -> None:
             store.confirm(last)  # its directory's names become durable together
 
 
-def rows_of(store: ObjectStore, pending: PendingRows, schemas: tuple[TableSchema, ...]) -> pa.Table:
+def rows_of(
+    store: ObjectStore, pending: PendingRows, schemas: tuple[TableSchema, ...], *, with_metadata: bool = False
+) -> pa.Table:
     """A user's pending rows: the columns of the newest schema, `_seq`, `_op`; ascending by `_seq`.
+
+    Args:
+        with_metadata: as in `LogReader.rows`.
 
     Raises:
         Missing: they were settled and cleaned away meanwhile; look at the log again.
         Conflict: they are of a schema version that is not among `schemas`.
     """
-    return decode([read_chunk(store, each) for each in pending.ranges], pending.ranges, schemas)
+    data = [read_chunk(store, each) for each in pending.ranges]
+    rows = decode(data, pending.ranges, schemas)
+    return noted(rows, data, pending.ranges) if with_metadata else rows
+
+
+def metadata_of(store: ObjectStore, pending: PendingRows) -> list[str]:
+    """As `LogReader.metadata`: reads the end of each chunk that has some."""
+    return [read_metadata(store, each) for each in pending.ranges if may_have_metadata(each)]
 
 
 def _followed(store: ObjectStore, former: LogView, cache: HeaderCache) -> LogView | None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 
 from lakewarden.clock import Clock, NewId
+from lakewarden.commit_metadata import carried
 from lakewarden.faults import Reach, no_faults
+from lakewarden.log.chunk import Chunk
 from lakewarden.log.objects.appends import Appends
 from lakewarden.log.objects.batches import Batches
 from lakewarden.log.objects.cache import HeaderCache
@@ -74,9 +76,10 @@ class LogWriter:
             Corrupt: rows of the log are lost, or it ends below the known floor; nothing was written.
             StorageUnavailable: the store failed; the message says so if the rows may have been taken all the same.
         """
-        if isinstance(batch, PlainRow):
+        metadata = carried()
+        if isinstance(batch, PlainRow) and not metadata:
             return self._gathering.append((Parcel.of(batch),), after, keys)
-        parcels = parcels_of(batch.schema_version, encode(batch, self._settings), self._settings)
+        parcels = parcels_of(batch.schema_version, _encoded(batch, self._settings, metadata), self._settings)
         if not parcels:
             return Receipt(0, NOTHING)
         return self._appends.append(parcels, after, keys)
@@ -91,7 +94,12 @@ class LogWriter:
             InvalidArgument: the rows of several users, or more than one position can number.
             LakewardenError: what `batches` or `after` raises; or as `append`. Unless it says otherwise, nothing was written.
         """
-        limits = self._settings
+        limits, metadata = self._settings, carried()
+        chunks = ((batch.schema_version, encode(batch, limits, metadata)) for batch in batches)
         return self._appends.append_whole(
-            (parcel for batch in batches for parcel in parcels_of(batch.schema_version, encode(batch, limits), limits)), after
+            (parcel for version, encoded in chunks for parcel in parcels_of(version, encoded, limits)), after
         )
+
+
+def _encoded(batch: Batch, settings: LogSettings, metadata: str) -> Sequence[Chunk]:
+    return encode(LogBatch(batch.schema_version, batch.rows), settings, metadata)

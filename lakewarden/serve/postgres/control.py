@@ -18,6 +18,7 @@ Control = Callable[[State, Sequence[str]], Outcome]
 
 _OURS = ("FRESHNESS", "TABLE-STORAGE", "'TABLE-STORAGE", "TABLE")
 """What SET of Lakewarden's own begins with."""
+_METADATA = "COMMIT_METADATA"
 _NOT_SERVED = ("COPY", "DECLARE", "FETCH", "MOVE", "LISTEN", "NOTIFY", "LOCK", "PREPARE")
 _INSTEAD = {
     "COPY": "write rows by INSERT or by `lakewarden load`, and read them by SELECT",
@@ -45,7 +46,11 @@ def _is_variable(words: Sequence[str], state: State) -> bool:
 
 
 def _is_ours(upper: Sequence[str]) -> bool:
-    return upper[0] == "SET" and len(upper) > 1 and upper[1].startswith(_OURS)
+    """Also of a variable whose SHOW and RESET the session knows."""
+    named = upper[2:] if upper[1:2] == ["SESSION"] else upper[1:]
+    if not named:
+        return False
+    return named[0] == _METADATA or (upper[0] == "SET" and upper[1].startswith(_OURS))
 
 
 def _words(single: Single) -> list[str]:
@@ -126,11 +131,14 @@ def _show(state: State, words: Sequence[str]) -> Outcome:
 
 def _reset(state: State, words: Sequence[str]) -> Outcome:
     state.variables.reset(_last(words))
+    if _last(words).upper() == "ALL":
+        state.session.forget_settings()
     return Outcome("RESET")
 
 
 def _discard(state: State, _: Sequence[str]) -> Outcome:
     state.variables.reset("ALL")
+    state.session.forget_settings()
     state.forget(None)
     return Outcome("DISCARD ALL")
 

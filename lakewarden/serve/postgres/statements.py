@@ -26,12 +26,13 @@ from lakewarden.sql.statements.namespaces import ShowEngines, UseNamespace
 from lakewarden.sql.statements.others import ExecuteAs
 from lakewarden.sql.statements.pipelines import ShowPipelines, ShowRules
 from lakewarden.sql.statements.rows import Delete, Explain, Insert, Merge, Overwrite, Query, Subscribe, Update
-from lakewarden.sql.statements.session import SetFreshness, SetTableStorage
+from lakewarden.sql.statements.session import SetFreshness, SetMetadata, SetTableStorage, ShowMetadata
 from lakewarden.sql.statements.show import Describe, DescribeHistory, Show, ShowStats, ShowTables
 
 READ_ONLY = "25006"
 _LISTS = (
     Explain,
+    ShowMetadata,
     Show,
     ShowTables,
     ShowStats,
@@ -42,7 +43,7 @@ _LISTS = (
     DescribeHistory,
     DescribeExtended,
 )
-_WITHOUT_WRITE = (Query, *_LISTS, UseNamespace, SetFreshness, SetTableStorage)
+_WITHOUT_WRITE = (Query, *_LISTS, UseNamespace, SetFreshness, SetMetadata, SetTableStorage)
 _COUNTED = {Insert: "INSERT 0", Overwrite: "INSERT 0", Update: "UPDATE", Delete: "DELETE", Merge: "MERGE"}
 
 

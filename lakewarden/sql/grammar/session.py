@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from sqlglot.tokenizer_core import TokenType
 
+from lakewarden.commit_metadata import parsed_metadata
 from lakewarden.dynamic.options import PREFIX, check_session_option
 from lakewarden.operations.reading.freshness import check_freshness
 from lakewarden.sql.reader import Reader
 from lakewarden.sql.statements.base import Statement
 from lakewarden.sql.statements.others import Forbidden
-from lakewarden.sql.statements.session import SetFreshness, SetTableStorage
+from lakewarden.sql.statements.session import SetFreshness, SetMetadata, SetTableStorage, ShowMetadata
 
 
 def set_freshness(read: Reader) -> Statement:
@@ -19,6 +20,23 @@ def set_freshness(read: Reader) -> Statement:
     if not (read.symbol(TokenType.EQ) or read.word("TO")):
         raise read.failure("expected =")
     return SetFreshness(check_freshness(read.name_or_text("a freshness").lower()))
+
+
+def set_metadata(read: Reader) -> Statement:
+    """Raises:
+    InvalidArgument: it is no JSON object, or too large.
+    """
+    if not (read.symbol(TokenType.EQ) or read.word("TO")):
+        raise read.failure("expected =")
+    return SetMetadata("" if read.word("DEFAULT") else parsed_metadata(read.text("a JSON object")))
+
+
+def reset_metadata(_: Reader) -> Statement:
+    return SetMetadata("")
+
+
+def show_metadata(_: Reader) -> Statement:
+    return ShowMetadata()
 
 
 def set_table_storage(read: Reader) -> Statement:

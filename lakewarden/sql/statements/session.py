@@ -14,6 +14,18 @@ class SetFreshness(Statement):
 
 
 @dataclass(frozen=True)
+class SetMetadata(Statement):
+    """`metadata` as `metadata_text` returns it; empty where there is to be none."""
+
+    metadata: str
+
+
+@dataclass(frozen=True)
+class ShowMetadata(Statement):
+    pass
+
+
+@dataclass(frozen=True)
 class SetTableStorage(Statement):
     """`key` is without the prefix `table-storage.`."""
 

@@ -20,6 +20,9 @@ JobStatus = Literal["new", "queued", "running", "retrying", "completed", "failed
 
 ACTIVE: frozenset[JobStatus] = frozenset({"new", "queued", "running", "retrying"})
 
+METADATA = "metadata"
+"""The parameter with what the caller attaches to the commits of a queued job."""
+
 _MOMENTS = ("created_at", "started_at", "finished_at", "updated_at")
 
 
@@ -68,9 +71,9 @@ def outcome_of(reports: Sequence[ScopeReport]) -> tuple[JobStatus, str]:
 
 
 def idempotency_key(operation: Operation, parameters: dict[str, str]) -> str:
-    """Returns the operation and its subject, independent of the order of the tables."""
+    """Returns the operation and its subject, independent of the order of the tables and of what is attached to it."""
     tables = ",".join(sorted(parameters.get("tables", "").split(",")))
-    rest = [f"{name}={value}" for name, value in sorted(parameters.items()) if name != "tables"]
+    rest = [f"{name}={value}" for name, value in sorted(parameters.items()) if name not in ("tables", METADATA)]
     return ":".join([operation, tables, *rest])
 
 
@@ -83,6 +86,8 @@ def named_in(job: Job) -> set[str]:
 def without_user(job: Job, user: str, mark: str) -> Job:
     """Returns the job with every occurrence of a user's id replaced by the keyed hash."""
     parameters = {name: mark if name == "user" and value == user else value for name, value in job.parameters.items()}
+    if parameters != job.parameters:
+        parameters.pop(METADATA, None)  # it may say anything of the user whose rows the job was for
     key = job.idempotency_key if parameters == job.parameters else idempotency_key(job.job_type, parameters)
     trace = job.exception_trace and without_name(job.exception_trace, user, mark)
     message = without_name(job.message, user, mark)

@@ -171,6 +171,16 @@ def test_k3_107_history_goes_back_in_pages(k3: Call, bucket: str) -> None:
     assert newest["timestamp"].isdecimal()
 
 
+def test_k3_110_history_shows_what_was_attached(k3: Call, bucket: str) -> None:
+    at = filled(k3, bucket)
+    done(k3, "compact", **at, userMetadata={"by": "hand"})
+    done(k3, "update", **at, set={"body": "z"}, where="body = 'a'", userMetadata={"job": "x", "n": [1, None]})
+    done(k3, "compact", **at)
+    found = [entry["userMetadata"] for entry in done(k3, "history", **at, limit=2)]
+    assert found == [{"job": "x", "n": [1, None]}, {"by": "hand"}]
+    assert refused(k3, "compact", **at, userMetadata=["by hand"])[:2] == (400, "INVALID_ARGUMENT")
+
+
 def test_k3_114_optimize_packs_to_a_size(k3: Call, bucket: str) -> None:
     at = filled(k3, bucket)
     done(k3, "compact", **at)

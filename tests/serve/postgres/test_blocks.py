@@ -8,6 +8,7 @@ import psycopg
 import pytest
 from psycopg.pq import TransactionStatus
 
+from lakewarden import Lakehouse
 from tests.serve.postgres.conftest import address
 
 
@@ -102,3 +103,17 @@ def test_a_query_ends_by_request(ann: psycopg.Connection) -> None:
         ended.set()
         asking.join()
     assert ann.execute("SELECT 1").fetchone() == (1,)
+
+
+def test_what_a_connection_attaches_to_commits_goes_when_a_pool_hands_it_on(lake: Lakehouse, ann: psycopg.Connection) -> None:
+    for reset in ("RESET commit_metadata", "RESET ALL", "DISCARD ALL"):
+        ann.execute('SET commit_metadata = \'{"job": "night"}\'')
+        assert ann.execute("SHOW commit_metadata").fetchone() == ('{"job":"night"}',)
+        ann.execute(reset)
+        assert ann.execute("SHOW commit_metadata").fetchone() == ("",)
+    ann.execute('SET SESSION commit_metadata TO \'{"job": "night"}\'')
+    ann.execute("INSERT INTO notes VALUES (791, 'x')")
+    lake.flush("app.notes", user="ann")
+    assert lake.table("app.notes").history(user="ann")[0].metadata == {"job": "night"}
+    with pytest.raises(psycopg.errors.InvalidParameterValue, match="JSON object"):
+        ann.execute("SET commit_metadata = '[]'")

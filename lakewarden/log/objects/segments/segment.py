@@ -12,12 +12,13 @@ import numpy as np
 from lakewarden.arrays import texts
 from lakewarden.errors import Corrupt, Unsupported
 from lakewarden.log.chunk import Payload, RowRange
+from lakewarden.log.noted import MOST_BEHIND, is_odd, metadata_behind
 from lakewarden.log.objects import names
 from lakewarden.log.objects.segments.columns import MANY, Columns
 from lakewarden.log.objects.segments.header import ID_BYTES, NO_KEYS, UNKNOWN, Header, Published, counted_in, link_to
 from lakewarden.log.objects.segments.index import Index
-from lakewarden.log.objects.segments.pack import FIXED, LINKED, MAGICS, NAMING, NAMING_USERS, OF_ROWS, WITH_INDEX
-from lakewarden.log.objects.segments.sums import stripped
+from lakewarden.log.objects.segments.pack import AROUND, FIXED, LINKED, MAGICS, NAMING, NAMING_USERS, OF_ROWS, WITH_INDEX
+from lakewarden.log.objects.segments.sums import SUM_BYTES, stripped
 from lakewarden.log.position import NOTHING, seq_of
 from lakewarden.storage.objects import Missing, ObjectStore
 from lakewarden.storage.sums import is_whole
@@ -202,6 +203,20 @@ def read_chunk(store: ObjectStore, where: RowRange) -> memoryview:
         Corrupt: it is cut off or garbled.
     """
     return _checked(store, where, memoryview(store.get_range(where.key, where.offset, where.length)))
+
+
+def may_have_metadata(where: RowRange) -> bool:
+    """Whether a caller's metadata stands behind the chunk's rows, by its length alone."""
+    return is_odd(where.length - AROUND)
+
+
+def read_metadata(store: ObjectStore, where: RowRange) -> str:
+    """The metadata behind a chunk's rows, without a read of the rows. Raises `Missing` as `read_chunk`."""
+    length = min(where.length, MOST_BEHIND + SUM_BYTES)
+    end = store.get_range(where.key, where.offset + where.length - length, length)
+    if read_put_id(store, where.key) != where.put_id:
+        raise Missing(where.key)
+    return metadata_behind(memoryview(end)[:-SUM_BYTES])
 
 
 def read_chunks(store: ObjectStore, wanted: Sequence[RowRange], tiny: bytes = b"", apart: int = 0) -> Iterator[memoryview]:
