@@ -59,7 +59,7 @@ def run(scale: Scale, place: Path, spark: SparkSession) -> Section:
     grown = [(end - start) // (scale.rounds * scale.scopes) for start, end in zip(before, after, strict=True)]
     section.tables.append(
         Table(
-            "What Dagster's storage grows by, with its indexes. Target: at most 2,048 bytes. SQLite stores an event twice, until"
+            "What Dagster's storage grows by, with its indexes. Target: at most 2,560 bytes. SQLite stores an event twice, until"
             " `prune_nightly`.",
             ("storage", "bytes a scope and flush"),
             [(name, f"{size:,}") for name, size in zip(("Postgres", "SQLite"), grown, strict=True)],

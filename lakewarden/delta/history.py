@@ -87,7 +87,12 @@ def history(target: ScopeTarget, limit: int | None = None, before_version: int |
 def entries_of(table: ScopeTable, limit: int | None, before_version: int | None = None) -> list[HistoryEntry]:
     """Returns the same for an open table."""
     newest = table.version if before_version is None else min(table.version, before_version - 1)
-    return [_entry(commit) for commit in islice(_commits(table.location, newest), limit)]
+    return entries_below(table.location, newest + 1, limit)
+
+
+def entries_below(location: Location, before_version: int, limit: int | None) -> list[HistoryEntry]:
+    """Returns the same of the table at `location`, which is not opened: each commit is read by its name."""
+    return [_entry(commit) for commit in islice(_commits(location, before_version - 1), limit)]
 
 
 def _commits(location: Location, newest: int) -> Iterator[Commit]:

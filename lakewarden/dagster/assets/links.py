@@ -73,3 +73,8 @@ def restore_job_name(mount: Mount, table: TableName) -> str:
 def restore_form(mount: Mount, scope: Scope) -> str:
     """The form that restores the scope, for people to type a version or a time into."""
     return launchpad(restore_job_name(mount, scope.table), {"to": ""}, scope.user, op=RESTORE)
+
+
+def versions_form(mount: Mount, scope: Scope, *, before: int) -> str:
+    """The same form, to list the scope's versions below one."""
+    return launchpad(restore_job_name(mount, scope.table), {"before": before}, scope.user, op=RESTORE)

@@ -10,14 +10,10 @@ from dataclasses import dataclass
 
 import dagster as dg
 
-from lakewarden.clock import from_millis
 from lakewarden.dagster.assets.partition_values import PartitionState
-from lakewarden.delta.history import HistoryEntry
 from lakewarden.report import ScopeReport
 from lakewarden.scope import Scope
 from lakewarden.storage.location import join
-
-HISTORY_ENTRIES = 20
 
 VERSION = "delta/version"
 """The version that the event's commit made. No two events of a partition have the same."""
@@ -39,8 +35,8 @@ class Backlog:
 NO_BACKLOG = Backlog(0, 0)
 
 
-def scope_metadata(report: ScopeReport, history: Sequence[HistoryEntry] = (), backlog: Backlog = NO_BACKLOG) -> Metadata:
-    """The whole metadata of one scope's event; `history` newest first."""
+def scope_metadata(report: ScopeReport, backlog: Backlog = NO_BACKLOG) -> Metadata:
+    """The metadata of one scope's event, but for its history and links."""
     return {
         **_standard(report),
         "operation": dg.MetadataValue.text(report.operation),
@@ -51,7 +47,6 @@ def scope_metadata(report: ScopeReport, history: Sequence[HistoryEntry] = (), ba
         **({"parameters": dg.MetadataValue.text(_flat(report.parameters))} if report.parameters else {}),
         **({"metrics": dg.MetadataValue.text(_flat(counted))} if (counted := _counted(report)) else {}),
         **({"files": _files(report.files)} if report.files else {}),
-        **({"history": history_table(history)} if history else {}),
     }
 
 
@@ -129,22 +124,6 @@ _FILES_SHOWN = 100
 
 def _files(files: Sequence[str]) -> dg.MetadataValue:
     return table_value({"path": path} for path in files[:_FILES_SHOWN])
-
-
-def history_table(history: Sequence[HistoryEntry]) -> dg.MetadataValue:
-    """The last commits as rows. A table's cells are plain values, so maps are written out."""
-    return table_value(_row(entry) for entry in history[:HISTORY_ENTRIES])
-
-
-def _row(entry: HistoryEntry) -> Row:
-    return {
-        "version": entry.version,
-        "timestamp": from_millis(int(entry.timestamp)).isoformat(timespec="seconds"),
-        "operation": entry.operation,
-        "parameters": _flat(entry.parameters),
-        "metrics": _flat(entry.operation_metrics),
-        "job": str(entry.user_metadata.get("job_id", "")),
-    }
 
 
 def _flat(values: Mapping[str, object]) -> str:

@@ -11,8 +11,8 @@ import dagster as dg
 from pydantic import Field
 
 from lakewarden.catalog.model import Catalog, Table
-from lakewarden.dagster.assets.links import RESTORE, restore_job_name
-from lakewarden.dagster.assets.metadata import HISTORY_ENTRIES, history_table
+from lakewarden.dagster.assets.history import history_table, line_of_entry
+from lakewarden.dagster.assets.links import RESTORE, restore_job_name, versions_form
 from lakewarden.dagster.jobs.booking.book import book
 from lakewarden.dagster.jobs.plans import plan_field, plan_link
 from lakewarden.dagster.jobs.restore import RESTORE_TAGS, moment
@@ -38,6 +38,11 @@ class RestoreTableConfig(dg.Config):
         "", description="A version, such as 3, or a time, such as 2026-11-21T08:30:00Z; without an offset it is UTC."
     )
     plan: str = plan_field()
+    before: int | None = Field(None, description="Where `to` is empty: list the versions below this one.")
+
+
+LISTED = 100
+"""Versions that a run lists."""
 
 
 @dg.op(name=RESTORE, retry_policy=RETRIES, description="Show what a restore of one scope would do, or do what was planned.")
@@ -47,12 +52,19 @@ def restore_table(
     with declined(context):
         scope = _scope(context, lake)
         if config.to == "" and not config.plan:
-            versions = lake.table(str(scope.table)).history(user=scope.user, limit=HISTORY_ENTRIES)
-            context.add_output_metadata({"versions": history_table(versions)})
+            context.add_output_metadata(_versions(lake, mount, scope, config.before))
             return
         reports = _run(lake, scope, *parse_target(config.to), config.plan)
         context.add_output_metadata(plan_link(context, reports))
         book(context, lake, mount, reports)
+
+
+def _versions(lake: Lakehouse, mount: Mount, scope: Scope, before: int | None) -> dict[str, dg.MetadataValue]:
+    """The newest of the versions, and a link to those beyond."""
+    found = lake.table(str(scope.table)).history(user=scope.user, limit=LISTED, before_version=before)
+    last = found[-1].version if found else 0
+    older = {"older": dg.MetadataValue.url(versions_form(mount, scope, before=last))} if last else {}
+    return {"versions": history_table(map(line_of_entry, found)), **older}
 
 
 def _run(lake: Lakehouse, scope: Scope, version: int | None, timestamp: datetime | None, plan: str) -> list[ScopeReport]:

@@ -11,7 +11,8 @@ from itertools import islice, repeat
 import dagster as dg
 
 from lakewarden.catalog.model import Table
-from lakewarden.dagster.assets.metadata import HISTORY_ENTRIES, NO_BACKLOG, VERSION
+from lakewarden.dagster.assets.history import SHOWN, line_of_entry
+from lakewarden.dagster.assets.metadata import NO_BACKLOG, VERSION
 from lakewarden.dagster.assets.partition_values import MAX_VALUES, has_values
 from lakewarden.dagster.assets.tables import is_crowded
 from lakewarden.dagster.jobs.booking.commits import Now, booked_commit, look
@@ -29,6 +30,8 @@ from lakewarden.scope import Scope
 Versions = frozenset[tuple[Scope, int | None]]
 
 _THREADS = 8
+_COMMITS = 20
+"""Commits of a scope that are read: those of them that have no event are booked."""
 _PAGE = 500
 _FEW = 20
 """Scopes of which all events are read together: each has some twenty, and those of the last day."""
@@ -172,9 +175,14 @@ def _behind(now: Now, known: Mapping[Scope, int], lost: frozenset[str], scope: S
     table = open_scope(target)
     if table is None or table.version <= known.get(scope, -1):
         return ()
-    commits = entries_of(table, HISTORY_ENTRIES)
-    newest = replace(booked_commit(target, commits[0], table), history=commits, backlog=now.backlogs.get(scope, NO_BACKLOG))
-    found = [newest, *(booked_commit(target, one) for one in commits[1:] if one.version > known.get(scope, -1))]
+    commits = entries_of(table, _COMMITS)
+    lines = [line_of_entry(commit) for commit in commits]
+    unbooked = [place for place, commit in enumerate(commits) if not place or commit.version > known.get(scope, -1)]
+    found = [
+        replace(booked_commit(target, commits[place], None if place else table), history=lines[place : place + SHOWN])
+        for place in unbooked
+    ]
+    found[0] = replace(found[0], backlog=now.backlogs.get(scope, NO_BACKLOG))
     if lost:
         return [one for one in reversed(found) if run_of(one.job_id) in lost]
     return found[::-1] if scope in known else found[:1]

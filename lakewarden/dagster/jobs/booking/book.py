@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import replace
 
 import dagster as dg
 
@@ -13,8 +12,9 @@ from lakewarden.dagster.assets.metadata import NO_BACKLOG, Backlog, crowd_metada
 from lakewarden.dagster.assets.tables import MAX_PARTITIONS, is_crowded
 from lakewarden.dagster.jobs.booking.batches import AssetEvent, log_events
 from lakewarden.dagster.jobs.booking.behind import book_behind, named_tables
-from lakewarden.dagster.jobs.booking.events import backlog_of, book_events, event_kind, register_users, with_histories
+from lakewarden.dagster.jobs.booking.events import Booked, backlog_of, book_events, event_kind, register_users
 from lakewarden.dagster.jobs.booking.failed_partitions import mark_failed
+from lakewarden.dagster.jobs.booking.histories import with_histories
 from lakewarden.dagster.jobs.booking.values import with_values
 from lakewarden.dagster.jobs.runs.failures import raise_failures, scopes_table
 from lakewarden.dagster.jobs.runs.retries import retried_by
@@ -53,8 +53,8 @@ def book(
         book_behind(context, lake, mount, named, others=own, lost=retried_by(context.instance, context.run))
     register_users(context.instance, mount, [report.scope for report in single])
     backlogs = backlog_of(lake)
-    booked = (replace(one, backlog=backlogs.get(one.report.scope, NO_BACKLOG)) for one in with_histories(single))
-    book_events(context, mount, with_values(context, lake, mount, booked))
+    booked = [Booked(report, backlog=backlogs.get(report.scope, NO_BACKLOG)) for report in single]
+    book_events(context, mount, with_values(context, lake, mount, with_histories(context.instance, mount, booked)))
     for table in sorted(crowded):
         of_table = [report for report in all_reports if report.scope.table == table]
         log_events(context, [_crowd_event(mount.asset_key(table), of_table, backlogs)])

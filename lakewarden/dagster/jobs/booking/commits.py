@@ -8,6 +8,7 @@ from typing import cast
 
 from lakewarden.catalog.model import Catalog
 from lakewarden.clock import from_millis
+from lakewarden.dagster.assets.history import job_id_of, operation_of
 from lakewarden.dagster.assets.metadata import Backlog
 from lakewarden.dagster.jobs.booking.events import Booked, backlog_of
 from lakewarden.delta.history import HistoryEntry
@@ -15,7 +16,7 @@ from lakewarden.delta.table import ScopeTable
 from lakewarden.lakehouse import Lakehouse
 from lakewarden.report import ScopeReport
 from lakewarden.scope import Scope
-from lakewarden.specs import SPECS, Operation
+from lakewarden.specs import Operation
 from lakewarden.target import ScopeTarget
 
 
@@ -36,7 +37,7 @@ def booked_commit(target: ScopeTarget, commit: HistoryEntry, table: ScopeTable |
     """A commit of the scope as an event, whoever made it; with the state of the `table` that it left, if that is given."""
     report = ScopeReport(
         scope=target.scope,
-        operation=cast("Operation", _operation(commit)),  # a foreign commit has its own word: it is only shown
+        operation=cast("Operation", operation_of(commit)),  # a foreign commit has its own word: it is only shown
         outcome="done",
         location=target.location,
         reason="booked afterwards",
@@ -46,16 +47,4 @@ def booked_commit(target: ScopeTarget, commit: HistoryEntry, table: ScopeTable |
         state=table.state(target.app_id) if table else None,
         finished_at=from_millis(int(commit.timestamp)),
     )
-    return Booked(report, job_id=_job_id(commit))
-
-
-_BY_PREFIX = {spec.prefix: name for name, spec in SPECS.items()}
-
-
-def _operation(commit: HistoryEntry) -> str:
-    """The operation in this project's words, by the id of the job that made the commit; Delta's word for another program's."""
-    return _BY_PREFIX.get(_job_id(commit).partition("-")[0], commit.operation)
-
-
-def _job_id(commit: HistoryEntry) -> str:
-    return str(commit.user_metadata.get("job_id", ""))
+    return Booked(report, job_id=job_id_of(commit))

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import groupby
 
 import dagster as dg
 
+from lakewarden.dagster.assets.history import HISTORY, CommitLine, history_text
 from lakewarden.dagster.assets.links import link, optimize_form, restore_form
 from lakewarden.dagster.assets.metadata import (
-    HISTORY_ENTRIES,
     NO_BACKLOG,
     UNCHANGED_AT,
     VERSION,
@@ -23,17 +22,9 @@ from lakewarden.dagster.assets.metadata import (
 from lakewarden.dagster.assets.partition_values import PartitionState
 from lakewarden.dagster.jobs.booking.batches import AssetEvent, log_events
 from lakewarden.dagster.mount import Mount
-from lakewarden.delta.history import HistoryEntry, entries_of
-from lakewarden.delta.table import ScopeTable
 from lakewarden.lakehouse import Lakehouse
 from lakewarden.report import ScopeReport
 from lakewarden.scope import Scope, TableName
-
-_WITH_HISTORY = frozenset({"restore"})
-"""Operations whose events carry the last commits, four kilobytes: those of which people choose a version. `record_job` books
-the history of any scope on request."""
-
-_THREADS = 8
 
 
 @dataclass(frozen=True)
@@ -47,10 +38,11 @@ class Touched:
 
 @dataclass(frozen=True)
 class Booked:
-    """The content of a scope's event: what was done to it, its last commits, newest first, and what is pending in the log."""
+    """The content of a scope's event: what was done to it, its newest commits, and what is pending in the log."""
 
     report: ScopeReport
-    history: Sequence[HistoryEntry] = ()
+    history: Sequence[CommitLine] = ()
+    """Newest first (`histories`)."""
     backlog: Backlog = NO_BACKLOG
     job_id: str = ""
     """Of the job that made the commit, where that was read from the table."""
@@ -109,7 +101,8 @@ def _event(mount: Mount, booked: Booked) -> AssetEvent:
 
 
 def _metadata(booked: Booked) -> Metadata:
-    found = scope_metadata(booked.report, booked.history, booked.backlog)
+    history = {HISTORY: history_text(booked.history)} if booked.history else {}
+    found = {**scope_metadata(booked.report, booked.backlog), **history}
     return found if booked.of_commit else _unchanged(found)
 
 
@@ -121,19 +114,7 @@ def _unchanged(found: Metadata) -> Metadata:
 def _restore_link(mount: Mount, report: ScopeReport) -> dict[str, dg.MetadataValue]:
     if report.outcome != "done" or report.version is None:
         return {}
-    return {"restore": link("to an earlier version", restore_form(mount, report.scope))}
-
-
-def with_histories(reports: Sequence[ScopeReport]) -> list[Booked]:
-    """The reports, those of restores with the last commits of their scopes."""
-    with ThreadPoolExecutor(_THREADS) as pool:  # reading a log mostly waits for the store
-        return list(pool.map(_with_history, reports))
-
-
-def _with_history(report: ScopeReport) -> Booked:
-    wanted = report.operation in _WITH_HISTORY and report.version is not None
-    table = ScopeTable.open(report.location) if wanted else None
-    return Booked(report, [] if table is None else entries_of(table, HISTORY_ENTRIES))
+    return {"restore": link("list all versions, or restore one", restore_form(mount, report.scope))}
 
 
 def backlog_of(lake: Lakehouse) -> dict[Scope, Backlog]:

@@ -12,6 +12,7 @@ import dagster as dg
 from lakewarden.dagster.assets.metadata import NO_BACKLOG
 from lakewarden.dagster.jobs.booking.commits import Now, booked_commit, look
 from lakewarden.dagster.jobs.booking.events import Booked, book_events, register_users
+from lakewarden.dagster.jobs.booking.histories import with_histories
 from lakewarden.dagster.mount import Mount
 from lakewarden.delta.history import entries_of
 from lakewarden.delta.scope import open_scope
@@ -34,7 +35,7 @@ def book_unchanged(
     with ThreadPoolExecutor(_THREADS) as pool:
         booked = list(pool.map(partial(_unchanged, now, operation), [scope for scope in scopes if scope not in before]))
     register_users(context.instance, mount, [one.report.scope for one in booked])
-    book_events(context, mount, booked)
+    book_events(context, mount, with_histories(context.instance, mount, booked))
 
 
 def _unchanged(now: Now, operation: Operation, scope: Scope) -> Booked:

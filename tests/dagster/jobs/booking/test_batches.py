@@ -12,12 +12,12 @@ from dagster._core.execution.context.system import IStepContext
 from dagster._core.storage.event_log import EventLogStorage
 
 from lakewarden.connection import Location
+from lakewarden.dagster.assets.history import CommitLine
 from lakewarden.dagster.jobs.booking import batches
 from lakewarden.dagster.jobs.booking.batches import log_events
 from lakewarden.dagster.jobs.booking.events import Booked, book_events, register_users
 from lakewarden.dagster.jobs.event_log.sqlite import relaxed
 from lakewarden.dagster.mount import Mount
-from lakewarden.delta.history import HistoryEntry
 from lakewarden.report import ScopeReport, ScopeState
 from lakewarden.scope import Scope, TableName
 from tests.fixtures.dagster import DAGSTER
@@ -30,7 +30,7 @@ MANY = 1_000
 TABLES = (TableName("chat", "messages"), TableName("chat", "events"))
 
 
-def booked(table: TableName, user: str, commits: int = 20) -> Booked:
+def booked(table: TableName, user: str, commits: int = 10) -> Booked:
     report = ScopeReport(
         scope=Scope(table, user),
         operation="flush",
@@ -41,17 +41,8 @@ def booked(table: TableName, user: str, commits: int = 20) -> Booked:
         metrics={"rows_upserted": 200, "rows_deleted": 0, "files_added": 1, "files_removed": 1, "bytes_added": 4_000},
         state=ScopeState(version=commits, rows=1_200, files=3, bytes=30_000, last_seq=1 << 40),
     )
-    entry = HistoryEntry(
-        version=0,
-        timestamp="1795247491773",
-        operation="MERGE",
-        parameters={"predicate": "id"},
-        operation_metrics={"numTargetRowsInserted": 200, "numTargetRowsUpdated": 0, "numOutputBytes": 4_000},
-        user_metadata={"job_id": "FL-01a1fd16ca9f-0c71d863"},
-        engine_info="delta-rs:py-1.6.6",
-        read_version=0,
-    )
-    return Booked(report, [entry] * commits)
+    line = CommitLine(0, "2026-11-21T08:30:00Z", "flush", "+200", "+1 -1")
+    return Booked(report, [line] * commits)
 
 
 def book_in_a_run(instance: dg.DagsterInstance, all_booked: list[Booked]) -> None:

@@ -40,7 +40,7 @@ def test_what_cannot_be_unpacked_is_an_error() -> None:
         unpack(packed[:1] + packed[9:])
 
 
-def test_a_scope_and_flush_takes_two_kilobytes(chat: str, instance: dg.DagsterInstance) -> None:
+def test_a_scope_and_flush_takes_two_and_a_half_kilobytes(chat: str, instance: dg.DagsterInstance) -> None:
     """Both copies of the event, with their indexes, before anything is pruned."""
     assert isinstance(instance.event_log_storage, PackedEventLogStorage)
     run_job = runner(chat, instance)
@@ -50,10 +50,10 @@ def test_a_scope_and_flush_takes_two_kilobytes(chat: str, instance: dg.DagsterIn
             lake.table(MESSAGES).write(
                 [{"id": turn, "content": "new", "user": f"u_{n}"} for n in range(USERS)], user_column="user"
             )
-        before = _stored_bytes(instance.event_log_storage)
+        before = stored_bytes(instance.event_log_storage)
         assert run_job(flush_job, {"tables": [MESSAGES]}).success
-        sizes.append((_stored_bytes(instance.event_log_storage) - before) / USERS)
-    assert sizes[1] < 2_048
+        sizes.append((stored_bytes(instance.event_log_storage) - before) / USERS)
+    assert sizes[1] <= 2_560
     records = instance.fetch_materializations(KEY, limit=USERS).records
     assert {record.partition_key for record in records} >= {f"u_{n}" for n in range(USERS)}
     assert min(len(serialize_value(record.event_log_entry)) for record in records) > 2_000
@@ -79,7 +79,7 @@ def _entry(event: dg.AssetMaterialization) -> dg.EventLogEntry:
     return record.event_log_entry
 
 
-def _stored_bytes(storage: SqlEventLogStorage) -> int:
+def stored_bytes(storage: SqlEventLogStorage) -> int:
     assert isinstance(storage, SqliteEventLogStorage)
     return sum(_used_bytes(storage, shard) for shard in ("index", *storage.get_all_run_ids()))
 

@@ -1,0 +1,93 @@
+"""The histories of scopes, for their next events: from the event before, with what was committed since.
+
+No table is opened. A commit that no event shows, since another program made it, is read by its name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import replace
+from functools import partial
+
+import dagster as dg
+
+from lakewarden.connection import Location
+from lakewarden.dagster.assets.history import SHOWN, CommitLine, line_of_entry, line_of_report, lines_in
+from lakewarden.dagster.jobs.booking.events import Booked
+from lakewarden.dagster.mount import Mount
+from lakewarden.delta.history import entries_below
+from lakewarden.errors import LakewardenError
+from lakewarden.scope import Scope, TableName
+
+_THREADS = 8
+_PAGE = 500
+_LOOKED_BACK = 20
+"""Events of a table among which that of the whole is searched: those of its partitions come before it."""
+
+
+def with_histories(instance: dg.DagsterInstance, mount: Mount, every: Sequence[Booked]) -> list[Booked]:
+    """The same, each with the newest commits of its scope up to its version."""
+    shown = _shown_before(instance, mount, [one.report.scope for one in every if one.report.version is not None])
+    with ThreadPoolExecutor(_THREADS) as pool:  # for scopes that another program committed to
+        return list(pool.map(partial(_with_history, shown), every))
+
+
+def _with_history(shown: Mapping[Scope, Sequence[CommitLine]], booked: Booked) -> Booked:
+    report = booked.report
+    if report.version is None:
+        return booked
+    own = line_of_report(report) if booked.of_commit else None
+    return replace(booked, history=newest_lines(report.location, report.version, own, shown.get(report.scope, ())))
+
+
+def newest_lines(location: Location, version: int, own: CommitLine | None, before: Sequence[CommitLine]) -> list[CommitLine]:
+    """The newest commits up to a version, newest first.
+
+    Args:
+        own: the line of that version, where the operation committed it.
+        before: what the event before shows; of no use where its newest commit is not older: the table was started again since.
+    """
+    made, below = ([], version + 1) if own is None else ([own], version)
+    known = [line for line in before if line.version < below] if before and before[0].version <= version else []
+    missing = min(below - 1 - (known[0].version if known else -1), SHOWN - len(made))
+    return [*made, *_read(location, below, missing), *known][:SHOWN]
+
+
+def _read(location: Location, below: int, count: int) -> list[CommitLine]:
+    """A commit that cannot be read is no reason to book nothing: the page then shows what is known without it."""
+    with suppress(LakewardenError):
+        return [line_of_entry(entry) for entry in entries_below(location, below, count)] if count > 0 else []
+    return []
+
+
+def _shown_before(instance: dg.DagsterInstance, mount: Mount, scopes: Sequence[Scope]) -> dict[Scope, list[CommitLine]]:
+    """What the newest event of each scope shows."""
+    found: dict[Scope, list[CommitLine]] = {}
+    for table in {scope.table for scope in scopes}:
+        users = [scope.user for scope in scopes if scope.table == table and scope.user is not None]
+        found |= _of_users(instance, mount, table, users) if users else _of_whole(instance, mount, table)
+    return found
+
+
+def _of_users(
+    instance: dg.DagsterInstance, mount: Mount, table: TableName, users: Sequence[str]
+) -> dict[Scope, list[CommitLine]]:
+    key, found = mount.asset_key(table), dict[Scope, list[CommitLine]]()
+    for start in range(0, len(users), _PAGE):
+        newest = instance.event_log_storage.get_latest_storage_id_by_partition(
+            key, dg.DagsterEventType.ASSET_MATERIALIZATION, set(users[start : start + _PAGE])
+        )
+        if newest:
+            of_page = dg.AssetRecordsFilter(key, storage_ids=list(newest.values()))
+            records = instance.fetch_materializations(of_page, limit=_PAGE).records
+            found |= {Scope(table, one.partition_key): lines_in(event) for one in records if (event := one.asset_materialization)}
+    return found
+
+
+def _of_whole(instance: dg.DagsterInstance, mount: Mount, table: TableName) -> dict[Scope, list[CommitLine]]:
+    for record in instance.fetch_materializations(mount.asset_key(table), limit=_LOOKED_BACK).records:
+        if record.partition_key is None and (event := record.asset_materialization):
+            return {Scope(table): lines_in(event)}
+    return {}
