@@ -122,6 +122,12 @@ class SchemaChanged(Transient):
     code = "CONFLICT"
 
 
+class LostPlace(Transient):
+    """Another stream took over the place of a table's one streaming writer: nothing was written. It works when that one ended."""
+
+    code = "CONFLICT"
+
+
 class BeingErased(Transient):
     """Some users are being erased: until that is finished, no rows of theirs are accepted."""
 

@@ -1,4 +1,4 @@
-"""The one streaming writer of a dynamic table: a lease in the catalog, which the running stream renews (FL-40).
+"""The one streaming writer of a dynamic table: a lease in the catalog, which is renewed while the stream lives (FL-40).
 
 Flushes, batch writes and maintenance do not need it. No clock is compared with another machine's: who waits counts the lease as
 expired once it saw no renewal for its whole duration.
@@ -11,7 +11,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 
-from lakewarden.catalog.leases import give_back, grant, renew
+from lakewarden.catalog import leases
+from lakewarden.catalog.leases import grant, renew
 from lakewarden.catalog.model import Lease
 from lakewarden.catalog.store import CatalogStore
 from lakewarden.clock import Pause, wait
@@ -27,6 +28,8 @@ class StreamingWriter:
 
     table: TableName
     lease: Lease
+    replaced: bool = False
+    """Whether it was taken from a stream that had not given it back; or may have been, by a process of this stream before."""
 
     @classmethod
     def take(
@@ -40,7 +43,7 @@ class StreamingWriter:
         monotonic: Callable[[], float] = time.monotonic,
         pause: Pause = wait,
     ) -> StreamingWriter:
-        """Takes the lease; a restart of the same stream (`owner`) takes its own at once.
+        """Takes the lease, or renews it where the stream (`owner`) has it: so a restart of the same stream goes on at once.
 
         Args:
             patience: seconds to wait for another stream's lease to be given back or to expire. A lease that is renewed
@@ -58,9 +61,11 @@ class StreamingWriter:
                 lives = seen is not None and held is not None
                 seen, since = held, monotonic()
             expired = held is not None and monotonic() - since >= held.seconds
-            if held is None or held.owner == owner or expired:
+            own = held is not None and held.owner == owner
+            if held is None or own or expired:
+                change = renew(held) if held is not None and own else grant(name, owner, float(seconds), held)
                 with suppress(Conflict):
-                    return cls(table, catalog.change(grant(name, owner, float(seconds), held)).leases[name])
+                    return cls(table, catalog.change(change).leases[name], replaced=held is not None)
             elif lives or monotonic() - begun >= patience:
                 raise Conflict(
                     f"{table} has a streaming writer already, {held.owner}: a dynamic table takes one at a time; stop that one,"
@@ -79,7 +84,20 @@ class StreamingWriter:
     def release(self, catalog: CatalogStore) -> None:
         """Gives the lease back, if this stream still has it."""
         with suppress(Conflict):
-            catalog.change(give_back(self.lease))
+            catalog.change(leases.give_back(self.lease))
+
+
+def give_back(catalog: CatalogStore, table: TableName, owner: str) -> None:
+    """Gives back the lease of a stream that ended, if it has it."""
+    held = catalog.read().leases.get(lease_name(table))
+    if held is not None and held.owner == owner:
+        StreamingWriter(table, held).release(catalog)
+
+
+def holder_of(catalog: CatalogStore, table: TableName) -> str | None:
+    """The stream that has the place now."""
+    held = catalog.read().leases.get(lease_name(table))
+    return None if held is None else held.owner
 
 
 def lease_name(table: TableName) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, TypedDict, Unpack
+from typing import TYPE_CHECKING, Literal, Required, TypedDict, Unpack
 
 from lakewarden.errors import InvalidArgument, LakewardenError
 from lakewarden.lakehouse.parts import Parts
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from lakewarden.catalog.model import Table
     from lakewarden.kafka.topics import Topic
     from lakewarden.log.once import Resume
+    from lakewarden.pipelines.topics.consume import Consumer
     from lakewarden.pipelines.topics.formats import ValueFormat
     from lakewarden.pipelines.topics.report import ConsumeReport
     from lakewarden.relay.every import RelayOutcome, Relays
@@ -33,6 +34,17 @@ class RelayOptions(TypedDict, total=False):
     start: str
     restart: bool
     partitions: int
+    client: Mapping[str, str] | None
+
+
+class ConsumeOptions(TypedDict, total=False):
+    """Those of `Topics.consume`, which says what they mean, but for `resume`."""
+
+    brokers: Required[str]
+    format: ValueFormat
+    user: str | None
+    user_column: str | None
+    skip_lost: bool
     client: Mapping[str, str] | None
 
 
@@ -171,11 +183,40 @@ class Topics:
             Unsupported: the extra `lakewarden[kafka]` is not installed.
             Conflict, StorageUnavailable: try again: what was taken is not taken twice.
         """
-        from lakewarden.pipelines.topics.consume import ConsumeRequest, consume  # imports Arrow
+        with self.consuming(
+            table,
+            topic,
+            brokers=brokers,
+            format=format,
+            user=user,
+            user_column=user_column,
+            skip_lost=skip_lost,
+            client=client,
+        ) as consumer:
+            return consumer.look(resume)
+
+    @contextmanager
+    def consuming(self, table: str, topic: str, **options: Unpack[ConsumeOptions]) -> Iterator[Consumer]:
+        """Opens the ingest of a topic, of which each `look` takes what is new. Into a dynamic table it is a stream, and the only
+        one while it is open, also while no message comes. Arguments and errors as of `consume`.
+
+        Raises:
+            Conflict: another stream writes to the dynamic table.
+        """
+        from lakewarden.pipelines.topics.consume import ConsumeRequest, consuming  # imports Arrow
 
         name, warehouse = TableName.parse(table), self.parts.warehouse
-        source = _topic(find_table(warehouse.catalog.read(), name), topic, brokers, client)
-        return consume(warehouse, ConsumeRequest(name, source, format, user, user_column, skip_lost, resume=resume))
+        source = _topic(find_table(warehouse.catalog.read(), name), topic, options["brokers"], options.get("client"))
+        request = ConsumeRequest(
+            name,
+            source,
+            options.get("format", "debezium-json"),
+            options.get("user"),
+            options.get("user_column"),
+            options.get("skip_lost", False),
+        )
+        with consuming(warehouse, request) as consumer:
+            yield consumer
 
 
 def _topic(table: Table, name: str | None, brokers: str | None, client: Mapping[str, str] | None) -> Topic:

@@ -6,7 +6,6 @@ It has two parts: a *turn*, which says who is next (`locks.turns`), and a *lease
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -19,6 +18,7 @@ from lakewarden.catalog.store import CatalogStore
 from lakewarden.clock import NewId, random_id, system_clock
 from lakewarden.connection import Location
 from lakewarden.errors import Conflict, FailedPrecondition, StorageUnavailable
+from lakewarden.locks.renewing import renewing
 from lakewarden.locks.turns import Turns, turns_of
 from lakewarden.settings import LockSettings
 from lakewarden.storage.open import open_store
@@ -96,7 +96,7 @@ class CatalogLock:
         until = self._monotonic() + self._settings.acquire_seconds
         with self._turns.turn(name, self._settings.acquire_seconds):
             lease = self._acquire(name, until)
-            with self._renewing(lease):
+            with renewing(name, lease.seconds, lambda: self._catalog.change(renew(lease))):
                 try:
                     yield lease
                 except BaseException:
@@ -123,25 +123,3 @@ class CatalogLock:
                 )
             self._pause(min(pause, max(0.0, until - self._monotonic())))
             pause = min(2 * pause, _LONGEST_PAUSE, self._settings.lease_seconds / 3)
-
-    @contextmanager
-    def _renewing(self, lease: Lease) -> Iterator[None]:
-        """Renews in a thread of its own, until the block ends or the lease is lost, which the next change then reports."""
-        done = threading.Event()
-
-        def beat() -> None:
-            while not done.wait(lease.seconds / 3):
-                try:
-                    self._catalog.change(renew(lease))
-                except Conflict:
-                    return
-                except StorageUnavailable:
-                    continue
-
-        thread = threading.Thread(target=beat, name=f"lease-{lease.name}", daemon=True)
-        thread.start()
-        try:
-            yield
-        finally:
-            done.set()
-            thread.join()

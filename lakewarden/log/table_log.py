@@ -170,6 +170,7 @@ class Appending(Protocol):
         Raises:
             Conflict: another write came after `after`; nothing was written.
             SchemaChanged: the table was altered since the rows were made; nothing was written.
+            LostPlace: they are a stream's, and another one took over; nothing was written.
             InvalidArgument: more rows than one position can number; nothing was written.
             PartlyAppended: rows of many users became several segments, and the first ones were appended.
             BeingErased: rows of these users are not accepted now.
@@ -205,6 +206,7 @@ class Appending(Protocol):
             BeingErased: a user of the batch is being erased, or was since it was begun; nothing was written.
             FailedPrecondition: it is uncertain since a repair whether the batch was published; nothing was written.
             SchemaChanged: the columns were changed since the rows were staged; nothing was written.
+            LostPlace: as `append`.
             Conflict: others kept appending; nothing was written.
             StorageUnavailable: the batch is a day old, and nothing was written; or the store failed: the message says so if
                 the rows may have been appended anyway, and to publish the same again then does no harm.
@@ -323,6 +325,21 @@ class TableLog(LogReader, Tracing, Appending, Protocol):
         Raises:
             Conflict, StorageUnavailable: try again.
         """
+        ...
+
+    def raise_fence(self, token: int, *, replaces: bool) -> None:
+        """From now on what carries a lower token (`log.fence`) is refused with `LostPlace`. Idempotent.
+
+        Args:
+            replaces: a stream may still be at work under a lower token, and have looked at the log: it is refused, too.
+
+        Raises:
+            Conflict, StorageUnavailable: try again.
+        """
+        ...
+
+    def fence(self) -> int:
+        """Returns the highest token by which it was raised; 0 without one. Raises as `raise_fence`."""
         ...
 
     def close_user(self, mark: str) -> int:

@@ -102,7 +102,8 @@ SECTIONS: dict[str, tuple[Line, ...]] = {
         Line(
             40,
             "a table takes one streaming writer at a time",
-            reason="by a lease of 60 s that each batch renews; Spark says nothing at a stream's end, so the lease then expires",
+            reason="renewed while the stream lives, given back at its end, free 60 s after its process died; one that lost it is"
+            " refused at its next batch",
         ),
         Line(41, "a batch write works beside a streaming writer"),
         Line(

@@ -12,9 +12,11 @@ from confluent_kafka.admin import AdminClient, NewPartitions
 
 from lakewarden import Column, Lakehouse
 from lakewarden.cli.main import main
-from lakewarden.errors import FailedPrecondition, InvalidArgument, NotFound
+from lakewarden.dynamic.writer import StreamingWriter, give_back, holder_of
+from lakewarden.errors import Conflict, FailedPrecondition, InvalidArgument, LostPlace, NotFound
 from lakewarden.kafka.broker import Broker
 from lakewarden.kafka.topics import Topic, create_topic, delete_topic
+from lakewarden.operations.streaming import take_place
 from lakewarden.pipelines.topics.consume import ConsumeRequest, consume
 from lakewarden.pipelines.topics.formats import ValueFormat
 from lakewarden.pipelines.topics.report import ConsumeReport
@@ -270,3 +272,25 @@ def test_what_does_not_exist_is_refused(lake: Lakehouse, topic: Topic) -> None:
         lake.consume("n.t", topic.name, brokers=topic.broker.servers, format="avro")  # type: ignore[arg-type]
     with pytest.raises(InvalidArgument, match="SHARED"):
         lake.consume("n.t", topic.name, brokers=topic.broker.servers, user="u_1")
+
+
+def test_an_ingest_into_a_dynamic_table_is_its_one_stream(lake: Lakehouse, topic: Topic) -> None:
+    lake.sql("CREATE DYNAMIC TABLE n.t (id INT PRIMARY KEY, text TEXT)")
+    catalog, stream = lake.warehouse.catalog, f"topic {topic.name}"
+    with lake.topics.consuming("n.t", topic.name, brokers=topic.broker.servers) as consumer:
+        with pytest.raises(Conflict, match=f"streaming writer already, {stream}"):
+            StreamingWriter.take(catalog, NAME, "other")
+        send(topic, [created({"id": 1, "text": "x"})])
+        assert consumer.look().written == 1
+        give_back(catalog, NAME, stream)  # as where it was paused
+        other = take_place(lake.warehouse, catalog.read().tables[NAME], "other")
+        send(topic, [created({"id": "no number"}), created({"id": 2, "text": "y"})])
+        with pytest.raises(LostPlace, match=f"{stream} .* to other"):
+            consumer.look()
+        assert [row["id"] for row in lake.table("n.t").read().to_pylist()] == [1]
+        assert TableName("n", "t_rejects") not in catalog.read().tables, "nothing of it was written, rejects neither"
+    assert other is not None
+    other.writer.release(catalog)
+    report = take(lake, topic)
+    assert (report.written, report.rejected) == (1, 1)
+    assert holder_of(catalog, NAME) is None

@@ -17,6 +17,8 @@ from lakewarden.errors import InvalidArgument, Transient
 
 if TYPE_CHECKING:
     from lakewarden.lakehouse.topics import Topics
+    from lakewarden.log.once import Resume
+    from lakewarden.pipelines.topics.consume import Consumer
     from lakewarden.pipelines.topics.formats import ValueFormat
     from lakewarden.pipelines.topics.report import ConsumeReport
     from lakewarden.relay.every import RelayOutcome
@@ -148,9 +150,8 @@ def consume(  # noqa: PLR0913, PLR0917  # each is an option of the command
     call, settings, how = invocation(context), settings_of(client), resume_of(resume)
     with call.lake("consume") as lake:
 
-        def once() -> ConsumeReport:
-            nonlocal how
-            made = lake.consume(
+        def opened() -> AbstractContextManager[Consumer]:
+            return lake.topics.consuming(
                 table,
                 topic,
                 brokers=brokers,
@@ -158,30 +159,30 @@ def consume(  # noqa: PLR0913, PLR0917  # each is an option of the command
                 user=user,
                 user_column=user_column,
                 skip_lost=skip_lost,
-                resume=how,
                 client=settings,
             )
-            how = None  # after another repair it stops again
-            return made
 
-        run(call, once, follow=follow, empty="no messages")
+        if follow:
+            _follow_consumer(call, opened, how)
+            return
+        with opened() as consumer:
+            _show(call, consumer.look(how))
 
 
-def run(call: Invocation, once: Callable[[], ConsumeReport], *, follow: bool, empty: str) -> None:
-    """One pass, or one after the other; prints each that found something."""
-    if not follow:
-        _show(call, once(), empty)
-        return
+def _follow_consumer(call: Invocation, opened: Callable[[], AbstractContextManager[Consumer]], how: Resume | None) -> None:
+    """Goes on through what may go away by opening the consumer again."""
     with until_stopped():
         while True:
             try:
-                made = once()
+                with opened() as consumer:
+                    while True:
+                        made, how = consumer.look(how), None  # after another repair it stops again
+                        if made.messages:
+                            _show(call, made)
+                        wait(_BETWEEN_LOOKS)
             except Transient as error:
                 typer.echo(f"{error.code}: {error.message}", err=True)
-            else:
-                if made.messages:
-                    _show(call, made, empty)
-            wait(_BETWEEN_LOOKS)
+                wait(_BETWEEN_LOOKS)
 
 
 def settings_of(client: Sequence[str]) -> dict[str, str]:
@@ -194,7 +195,7 @@ def settings_of(client: Sequence[str]) -> dict[str, str]:
     return dict(cast("tuple[str, str]", tuple(each.split("=", 1))) for each in client)
 
 
-def _show(call: Invocation, made: ConsumeReport, empty: str) -> None:
+def _show(call: Invocation, made: ConsumeReport) -> None:
     totals: Row = {name: getattr(made, name) for name in ("messages", "written", "removed", "rejected", "lag")}
     row = {**cast("Row", cell(made)), **totals}
-    call.emit([row], empty=empty, columns=("table", "topic", "messages", "written", "removed", "rejected", "lag"))
+    call.emit([row], empty="no messages", columns=("table", "topic", "messages", "written", "removed", "rejected", "lag"))

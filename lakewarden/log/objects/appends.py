@@ -7,7 +7,7 @@ from contextlib import suppress
 from itertools import chain, islice
 
 from lakewarden.clock import Clock, NewId, to_micros
-from lakewarden.errors import Conflict, ConstraintViolation, LakewardenError, SchemaChanged
+from lakewarden.errors import Conflict, ConstraintViolation, LakewardenError, LostPlace, SchemaChanged
 from lakewarden.faults import Reach, no_faults
 from lakewarden.log.objects.gather import Gathering
 from lakewarden.log.objects.group import Parcel
@@ -73,7 +73,7 @@ class Appends:
         self._reach("append:staged")
         try:
             return self._named((Parcel.naming(staged),), after, keys)
-        except (Conflict, ConstraintViolation, SchemaChanged):
+        except (Conflict, ConstraintViolation, LostPlace, SchemaChanged):
             with suppress(LakewardenError):  # what stays here is removed when it is abandoned
                 discard(self._store, self._log_id, put_id)
             raise

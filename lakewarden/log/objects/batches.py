@@ -10,7 +10,7 @@ import pyarrow as pa
 from lakewarden.catalog.model import TableSchema
 from lakewarden.clock import Clock, NewId, to_micros
 from lakewarden.commit_metadata import carried
-from lakewarden.errors import Conflict, InvalidArgument, LakewardenError, SchemaChanged, Unsupported
+from lakewarden.errors import Conflict, InvalidArgument, LakewardenError, LostPlace, SchemaChanged, Unsupported
 from lakewarden.faults import Reach, no_faults
 from lakewarden.log.chunk import RowRange
 from lakewarden.log.objects import names
@@ -107,7 +107,7 @@ class Batches:
                 return self._gathering.append((Parcel.naming(staged),), position_of(view.end), ANYTHING)
             except Conflict:
                 continue
-            except SchemaChanged:
+            except (LostPlace, SchemaChanged):
                 with suppress(LakewardenError):  # as above
                     discard(self._store, self._log_id, staging.put_id)
                 raise

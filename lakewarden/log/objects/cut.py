@@ -94,6 +94,8 @@ class Cut:
     """By a writer's key, or `ANY`: the position up to which segments do not say any more what the writer's last batch is."""
     columns: int = 0
     """The schema version below which no rows are appended: the table was altered (cuts/columns.py)."""
+    fence: int = 0
+    """The token of the last stream that took the place of the table's streaming writer (cuts/fence.py)."""
 
     keyed: Mapping[str, int] = field(default_factory=dict)
     """Of the last writes up to `upto` that a client may send again, the last ones last: their rows (`write_key`)."""
@@ -174,6 +176,7 @@ def encode_cut(cut: Cut) -> bytes:
         **({"keyed": dict(cut.keyed), "keys_gone": cut.keys_gone} if cut.keyed else {}),
         "restated": dict(cut.restated),
         "columns": cut.columns,
+        **({"fence": cut.fence} if cut.fence else {}),
     }
     return with_sum(json.dumps(content, separators=(",", ":")).encode())
 
@@ -203,6 +206,7 @@ def decode_cut(key: str, version: int, data: bytes) -> Cut:
             keys_gone=content.get("keys_gone", False),
             restated=content.get("restated", {}),
             columns=content.get("columns", 0),
+            fence=content.get("fence", 0),
         )
     except (ValueError, KeyError, TypeError) as error:
         raise Corrupt(f"{key} cannot be read as a cut of the write log: {error!r}") from error

@@ -187,7 +187,8 @@ class Gathering:
         done, position = 0, 0
         for index, parcel in enumerate(call.parcels):
             try:
-                position = self._put(self._segment_of(parcel, call.keys(index)), after, call.until)
+                segment = self._segment_of(parcel, call.keys(index))
+                position = self._put(segment if call.token is None else segment._replace(token=call.token), after, call.until)
                 self._own.made(position, call.touched)
                 if refused := self._puts.refused(parcel.users, position):
                     raise BeingErased(refused)
@@ -204,7 +205,7 @@ class Gathering:
         StorageUnavailable: the parcel was staged too long ago to be named.
         """
         if parcel.staged is None:
-            return self._segment(parcel.schema_version, parcel.chunks, keys)
+            return self._segment(parcel.schema_version, parcel.encoded, keys)
         if to_micros(self._clock() - HELD_AT_MOST) > parcel.staged.stored_at:
             raise StorageUnavailable(
                 "the rows were staged more than a day ago, and may be gone: nothing was written; write them again"

@@ -10,6 +10,7 @@ from typing import NamedTuple
 from lakewarden.errors import LakewardenError
 from lakewarden.log.chunk import Chunk
 from lakewarden.log.crowd import Crowd, names_in
+from lakewarden.log.fence import carried_token
 from lakewarden.log.objects.segments.header import NO_KEYS
 from lakewarden.log.objects.staged import Staged
 from lakewarden.log.plain import PlainRow, encoded
@@ -117,6 +118,8 @@ class Call:
     """As its segments carry it; empty for most."""
     until: float = field(default_factory=carried_until)
     """As `Segment.until`."""
+    token: int | None = field(default_factory=carried_token)
+    """As `Segment.token`: refused, it takes no call of others with it."""
     wake: threading.Lock = field(default_factory=threading.Lock)
     """Held until another thread has served the call, or hands the lead over to it. A lock costs a tenth of an event."""
 
@@ -126,7 +129,7 @@ class Call:
 
     @property
     def shares(self) -> bool:
-        return len(self.parcels) == 1 and self.parcels[0].staged is None
+        return len(self.parcels) == 1 and self.parcels[0].staged is None and self.token is None
 
     @property
     def over(self) -> bool:

@@ -31,6 +31,7 @@ from lakewarden.log.objects.cuts.direct import (
     replace_quiet,
     resolved_upto,
 )
+from lakewarden.log.objects.cuts.fence import raise_fence
 from lakewarden.log.objects.cuts.fill import fill
 from lakewarden.log.objects.cuts.history import has_expired
 from lakewarden.log.objects.cuts.rewound import note_rewound, take_position
@@ -239,6 +240,12 @@ class ObjectLog(ObjectReader):
 
     def require_columns(self, version: int) -> None:
         require_columns(self._store, self._log_id, version, self._terms.new_id, self._terms.format)
+
+    def raise_fence(self, token: int, *, replaces: bool) -> None:
+        raise_fence(self._store, self._log_id, token, self._terms.new_id, self._terms.format, replaces=replaces)
+
+    def fence(self) -> int:
+        return newest_cut(self._store, self._log_id).fence
 
     def close_user(self, mark: str) -> int:
         close_user(self._store, self._log_id, mark)

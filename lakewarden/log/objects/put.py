@@ -27,6 +27,7 @@ from lakewarden.errors import (
 from lakewarden.faults import Reach, no_faults
 from lakewarden.log.chunk import Chunk
 from lakewarden.log.crowd import names_in, rows_in
+from lakewarden.log.fence import check_fence
 from lakewarden.log.objects import names
 from lakewarden.log.objects.cache import HeaderCache
 from lakewarden.log.objects.cut import Cut, newest_cut
@@ -95,6 +96,8 @@ class Segment(NamedTuple):
 
     until: float = inf
     """By the monotonic clock: no put is begun later (`write_key`)."""
+    token: int | None = None
+    """Of the stream that writes it (`log.fence`)."""
 
     @classmethod
     def of(
@@ -150,6 +153,7 @@ class Puts:
             Conflict: `after` was given and is not the last position any more.
             BeingErased: some of the users are being erased, or were meanwhile; nothing was appended.
             SchemaChanged: the table was altered since the rows were made; nothing was appended.
+            LostPlace: another stream took over; nothing was appended.
             NotFound: the partition is sealed: its table was dropped.
             Corrupt: positions of the log are lost, or the log ends below what the table's storage knows to be settled.
             StorageUnavailable: the store failed; the message says so if the rows may have been taken all the same.
@@ -193,6 +197,7 @@ class Puts:
                 f"the rows have the columns of schema version {segment.schema_version}, and log {self._log_id} takes those of"
                 f" version {self._cut.columns} now: the table was altered meanwhile; nothing was written, try again"
             )
+        check_fence(self._cut.fence, segment.token)
         if closed := frozenset(user for user in segment.users if segment.closed and self._mark(user) in segment.closed):
             raise BeingErased(closed)  # open again perhaps, but what was staged is gone
         if segment.since is not None:  # not above a position that was lost since

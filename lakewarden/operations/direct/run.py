@@ -15,6 +15,7 @@ from lakewarden.catalog.model import Table
 from lakewarden.delta.commit_log.stamp import CommitStamp
 from lakewarden.errors import Conflict, Corrupt, LakewardenError, NotFound, SchemaChanged, StorageUnavailable, Unsupported
 from lakewarden.faults import Reach, no_faults
+from lakewarden.log.fence import carried_token, check_fence
 from lakewarden.log.position import NOTHING
 from lakewarden.log.table_log import HELD, TableLog
 from lakewarden.operations.direct.barrier import alive, raise_barrier
@@ -67,6 +68,7 @@ class DirectRun:
         self._table = table
         self._write = write if not (key := carried()) else replace(write, parameters={**write.parameters, PARAMETER: key})
         self._until = carried_until()
+        self._token = carried_token()
         self._reach = reach
         self._hidden = hidden
         self._job_id = job_id or new_job_id("write", warehouse.clock, warehouse.new_id)
@@ -176,10 +178,13 @@ class DirectRun:
 
         Raises:
             Conflict: this write gave no sign of life for minutes, and others went on without it (operations/direct/barrier).
+            LostPlace: it is a stream's, and another one took over.
         """
         position = self._numbers.position
         if self._until < time.monotonic():
             raise Conflict(f"the write took more than {WITHIN_SECONDS:.0f} seconds, and was not done; try again")
+        if self._token is not None:
+            check_fence(self._log.fence(), self._token)
         if self._noted and not self._log.is_noted(self._note):
             raise Conflict(
                 f"{self._target.scope}: the {self._write.operation} gave no sign of life for minutes, and others went on without"

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -12,6 +13,7 @@ from lakewarden.kafka.reader import Batch, Bounds, reading
 from lakewarden.kafka.topics import Topic, partitions_of, topic_id
 from lakewarden.log.once import Resume
 from lakewarden.operations.direct.value import Once
+from lakewarden.operations.streaming import StreamPlace, holding_place, writing
 from lakewarden.pipelines.rejects import rejects_table
 from lakewarden.pipelines.topics.fit import Fit, Fitted, Misfit, RowsOf
 from lakewarden.pipelines.topics.formats import decoder
@@ -38,8 +40,44 @@ class ConsumeRequest:
     """How to go on where a repair left uncertain what was taken."""
 
 
+@dataclass(frozen=True)
+class Consumer:
+    """An ingest of a topic that goes on. Created by `consuming`. For one thread."""
+
+    warehouse: Warehouse
+    request: ConsumeRequest
+    place: StreamPlace | None
+    """As the one streaming writer of a dynamic table."""
+    reach: Reach
+
+    def look(self, resume: Resume | None = None) -> ConsumeReport:
+        """Takes what the topic has behind the last ingest. Others may do the same at the same time.
+
+        Args:
+            resume: how to go on where a repair left uncertain what was taken.
+
+        Raises:
+            LostPlace: another stream writes to the table: open another consumer when that one ended; and as `consume`.
+        """
+        with writing(self.place, self.warehouse):
+            return _taken(self.warehouse, replace(self.request, resume=resume), self.place, self.reach)
+
+
+@contextmanager
+def consuming(warehouse: Warehouse, request: ConsumeRequest, reach: Reach = no_faults) -> Iterator[Consumer]:
+    """Opens the ingest of a topic: into a dynamic table, it is a stream, and has its place while it is open.
+
+    Raises:
+        NotFound: the table does not exist.
+        Conflict: another stream writes to the dynamic table.
+    """
+    table = find_table(warehouse.catalog.read(), request.table)
+    with holding_place(warehouse, table, str(request.topic)) as place:
+        yield Consumer(warehouse, request, place, reach)
+
+
 def consume(warehouse: Warehouse, request: ConsumeRequest, reach: Reach = no_faults) -> ConsumeReport:
-    """Takes what the topic has behind the last ingest. Others may do the same at the same time.
+    """Takes what the topic has behind the last ingest.
 
     Raises:
         NotFound: the table or the topic does not exist.
@@ -49,6 +87,11 @@ def consume(warehouse: Warehouse, request: ConsumeRequest, reach: Reach = no_fau
         BeingErased: rows are of a user who is being erased; try again when that is over.
         Conflict, StorageUnavailable: try again: what was taken is not taken twice.
     """
+    with consuming(warehouse, request, reach) as consumer:
+        return consumer.look(request.resume)
+
+
+def _taken(warehouse: Warehouse, request: ConsumeRequest, place: StreamPlace | None, reach: Reach) -> ConsumeReport:
     table = find_table(warehouse.catalog.read(), request.table)
     client = TableClient.of(warehouse, table)
     owners = RowsOf.of(table, request.user, request.user_column)
@@ -61,7 +104,7 @@ def consume(warehouse: Warehouse, request: ConsumeRequest, reach: Reach = no_fau
     source = f"kafka/{topic_id(request.topic)}"
     with reading(request.topic) as reader:
         consumers = (
-            PartitionConsumer(client, request, fit, reader, f"{source}/{each}", each, reach) for each in range(partitions)
+            PartitionConsumer(client, request, fit, reader, f"{source}/{each}", each, reach, place) for each in range(partitions)
         )
         taken = [consumer.take() for consumer in consumers]
     return ConsumeReport(table.name, request.topic.name, tuple(taken))
@@ -87,6 +130,7 @@ class PartitionConsumer:
     """The topic's own id and the partition: a topic that takes the place of a deleted one is another source."""
     number: int
     reach: Reach
+    place: StreamPlace | None = None
 
     def take(self) -> PartitionReport:
         bounds, landing = self.reader.bounds(self.number), self._landing()
@@ -123,6 +167,8 @@ class PartitionConsumer:
         fitted = self.fit.fit(batch.messages)
         if not batch.messages:
             return fitted  # the end of transactions, which stands for no row
+        if self.place is not None:
+            self.place.check(self.client.warehouse)
         if fitted.misfits:
             self._reject(fitted.misfits, span.next_offset)
         self.reach("consume:rejected")

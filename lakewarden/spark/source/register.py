@@ -21,6 +21,7 @@ from lakewarden.spark.source.batch_write import BatchWriter, check_append
 from lakewarden.spark.source.columns import spark_schema
 from lakewarden.spark.source.connection import SparkConnection, called_by_spark
 from lakewarden.spark.source.options import ReadOptions, WriteOptions
+from lakewarden.spark.source.stream_keeper import keep_streams
 from lakewarden.spark.source.stream_options import StreamOptions, is_stream, mark_streams
 from lakewarden.spark.source.stream_read import ChangeStream, stream_columns, streamable
 from lakewarden.spark.source.stream_write import StreamWriter
@@ -76,4 +77,5 @@ def register(spark: SparkSession, warehouse: str, settings: Settings | None) -> 
     # without it, Spark refuses a reader that takes filters
     spark.conf.set("spark.sql.python.filterPushdown.enabled", "true")
     mark_streams(NAME)
+    keep_streams(spark, NAME, connection)
     spark.dataSource.register(type(LakewardenSource.__name__, (LakewardenSource,), {"connection": connection}))

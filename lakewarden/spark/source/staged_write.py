@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 from pyspark.sql.datasource import WriterCommitMessage
@@ -11,6 +11,7 @@ from pyspark.sql.datasource import WriterCommitMessage
 from lakewarden.access.gate import OPERATOR
 from lakewarden.catalog.engines import require_active
 from lakewarden.catalog.model import Table
+from lakewarden.dynamic.writer import LEASE_SECONDS
 from lakewarden.errors import Conflict
 from lakewarden.log.once import Once, Resume
 from lakewarden.log.record import OP, UPSERT, LogBatch, log_batch
@@ -25,18 +26,24 @@ from lakewarden.operations.files.referring import check_batch
 from lakewarden.operations.images.log import appending
 from lakewarden.operations.images.taking import check_newest
 from lakewarden.operations.intake import TableIntake
+from lakewarden.operations.streaming import StreamPlace, take_place, writing
 from lakewarden.scope import Scope
 from lakewarden.spark.source.connection import SparkConnection
 from lakewarden.spark.source.options import WriteOptions
 from lakewarden.warehouse import Warehouse, find_table
 
+_PATIENCE = 2 * LEASE_SECONDS
+"""Enough to learn whether another stream that has the place lives."""
+
 
 class StagedRows(WriterCommitMessage):
     """What a task staged, for the driver."""
 
-    def __init__(self, staging: Staging, pieces: tuple[Piece, ...]) -> None:
+    def __init__(self, staging: Staging, pieces: tuple[Piece, ...], place: StreamPlace | None) -> None:
         self.staging = staging
         self.pieces = pieces
+        self.place = place
+        """As its batch had it when it was planned."""
 
 
 @dataclass(frozen=True)
@@ -49,9 +56,25 @@ class StagedWrite:
     staging: Staging
     at_once: bool = False
     """Whether rows are visible as soon as a task has written them: the streams of a table whose log is `eventual`."""
+    place: StreamPlace | None = None
+    """The stream's place as the table's one streaming writer, where it takes one alone."""
 
     @classmethod
-    def begin(cls, connection: SparkConnection, options: WriteOptions, *, streams: bool = False) -> StagedWrite:
+    def begin_stream(cls, connection: SparkConnection, options: WriteOptions) -> StagedWrite:
+        """A batch of a stream, which takes its place first (FL-40).
+
+        Raises:
+            Conflict: another stream writes to the table; and as `begin`.
+        """
+        begun = cls.begin(connection, options)
+        dynamic = begun.table.dynamic
+        if dynamic is None or options.stream_id is None:
+            return begun
+        place = take_place(connection.open(), begun.table, options.stream_id, patience=_PATIENCE)
+        return replace(begun, at_once=dynamic.log_consistency == "eventual", place=place)
+
+    @classmethod
+    def begin(cls, connection: SparkConnection, options: WriteOptions) -> StagedWrite:
         """Raises:
         NotFound, FailedPrecondition: the table does not exist; or it has no schema yet, or its engine is disabled.
         InvalidArgument: the table's type does not go with the options' user.
@@ -62,8 +85,7 @@ class StagedWrite:
         table = find_table(catalog, options.table)
         require_active(catalog, table.name)
         _intake(warehouse, table).owner(options.user, options.user_column)
-        eventual = table.dynamic is not None and table.dynamic.log_consistency == "eventual"
-        return cls(connection, options, table, warehouse.log(table).begin_batch(), at_once=streams and eventual)
+        return cls(connection, options, table, warehouse.log(table).begin_batch())
 
     def stage(self, batches: Iterable[pa.RecordBatch]) -> StagedRows:
         """Checks the rows of a task and stages them, in pieces of about a segment each; or writes them `at_once`: a task that
@@ -71,6 +93,7 @@ class StagedWrite:
 
         Raises:
             ConstraintViolation, InvalidArgument: a row does not fit the table.
+            LostPlace: another stream took over.
             StorageUnavailable: the store failed.
         """
         warehouse = self.connection.open()
@@ -79,10 +102,11 @@ class StagedWrite:
         for rows in _gathered(batches, limits.segment_max_rows, limits.segment_max_bytes):
             batch = self._batch(warehouse, rows)
             if self.at_once:
-                log.append(batch)
+                with writing(self.place, warehouse):
+                    log.append(batch)
             else:
                 pieces += log.stage(self.staging, batch)
-        return StagedRows(self.staging, tuple(pieces))
+        return StagedRows(self.staging, tuple(pieces), self.place)
 
     def publish(self, messages: Sequence[StagedRows], once: Once | None) -> None:
         """Makes the rows of all tasks visible, in the order of the tasks. With an identity, a batch that is there stays as it is.
@@ -90,15 +114,19 @@ class StagedWrite:
         Raises:
             FailedPrecondition: a repair left uncertain whether it is there; the option `resume` says how to go on.
             Conflict: the tasks' rows are of several writes.
+            LostPlace: another stream took over since the batch was planned.
             SchemaChanged: the table was altered since they were staged; write them again.
             LakewardenError: as `TableLog.publish`, or as a direct write; nothing is visible unless the message says so.
         """
         stagings = {each.staging for each in messages}
         if len(stagings) > 1:
             raise Conflict("the tasks' rows are of several writes: nothing was written; write them again")
-        staging = next(iter(stagings), self.staging)
-        pieces = [piece for each in messages for piece in each.pieces]
         warehouse = self.connection.open()
+        with writing(next((each.place for each in messages), self.place), warehouse):
+            self._publish(warehouse, next(iter(stagings), self.staging), messages, once)
+
+    def _publish(self, warehouse: Warehouse, staging: Staging, messages: Sequence[StagedRows], once: Once | None) -> None:
+        pieces = [piece for each in messages for piece in each.pieces]
         log = warehouse.log(self.table)
         if once is not None and self.options.resume is not None:
             self._resume(warehouse, once, self.options.resume)

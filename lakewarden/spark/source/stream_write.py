@@ -11,7 +11,6 @@ from collections.abc import Iterator
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMessage
 
-from lakewarden.dynamic.writer import LEASE_SECONDS, StreamingWriter
 from lakewarden.spark.source.batch_write import staged
 from lakewarden.spark.source.connection import SparkConnection, called_by_spark
 from lakewarden.spark.source.options import WriteOptions
@@ -23,8 +22,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
 
     def __init__(self, connection: SparkConnection, options: WriteOptions) -> None:
         with called_by_spark():
-            self._write = StagedWrite.begin(connection, options, streams=True)
-            self._take_lease()
+            self._write = StagedWrite.begin_stream(connection, options)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:  # type: ignore[override]  # as pyspark's own does
         with called_by_spark():
@@ -32,20 +30,8 @@ class StreamWriter(DataSourceStreamArrowWriter):
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803  # Spark's name
         with called_by_spark():
-            self._take_lease()
             self._write.publish(staged(messages), self._write.options.once(batchId))
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803  # Spark's name
         with called_by_spark():
             self._write.abandon(staged(messages))
-
-    def _take_lease(self) -> None:
-        """A dynamic table has one streaming writer (FL-40). Spark says nothing at a stream's end, so its lease ends by expiry.
-
-        Raises:
-            Conflict: another stream writes to the table.
-        """
-        table, stream = self._write.table, self._write.options.stream_id
-        if table.dynamic is not None and stream is not None:
-            catalog = self._write.connection.open().catalog
-            StreamingWriter.take(catalog, table.name, stream, patience=2 * LEASE_SECONDS)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,7 +12,8 @@ from pyspark.errors import PySparkException
 
 from lakewarden import Lakehouse
 from lakewarden.dynamic import buckets
-from lakewarden.dynamic.writer import StreamingWriter
+from lakewarden.dynamic.writer import StreamingWriter, holder_of
+from lakewarden.errors import Conflict
 from lakewarden.scope import TableName
 from lakewarden.spark import register
 from lakewarden.spark.buckets import bucket_of
@@ -129,6 +132,35 @@ def test_fl_039_a_stream_without_a_checkpoint_is_refused_before_a_row_is_written
         assert lake.table("app.held").log.view().last_position == -1
         name = TableName("app", "held")
         StreamingWriter.take(lake.warehouse.catalog, name, "another").release(lake.warehouse.catalog)
+
+
+def _wait_until(true: Callable[[], bool]) -> None:
+    until = time.monotonic() + 60
+    while not true():
+        assert time.monotonic() < until
+        time.sleep(0.1)
+
+
+def test_a_query_has_its_place_before_its_first_row_and_while_it_idles_until_it_ends(
+    warehouse_uri: str, spark: SparkSession, tmp_path: Path
+) -> None:
+    (tmp_path / "source").mkdir()
+    with Lakehouse.open(warehouse_uri, spark=lambda: spark) as lake:
+        lake.sql("CREATE NAMESPACE app; CREATE DYNAMIC TABLE app.idle (id INT PRIMARY KEY)")
+        lines = lake.spark().readStream.schema("id INT").json(str(tmp_path / "source"))
+        writer = lines.writeStream.format("lakewarden").option("table", "app.idle").option("stream_id", "idle")
+        query = writer.option("checkpointLocation", str(tmp_path / "c")).start()
+
+        def holder() -> str | None:
+            return holder_of(lake.warehouse.catalog, TableName("app", "idle"))
+
+        try:
+            _wait_until(lambda: holder() == "idle")
+            with pytest.raises(Conflict, match="already, idle"):
+                StreamingWriter.take(lake.warehouse.catalog, TableName("app", "idle"), "another")
+        finally:
+            query.stop()
+        _wait_until(lambda: holder() is None)
 
 
 def test_a_bucket_in_spark_is_that_of_python(warehouse_uri: str, spark: SparkSession) -> None:

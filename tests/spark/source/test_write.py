@@ -12,12 +12,12 @@ from pyspark.errors import PySparkException
 from pyspark.sql.datasource import WriterCommitMessage
 
 from lakewarden import Lakehouse
-from lakewarden.dynamic.writer import StreamingWriter
+from lakewarden.dynamic.writer import give_back
 from lakewarden.errors import InvalidArgument, Unsupported
 from lakewarden.log.position import position_of
 from lakewarden.scope import TableName
 from lakewarden.settings import LogSettings, Settings
-from lakewarden.spark.source import stream_write
+from lakewarden.spark.source import staged_write
 from lakewarden.spark.source.batch_write import check_append
 from lakewarden.spark.source.connection import _opened
 from lakewarden.spark.source.options import WriteOptions
@@ -280,13 +280,13 @@ def test_fl_040_a_second_stream_is_refused_while_the_first_lives(lake: Lakehouse
     lake.sql("CREATE DYNAMIC TABLE app.readings (id INT PRIMARY KEY, text TEXT)")
     row = [{"id": 1, "text": "first"}]
     stream_batch(lake, "app.readings", 0, row)
-    monkeypatch.setattr(stream_write, "LEASE_SECONDS", 0.0)  # nothing waits for the lease to expire
+    monkeypatch.setattr(staged_write, "_PATIENCE", 0.0)  # nothing waits for the lease to expire
     with pytest.raises(PySparkException, match=r"CONFLICT: .* has a streaming writer already, s"):
         stream_batch(lake, "app.readings", 0, [{"id": 2, "text": "second"}], stream_id="other")
     stream_batch(lake, "app.readings", 1, [{"id": 1, "text": "again"}])
     write(lake, "app.readings", [{"id": 3, "text": "batch"}])  # only streams need it
     assert found(lake, "app.readings") == [(None, 1, "again"), (None, 3, "batch")]
-    StreamingWriter.take(lake.warehouse.catalog, TableName("app", "readings"), "s").release(lake.warehouse.catalog)
+    give_back(lake.warehouse.catalog, TableName("app", "readings"), "s")
     stream_batch(lake, "app.readings", 0, [{"id": 2, "text": "second"}], stream_id="other")
     assert found(lake, "app.readings")[1] == (None, 2, "second")
 
@@ -295,6 +295,26 @@ def _task(lake: Lakehouse, table: str, row: dict[str, object]) -> tuple[StreamWr
     """A batch of a stream whose one task has written, and which is not committed."""
     writer = StreamWriter(connection(lake), WriteOptions.of_stream({"table": table, "stream_id": "s"}))
     return writer, writer.write(iter(batches([row])))
+
+
+@pytest.mark.parametrize("consistency", ["transactional", "eventual"])
+def test_fl_040_a_batch_is_refused_whose_stream_lost_its_place_since_it_was_planned(lake: Lakehouse, consistency: str) -> None:
+    name = TableName("app", f"lost_{consistency}")
+    lake.sql(f"CREATE DYNAMIC TABLE {name} (id INT PRIMARY KEY, text TEXT) WITH ('log.consistency' = '{consistency}')")
+    slept = pickle.dumps(StreamWriter(connection(lake), WriteOptions.of_stream({"table": str(name), "stream_id": "slept"})))
+    message = pickle.loads(slept).write(iter(batches([{"id": 1, "text": "slept"}])))
+    before = [(None, 1, "slept")] if consistency == "eventual" else []
+    assert found(lake, str(name)) == before
+    give_back(lake.warehouse.catalog, name, "slept")  # as far as the next one can tell
+    stream_batch(lake, str(name), 0, [{"id": 2, "text": "other"}], stream_id="other")
+    refused = r"CONFLICT: slept gave no sign of life .* lost its place as the streaming writer of .* to other"
+    if consistency == "eventual":
+        with pytest.raises(PySparkException, match=refused):
+            pickle.loads(slept).write(iter(batches([{"id": 3, "text": "slept"}])))
+    else:
+        with pytest.raises(PySparkException, match=refused):
+            pickle.loads(slept).commit([message], 0)
+    assert found(lake, str(name)) == [*before, (None, 2, "other")]
 
 
 def test_fl_061_transactional_rows_are_visible_with_their_checkpoint(lake: Lakehouse) -> None:

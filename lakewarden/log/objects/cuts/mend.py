@@ -258,5 +258,5 @@ def _behind(view: LogView, adopted: Sequence[tuple[RowRange, ...]], position: in
     every = (*(header.ranges for header in (*view.carry, *view.run)), *adopted)
     parts = (tuple(filter(is_open, ranges)) for ranges in every)
     moved = tuple(part for part in parts if part)
-    # the catalog that came back may be older than the cut, and its columns with it
-    return NextCut(upto, (), moved, {}, History(forgotten=end_of(upto)), rewound={EVERYBODY: upto}, columns=0)
+    # the catalog that came back may be older than the cut, and its columns and leases with it
+    return NextCut(upto, (), moved, {}, History(forgotten=end_of(upto)), rewound={EVERYBODY: upto}, columns=0, fence=0)

@@ -47,6 +47,8 @@ class NextCut:
     """Whether parts of the log are lost, so that the last batches of writers are uncertain."""
     columns: int | None = None
     """As in a cut, instead of what stands there; None where it stays."""
+    fence: int | None = None
+    """The same."""
 
 
 def next_cut(view: LogView, settled: Mapping[str, int], settings: LogSettings, now: datetime | None = None) -> NextCut | None:

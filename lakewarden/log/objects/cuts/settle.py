@@ -161,6 +161,7 @@ def make_cut(
         published=_published(view.cut, published_in(view.cut, passed), doubts=plan.doubts),
         restated={key: position for key, position in view.cut.restated.items() if position > plan.upto},
         columns=view.cut.columns if plan.columns is None else plan.columns,
+        fence=view.cut.fence if plan.fence is None else plan.fence,
     )
     try:
         store.create(names.cut_key(view.log_id, version), encode_cut(cut))
