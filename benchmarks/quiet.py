@@ -25,13 +25,14 @@ from benchmarks.measuring.page import Section, Table
 from benchmarks.measuring.scale import Scale
 from lakewarden.clock import system_clock, to_millis
 from lakewarden.lakehouse import Lakehouse
-from lakewarden.operations.upkeep.rules import Rules
+from lakewarden.operations.upkeep.rules import FoldRule, PackRule
 from lakewarden.report import ScopeReport
-from lakewarden.scope import TableName
+from lakewarden.scope import Scope, TableName
 from lakewarden.state.floors.entries import NEVER
 from lakewarden.state.floors.floor import floor_at
 from lakewarden.state.floors.known_scopes import SCHEMA, KnownScopes
 from lakewarden.storage import local
+from lakewarden.target import ScopeTarget
 from lakewarden.warehouse import find_table
 
 TICKS = ("flush_sensor", "users_sensor")
@@ -92,10 +93,11 @@ def make(uri: str, scopes: int) -> None:
         users = data.users(scopes)
         warehouse.registry.add(table.id, users)
         marks = np.sort(np.array([bytes.fromhex(warehouse.erasures.mark(user)) for user in users], "S16"))
-        floor_at(warehouse.floor(table)).add(0, _quiet(marks, Rules.of(warehouse.settings), warehouse.target_file_size(table)))
+        target = warehouse.target(warehouse.catalog.read(), Scope(table.name, users[0]))
+        floor_at(warehouse.floor(table)).add(0, _quiet(marks, target))
 
 
-def _quiet(marks: np.ndarray[tuple[int], np.dtype[np.bytes_]], rules: Rules, target_file_size: int) -> KnownScopes:
+def _quiet(marks: np.ndarray[tuple[int], np.dtype[np.bytes_]], target: ScopeTarget) -> KnownScopes:
     now = to_millis(system_clock())
     noted = {
         "version": 0,
@@ -107,8 +109,8 @@ def _quiet(marks: np.ndarray[tuple[int], np.dtype[np.bytes_]], rules: Rules, tar
         "committed_at": now,
         "operation": 1,
         "looked_at": now,
-        "compacted": rules.compact(shared=False),
-        "optimized": rules.optimize(target_file_size),
+        "compacted": FoldRule(target.rules.tail).loosest.number,
+        "optimized": PackRule(target.target_file_size, target.rules.min_gain).number,
         "dead_since": NEVER,
         "log_since": NEVER,
     }

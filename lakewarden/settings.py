@@ -80,6 +80,16 @@ class CompactionSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True
         int, Meta(ge=1, description="Rows a compacted file of a USER scope may have; fewer make a file small.")
     ] = 10_000
     shared_max_segment_rows: Annotated[int, Meta(ge=1, description="The same for SHARED tables.")] = 25_000
+    ratio: Annotated[
+        float,
+        Meta(
+            ge=0,
+            le=1_000_000,
+            description="Compactions that run by themselves leave a file with more than so many times the rows of the newer"
+            " ones together, so that rows are written again less often; 0 takes all that fit. A table's COMPACTION_RATIO comes"
+            " before it.",
+        ),
+    ] = 3.0
 
 
 class StorageSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

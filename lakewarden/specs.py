@@ -87,6 +87,13 @@ class Request:
     target_file_size: int | None = field(
         default=None, metadata=_shown("Bytes of the files that it writes, instead of the table's.")
     )
+    ratio: float | None = field(
+        default=None,
+        metadata=_shown("Leave a file with more than so many times the rows of the newer ones together; 0, the default: none."),
+    )
+    scheduled: bool = field(
+        default=False, metadata=_shown("As a schedule does it: by the ratio of the table or the warehouse, and a part at a time.")
+    )
 
     @property
     def selection(self) -> Selection:
@@ -111,6 +118,8 @@ class PlanOptions(TypedDict, total=False):
     restored: bool
     where: str | None
     target_file_size: int | None
+    ratio: float | None
+    scheduled: bool
 
 
 @dataclass(frozen=True)
@@ -171,7 +180,7 @@ SPECS: Mapping[Operation, OperationSpec] = {
         "Fold each scope's newest small files into one (the tail rule of Storage Tiers)",
         queueable=True,
         plannable=True,
-        options=_takes("user", "look", "where"),
+        options=_takes("user", "look", "where", "ratio", "scheduled"),
         act="compact",
         command=Command("skipped: no scopes"),
     ),
@@ -189,7 +198,7 @@ SPECS: Mapping[Operation, OperationSpec] = {
         "Pack each scope's small files to the target size, or cluster them by columns",
         queueable=True,
         plannable=True,
-        options=_takes("user", "zorder", "look", "where", "target_file_size"),
+        options=_takes("user", "zorder", "look", "where", "target_file_size", "scheduled"),
         act=_EVERY,
         own=True,
         command=Command("skipped: no scopes"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from lakewarden.catalog.model import Compression, TableSchema
+from lakewarden.catalog.upkeep import UpkeepRules
 from lakewarden.connection import Location, StorageRoot
 from lakewarden.scope import Scope
 from lakewarden.state.floors.entries import FloorLocation, Known
@@ -40,6 +41,8 @@ class ScopeTarget:
     """Whether its table is to have Delta's change data feed; None where the table itself says so (`delta.change_data`)."""
     buckets: int = 1
     """Into how many files a partition's rows are divided by their key (`dynamic.buckets`)."""
+    rules: UpkeepRules = field(default_factory=UpkeepRules)
+    """By which maintenance finds something to do."""
 
     @property
     def uri(self) -> str:

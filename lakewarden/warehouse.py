@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -11,8 +12,10 @@ import msgspec
 
 from lakewarden.access.gate import require
 from lakewarden.access.rights import can
+from lakewarden.catalog.kept_settings import KeptSettings, contradictions, kept_settings
 from lakewarden.catalog.model import Catalog, Storage, Table
 from lakewarden.catalog.store import CatalogStore
+from lakewarden.catalog.upkeep import UpkeepRules
 from lakewarden.catalog.users import own_storage
 from lakewarden.clock import Clock, NewId
 from lakewarden.connection import Location, StorageRoot
@@ -25,7 +28,7 @@ from lakewarden.log.logs import Logs
 from lakewarden.log.pending_keys import PendingKeys
 from lakewarden.log.table_log import LogTerms, TableLog
 from lakewarden.scope import Scope, TableName
-from lakewarden.settings import Settings, StorageSettings
+from lakewarden.settings import Settings
 from lakewarden.state.erasure.erasures import Erasures
 from lakewarden.state.erasure.exports import Exports
 from lakewarden.state.failed_checks import FailedChecks
@@ -44,6 +47,7 @@ from lakewarden.storage.probe import probe_at_open
 from lakewarden.target import ScopeTarget
 
 STATE = "_lakewarden"
+_LOG = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -85,7 +89,7 @@ class Warehouse:
         state = open_store(Location(uri).below(STATE))
         catalog = CatalogStore(state, clock)
         erasures = Erasures(state)
-        identity = _identity(uri, state, catalog, new_id, settings.storage if create else None)
+        identity = _identity(uri, state, catalog, new_id, settings if create else None)
         probe_at_open(state, Location(uri), new_id)
         return cls(
             uri=uri,
@@ -192,7 +196,18 @@ class Warehouse:
             floor=self.floor(table) if self.identifies else None,
             change_data_feed=table.options.change_data_feed,
             buckets=1 if table.dynamic is None else table.dynamic.bucket,
+            rules=self.kept_settings(catalog).rules(table),
         )
+
+    def rules(self, table: Table) -> UpkeepRules:
+        """Returns the rules of the table's maintenance."""
+        return self.kept_settings(self.catalog.recent()).rules(table)
+
+    def kept_settings(self, catalog: Catalog) -> KeptSettings:
+        """Returns the settings that all processes go by, and warns where this one's own say something else."""
+        for name in contradictions(catalog, self.settings):
+            _warn_of(self.uri, name, kept_settings(catalog, self.settings).text(name))
+        return kept_settings(catalog, self.settings)
 
     def target_file_size(self, table: Table) -> int:
         """Returns the bytes of the files that optimize writes."""
@@ -323,7 +338,7 @@ def find_table(catalog: Catalog, name: TableName) -> Table:
     raise NotFound(f"there is no table {name}: {there if name.namespace in catalog.namespaces else 'there is no such namespace'}")
 
 
-def _identity(uri: str, state: ObjectStore, catalog: CatalogStore, new_id: NewId, begins: StorageSettings | None) -> Identity:
+def _identity(uri: str, state: ObjectStore, catalog: CatalogStore, new_id: NewId, begins: Settings | None) -> Identity:
     """With `begins`, a warehouse that does not exist is made, which begins with these."""
     try:
         return read_identity(state)
@@ -351,6 +366,19 @@ def _check_nobodys(uri: str) -> None:
             raise InUse(
                 f"cannot create a warehouse at {uri}: it is inside the one at {above}; open that, or choose another place"
             )
+
+
+@lru_cache(maxsize=256)
+def _warn_of(uri: str, name: str, counts: str) -> None:
+    """Once a process and setting."""
+    _LOG.warning(
+        "%s is %s in the warehouse %s, whatever lakewarden.toml and the environment say: remove it there, or change the"
+        " warehouse's (lakewarden settings set %s VALUE)",
+        name,
+        counts,
+        uri,
+        name,
+    )
 
 
 @lru_cache(maxsize=64)

@@ -55,6 +55,7 @@ WarehouseAct = Literal[
     "manage namespaces",
     "manage storages",
     "check storages",
+    "manage settings",
     "kill jobs",
     "manage users",
     "back up the database",
@@ -69,6 +70,7 @@ WAREHOUSE: dict[WarehouseAct, Roles] = {
     "manage namespaces": ADMINS,
     "manage storages": ADMINS,
     "check storages": ADMINS,
+    "manage settings": ADMINS,
     "kill jobs": ADMINS,
     "manage users": ADMINS,
     "back up the database": ADMINS,
@@ -102,6 +104,7 @@ Option = Literal[
     "CHANGE_TRACKING",
     "LOG_RETENTION",
     "CHANGE_DATA_FEED",
+    "COMPACTION_RATIO",
 ]
 Taking = Literal["taken", "required", "ignored", "refused"]
 """`ignored`: checked, accepted, and without effect; the answer to CREATE TABLE says so."""
@@ -127,6 +130,7 @@ OPTIONS: dict[Option, dict[TableKind, Taking]] = {
     "CHANGE_TRACKING": _by_kind("taken", "taken", "refused"),
     "LOG_RETENTION": _by_kind("taken", "taken", "refused"),
     "CHANGE_DATA_FEED": _by_kind("taken", "taken", "refused"),
+    "COMPACTION_RATIO": _by_kind("taken", "taken", "refused"),
 }
 
 Capability = Literal[

@@ -1,5 +1,6 @@
 """Upgrades a warehouse to the newest format: identities for storages, floors for tables, then the number that older releases
-refuse. From format 2 to 3 only the number changes: the log then writes segments with an index.
+refuse. From format 2 to 3 only the number changes: the log then writes segments with an index. The settings by which all
+processes go are taken over from this one's, once.
 
 Every step is idempotent, and other processes see no change before the last one. Releases that only know an older format have
 to be stopped first: one that has the warehouse open does not read the number again.
@@ -14,6 +15,7 @@ from dataclasses import asdict, dataclass, replace
 from functools import partial
 
 from lakewarden.catalog.changes import identify
+from lakewarden.catalog.kept_settings import take_over
 from lakewarden.catalog.model import Catalog, Storage
 from lakewarden.delta.lifecycle.freezing import frozen_version, is_frozen
 from lakewarden.delta.table import ScopeTable
@@ -21,7 +23,8 @@ from lakewarden.errors import Corrupt, StorageUnavailable
 from lakewarden.log.logs import Logs
 from lakewarden.operations.floors import Noted, raise_floors
 from lakewarden.operations.scopes import scopes_of
-from lakewarden.state.floors.entries import Known
+from lakewarden.state.floors.entries import NO_TABLE, FloorLocation, Known
+from lakewarden.state.floors.floor import floor_at
 from lakewarden.state.founding import FILE, NEWEST_FORMAT, Identity
 from lakewarden.storage.durability import sync
 from lakewarden.storage.objects import ObjectStore
@@ -54,7 +57,8 @@ class _Found:
 
 
 def upgrade(warehouse: Warehouse) -> list[UpgradedStorage]:
-    """Brings the warehouse to the newest format; one that has it is only completed. Processes that have it open reopen it.
+    """Brings the warehouse to the newest format, and its catalog's settings to those of this process, where it has none. In one
+    that has the format, no scope is opened. Processes that have it open reopen it.
 
     Raises:
         StorageUnavailable, StorageRefused: a storage cannot be reached, or is not the one that the catalog means.
@@ -64,11 +68,16 @@ def upgrade(warehouse: Warehouse) -> list[UpgradedStorage]:
     catalog = warehouse.catalog.read()
     for storage in catalog.storages.values():
         _check_storage(warehouse, storage)
+    if warehouse.format == NEWEST_FORMAT:  # its scopes were looked at before that was written
+        for storage in catalog.storages.values():
+            _identify(warehouse, storage)
+        catalog = warehouse.catalog.change(lambda catalog: take_over(catalog, warehouse.settings))
+        return [_noted(warehouse, catalog, storage) for storage in catalog.storages.values()]
     _look_at(warehouse, catalog)
     for storage in catalog.storages.values():
         _identify(warehouse, storage)
     newest = replace(warehouse, format=NEWEST_FORMAT, logs=Logs(warehouse.state))
-    catalog = newest.catalog.read()
+    catalog = newest.catalog.change(lambda catalog: take_over(catalog, warehouse.settings))
     found = [one for one in _look_at(newest, catalog) if one.known is not None]
     raise_floors([Noted(one.target, one.known) for one in found if one.known is not None]).check()
     _write_format(warehouse.state, Identity(NEWEST_FORMAT, warehouse.id))
@@ -125,6 +134,14 @@ def _identify(warehouse: Warehouse, storage: Storage) -> None:
 def _write_format(state: ObjectStore, identity: Identity) -> None:
     state.put(FILE, json.dumps(asdict(identity)).encode())
     sync({state.uri})
+
+
+def _noted(warehouse: Warehouse, catalog: Catalog, storage: Storage) -> UpgradedStorage:
+    """The report by the floors there, without opening a scope."""
+    root = warehouse.root(storage)
+    floors = (floor_at(FloorLocation.on_storage(root.location, table.id)).look().all() for table in cold_tables(catalog))
+    scopes = sum(int(((known["version"] > NO_TABLE) & ~known["forgotten"].astype(bool)).sum()) for known in floors)
+    return UpgradedStorage(storage.id, root.location.uri, root.identity, scopes)
 
 
 def _report(warehouse: Warehouse, storage: Storage, found: Sequence[_Found]) -> UpgradedStorage:

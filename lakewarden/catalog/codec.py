@@ -24,10 +24,10 @@ from lakewarden.storage.sums import is_whole, with_sum
 NEWEST = 3
 
 _LATER: Mapping[type, Mapping[str, int]] = {
-    Catalog: {"pipelines": 2, "rules": 2, "blanks": 2},
+    Catalog: {"pipelines": 2, "rules": 2, "blanks": 2, "settings": 3},
     Namespace: {"engine": 2},
     Table: {"description": 2, "dynamic": 2},
-    TableOptions: {"on_duplicate": 2, "change_tracking": 2, "log_retention": 2, "change_data_feed": 2},
+    TableOptions: {"on_duplicate": 2, "change_tracking": 2, "log_retention": 2, "change_data_feed": 2, "compaction_ratio": 3},
     TableSchema: {"partition_by": 2, "keeps_before": 3},
 }
 """The fields of later formats than 1, and the format of each."""
@@ -76,11 +76,11 @@ def format_of(catalog: Catalog) -> int:
 
 
 def _format_of_part(part: Any) -> int:
-    """The highest format of its fields that have another value than their default."""
+    """The highest format of its fields that have another value than their default, or than nothing."""
     later = _LATER.get(type(part), {})
     if not later:
         return 1
-    used = (each for each in fields(part) if each.name in later and getattr(part, each.name) != _default(each))
+    used = (each for each in fields(part) if each.name in later and getattr(part, each.name) not in (_default(each), {}))
     return max((later[each.name] for each in used), default=1)
 
 

@@ -131,6 +131,8 @@ class TableOptions:
     """Seconds that changes are kept behind a flush; None means the warehouse's setting."""
     change_data_feed: bool | None = None
     """Whether its Delta tables have Delta's own change data feed; None means as each of them says itself."""
+    compaction_ratio: float | None = None
+    """The ratio of compactions that run by themselves (`catalog.upkeep`); None means the warehouse's setting."""
 
 
 @dataclass(frozen=True)
@@ -293,3 +295,6 @@ class Catalog:
     """Tables of pipelines that have no schema yet: their `schemas` is empty (catalog/pipelines.py)."""
     leases: dict[str, Lease] = field(default_factory=dict)
     """Those that are held now (catalog/leases.py)."""
+    settings: dict[str, str] | None = None
+    """Those of the whole warehouse (catalog/kept_settings.py), where they are not the default; None in one of an earlier release,
+    until its settings are taken over."""

@@ -14,6 +14,7 @@ from typing import cast
 from lakewarden.access.rights import ACCESS_LEVELS, OPTIONS, AccessLevel, Option
 from lakewarden.catalog.model import Compression, EvictionStrategy, FlushPolicy, OnDuplicate, TableOptions, TableType
 from lakewarden.catalog.names import check_storage_id
+from lakewarden.catalog.upkeep import check_ratio
 from lakewarden.durations import seconds_of
 from lakewarden.errors import InvalidArgument
 
@@ -230,6 +231,15 @@ def _stream_size(text: str) -> int:
     return size
 
 
+def _ratio(text: str) -> float | None:
+    if text.upper() in ("NULL", "DEFAULT"):
+        return None
+    try:
+        return check_ratio("COMPACTION_RATIO", float(text))
+    except ValueError as error:
+        raise InvalidArgument(f"COMPACTION_RATIO {text!r} is no number, such as 3, or DEFAULT") from error
+
+
 def _is_true(text: str) -> bool:
     return text.upper() == "TRUE"
 
@@ -254,4 +264,5 @@ _READERS: dict[Option, tuple[str, Callable[[str], object]]] = {
     "CHANGE_TRACKING": ("change_tracking", partial(_switch, "CHANGE_TRACKING")),
     "LOG_RETENTION": ("log_retention", partial(seconds_of, "LOG_RETENTION")),
     "CHANGE_DATA_FEED": ("change_data_feed", partial(_switch, "CHANGE_DATA_FEED")),
+    "COMPACTION_RATIO": ("compaction_ratio", _ratio),
 }

@@ -5,7 +5,7 @@ from __future__ import annotations
 from lakewarden.commit_metadata import carried
 from lakewarden.execution.operator import Operator
 from lakewarden.operations.procedures.procedure import procedure_of
-from lakewarden.operations.request import check_queueable
+from lakewarden.operations.request import check_queueable, job_parameters
 from lakewarden.specs import Request
 from lakewarden.state.jobs.job import METADATA, Job
 
@@ -15,6 +15,5 @@ def enqueue(operator: Operator, request: Request, request_id: str | None = None)
     NotFound, InvalidArgument, Unsupported, AlreadyActive: as `Lakehouse.enqueue`.
     """
     procedure_of(check_queueable(request).operation).check_queued(operator.workplace, request)
-    place = {} if request.to is None else {"to": request.to}
     metadata = {METADATA: text} if (text := carried()) else {}
-    return operator.jobs.enqueue(request.operation, request.selection.parameters | place | metadata, request_id)
+    return operator.jobs.enqueue(request.operation, job_parameters(request) | metadata, request_id)

@@ -80,7 +80,9 @@ class Planner:
         warehouse, planned_at = self._warehouse, self._warehouse.clock()
         names = {table.name for table in named_tables(warehouse.catalog.read(), tables)}
         flush = plan_flush(warehouse, Only([scope for scope in due if scope.table in names]))
-        compact, optimize = (self.look(Request(operation, tuple(tables), look=look)) for operation in ("compact", "optimize"))
+        compact, optimize = (
+            self.look(Request(operation, tuple(tables), look=look, scheduled=True)) for operation in ("compact", "optimize")
+        )
         folded = {report.scope for report in compact if report.outcome == "planned"}
         safe = tuple(vacuumable(warehouse, names))
         vacuum = self.look(Request("vacuum", safe, look=look)) if safe else []

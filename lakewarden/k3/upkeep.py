@@ -58,10 +58,8 @@ class Upkeep(Calls):
         size = whole("target_file_size_mb", target_file_size_mb)
         if size <= 0:
             raise InvalidArgument(f"target_file_size_mb {size}: a size above 0")
-        warehouse = self._warehouse
-        options = OptimizeOptions(tuple(z_order_columns), warehouse.settings.maintenance.min_gain)
-        report = self._maintained(found, options, size * _MIB)
-        total, done = table_size(warehouse, found), report.outcome == "done"
+        report = self._maintained(found, OptimizeOptions(tuple(z_order_columns)), size * _MIB)
+        total, done = table_size(self._warehouse, found), report.outcome == "done"
         metrics = report.metrics if done else {}
         kept = total.files - metrics.get("files_added", 0)
         return {

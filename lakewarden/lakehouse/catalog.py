@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from lakewarden.access.gate import OPERATOR
 from lakewarden.admin.namespaces import make_namespace, make_view, remove_namespace, remove_view, switch_engine
 from lakewarden.catalog.model import Column, Namespace, Table, TableType
 from lakewarden.lakehouse.parts import Parts
@@ -15,6 +16,7 @@ from lakewarden.scope import TableName
 from lakewarden.warehouse import find_table, live_tables
 
 if TYPE_CHECKING:
+    from lakewarden.admin.settings import WarehouseSetting
     from lakewarden.catalog.evolution import Alteration
     from lakewarden.table import TableClient
 
@@ -52,6 +54,28 @@ class LakeCatalog:
             InUse: it has tables or views, and `cascade` is not given.
         """
         remove_namespace(self.parts.warehouse, name, self._drop if cascade else None)
+
+    def settings(self) -> list[WarehouseSetting]:
+        """The settings by which all processes of the warehouse go (docs/reference/configuration.md)."""
+        from lakewarden.admin.settings import settings_of
+
+        return settings_of(self.parts.warehouse)
+
+    def alter_warehouse(self, changes: Mapping[str, object]) -> list[WarehouseSetting]:
+        """Changes such settings, all or none, as `{"compaction.ratio": 4}`; the value `default` sets one back.
+
+        Returns:
+            All settings, as they are then.
+
+        Raises:
+            InvalidArgument: there is no such setting, or a value is not one of it; nothing was changed.
+        """
+        from lakewarden.admin.settings import alter_warehouse
+        from lakewarden.state.audit import AuditLog
+
+        warehouse = self.parts.warehouse
+        texts = {key: str(value) for key, value in changes.items()}
+        return alter_warehouse(warehouse, texts, OPERATOR, AuditLog(warehouse.state, warehouse.clock, warehouse.new_id))
 
     def enable_engine(self, name: str, *, settings: str | None = None) -> Namespace:
         """Enables the engine of a namespace: its tables take reads, writes and jobs again.

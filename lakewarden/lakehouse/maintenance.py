@@ -114,6 +114,8 @@ class Maintenance:
         *tables: str,
         user: str | None = None,
         where: str | None = None,
+        ratio: float | None = None,
+        scheduled: bool = False,
         look: bool = False,
         dry_run: bool = False,
         metadata: Metadata | None = None,
@@ -126,9 +128,13 @@ class Maintenance:
 
         Args:
             where: a condition on partition columns, such as `day = '2024-05-01'`: only these partitions.
+            ratio: leaves a file with more than so many times the rows of the newer ones together. Without it, or with 0, all
+                files are taken that fit; with `scheduled` the table's COMPACTION_RATIO counts, or `compaction.ratio`.
+            scheduled: as a schedule does it. After a change of the rule, scopes that were quiet come a part at a time.
             look: opens each scope. Without it, commits of other programs may be missed until the next rolling look.
         """
-        return self._run(new_request("compact", tables, user=user, where=where, look=look), dry_run)
+        options = PlanOptions(user=user, where=where, ratio=ratio, scheduled=scheduled, look=look)
+        return self._run(new_request("compact", tables, **options), dry_run)
 
     def evict(self, *tables: str, user: str | None = None, dry_run: bool = False) -> list[ScopeReport]:
         """Removes STREAM rows that have expired or exceed their scope's size: a report for each such scope.
@@ -146,6 +152,7 @@ class Maintenance:
         zorder: Sequence[str] = (),
         where: str | None = None,
         target_file_size: int | None = None,
+        scheduled: bool = False,
         look: bool = False,
         dry_run: bool = False,
         metadata: Metadata | None = None,
@@ -155,12 +162,12 @@ class Maintenance:
         Args:
             where: a condition on partition columns, in SQL; other partitions are left.
             target_file_size: in bytes, instead of the table's.
+            scheduled: as a schedule does it; a change of `maintenance.min_gain` then reaches the scopes a part at a time.
             look: as in `compact`.
         """
-        request = new_request(
-            "optimize", tables, user=user, zorder=tuple(zorder), where=where, target_file_size=target_file_size, look=look
-        )
-        return self._run(request, dry_run)
+        options = PlanOptions(user=user, zorder=tuple(zorder), where=where, look=look)
+        options |= PlanOptions(target_file_size=target_file_size, scheduled=scheduled)
+        return self._run(new_request("optimize", tables, **options), dry_run)
 
     @attaches
     def vacuum(

@@ -82,7 +82,8 @@ class Plans:
         warehouse = self.parts.warehouse
         names = {table.name for table in named_tables(warehouse.catalog.read(), tables)}
         flushes = [planned_flush(warehouse, due) for due in self.status.due() if due.pending.table in names]
-        compact, optimize = self.look("compact", *tables, look=look), self.look("optimize", *tables, look=look)
+        compact = self.look("compact", *tables, look=look, scheduled=True)
+        optimize = self.look("optimize", *tables, look=look, scheduled=True)
         safe = tuple(vacuumable(warehouse, names))
         vacuum = self.look("vacuum", *safe, look=look) if safe else []
         return flushes + [report for report in (*compact, *optimize, *vacuum) if report.outcome != "skipped"]

@@ -16,7 +16,6 @@ from lakewarden.log.logs import reader_of
 from lakewarden.log.position import position_of
 from lakewarden.operations.fanout import failed_report
 from lakewarden.operations.upkeep.notes import upkeep_of
-from lakewarden.operations.upkeep.rules import Rules
 from lakewarden.report import ScopeReport
 from lakewarden.state.floors.entries import NO_TABLE, NOTHING, FloorLocation, Known, Upkeep, absent
 from lakewarden.state.floors.floor import RECENT_SECONDS, Floor, floor_at
@@ -42,7 +41,7 @@ class Noted:
     known: Known
 
 
-def known_of(target: ScopeTarget, report: ScopeReport, rules: Rules, now: datetime) -> Known | None:
+def known_of(target: ScopeTarget, report: ScopeReport, now: datetime) -> Known | None:
     """What a job knows of a scope that it committed to, or that it opened; None for neither."""
     state, before = report.state, target.known
     if report.fault is not None or target.floor is None:
@@ -53,7 +52,7 @@ def known_of(target: ScopeTarget, report: ScopeReport, rules: Rules, now: dateti
     unseen = report.outcome != "done" and (before is None or before.watermark < state.last_seq)  # another's flush
     took = report.metrics.get("rows_deleted", 0) > 0 or report.operation == "restore" or unseen
     forgotten = before is not None and before.forgotten and before.watermark >= state.last_seq  # a new start has more
-    upkeep = upkeep_of(target, report, state, rules, now)
+    upkeep = upkeep_of(target, report, state, now)
     return Known(state.version, state.last_seq, state.rows, state.last_seq if took else NOTHING, forgotten, upkeep)
 
 

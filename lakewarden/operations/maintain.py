@@ -17,7 +17,6 @@ from lakewarden.operations.plans.scope_options import ScopeOptions
 from lakewarden.operations.plans.value import Applying, PlannedScope
 from lakewarden.operations.presence import Presence
 from lakewarden.operations.upkeep.notes import is_news
-from lakewarden.operations.upkeep.rules import Rules
 from lakewarden.report import ScopeReport
 from lakewarden.scope import Scope
 from lakewarden.storage.durability import sync
@@ -108,8 +107,8 @@ def _noted(warehouse: Warehouse, targets: Sequence[ScopeTarget], reports: Sequen
     A move that this check misses has seen the record.
     """
     pairs = list(zip(targets, reports, strict=True))
-    rules, now = Rules.of(warehouse.settings), warehouse.clock()
-    seen = ((target, report, known_of(target, report, rules, now)) for target, report in pairs)
+    now = warehouse.clock()
+    seen = ((target, report, known_of(target, report, now)) for target, report in pairs)
     found = [(report.outcome, Noted(target, known)) for target, report, known in seen if known is not None]
     noted = [one for outcome, one in found if outcome == "done"]
     unnoted = raise_floors(noted)

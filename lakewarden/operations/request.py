@@ -70,8 +70,17 @@ def request_of(erasure: ErasureRequest) -> Request:
     return Request("erase", erasure.tables, erasure.user, deep=erasure.deep, even_if_unknown=True)
 
 
+def job_parameters(request: Request) -> dict[str, str]:
+    """The request as a queued job stores it; `request_of_job` reads it."""
+    place = {} if request.to is None else {"to": request.to}
+    ratio = {} if request.ratio is None else {"ratio": str(request.ratio)}
+    return request.selection.parameters | place | ratio | ({"scheduled": "true"} if request.scheduled else {})
+
+
 def request_of_job(job: Job) -> Request:
     """Returns the request of a queued job, as its parameters store it."""
     tables = tuple(name for name in job.parameters.get("tables", "").split(",") if name)
     given = job.parameters
-    return Request(job.job_type, tables, given.get("user"), look="look" in given, to=given.get("to"))
+    ratio = float(given["ratio"]) if "ratio" in given else None
+    request = Request(job.job_type, tables, given.get("user"), look="look" in given, to=given.get("to"))
+    return replace(request, ratio=ratio, scheduled="scheduled" in given)

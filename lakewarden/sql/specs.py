@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import partial
 
-from lakewarden.sql.grammar import merge, namespaces, pipelines, rows, session, show, storages, tables, upkeep, users
+from lakewarden.sql.grammar import merge, namespaces, pipelines, rows, session, show, storages, tables, upkeep, users, warehouse
 from lakewarden.sql.results import Affected, Done, Events, Rows, Started
 from lakewarden.sql.statement_spec import (
     Audited,
@@ -56,6 +56,7 @@ from lakewarden.sql.statements.upkeep import (
     Vacuum,
 )
 from lakewarden.sql.statements.users import AlterUser, CreateUser, DropUser
+from lakewarden.sql.statements.warehouse import AlterWarehouse, ShowSettings
 
 
 def _table_words(verb: str) -> dict[str, str | None]:
@@ -348,6 +349,22 @@ STATEMENTS: Mapping[type[Statement], StatementSpec] = {
         "show.check_storage",
         Rows,
     ),
+    AlterWarehouse: StatementSpec(
+        "ALTER WAREHOUSE SET (KEY = value, …)",
+        "changes settings by which all processes go; the value DEFAULT sets one back",
+        {"ALTER WAREHOUSE": warehouse.alter_warehouse},
+        InWarehouse("manage settings"),
+        "warehouse.alter_warehouse",
+        Done,
+    ),
+    ShowSettings: StatementSpec(
+        "SHOW SETTINGS",
+        "lists these settings",
+        _SHOW,
+        InWarehouse("manage settings"),
+        "warehouse.show_settings",
+        Rows,
+    ),
     CreateUser: StatementSpec(
         "CREATE USER u WITH PASSWORD '…' ROLE r […]",
         "creates a user",
@@ -512,7 +529,7 @@ STATEMENTS: Mapping[type[Statement], StatementSpec] = {
         requires=_cold("DESCRIBE HISTORY"),
     ),
     StorageJob: StatementSpec(
-        "STORAGE FLUSH or COMPACT TABLE n.t or ALL [IN NAMESPACE n] [LOOK] [DRY RUN]",
+        "STORAGE FLUSH or COMPACT TABLE n.t or ALL [IN NAMESPACE n] [RATIO n] [LOOK] [DRY RUN]",
         "flushes or compacts tables, as jobs",
         _STORAGE,
         "job",

@@ -7,12 +7,13 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass
 
 from lakewarden.catalog.changes import LOCAL, LOCAL_BASE, alter_storage, fold_case, identify
+from lakewarden.catalog.kept_settings import take_over
 from lakewarden.catalog.model import Catalog
 from lakewarden.catalog.store import CatalogStore
 from lakewarden.clock import NewId
 from lakewarden.connection import Location
 from lakewarden.errors import Corrupt, InUse
-from lakewarden.settings import StorageSettings
+from lakewarden.settings import Settings
 from lakewarden.storage.location import local_path
 from lakewarden.storage.objects import AlreadyThere, ObjectStore
 from lakewarden.storage.open import open_store
@@ -61,19 +62,20 @@ def read_identity(state: ObjectStore) -> Identity:
     return identity
 
 
-def found_warehouse(uri: str, state: ObjectStore, catalog: CatalogStore, new_id: NewId, begins: StorageSettings) -> Identity:
+def found_warehouse(uri: str, state: ObjectStore, catalog: CatalogStore, new_id: NewId, begins: Settings) -> Identity:
     """Creates a warehouse after probing its own storage. Of several processes the first one wins: the marker of its storage
     names the id, and warehouse.json, which is created last, repeats it.
 
     Args:
-        begins: the templates of its own storage.
+        begins: the templates of its own storage, and the settings that it keeps.
 
     Raises:
         InvalidArgument: a bad template; nothing was written.
         InUse: the storage's place has the data of another warehouse.
         StorageRefused, StorageUnavailable: the place cannot be written or reached.
     """
-    user, shared = check_template("USER", begins.user_tables_template), check_template("SHARED", begins.shared_tables_template)
+    user = check_template("USER", begins.storage.user_tables_template)
+    shared = check_template("SHARED", begins.storage.shared_tables_template)
     data = open_store(Location(uri).below(LOCAL_BASE))
     folds = probe(data, new_id).folds_case
     if local_path(uri) is None:
@@ -82,7 +84,7 @@ def found_warehouse(uri: str, state: ObjectStore, catalog: CatalogStore, new_id:
     def step(before: Catalog) -> Catalog:
         folded = fold_case(before, LOCAL) if folds else before
         placed = folded if before.version else alter_storage(folded, LOCAL, user_template=user, shared_template=shared)
-        return identify(placed, LOCAL, new_id())
+        return identify(take_over(placed, begins), LOCAL, new_id())
 
     identity = catalog.change(step).storages[LOCAL].identity
     owner = claim(data, Owner(new_id(), identity))

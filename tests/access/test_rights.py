@@ -52,6 +52,7 @@ _WAREHOUSE_RIGHTS = """
 create_views          No No  No  Yes Yes
 manage_namespaces     No No  No  Yes Yes
 manage_storages       No No  No  Yes Yes
+manage_settings       No No  No  Yes Yes
 check_storages        No No  No  Yes Yes
 kill_jobs             No No  No  Yes Yes
 manage_users          No No  No  Yes Yes

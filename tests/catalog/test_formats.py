@@ -44,6 +44,7 @@ _MADE = {
     "CREATE DYNAMIC TABLE n.t (id INT) WITH ('log.changelog-mode' = 'all')": 2,
     "CREATE DYNAMIC TABLE n.t (id INT PRIMARY KEY) WITH ('log.changelog-mode' = 'all')": 3,
     "DISABLE ENGINE n": 2,
+    "CREATE TABLE n.t (id INT PRIMARY KEY) WITH (COMPACTION_RATIO = 2)": 3,
     "CREATE SHARED TABLE n.t FROM TEMPLATE csv": 2,
 }
 """Statements, and the format that what they make needs."""

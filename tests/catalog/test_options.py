@@ -78,6 +78,10 @@ def test_a_size_out_of_bounds_is_refused(text: str) -> None:
         ("USER", "CHANGE_TRACKING", "perhaps", "must be on or off"),
         ("USER", "delta.enableChangeDataFeed", "perhaps", "CHANGE_DATA_FEED 'perhaps' must be on or off"),
         ("STREAM", "CHANGE_DATA_FEED", "on", "only supported for USER and SHARED"),
+        ("USER", "COMPACTION_RATIO", "much", "COMPACTION_RATIO 'much' is no number"),
+        ("USER", "COMPACTION_RATIO", "-1", "COMPACTION_RATIO -1: a number from 0 to 1000000"),
+        ("SHARED", "COMPACTION_RATIO", "nan", "COMPACTION_RATIO nan: a number from 0"),
+        ("STREAM", "COMPACTION_RATIO", "3", "only supported for USER and SHARED"),
         ("STREAM", "CHANGE_TRACKING", "off", "only supported for USER and SHARED"),
         ("SHARED", "LOG_RETENTION", "a while", "'7 d'"),
         ("USER", "LOG_RETENTION", "0", "above 0"),
@@ -155,6 +159,7 @@ _SOME: dict[Option, str] = {
     "CHANGE_TRACKING": "off",
     "LOG_RETENTION": "7 d",
     "CHANGE_DATA_FEED": "on",
+    "COMPACTION_RATIO": "2.5",
 }
 
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
+from lakewarden.catalog.upkeep import TailRule
 from lakewarden.clock import Clock, random_id
 from lakewarden.delta.history import history
 from lakewarden.faults import Reach, no_faults
@@ -19,7 +21,7 @@ from lakewarden.target import ScopeTarget
 from tests.delta.scopes import flush, people
 from tests.fixtures.bucket import path_of
 
-SMALL_RUNS = CompactOptions(min_eligible_segments=2, max_segments_per_run=8)
+SMALL_RUNS = TailRule(min_files=2, max_files=8)
 
 
 class Died(BaseException):
@@ -56,8 +58,13 @@ def batches(scope: ScopeTarget, count: int, size: int = 2, first: int = 0) -> No
         flush(scope, people(*ids), first_seq=number * size)
 
 
-def compact(scope: ScopeTarget, options: CompactOptions = SMALL_RUNS, reach: Reach = no_faults) -> ScopeReport:
-    plan = plan_compact(scope, options, clock=later())
+def ruled(scope: ScopeTarget, tail: TailRule = SMALL_RUNS) -> ScopeTarget:
+    """The scope under another rule."""
+    return replace(scope, rules=replace(scope.rules, tail=tail))
+
+
+def compact(scope: ScopeTarget, tail: TailRule = SMALL_RUNS, reach: Reach = no_faults) -> ScopeReport:
+    plan = plan_compact(ruled(scope, tail), CompactOptions(), clock=later())
     return alone(run_compact(plan, job_id="CO-1", clock=later(), new_id=random_id, reach=reach))
 
 

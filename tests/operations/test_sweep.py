@@ -34,6 +34,7 @@ from tests.fixtures.bucket import AnyPath, path_of
 from tests.fixtures.lakes import NOTES, eventual, make_notes, notes, scope_path, strong
 from tests.fixtures.minio import MinioServer
 from tests.fixtures.sleepers import Sleeper, sleeping_flush
+from tests.operations.steps import ruled
 
 pytestmark = pytest.mark.slow
 
@@ -89,7 +90,7 @@ def _target(lake: Lakehouse) -> ScopeTarget:
 
 
 def _compacting(target: ScopeTarget, clock: Clock) -> Callable[[Reach], object]:
-    plan = plan_compact(target, CompactOptions(min_eligible_segments=2), clock=clock)
+    plan = plan_compact(ruled(target), CompactOptions(), clock=clock)
     return lambda reach: alone(run_compact(plan, job_id="CO-1", clock=clock, new_id=random_id, reach=reach))
 
 

@@ -9,10 +9,22 @@ import pytest
 
 from lakewarden.sql.execute import handler_of
 from lakewarden.sql.specs import STATEMENTS, grammars
-from lakewarden.sql.statements import dynamic, namespaces, pipelines, rows, session, show, storages, tables, upkeep, users
+from lakewarden.sql.statements import (
+    dynamic,
+    namespaces,
+    pipelines,
+    rows,
+    session,
+    show,
+    storages,
+    tables,
+    upkeep,
+    users,
+    warehouse,
+)
 from lakewarden.sql.statements.base import Statement
 
-_FAMILIES = (dynamic, namespaces, pipelines, rows, session, show, storages, tables, upkeep, users)
+_FAMILIES = (dynamic, namespaces, pipelines, rows, session, show, storages, tables, upkeep, users, warehouse)
 
 
 def test_each_class_of_statements_has_its_row() -> None:

@@ -14,6 +14,11 @@ from lakewarden.lakehouse import Lakehouse
 class CompactConfig(WithLook):
     """Which scopes to compact. A scope whose tail has too few small files is skipped."""
 
+    ratio: float | None = Field(
+        None,
+        description="Leave a file with more than so many times the rows of the newer ones together; 0: none. None: the table's"
+        " COMPACTION_RATIO, else the warehouse's compaction.ratio.",
+    )
     where: str = Field("", description="A condition on partition columns, in SQL; empty means every partition.")
 
 
@@ -22,8 +27,9 @@ def compact(
     context: dg.OpExecutionContext, config: CompactConfig, lake: dg.ResourceParam[Lakehouse], mount: dg.ResourceParam[Mount]
 ) -> None:
     with declined(context):
-        where = config.where or None
-        book(context, lake, mount, lake.compact(*config.tables, user=config.user, where=where, look=config.look))
+        where, ratio = config.where or None, config.ratio
+        reports = lake.compact(*config.tables, user=config.user, where=where, ratio=ratio, scheduled=True, look=config.look)
+        book(context, lake, mount, reports)
 
 
 @dg.job(

@@ -24,7 +24,9 @@ def optimize(
 ) -> None:
     with declined(context):
         where = config.where or None
-        reports = lake.optimize(*config.tables, user=config.user, zorder=config.zorder, where=where, look=config.look)
+        reports = lake.optimize(
+            *config.tables, user=config.user, zorder=config.zorder, where=where, scheduled=True, look=config.look
+        )
         book(context, lake, mount, reports)
 
 

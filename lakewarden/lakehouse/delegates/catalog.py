@@ -10,6 +10,7 @@ from lakewarden.connection import Connection
 from lakewarden.lakehouse.nouns import Nouns
 
 if TYPE_CHECKING:
+    from lakewarden.admin.settings import WarehouseSetting
     from lakewarden.catalog.evolution import Alteration
     from lakewarden.operations.tags import Tag
     from lakewarden.table import TableClient
@@ -25,6 +26,14 @@ class CatalogDelegates(Nouns):
     def drop_namespace(self, name: str, *, cascade: bool = False) -> None:
         """Drops a namespace; with `cascade`, its tables and views first."""
         self.catalog.drop_namespace(name, cascade=cascade)
+
+    def settings(self) -> list[WarehouseSetting]:
+        """The settings by which all processes of the warehouse go."""
+        return self.catalog.settings()
+
+    def alter_warehouse(self, changes: Mapping[str, object]) -> list[WarehouseSetting]:
+        """Changes such settings, all or none; the value `default` sets one back."""
+        return self.catalog.alter_warehouse(changes)
 
     def enable_engine(self, name: str, *, settings: str | None = None) -> Namespace:
         """Enables the engine of a namespace."""

@@ -123,12 +123,16 @@ class MaintenanceDelegates(Nouns):
         *tables: str,
         user: str | None = None,
         where: str | None = None,
+        ratio: float | None = None,
+        scheduled: bool = False,
         look: bool = False,
         dry_run: bool = False,
         metadata: Metadata | None = None,
     ) -> list[ScopeReport]:
         """Folds each scope's newest small files into one."""
-        return self.maintenance.compact(*tables, user=user, where=where, look=look, dry_run=dry_run, metadata=metadata)
+        return self.maintenance.compact(
+            *tables, user=user, where=where, ratio=ratio, scheduled=scheduled, look=look, dry_run=dry_run, metadata=metadata
+        )
 
     def evict(self, *tables: str, user: str | None = None, dry_run: bool = False) -> list[ScopeReport]:
         """Removes STREAM rows that are too old or exceed their scope's size."""
@@ -141,6 +145,7 @@ class MaintenanceDelegates(Nouns):
         zorder: Sequence[str] = (),
         where: str | None = None,
         target_file_size: int | None = None,
+        scheduled: bool = False,
         look: bool = False,
         dry_run: bool = False,
         metadata: Metadata | None = None,
@@ -152,6 +157,7 @@ class MaintenanceDelegates(Nouns):
             zorder=zorder,
             where=where,
             target_file_size=target_file_size,
+            scheduled=scheduled,
             look=look,
             dry_run=dry_run,
             metadata=metadata,

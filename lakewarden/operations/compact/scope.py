@@ -9,10 +9,10 @@ from datetime import datetime
 from itertools import chain, takewhile
 from typing import ClassVar
 
-import msgspec
 import pyarrow as pa
 
 from lakewarden.catalog.model import TableSchema
+from lakewarden.catalog.upkeep import TailRule, check_ratio
 from lakewarden.clock import Clock, NewId
 from lakewarden.delta.parquet.files import DataFile, by_place, place_of
 from lakewarden.delta.parquet.reading import open_file
@@ -20,7 +20,7 @@ from lakewarden.delta.reading.rows import read_files
 from lakewarden.delta.scope import open_scope
 from lakewarden.delta.table import ScopeTable
 from lakewarden.faults import Reach, no_faults
-from lakewarden.operations.compact.tail import TailRule, fitting, small_run
+from lakewarden.operations.compact.tail import fitting, small_run
 from lakewarden.operations.optimize.predicate import PREDICATE, check_predicate, files_where
 from lakewarden.operations.plans.moved import live_inputs, planned_table
 from lakewarden.operations.plans.scope_options import ScopeOptions
@@ -29,7 +29,6 @@ from lakewarden.operations.plans.value import PlannedScope
 from lakewarden.operations.rewrite import Work, live_schema, run_rewrite
 from lakewarden.report import ScopeReport
 from lakewarden.scope import Scope, TableName
-from lakewarden.settings import CompactionSettings
 from lakewarden.specs import Operation
 from lakewarden.storage.open import open_store
 from lakewarden.storage.steps import Steps
@@ -38,7 +37,7 @@ from lakewarden.target import ScopeTarget
 
 @dataclass(frozen=True)
 class CompactOptions(ScopeOptions):
-    """The bounds of one compaction; the scope decides which of the two row bounds applies.
+    """The rule of one compaction is its table's, with another `ratio`; None leaves that as it is.
 
     `where` chooses partitions, all where it is empty.
     """
@@ -46,24 +45,17 @@ class CompactOptions(ScopeOptions):
     operation: ClassVar[Operation] = "compact"
     commits: ClassVar[str] = "COMPACT"
 
-    min_eligible_segments: int = 5
-    max_segments_per_run: int = 8
-    user_max_segment_rows: int = 10_000
-    shared_max_segment_rows: int = 25_000
+    ratio: float | None = 0.0
     where: str = ""
 
-    @classmethod
-    def of(cls, settings: CompactionSettings, where: str = "") -> CompactOptions:
-        return cls(**msgspec.structs.asdict(settings), where=where)
-
     def check(self, subject: Scope | TableName, schema: TableSchema, retention_hours: float) -> None:
+        check_ratio("ratio", self.ratio or 0)
         if self.where:
             check_predicate(schema, self.where)
 
-    def rule(self, *, shared: bool) -> TailRule:
-        """The rule for the scopes of a SHARED table, or of another."""
-        rows = self.shared_max_segment_rows if shared else self.user_max_segment_rows
-        return TailRule(self.min_eligible_segments, self.max_segments_per_run, rows)
+    def rule(self, tail: TailRule) -> TailRule:
+        """The rule, where `tail` is the table's."""
+        return tail if self.ratio is None else replace(tail, ratio=self.ratio)
 
     def plan(self, target: ScopeTarget, *, clock: Clock) -> CompactPlan:
         return plan_compact(target, self, clock=clock)
@@ -100,7 +92,7 @@ def plan_compact(target: ScopeTarget, options: CompactOptions, *, clock: Clock) 
     if table is None:
         return CompactPlan(target=target, operation="compact", planned_at=now, version=None, nothing="nothing was flushed yet")
     table.check_plain()
-    rule = options.rule(shared=target.scope.user is None)
+    rule = options.rule(target.rules.tail)
     files = files_where(table, live_schema(target, table).schema, options.where) if options.where else table.files()
     if options.where and not files:
         nothing = f"no partition has {options.where}"
@@ -196,7 +188,14 @@ def _parameters(rule: TailRule) -> dict[str, str]:
         "min_eligible_segments": str(rule.min_files),
         "max_segments_per_run": str(rule.max_files),
         "max_segment_rows": str(rule.max_rows),
+        "ratio": str(rule.ratio),
     }
+
+
+def rule_of(parameters: Mapping[str, str]) -> TailRule:
+    """The rule that a compaction's report names."""
+    fewest, most, rows = (int(parameters[name]) for name in ("min_eligible_segments", "max_segments_per_run", "max_segment_rows"))
+    return TailRule(fewest, most, rows, float(parameters.get("ratio", "0")))
 
 
 def _same_schema(target: ScopeTarget, table: ScopeTable, small: tuple[DataFile, ...]) -> tuple[DataFile, ...]:
@@ -210,6 +209,11 @@ def _why_not(tails: Sequence[_Tail], rule: TailRule) -> str:
     if len(tails) > 1:
         return f"none of its {len(tails)} partitions ends with {rule.min_files} small files that fit into one"
     small, same_schema = (tails[0].small, tails[0].same_schema) if tails else (0, 0)
+    if same_schema >= rule.min_files and rule.ratio:
+        return (
+            f"of its {same_schema} newest small files no run of {rule.min_files} to {rule.max_files} has at most {rule.max_rows}"
+            f" rows, and at its end a file of at most {rule.ratio:g} times the rows of the newer ones"
+        )
     if same_schema >= rule.min_files:
         return f"the two newest of its {same_schema} small files have more than {rule.max_rows} rows together"
     if small >= rule.min_files:

@@ -1,22 +1,18 @@
-"""Which files a compaction takes: the trailing run of small files of one schema (Storage Tiers; kalamdb.md 4.7)."""
+"""Which files a compaction takes: of the trailing run of small files of one schema (Storage Tiers; kalamdb.md 4.7) those whose
+rows are worth to be written again.
+
+Without a ratio each compaction takes the file that the one before made, until that is full: a row is written again by every
+one. With a ratio a file waits until the newer ones together are as many times as large as it, so its rows are written again a
+number of times that grows with the logarithm of the scope (docs/decisions/0124-a-fold-leaves-what-it-folded.md).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import accumulate, takewhile
 
+from lakewarden.catalog.upkeep import TailRule
 from lakewarden.delta.parquet.files import DataFile
-
-
-@dataclass(frozen=True)
-class TailRule:
-    """A scope is compacted from `min_files` small files at the end on; one compaction takes at most `max_files` of them and
-    `max_rows` rows. A file with fewer than `max_rows` rows is small."""
-
-    min_files: int
-    max_files: int
-    max_rows: int
 
 
 def small_run(newest_first: Sequence[DataFile], rule: TailRule) -> tuple[DataFile, ...]:
@@ -25,9 +21,21 @@ def small_run(newest_first: Sequence[DataFile], rule: TailRule) -> tuple[DataFil
 
 
 def fitting(run: Sequence[DataFile], rule: TailRule) -> tuple[DataFile, ...]:
-    """The files of a run that one compaction takes: from the newest on while the rows fit; at least two, or none."""
+    """The files of a run that one compaction takes, from the newest on; at least two, or none."""
     if len(run) < rule.min_files:
         return ()
-    sums = accumulate(file.rows or 0 for file in run[: rule.max_files])
-    taken = tuple(file for file, rows in zip(run, sums, strict=False) if rows <= rule.max_rows)
-    return taken if len(taken) > 1 else ()
+    sums = list(accumulate(file.rows or 0 for file in run[: rule.max_files]))
+    most = sum(rows <= rule.max_rows for rows in sums)
+    count = _longest(sums[:most], rule) if rule.ratio else most
+    return tuple(run[:count]) if count > 1 else ()
+
+
+def _longest(sums: Sequence[int], rule: TailRule) -> int:
+    """The length of the longest run whose oldest file is small beside the others together; 0 where none is long enough.
+
+    Of all lengths, and not up to the first file that is too large: a tiny newest file ends nothing, nor does a large one among
+    many small ones.
+    """
+    shortest = min(rule.min_files, rule.max_files)
+    lengths = range(len(sums), shortest - 1, -1)
+    return next((n for n in lengths if sums[n - 1] - sums[n - 2] <= rule.ratio * sums[n - 2]), 0)

@@ -26,7 +26,6 @@ from lakewarden.operations.direct.outputs import Numbers, Outputs
 from lakewarden.operations.direct.value import DirectResult
 from lakewarden.operations.floors import Noted, Standing, check_floor, known_of, raise_floors
 from lakewarden.operations.presence import Presence
-from lakewarden.operations.upkeep.rules import Rules
 from lakewarden.report import ScopeReport
 from lakewarden.state.jobs.job import new_job_id
 from lakewarden.storage.durability import sync
@@ -227,7 +226,7 @@ class DirectRun:
         try:
             if judged.fault is not None:
                 raise StorageUnavailable(judged.reason)
-            known = known_of(target, report, Rules.of(self._warehouse.settings), self._warehouse.clock())
+            known = known_of(target, report, self._warehouse.clock())
             if known is not None:
                 floor = target.floor
                 taken = self._numbers.taken

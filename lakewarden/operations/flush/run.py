@@ -34,7 +34,6 @@ from lakewarden.operations.flush.due import Due, due_scopes, registered, until
 from lakewarden.operations.flush.wanted import users_wanted
 from lakewarden.operations.plans.moved import PLAN
 from lakewarden.operations.presence import Presence
-from lakewarden.operations.upkeep.rules import Rules
 from lakewarden.report import ScopeReport
 from lakewarden.scope import Scope
 from lakewarden.state.jobs.job import new_job_id
@@ -130,7 +129,7 @@ def flush_scopes(
     reach("after-sync")
     later = present.again()  # commits into an empty mount point are not settled
     reports = [later.judged(task.target, "flush", report) for task, report in zip(tasks, reports, strict=True)]
-    reports = _noted(tasks, reports, Rules.of(warehouse.settings))
+    reports = _noted(tasks, reports)
     reach("after-floors")
     _settle(warehouse, views, tasks, reports, reach)
     return reports + held + unread
@@ -288,11 +287,11 @@ def _failed(tasks: Sequence[FlushTask], refused: Mapping[Scope, LakewardenError]
     return [failed_report(target, "flush", error, system_clock()) for target, error in found if error is not None]
 
 
-def _noted(tasks: Sequence[FlushTask], reports: Sequence[ScopeReport], rules: Rules) -> list[ScopeReport]:
+def _noted(tasks: Sequence[FlushTask], reports: Sequence[ScopeReport]) -> list[ScopeReport]:
     """The reports; those whose scopes could not be recorded on the floors become failed, and their rows stay in the log."""
     pairs = [(task.target, report) for task, report in zip(tasks, reports, strict=True)]
     positions = {task.target.floor.table_id: position_of(task.end) for task in tasks if task.target.floor is not None}
-    found = ((target, known_of(target, report, rules, system_clock())) for target, report in pairs)
+    found = ((target, known_of(target, report, system_clock())) for target, report in pairs)
     unnoted = raise_floors([Noted(target, known) for target, known in found if known is not None], positions)
     return [unnoted.judged(target, report) for target, report in pairs]
 

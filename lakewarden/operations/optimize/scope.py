@@ -41,12 +41,14 @@ from lakewarden.target import ScopeTarget
 
 ZORDER = "zorder_by"
 TARGET = "target_file_size"
+MIN_GAIN = "min_gain"
 _OPERATION = "OPTIMIZE"
 
 
 @dataclass(frozen=True)
 class OptimizeOptions(ScopeOptions):
-    """`zorder` clusters by these columns; without it, files are packed. `min_gain` is the least share of files to save.
+    """`zorder` clusters by these columns; without it, files are packed. `min_gain` is the least share of files to
+    save, None for the table's.
 
     `where` chooses partitions, all where it is empty; `target_file_size` in bytes, None for the table's.
     """
@@ -55,7 +57,7 @@ class OptimizeOptions(ScopeOptions):
     commits: ClassVar[str] = _OPERATION
 
     zorder: tuple[str, ...] = ()
-    min_gain: float = 0.25
+    min_gain: float | None = None
     where: str = ""
     target_file_size: int | None = None
 
@@ -108,7 +110,8 @@ def plan_optimize(target: ScopeTarget, options: OptimizeOptions, *, clock: Clock
     """
     check_columns(target.schema, options.zorder)
     target = replace(target, target_file_size=options.target_file_size or target.target_file_size)
-    parameters = {TARGET: str(target.target_file_size), "min_gain": str(options.min_gain)}
+    min_gain = target.rules.min_gain if options.min_gain is None else options.min_gain
+    parameters = {TARGET: str(target.target_file_size), MIN_GAIN: str(min_gain)}
     if options.zorder:
         parameters[ZORDER] = ",".join(options.zorder)
     now = clock()
@@ -134,7 +137,7 @@ def plan_optimize(target: ScopeTarget, options: OptimizeOptions, *, clock: Clock
     files = files_where(table, live_target.schema, options.where)
     if options.where and not files:
         return replace(base, nothing=f"no partition has {options.where}")
-    return _clustering(base, table, files) if options.zorder else _packing(base, files, options.min_gain)
+    return _clustering(base, table, files) if options.zorder else _packing(base, files, min_gain)
 
 
 def replan_optimize(target: ScopeTarget, options: OptimizeOptions, planned: PlannedScope, *, clock: Clock) -> OptimizePlan:

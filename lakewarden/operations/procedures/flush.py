@@ -101,7 +101,7 @@ def _compact_after(at: Workplace, flushed: Sequence[ScopeReport], parameters: di
     warehouse = at.warehouse
     catalog = warehouse.catalog.read()
     written = [warehouse.target(catalog, report.scope) for report in flushed if report.outcome == "done"]
-    options = CompactOptions.of(warehouse.settings.compaction)
+    options = CompactOptions(ratio=None)
 
     def work(id_: str) -> list[ScopeReport]:
         return maintain_targets(warehouse, at.run, written, options, dry_run=False, job_id=id_)

@@ -12,12 +12,11 @@ from lakewarden.warehouse import Warehouse
 
 class Optimize(Maintenance):
     def options(self, warehouse: Warehouse, request: Request) -> OptimizeOptions:
-        min_gain = warehouse.settings.maintenance.min_gain
-        return OptimizeOptions(request.zorder, min_gain, request.where or "", request.target_file_size)
+        return OptimizeOptions(request.zorder, where=request.where or "", target_file_size=request.target_file_size)
 
     def need(self, warehouse: Warehouse, request: Request, table: Table) -> Need | None:
         every = request.zorder or request.where or request.target_file_size
-        return None if every else to_optimize(warehouse, table)
+        return None if every else to_optimize(warehouse, table, paced=request.scheduled)
 
 
 PROCEDURE = Optimize()

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Literal, Protocol
+from typing import Literal
 
 import numpy as np
 
 from lakewarden.catalog.model import Table
 from lakewarden.clock import to_millis
-from lakewarden.operations.upkeep.rules import Rules
+from lakewarden.operations.upkeep.rules import UNKNOWN, FoldRule, PackRule, Rule
 from lakewarden.operations.vacuum.removable import LOG_AGE
 from lakewarden.operations.vacuum.retention import SAFE_HOURS, horizon_of
 from lakewarden.operations.vacuum.scope import VacuumOptions
@@ -21,20 +22,24 @@ from lakewarden.state.floors.objects import Summary
 from lakewarden.warehouse import Warehouse
 
 
-class Need(Protocol):
+class Need(ABC):
     """When an operation may find something to do. A scope that was not looked at is always opened."""
 
+    @abstractmethod
     def anywhere(self, summary: Summary) -> bool:
         """Whether it may for one of the scopes."""
-        ...
 
+    @abstractmethod
     def rows(self, scopes: KnownScopes) -> Rows:
         """For which of the scopes."""
-        ...
+
+    def later(self, scopes: KnownScopes) -> Rows:
+        """For which of the others it may, too, where that can wait for a rolling look."""
+        return np.zeros(len(scopes), np.bool_)
 
 
 @dataclass(frozen=True)
-class Unseen:
+class Unseen(Need):
     """A check: those alone that were not looked at."""
 
     def anywhere(self, summary: Summary) -> bool:
@@ -46,23 +51,40 @@ class Unseen:
 
 
 @dataclass(frozen=True)
-class OtherRule:
-    """Compact and optimize: unless nothing was to do by this rule, and no commit came since."""
+class OtherRule(Need):
+    """Compact and optimize: unless nothing was to do by this rule, or by a looser one, and no commit came since.
+
+    `paced`: where nothing was to do by another rule, and no commit came since, a rolling look comes to it.
+    """
 
     column: Literal["compacted", "optimized"]
-    rule: int
+    rule: Rule
+    paced: bool = False
 
     def anywhere(self, summary: Summary) -> bool:
         found = summary.compacted if self.column == "compacted" else summary.optimized
-        return summary.looked_at == UNSEEN or found is None or not {self.rule, NO_TABLE}.issuperset(found)
+        return summary.looked_at == UNSEEN or found is None or not all(map(self._covers, found))
 
     def rows(self, scopes: KnownScopes) -> Rows:
-        found: Rows = (scopes["looked_at"] == UNSEEN) | ~np.isin(scopes[self.column], (self.rule, NO_TABLE))
+        found: Rows = (scopes["looked_at"] == UNSEEN) | (self._uncovered(scopes) & ~self.later(scopes))
         return found
+
+    def later(self, scopes: KnownScopes) -> Rows:
+        found: Rows = self._uncovered(scopes) & (scopes[self.column] != UNKNOWN) & self.paced
+        return found
+
+    def _uncovered(self, scopes: KnownScopes) -> Rows:
+        noted = np.unique(scopes[self.column])
+        covering = [number for number in noted.tolist() if self._covers(number)]
+        found: Rows = ~np.isin(scopes[self.column], covering)
+        return found
+
+    def _covers(self, noted: int) -> bool:
+        return noted == NO_TABLE or self.rule.covers(noted)
 
 
 @dataclass(frozen=True)
-class OldRemains:
+class OldRemains(Need):
     """Vacuum: unless nothing is superfluous for so long. Milliseconds."""
 
     dead_before: int
@@ -81,13 +103,15 @@ class OldRemains:
         return found
 
 
-def to_compact(warehouse: Warehouse, table: Table) -> Need:
-    return OtherRule("compacted", Rules.of(warehouse.settings).compact(shared=table.type == "SHARED"))
+def to_compact(warehouse: Warehouse, table: Table, ratio: float | None = None, *, paced: bool = False) -> Need:
+    """With another ratio than the table's where it is given."""
+    tail = warehouse.rules(table).tail
+    return OtherRule("compacted", FoldRule(tail if ratio is None else replace(tail, ratio=ratio)), paced)
 
 
-def to_optimize(warehouse: Warehouse, table: Table) -> Need:
+def to_optimize(warehouse: Warehouse, table: Table, *, paced: bool = False) -> Need:
     """Without a Z-order, which opens each scope."""
-    return OtherRule("optimized", Rules.of(warehouse.settings).optimize(warehouse.target_file_size(table)))
+    return OtherRule("optimized", PackRule(warehouse.target_file_size(table), warehouse.rules(table).min_gain), paced)
 
 
 def to_vacuum(warehouse: Warehouse, table: Table, options: VacuumOptions) -> Need:

@@ -6,8 +6,9 @@ from dataclasses import replace
 from datetime import datetime
 
 from lakewarden.clock import to_millis
-from lakewarden.operations.optimize.scope import TARGET, ZORDER
-from lakewarden.operations.upkeep.rules import UNKNOWN, Rules
+from lakewarden.operations.compact.scope import rule_of
+from lakewarden.operations.optimize.scope import MIN_GAIN, TARGET, ZORDER
+from lakewarden.operations.upkeep.rules import UNKNOWN, FoldRule, PackRule, loosest
 from lakewarden.report import Remains, ScopeReport, ScopeState
 from lakewarden.rows.files import file_columns
 from lakewarden.specs import Operation
@@ -18,13 +19,12 @@ _LATER = 60 * 60 * 1000
 """Milliseconds; a look is not noted more often for its time alone."""
 
 
-def upkeep_of(target: ScopeTarget, report: ScopeReport, state: ScopeState, rules: Rules, now: datetime) -> Upkeep:
+def upkeep_of(target: ScopeTarget, report: ScopeReport, state: ScopeState, now: datetime) -> Upkeep:
     """What maintenance needs to know of the scope after this report, which has that state."""
     known = target.known
     before = None if known is None else known.upkeep
     still = before if known is not None and known.version == state.version else None
     at, done = to_millis(report.finished_at or now), report.outcome == "done"
-    shared = target.scope.user is None
     remains = report.remains or _remains(target, report, state, before if done else still, at)
     return Upkeep(
         files=state.files,
@@ -32,12 +32,8 @@ def upkeep_of(target: ScopeTarget, report: ScopeReport, state: ScopeState, rules
         committed_at=at if done else 0 if still is None else still.committed_at,
         operation=_operation(report) if done else 0 if still is None else still.operation,
         looked_at=at,
-        compacted=_found(report, "compact", rules.compact(shared=shared))
-        or rules.compacted(state, shared=shared)
-        or (UNKNOWN if still is None else still.compacted),
-        optimized=_found(report, "optimize", rules.optimize(int(report.parameters.get(TARGET, target.target_file_size))))
-        or rules.optimized(state, target.target_file_size)
-        or (UNKNOWN if still is None else still.optimized),
+        compacted=_compacted(target, report, state, UNKNOWN if still is None else still.compacted),
+        optimized=_optimized(target, report, state, UNKNOWN if still is None else still.optimized),
         dead_since=remains.dead_since,
         log_since=remains.log_since,
     )
@@ -53,9 +49,24 @@ def is_news(known: Known, before: Known | None) -> bool:
     return replace(before, deleted_upto=known.deleted_upto, upkeep=looked_now) != known
 
 
-def _found(report: ScopeReport, operation: Operation, rule: int) -> int:
-    """The rule, if the operation itself had nothing to do."""
-    return rule if report.quiet and report.operation == operation and ZORDER not in report.parameters else UNKNOWN
+def _compacted(target: ScopeTarget, report: ScopeReport, state: ScopeState, still: int) -> int:
+    """The verdict that holds under most rules: of the operation itself, of its rules by the sizes, and that from before."""
+    own = FoldRule(target.rules.tail)
+    found = FoldRule(rule_of(report.parameters)).number if _found_nothing(report, "compact") else UNKNOWN
+    return loosest((found, own.loosest.verdict(state), own.verdict(state), still), (own.loosest, own))
+
+
+def _optimized(target: ScopeTarget, report: ScopeReport, state: ScopeState, still: int) -> int:
+    """The same for packing."""
+    own, found = PackRule(target.target_file_size, target.rules.min_gain), UNKNOWN
+    if _found_nothing(report, "optimize") and ZORDER not in report.parameters:
+        found = PackRule(int(report.parameters[TARGET]), float(report.parameters[MIN_GAIN])).number
+    return loosest((found, own.verdict(state), still), (own,))
+
+
+def _found_nothing(report: ScopeReport, operation: Operation) -> bool:
+    """Whether the operation itself had nothing to do."""
+    return report.quiet and report.operation == operation
 
 
 def _remains(target: ScopeTarget, report: ScopeReport, state: ScopeState, before: Upkeep | None, at: int) -> Remains:

@@ -1,58 +1,118 @@
 """By which rule compact and optimize have nothing to do for a scope, decided from its files' sizes by their own functions.
 
-A rule is noted with its parameters, as one number. So other settings find no scope quiet until each was looked at again.
+A rule is noted with its parameters, as one number. A verdict holds under the same rule, and under each that is stricter: what
+finds more to do found nothing. Under any other rule a scope is looked at again.
+
+A number has, above bit 62, that it says how strict its rule is; then, in 31 bits each, that strictness and a digest of the
+bounds in which two rules have to agree. Earlier releases noted a digest of all parameters, below bit 57.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
-from dataclasses import dataclass
+import struct
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from math import inf
 
+from lakewarden.catalog.upkeep import TailRule
 from lakewarden.delta.parquet.files import DataFile
-from lakewarden.operations.compact.scope import CompactOptions
 from lakewarden.operations.compact.tail import fitting, small_run
 from lakewarden.operations.optimize.packing import not_worth_it, pack_files
 from lakewarden.report import ScopeState
-from lakewarden.settings import Settings
 
 UNKNOWN = 0
 """Instead of a rule: there may be something to do."""
 
+_GRADED = 1 << 62
+_BITS = 31
+_LOWER = 256
+"""How many lower values of `min_files` count as those of looser rules: more are possible, and nobody sets them."""
+
+
+class Rule(ABC):
+    """Of one operation for one table."""
+
+    @property
+    @abstractmethod
+    def number(self) -> int:
+        """What is noted where it finds nothing to do."""
+
+    @abstractmethod
+    def covers(self, noted: int) -> bool:
+        """Whether it finds nothing to do where that was noted, since that rule is the same or looser."""
+
+    @abstractmethod
+    def finds_nothing(self, newest_first: Sequence[DataFile]) -> bool:
+        """Whether these files are to stay."""
+
+    def verdict(self, state: ScopeState) -> int:
+        """Its number, if it finds nothing to do in this state; else `UNKNOWN`: the files' schemas count too."""
+        listed = len(state.layout) == state.files
+        return self.number if listed and self.finds_nothing(_files(state)) else UNKNOWN
+
 
 @dataclass(frozen=True)
-class Rules:
-    """The rules of one warehouse's settings."""
+class FoldRule(Rule):
+    """Compact's. Of two with the same bounds that with more `min_files` is stricter, and that with a smaller ratio; the one
+    without a ratio is the loosest."""
 
-    compaction: CompactOptions
+    tail: TailRule
+
+    @property
+    def loosest(self) -> FoldRule:
+        return FoldRule(replace(self.tail, ratio=0.0))
+
+    @property
+    def number(self) -> int:
+        return _graded(self._grade, self._digest(self.tail.min_files))
+
+    def covers(self, noted: int) -> bool:
+        if not noted & _GRADED:
+            return noted in _of_earlier_releases(self.tail)
+        grade, digest = _parts(noted)
+        return grade >= self._grade and digest in _digests(self.tail)
+
+    def finds_nothing(self, newest_first: Sequence[DataFile]) -> bool:
+        return not fitting(small_run(newest_first, self.tail), self.tail)
+
+    @property
+    def _grade(self) -> int:
+        return _ascending(self.tail.ratio or inf)
+
+    def _digest(self, min_files: int) -> int:
+        return _digest("compact", min_files, self.tail.max_files, self.tail.max_rows)
+
+
+@dataclass(frozen=True)
+class PackRule(Rule):
+    """Optimize's. Of two with the same target that with more to gain is stricter."""
+
+    target_file_size: int
     min_gain: float
 
-    @classmethod
-    def of(cls, settings: Settings) -> Rules:
-        return cls(CompactOptions.of(settings.compaction), settings.maintenance.min_gain)
+    @property
+    def number(self) -> int:
+        return _graded(_ascending(self.min_gain), _digest("optimize", self.target_file_size))
 
-    def compact(self, *, shared: bool) -> int:
-        """The rule of the scopes of a table."""
-        rule = self.compaction.rule(shared=shared)
-        return _number("compact", rule.min_files, rule.max_files, rule.max_rows)
+    def covers(self, noted: int) -> bool:
+        if not noted & _GRADED:
+            return noted == _ungraded("optimize", self.target_file_size, self.min_gain)
+        grade, digest = _parts(noted)
+        return grade <= _ascending(self.min_gain) and digest == _digest("optimize", self.target_file_size)
 
-    def optimize(self, target_file_size: int) -> int:
-        return _number("optimize", target_file_size, self.min_gain)
-
-    def compacted(self, state: ScopeState, *, shared: bool) -> int:
-        """The rule, if a compaction finds nothing to do in this state; else `UNKNOWN`: the files' schemas count too."""
-        rule = self.compaction.rule(shared=shared)
-        quiet = _is_listed(state) and not fitting(small_run(_files(state), rule), rule)
-        return self.compact(shared=shared) if quiet else UNKNOWN
-
-    def optimized(self, state: ScopeState, target_file_size: int) -> int:
-        """The rule, if packing finds nothing to do in this state; else `UNKNOWN`."""
-        quiet = _is_listed(state) and not_worth_it(pack_files(_files(state), target_file_size), self.min_gain)
-        return self.optimize(target_file_size) if quiet else UNKNOWN
+    def finds_nothing(self, newest_first: Sequence[DataFile]) -> bool:
+        return bool(not_worth_it(pack_files(newest_first, self.target_file_size), self.min_gain))
 
 
-def _is_listed(state: ScopeState) -> bool:
-    return len(state.layout) == state.files
+def loosest(verdicts: Iterable[int], rules: Sequence[Rule]) -> int:
+    """The verdict that most of these rules take, the first rule's counting most; `UNKNOWN` where there is none.
+
+    `rules` from the loosest to the strictest.
+    """
+    return max((one for one in verdicts if one != UNKNOWN), key=lambda one: [each.covers(one) for each in rules], default=UNKNOWN)
 
 
 def _files(state: ScopeState) -> Sequence[DataFile]:
@@ -61,6 +121,42 @@ def _files(state: ScopeState) -> Sequence[DataFile]:
     return [DataFile(str(at), size, None if rows < 0 else rows, 0, None, None) for at, (rows, size) in listed]
 
 
-def _number(*rule: object) -> int:
+@lru_cache(maxsize=256)
+def _digests(tail: TailRule) -> frozenset[int]:
+    """Of the bounds of rules that are not stricter."""
+    return frozenset(_digest("compact", files, tail.max_files, tail.max_rows) for files in _lower(tail))
+
+
+@lru_cache(maxsize=256)
+def _of_earlier_releases(tail: TailRule) -> frozenset[int]:
+    """The numbers of rules that are not stricter: those releases knew no ratio."""
+    return frozenset(_ungraded("compact", files, tail.max_files, tail.max_rows) for files in _lower(tail))
+
+
+def _lower(tail: TailRule) -> range:
+    return range(max(2, tail.min_files - _LOWER), tail.min_files + 1)
+
+
+def _graded(grade: int, digest: int) -> int:
+    return _GRADED | grade << _BITS | digest
+
+
+def _parts(number: int) -> tuple[int, int]:
+    """The grade and the digest."""
+    mask = (1 << _BITS) - 1
+    return number >> _BITS & mask, number & mask
+
+
+def _ascending(value: float) -> int:
+    """The bits of a number that is not negative: of two, the larger has the larger ones."""
+    bits: int = struct.unpack(">I", struct.pack(">f", value))[0]
+    return bits
+
+
+def _digest(*bounds: object) -> int:
+    return _ungraded(*bounds) & ((1 << _BITS) - 1)
+
+
+def _ungraded(*rule: object) -> int:
     """A positive number for the rule with these parameters."""
     return int.from_bytes(hashlib.sha256(repr(rule).encode()).digest()[:7], "big") + 1

@@ -54,9 +54,10 @@ class RollingLook:
     def is_due(self, summary: Summary) -> bool:
         return self.most > 0 and summary.looked_at <= self.before
 
-    def rows(self, scopes: KnownScopes, quiet: Rows) -> Rows:
-        """The hot ones first, then those that were looked at longest ago."""
-        old = np.flatnonzero(quiet & (scopes["looked_at"] <= self.before) & (scopes["compacted"] != NO_TABLE))
+    def rows(self, scopes: KnownScopes, quiet: Rows, later: Rows) -> Rows:
+        """Of those that are quiet the hot ones first, then those that were looked at longest ago; `later` are due as they are."""
+        due = later | (scopes["looked_at"] <= self.before)
+        old = np.flatnonzero(quiet & due & (scopes["compacted"] != NO_TABLE))
         cold = scopes["committed_at"][old] < self.hot_since
         chosen = np.zeros(len(scopes), np.bool_)
         chosen[old[np.lexsort((scopes["looked_at"][old], cold))[: self.most]]] = True
@@ -94,9 +95,9 @@ def due(survey: Survey, need: Need, rolling: RollingLook | None = None) -> list[
     if not any(summary is None or need.anywhere(summary) or _is_due(rolling, summary) for summary in survey.summaries):
         return []
     before = UNSEEN if rolling is None else rolling.before
-    newest = newest_notes(survey.parts(), lambda part: need.rows(part) | (part["looked_at"] <= before))
-    found = need.rows(newest)
-    return newest.hexadecimal(found if rolling is None else found | rolling.rows(newest, ~found))
+    newest = newest_notes(survey.parts(), lambda part: need.rows(part) | need.later(part) | (part["looked_at"] <= before))
+    found, later = need.rows(newest), need.later(newest)
+    return newest.hexadecimal(found | later if rolling is None else found | rolling.rows(newest, ~found, later))
 
 
 def newest_notes(parts: Sequence[KnownScopes], maybe: Callable[[KnownScopes], Rows]) -> KnownScopes:

@@ -12,13 +12,14 @@ from lakewarden.sql.statements.dynamic import DescribeExtended
 from lakewarden.sql.statements.namespaces import ShowEngines
 from lakewarden.sql.statements.pipelines import ShowPipelines, ShowRules
 from lakewarden.sql.statements.show import Describe, DescribeHistory, Show, ShowStats, ShowTables
+from lakewarden.sql.statements.warehouse import ShowSettings
 
 _IN_NAMESPACE = {"TABLES": ShowTables, "RULES": ShowRules, "PIPELINES": ShowPipelines}
 
 
 def show(read: Reader) -> Statement:
     match read.one_of(
-        "NAMESPACES", "STORAGES", "MANIFEST", "EXPORT", "TABLES", "STATS FOR TABLE", "ENGINES", "RULES", "PIPELINES"
+        "NAMESPACES", "STORAGES", "MANIFEST", "EXPORT", "TABLES", "STATS FOR TABLE", "ENGINES", "RULES", "PIPELINES", "SETTINGS"
     ):
         case "TABLES" | "RULES" | "PIPELINES" as what:
             return _IN_NAMESPACE[what](in_namespace(read))
@@ -26,6 +27,8 @@ def show(read: Reader) -> Statement:
             return ShowStats(read.ref())
         case "ENGINES":
             return ShowEngines()
+        case "SETTINGS":
+            return ShowSettings()
         case "NAMESPACES":
             return Show("namespaces")
         case "STORAGES":

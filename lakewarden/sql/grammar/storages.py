@@ -76,8 +76,9 @@ def storage(read: Reader) -> Statement:
 def _job(read: Reader, operation: Literal["flush", "compact"]) -> Statement:
     one = read.one_of("TABLE", "ALL") == "TABLE"
     table, namespace = (_qualified(read, operation), None) if one else (None, in_namespace(read))
+    ratio = read.number("a ratio") if operation == "compact" and read.word("RATIO") else None
     look = operation == "compact" and read.word("LOOK")
-    return StorageJob(operation, table, namespace, look, read.word("DRY", "RUN"))
+    return StorageJob(operation, table, namespace, look, read.word("DRY", "RUN"), ratio)
 
 
 def _move(read: Reader) -> Statement:

@@ -43,7 +43,7 @@ def storage_job(context: Context, statement: StorageJob) -> Started | Done | Row
     """Requests a job for each table that has work, and runs the jobs if the session waits."""
     tables = _in_namespace(context, statement) if statement.table is None else [context.table(statement.table)]
     if statement.dry_run:
-        return planned(context, Request(statement.operation, tuple(str(table.name) for table in tables), look=statement.look))
+        return planned(context, _request(statement, tables))
     return _started(context, statement, tables)
 
 
@@ -69,7 +69,7 @@ def _started(context: Context, statement: StorageJob, tables: Sequence[Table]) -
         return Done(f"skipped: {_NOTHING[operation]}")
     jobs = {}
     for table in due:
-        job = _requested(context, Request(operation, (str(table.name),), look=statement.look))
+        job = _requested(context, _request(statement, [table]))
         if job is None:
             continue
         jobs[table.name] = job
@@ -91,8 +91,13 @@ def _state(context: Context) -> str:
 def _idle(context: Context, statement: StorageJob, table: Table) -> bool:
     if statement.operation == "flush":
         return not _waits(context, table)
-    reports = Planner(context.services.operator()).look(Request("compact", (str(table.name),), look=statement.look))
+    reports = Planner(context.services.operator()).look(_request(statement, [table]))
     return all(report.outcome == "skipped" for report in reports)
+
+
+def _request(statement: StorageJob, tables: Sequence[Table]) -> Request:
+    names = tuple(str(table.name) for table in tables)
+    return Request(statement.operation, names, look=statement.look, ratio=statement.ratio)
 
 
 def _waits(context: Context, table: Table) -> bool:

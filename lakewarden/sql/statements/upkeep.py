@@ -18,6 +18,8 @@ class StorageJob(Statement):
     look: bool = False
     """Of a compaction: opens each scope."""
     dry_run: bool = False
+    ratio: float | None = None
+    """Of a compaction: leaves a file with more than so many times the rows of the newer ones together."""
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
+from lakewarden.catalog.kept_settings import KEPT
 from lakewarden.catalog.passwords import REDACTED
 from lakewarden.delta.manifest import shown_manifest
 from lakewarden.operations.scopes import scopes_of
@@ -113,11 +114,12 @@ def _transactions(_context: Context) -> Iterator[Row]:
 
 
 def _settings(context: Context) -> Iterator[Row]:
-    settings = context.warehouse.settings
+    settings, kept = context.warehouse.settings, context.warehouse.kept_settings(context.catalog)
     for described in described_settings():
-        value = getattr(getattr(settings, described.section), described.key)
+        name = f"{described.section}.{described.key}"
+        value = kept.value(name) if name in KEPT else getattr(getattr(settings, described.section), described.key)
         yield {
-            "name": f"{described.section}.{described.key}",
+            "name": name,
             "value": _told(value),
             "description": described.description,
             "category": described.section,

@@ -18,9 +18,7 @@ from lakewarden.operations.flush import run as flush
 from lakewarden.operations.flush.run import FlushTask, flush_scopes
 from lakewarden.operations.maintain import maintain_targets
 from lakewarden.operations.presence import Presence
-from lakewarden.operations.upkeep.rules import Rules
 from lakewarden.report import ScopeReport
-from lakewarden.settings import Settings
 from lakewarden.target import ScopeTarget
 from lakewarden.warehouse import Warehouse
 from tests.log.simulation.planted import Fault
@@ -71,13 +69,13 @@ def _settles_then_syncs(house: Any, *rest: Any) -> None:
     house.catalog.premises.house.sync()
 
 
-def _as_reported(_: Sequence[FlushTask], reports: list[ScopeReport], __: Rules) -> list[ScopeReport]:
+def _as_reported(_: Sequence[FlushTask], reports: list[ScopeReport]) -> list[ScopeReport]:
     return reports
 
 
 def _settles_then_notes(house: Warehouse, views: Views, tasks: Sequence[FlushTask], reports: Reports, reach: Reach) -> None:
     _settle(house, views, tasks, reports, reach)
-    _noted(tasks, reports, Rules.of(Settings()))
+    _noted(tasks, reports)
 
 
 def _registers_later(_: Warehouse, catalog: Catalog, __: Mapping[str, LogView], due: list[Any]) -> tuple[list[Any], Catalog]:

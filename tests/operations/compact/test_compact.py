@@ -10,6 +10,7 @@ import pytest
 from deltalake import DeltaTable, Field, write_deltalake
 from deltalake.schema import PrimitiveType
 
+from lakewarden.catalog.upkeep import TailRule
 from lakewarden.clock import CarriedClock, random_id
 from lakewarden.errors import Conflict, Unsupported
 from lakewarden.operations.compact.scope import CompactOptions, plan_compact, run_compact
@@ -17,7 +18,6 @@ from lakewarden.operations.maintain import MaintainTask, maintain_scope
 from lakewarden.storage.steps import alone
 from tests.delta.scopes import APP, PEOPLE, flush, paths, people, rows_of, schema, table_of, target
 from tests.operations.steps import (
-    SMALL_RUNS,
     Died,
     batches,
     compact,
@@ -27,6 +27,7 @@ from tests.operations.steps import (
     manifest_paths,
     operations,
     restore,
+    ruled,
     then,
 )
 
@@ -75,7 +76,7 @@ def test_rows_lie_in_the_order_they_came(tmp_path: Path) -> None:
 def test_too_few_files_are_left(tmp_path: Path) -> None:
     scope = target(tmp_path / "t")
     batches(scope, 4)
-    report = compact(scope, CompactOptions())
+    report = compact(scope, TailRule())
     assert report.outcome == "skipped"
     assert report.reason == "its 4 newest files are small (fewer than 10000 rows), and 5 are needed"
     assert report.version == 3
@@ -87,12 +88,11 @@ def test_a_scope_without_a_table(tmp_path: Path) -> None:
     assert not (tmp_path / "t").exists()
 
 
-def test_the_row_bound_follows_from_the_kind_of_table(tmp_path: Path) -> None:
-    options = CompactOptions(2, 8, user_max_segment_rows=4, shared_max_segment_rows=100)
-    for user, left in [("u", 3), (None, 1)]:
-        scope = target(tmp_path / f"t-{user}", user=user)
+def test_as_many_rows_as_its_rule_says(tmp_path: Path) -> None:
+    for rows, left in [(4, 3), (100, 1)]:
+        scope = target(tmp_path / f"t-{rows}")
         batches(scope, 4)
-        compact(scope, options)
+        compact(scope, TailRule(2, 8, rows))
         assert len(paths(scope)) == left
 
 
@@ -102,7 +102,7 @@ def test_a_large_file_is_not_passed(tmp_path: Path) -> None:
     flush(scope, people(*range(100, 120)), first_seq=100)
     batches(scope, 2, first=100)
     old = paths(scope)
-    compact(scope, CompactOptions(2, 8, user_max_segment_rows=10))
+    compact(scope, TailRule(2, 8, 10))
     assert len(paths(scope) & old) == 3
     assert len(paths(scope)) == 4
 
@@ -140,7 +140,7 @@ def test_files_of_others_are_left(tmp_path: Path) -> None:
 def test_the_plan_prints_itself_and_touches_nothing(tmp_path: Path) -> None:
     scope = target(tmp_path / "t")
     batches(scope, 3)
-    plan = plan_compact(scope, SMALL_RUNS, clock=later())
+    plan = plan_compact(ruled(scope), CompactOptions(), clock=later())
     assert str(plan).startswith("compact chat.people[u_1] at version 2: the 3 newest files, 6 rows in ")
     report = plan.report()
     assert (report.outcome, set(report.files)) == ("planned", paths(scope))
@@ -150,7 +150,7 @@ def test_the_plan_prints_itself_and_touches_nothing(tmp_path: Path) -> None:
 def test_a_plan_is_refused_when_the_table_moved_on(tmp_path: Path) -> None:
     scope = target(tmp_path / "t")
     batches(scope, 3)
-    plan = plan_compact(scope, SMALL_RUNS, clock=later())
+    plan = plan_compact(ruled(scope), CompactOptions(), clock=later())
     batches(scope, 1, first=3)
     with pytest.raises(Conflict, match="planned at version 2, and there is version 3 now"):
         alone(run_compact(plan, job_id="CO-1", clock=later(), new_id=random_id))
@@ -213,6 +213,6 @@ def test_a_later_run_mends_the_manifest_that_a_crash_left_behind(tmp_path: Path)
     with pytest.raises(Died):
         compact(scope, reach=dies("after-commit"))
     assert manifest_paths(scope) != paths(scope)
-    task = MaintainTask(scope, SMALL_RUNS, dry_run=False, job_id="CO-2", clock=CarriedClock.of(later()))
+    task = MaintainTask(ruled(scope), CompactOptions(), dry_run=False, job_id="CO-2", clock=CarriedClock.of(later()))
     assert alone(maintain_scope(task)).outcome == "skipped"
     assert manifest_paths(scope) == paths(scope)

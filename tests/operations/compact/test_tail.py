@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from lakewarden.catalog.upkeep import TailRule
 from lakewarden.delta.parquet.files import DataFile
-from lakewarden.operations.compact.tail import TailRule, fitting, small_run
+from lakewarden.operations.compact.tail import fitting, small_run
 
 _RULE = TailRule(min_files=4, max_files=8, max_rows=10_000)
 

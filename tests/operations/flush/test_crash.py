@@ -20,7 +20,6 @@ from lakewarden.operations.restore.scope import RestoreOptions, plan_restore, ru
 from lakewarden.operations.vacuum.scope import VacuumOptions, plan_vacuum, run_vacuum
 from lakewarden.report import ScopeReport
 from lakewarden.scope import Scope, TableName
-from lakewarden.settings import CompactionSettings, Settings
 from lakewarden.storage.steps import alone
 from lakewarden.table import TableClient
 from lakewarden.target import ScopeTarget
@@ -39,6 +38,7 @@ from tests.fixtures.lakes import (
     scope_path,
     strong,
 )
+from tests.operations.steps import ruled
 
 _USERS = ("ann", "bob")
 _WAITS = "cyd"
@@ -160,8 +160,6 @@ def _check_that_the_log_empties(lake: Lakehouse, table: TableClient, batch: Batc
 
 # Compact, optimize, vacuum and restore
 
-_MANY = Settings(compaction=CompactionSettings(min_eligible_segments=2))
-
 
 def _target(lake: Lakehouse) -> ScopeTarget:
     return lake.warehouse.target(lake.warehouse.catalog.read(), Scope(TableName.parse(NOTES), "ann"))
@@ -172,7 +170,7 @@ def _in_days(days: int) -> Callable[[], datetime]:
 
 
 def _compact(target: ScopeTarget, reach: Reach) -> ScopeReport:
-    plan = plan_compact(target, CompactOptions.of(_MANY.compaction), clock=_in_days(0))
+    plan = plan_compact(ruled(target), CompactOptions(), clock=_in_days(0))
     return alone(run_compact(plan, job_id="CO-1", clock=_in_days(0), new_id=random_id, reach=reach))
 
 

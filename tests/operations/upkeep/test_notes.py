@@ -14,7 +14,7 @@ from lakewarden.clock import from_millis
 from lakewarden.delta.table import ScopeTable
 from lakewarden.operations.compact.scope import CompactOptions, plan_compact
 from lakewarden.operations.optimize.scope import OptimizeOptions, plan_optimize
-from lakewarden.operations.upkeep.rules import Rules
+from lakewarden.operations.upkeep.rules import FoldRule, PackRule
 from lakewarden.operations.vacuum.scope import VacuumOptions, plan_vacuum
 from lakewarden.scope import Scope, TableName
 from lakewarden.settings import CompactionSettings, MaintenanceSettings, Settings
@@ -62,7 +62,7 @@ def test_what_is_noted_as_quiet_is_quiet_when_opened(tmp_path: Path, seed: int) 
 
 
 def _agrees(lake: Lakehouse, step: str) -> None:
-    target, clock, rules = _target(lake), lake.warehouse.clock, Rules.of(SETTINGS)
+    target, clock = _target(lake), lake.warehouse.clock
     noted, opened = _upkeep(target), ScopeTable.open(target.location)
     assert target.known is not None
     assert opened is not None
@@ -71,10 +71,13 @@ def _agrees(lake: Lakehouse, step: str) -> None:
         len(opened.files()),
         sum(file.size for file in opened.files()),
     )
-    compaction = plan_compact(target, CompactOptions.of(SETTINGS.compaction), clock=clock)
-    packing = plan_optimize(target, OptimizeOptions(min_gain=0.4), clock=clock)
-    assert (noted.compacted == rules.compact(shared=False)) == bool(compaction.nothing), step
-    assert (noted.optimized == rules.optimize(target.target_file_size)) == bool(packing.nothing), step
+    own, pack = FoldRule(target.rules.tail), PackRule(target.target_file_size, 0.4)
+    assert target.rules.min_gain == 0.4
+    for ratio, rule in ((None, own), (0.0, own.loosest)):
+        compaction = plan_compact(target, CompactOptions(ratio), clock=clock)
+        assert rule.covers(noted.compacted) == bool(compaction.nothing), (step, ratio)
+    packing = plan_optimize(target, OptimizeOptions(), clock=clock)
+    assert pack.covers(noted.optimized) == bool(packing.nothing), step
     if noted.dead_since == noted.log_since == NEVER:
         assert plan_vacuum(target, VacuumOptions(0, force=True), clock=lambda: clock() + timedelta(days=99)).nothing
     elif noted.dead_since != NEVER:

@@ -96,10 +96,38 @@ def test_a_named_user_and_a_look_open_all_they_name(lake: Lakehouse) -> None:
     assert _opened(lake.optimize(NOTES, zorder=["id"])) == set(USERS), "an order is not noted"
 
 
-def test_other_settings_find_nothing_quiet(lake: Lakehouse) -> None:
-    with Lakehouse.open(lake.warehouse.uri) as other:
-        assert _opened(other.compact()) == set(USERS)
-        assert _opened(other.compact()) == set()
+def test_a_process_with_other_settings_finds_the_same_quiet(lake: Lakehouse, caplog: pytest.LogCaptureFixture) -> None:
+    own = Settings(compaction=CompactionSettings(min_eligible_segments=3), maintenance=MaintenanceSettings(min_gain=0.1))
+    with Lakehouse.open(lake.warehouse.uri, settings=own) as other:
+        assert _opened(other.compact()) == _opened(other.optimize()) == set()
+    assert [record.getMessage().partition(" in the")[0] for record in caplog.records] == [
+        "compaction.min_eligible_segments is 2",
+        "maintenance.min_gain is 0.25",
+    ]
+
+
+def test_another_rule_of_the_warehouse_finds_nothing_quiet(lake: Lakehouse) -> None:
+    assert _opened(lake.compact(ratio=2)) == set(), "a stricter one"
+    lake.alter_warehouse({"compaction.max_segments_per_run": 7, "maintenance.min_gain": 0.1})
+    assert _opened(lake.compact()) == set(USERS)
+    assert _opened(lake.compact()) == _opened(lake.optimize()) == set(), "a look notes what both rules say"
+    lake.alter_warehouse({"maintenance.min_gain": 0.05})
+    assert _opened(lake.optimize()) == set(USERS)
+
+
+def test_a_rule_of_the_warehouse_reaches_its_scopes_a_part_at_a_time(tmp_path: Path) -> None:
+    few = Settings(compaction=SETTINGS.compaction, maintenance=MaintenanceSettings(looks_per_run=2))
+    with Lakehouse.open(str(tmp_path), settings=few) as lake:
+        make_notes(lake)
+        for user in USERS:
+            _write(lake, user, 0)
+        lake.alter_warehouse({"compaction.max_segments_per_run": 7})
+        _write(lake, "dee", 0)
+        first, second, third = (_opened(lake.compact(scheduled=True)) for _ in range(3))
+        assert (len(first), len(second), len(third)) == (2, 1, 0)
+        assert first | second == set(USERS), "dee was quiet by the new rule"
+        lake.alter_warehouse({"compaction.max_segments_per_run": 8})
+        assert _opened(lake.compact()) == {*USERS, "dee"}, "who runs it by hand, waits for no schedule"
 
 
 def test_a_strangers_commit_is_missed_until_a_look_which_notes_it(lake: Lakehouse) -> None:

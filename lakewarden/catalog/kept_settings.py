@@ -1,0 +1,136 @@
+"""Settings of the whole warehouse: its catalog keeps them, so that all its processes go by the same.
+
+They are those by which scopes are found to have nothing to do (`state.floors.entries.Upkeep`). Were they each process's own, two
+processes with different ones would open each other's quiet scopes again and again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+import msgspec
+
+from lakewarden.catalog.model import Catalog, Table
+from lakewarden.catalog.upkeep import TailRule, UpkeepRules
+from lakewarden.errors import InvalidArgument
+from lakewarden.settings import CompactionSettings, Described, Settings, check_settings, described_settings
+
+KEPT: Mapping[str, Described] = {
+    name: one
+    for one in described_settings()
+    if (name := f"{one.section}.{one.key}").startswith("compaction.") or name == "maintenance.min_gain"
+}
+"""By name, as `compaction.ratio`."""
+
+DEFAULT = "default"
+"""The value that sets a setting back."""
+
+
+@dataclass(frozen=True)
+class KeptSettings:
+    """What a warehouse goes by."""
+
+    compaction: CompactionSettings
+    min_gain: float
+
+    def value(self, name: str) -> int | float:
+        section, _, key = name.partition(".")
+        found: int | float = getattr(self.compaction, key) if section == "compaction" else self.min_gain
+        return found
+
+    def text(self, name: str) -> str:
+        value = self.value(name)
+        return str(int(value)) if value == int(value) else str(value)
+
+    def rules(self, table: Table) -> UpkeepRules:
+        """The rules of a table, whose own ratio comes before the warehouse's."""
+        found, own = self.compaction, table.options.compaction_ratio
+        rows = found.shared_max_segment_rows if table.type == "SHARED" else found.user_max_segment_rows
+        ratio = found.ratio if own is None else own
+        return UpkeepRules(TailRule(found.min_eligible_segments, found.max_segments_per_run, rows, ratio), self.min_gain)
+
+
+def kept_settings(catalog: Catalog, own: Settings) -> KeptSettings:
+    """What the catalog says; until a warehouse's settings are taken over, what the process's `own` say."""
+    if catalog.settings is None:
+        return KeptSettings(own.compaction, own.maintenance.min_gain)
+    return _kept(tuple(catalog.settings.items()))
+
+
+@lru_cache(maxsize=64)
+def _kept(texts: tuple[tuple[str, str], ...]) -> KeptSettings:
+    found = Settings()
+    for name, text in texts:
+        if name in KEPT:  # not of a later release
+            found = _with(found, name, text)
+    return KeptSettings(found.compaction, found.maintenance.min_gain)
+
+
+def texts_of(own: Settings) -> dict[str, str]:
+    """What a catalog keeps of a process's settings: those that are not the default."""
+    found = KeptSettings(own.compaction, own.maintenance.min_gain)
+    return {name: found.text(name) for name, one in KEPT.items() if found.value(name) != one.default}
+
+
+def take_over(catalog: Catalog, own: Settings) -> Catalog:
+    """Keeps what the process's settings say, unless the catalog has settings already."""
+    return catalog if catalog.settings else replace(catalog, settings=texts_of(own))
+
+
+def change_settings(catalog: Catalog, changes: Mapping[str, str], own: Settings) -> Catalog:
+    """Changes settings, each by its name; what they were until now is kept with the first change.
+
+    Raises:
+        InvalidArgument: there is no such setting, or it is not one of the warehouse; the value has another type, or is out of
+            its bounds.
+    """
+    if not changes:
+        raise InvalidArgument(f"name a setting: {', '.join(KEPT)}")
+    texts = dict(texts_of(own) if catalog.settings is None else catalog.settings)
+    for given, text in changes.items():
+        name = _checked_name(given)
+        texts.pop(name, None)
+        if text.strip().lower() != DEFAULT:
+            changed = _with(Settings(), name, text.strip())
+            texts[name] = KeptSettings(changed.compaction, changed.maintenance.min_gain).text(name)
+    return replace(catalog, settings=texts)
+
+
+def contradictions(catalog: Catalog, own: Settings) -> tuple[str, ...]:
+    """The settings that a process's own change in vain, as the warehouse's say something else."""
+    if catalog.settings is None:
+        return ()
+    return _contradictions(kept_settings(catalog, own), KeptSettings(own.compaction, own.maintenance.min_gain))
+
+
+@lru_cache(maxsize=64)
+def _contradictions(kept: KeptSettings, given: KeptSettings) -> tuple[str, ...]:
+    return tuple(name for name, one in KEPT.items() if given.value(name) not in (one.default, kept.value(name)))
+
+
+def _checked_name(given: str) -> str:
+    name = given.strip().lower()
+    if name in KEPT:
+        return name
+    if any(name == f"{one.section}.{one.key}" for one in described_settings()):
+        raise InvalidArgument(
+            f"{name} is a setting of each process: write it into lakewarden.toml. Those of the warehouse are {', '.join(KEPT)}"
+        )
+    raise InvalidArgument(f"there is no setting {given!r}; those of the warehouse are {', '.join(KEPT)}")
+
+
+def _with(settings: Settings, name: str, text: str) -> Settings:
+    """Raises:
+    InvalidArgument: the text is no value of that setting.
+    """
+    section, _, key = name.partition(".")
+    content = msgspec.to_builtins(settings)
+    content[section][key] = text
+    try:
+        found = msgspec.convert(content, Settings, strict=False)
+        return check_settings(found)
+    except (msgspec.ValidationError, InvalidArgument) as error:
+        kind = "a whole number" if isinstance(KEPT[name].default, int) else "a number"
+        raise InvalidArgument(f"{name} = {text!r}: write {kind}, {KEPT[name].bounds}; or {DEFAULT}") from error

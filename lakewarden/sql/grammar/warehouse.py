@@ -1,0 +1,13 @@
+"""Parses statements about the whole warehouse."""
+
+from __future__ import annotations
+
+from lakewarden.sql.reader import Reader
+from lakewarden.sql.statements.base import Statement
+from lakewarden.sql.statements.warehouse import AlterWarehouse
+
+
+def alter_warehouse(read: Reader) -> Statement:
+    """Reads what follows ALTER WAREHOUSE."""
+    read.expect("SET")
+    return AlterWarehouse(read.pairs())
