@@ -13,6 +13,7 @@ from lakewarden import errors as family
 from lakewarden.access import rights
 from lakewarden.access.roles import ROLES
 from lakewarden.catalog import types
+from lakewarden.catalog.kept_settings import KEPT
 from lakewarden.catalog.types import NO_KEY, ColumnType
 from lakewarden.errors import LakewardenError, Terminal, Transient
 from lakewarden.pipelines.templates.avro_files import AVRO
@@ -187,6 +188,10 @@ def configuration() -> Iterator[str]:
     yield "dictionaries as JSON), `lakewarden.toml` in the working directory, the default. Code that passes its own"
     yield "`Settings(…)` reads neither. Sizes are bytes."
     yield "An unknown key in a section is an error, so a misspelt one does not silently mean the default."
+    yield ""
+    yield "Some are settings of the whole warehouse, and its catalog keeps them: a new one, and `lakewarden upgrade`, begin with what"
+    yield "is found here, and later only `lakewarden settings set` or `ALTER WAREHOUSE SET` change them. These are"
+    yield f"{', '.join(f'`{key}`' for key in KEPT)}."
     for name, settings in groupby(described_settings(), key=lambda one: one.section):
         yield from ("", f"## `[{name}]`", "")
         yield from _table("key", "default", "bounds", "what it is")
