@@ -189,8 +189,8 @@ def configuration() -> Iterator[str]:
     yield "`Settings(…)` reads neither. Sizes are bytes."
     yield "An unknown key in a section is an error, so a misspelt one does not silently mean the default."
     yield ""
-    yield "Some are settings of the whole warehouse, and its catalog keeps them: a new one, and `lakewarden upgrade`, begin with what"
-    yield "is found here, and later only `lakewarden settings set` or `ALTER WAREHOUSE SET` change them. These are"
+    yield "Some are settings of the whole warehouse, and its catalog keeps them: a new one, and `lakewarden upgrade`, begin with"
+    yield "what is found here, and later only `lakewarden settings set` or `ALTER WAREHOUSE SET` change them. These are"
     yield f"{', '.join(f'`{key}`' for key in KEPT)}."
     for name, settings in groupby(described_settings(), key=lambda one: one.section):
         yield from ("", f"## `[{name}]`", "")
