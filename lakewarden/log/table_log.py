@@ -435,6 +435,10 @@ class TableLog(LogReader, Tracing, Appending, Protocol):
         """
         ...
 
+    def leave_out_chunks(self, chunks: Collection[RowRange]) -> None:
+        """Goes on without the rows of chunks that cannot be read, as `give_up` does without lost ones."""
+        ...
+
     def jump(self, position: int, settled: Mapping[str, int], *, lost: bool = False) -> None:
         """Continues after a position, and carries the pending rows: for a state that was restored from a backup.
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from lakewarden.catalog.model import Table
 from lakewarden.log.faults import LogFaults
+from lakewarden.log.garbled import garbled_of
 from lakewarden.log.once import ANY
 from lakewarden.log.position import NOTHING
 from lakewarden.log.table_log import TableLog
@@ -35,6 +36,31 @@ def without_lost(warehouse: Warehouse, table: Table, faults: LogFaults, settled:
         return [planned]
     log.give_up(faults)
     return [planned.ended("done")]
+
+
+def without_garbled(warehouse: Warehouse, table: Table, user: str | None, spared: Callable[[str | None], bool]) -> list[Repaired]:
+    """Gives up what is garbled of the pending rows, of all users or of one; a report for each of them.
+
+    Args:
+        spared: whether a user's rows are only looked at; None for a SHARED table's.
+    """
+    log = warehouse.log(table)
+    view = log.view(None if user is None else {user})
+    pending = view.pending if user is None else view.pending_of({user})
+    garbled = garbled_of(log, [each for rows in pending.values() for each in rows.ranges])
+    found = []
+    for name in sorted({each.user for each in garbled}):
+        theirs = [each for each in garbled if each.user == name]
+        reason = f"{garbled[theirs[0]].message}; what no flush has taken of them is lost"
+        lost = sum(each.rows for each in theirs)
+        planned = Repaired(
+            Scope(table.name, name or None), "planned", "log", reason, rows_lost=lost, writers_uncertain=writers_in_doubt(log)
+        )
+        if not spared(name or None):
+            log.leave_out_chunks(theirs)
+            planned = planned.ended("done")
+        found.append(planned)
+    return found
 
 
 def writers_in_doubt(log: TableLog) -> tuple[UncertainWriter, ...]:

@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 
 from lakewarden.delta.parquet.files import DataFile
 from lakewarden.delta.reading.rows import read_files
+from lakewarden.log.garbled import garbled_of
 from lakewarden.log.logs import reader_of
 from lakewarden.log.position import NOTHING
 from lakewarden.log.record import SEQ
@@ -43,6 +44,7 @@ class Rebuilt:
 
 
 def rebuild(task: RepairTask, look: Look) -> Rebuilt:
+    task = _readable(task)
     watermark = max(look.watermark, task.known_watermark)
     newest = listed(task, look.listing)
     base = newest or last_whole(task.target, look.newest, look.sizes)
@@ -54,6 +56,15 @@ def rebuild(task: RepairTask, look: Look) -> Rebuilt:
     complete = lost == 0 and not decided.doubtful.num_rows and (newest is not None or _is_known(task, look, base, back))
     kept = identities(task, look, base, decided, complete=complete)
     return Rebuilt(decided, watermark, back.num_rows, lost, kept, complete)
+
+
+def _readable(task: RepairTask) -> RepairTask:
+    """Without the chunks of the log and its history that are garbled: they are as good as gone."""
+    garbled = garbled_of(reader_of(state_store(task.state_uri), task.log_id), task.ranges)
+    if not garbled:
+        return task
+    ranges = tuple(each for each in task.ranges if each not in garbled)
+    return replace(task, ranges=ranges, complete_after=max(task.complete_after, *(each.last_seq for each in garbled)))
 
 
 def _is_known(task: RepairTask, look: Look, base: Base, back: pa.Table) -> bool:

@@ -29,7 +29,7 @@ class UncertainWriter:
 @dataclass(frozen=True)
 class Repaired:
     """One scope, or the write log, the floors or the ledger of one table (`scope.user` None, `subject` "log", "floor",
-    "columns" or "ledger").
+    "columns" or "ledger"); or one user's rows in the write log (`subject` "log").
 
     `outcome`: `skipped` where nothing was wrong, `planned` in a dry run, `done`, or `failed`.
     """

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from lakewarden.access.rights import can
 from lakewarden.catalog.model import Catalog, Table
@@ -25,7 +26,7 @@ from lakewarden.operations.scopes import scopes_of
 from lakewarden.repair.columns import with_younger_columns
 from lakewarden.repair.floors import mend_floors
 from lakewarden.repair.ledgers import mend_ledger
-from lakewarden.repair.logs import behind, without_lost
+from lakewarden.repair.logs import behind, without_garbled, without_lost
 from lakewarden.repair.report import Repaired
 from lakewarden.repair.scope import repair_scope
 from lakewarden.repair.strays import unlisted_users
@@ -151,6 +152,7 @@ class _TableRepair:
         logs = without_lost(self.warehouse, table, faults, settled, dry_run=self._spared("log"))
         if faults and by_steps:
             return logs  # until they are given up the log cannot be read, and scopes are repaired from its rows
+        logs += without_garbled(self.warehouse, table, self.request.user, partial(self._spared, "log"))
         trail = log.trail(NOTHING)
         scopes = self._scopes(targets, trail, settled)
         last = max([settled, *(position_of(one.watermark) for one in scopes if one.watermark > NOTHING)])

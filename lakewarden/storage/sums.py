@@ -17,12 +17,14 @@ def with_sum(text: bytes, front: bytes = b"") -> bytes:
     return b"%b%b%08x%b" % (text[:-1], _NAME, _sum(front, text[:-1]), _END)
 
 
-def is_whole(text: bytes, front: bytes = b"") -> bool:
-    """Whether it has the right sum; or none, as what an earlier release wrote."""
+def is_whole(text: bytes, front: bytes = b"", *, needed: bool = False) -> bool:
+    """Whether it has the right sum; or none, as what an earlier release wrote, unless it is `needed`."""
     end = len(text.rstrip()) - len(_END)
     at = max(0, end - _DIGITS)
     named = max(0, at - len(_NAME))
-    return text[named:at] != _NAME or text[at:end] == b"%08x" % _sum(front, text[:named])
+    if text[named:at] != _NAME:
+        return not needed
+    return text[at:end] == b"%08x" % _sum(front, text[:named])
 
 
 def _sum(front: bytes, text: bytes) -> int:

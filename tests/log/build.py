@@ -16,7 +16,8 @@ from lakewarden.clock import random_id, system_clock
 from lakewarden.log.objects.cache import HeaderCache
 from lakewarden.log.objects.log_view import LogView
 from lakewarden.log.objects.segments.header import ID_BYTES
-from lakewarden.log.objects.segments.pack import FIXED
+from lakewarden.log.objects.segments.pack import FIXED, Carried
+from lakewarden.log.objects.segments.sums import sealed
 from lakewarden.log.objects.view import read_view, rows_of
 from lakewarden.log.objects.writer import LogWriter
 from lakewarden.log.record import UPSERT, LogBatch, log_batch
@@ -104,6 +105,11 @@ def pending_ids(store: LocalObjects, user: str) -> list[int]:
 
 def ids_of(rows: pa.Table) -> list[int]:
     return cast("list[int]", rows.column("id").to_pylist())
+
+
+def with_its_sum(chunk: Carried) -> Carried:
+    """The chunk of these rows as it is carried."""
+    return chunk._replace(data=sealed(memoryview(chunk.data)))
 
 
 def resummed(data: bytes) -> bytes:

@@ -18,12 +18,12 @@ from lakewarden.log.objects.cut import Cut, decode_cut, encode_cut
 from lakewarden.log.objects.segments import pack, segment
 from lakewarden.log.objects.segments.header import ID_BYTES, Header
 from lakewarden.log.objects.segments.pack import FIXED, Carried, pack_carry, pack_naming, pack_segment
-from lakewarden.log.objects.segments.segment import read_carry, read_chunk, read_segment
-from lakewarden.log.objects.segments.sums import SUM_BYTES
+from lakewarden.log.objects.segments.segment import copied_chunks, read_carry, read_chunk, read_segment
+from lakewarden.log.objects.segments.sums import SUM_BYTES, behind
 from lakewarden.log.once import Once
 from lakewarden.log.staging import Piece
 from lakewarden.storage.objects import Missing
-from tests.log.build import Store, resummed
+from tests.log.build import Store, resummed, with_its_sum
 
 _PUT, _BEFORE = "ab" * 16, "cd" * 9 + "00" * 7
 _USERS = ["ann", "bob", "anç", "a", "ann", "zoe"]
@@ -40,7 +40,7 @@ def _segment(store: Store, key: str) -> Header:
 def _shapes() -> dict[str, Shape]:
     """Of each kind one object."""
     chunks = [Chunk(user, 1 + at, _ROWS[at]) for at, user in enumerate(_USERS)]
-    carried = [Carried(each.user, each.rows, each.data, at << 29, 3, 5) for at, each in enumerate(chunks)]
+    carried = [with_its_sum(Carried(each.user, each.rows, each.data, at << 29, 3, 5)) for at, each in enumerate(chunks)]
     pieces = [Piece(3, "ann", 0, 4, 100, 60), Piece(3, "bob", 1, 5, 100, 60)]
     return {
         "segment": (pack_segment(_PUT, 3, 5, chunks, after=_BEFORE), _segment),
@@ -129,6 +129,34 @@ def test_a_chunk_with_another_id_is_garbled_where_the_object_is_the_same(store: 
     _put(store, resummed(data.replace(bytes.fromhex(_PUT), bytes.fromhex(random_id()))))
     with pytest.raises(Missing):
         read_chunk(store, first)
+
+
+@pytest.mark.parametrize("many", [1000, 4])
+def test_what_is_garbled_is_so_wherever_it_moves(store: Store, many: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(segment, "MANY", many)
+    monkeypatch.setattr(pack, "MANY", many)
+    data, read = _shapes()["segment"]
+    ranges = _put_and_read(store, data.replace(_ROWS[2], b"R" + _ROWS[2][1:]), read).ranges
+    copies = [*copied_chunks(store, ranges)]
+    moved = pack_carry(_PUT, [Carried(each.user, each.rows, copy, 0, 1, 0) for each, copy in zip(ranges, copies, strict=True)])
+    for each in _put_and_read(store, moved, read_carry).ranges:
+        if each.rows == 3:
+            with pytest.raises(Corrupt, match="garbled"):
+                read_chunk(store, each)
+        else:
+            assert bytes(read_chunk(store, each)) == _ROWS[each.rows - 1]
+
+
+def test_a_chunk_of_an_earlier_release_has_a_sum_once_it_moved(store: Store) -> None:
+    data, read = _shapes()["segment"]
+    header = _put_and_read(store, data, read)
+    copies = [*copied_chunks(store, _put_and_read(store, _earlier(data, FIXED.size + ID_BYTES, header), read).ranges)]
+    assert [bytes(each) for each in copies] == [row + behind(row) for row in _ROWS]
+
+
+def _put_and_read(store: Store, data: bytes, read: Callable[[Store, str], Header]) -> Header:
+    _put(store, data)
+    return read(store, _KEY)
 
 
 @given(st.integers(0, 10_000), st.integers(0, 7))

@@ -209,6 +209,42 @@ def _lost_segment(scene: Scene) -> None:
     scene.segments()[-2].unlink()  # on an object store, a few that are settled stay before these
 
 
+def _garbled_chunk(scene: Scene) -> None:
+    """The other user's rows in the same segment are whole."""
+    rows = [{"id": 1, "text": "first text", "who": HURT}, {"id": 102, "text": "another text", "who": OTHER}]
+    scene.lake().table(TABLE).write(rows, user_column="who")
+    scene.write({2: "b"})
+    _turn_a_bit(scene, b"first text")
+
+
+def _garbled_carry(scene: Scene) -> None:
+    """What was garbled in a segment is so where it was carried; another row was garbled there."""
+    scene.write({1: "first text"})
+    scene.write({2: "second text"})
+    scene.write({101: "mine too"}, OTHER)
+    _turn_a_bit(scene, b"first text")
+    scene.lake().flush(TABLE, user=OTHER)
+    _turn_a_bit(scene, b"second text")
+    scene.write({3: "c"})
+
+
+def _garbled_history(scene: Scene) -> None:
+    """The rows that a lost data file had are garbled in the history too, and those of an earlier one are not."""
+    scene.write({1: "a"})
+    scene.flush()
+    scene.write({2: "second text"})
+    scene.flush()
+    scene.data_files()[-1].unlink()
+    _turn_a_bit(scene, b"second text")
+
+
+def _turn_a_bit(scene: Scene, text: bytes) -> None:
+    """Of a text in whichever object of the log has it now."""
+    objects = (path for path in (scene.state / "log").rglob("*") if path.is_file())
+    for path in [each for each in objects if text in each.read_bytes()]:
+        path.write_bytes(path.read_bytes().replace(text, bytes([text[0] ^ 1]) + text[1:]))
+
+
 def _refilled_segment(scene: Scene) -> None:
     table = scene.lake().table(TABLE)
     table.write([{"id": 1, "text": "a"}], user=HURT)
@@ -405,6 +441,33 @@ STATES = (
         lost=1,
         why="the segment was their only copy",
         both=True,
+    ),
+    State(
+        "a user's rows in a segment garbled",
+        5,
+        _garbled_chunk,
+        {2: "b"},
+        lost=1,
+        why="the segment was their only copy; all others read, write and flush as before",
+        both=True,
+    ),
+    State(
+        "a user's rows garbled in a segment and where others were carried",
+        5,
+        _garbled_carry,
+        {3: "c"},
+        lost=2,
+        why="they were their only copies; all others read, write and flush as before",
+        settings=CARRIED,
+    ),
+    State(
+        "a data file lost, its rows garbled in the log's history",
+        5,
+        _garbled_history,
+        {1: "a"},
+        flush="done",
+        lost=1,
+        why="no whole copy was kept",
     ),
     State(
         "a segment lost, and its position taken again",

@@ -310,6 +310,18 @@ class ObjectLog(ObjectReader):
         assert isinstance(faults, mend.LogFaults), "faults of a log of objects"
         mend.give_up(self._store, faults)
 
+    def leave_out_chunks(self, chunks: Collection[RowRange]) -> None:
+        terms = self._terms
+        mend.leave_out_chunks(
+            self._store,
+            self._log_id,
+            chunks,
+            settings=terms.settings,
+            new_id=terms.new_id,
+            now=terms.clock(),
+            segment_format=terms.format,
+        )
+
     def jump(self, position: int, settled: Mapping[str, int], *, lost: bool = False) -> None:
         terms = self._terms
         mend.jump(

@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from dataclasses import replace
 
 from lakewarden.catalog.model import Table
 from lakewarden.delta.row_rules import check_known
 from lakewarden.errors import ConstraintViolation, Corrupt, LakewardenError, Unsupported
-from lakewarden.log.table_log import LogReader
-from lakewarden.log.view import PendingRows
+from lakewarden.log.garbled import garbled_of
 from lakewarden.operations.check.scope import PENDING_ROWS, CheckedScope, Finding
 from lakewarden.operations.reading.scope import EVERYTHING, read_undrained
 from lakewarden.scope import Scope
-from lakewarden.storage.objects import Missing
 from lakewarden.target import ScopeTarget
 from lakewarden.warehouse import Warehouse, find_table
-
-_AT_ONCE = 1000
-"""Users whose pending rows are read together: neighbours in a segment by one request."""
 
 
 def garbled_pending(warehouse: Warehouse, table: Table, users: Collection[str] | None) -> dict[str | None, Finding]:
@@ -29,27 +24,16 @@ def garbled_pending(warehouse: Warehouse, table: Table, users: Collection[str] |
         pending = list((view.pending if users is None else view.pending_of(users)).values())
     except LakewardenError:  # the finding on the log says it
         return {}
-    wrong: dict[str, Corrupt] = {}
-    for start in range(0, len(pending), _AT_ONCE):
-        wrong |= _garbled(log, pending[start : start + _AT_ONCE])
-    return {user or None: _as_finding(Scope(table.name, user or None), error) for user, error in wrong.items()}
+    wrong = {each.user: error for each, error in garbled_of(log, [each for one in pending for each in one.ranges]).items()}
+    return {user or None: _as_finding(table, Scope(table.name, user or None), error) for user, error in wrong.items()}
 
 
-def _as_finding(scope: Scope, error: Corrupt) -> Finding:
-    message = f"{error.message}; no flush can take its rows until the object is put back whole, as from a backup"
+def _as_finding(table: Table, scope: Scope, error: Corrupt) -> Finding:
+    message = (
+        f"{error.message}; no flush can take its rows until the object is put back whole, as from a backup;"
+        f" `lakewarden repair {table.name}` goes on without them"
+    )
     return Finding(str(scope), PENDING_ROWS, False, error.code, message)
-
-
-def _garbled(log: LogReader, pending: Sequence[PendingRows]) -> dict[str, Corrupt]:
-    try:
-        log.chunks([each for one in pending for each in one.ranges])
-    except Missing:  # settled meanwhile
-        return {}
-    except Corrupt as error:
-        if len(pending) == 1:
-            return {pending[0].user: error}
-        return {user: why for one in pending for user, why in _garbled(log, [one]).items()}
-    return {}
 
 
 def with_pending(warehouse: Warehouse, target: ScopeTarget, one: CheckedScope) -> CheckedScope:

@@ -12,7 +12,7 @@ from lakewarden.log.objects.cut import Kept
 from lakewarden.log.objects.cuts.history import Leaving
 from lakewarden.log.objects.segments.header import Header
 from lakewarden.log.objects.segments.pack import Carried, pack_carry
-from lakewarden.log.objects.segments.segment import read_chunks, tiny_carry
+from lakewarden.log.objects.segments.segment import copied_chunks, tiny_carry
 from lakewarden.settings import LogSettings
 from lakewarden.storage.objects import ObjectStore
 
@@ -66,7 +66,7 @@ def make_history(
 
 def _copied(store: ObjectStore, moved: Sequence[Sequence[RowRange]], tiny: Mapping[str, bytes]) -> Iterator[Carried]:
     for ranges in moved:
-        read = read_chunks(store, ranges, tiny.get(ranges[0].key, b"") if ranges else b"")
+        read = copied_chunks(store, ranges, tiny.get(ranges[0].key, b"") if ranges else b"")
         for each, data in zip(ranges, read, strict=True):
             yield Carried(each.user, each.rows, data, each.first_seq, each.schema_version, each.stored_at)
 

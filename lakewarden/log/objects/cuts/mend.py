@@ -6,8 +6,9 @@ that all cuts have, so that writers, flushes and other repairs may run at the sa
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from itertools import pairwise
 
 from lakewarden.clock import NewId
@@ -20,7 +21,7 @@ from lakewarden.log.objects.clean import remove_below
 from lakewarden.log.objects.cut import EVERYBODY, Cut, Kept, newest_cut, newest_version
 from lakewarden.log.objects.cuts.advance import advance
 from lakewarden.log.objects.cuts.history import History
-from lakewarden.log.objects.cuts.next_cut import NextCut
+from lakewarden.log.objects.cuts.next_cut import NextCut, cut_leaving_out
 from lakewarden.log.objects.cuts.settle import make_cut
 from lakewarden.log.objects.cuts.writers import in_doubt
 from lakewarden.log.objects.log_view import LogView
@@ -182,6 +183,32 @@ def give_up(store: ObjectStore, faults: LogFaults) -> Cut:
         return replace(cut, published=in_doubt(cut, {}, lost=True), restated={**cut.restated, ANY: faults.last}, keys_gone=True)
 
     return advance(store, faults.log_id, without)
+
+
+def leave_out_chunks(
+    store: ObjectStore,
+    log_id: str,
+    chunks: Collection[RowRange],
+    *,
+    settings: LogSettings,
+    new_id: NewId,
+    now: datetime,
+    segment_format: int = INDEXED,
+) -> None:
+    """Goes on without chunks whose bytes are garbled, and carries the rows of all others. As `give_up`, which comes first."""
+    for _ in range(_ATTEMPTS):
+        view = read_view(store, log_id, HeaderCache())
+        plan = None if view.cut.sealed else cut_leaving_out(view, chunks, settings, now)
+        if plan is None:
+            return
+        try:
+            made = make_cut(store, view, plan, settings, new_id, no_faults, segment_format)
+        except Missing:
+            continue  # a flush settled it meanwhile
+        if made is not None:
+            remove_below(store, log_id, made.cut, made.found)
+            return
+    raise Conflict(f"log {log_id} of {store.uri} was settled by others {_ATTEMPTS} times meanwhile; try again")
 
 
 def jump(

@@ -7,10 +7,11 @@ proportion to that scope's own rows.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
+from lakewarden.log.chunk import RowRange
 from lakewarden.log.objects.cut import Kept
 from lakewarden.log.objects.cuts.history import Chunks, History, history_after, history_without
 from lakewarden.log.objects.log_view import LogView
@@ -96,6 +97,22 @@ def cut_without(view: LogView, user: str, mark: str, history: Mapping[Kept, Head
     needed = _needed(marks, kept, view.last_position)
     without = history_without(view.cut, _settled(gone, marks), history, user, now)
     return NextCut(view.last_position, stay, moved, needed, without, {mark: view.last_position})
+
+
+def cut_leaving_out(view: LogView, chunks: Collection[RowRange], settings: LogSettings, now: datetime) -> NextCut | None:
+    """The cut that settles every position of the view and carries all open rows but these chunks, which cannot be read; None
+    where the log does not have them any more."""
+    left = {(each.user, each.first_seq) for each in chunks}
+    marks = view.cut.settled
+    headers = (*view.carry, *view.run)
+    open_ranges = [part for header in headers if (part := header.open(marks))]
+    moved = tuple(part for ranges in open_ranges if (part := tuple(r for r in ranges if (r.user, r.first_seq) not in left)))
+    if sum(map(len, moved)) == sum(map(len, open_ranges)):
+        return None
+    history = history_after(view.cut, _settled(headers, marks), settings.retention_seconds, now)
+    forgotten = max(history.forgotten, *(each.last_seq for each in chunks))
+    needed = _needed(marks, (), view.last_position)
+    return NextCut(view.last_position, (), moved, needed, replace(history, forgotten=forgotten), doubts=True)
 
 
 def _merged(old: Mapping[str, int], new: Mapping[str, int]) -> dict[str, int]:

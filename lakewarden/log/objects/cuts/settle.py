@@ -157,7 +157,7 @@ def make_cut(
         direct=view.cut.direct,
         lost=tuple(position for position in view.cut.lost if position > plan.upto),
         keyed=dict([*keyed.items()][-KEYS_REMEMBERED:]),
-        keys_gone=view.cut.keys_gone or len(keyed) > KEYS_REMEMBERED,
+        keys_gone=view.cut.keys_gone or plan.doubts or len(keyed) > KEYS_REMEMBERED,
         published=_published(view.cut, published_in(view.cut, passed), doubts=plan.doubts),
         restated={key: position for key, position in view.cut.restated.items() if position > plan.upto},
         columns=view.cut.columns if plan.columns is None else plan.columns,

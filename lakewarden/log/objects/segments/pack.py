@@ -50,8 +50,7 @@ maybe with an identity."""
 
 FIXED = struct.Struct("<8sIB3s16s")
 AROUND = ID_BYTES + SUM_BYTES
-"""Bytes of a chunk that are not its rows."""
-
+"""Bytes of a chunk in an object beside its rows."""
 _BLANKS = b" " * 7
 
 MAGICS = {1: b"LWLOG\x001\n", LINKED: b"LWLOG\x002\n"}
@@ -66,6 +65,7 @@ class Carried(NamedTuple):
     user: str
     rows: int
     data: Payload
+    """Its rows, with their sum: what is garbled stays so, wherever it moves."""
     first_seq: int
     schema_version: int
     stored_at: int
@@ -95,14 +95,17 @@ def pack_segment(
         if isinstance(chunks, Crowd):
             blocks = _summed(chunks.blocks(bytes.fromhex(put_id), SUM_BYTES))
             first_seqs = np.cumsum(chunks.counts) - chunks.counts
-            return start.indexed(chunks.users, chunks.counts, chunks.sizes, blocks, first_seqs, *constant)
+            return start.indexed(chunks.users, chunks.counts, chunks.sizes + SUM_BYTES, blocks, first_seqs, *constant)
         rows = np.fromiter((chunk.rows for chunk in chunks), np.int64, len(chunks))
         data = [chunk.data for chunk in chunks]
-        return start.indexed(names_in(chunks), rows, _sizes(data), start.behind_ids(data), np.cumsum(rows) - rows, *constant)
+        parts = start.behind_ids(map(_with_sum, data))
+        return start.indexed(names_in(chunks), rows, _sizes(data) + SUM_BYTES, parts, np.cumsum(rows) - rows, *constant)
     chunks = [*chunks]  # a crowd is encoded only once
     data = [chunk.data for chunk in chunks]
-    header = {"version": schema_version, "stored_at": stored_at, **_columns(chunks), **({"keys": keys} if keys else {})}
-    return start.joined(header, data, counted(sum([chunk.rows for chunk in chunks])) if linked else counted(None))
+    columns = _columns(chunks, AROUND)
+    header = {"version": schema_version, "stored_at": stored_at, **columns, **({"keys": keys} if keys else {})}
+    rows_in_all = counted(sum([chunk.rows for chunk in chunks])) if linked else counted(None)
+    return start.joined(header, map(_with_sum, data), rows_in_all)
 
 
 def pack_naming(
@@ -145,21 +148,26 @@ def pack_carry(put_id: str, chunks: Sequence[Carried], segment_format: int = IND
     if segment_format >= INDEXED and len(chunks) >= MANY:
         users, rows, _, *others = zip(*chunks, strict=True)
         numbers = (np.array(each, np.int64) for each in others)
-        return start.indexed(users, np.array(rows), _sizes(data), start.behind_ids(data), *numbers)
+        return start.indexed(users, np.array(rows), _sizes(data), start.behind_ids((each,) for each in data), *numbers)
     header = {
-        **_columns(chunks),
+        **_columns(chunks, ID_BYTES),
         "first_seqs": [chunk.first_seq for chunk in chunks],
         "versions": [chunk.schema_version for chunk in chunks],
         "stored_ats": [chunk.stored_at for chunk in chunks],
     }
-    return start.joined(header, data, counted(None))
+    return start.joined(header, ((each,) for each in data), counted(None))
 
 
-def _columns(chunks: Sequence[Chunk] | Sequence[Carried]) -> dict[str, object]:
+def _with_sum(rows: Payload) -> tuple[Payload, Payload]:
+    return rows, behind(rows)
+
+
+def _columns(chunks: Sequence[Chunk] | Sequence[Carried], around: int) -> dict[str, object]:
+    """`around`: the bytes of a chunk that are not its data."""
     return {
         "users": [chunk.user for chunk in chunks],
         "rows": [chunk.rows for chunk in chunks],
-        "lengths": [len(chunk.data) + AROUND for chunk in chunks],
+        "lengths": [len(chunk.data) + around for chunk in chunks],
     }
 
 
@@ -170,8 +178,8 @@ class _Start(NamedTuple):
     put_id: str
     link: bytes
 
-    def joined(self, header: dict[str, object], data: Sequence[Payload], rows: bytes) -> bytes:
-        return b"".join((*self._headed(OF_ROWS, header, rows), *self.behind_ids(data)))
+    def joined(self, header: dict[str, object], chunks: Iterable[tuple[Payload, ...]], rows: bytes) -> bytes:
+        return b"".join((*self._headed(OF_ROWS, header, rows), *self.behind_ids(chunks)))
 
     def named(self, kind: int, header: dict[str, object], rows: bytes) -> bytes:
         return b"".join(self._headed(kind, header, rows))
@@ -187,8 +195,8 @@ class _Start(NamedTuple):
     def indexed(
         self, users: Sequence[str] | pa.Array[Any], rows: Numbers, sizes: Numbers, parts: Iterable[Bytes], *others: Numbers
     ) -> bytes:
-        """`parts` are the chunks, behind their ids."""
-        head, blocks = pack_index(self.unique, users, rows, sizes + AROUND, *others)
+        """`parts` are the chunks, behind their ids; `sizes` those without."""
+        head, blocks = pack_index(self.unique, users, rows, sizes + ID_BYTES, *others)
         whole = BytesIO()  # takes part after part, where a join would keep all of them, and what they become
         whole.writelines((self._fixed(WITH_INDEX, len(head), counted(int(rows.sum()))), self.link, head, blocks))
         whole.writelines(parts)  # type: ignore[arg-type]  # numpy's arrays are bytes too
@@ -198,12 +206,11 @@ class _Start(NamedTuple):
     def unique(self) -> bytes:
         return bytes.fromhex(self.put_id)
 
-    def behind_ids(self, data: Iterable[Payload]) -> Iterator[Payload]:
-        """Each behind the object's id, and with its sum behind it."""
-        for each in data:
+    def behind_ids(self, chunks: Iterable[tuple[Payload, ...]]) -> Iterator[Payload]:
+        """Each, in its parts, behind the object's id."""
+        for parts in chunks:
             yield self.unique
-            yield each
-            yield behind(each)
+            yield from parts
 
     def _fixed(self, kind: int, header_bytes: int, rows: bytes) -> bytes:
         return FIXED.pack(MAGICS[self.format], header_bytes, kind, rows, self.unique)

@@ -18,7 +18,7 @@ from lakewarden.log.objects.segments.columns import MANY, Columns
 from lakewarden.log.objects.segments.header import ID_BYTES, NO_KEYS, UNKNOWN, Header, Published, counted_in, link_to
 from lakewarden.log.objects.segments.index import Index
 from lakewarden.log.objects.segments.pack import AROUND, FIXED, LINKED, MAGICS, NAMING, NAMING_USERS, OF_ROWS, WITH_INDEX
-from lakewarden.log.objects.segments.sums import SUM_BYTES, stripped
+from lakewarden.log.objects.segments.sums import SUM_BYTES, sealed, stripped
 from lakewarden.log.position import NOTHING, seq_of
 from lakewarden.storage.objects import Missing, ObjectStore
 from lakewarden.storage.sums import is_whole
@@ -184,8 +184,8 @@ def _fixed(key: str, data: bytes) -> _Fixed:
         raise Corrupt(f"{key} is not a segment of the write log: it does not begin as one does, but with {data[:8]!r}")
     _, length, kind, rows, unique = FIXED.unpack_from(data)
     if kind not in (OF_ROWS, WITH_INDEX, NAMING, NAMING_USERS):
-        if not is_whole(data[start : start + length], data[:start]):
-            raise Corrupt(f"{key} is garbled: it has kind {kind}, and the checksum of its header is another one")
+        if not is_whole(data[start : start + length], data[:start], needed=True):
+            raise Corrupt(f"{key} is garbled: it has kind {kind}, and its header has no checksum, or another one")
         raise Unsupported(f"{key} was written by a later release of Lakewarden (its kind is {kind}); read it with that one")
     after = data[FIXED.size : start].hex() or UNKNOWN
     return _Fixed(kind, unique.hex(), counted_in(rows), after, start, start + length)
@@ -219,19 +219,43 @@ def read_metadata(store: ObjectStore, where: RowRange) -> str:
     return metadata_behind(memoryview(end)[:-SUM_BYTES])
 
 
-def read_chunks(store: ObjectStore, wanted: Sequence[RowRange], tiny: bytes = b"", apart: int = 0) -> Iterator[memoryview]:
+def read_chunks(store: ObjectStore, wanted: Sequence[RowRange], apart: int = 0) -> Iterator[memoryview]:
     """Chunks, those of one object in the order of their offsets; neighbours are read at once.
+
+    Args:
+        apart: up to so many bytes between two neighbours are read, too.
+    """
+    for each, data in _parts(store, wanted, apart=apart):
+        yield _checked(store, each, data)
+
+
+def copied_chunks(store: ObjectStore, wanted: Sequence[RowRange], tiny: bytes = b"") -> Iterator[Payload]:
+    """The same with their sums, to be put elsewhere. What is garbled stays so: it is of one user, and no reason to let the rows
+    of all others lie.
 
     Args:
         tiny: the object, where its header came with all of it. For copies within the history: who takes rows out of the log has
             to see that they are still there.
-        apart: up to so many bytes between two neighbours are read, too.
+
+    Raises:
+        Missing, Corrupt: the object was cleaned away, or is cut off.
     """
+    for each, data in _parts(store, wanted, tiny):
+        is_own = data[:ID_BYTES] == bytes.fromhex(each.put_id) or read_put_id(store, each.key) == each.put_id
+        if not is_own or len(data) < each.length:
+            _checked(store, each, data)
+        yield sealed(data[ID_BYTES:])
+
+
+def _parts(
+    store: ObjectStore, wanted: Sequence[RowRange], tiny: bytes = b"", apart: int = 0
+) -> Iterator[tuple[RowRange, memoryview]]:
+    """The bytes of chunks, as they are."""
     for group in _neighbours(wanted, apart):
         start, end = group[0].offset, group[-1].offset + group[-1].length
         data = memoryview(tiny[start:end] or store.get_range(group[0].key, start, end - start))
         for each in group:
-            yield _checked(store, each, data[each.offset - start : each.offset - start + each.length])
+            yield each, data[each.offset - start : each.offset - start + each.length]
 
 
 def _neighbours(wanted: Sequence[RowRange], apart: int) -> list[list[RowRange]]:

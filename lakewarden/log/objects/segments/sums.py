@@ -25,6 +25,11 @@ def behind(chunk: Payload) -> bytes:
     return _MARK + zlib.crc32(chunk).to_bytes(_KEPT, "little")
 
 
+def sealed(chunk: memoryview) -> Payload:
+    """The chunk with its sum: as it is, where it has one, even a wrong one; of an earlier release, with a new one."""
+    return chunk if chunk[-SUM_BYTES:-_KEPT] == _MARK else bytes(chunk) + behind(chunk)
+
+
 def seal(block: NDArray[np.uint8], start: int) -> None:
     """Writes the sums of chunks of one length, a chunk in each line from `start` on, into the last bytes of the lines."""
     count, width = block.shape
