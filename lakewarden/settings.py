@@ -201,6 +201,13 @@ class SqlSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     temporary_bytes: Annotated[int, Meta(ge=0, description="Bytes that the rows of a session's temporary tables may have.")] = (
         256 << 20
     )
+    block_bytes: Annotated[
+        int, Meta(ge=1 << 10, description="Bytes that the rows between BEGIN and COMMIT may take in a session's memory.")
+    ] = 64 << 20
+    block_idle_seconds: Annotated[
+        float,
+        Meta(gt=0, description="Seconds after which a block without a statement is dropped, and a connection in it closed."),
+    ] = 600.0
 
 
 class FilesSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -96,7 +96,7 @@ class Calls:
         return [table for table in there if table.name.namespace == bucket and table.type == "SHARED"]
 
     def _session(self, bucket: str) -> SqlSession:
-        return SqlSession(self._services, self._principal, "k3", bucket)
+        return SqlSession(self._services, self._principal, "k3", bucket, refuses_blocks="K3's calls have no transaction block")
 
     def _check_active(self, catalog: Catalog, bucket: str, name: str, act: TableAct) -> None:
         """Of a table that does not exist yet."""

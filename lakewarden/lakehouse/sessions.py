@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from lakewarden.commit_metadata import Metadata, attaches
+from lakewarden.errors import FailedPrecondition
 from lakewarden.lakehouse.parts import Parts
 from lakewarden.warehouse import check_namespace
 
@@ -20,6 +21,12 @@ if TYPE_CHECKING:
     from lakewarden.sql.session import SqlSession
     from lakewarden.sql.uploads import File
     from lakewarden.workers.cancellation import Cancellation
+
+
+_ONE_REQUEST = (
+    "a request has no transaction block: each statement of its text takes effect by itself. Blocks are for PostgreSQL's protocol,"
+    " `lake.session(…)` and `lakewarden sql`"
+)
 
 
 @dataclass(frozen=True)
@@ -54,9 +61,14 @@ class SqlSessions:
 
         Raises:
             BadSyntax, PermissionDenied, Unsupported: nothing was done, if the text alone shows the error.
-            LakewardenError: a statement failed; those before it have run.
+            FailedPrecondition: the text begins a block, and does not end it.
+            LakewardenError: a statement failed; those before it have run, but for those of a block that it is in.
         """
-        return self.open(user=user, role=role).sql(text, freshness=freshness, wait=wait, files=files, each=each)
+        session = self.open(user=user, role=role)
+        results = session.sql(text, freshness=freshness, wait=wait, files=files, each=each)
+        if session.block.open:
+            raise FailedPrecondition("the text ends inside a block, and nothing of the block was written: end it with COMMIT")
+        return results
 
     def open(self, *, user: str, role: str = "user") -> SqlSession:
         """A session for one user in one role, through the gate. Its calls see and do what the role allows.
@@ -68,8 +80,11 @@ class SqlSessions:
 
         return open_session(self.parts.services, user, role)
 
-    def served(self, principal: Principal, namespace: str | None = None) -> SqlSession:
+    def served(self, principal: Principal, namespace: str | None = None, *, connected: bool = False) -> SqlSession:
         """A session of a request over a network: `namespace` is in use, and every bound holds, whoever it is.
+
+        Args:
+            connected: whether it lasts as long as a connection, and so has blocks.
 
         Raises:
             NotFound: there is no such namespace.
@@ -78,7 +93,7 @@ class SqlSessions:
 
         if namespace is not None and namespace not in self.parts.warehouse.catalog.recent().namespaces:
             check_namespace(self.parts.warehouse.catalog.read(), namespace)
-        return SqlSession(self._served, principal, namespace=namespace)
+        return SqlSession(self._served, principal, namespace=namespace, refuses_blocks="" if connected else _ONE_REQUEST)
 
     def served_k3(self, principal: Principal, cancellation: Cancellation | None = None) -> K3:
         """K3's calls of a request over a network, with the rights of its principal; `cancellation` as of `SqlSession.run`."""

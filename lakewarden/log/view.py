@@ -92,6 +92,11 @@ class LogView(Protocol):
         another value than before wherever users with rows were removed since."""
         ...
 
+    @property
+    def closed(self) -> Collection[str]:
+        """Who is being erased, by keyed hash. An erasure that begins later takes a position behind the view."""
+        ...
+
 
 V_co = TypeVar("V_co", bound=LogView, covariant=True)
 

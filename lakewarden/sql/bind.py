@@ -14,6 +14,7 @@ from lakewarden.catalog.model import Table
 from lakewarden.catalog.users import role_of
 from lakewarden.errors import InvalidArgument, NotFound, PermissionDenied, Unsupported
 from lakewarden.scope import TableName
+from lakewarden.sql.blocks.rules import words_of
 from lakewarden.sql.computed import queries_of
 from lakewarden.sql.context import Context
 from lakewarden.sql.queries.texts import text_of
@@ -21,6 +22,7 @@ from lakewarden.sql.relations import DEEPEST, ViewQuery, as_they_are, check_view
 from lakewarden.sql.rights import Made, asks_of, check_requirement
 from lakewarden.sql.specs import STATEMENTS
 from lakewarden.sql.statements.base import Ref, Statement
+from lakewarden.sql.statements.blocks import BlockStatement
 from lakewarden.sql.statements.namespaces import UseNamespace
 from lakewarden.sql.statements.others import Declined, ExecuteAs, Forbidden
 from lakewarden.sql.statements.rows import Delete, Explain, Insert, Merge, Query, Update
@@ -123,6 +125,8 @@ def _check_known(context: Context, statement: Statement) -> None:
         if "DATABASE" in statement.what:
             context.door.allow("back up the database")
         raise Unsupported(f"{statement.what}: recognized, but not supported")
+    if isinstance(statement, BlockStatement):
+        context.block.check_allowed(words_of(statement))
     if isinstance(statement, (Update, Delete)) and statement.where is None and context.rules == "native":
         verb = type(statement).__name__.upper()
         raise InvalidArgument(f"{statement.table}: {verb} needs a WHERE; WHERE true means every row")

@@ -11,6 +11,7 @@ from lakewarden.admin.session_gate import Door
 from lakewarden.catalog.model import Catalog, Table
 from lakewarden.errors import InvalidArgument, NotFound
 from lakewarden.scope import TableName
+from lakewarden.sql.blocks.session_block import SessionBlock, no_block
 from lakewarden.sql.query_engine.engine import Limits, QueryEngine
 from lakewarden.sql.relations import SYSTEM, ViewQuery
 from lakewarden.sql.services import Services
@@ -43,6 +44,8 @@ class Context:
     table_storage: Mapping[str, str] = field(default_factory=dict)
     """The options that `SET 'table-storage.…'` chose, without the prefix."""
     temporary: TemporaryTables = field(default_factory=TemporaryTables)
+    """The session's own."""
+    block: SessionBlock = field(default_factory=no_block)
     """The session's own."""
     shadowing: frozenset[TableName] = frozenset()
     """The names that mean temporary tables in this statement: of those that exist, and that its text creates before it."""

@@ -17,6 +17,7 @@ from lakewarden.sql.reader import STUMBLES, Reader
 from lakewarden.sql.specs import grammars, objects
 from lakewarden.sql.statement_spec import Grammar
 from lakewarden.sql.statements.base import Statement
+from lakewarden.sql.statements.blocks import BlockStatement
 from lakewarden.sql.statements.others import Declined, ExecuteAs, Forbidden, Placed
 from lakewarden.sql.statements.rows import Query, Subscribe
 from lakewarden.sql.syntax_errors import Misread, bad_syntax, place_of
@@ -173,7 +174,10 @@ def _execute(read: Reader) -> Statement:
     inner = read.bracketed()
     if len(list(_split(inner))) != 1:
         raise read.misread("EXECUTE AS USER takes exactly one statement in brackets", read._tokens[start])
-    return ExecuteAs(user, _statement(next(_split(inner)), read.sql))
+    found = _statement(next(_split(inner)), read.sql)
+    if isinstance(found, BlockStatement):
+        raise read.misread("a block is the session's own: write BEGIN and COMMIT outside the brackets", read._tokens[start])
+    return ExecuteAs(user, found)
 
 
 _GRAMMARS = grammars()
@@ -185,7 +189,7 @@ _FORBIDDEN = (
     *("SUMMARIZE", "GRANT", "REVOKE", "CONNECT", "DISCONNECT", "FORCE"),
 )
 _DECLINED = (
-    *("BEGIN", "START", "COMMIT", "ROLLBACK", "ABORT", "SAVEPOINT", "PIVOT", "UNPIVOT"),
+    *("START", "PIVOT", "UNPIVOT"),
     *("CONSUME", "ACK", "CLEAR", "CLUSTER"),
 )
 _TOPICS = ("TOPIC", "VECTOR", "INDEX")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -19,6 +20,9 @@ from lakewarden.operations.reading.freshness import Freshness, check_freshness
 from lakewarden.scope import TableName
 from lakewarden.sql.announcing import announced
 from lakewarden.sql.bind import Bound, bind, bind_all
+from lakewarden.sql.blocks.errors import ReadOnlyBlock
+from lakewarden.sql.blocks.rules import changes_nothing, takes_effect_at_once, words_of
+from lakewarden.sql.blocks.session_block import SessionBlock
 from lakewarden.sql.context import Context
 from lakewarden.sql.execute import execute
 from lakewarden.sql.grammar.parameters import Value
@@ -28,6 +32,7 @@ from lakewarden.sql.services import Services
 from lakewarden.sql.sessions import OpenSession
 from lakewarden.sql.shapes.table import Rules
 from lakewarden.sql.statements.base import Statement
+from lakewarden.sql.statements.blocks import BlockStatement
 from lakewarden.sql.statements.namespaces import UseNamespace
 from lakewarden.sql.statements.rows import Query
 from lakewarden.sql.statements.session import SetFreshness, SetMetadata, SetTableStorage
@@ -51,7 +56,19 @@ if TYPE_CHECKING:
 class SqlSession:
     """Made by `Lakehouse.session`. A namespace that USE chose stays chosen, and so does what SET chose."""
 
-    def __init__(self, services: Services, principal: Principal, rules: Rules = "native", namespace: str | None = None) -> None:
+    def __init__(
+        self,
+        services: Services,
+        principal: Principal,
+        rules: Rules = "native",
+        namespace: str | None = None,
+        *,
+        refuses_blocks: str = "",
+    ) -> None:
+        """
+        Args:
+            refuses_blocks: why BEGIN is refused, if it is.
+        """
         self._services = services
         self._rules = rules
         warehouse = services.warehouse
@@ -61,6 +78,7 @@ class SqlSession:
         self._metadata = ""
         self._table_storage: Mapping[str, str] = {}
         self._temporary = TemporaryTables(warehouse.settings.sql.temporary_bytes)
+        self.block = SessionBlock(warehouse.clock, warehouse.settings.sql, self._temporary, refused=refuses_blocks)
         self._opened_at = warehouse.clock()
         self._number = services.sessions.add(self)
         self._bounds = None if services.trusts(principal) else TextBounds.of(warehouse.settings.sql)
@@ -69,7 +87,7 @@ class SqlSession:
         """The session's current state, for `system.sessions`."""
         mine = self._door.principal
         actor = None if mine.actor is None else mine.actor.user
-        return OpenSession(self._number, mine.user, mine.role, actor, self._namespace, self._opened_at)
+        return OpenSession(self._number, mine.user, mine.role, actor, self._namespace, self._opened_at, self.block.described())
 
     def sql(
         self,
@@ -88,7 +106,8 @@ class SqlSession:
 
     def parsed(self, text: str, params: Sequence[Value] | None = None) -> list[Statement]:
         """The statements of a text, for `run`. Raises as `parse`."""
-        return [placed.statement for placed in parse(text, self._bounds, params)]
+        with self.block.failing():
+            return [placed.statement for placed in parse(text, self._bounds, params)]
 
     def run(
         self,
@@ -108,7 +127,8 @@ class SqlSession:
         Raises:
             Canceled: it was cancelled before all statements had run.
         """
-        with announced(self._services.warehouse, self._namespace, statements):
+        appends = nullcontext() if self.block.open else announced(self._services.warehouse, self._namespace, statements)
+        with appends, self.block.failing():
             context = self._context(freshness, wait=wait, cancellation=cancellation or Cancellation())
             return self._run(context, statements, files, each)
 
@@ -125,7 +145,7 @@ class SqlSession:
         for number, one in enumerate(bound):
             context.cancellation.check()
             begin_statement(number)
-            results.append(self._executed(one.now() if results else one, uploads))
+            results.append(self._in_block(one.now() if results else one, uploads))
             match one.statement:
                 case UseNamespace(name):
                     self._namespace = name
@@ -138,6 +158,19 @@ class SqlSession:
             if each is not None:
                 each(results[-1])
         return results
+
+    def _in_block(self, bound: Bound, uploads: Mapping[str, Upload]) -> Result:
+        """Executes a statement as the block around it allows, if there is one."""
+        statement = bound.statement
+        if isinstance(statement, BlockStatement):
+            return self._executed(bound, uploads)
+        self.block.check()
+        if self.block.read_only and not changes_nothing(statement):
+            raise ReadOnlyBlock("the block is READ ONLY, and the statement may change something")
+        if not takes_effect_at_once(statement):
+            return self._executed(bound, uploads)
+        with self.block.alone(words_of(statement)):
+            return self._executed(bound, uploads)
 
     def _executed(self, bound: Bound, uploads: Mapping[str, Upload]) -> Result:
         """Binds and executes again what met an ALTER, of which nothing was done."""
@@ -182,6 +215,11 @@ class SqlSession:
         """What SET chose is as in a new session: a pool hands the connection on."""
         self._freshness, self._metadata, self._table_storage = "strong", "", {}
 
+    def commit(self) -> str:
+        """As the statement COMMIT. Returns what was done, and raises as `SessionBlock.commit`."""
+        with carrying(self._metadata or carried()):
+            return self.block.commit()
+
     def singles(self, text: str) -> list[Single]:
         """As `parse.singles`, within the session's bounds."""
         return singles(text, self._bounds)
@@ -219,7 +257,7 @@ class SqlSession:
 
         warehouse = self._services.warehouse
         table = find_table(warehouse.catalog.read(), TableName.parse(name))
-        return SessionTable(TableClient.of(warehouse, table).by(self._door.principal.user), self._door)
+        return SessionTable(TableClient.of(warehouse, table).by(self._door.principal.user), self._door, self.block)
 
     def execute_as(self, user: str) -> SqlSession:
         """A session as another user, like EXECUTE AS USER.
@@ -266,6 +304,7 @@ class SqlSession:
             rules=self._rules,
             table_storage=self._table_storage,
             temporary=self._temporary,
+            block=self.block,
             shadowing=frozenset(self._temporary),
             cancellation=cancellation or Cancellation(),
         )

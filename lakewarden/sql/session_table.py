@@ -18,6 +18,7 @@ from lakewarden.operations.files.objects import OpenFile
 from lakewarden.operations.reading.freshness import Freshness
 from lakewarden.rows.files import FileRef, RowFile
 from lakewarden.rows.intake import Rows
+from lakewarden.sql.blocks.session_block import SessionBlock
 from lakewarden.table import FileMode, TableClient, WriteMode
 from lakewarden.warehouse import find_table
 
@@ -28,6 +29,8 @@ class SessionTable:
 
     client: TableClient
     door: Door
+    block: SessionBlock
+    """The session's."""
 
     def write(self, rows: Rows, *, mode: WriteMode = "upsert", metadata: Metadata | None = None) -> Receipt:
         return self._to("write").write(rows, user=self._user, mode=mode, metadata=metadata)
@@ -80,4 +83,6 @@ class SessionTable:
         """The current table: its access level may have changed since this object was created."""
         table = find_table(self.client.warehouse.catalog.read(), self.client.table.name)
         self.door.allow(act, table)
-        return self.client
+        if act == "write":
+            return self.block.writing(self.client, self._user)
+        return self.block.reading(self.client, self._user)

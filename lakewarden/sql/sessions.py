@@ -9,10 +9,25 @@ from itertools import count
 from typing import Protocol
 from weakref import WeakSet
 
+from lakewarden.scope import TableName
+
+
+@dataclass(frozen=True)
+class OpenBlock:
+    """What `system.transactions` shows of a block. `table` and `user` are those of the rows that it keeps."""
+
+    started_at: datetime
+    failed: bool
+    table: TableName | None
+    user: str | None
+    rows: int
+    bytes: int
+
 
 @dataclass(frozen=True)
 class OpenSession:
-    """A session's current state. `namespace` is the one in use; `actor` acts as the user by EXECUTE AS USER."""
+    """A session's current state. `namespace` is the one in use; `actor` acts as the user by EXECUTE AS USER; `block` is the one
+    that is open."""
 
     number: int
     user: str
@@ -20,6 +35,7 @@ class OpenSession:
     actor: str | None
     namespace: str | None
     opened_at: datetime
+    block: OpenBlock | None = None
 
 
 class Described(Protocol):

@@ -5,7 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import partial
 
-from lakewarden.sql.grammar import merge, namespaces, pipelines, rows, session, show, storages, tables, upkeep, users, warehouse
+from lakewarden.sql.grammar import (
+    blocks,
+    merge,
+    namespaces,
+    pipelines,
+    rows,
+    session,
+    show,
+    storages,
+    tables,
+    upkeep,
+    users,
+    warehouse,
+)
 from lakewarden.sql.results import Affected, Done, Events, Rows, Started
 from lakewarden.sql.statement_spec import (
     Audited,
@@ -18,6 +31,7 @@ from lakewarden.sql.statement_spec import (
     operation_right,
 )
 from lakewarden.sql.statements.base import Statement
+from lakewarden.sql.statements.blocks import Begin, Commit, ReleaseSavepoint, Rollback, Savepoint
 from lakewarden.sql.statements.dynamic import CompactTable, DescribeExtended, DropPartition
 from lakewarden.sql.statements.namespaces import (
     AlterNamespace,
@@ -284,6 +298,36 @@ STATEMENTS: Mapping[type[Statement], StatementSpec] = {
         "read",
         "dynamic.set_table_storage",
         Done,
+    ),
+    Begin: StatementSpec(
+        "BEGIN [READ ONLY]",
+        "begins a block: what it writes is kept, and written by COMMIT as a whole",
+        {"BEGIN": blocks.begin, "START TRANSACTION": blocks.begin},
+        "read",
+        "blocks.begin",
+        Done,
+    ),
+    Commit: StatementSpec(
+        "COMMIT",
+        "writes what the block kept, all of it or nothing, and ends the block",
+        {"COMMIT": blocks.commit, "END": blocks.commit},
+        "read",
+        "blocks.commit",
+        Done,
+    ),
+    Rollback: StatementSpec(
+        "ROLLBACK [TO SAVEPOINT s]",
+        "drops what the block kept, and ends it; or what it kept behind the savepoint",
+        {"ROLLBACK": blocks.rollback, "ABORT": blocks.rollback},
+        "read",
+        "blocks.rollback",
+        Done,
+    ),
+    Savepoint: StatementSpec(
+        "SAVEPOINT s", "marks a place in the block", {"SAVEPOINT": blocks.savepoint}, "read", "blocks.savepoint", Done
+    ),
+    ReleaseSavepoint: StatementSpec(
+        "RELEASE SAVEPOINT s", "forgets such a place", {"RELEASE": blocks.release}, "read", "blocks.release", Done
     ),
     SetFreshness: StatementSpec(
         "SET freshness = 'strong', 'eventual' or 'oltp_only'",

@@ -63,6 +63,8 @@ class TableClient:
     log: TableLog
     author: str = OPERATOR.user
     """The user who writes; rows of USER and STREAM tables belong to their scope's user."""
+    make_reader: Callable[[Warehouse, Table, TableLog], TableReader] = TableReader
+    """Another one in a block, where what is written is kept and what is kept is read."""
 
     @classmethod
     def of(cls, warehouse: Warehouse, table: Table) -> TableClient:
@@ -74,7 +76,7 @@ class TableClient:
 
     @cached_property
     def reader(self) -> TableReader:
-        return TableReader(self.warehouse, self.table, self.log)
+        return self.make_reader(self.warehouse, self.table, self.log)
 
     @cached_property
     def direct(self) -> DirectWrites:

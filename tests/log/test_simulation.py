@@ -11,7 +11,7 @@ import pytest
 
 from tests.fixtures.examples import FAST
 from tests.log.simulation.planted import Fault
-from tests.log.simulation.schedule import IMAGES, STREAMS, run_schedule
+from tests.log.simulation.schedule import BLOCKS, IMAGES, STREAMS, run_schedule
 from tests.log.simulation.search import first_failure, replayed
 from tests.log.simulation.seeds import ALL_FAULTS, FOUND_WITHIN, seeds_of
 from tests.log.simulation.world import Broken
@@ -32,6 +32,12 @@ def test_no_schedule_with_streams_breaks_a_promise() -> None:
     seed = first_failure(range(_SCHEDULES // 2), STREAMS)
     if seed is not None:
         pytest.fail(replayed(seed, STREAMS), pytrace=False)
+
+
+def test_no_schedule_with_blocks_breaks_a_promise() -> None:
+    seed = first_failure(range(_SCHEDULES // 2), BLOCKS)
+    if seed is not None:
+        pytest.fail(replayed(seed, BLOCKS), pytrace=False)
 
 
 def test_no_schedule_with_before_images_breaks_a_promise() -> None:

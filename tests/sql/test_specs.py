@@ -10,6 +10,7 @@ import pytest
 from lakewarden.sql.execute import handler_of
 from lakewarden.sql.specs import STATEMENTS, grammars
 from lakewarden.sql.statements import (
+    blocks,
     dynamic,
     namespaces,
     pipelines,
@@ -24,7 +25,7 @@ from lakewarden.sql.statements import (
 )
 from lakewarden.sql.statements.base import Statement
 
-_FAMILIES = (dynamic, namespaces, pipelines, rows, session, show, storages, tables, upkeep, users, warehouse)
+_FAMILIES = (blocks, dynamic, namespaces, pipelines, rows, session, show, storages, tables, upkeep, users, warehouse)
 
 
 def test_each_class_of_statements_has_its_row() -> None:

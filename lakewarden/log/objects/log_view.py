@@ -92,6 +92,10 @@ class LogView:
     def removals(self) -> tuple[tuple[str, int], ...]:
         return (*self.cut.erased.items(), (EVERYBODY, self.cut.rewound.get(EVERYBODY, NOTHING)))
 
+    @property
+    def closed(self) -> Collection[str]:
+        return self.cut.closed
+
 
 def _unnamed(staged: frozenset[str], run: Sequence[Header]) -> frozenset[str]:
     return staged.difference(header.put_id for header in run) if staged else staged

@@ -20,8 +20,8 @@ from lakewarden.serve.postgres.startup import Cancel, Wanted
 from lakewarden.serve.postgres.state import State
 from lakewarden.serve.postgres.variables import Variables
 from lakewarden.serve.postgres.wire import replies
-from lakewarden.serve.postgres.wire.messages import Malformed, message
-from lakewarden.serve.postgres.wire.problems import PROTOCOL, SHUTDOWN, TOO_MANY, Problem
+from lakewarden.serve.postgres.wire.messages import Fields, Malformed, message
+from lakewarden.serve.postgres.wire.problems import IDLE_BLOCK, PROTOCOL, SHUTDOWN, TOO_MANY, Problem
 from lakewarden.serve.postgres.working import Working
 from lakewarden.serve.tokens import AccessToken
 
@@ -93,13 +93,35 @@ class Connection:
         self._greet(state, wanted)
         self._dialogue = Dialogue(self._writer, state, self._working(token))
         most = self._service.common.lake.warehouse.settings.serve.body_bytes
-        while not self._stopping or self._dialogue.busy:
-            await self._writer.drain()
-            letter, fields = await message(self._reader, most)
-            if letter == _END:
-                return
-            await self._dialogue.answer(letter, fields)
-        self._say_goodbye()
+        try:
+            while not self._stopping or self._dialogue.busy:
+                await self._writer.drain()
+                letter, fields = await self._next_message(state, most)
+                if letter == _END:
+                    return
+                await self._dialogue.answer(letter, fields)
+            self._say_goodbye()
+        finally:
+            state.block.drop()
+
+    async def _next_message(self, state: State, most: int) -> tuple[bytes, Fields]:
+        """Raises:
+        Problem: the client left a block open for too long.
+        """
+        try:
+            async with asyncio.timeout(self._idle_seconds(state)):
+                return await message(self._reader, most)
+        except TimeoutError as error:
+            state.block.drop()
+            text = "the block had no statement for too long (sql.block_idle_seconds, or idle_in_transaction_session_timeout):"
+            raise Problem(IDLE_BLOCK, f"{text} nothing of it was written", fatal=True) from error
+
+    def _idle_seconds(self, state: State) -> float | None:
+        """How long the client may wait with its next message."""
+        if not state.block.open:
+            return None
+        seconds = self._service.common.lake.warehouse.settings.sql.block_idle_seconds
+        return min(seconds, state.variables.idle_seconds or seconds)
 
     def _working(self, token: AccessToken) -> Working:
         common = self._service.common

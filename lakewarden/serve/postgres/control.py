@@ -10,6 +10,7 @@ import pyarrow as pa
 from lakewarden.errors import BadSyntax, Unsupported
 from lakewarden.serve.postgres.prepared import Outcome
 from lakewarden.serve.postgres.state import State
+from lakewarden.sql.blocks.session_block import SessionBlock
 from lakewarden.sql.parse import Single
 from lakewarden.sql.results import Rows
 
@@ -24,6 +25,8 @@ _INSTEAD = {
     "COPY": "write rows by INSERT or by `lakewarden load`, and read them by SELECT",
     "LISTEN": "follow /v1/subscribe over HTTP",
 }
+_NO_BLOCK = ("there is no transaction in progress",)
+"""What PostgreSQL says of COMMIT and ROLLBACK there, which drivers send when they put a connection back."""
 _SPOKEN = {
     ("TIME", "ZONE"): "TimeZone",
     ("TRANSACTION", "ISOLATION", "LEVEL"): "transaction_isolation",
@@ -58,13 +61,21 @@ def _words(single: Single) -> list[str]:
     return [word for token in single.tokens for word in (token.split() if token[:1].isalpha() else [token])] or [""]
 
 
+def status_of(block: SessionBlock) -> bytes:
+    """The letter for it in what says that the server is ready."""
+    return b"E" if block.failed else b"T" if block.open else b"I"
+
+
 def _begin(state: State, words: Sequence[str]) -> Outcome:
+    state.block.check()
+    if state.block.open:
+        return Outcome("BEGIN", notices=("there is already a transaction in progress",))
     state.block.begin(read_only=_says_read_only(words) or state.variables.read_only)
     return Outcome("BEGIN")
 
 
 def _commit(state: State, _: Sequence[str]) -> Outcome:
-    return Outcome(state.block.commit())
+    return Outcome(state.session.commit()) if state.block.open else Outcome("COMMIT", notices=_NO_BLOCK)
 
 
 def _roll_back(state: State, words: Sequence[str]) -> Outcome:
@@ -72,7 +83,7 @@ def _roll_back(state: State, words: Sequence[str]) -> Outcome:
     if rest and rest[0].upper() == "TO":
         state.block.roll_back_to(rest[-1])
         return Outcome("ROLLBACK")
-    return Outcome(state.block.roll_back())
+    return Outcome(state.block.roll_back()) if state.block.open else Outcome("ROLLBACK", notices=_NO_BLOCK)
 
 
 def _save(state: State, words: Sequence[str]) -> Outcome:

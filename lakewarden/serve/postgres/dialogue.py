@@ -11,6 +11,7 @@ from starlette.concurrency import run_in_threadpool
 
 from lakewarden.errors import BadSyntax
 from lakewarden.serve.postgres import statements
+from lakewarden.serve.postgres.control import status_of
 from lakewarden.serve.postgres.fitted import fitted
 from lakewarden.serve.postgres.given import given, kind_of_parameter
 from lakewarden.serve.postgres.prepared import Column, Outcome, Portal, Prepared
@@ -87,7 +88,7 @@ class Dialogue:
     def _ready(self) -> None:
         if not self._state.block.open:
             self._state.close_portals()  # they end with their transaction
-        self._writer.write(replies.ready(self._state.block.status))
+        self._writer.write(replies.ready(status_of(self._state.block)))
         self.busy = False
 
     async def _query(self, text: str) -> None:

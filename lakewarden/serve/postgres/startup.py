@@ -135,7 +135,7 @@ def opened_session(lake: Lakehouse, token: AccessToken, wanted: Wanted, connecti
     Raises:
         Problem: there is no such namespace.
     """
-    session = lake.sessions.served(replace(token.principal, request_id=connection_id))
+    session = lake.sessions.served(replace(token.principal, request_id=connection_id), connected=True)
     name = wanted.database
     if name == _NO_NAMESPACE and name not in lake.warehouse.catalog.recent().namespaces:
         return session

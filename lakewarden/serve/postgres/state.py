@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from lakewarden.errors import InvalidArgument
-from lakewarden.serve.postgres.block import Block
 from lakewarden.serve.postgres.prepared import Portal, Prepared
 from lakewarden.serve.postgres.things import Thing
 from lakewarden.serve.postgres.variables import Variables
 from lakewarden.serve.postgres.wire.problems import NO_PORTAL, NO_STATEMENT, TOO_MUCH, Problem
+from lakewarden.sql.blocks.session_block import SessionBlock
 from lakewarden.sql.session import SqlSession
 from lakewarden.workers.cancellation import Cancellation
 
@@ -28,7 +28,6 @@ class State:
     """The most that the texts of its prepared statements may have together, and the values that are bound to them."""
     result_bytes: int
     """The most that the rows of its portals may have together, before another runs."""
-    block: Block = field(default_factory=Block)
     prepared: dict[str, Prepared] = field(default_factory=dict)
     portals: dict[str, Portal] = field(default_factory=dict)
     views: dict[int, tuple[Thing, ...]] = field(default_factory=dict)
@@ -37,6 +36,10 @@ class State:
     """Whether what runs now is a query, which has no effects."""
     cancellation: Cancellation = field(default_factory=Cancellation)
     """Of what runs now."""
+
+    @property
+    def block(self) -> SessionBlock:
+        return self.session.block
 
     @property
     def search_path(self) -> str:

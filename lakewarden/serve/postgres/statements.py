@@ -15,35 +15,15 @@ from lakewarden.serve.postgres.pg_catalog.answer import parameter_kinds as catal
 from lakewarden.serve.postgres.prepared import Column, Outcome
 from lakewarden.serve.postgres.state import State
 from lakewarden.serve.postgres.wire.kinds import JSON, TEXT, Kind, kind_of
-from lakewarden.serve.postgres.wire.problems import Problem
+from lakewarden.serve.postgres.wire.problems import READ_ONLY, Problem
+from lakewarden.sql.blocks.rules import LISTS, changes_nothing, innermost
 from lakewarden.sql.grammar.parameters import Value
 from lakewarden.sql.parse import Single, parse_unfilled
 from lakewarden.sql.results import Affected, Done, Events, Result, Rows, Started
 from lakewarden.sql.specs import STATEMENTS
 from lakewarden.sql.statements.base import Statement
-from lakewarden.sql.statements.dynamic import DescribeExtended
-from lakewarden.sql.statements.namespaces import ShowEngines, UseNamespace
-from lakewarden.sql.statements.others import ExecuteAs
-from lakewarden.sql.statements.pipelines import ShowPipelines, ShowRules
-from lakewarden.sql.statements.rows import Delete, Explain, Insert, Merge, Overwrite, Query, Subscribe, Update
-from lakewarden.sql.statements.session import SetFreshness, SetMetadata, SetTableStorage, ShowMetadata
-from lakewarden.sql.statements.show import Describe, DescribeHistory, Show, ShowStats, ShowTables
+from lakewarden.sql.statements.rows import Delete, Insert, Merge, Overwrite, Query, Subscribe, Update
 
-READ_ONLY = "25006"
-_LISTS = (
-    Explain,
-    ShowMetadata,
-    Show,
-    ShowTables,
-    ShowStats,
-    ShowEngines,
-    ShowRules,
-    ShowPipelines,
-    Describe,
-    DescribeHistory,
-    DescribeExtended,
-)
-_WITHOUT_WRITE = (Query, *_LISTS, UseNamespace, SetFreshness, SetMetadata, SetTableStorage)
 _COUNTED = {Insert: "INSERT 0", Overwrite: "INSERT 0", Update: "UPDATE", Delete: "DELETE", Merge: "MERGE"}
 
 
@@ -66,24 +46,18 @@ def run(state: State, single: Single, values: Sequence[Value]) -> Outcome:
 
 
 def _run(state: State, statement: Statement) -> Outcome:
-    inner = _innermost(statement)
-    writes = not isinstance(inner, _WITHOUT_WRITE)
-    if writes and (state.block.read_only or (state.variables.read_only and not state.block.open)):
+    inner = innermost(statement)
+    writes = not changes_nothing(inner)
+    if writes and state.variables.read_only and not state.block.open:
         raise Problem(READ_ONLY, "the transaction is read-only, and the statement may change something")
     if isinstance(inner, Subscribe):
         raise Unsupported("SUBSCRIBE has no end, and PostgreSQL's protocol waits for one: send its SELECT")
-    if writes:
-        state.block.wrote()  # before it runs: one that fails may have done a part
     state.querying = not writes
     try:
         (result,) = state.session.run([statement], cancellation=state.cancellation)
     finally:
         state.querying = False
     return _outcome(inner, result)
-
-
-def _innermost(statement: Statement) -> Statement:
-    return _innermost(statement.statement) if isinstance(statement, ExecuteAs) else statement
 
 
 def _outcome(statement: Statement, result: Result) -> Outcome:
@@ -124,10 +98,10 @@ def described(state: State, single: Single, values: Sequence[Value]) -> tuple[Co
     if asks_catalog(single):
         return columns_of(answered(state, single, values))
     (statement,) = state.session.parsed(single.text, values)
-    inner = _innermost(statement)
+    inner = innermost(statement)
     if isinstance(inner, Query):
         rows = state.session.described(statement)
-    elif isinstance(inner, _LISTS):  # these have no effect and few rows
+    elif isinstance(inner, LISTS):  # these have no effect and few rows
         (result,) = state.session.run([statement], cancellation=state.cancellation)
         rows = result if isinstance(result, Rows) else None
     else:

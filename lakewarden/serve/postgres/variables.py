@@ -115,7 +115,7 @@ class Variables:
             raise InvalidArgument(f"parameter {name!r} cannot be set here")
         if not _possible(known, value):
             raise Unsupported(f"{known} cannot be {value!r}: values are sent as with {_DEFAULTS[known]!r}")
-        if known == "statement_timeout":
+        if known in ("statement_timeout", "idle_in_transaction_session_timeout"):
             _milliseconds(value)
         self._set[known] = _DEFAULTS[known] if known in _TAKEN or value.lower() == "default" else value
         return known
@@ -128,7 +128,15 @@ class Variables:
     @property
     def timeout_seconds(self) -> float | None:
         """After which a query is ended; None for no time of the client's own."""
-        found = _milliseconds(self.read("statement_timeout"))
+        return self._seconds("statement_timeout")
+
+    @property
+    def idle_seconds(self) -> float | None:
+        """After which a block without a statement is ended, for the client's part."""
+        return self._seconds("idle_in_transaction_session_timeout")
+
+    def _seconds(self, name: str) -> float | None:
+        found = _milliseconds(self.read(name))
         return found / 1000 if found else None
 
     @property

@@ -25,8 +25,9 @@ def relation(context: Context, name: TableName, pushdown: Pushdown, read: pa.Tab
         return for_duck(held.rows.select(pushdown.columns), held.table.schema)
     table = find_table(context.catalog, name)
     if read is None:
-        client = TableClient.of(context.warehouse, table)
-        read = client.scan(wanted_by(pushdown), user=context.owner(table), freshness=context.freshness)
+        owner = context.owner(table)
+        client = context.block.reading(TableClient.of(context.warehouse, table), owner)
+        read = client.scan(wanted_by(pushdown), user=owner, freshness=context.freshness)
     return for_duck(read.select(pushdown.columns), table.schema)
 
 

@@ -162,7 +162,7 @@ def _apart_or_not(context: Context, prepared: Prepared) -> tuple[Answer | None, 
     parted = [table for table in tables if isinstance(table, Table) and table.type == "SHARED"]
     if len(tables) > 1 and any(table.schema.partition_by for table in parted):
         return several_tables(len(tables)), None
-    if len(tables) != 1 or not parted:
+    if len(tables) != 1 or not parted or context.block.keeps(parted[0].name, None):
         return usual, None
     from lakewarden.sql.queries.federation.run import FederatedQuery  # imports Delta, which a query without tables does not need
 

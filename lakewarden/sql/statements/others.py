@@ -15,7 +15,7 @@ class ExecuteAs(Statement):
 
 @dataclass(frozen=True)
 class Declined(Statement):
-    """Recognized and not supported: transactions, backups, export and import of tables, and KalamDB features out of scope."""
+    """Recognized and not supported: backups, export and import of tables, and KalamDB features out of scope."""
 
     what: str
 

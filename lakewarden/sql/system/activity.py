@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from lakewarden.catalog.kept_settings import KEPT
 from lakewarden.catalog.passwords import REDACTED
+from lakewarden.clock import to_millis
 from lakewarden.delta.manifest import shown_manifest
 from lakewarden.operations.scopes import scopes_of
 from lakewarden.planning.pending import pending_in
@@ -108,9 +109,23 @@ def _sessions(context: Context) -> Iterator[Row]:
         }
 
 
-def _transactions(_context: Context) -> Iterator[Row]:
-    """Always empty: each statement is its own transaction, and BEGIN is `UNSUPPORTED`."""
-    return iter(())
+def _transactions(context: Context) -> Iterator[Row]:
+    """The blocks of the sessions of this process."""
+    for one in context.services.sessions.now():
+        if (block := one.block) is not None:
+            yield {
+                "transaction_id": f"{this_node()}:{one.number}:{to_millis(block.started_at)}",
+                "session_id": f"{this_node()}:{one.number}",
+                "user_id": one.user,
+                "status": "failed" if block.failed else "open",
+                "node_id": this_node(),
+                "namespace_id": None if block.table is None else block.table.namespace,
+                "table_name": None if block.table is None else block.table.name,
+                "scope": None if block.table is None else block.user or "shared",
+                "started_at": block.started_at,
+                "rows": block.rows,
+                "bytes": block.bytes,
+            }
 
 
 def _settings(context: Context) -> Iterator[Row]:
@@ -143,6 +158,7 @@ _LIVE = texts("live_id", "namespace_id", "table_name", "user_id", "query", "opti
     "changes": WHOLE,
 }
 _SESSION = texts("session_id", "user_id", "role", "actor_user_id", "namespace_id", "node_id")
+_TRANSACTION = texts(*("transaction_id", "session_id", "user_id", "status", "node_id", "namespace_id", "table_name", "scope"))
 _AUDIT = texts("actor_user_id", "action", "target", "details", "subject_user_id", "request_id")
 
 ACTIVITY: dict[str, Listing] = {
@@ -151,7 +167,7 @@ ACTIVITY: dict[str, Listing] = {
     "manifest": Listing(texts("cache_key", "namespace_id", "table_name", "scope", "sync_state", "manifest_json"), _manifest),
     "live": Listing(_LIVE, _live),
     "sessions": Listing(_SESSION | {"opened_at": MOMENT}, _sessions),
-    "transactions": Listing(texts("transaction_id", "session_id", "user_id", "status") | {"started_at": MOMENT}, _transactions),
+    "transactions": Listing(_TRANSACTION | {"started_at": MOMENT, "rows": WHOLE, "bytes": WHOLE}, _transactions),
     "stats": Listing(texts("metric_name") | {"metric_value": WHOLE}, _stats),
     "settings": Listing(texts("name", "value", "description", "category"), _settings),
 }

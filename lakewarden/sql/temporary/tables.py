@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
@@ -36,6 +36,13 @@ class TemporaryTables:
 
     def find(self, name: TableName) -> TemporaryTable | None:
         return self._held.get(name)
+
+    def held(self) -> Mapping[TableName, TemporaryTable]:
+        """All of them as they are now, for `restore`."""
+        return dict(self._held)
+
+    def restore(self, held: Mapping[TableName, TemporaryTable]) -> None:
+        self._held = dict(held)
 
     def add(self, held: TemporaryTable) -> None:
         self._held[held.table.name] = held

@@ -27,6 +27,7 @@ from lakewarden.log.position import NOTHING, position_of
 from lakewarden.settings import LogSettings
 from tests.log.simulation.actors import COUNTER, LOG, Eraser, Flusher, Follower, Loser, Reader, Warehouse, Writer, drop
 from tests.log.simulation.batches import Feed, Query
+from tests.log.simulation.blocks import BlockWriter
 from tests.log.simulation.images import SHARED, ImagedQuery, ImagedWriter, light_images
 from tests.log.simulation.jobs import Job, Restorer, waits
 from tests.log.simulation.premises import Premises
@@ -102,6 +103,7 @@ _MEMORIES = (
 
 MakeFlusher = Callable[[Warehouse], Flusher]
 MakeEraser = Callable[[Warehouse], Eraser]
+MakeBlockWriter = Callable[[Warehouse], BlockWriter]
 MakeFollower = Callable[[Warehouse], Follower]
 _ERASED = ("u", "v")
 
@@ -123,12 +125,16 @@ class Roles:
     """How many flush by whole jobs, and restore; nothing is erased or lost in those."""
     queries: int = 0
     """Processes that publish the batches of one streaming query, beside a feed."""
+    blocks: int = 0
+    """Processes with transaction blocks."""
+    block_writer: MakeBlockWriter = BlockWriter
     images: bool = False
     """Whether every writer keeps the row before each row; then there is one scope, as of a SHARED table."""
 
 
 AS_IT_IS = Roles()
 STREAMS = Roles(loses=0, jobs=0, queries=3)
+BLOCKS = Roles(loses=0, jobs=0, blocks=3)
 IMAGES = Roles(erases=0, loses=0, jobs=0, queries=2, images=True)
 
 
@@ -192,6 +198,8 @@ def _cast(house: Warehouse, roles: Roles, premises: Premises | None) -> None:
     for n in range(roles.queries):
         spawn(f"query {n}", _alive(partial(_query(house, roles).publish, rng.choice((1, 2, 4)))))
         spawn(f"feed {n}", _alive(partial(Feed(house).read, rng.choice((2, 4)))))
+    for n in range(roles.blocks):
+        spawn(f"block {n}", _alive(partial(roles.block_writer(house).blocks, rng.choice((1, 2)))))
     if premises is not None:
         _cast_jobs(house, premises)
     else:

@@ -11,12 +11,13 @@ from itertools import chain
 from pathlib import Path
 
 from tests.log.simulation.planted import FAULTS, Fault
+from tests.log.simulation.planted_blocks import BLOCK_FAULTS
 from tests.log.simulation.planted_images import IMAGE_FAULTS
 from tests.log.simulation.planted_jobs import JOB_FAULTS
 from tests.log.simulation.planted_streams import STREAM_FAULTS
 from tests.log.simulation.search import first_failure
 
-ALL_FAULTS = (*FAULTS, *JOB_FAULTS, *STREAM_FAULTS, *IMAGE_FAULTS)
+ALL_FAULTS = (*FAULTS, *JOB_FAULTS, *STREAM_FAULTS, *IMAGE_FAULTS, *BLOCK_FAULTS)
 FOUND_WITHIN = 20_000
 
 _PAGE = Path(__file__).with_suffix(".json")

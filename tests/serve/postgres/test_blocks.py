@@ -1,19 +1,39 @@
-"""Blocks and run-time parameters, as drivers use them."""
+"""Blocks, as drivers use them: kept by the connection, decided at COMMIT."""
 
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterator
 
 import psycopg
 import pytest
 from psycopg.pq import TransactionStatus
 
 from lakewarden import Lakehouse
+from tests.serve.conftest import PASSWORD
 from tests.serve.postgres.conftest import address
 
 
 def _status(client: psycopg.Connection) -> TransactionStatus:
     return client.info.transaction_status
+
+
+@pytest.fixture(scope="module", autouse=True)
+def dora(lake: Lakehouse) -> str:
+    """An administrator."""
+    lake.sql(f"CREATE USER dora WITH PASSWORD '{PASSWORD}' ROLE dba")
+    return "dora"
+
+
+@pytest.fixture
+def other(port: int) -> Iterator[psycopg.Connection]:
+    """Another connection of the same user, outside a block."""
+    with psycopg.connect(address(port, "ann"), autocommit=True) as made:
+        yield made
+
+
+def _bodies(client: psycopg.Connection, low: int, high: int) -> list[tuple[object, ...]]:
+    return client.execute("SELECT id, body FROM notes WHERE id BETWEEN %s AND %s ORDER BY id", (low, high)).fetchall()
 
 
 def test_a_block_that_only_read_is_rolled_back(port: int) -> None:
@@ -22,41 +42,143 @@ def test_a_block_that_only_read_is_rolled_back(port: int) -> None:
         assert _status(client) == TransactionStatus.INTRANS
         client.rollback()
         assert _status(client) == TransactionStatus.IDLE
-        client.execute("INSERT INTO notes VALUES (701, 'kept')")
+
+
+def test_a_rollback_leaves_nothing_and_a_commit_all(port: int, other: psycopg.Connection) -> None:
+    """psycopg's default mode: the first statement begins a block."""
+    with psycopg.connect(address(port, "ann")) as client:
+        client.execute("INSERT INTO notes VALUES (701, 'a'), (702, 'b')")
+        assert client.execute("UPDATE notes SET body = 'c' WHERE id = 702").rowcount == 1
+        assert _bodies(client, 701, 702) == [(701, "a"), (702, "c")]
+        assert _bodies(other, 701, 702) == []
+        client.rollback()
+        assert _bodies(client, 701, 702) == []
+        client.execute("INSERT INTO notes VALUES (701, 'a')")
+        client.execute("INSERT INTO notes VALUES (702, 'b')")
+        client.execute("DELETE FROM notes WHERE id = 701")
+        assert client.execute("SELECT count(*) FROM notes WHERE id BETWEEN 701 AND 702").fetchone() == (1,)
         client.commit()
-        with client.transaction(), client.transaction():  # with a savepoint
-            client.execute("SELECT * FROM notes WHERE id = 701")
+        assert _bodies(other, 701, 702) == [(702, "b")]
 
 
-def test_what_a_block_wrote_stays_and_a_rollback_says_so(port: int, ann: psycopg.Connection) -> None:
+def test_an_error_of_the_program_rolls_back(port: int, other: psycopg.Connection) -> None:
+    class _OfTheProgram(Exception):
+        pass
+
+    def fails() -> None:
+        with psycopg.connect(address(port, "ann")) as client:
+            client.execute("INSERT INTO notes VALUES (711, 'never')")
+            raise _OfTheProgram
+
+    with pytest.raises(_OfTheProgram):
+        fails()
+    assert _bodies(other, 711, 711) == []
     with psycopg.connect(address(port, "ann")) as client:
-        client.execute("INSERT INTO notes VALUES (711, 'stays')")
-        with pytest.raises(psycopg.errors.FeatureNotSupported, match="nothing was rolled back"):
-            client.rollback()
-        assert _status(client) == TransactionStatus.IDLE
-    assert ann.execute("SELECT body FROM notes WHERE id = 711").fetchall() == [("stays",)]
+        client.execute("INSERT INTO notes VALUES (711, 'committed at the end of the context')")
+    assert len(_bodies(other, 711, 711)) == 1
 
 
-def test_nothing_runs_behind_an_error_in_a_block(port: int) -> None:
+def test_a_connection_that_is_lost_leaves_nothing(port: int, other: psycopg.Connection) -> None:
+    client = psycopg.connect(address(port, "ann"))
+    client.execute("INSERT INTO notes VALUES (712, 'never')")
+    client.close()
+    assert _bodies(other, 712, 712) == []
+
+
+def test_nothing_runs_behind_an_error_and_a_commit_answers_rollback(port: int, other: psycopg.Connection) -> None:
     with psycopg.connect(address(port, "ann")) as client:
+        client.execute("INSERT INTO notes VALUES (721, 'never')")
         with pytest.raises(psycopg.errors.SyntaxError):
             client.execute("SELEC")
+        assert _status(client) == TransactionStatus.INERROR
         with pytest.raises(psycopg.errors.InFailedSqlTransaction):
-            client.execute("INSERT INTO notes VALUES (721, 'never')")
+            client.execute("INSERT INTO notes VALUES (722, 'never')")
+        assert client.execute("COMMIT").statusmessage == "ROLLBACK"
+        assert _status(client) == TransactionStatus.IDLE
+    assert _bodies(other, 721, 722) == []
+
+
+def test_what_was_written_meanwhile_is_a_serialization_failure(port: int, other: psycopg.Connection) -> None:
+    other.execute("INSERT INTO notes VALUES (731, 'first'), (732, 'first')")
+    with psycopg.connect(address(port, "ann")) as client:
+        client.execute("UPDATE notes SET body = 'mine' WHERE id = 731")
+        client.execute("INSERT INTO notes VALUES (733, 'mine')")
+        other.execute("UPDATE notes SET body = 'theirs' WHERE id = 731")
+        with pytest.raises(psycopg.errors.SerializationFailure, match="run it again"):
+            client.commit()
+        assert _status(client) == TransactionStatus.IDLE
+        assert _bodies(client, 731, 733) == [(731, "theirs"), (732, "first")]
+        client.execute("UPDATE notes SET body = 'mine' WHERE id = 731")
+        other.execute("UPDATE notes SET body = 'theirs' WHERE id = 732")
+        client.commit()
+    assert _bodies(other, 731, 733) == [(731, "mine"), (732, "theirs")]
+
+
+def test_a_savepoint_undoes_what_came_behind_it(port: int, other: psycopg.Connection) -> None:
+    """psycopg's nested transactions are savepoints."""
+    with psycopg.connect(address(port, "ann")) as client:
+        with client.transaction():
+            client.execute("INSERT INTO notes VALUES (741, 'kept')")
+            with client.transaction(force_rollback=True):
+                client.execute("UPDATE notes SET body = 'undone' WHERE id = 741")
+                client.execute("INSERT INTO notes VALUES (742, 'undone')")
+                assert len(_bodies(client, 741, 742)) == 2
+            with pytest.raises(psycopg.errors.IntegrityError), client.transaction():
+                client.execute("INSERT INTO notes VALUES (741, 'is there')")
+            with client.transaction():
+                client.execute("INSERT INTO notes VALUES (743, 'kept')")
+            assert _bodies(client, 741, 743) == [(741, "kept"), (743, "kept")]
+        assert _bodies(other, 741, 743) == [(741, "kept"), (743, "kept")]
+        with pytest.raises(psycopg.errors.InvalidSavepointSpecification):
+            client.execute("ROLLBACK TO SAVEPOINT nowhere")
+
+
+def test_what_takes_effect_by_itself_comes_before_the_rows_of_a_block(lake: Lakehouse, port: int) -> None:
+    """And a ROLLBACK says that it stays."""
+    lake.sql("CREATE USER TABLE app.second (id BIGINT PRIMARY KEY)")
+    lake.sql("CREATE SHARED TABLE app.keyless (id BIGINT) WITH (ACCESS_LEVEL = 'public')")
+    with psycopg.connect(address(port, "dora")) as client:
+        client.execute("CREATE USER TABLE app.made (id BIGINT PRIMARY KEY)")
+        client.execute("INSERT INTO made VALUES (1)")
+        client.commit()
+        client.execute("INSERT INTO made VALUES (2)")
+        with pytest.raises(psycopg.errors.FeatureNotSupported, match="COMMIT first"):
+            client.execute("CREATE USER TABLE app.more (id BIGINT PRIMARY KEY)")
         client.rollback()
-        assert client.execute("SELECT count(*) FROM notes WHERE id = 721").fetchone() == (0,)
+        client.execute("INSERT INTO made VALUES (2)")
+        with pytest.raises(psycopg.errors.FeatureNotSupported, match="a block writes to one table"):
+            client.execute("INSERT INTO second VALUES (2)")
+        client.rollback()
+        with pytest.raises(psycopg.errors.FeatureNotSupported, match="outside a block"):
+            client.execute("INSERT INTO keyless VALUES (2)")
+        client.rollback()
+        client.execute("DROP TABLE app.made")
+        with pytest.raises(psycopg.errors.FeatureNotSupported, match="DROP TABLE took effect by itself and stays"):
+            client.rollback()
+        assert _status(client) == TransactionStatus.IDLE
 
 
-def test_a_savepoint_is_undone_where_nothing_was_written_behind_it(ann: psycopg.Connection) -> None:
-    for text in ("BEGIN", "INSERT INTO notes VALUES (731, 'x')", "SAVEPOINT a", "SELECT 1", "ROLLBACK TO SAVEPOINT a", "COMMIT"):
-        ann.execute(text)
-    ann.execute("BEGIN; SAVEPOINT a; INSERT INTO notes VALUES (732, 'x')")
-    with pytest.raises(psycopg.errors.FeatureNotSupported):
-        ann.execute("ROLLBACK TO a")
-    with pytest.raises(psycopg.errors.InFailedSqlTransaction):
-        ann.execute("RELEASE b")
-    with pytest.raises(psycopg.errors.FeatureNotSupported):
-        ann.execute("ROLLBACK")
+def test_a_block_is_shown_while_it_is_open(port: int) -> None:
+    with psycopg.connect(address(port, "ann")) as client, psycopg.connect(address(port, "dora"), autocommit=True) as root:
+        client.execute("INSERT INTO notes VALUES (751, 'x'), (752, 'y')")
+        shown = "SELECT user_id, status, namespace_id, table_name, scope, rows, bytes > 0 FROM system.transactions"
+        mine = f"{shown} WHERE user_id = 'ann' AND rows = 2"
+        assert root.execute(mine).fetchall() == [("ann", "open", "app", "notes", "ann", 2, True)]
+        with pytest.raises(psycopg.errors.InsufficientPrivilege):
+            client.execute(shown)
+        client.rollback()
+        assert root.execute(mine).fetchall() == []
+
+
+def test_a_block_that_waits_for_too_long_is_ended(port: int, other: psycopg.Connection) -> None:
+    with psycopg.connect(address(port, "ann")) as client:
+        client.execute("SET idle_in_transaction_session_timeout = '200ms'")
+        client.execute("INSERT INTO notes VALUES (761, 'never')")
+        notified = client.notifies(timeout=30)
+        with pytest.raises(psycopg.OperationalError):
+            list(notified)
+        assert client.closed
+    assert _bodies(other, 761, 761) == []
 
 
 def test_a_read_only_block_takes_no_writes(port: int) -> None:
@@ -64,6 +186,18 @@ def test_a_read_only_block_takes_no_writes(port: int) -> None:
         client.read_only = True
         with pytest.raises(psycopg.errors.ReadOnlySqlTransaction):
             client.execute("INSERT INTO notes VALUES (741, 'x')")
+
+
+def test_statements_of_a_block_where_there_is_none(ann: psycopg.Connection) -> None:
+    """A pool sends ROLLBACK whatever there is."""
+    heard: list[str | None] = []
+    ann.add_notice_handler(lambda notice: heard.append(notice.message_primary))
+    for text in ("ROLLBACK", "COMMIT", "BEGIN; BEGIN; ROLLBACK"):
+        ann.execute(text)
+    assert [each for each in heard if each is not None and "in progress" in each] == heard
+    assert len(heard) == 3
+    with pytest.raises(psycopg.errors.NoActiveSqlTransaction):
+        ann.execute("SAVEPOINT a")
 
 
 def test_parameters_are_kept_and_those_that_would_change_answers_refused(ann: psycopg.Connection) -> None:

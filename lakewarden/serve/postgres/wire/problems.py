@@ -7,6 +7,7 @@ from contextlib import contextmanager
 
 from lakewarden.errors import Canceled, LakewardenError
 from lakewarden.serve.declined import Declined
+from lakewarden.sql.blocks.errors import FailedBlock, IdleBlock, NoBlock, NoSavepoint, ReadOnlyBlock
 
 SQLSTATE: Mapping[str, str] = {
     "SYNTAX_ERROR": "42601",
@@ -26,7 +27,8 @@ _DECLINED: Mapping[int, str] = {401: "28P01", 429: "53400"}
 """By the status that HTTP gives the same refusal."""
 
 CANCELED = "57014"
-FAILED_BLOCK = "25P02"
+IDLE_BLOCK = "25P03"
+READ_ONLY = "25006"
 NO_DATABASE = "3D000"
 NO_STATEMENT, NO_PORTAL = "26000", "34000"
 PROTOCOL = "08P01"
@@ -35,6 +37,16 @@ TOO_MANY = "53300"
 TOO_MUCH = "54000"
 UNSUPPORTED = SQLSTATE["UNSUPPORTED"]
 WRONG_USER = "28000"
+
+_OWN: Mapping[type[LakewardenError], str] = {
+    Canceled: CANCELED,
+    FailedBlock: "25P02",
+    IdleBlock: IDLE_BLOCK,
+    NoBlock: "25P01",
+    NoSavepoint: "3B001",
+    ReadOnlyBlock: READ_ONLY,
+}
+"""Errors that PostgreSQL tells apart from others of their code."""
 
 
 class Problem(Exception):
@@ -50,7 +62,7 @@ class Problem(Exception):
 def problem_of(error: LakewardenError | Declined, *, fatal: bool = False) -> Problem:
     if isinstance(error, Declined):
         return Problem(_DECLINED[error.status], error.message, fatal=fatal)
-    sqlstate = CANCELED if isinstance(error, Canceled) else SQLSTATE[error.code]
+    sqlstate = next((state for kind, state in _OWN.items() if isinstance(error, kind)), SQLSTATE[error.code])
     return Problem(sqlstate, error.message, fatal=fatal)
 
 

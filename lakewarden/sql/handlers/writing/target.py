@@ -53,7 +53,8 @@ def target_of(context: Context, statement: Write) -> Target:
     table = context.table(statement.table)
     _check_set(statement, table)
     plan = plan_of(statement, table, context.rules, partial(_columns_of, context))
-    return Target(TableClient.of(context.warehouse, table).by(context.principal.user), context.owner(table), plan)
+    client, owner = TableClient.of(context.warehouse, table).by(context.principal.user), context.owner(table)
+    return Target(context.block.writing(client, owner, past_log=not plan.in_log), owner, plan)
 
 
 def _check_set(statement: Write, table: Table) -> None:

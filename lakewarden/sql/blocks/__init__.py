@@ -1,0 +1,1 @@
+"""Transaction blocks: the statements between BEGIN and COMMIT."""
