@@ -44,6 +44,7 @@ from lakewarden.dagster.orchestration.uploads import build_upload_sensors
 from lakewarden.dagster.resources.lakehouse import resources_of, shared_resources
 from lakewarden.dagster.resources.spark import SparkResource
 from lakewarden.dagster.variables import value_of
+from lakewarden.scope import TableName
 from lakewarden.settings import load_settings
 from lakewarden.specs import SPECS
 from lakewarden.storage.location import canonical
@@ -119,7 +120,7 @@ def build_definitions(
         ],
         schedules=schedules,
         sensors=[
-            *build_sensors(mount, keys),
+            *build_sensors(mount, keys, _crowded(mount, specs, catalog)),
             *build_upload_sensors(mount, catalog),
             build_catalog_sensor(mount, catalog.version),
             *([build_relay_sensor(mount)] if has_topics(catalog) else []),
@@ -128,6 +129,12 @@ def build_definitions(
         ],
         resources=shared_resources(mount, resources),
     )
+
+
+def _crowded(mount: Mount, specs: Iterable[dg.AssetSpec], catalog: Catalog) -> frozenset[TableName]:
+    """The tables that have too many users for partitions."""
+    unpartitioned = (mount.table_of(spec.key) for spec in specs if spec.partitions_def is None)
+    return frozenset(name for name in unpartitioned if name and catalog.tables[name].type != "SHARED")
 
 
 def _keys(assets: Iterable[dg.AssetsDefinition]) -> list[dg.AssetKey]:

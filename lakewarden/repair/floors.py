@@ -26,21 +26,22 @@ from lakewarden.target import ScopeTarget
 from lakewarden.warehouse import Warehouse
 
 
-def mend_floors(warehouse: Warehouse, catalog: Catalog, table: Table, *, dry_run: bool) -> list[Repaired]:
-    """Rebuilds the table's floors; returns one report, or none where all can be read.
+def mend_floors(warehouse: Warehouse, catalog: Catalog, table: Table, present: Presence, *, dry_run: bool) -> list[Repaired]:
+    """Rebuilds the table's floors on storages that are present; returns one report, or none where all can be read.
 
     Raises:
-        StorageUnavailable: something cannot be read, and a storage is away, whose copy is needed.
+        StorageUnavailable: the state's copy cannot be read, and a storage is away, whose copy may have what it lacks.
     """
     if not (warehouse.identifies and can(table.type, "cold tier")):
         return []
-    roots = {FloorLocation.on_storage(root.location, table.id): root for root in map(warehouse.root, catalog.storages.values())}
+    roots = {FloorLocation.on_storage(root.location, table.id): root for root in present.devices}
     stored = {place: floor_at(place).examine() for place in roots}
     state = floor_at(warehouse.floor(table)).examine()
     damaged = {place: look for place, look in (*stored.items(), (warehouse.floor(table), state)) if look.unreadable}
     if not damaged:
         return []
-    Presence.among(roots.values()).check()
+    if state.unreadable:
+        present.check()
     alone = bool(state.unreadable) and _leave_out(stored.values())
     planned = Repaired(Scope(table.name, None), "planned", "floor", _reason(damaged, alone=alone))
     if dry_run:

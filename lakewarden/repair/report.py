@@ -29,7 +29,8 @@ class UncertainWriter:
 @dataclass(frozen=True)
 class Repaired:
     """One scope, or the write log, the floors or the ledger of one table (`scope.user` None, `subject` "log", "floor",
-    "columns" or "ledger"); or one user's rows in the write log (`subject` "log").
+    "columns" or "ledger"); one user's rows in the write log (`subject` "log"); or a storage that is away ("storage"), with one of
+    its tables.
 
     `outcome`: `skipped` where nothing was wrong, `planned` in a dry run, `done`, or `failed`.
     """

@@ -68,16 +68,21 @@ def repair(warehouse: Warehouse, run: Run, request: Request, job_id: str, only: 
     Args:
         only: what to repair of all that is damaged, as a dry run named it; the rest is only looked at.
 
+    A storage that is away is one report; what lies elsewhere is repaired.
+
     Raises:
         NotFound, InvalidArgument: the table does not exist, or the user is invalid; nothing was done.
-        StorageUnavailable: a storage is away, or is not the one that this warehouse uses; its tables were not checked.
+        StorageUnavailable: a storage is away, or is not the one that this warehouse uses, and without it the one table that is
+            named cannot be judged.
     """
     catalog = warehouse.catalog.read()
-    found: list[Repaired] = []
-    for table in _tables(catalog, request):
+    tables = _tables(catalog, request)
+    present = Presence.among(map(warehouse.root, catalog.storages.values()))
+    found = _of_storages(present, tables)
+    for table in tables:
         with warehouse.locks.create().hold(table.name.namespace, table.name.name):
             try:
-                found += _repaired(warehouse, run, request, job_id, catalog, table, only)
+                found += _repaired(warehouse, run, request, job_id, catalog, table, present, only)
             except LakewardenError as error:
                 if len(request.tables) == 1:
                     raise
@@ -85,7 +90,7 @@ def repair(warehouse: Warehouse, run: Run, request: Request, job_id: str, only: 
     for pipeline in _pipelines(catalog, request):
         blank = catalog.blanks.get(pipeline.table)
         if blank is not None:
-            found += _TableRepair(warehouse, run, request, job_id, catalog, blank, only).log_behind()
+            found += _TableRepair(warehouse, run, request, job_id, catalog, blank, present, only).log_behind()
         spared = request.dry_run or (only is not None and ("ledger", Scope(pipeline.table, None)) not in only)
         found += mend_ledger(warehouse, catalog, pipeline, dry_run=spared)
     return found
@@ -98,18 +103,29 @@ def _repaired(
     job_id: str,
     catalog: Catalog,
     table: Table,
+    present: Presence,
     only: frozenset[Key] | None,
 ) -> list[Repaired]:
-    """Columns first: without them, no scope can be read."""
+    """Columns first: without them, no scope can be read. Behind a backup, each storage may show what the others lack."""
     if not request.restored:
-        return _TableRepair(warehouse, run, request, job_id, catalog, table, only).repaired()
+        return _TableRepair(warehouse, run, request, job_id, catalog, table, present, only).repaired()
+    present.check()
     spared = request.dry_run or (only is not None and ("columns", Scope(table.name, None)) not in only)
     catalog, columns = with_younger_columns(warehouse, catalog, table, request.user, dry_run=spared)
     table = find_table(catalog, table.name)
-    found = _TableRepair(warehouse, run, request, job_id, catalog, table, only).repaired()
+    found = _TableRepair(warehouse, run, request, job_id, catalog, table, present, only).repaired()
     if columns and not spared:
         warehouse.log(table).require_columns(table.schema.version)
     return columns + found
+
+
+def _of_storages(present: Presence, tables: Sequence[Table]) -> list[Repaired]:
+    """A failed report for each storage that is away; it stands with a table whose scopes are there by default, if any is."""
+    if not tables:
+        return []
+    at = {table.options.storage_id: table for table in reversed(tables)}
+    away = ((at.get(root.storage_id, tables[0]), error) for root, error in present.away.items())
+    return [Repaired(Scope(table.name, None), "failed", "storage").failed(fault_of(error)) for table, error in away]
 
 
 def _pipelines(catalog: Catalog, request: Request) -> list[Pipeline]:
@@ -137,18 +153,20 @@ class _TableRepair:
     job_id: str
     catalog: Catalog
     table: Table
+    present: Presence
     only: frozenset[Key] | None = None
 
     def repaired(self) -> list[Repaired]:
         table, log = self.table, self.warehouse.log(self.table)
         by_steps = self.request.dry_run or self.only is not None
-        floors = mend_floors(self.warehouse, self.catalog, table, dry_run=self._spared("floor"))
+        floors = mend_floors(self.warehouse, self.catalog, table, self.present, dry_run=self._spared("floor"))
         if floors and by_steps:
             return floors  # without them no scope can be compared with what is recorded
-        targets = self._targets()
-        Presence.of(targets).check()
+        targets = [target for target in self._targets() if self.present.why_not(target) is None]
         settled = self._settled()
         faults = log.faults()
+        if faults:
+            self.present.check()  # which rows of it are needed still, each storage's floor may say
         logs = without_lost(self.warehouse, table, faults, settled, dry_run=self._spared("log"))
         if faults and by_steps:
             return logs  # until they are given up the log cannot be read, and scopes are repaired from its rows
@@ -186,11 +204,10 @@ class _TableRepair:
         return [self.warehouse.target(self.catalog, scope) for scope in scopes]
 
     def _settled(self) -> int:
-        """The last position that a floor records as settled."""
+        """The last position that a floor records as settled; the state's has that of all storages, unless it is of a backup."""
         if not (self.warehouse.identifies and can(self.table.type, "cold tier")):
             return NOTHING
-        locations = (self.warehouse.location(storage) for storage in self.catalog.storages.values())
-        places = [FloorLocation.on_storage(location, self.table.id) for location in locations]
+        places = [FloorLocation.on_storage(root.location, self.table.id) for root in self.present.devices]
         return max(floor_at(place).position() for place in (*places, self.warehouse.floor(self.table)))
 
     def _scopes(self, targets: Sequence[ScopeTarget], trail: Trail, settled: int) -> list[Repaired]:

@@ -30,6 +30,11 @@ class PartitionState:
     bytes: int
 
 
+def is_key(text: str) -> bool:
+    """Whether Dagster's storage takes it as a partition: Postgres holds no text with U+0000."""
+    return "\0" not in text
+
+
 def has_values(table: Table) -> bool:
     return table.type == "SHARED" and bool(table.schema.partition_by)
 

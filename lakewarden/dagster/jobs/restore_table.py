@@ -38,6 +38,7 @@ class RestoreTableConfig(dg.Config):
         "", description="A version, such as 3, or a time, such as 2026-11-21T08:30:00Z; without an offset it is UTC."
     )
     plan: str = plan_field()
+    user: str = Field("", description="The user, where users are no partitions: of a table of more than 100,000.")
     before: int | None = Field(None, description="Where `to` is empty: list the versions below this one.")
 
 
@@ -50,7 +51,7 @@ def restore_table(
     context: dg.OpExecutionContext, config: RestoreTableConfig, lake: dg.ResourceParam[Lakehouse], mount: dg.ResourceParam[Mount]
 ) -> None:
     with declined(context):
-        scope = _scope(context, lake)
+        scope = _scope(context, lake, config.user)
         if config.to == "" and not config.plan:
             context.add_output_metadata(_versions(lake, mount, scope, config.before))
             return
@@ -91,16 +92,19 @@ def parse_target(to: object) -> tuple[int | None, datetime | None]:
         ) from error
 
 
-def _scope(context: dg.OpExecutionContext, lake: Lakehouse) -> Scope:
+def _scope(context: dg.OpExecutionContext, lake: Lakehouse, user: str) -> Scope:
     """Raises:
     InvalidArgument: the form selects no user of a table that has users.
     """
     table = lake.table(context.job_def.tags[TABLE]).table
     if table.type == "SHARED":
         return Scope(table.name)
-    if not context.has_partition_key:
-        raise InvalidArgument(f"{table.name} has a state for each user: select the user's partition in the form")
-    return Scope(table.name, context.partition_key)
+    if not context.has_partition_key and not user:
+        raise InvalidArgument(
+            f"{table.name} has a state for each user: select the user's partition in the form, or where users are no partitions"
+            " give `user`"
+        )
+    return Scope(table.name, context.partition_key if context.has_partition_key else user)
 
 
 @dg.graph

@@ -32,14 +32,17 @@ def build_catalog_sensor(mount: Mount, loaded: int) -> dg.SensorDefinition:
         if version == loaded:
             return dg.SkipReason(f"the catalog is at version {version}, as loaded")
         moved = f"the catalog moved from version {loaded} to {version}"
-        url = os.environ.get(VARIABLE)
-        if url is None:
-            return dg.SkipReason(
-                f"{moved}: reload the code location, or set {VARIABLE} to the webserver's address for this sensor to do it"
-            )
-        return dg.SkipReason(f"{moved}: {reload_location(url, _location(context))}")
+        return dg.SkipReason(f"{moved}: {reload_or_ask(context)}")
 
     return catalog_sensor
+
+
+def reload_or_ask(context: dg.SensorEvaluationContext) -> str:
+    """Has the code location reloaded where the webserver's address is known; returns the outcome, or what to do, as text."""
+    url = os.environ.get(VARIABLE)
+    if url is None:
+        return f"reload the code location, or set {VARIABLE} to the webserver's address for this sensor to do it"
+    return reload_location(url, _location(context))
 
 
 def _location(context: dg.SensorEvaluationContext) -> str:

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 
 import dagster as dg
 
+from lakewarden.dagster.jobs.runs.failures import step_failures
 from lakewarden.dagster.jobs.runs.retries import UNDER_WAY, WILL_RETRY
 from lakewarden.dagster.jobs.runs.tags import OPERATION
 from lakewarden.dagster.mount import Mount
@@ -50,10 +51,13 @@ _STEP_FAILED = "STEP_FAILURE"
 def cut_off(instance: dg.DagsterInstance, mount: Mount, since: datetime, limit: int) -> Sequence[dg.RunRecord]:
     """The warehouse's runs that ended since without booking what they had committed, and that no retry books; oldest first."""
     wanted = dg.RunsFilter(tags=mount.tags, statuses=_CUT_OFF, updated_after=since)
-    return [record for record in instance.get_run_records(wanted, limit=limit, ascending=True) if _is_cut_off(record.dagster_run)]
+    found = instance.get_run_records(wanted, limit=limit, ascending=True)
+    return [record for record in found if _is_cut_off(instance, record.dagster_run)]
 
 
-def _is_cut_off(run: dg.DagsterRun) -> bool:
-    tags = run.tags
-    failed_itself = tags.get("dagster/failure_reason") == _STEP_FAILED  # an op that fails has booked before
-    return OPERATION in tags and not failed_itself and tags.get(WILL_RETRY) != "true"
+def _is_cut_off(instance: dg.DagsterInstance, run: dg.DagsterRun) -> bool:
+    """Whether it ended without booking. An op that fails has booked before, unless booking itself failed."""
+    if OPERATION not in run.tags or run.tags.get(WILL_RETRY) == "true":
+        return False
+    failed_itself = run.tags.get("dagster/failure_reason") == _STEP_FAILED
+    return not failed_itself or None in step_failures(instance, run.run_id)

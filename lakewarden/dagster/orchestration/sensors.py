@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import dagster as dg
 
 from lakewarden.catalog.engines import DISABLED
 from lakewarden.catalog.model import Table
+from lakewarden.dagster.assets.partition_values import is_key
 from lakewarden.dagster.assets.tables import MAX_PARTITIONS
 from lakewarden.dagster.jobs.booking.behind import named_tables
 from lakewarden.dagster.jobs.runs.retries import UNDER_WAY, awaits_retry
@@ -18,24 +20,35 @@ from lakewarden.dagster.mount import Mount
 from lakewarden.dagster.orchestration.evaluated import build_sensor
 from lakewarden.dagster.orchestration.flushing import LOOK_BACK, Batch, FlushRun, choose, flush_run
 from lakewarden.dagster.orchestration.newcomers import Came, newcomers, read_cursor, write_cursor
+from lakewarden.dagster.orchestration.owed import read_owed, settle, waiting, without_owed
 from lakewarden.dagster.orchestration.queue import queue_sensor
+from lakewarden.dagster.orchestration.reloading import reload_or_ask
 from lakewarden.dagster.orchestration.runs import cut_off, holders, under_way
 from lakewarden.lakehouse import Lakehouse
+from lakewarden.scope import TableName
 from lakewarden.settings import FlushSettings
 
 
-def build_sensors(mount: Mount, tables: Sequence[dg.AssetKey] = ()) -> list[dg.SensorDefinition]:
+def build_sensors(
+    mount: Mount, tables: Sequence[dg.AssetKey] = (), crowded: Collection[TableName] | None = None
+) -> list[dg.SensorDefinition]:
     """Those that start runs of the warehouse's jobs, and the one that says what waiting runs wait for.
 
     Args:
         tables: the assets that they serve.
+        crowded: the tables that had too many users for partitions when the code location was loaded; None: that is not looked at.
     """
+
+    def sense_users(context: dg.SensorEvaluationContext, lake: Lakehouse, mount: Mount) -> dg.SensorResult | dg.SkipReason:
+        return users_sensor(context, lake, mount, crowded)
+
+    sense_users.__name__, sense_users.__doc__ = users_sensor.__name__, users_sensor.__doc__
     return [
         build_sensor(mount, flush_sensor, "flush_job", seconds=15, serves=tables),
         build_sensor(mount, queue_sensor, None, seconds=15),
         build_sensor(mount, queued_sensor, "run_queued_job", seconds=15),
         build_sensor(mount, cut_off_sensor, "record_job", seconds=30, serves=tables),
-        build_sensor(mount, users_sensor, "record_job", seconds=30, serves=tables),
+        build_sensor(mount, sense_users, "record_job", seconds=30, serves=tables),
     ]
 
 
@@ -91,7 +104,8 @@ def _slot(batch: Batch, settings: FlushSettings) -> dict[str, str]:
 
 def _single(mount: Mount, batch: Batch) -> dict[str, str]:
     """A run of one scope is limited to one at a time by the queue (dagster.yaml, tag_concurrency_limits)."""
-    return {SCOPE: mount.dotted(batch.pending[0].scope)} if len(batch.pending) == 1 else {}
+    single = len(batch.pending) == 1 and is_key(batch.pending[0].user or "")
+    return {SCOPE: mount.dotted(batch.pending[0].scope)} if single else {}
 
 
 def _flush_runs(instance: dg.DagsterInstance, mount: Mount, now: datetime, shared: Collection[str]) -> list[FlushRun]:
@@ -124,36 +138,49 @@ def queued_sensor(context: dg.SensorEvaluationContext, lake: Lakehouse, mount: M
 
 
 def cut_off_sensor(context: dg.SensorEvaluationContext, lake: Lakehouse, mount: Mount) -> dg.SensorResult | dg.SkipReason:
-    """Books what canceled and killed runs had committed, unless a retry does. The cursor is the time of the last such run."""
-    since = datetime.fromisoformat(context.cursor) if context.cursor else lake.warehouse.clock() - LOOK_BACK
-    ended = cut_off(context.instance, mount, since, _RUNS_SEEN)
-    if not ended:
-        return dg.SkipReason("no run was cut off")
-    context.update_cursor(max(record.update_timestamp for record in ended).replace(tzinfo=UTC).isoformat())
+    """Books what canceled and killed runs had committed, unless a retry does. The cursor is the time of the last such run,
+    and what is not booked yet."""
+    now, before = lake.warehouse.clock(), without_owed(context.cursor)
+    ended = cut_off(context.instance, mount, datetime.fromisoformat(before) if before else now - LOOK_BACK, _RUNS_SEEN)
+    until = max(record.update_timestamp for record in ended).replace(tzinfo=UTC).isoformat() if ended else before
     named_by = [named_by_run(context.instance, mount, record.dagster_run) for record in ended]
     named = {str(table.name) for run_config in named_by for table in named_tables(lake, run_config)}
-    config = {"ops": {"record": {"config": {"tables": sorted(named)}}}}
-    return dg.SensorResult(run_requests=[dg.RunRequest(run_config=config)])
+    owed, requests = settle(context.instance, mount, read_owed(context.cursor), named, now)
+    context.update_cursor(" ".join(filter(None, [until, *map(str, owed)])))
+    return dg.SensorResult(run_requests=requests) if requests else dg.SkipReason("no run was cut off" + waiting(owed))
 
 
-def users_sensor(context: dg.SensorEvaluationContext, lake: Lakehouse, mount: Mount) -> dg.SensorResult | dg.SkipReason:
+def users_sensor(
+    context: dg.SensorEvaluationContext, lake: Lakehouse, mount: Mount, crowded: Collection[TableName] | None = None
+) -> dg.SensorResult | dg.SkipReason:
     """Registers new users as partitions, all at once, and books their state if they have no events yet.
 
-    The cursor lists the tables seen so far: a table seen for the first time may have state from before this Dagster.
+    The cursor lists the tables seen so far, since a table seen for the first time may have state from before this Dagster, and
+    what is not booked yet.
     """
     tables = lake.tables()
-    before = read_cursor(context.cursor)
+    before = read_cursor(without_owed(context.cursor))
     came = {table: newcomers(lake.warehouse, table, before.get(table.id)) for table in tables}
+    for table in tables:
+        if (seen := before.get(table.id)) and seen.users > MAX_PARTITIONS >= came[table].seen.users:
+            came[table] = replace(came[table], users=lake.warehouse.registry.users(table.id))
     grown = {table.name: count for table in tables if (count := _register(context.instance, mount, table, came[table]))}
     fresh = [table for table in tables if table.id not in before]
+    if crowded is not None and (moved := {name for name, many in _crowds(came).items() if many != (name in crowded)}):
+        context.log.info("the number of users crossed %d: %s; %s", MAX_PARTITIONS, moved, reload_or_ask(context))
     names = [str(table.name) for table in tables if table in fresh or table.name in grown]
-    context.update_cursor(write_cursor(one.seen for one in came.values()))
-    if not names:
-        return dg.SkipReason(f"no new users in {len(tables)} tables")
+    owed, requests = settle(context.instance, mount, read_owed(context.cursor), names, lake.warehouse.clock())
+    context.update_cursor(" ".join(filter(None, [write_cursor(one.seen for one in came.values()), *map(str, owed)])))
+    if not requests:
+        return dg.SkipReason(f"no new users in {len(tables)} tables{waiting(owed)}")
     added = ", ".join(f"{count} of {name}" for name, count in grown.items()) or "none"
     context.log.info("new users: %s; new tables: %d", added, len(fresh))
-    config = {"ops": {"record": {"config": {"tables": names}}}}
-    return dg.SensorResult(run_requests=[dg.RunRequest(run_config=config)])
+    return dg.SensorResult(run_requests=requests)
+
+
+def _crowds(came: Mapping[Table, Came]) -> dict[TableName, bool]:
+    """Whether each of the tables has too many users for partitions now."""
+    return {table.name: found.seen.users > MAX_PARTITIONS for table, found in came.items() if table.type != "SHARED"}
 
 
 def _register(instance: dg.DagsterInstance, mount: Mount, table: Table, came: Came) -> int:
@@ -161,7 +188,8 @@ def _register(instance: dg.DagsterInstance, mount: Mount, table: Table, came: Ca
     if not came.users or came.seen.users > MAX_PARTITIONS:
         return 0
     name = mount.dotted(table.name)
-    missing = came.users - _registered(instance, name, came.users)
+    users = frozenset(filter(is_key, came.users))
+    missing = users - _registered(instance, name, users)
     if missing:
         instance.add_dynamic_partitions(name, sorted(missing))
     return len(missing)

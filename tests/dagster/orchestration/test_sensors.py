@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import dagster as dg
 import pytest
@@ -12,14 +12,17 @@ from dagster._core.storage.tags import ASSET_PARTITION_RANGE_START_TAG as RANGE_
 
 from lakewarden.dagster.jobs.flush import flush_job
 from lakewarden.dagster.jobs.queued import run_queued_job
+from lakewarden.dagster.jobs.record import record_job
 from lakewarden.dagster.jobs.runs.tags import OPERATION, SCOPE, SCOPES, TABLE, USER
 from lakewarden.dagster.mount import Mount
+from lakewarden.dagster.orchestration import sensors
 from lakewarden.dagster.orchestration.newcomers import _memory
 from lakewarden.dagster.orchestration.reloading import VARIABLE as URL
 from lakewarden.dagster.orchestration.reloading import build_catalog_sensor
 from lakewarden.dagster.orchestration.sensors import build_sensors
 from lakewarden.dagster.resources.lakehouse import resources_of
 from lakewarden.lakehouse import Lakehouse
+from lakewarden.scope import TableName
 from lakewarden.state.users.scopes import ScopeRegistry
 from tests.fixtures.chat import MESSAGES, USERS, write
 from tests.fixtures.dagster import DAGSTER
@@ -126,6 +129,62 @@ def test_users_become_partitions_and_what_dagster_missed_is_recorded(chat: str, 
     (request,), _, _ = tick("users_sensor", chat, instance, cursor)
     assert request.run_config["ops"]["record"]["config"]["tables"] == [MESSAGES]
     assert "zoe" in instance.get_dynamic_partitions(MESSAGES)
+
+
+def test_a_table_that_crosses_the_number_of_partitions_is_loaded_anew(
+    chat: str, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Up: the location is reloaded, so that the asset has no partitions. Down: all users are partitions again."""
+    asked = list[object]()
+
+    def reload(context: dg.SensorEvaluationContext) -> str:
+        asked.append(context)
+        return "done"
+
+    monkeypatch.setattr(sensors, "reload_or_ask", reload)
+    monkeypatch.setattr(sensors, "MAX_PARTITIONS", 4)
+
+    def at(cursor: str | None, crowded: Collection[TableName]) -> tuple[str | None, int]:
+        asked.clear()
+        (sensor,) = (one for one in build_sensors(Mount(chat), crowded=crowded) if one.name == "users_sensor")
+        with dg.build_sensor_context(instance=instance, cursor=cursor, resources=resources_of(Mount(chat))) as context:
+            return sensor.evaluate_tick(context).cursor, len(asked)
+
+    messages = TableName.parse(MESSAGES)
+    cursor, reloads = at(None, ())
+    assert reloads == 0
+    with Lakehouse.open(chat) as lake:
+        registry, table_id = lake.warehouse.registry, lake.table(MESSAGES).table.id
+        registry.add(table_id, ["kim", "zoe"])
+        cursor, reloads = at(cursor, ())
+        assert reloads == 1
+        cursor, reloads = at(cursor, {messages})
+        assert reloads == 0, "it is loaded so"
+        registry.discard(table_id, "ada")
+        cursor, reloads = at(cursor, {messages})
+        assert reloads == 1
+    assert {"bob", "eve", "kim", "zoe"} <= set(instance.get_dynamic_partitions(MESSAGES))
+
+
+def test_a_cursor_moves_behind_a_booking_that_succeeded(chat: str, instance: dg.DagsterInstance) -> None:
+    def ran(request: dg.RunRequest, status: dg.DagsterRunStatus) -> None:
+        instance.create_run_for_job(
+            record_job, run_config=request.run_config, tags={OPERATION: "record", **Mount(chat).tags}, status=status
+        )
+
+    (request,), _, cursor = tick("users_sensor", chat, instance)
+    ran(request, dg.DagsterRunStatus.STARTED)
+    requests, _, cursor = tick("users_sensor", chat, instance, cursor)
+    assert requests == [], "it is under way"
+    instance.report_run_failed(instance.get_runs()[0])
+    (again,), _, cursor = tick("users_sensor", chat, instance, cursor)
+    assert again.run_config == request.run_config
+    ran(again, dg.DagsterRunStatus.FAILURE)
+    requests, why, cursor = tick("users_sensor", chat, instance, cursor)
+    assert (requests, "wait to be booked" in why) == ([], True), "later ones wait"
+    ran(again, dg.DagsterRunStatus.SUCCESS)
+    requests, why, cursor = tick("users_sensor", chat, instance, cursor)
+    assert (requests, why, cursor and "@" in cursor) == ([], "no new users in 2 tables", False)
 
 
 def test_twenty_thousand_users_are_registered_at_once(

@@ -7,13 +7,15 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
 from itertools import islice, repeat
+from typing import cast
 
 import dagster as dg
 
 from lakewarden.catalog.model import Table
+from lakewarden.connection import Location
 from lakewarden.dagster.assets.history import SHOWN, line_of_entry
 from lakewarden.dagster.assets.metadata import NO_BACKLOG, VERSION
-from lakewarden.dagster.assets.partition_values import MAX_VALUES, has_values
+from lakewarden.dagster.assets.partition_values import MAX_VALUES, has_values, is_key
 from lakewarden.dagster.assets.tables import is_crowded
 from lakewarden.dagster.jobs.booking.commits import Now, booked_commit, look
 from lakewarden.dagster.jobs.booking.events import Booked, book_events, register_users
@@ -24,8 +26,12 @@ from lakewarden.dagster.mount import Mount
 from lakewarden.dagster.resources.lakehouse import run_of
 from lakewarden.delta.history import entries_of
 from lakewarden.delta.scope import open_scope
+from lakewarden.errors import LakewardenError
 from lakewarden.lakehouse import Lakehouse
+from lakewarden.operations.fanout import fault_of
+from lakewarden.report import ScopeReport
 from lakewarden.scope import Scope
+from lakewarden.specs import Operation
 
 Versions = frozenset[tuple[Scope, int | None]]
 
@@ -51,7 +57,7 @@ def book_behind(
     others: Versions = frozenset(),
     lost: frozenset[str] = frozenset(),
     own: str = "",
-) -> None:
+) -> list[ScopeReport]:
     """Books the scopes of the tables, or of the user, whose newest event is not of their newest version.
 
     Args:
@@ -60,22 +66,53 @@ def book_behind(
         lost: the beginnings of the ids of runs that died before they booked. If there are any, their commits are booked, and
             no others: two retries and `record_job` may be at work at once.
         own: the job of this run, whose commits are not booked afterwards.
+
+    Returns:
+        What was booked, and what could not be read, as failed: one scope keeps no other from its pages.
     """
+    reports = list[ScopeReport]()
     for table in tables:
         if is_crowded(lake.warehouse, table):
             context.log.info("%s: has too many users for partitions, so its scopes have no events of their own", table.name)
             continue
         known = {} if again else booked_versions(context.instance, mount, table)
-        scopes = list(_scopes(lake, table, user))
-        with ThreadPoolExecutor(_THREADS) as pool:
-            newest = pool.map(partial(_behind, look(lake), known, lost), scopes)
-            behind = [one for commits in newest for one in commits if (one.report.scope, one.report.version) not in others]
+        found, failed = _look_at(lake, table, user, known, lost)
+        behind = [one for one in found if (one.report.scope, one.report.version) not in others]
         theirs = book_themselves(context.instance, context.run, lake.warehouse.clock) - lost
-        found = behind if again else _unbooked(context, mount, table, behind, theirs)
-        booked = [replace(one, report=replace(one.report, reason="")) if one.job_id == own else one for one in found]
+        unbooked = behind if again else _unbooked(context, mount, table, behind, theirs)
+        booked = [replace(one, report=replace(one.report, reason="")) if one.job_id == own else one for one in unbooked]
         register_users(context.instance, mount, [one.report.scope for one in booked])
         book_events(context, mount, with_values(context, lake, mount, booked))
         context.log.info("%s: booked %d commits", table.name, len(booked))
+        for one in failed:
+            context.log.warning("%s is not booked: %s", one.scope, one.fault)
+        reports += [*(one.report for one in booked), *failed]
+    return reports
+
+
+def _look_at(
+    lake: Lakehouse, table: Table, user: str | None, known: Mapping[Scope, int], lost: frozenset[str]
+) -> tuple[list[Booked], list[ScopeReport]]:
+    """The commits of the table's scopes that have no event, and the scopes that cannot be read."""
+    try:
+        now, scopes = look(lake), list(_scopes(lake, table, user))
+    except LakewardenError as error:
+        return [], [_failed(Scope(table.name), error)]
+    with ThreadPoolExecutor(_THREADS) as pool:
+        found = list(pool.map(partial(_behind_or_failed, now, known, lost), scopes))
+    failed = [one for one in found if isinstance(one, ScopeReport)]
+    return [one for commits in found if not isinstance(commits, ScopeReport) for one in commits], failed
+
+
+def _behind_or_failed(now: Now, known: Mapping[Scope, int], lost: frozenset[str], scope: Scope) -> Sequence[Booked] | ScopeReport:
+    try:
+        return _behind(now, known, lost, scope)
+    except LakewardenError as error:
+        return _failed(scope, error)
+
+
+def _failed(scope: Scope, error: LakewardenError) -> ScopeReport:
+    return ScopeReport(scope, cast("Operation", "record"), "failed", Location(""), fault=fault_of(error))
 
 
 def named_tables(lake: Lakehouse, config: Mapping[str, object]) -> list[Table]:
@@ -109,7 +146,7 @@ def _scopes(lake: Lakehouse, table: Table, user: str | None) -> Iterator[Scope]:
     if table.type == "SHARED":
         return iter([Scope(table.name)])
     users = {user} if user is not None else lake.warehouse.registry.users(table.id)
-    return (Scope(table.name, one) for one in sorted(users))
+    return (Scope(table.name, one) for one in sorted(users) if is_key(one))
 
 
 def booked_versions(

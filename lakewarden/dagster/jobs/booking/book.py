@@ -17,9 +17,10 @@ from lakewarden.dagster.jobs.booking.failed_partitions import mark_failed
 from lakewarden.dagster.jobs.booking.histories import with_histories
 from lakewarden.dagster.jobs.booking.values import with_values
 from lakewarden.dagster.jobs.runs.failures import raise_failures, scopes_table
-from lakewarden.dagster.jobs.runs.retries import retried_by
+from lakewarden.dagster.jobs.runs.retries import attempts_before
 from lakewarden.dagster.jobs.runs.selection import named_by
 from lakewarden.dagster.mount import Mount
+from lakewarden.errors import LakewardenError
 from lakewarden.lakehouse import Lakehouse
 from lakewarden.planning.health import health
 from lakewarden.report import ScopeReport
@@ -39,7 +40,7 @@ def book(
 
     A skipped scope gets no event: the run's own metadata counts it, with its reason. A table of more than
     `max_partitions` users gets one event for all of its scopes, with the worst of them. A run that takes the place of one
-    whose process died also books what that one had committed.
+    whose process died also books what that one had committed, and a step that is tried again what its first attempt had.
 
     Raises:
         dagster.Failure: some scopes failed; it names them. Retries are allowed if any failure may be transient.
@@ -47,17 +48,18 @@ def book(
     all_reports = [report for report in reports if report.outcome in ("done", "planned")]
     crowded = crowded_tables(lake, {report.scope.table for report in reports}, max_partitions)
     single = [report for report in all_reports if report.scope.table not in crowded]
-    if context.run.parent_run_id:
+    if lost := attempts_before(context):
         own = frozenset((report.scope, report.version) for report in all_reports)
         named = named_tables(lake, named_by(context, mount))
-        book_behind(context, lake, mount, named, others=own, lost=retried_by(context.instance, context.run))
+        book_behind(context, lake, mount, named, others=own, lost=lost)
     register_users(context.instance, mount, [report.scope for report in single])
     backlogs = backlog_of(lake)
     booked = [Booked(report, backlog=backlogs.get(report.scope, NO_BACKLOG)) for report in single]
     book_events(context, mount, with_values(context, lake, mount, with_histories(context.instance, mount, booked)))
     for table in sorted(crowded):
         of_table = [report for report in all_reports if report.scope.table == table]
-        log_events(context, [_crowd_event(mount.asset_key(table), of_table, backlogs)])
+        if of_table:
+            log_events(context, [_crowd_event(mount.asset_key(table), of_table, backlogs)])
     _book_health(context, lake, mount, {report.scope.table for report in reports if report.outcome == "done"})
     context.add_output_metadata(summary(reports))
     mark_failed(context, mount, [report for report in reports if report.fault and report.scope.table not in crowded])
@@ -65,9 +67,17 @@ def book(
 
 
 def _book_health(context: dg.OpExecutionContext, lake: Lakehouse, mount: Mount, tables: Collection[TableName]) -> None:
-    """One event for each table that the run changed: its numbers, and the worst of all of its scopes."""
-    for found in health(lake.warehouse, tables) if tables else ():
-        context.log_event(table_event(mount, found))
+    """One event for each table that the run changed: its numbers, and the worst of all of its scopes.
+
+    What cannot be read for it fails no run whose work is done: the health sensor looks again.
+    """
+    try:
+        found = health(lake.warehouse, tables) if tables else []
+    except LakewardenError as error:
+        context.log.warning("the health of the tables is not booked: %s", error)
+        return
+    for one in found:
+        context.log_event(table_event(mount, one))
 
 
 def crowded_tables(lake: Lakehouse, names: Iterable[TableName], max_partitions: int = MAX_PARTITIONS) -> frozenset[TableName]:

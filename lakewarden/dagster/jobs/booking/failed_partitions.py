@@ -12,6 +12,7 @@ from collections.abc import Sequence
 import dagster as dg
 from dagster._core.events import AssetMaterializationPlannedData, DagsterEvent
 
+from lakewarden.dagster.assets.partition_values import is_key
 from lakewarden.dagster.jobs.booking.events import register_users
 from lakewarden.dagster.mount import Mount
 from lakewarden.report import ScopeReport
@@ -22,8 +23,9 @@ _MOST = 100
 
 def mark_failed(context: dg.OpExecutionContext, mount: Mount, failed: Sequence[ScopeReport]) -> None:
     """Call this before the failure is raised."""
-    register_users(context.instance, mount, [report.scope for report in failed[:_MOST]])
-    for report in failed[:_MOST]:
+    shown = [report for report in failed if is_key(report.scope.user or "")][:_MOST]
+    register_users(context.instance, mount, [report.scope for report in shown])
+    for report in shown:
         planned = AssetMaterializationPlannedData(mount.asset_key(report.scope.table), partition=report.scope.user)
         event = DagsterEvent.build_asset_materialization_planned_event(context.job_name, str(context.op_handle), planned)
         context.instance.report_dagster_event(event, context.run_id)

@@ -6,11 +6,11 @@ class cannot read what this one stores.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import sqlalchemy as db
-from dagster import StringSource
+from dagster import EventLogEntry, StringSource
 from dagster._core.storage.event_log import SqliteEventLogStorage
 from dagster._core.storage.sqlite_storage import DagsterSqliteStorage
 from dagster._serdes import ConfigurableClassData
@@ -70,7 +70,30 @@ def _compile(element: Unpacked, compiler: SQLCompiler, **options: Any) -> str:
 
 
 class PackedEventLogStorage(SqliteEventLogStorage):
-    """Dagster's event log on SQLite, packed."""
+    """Dagster's event log on SQLite, packed.
+
+    An event is stored once: where a batch fails, Dagster stores each of its events again, and those before the fault are there.
+    """
+
+    def __init__(self, base_dir: str, inst_data: ConfigurableClassData | None = None) -> None:
+        super().__init__(base_dir, inst_data)
+        self._stored: dict[int, EventLogEntry] = {}
+        """Of the last batch that failed, by their identity."""
+
+    def store_event_batch(self, events: Sequence[EventLogEntry]) -> None:
+        self._stored = {}
+        stored = dict[int, EventLogEntry]()
+        try:
+            for event in events:
+                self.store_event(event)
+                stored[id(event)] = event
+        except Exception:
+            self._stored = stored
+            raise
+
+    def store_event(self, event: EventLogEntry) -> None:
+        if self._stored.pop(id(event), None) is not event:
+            super().store_event(event)
 
     def conn_string_for_shard(self, shard_name: str) -> str:
         return super().conn_string_for_shard(shard_name).replace("sqlite:", f"sqlite+{_DRIVER}:", 1)

@@ -60,6 +60,20 @@ def _fault(report: ScopeReport) -> str:
     return "" if report.fault is None else f"{report.fault.code}: {report.fault.message}"
 
 
+def step_failures(instance: dg.DagsterInstance, run_id: str) -> list[dg.Failure | None]:
+    """The failures that a run's steps ended with; None for any other error."""
+    records = instance.get_records_for_run(run_id, of_type=dg.DagsterEventType.STEP_FAILURE).records
+    events = [record.event_log_entry.dagster_event for record in records]
+    found = [event.step_failure_data.user_failure_data for event in events if event]
+    return [one and dg.Failure(one.description, one.metadata) for one in found]
+
+
+def code_of(failure: dg.Failure | None) -> str | None:
+    """The error code that a failure carries; None if it carries none."""
+    code = failure.metadata.get("code") if failure else None
+    return code.value if isinstance(code, dg.TextMetadataValue) else None
+
+
 def scopes_table(reports: Sequence[ScopeReport], why: Callable[[ScopeReport], str]) -> dg.MetadataValue:
     """The scopes as a table, each with its message."""
     return table_value({"table": str(one.scope.table), "user": one.scope.user or "", "why": why(one)} for one in reports)

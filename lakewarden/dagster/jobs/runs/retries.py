@@ -39,6 +39,13 @@ def retried_by(instance: dg.DagsterInstance, run: dg.DagsterRun) -> frozenset[st
     return frozenset(found)
 
 
+def attempts_before(context: dg.OpExecutionContext) -> frozenset[str]:
+    """The beginnings of the ids of the runs in whose place this attempt is: those that the run retries, and where the step is
+    tried again the run itself. What they committed may have no event yet."""
+    own = {begin_of(context.run_id)} if context.retry_number else set[str]()
+    return retried_by(context.instance, context.run) | own
+
+
 def book_themselves(instance: dg.DagsterInstance, own: dg.DagsterRun, clock: Clock) -> frozenset[str]:
     """The beginnings of the ids of the runs whose commits another run than `own` will book: they themselves, or their retries.
 
