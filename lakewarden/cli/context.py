@@ -18,6 +18,9 @@ from lakewarden.report import ScopeReport
 if TYPE_CHECKING:
     from lakewarden.operations.plans.value import Plan
 
+_SHORT_SECONDS = 10.0
+"""A command that ends sooner is not in `system.cluster`, and requests nothing for it."""
+
 DEFAULT_WAREHOUSE = "./warehouse"
 
 
@@ -46,7 +49,11 @@ class Invocation:
             NotFound: it does not exist, and neither the command nor the caller wants it made.
         """
         create = create or self.create
-        with progress(title) as advance, Lakehouse.open(self.warehouse, progress=advance, create=create) as lake:
+        with (
+            progress(title) as advance,
+            Lakehouse.open(self.warehouse, progress=advance, create=create) as lake,
+            lake.noted("command", title, after=_SHORT_SECONDS),
+        ):
             yield lake
 
     def emit(self, rows: Sequence[Row], *, empty: str, columns: Sequence[str] | None = None) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import AbstractContextManager
 from types import TracebackType
 
 from lakewarden.clock import Clock, NewId, random_id, system_clock
@@ -12,6 +13,7 @@ from lakewarden.lakehouse.delegates.maintenance import MaintenanceDelegates
 from lakewarden.lakehouse.delegates.privacy import PrivacyDelegates
 from lakewarden.lakehouse.delegates.work import WorkDelegates
 from lakewarden.settings import Settings, check_settings, load_settings
+from lakewarden.state.processes import Processes
 from lakewarden.warehouse import Warehouse
 
 
@@ -52,6 +54,11 @@ class Lakehouse(CatalogDelegates, MaintenanceDelegates, PrivacyDelegates, WorkDe
 
     def close(self) -> None:
         self._parts.close()
+
+    def noted(self, kind: str, doing: str, *, after: float = 0.0) -> AbstractContextManager[None]:
+        """Shows this process in `system.cluster` inside the block; as `Processes.noted`."""
+        warehouse = self.warehouse
+        return Processes(warehouse.state).noted(kind, doing, clock=warehouse.clock, new_id=warehouse.new_id, after=after)
 
     def __enter__(self) -> Lakehouse:
         return self

@@ -134,7 +134,7 @@ def from_environment() -> Starlette:
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
         current_default_thread_limiter().total_tokens = _THREADS
         _tell_of_the_stop(app.state.following)
-        with lake, nullcontext() if flight is None else served(common, flight):
+        with lake, lake.noted("serve", " ".join(listening.urls)), nullcontext() if flight is None else served(common, flight):
             async with postgres_clients(common, listening.postgres()):
                 yield
 

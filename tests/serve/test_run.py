@@ -8,6 +8,7 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
@@ -17,6 +18,8 @@ import pytest
 
 from lakewarden import Lakehouse
 from lakewarden.serve.operator import operator_token
+from lakewarden.sql.results import Rows
+from tests.fixtures.patience import PATIENCE
 
 pytestmark = pytest.mark.slow
 
@@ -139,5 +142,19 @@ def test_the_first_serve_makes_the_warehouse(tmp_path: Path) -> None:
     with subprocess.Popen(command, stderr=subprocess.DEVNULL) as server:
         try:
             assert httpx.Client(transport=httpx.HTTPTransport(retries=8)).get(f"http://127.0.0.1:{port}/ready").status_code == 200
+            with Lakehouse.open(str(tmp_path / "new")) as lake:
+                assert _served(lake, server.pid) == [("serve", f"http://127.0.0.1:{port}")]
         finally:
             server.send_signal(signal.SIGTERM)
+
+
+def _served(lake: Lakehouse, pid: int) -> list[tuple[object, object]]:
+    """What `system.cluster` says of a process, once it has noted itself."""
+    until = time.monotonic() + PATIENCE
+    while time.monotonic() < until:
+        (rows,) = lake.sql(f"SELECT kind, doing FROM system.cluster WHERE process_id = {pid}")
+        assert isinstance(rows, Rows)
+        if found := rows.table.to_pylist():
+            return [(row["kind"], row["doing"]) for row in found]
+        time.sleep(0.05)
+    return []

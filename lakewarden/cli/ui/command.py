@@ -23,6 +23,7 @@ from lakewarden.cli.ui.home import SETTINGS, DagsterHome, Served, home_name, pre
 from lakewarden.cli.ui.processes import end_session, running
 from lakewarden.clock import random_id
 from lakewarden.errors import Internal, InUse, InvalidArgument, Unsupported
+from lakewarden.lakehouse import Lakehouse
 from lakewarden.settings import Settings, load_settings
 from lakewarden.spark.java import require_java
 from lakewarden.storage.location import canonical
@@ -92,7 +93,8 @@ def ui(
         with running(command, environment, session, home.log) as process:
             _await(process, address, home.log)
             print(f"Dagster is at {address.url}, for {warehouse}. Its log is {home.log}. Ctrl-C stops it.", flush=True)
-            status = process.wait()
+            with Lakehouse.open(warehouse) as lake, lake.noted("ui", address.url):
+                status = process.wait()
     raise Internal(f"Dagster ended unexpectedly with status {status}; the end of its log: {_tail(home.log)}")
 
 

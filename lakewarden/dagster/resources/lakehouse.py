@@ -36,10 +36,11 @@ class LakehouseResource(ConfigurableResourceFactory[Lakehouse]):
 
     @contextmanager
     def yield_for_execution(self, context: dg.InitResourceContext) -> Iterator[Lakehouse]:
-        with _sign_of_life(context), self.create_resource(context) as lake:
+        with _sign_of_life(context), self.create_resource(context) as lake, _noted(lake, context.run):
             yield lake
 
 
+_SHORT_SECONDS = 10.0
 _SHORT = 8
 """Digits of a run's id that Dagster's pages show, and digits of a random id at the end of a job's."""
 
@@ -57,6 +58,11 @@ def begin_of(run_id: str) -> str:
 def run_of(job_id: str) -> str:
     """The beginning of the id of the run that the job was done in; of a job outside of Dagster, of no run."""
     return job_id.rpartition("-")[2]
+
+
+def _noted(lake: Lakehouse, run: dg.DagsterRun | None) -> AbstractContextManager[None]:
+    """A run that takes its time is in `system.cluster`; a tick is short."""
+    return lake.noted("dagster run", f"{run.job_name} {begin_of(run.run_id)}", after=_SHORT_SECONDS) if run else nullcontext()
 
 
 def _sign_of_life(context: dg.InitResourceContext) -> AbstractContextManager[None]:

@@ -25,7 +25,9 @@ from lakewarden.spark.source.stream_keeper import keep_streams
 from lakewarden.spark.source.stream_options import StreamOptions, is_stream, mark_streams
 from lakewarden.spark.source.stream_read import ChangeStream, stream_columns, streamable
 from lakewarden.spark.source.stream_write import StreamWriter
+from lakewarden.state.processes import Beat, Processes
 from lakewarden.storage.location import canonical
+from lakewarden.warehouse import Warehouse
 
 NAME = "lakewarden"
 
@@ -69,11 +71,22 @@ class LakewardenSource(DataSource):
         return ChangeStream(self.connection, options, schema)
 
 
+_DRIVERS: dict[str, Beat] = {}
+"""By the URI of their warehouse. A driver says nothing at its end: its process has ended, or it says nothing more."""
+_SHORT_SECONDS = 10.0
+
+
+def _note(warehouse: Warehouse) -> None:
+    if warehouse.uri not in _DRIVERS:
+        processes, clock, new_id = Processes(warehouse.state), warehouse.clock, warehouse.new_id
+        _DRIVERS[warehouse.uri] = processes.note("spark driver", NAME, clock=clock, new_id=new_id, after=_SHORT_SECONDS)
+
+
 def register(spark: SparkSession, warehouse: str, settings: Settings | None) -> None:
     """As `lakewarden.spark.register`."""
     chosen = settings or load_settings(os.environ)
     connection = SparkConnection.of(canonical(warehouse), chosen, spark.sparkContext.defaultParallelism)
-    connection.open()
+    _note(connection.open())
     # without it, Spark refuses a reader that takes filters
     spark.conf.set("spark.sql.python.filterPushdown.enabled", "true")
     mark_streams(NAME)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from dataclasses import asdict
 from typing import TYPE_CHECKING
@@ -18,8 +18,10 @@ from lakewarden.scope import Scope, TableName
 from lakewarden.settings import described_settings
 from lakewarden.sql.results import Row
 from lakewarden.sql.system.listings import MOMENT, WHOLE, Listing, texts
+from lakewarden.state.jobs.job import Job
 from lakewarden.state.jobs.node import this_node
 from lakewarden.state.live_queries import LiveQueries
+from lakewarden.state.processes import Processes
 from lakewarden.warehouse import cold_tables, live_tables
 
 if TYPE_CHECKING:
@@ -109,6 +111,30 @@ def _sessions(context: Context) -> Iterator[Row]:
         }
 
 
+def _cluster(context: Context) -> Iterator[Row]:
+    """The processes that note themselves, and those that run jobs, by the jobs' heartbeats."""
+    warehouse, jobs = context.warehouse, defaultdict[str, list[Job]](list)
+    for job in context.services.operator().jobs.running():
+        jobs[job.node_id or ""].append(job)
+    for one in Processes(warehouse.state).alive(warehouse.clock()):
+        doing = "; ".join([one.doing, *map(_doing, jobs.pop(one.node_id, ()))])
+        yield asdict(one) | _machine(one.node_id) | {"doing": doing}
+    for node, mine in jobs.items():
+        since, seen = min(job.started_at or job.created_at for job in mine), max(job.updated_at or job.created_at for job in mine)
+        work: Row = {"node_id": node, "kind": "job", "doing": "; ".join(map(_doing, mine)), "since": since, "last_seen": seen}
+        yield work | _machine(node)
+
+
+def _machine(node: str) -> Row:
+    host, _, process = node.rpartition(":")
+    return {"host": host, "process_id": int(process) if process.isdigit() else None}
+
+
+def _doing(job: Job) -> str:
+    """Without its user."""
+    return f"{job.job_type} {job.parameters.get('tables', '')} ({job.job_id})"
+
+
 def _transactions(context: Context) -> Iterator[Row]:
     """The blocks of the sessions of this process."""
     for one in context.services.sessions.now():
@@ -159,6 +185,7 @@ _LIVE = texts("live_id", "namespace_id", "table_name", "user_id", "query", "opti
 }
 _SESSION = texts("session_id", "user_id", "role", "actor_user_id", "namespace_id", "node_id")
 _TRANSACTION = texts(*("transaction_id", "session_id", "user_id", "status", "node_id", "namespace_id", "table_name", "scope"))
+_PROCESS = ("node_id", "host", "kind", "version", "doing")
 _AUDIT = texts("actor_user_id", "action", "target", "details", "subject_user_id", "request_id")
 
 ACTIVITY: dict[str, Listing] = {
@@ -167,6 +194,7 @@ ACTIVITY: dict[str, Listing] = {
     "manifest": Listing(texts("cache_key", "namespace_id", "table_name", "scope", "sync_state", "manifest_json"), _manifest),
     "live": Listing(_LIVE, _live),
     "sessions": Listing(_SESSION | {"opened_at": MOMENT}, _sessions),
+    "cluster": Listing(texts(*_PROCESS) | {"process_id": WHOLE, "since": MOMENT, "last_seen": MOMENT}, _cluster),
     "transactions": Listing(_TRANSACTION | {"started_at": MOMENT, "rows": WHOLE, "bytes": WHOLE}, _transactions),
     "stats": Listing(texts("metric_name") | {"metric_value": WHOLE}, _stats),
     "settings": Listing(texts("name", "value", "description", "category"), _settings),

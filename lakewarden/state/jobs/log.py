@@ -170,6 +170,12 @@ class JobLog:
                 self.store.put(f"{_home(job)}/{_OVER}", b"")
         return [job for job in open_ if job.active and (job.status == "queued" or self._is_left(job))]
 
+    def running(self) -> list[Job]:
+        """Returns the jobs whose runner is alive, as far as is known, oldest first."""
+        states, over = self._listed()
+        open_ = (self._read(job_id, key) for job_id, key in reversed(states.items()) if job_id not in over)
+        return [job for job in open_ if job.status in ("running", "retrying") and not self._is_left(job)]
+
     def expire(self, before: datetime) -> int:
         """Removes finished jobs that were requested earlier, and returns how many."""
         old = [found.key for found in self.store.list(_ROOT) if found.key > f"{_ROOT}/{backwards(before)}"]
