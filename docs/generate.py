@@ -232,6 +232,10 @@ def k3_lines() -> Iterator[str]:
     yield "What K3 Tables states, a line each. The tests are in `tests/k3/`, through `lake.k3`; those of the wire form in"
     yield "`tests/serve/http/`, over HTTP."
     yield from _lines("K3", k3.SECTIONS, k3.line_tests())
+    yield from ("", "## What differs from the seed", "")
+    yield from _table("the seed says", "here", "why", "test")
+    for one in k3.DIFFERENCES:
+        yield _row(one.says, one.here, one.why, f"`{one.test}`" if one.test else "")
     yield from ("", "## The calls over HTTP", "")
     yield "Each test runs with a stock HTTP client, whose answers are checked by the OpenAPI document, and with a client that is"
     yield "generated from it."

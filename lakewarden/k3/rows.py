@@ -13,7 +13,7 @@ from lakewarden.errors import InvalidArgument
 from lakewarden.k3.answers import written, wrote
 from lakewarden.k3.calls import Calls, only
 from lakewarden.k3.messages import WriteAnswer
-from lakewarden.k3.values import Row, column_of, literal, native_rows
+from lakewarden.k3.values import Row, column_of, literal, native_literal, native_rows
 from lakewarden.k3.wire import one_of
 from lakewarden.sql.statements.base import Ref, Statement
 from lakewarden.sql.statements.rows import Assignment, Delete, Merge, Update, When
@@ -75,7 +75,9 @@ class RowWrites(Calls):
             raise InvalidArgument(f"the rows of a merge have every merge key; {missing[0]!r} is missing")
         if not objects:
             return wrote(table, 0, WriteStrategy.MERGE_ROWS, pending=False)
-        values = [exp.Tuple(expressions=[literal(column_of(found.schema, name), row[name]) for name in names]) for row in objects]
+        values = [
+            exp.Tuple(expressions=[native_literal(column_of(found.schema, name), row[name]) for name in names]) for row in objects
+        ]
         others = tuple(name for name in names if name not in found.schema.primary_key)
         whens = _whens(names, others, when_matched, when_not_matched)
         on = [exp.EQ(this=_of(table, name), expression=_of(_SOURCE, name)) for name in found.schema.primary_key]

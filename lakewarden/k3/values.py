@@ -67,10 +67,14 @@ def native_value(column: SchemaColumn, value: object) -> object:
 
 
 def literal(column: SchemaColumn, value: object) -> exp.Expr:
-    """A value of a request as a literal of SQL; raises as `native_value`. A decimal number is one of the column's own type:
-    DuckDB would give those of several rows one type, and round them to it.
+    """A value of a request as a literal of SQL; raises as `native_value`."""
+    return native_literal(column, native_value(column, value))
+
+
+def native_literal(column: SchemaColumn, found: object) -> exp.Expr:
+    """The same of what `native_value` returned. A decimal number is one of the column's own type: DuckDB would give those of
+    several rows one type, and round them to it.
     """
-    found = native_value(column, value)
     if column.type.name in _CAST and found is not None:
         try:
             return exp.cast(exp.Literal.string(str(convert(column.type, found))), str(column.type))
@@ -159,8 +163,10 @@ def _moment(value: object) -> object:
 
 
 def _document(value: object) -> object:
-    """Any JSON value; of text, the document that it is."""
-    return value if isinstance(value, str) else exact_json.encode(value)
+    """Any JSON value. A text is a string, but for one that begins as an object or a list does: that is the document itself."""
+    if isinstance(value, str) and value.lstrip()[:1] in ("{", "["):
+        return value
+    return exact_json.encode(value)
 
 
 _READERS: dict[str, Callable[[object], object]] = {

@@ -6,6 +6,7 @@ The test of a line is named by it: `test_k3_031_…` in this directory, or over 
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from pathlib import Path
 
 from lakewarden.serve.http.k3_calls import CALLS, snake
@@ -69,7 +70,7 @@ SECTIONS: dict[str, tuple[Line, ...]] = {
         Line(44, "DATE is a day that exists"),
         Line(45, "TIMESTAMP is microseconds in UTC, or text; less than a microsecond is refused"),
         Line(46, "BINARY is base64"),
-        Line(47, "JSON is any document; a broken one is refused"),
+        Line(47, "JSON is any document, a string too; a broken object or list is refused"),
         Line(48, "DuckDB's JSON operators work on JSON columns"),
         Line(49, "a default fills what a row leaves out, at the write"),
         Line(50, "defaults differ by row, and stay as they were written"),
@@ -138,7 +139,7 @@ SECTIONS: dict[str, tuple[Line, ...]] = {
         Line(107, "pages go back by `before_version`, and list each version once"),
         Line(108, "entries are in the order of versions, whatever their times"),
         Line(109, "metrics have K3's names"),
-        Line(110, "user metadata is an object; other text is under `raw`"),
+        Line(110, "user metadata is an object, and what the caller attached alone; other text is under `raw`"),
         Line(111, "a restore is a new version, to the rows of now too; an unknown or vacuumed one is refused"),
         Line(112, "a restore drains first, and the restored rows stay"),
         Line(113, "DescribeTable says the last drain and the lag, ListPartitions the files of each"),
@@ -160,6 +161,98 @@ SECTIONS: dict[str, tuple[Line, ...]] = {
         Line(125, "the pipeline and its rule outlive the table; excludes win, globs ignore the case of ASCII letters"),
     ),
 }
+
+
+@dataclass(frozen=True)
+class Difference:
+    """What the seed says, what is here instead, and why; the test shows what is here."""
+
+    says: str
+    here: str
+    why: str
+    test: str
+
+
+DIFFERENCES = (
+    Difference(
+        "gRPC and HTTP",
+        "HTTP and Python, with the names and forms of the seed's HTTP",
+        "what gRPC would add is another encoding of the same calls; a client is generated from the OpenAPI document",
+        "test_the_calls_are_those_of_http_and_python",
+    ),
+    Difference(
+        "tables lie in the bucket",
+        "a bucket is a namespace: a table lies where its storage's template says, `data/<bucket>/<table>` by default",
+        "one warehouse has many buckets on several stores, and other Delta readers find each table by its path",
+        "test_a_table_lies_by_its_storages_template",
+    ),
+    Difference(
+        "the write log is inside the bucket",
+        "a log of objects of each table's own, in the warehouse's state, `_lakewarden/log/<log id>/`",
+        "nothing but the store is needed, no broker; an erasure, a repair and a restore see one place for all tables",
+        "test_the_log_is_of_objects_in_the_state",
+    ),
+    Difference(
+        "a compactor drains the log",
+        "the flush sensor of `lakewarden ui`, by FLUSH_POLICY `rows:1`, or `compact`",
+        "Dagster decides when, and shows each drain",
+        "test_k3_098_a_drain_needs_no_call_of_the_writer",
+    ),
+    Difference(
+        "Delta names files (`part-…`)",
+        "`batch-<n>-<id>.parquet` from a drain, `compact-<id>.parquet` from maintenance, in the directories of the partitions",
+        "which commit a file is of is seen without its log, as the warehouse's own page says",
+        "test_files_have_names_of_their_own",
+    ),
+    Difference(
+        "a table that was deleted is gone",
+        "its rows and files are; its place keeps a fence, a `_delta_log` without rows, until a vacuum a week later",
+        "a writer that slept through the drop fails there, and brings nothing back",
+        "test_a_fence_stays_behind_a_drop",
+    ),
+    Difference(
+        "a default is applied at the row's commit",
+        "when the write is acknowledged, which is before its commit",
+        "a STRONG read and the commit behind it then have the same value",
+        "test_k3_050_defaults_differ_by_row_and_stay",
+    ),
+    Difference(
+        "predicates match the merge keys, or are not keyed",
+        "those on some of the keys alone are a keyed range, with a warning",
+        "the keys are read, then written one by one: it is exact, and beats what waits in the log",
+        "test_k3_095_a_part_of_the_key_is_a_range_with_a_warning",
+    ),
+    Difference(
+        "int64 is text in JSON",
+        "of messages always; of rows beyond 2^53 alone, below they are numbers; a request may send both",
+        "rows are JSON's own values, as the seed's answers show them",
+        "test_k3_039_long_is_exact_as_text",
+    ),
+    Difference(
+        "TIMESTAMP is microseconds",
+        "taken as microseconds or as text, answered as ISO 8601 in UTC",
+        "as through all doors here, and a reader need not know the column's type",
+        "test_k3_045_timestamps_are_microseconds",
+    ),
+    Difference(
+        "JSON is any document",
+        "a string too; one that begins with `{` or `[` is the document that it writes, refused where it is broken",
+        "clients send documents as text too, and a broken one is not to become a string",
+        "test_k3_047_a_string_is_a_json_string",
+    ),
+    Difference(
+        "user_metadata is `commitInfo.userMetadata`",
+        "K3's history shows it alone; in Delta's log it is under `metadata`, beside what the commit says of itself",
+        "the job, the range of rows and the user of a commit stand there for repairs and restores",
+        "test_k3_110_user_metadata_is_what_the_caller_attached_and_nothing_else",
+    ),
+    Difference(
+        "an entry for each write",
+        "for each commit: a drain is one of many keyed writes, with their metadata merged in order",
+        "a commit for each write would make as many small files",
+        "test_k3_058_a_drain_is_one_commit_and_empties_the_log",
+    ),
+)
 
 LINES: tuple[Line, ...] = tuple(line for section in SECTIONS.values() for line in section)
 

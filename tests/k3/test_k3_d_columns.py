@@ -119,6 +119,20 @@ def test_k3_047_json_is_any_document(trip: Trip, k3: K3) -> None:
     refuse(trip, "JSON", '{"a": ', float("nan"))
 
 
+@pytest.mark.parametrize("text", ["a string", "", "1", "true", "null", '"quoted"', "it's", "ü\n{"])
+def test_k3_047_a_string_is_a_json_string(k3: K3, text: str) -> None:
+    k3.create_table(BUCKET, "strings", [column("id", "INT", nullable=False), column("j", "JSON")], merge_keys=["id"])
+    try:
+        k3.insert(BUCKET, "strings", [{"id": 1, "j": text}, {"id": 2, "j": [text]}, {"id": 3}])
+        k3.merge(BUCKET, "strings", [{"id": 4, "j": text}])
+        k3.update(BUCKET, "strings", {"j": text}, "id = 3")
+        found = run(k3, "SELECT json_type(j) AS kind, j->>'$' AS value FROM strings WHERE id <> 2")["rows"]
+        assert found == [{"kind": "VARCHAR", "value": text}] * 3
+        assert run(k3, "SELECT j->>0 AS value FROM strings WHERE id = 2")["rows"] == [{"value": text}]
+    finally:
+        k3.delete_table(BUCKET, "strings")
+
+
 def test_k3_048_json_is_queried_by_duckdbs_operators(k3: K3) -> None:
     k3.create_table(BUCKET, "docs", [column("id", "INT", nullable=False), column("payload", "JSON")], merge_keys=["id"])
     k3.insert(BUCKET, "docs", [{"id": 1, "payload": {"a": 1, "s": "x"}}, {"id": 2, "payload": {"a": 2, "s": "x"}}])
