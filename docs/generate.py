@@ -247,6 +247,10 @@ def k3_lines() -> Iterator[str]:
 
 def flip188_lines() -> Iterator[str]:
     yield "What FLIP-188 (built-in dynamic table) states, a line each. The tests are in `tests/dynamic/` and beside it."
+    yield from ("", "## What differs", "")
+    yield from _table("line", "the seed", "here", "why")
+    for each in flip188.DIFFERENCES:
+        yield _row(", ".join(f"FL-{number}" for number in each.lines), each.seed, each.here, each.why)
     yield from _lines("FL", flip188.SECTIONS, flip188.line_tests())
 
 

@@ -92,6 +92,10 @@ class Ended(Terminal):
     code = "CONFLICT"
 
 
+class FencedPublisher(Ended):
+    """Another publisher of the topic was started since: only the last one goes on."""
+
+
 class Canceled(Terminal):
     """A query was ended by request, or because its client went away."""
 

@@ -16,6 +16,7 @@ from lakewarden.dynamic.buckets import bucket_named
 from lakewarden.dynamic.options import FILE_PATH, PREFIX, divided_options, enriched, parse_dynamic
 from lakewarden.dynamic.topic import check_topic, make_table_topic, with_topic
 from lakewarden.errors import AlreadyExists, InvalidArgument, Unsupported
+from lakewarden.log.position import NOTHING
 from lakewarden.scope import TableName
 from lakewarden.state.founding import INDEXED_FORMAT
 from lakewarden.storage.location import canonical
@@ -49,10 +50,10 @@ def make_dynamic_table(warehouse: Warehouse, declared: DynamicDeclaration, *, ad
     catalog = warehouse.catalog.read()
     table = with_topic(new_dynamic_table(warehouse, catalog, declared))
     added = add_table(catalog, table, warehouse.base)  # raises what the name is refused for, before the place is looked at
-    _check_place(warehouse.bare_target(added, table, None), adopt=adopt)
+    taken_over = _check_place(warehouse.bare_target(added, table, None), adopt=adopt)
     check_topic(table)
     with appearing(warehouse, table):
-        make_table_topic(table)
+        make_table_topic(table, None if taken_over else NOTHING)
     return table
 
 
@@ -98,20 +99,22 @@ def _storage_at(warehouse: Warehouse, catalog: Catalog, path: str, named: str | 
     return found
 
 
-def _check_place(target: ScopeTarget, *, adopt: bool) -> None:
-    """Raises:
+def _check_place(target: ScopeTarget, *, adopt: bool) -> bool:
+    """Whether a Delta table is there, which may be taken over.
+
+    Raises:
     AlreadyExists: a Delta table is there.
     Corrupt, Unsupported: with `adopt`, it is one of another table of ours, or has other columns or buckets.
     """
     there = open_scope(target) if adopt else open_place(target)
     if there is None or not has_begun(there, target):
-        return
+        return False
     if adopt:
         there.schema_version(target.schemas)
         if divided := next((file.path for file in there.files() if bucket_named(file.path) is not None), None):
             raise Unsupported(f"{target.uri}: {divided} is divided by the buckets of another table, so it cannot be taken over")
-    else:
-        raise AlreadyExists(
-            f"{target.uri} has a Delta table that is in no catalog: drop it there, or take it over"
-            f" by CREATE DYNAMIC TABLE IF NOT EXISTS {target.scope.table}"
-        )
+        return True
+    raise AlreadyExists(
+        f"{target.uri} has a Delta table that is in no catalog: drop it there, or take it over"
+        f" by CREATE DYNAMIC TABLE IF NOT EXISTS {target.scope.table}"
+    )

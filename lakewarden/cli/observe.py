@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import typer
 
 from lakewarden.cli.context import Invocation, invocation
 from lakewarden.cli.output import Row, cell
 from lakewarden.clock import from_millis
 from lakewarden.errors import ScopesFailed
+
+if TYPE_CHECKING:
+    from lakewarden.relay.every import RelayOutcome
 
 _SHOWN = 20
 """Scopes that a table shows, where it is not limited otherwise."""
@@ -61,12 +66,15 @@ def status(
             call.emit([_flat(cell(one)) for one in lake.status(limit)], empty="")
             return
         found = lake.overview(limit if call.as_json else _SHOWN if limit is None else limit)
+        topics = [_topic_row(each) for each in lake.topics.relay_status_of_every()]
     tables, scopes = ([_flat(cell(one)) for one in several] for several in (found.tables, found.scopes))
     if call.as_json:
-        call.emit([*tables, *scopes], empty="")
+        call.emit([*tables, *scopes, *topics], empty="")
         return
     if tables:
         call.emit(tables, empty="", columns=_IN_TABLES)
+    if topics:
+        call.emit(topics, empty="")
     if not any(one.pending_rows for one in found.scopes):
         call.emit([], empty="nothing is pending")
     if scopes:
@@ -74,6 +82,15 @@ def status(
     left = sum(one.scopes_pending for one in found.tables) - sum(one.pending_rows > 0 for one in found.scopes)
     if left > 0:
         call.emit([], empty=f"and {left} more with pending rows: --limit shows more")
+
+
+def _topic_row(outcome: RelayOutcome) -> Row:
+    """How far the topic of a table follows it, or why that is not known."""
+    report, error = outcome.report, outcome.error
+    numbers: Row = {"topic": "", "seq": None, "lag": None, "at": ""}
+    if report is not None:
+        numbers = {"topic": report.topic, "seq": report.seq, "lag": report.lag, "at": report.at}
+    return {"table": str(outcome.table), **numbers, "error": "" if error is None else f"{error.code}: {error.message}"}
 
 
 def history(

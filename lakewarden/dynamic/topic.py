@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from lakewarden.catalog.model import Table
 from lakewarden.kafka.owned import made_or_undone, unmake_topic
+from lakewarden.kafka.publisher import Position
 from lakewarden.kafka.topics import TOPIC, Topic, check_free, topic_of
 
 
@@ -38,11 +39,15 @@ def check_topic(table: Table) -> None:
         check_free(topic)
 
 
-def make_table_topic(table: Table) -> None:
-    """Raises as `check_topic`; nothing is left where the broker answers."""
+def make_table_topic(table: Table, seq: int | None) -> None:
+    """Raises as `check_topic`; nothing is left where the broker answers.
+
+    Args:
+        seq: the `_seq` behind which the topic has the table's changes; None where it begins with the rows that there are.
+    """
     topic = topic_of_table(table)
     if topic is not None and table.dynamic is not None:
-        made_or_undone(topic, table.id, table.dynamic.bucket, table.dynamic.log_retention)
+        made_or_undone(topic, Position(table.id, seq), table.dynamic.bucket, table.dynamic.log_retention)
 
 
 def unmake_table_topic(table: Table) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from lakewarden.errors import (
     AlreadyExists,
-    Ended,
+    FencedPublisher,
     InvalidArgument,
     LakewardenError,
     NotFound,
@@ -94,7 +94,7 @@ class Broker:
             Unsupported: the library is not installed.
             InvalidArgument: a setting does not exist, or has a bad value.
             NotFound, AlreadyExists: the topic.
-            Ended: a later producer took over.
+            FencedPublisher: a later producer took over.
             StorageUnavailable: the broker is away, or busy; try again.
             StorageRefused: it refused the request.
         """
@@ -111,7 +111,7 @@ class Broker:
         """The error of ours that says the same of `what`."""
         name, said = error.name(), f"{error.str()} ({error.name()})"
         if name in _FENCED:
-            return Ended(f"another producer took over {what}: only the last one that was started goes on")
+            return FencedPublisher(f"another producer took over {what}: only the last one that was started goes on")
         if name in _UNKNOWN:
             return NotFound(f"Kafka at {self.servers} has no {what}: {said}")
         if name == "TOPIC_ALREADY_EXISTS":

@@ -9,12 +9,16 @@ from lakewarden.kafka.topics import Topic, check_free, create_position_topic, cr
 
 
 def make_topic(
-    topic: Topic, owner: str, partitions: int, retention_seconds: float | None = None, reach: Reach = no_faults
+    topic: Topic,
+    position: Position,
+    partitions: int,
+    retention_seconds: float | None = None,
+    reach: Reach = no_faults,
 ) -> None:
     """Creates a topic that belongs to a table.
 
     Args:
-        owner: the table's id.
+        position: where it begins, and the table that owns it.
 
     Raises:
         AlreadyExists: there is a topic of that name; nothing was created.
@@ -23,7 +27,7 @@ def make_topic(
     check_free(topic)
     create_position_topic(topic)
     reach("topic:position")
-    claim(topic, owner)
+    claim(topic, position)
     reach("topic:claimed")
     try:
         create_topic(topic, partitions, retention_seconds)
@@ -33,11 +37,11 @@ def make_topic(
     reach("topic:made")
 
 
-def claim(topic: Topic, owner: str) -> None:
-    """Notes whose the topic is. Raises as `publishing`."""
-    with publishing(topic, owner) as publisher:
+def claim(topic: Topic, position: Position) -> None:
+    """Notes whose the topic is, and where it begins. Raises as `publishing`."""
+    with publishing(topic, position.owner) as publisher:
         if publisher.position is None:
-            publisher.publish([], Position(owner))
+            publisher.publish([], position)
 
 
 def unmake_topic(topic: Topic, owner: str, reach: Reach = no_faults) -> None:
@@ -57,12 +61,12 @@ def unmake_topic(topic: Topic, owner: str, reach: Reach = no_faults) -> None:
     delete_topic(topic.position)
 
 
-def made_or_undone(topic: Topic, owner: str, partitions: int, retention_seconds: float | None) -> None:
+def made_or_undone(topic: Topic, position: Position, partitions: int, retention_seconds: float | None) -> None:
     """`make_topic`, which leaves nothing where it fails and the broker answers."""
     try:
-        make_topic(topic, owner, partitions, retention_seconds)
+        make_topic(topic, position, partitions, retention_seconds)
     except AlreadyExists:
         raise
     except LakewardenError:
-        unmake_topic(topic, owner)
+        unmake_topic(topic, position.owner)
         raise

@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, Required, TypedDict, Unpack
 
 from lakewarden.errors import InvalidArgument, LakewardenError
 from lakewarden.lakehouse.parts import Parts
 from lakewarden.scope import TableName
-from lakewarden.warehouse import find_table
+from lakewarden.warehouse import find_table, live_tables
 
 if TYPE_CHECKING:
-    from lakewarden.catalog.model import Table
+    from lakewarden.catalog.model import Catalog, Table
     from lakewarden.kafka.topics import Topic
     from lakewarden.log.once import Resume
     from lakewarden.pipelines.topics.consume import Consumer
     from lakewarden.pipelines.topics.formats import ValueFormat
     from lakewarden.pipelines.topics.report import ConsumeReport
+    from lakewarden.relay.background import BackgroundRelays
     from lakewarden.relay.every import RelayOutcome, Relays
     from lakewarden.relay.report import RelayReport
     from lakewarden.relay.run import Relay
@@ -31,7 +32,7 @@ class RelayOptions(TypedDict, total=False):
 
     brokers: str | None
     mode: Literal["auto", "upsert", "all"]
-    start: str
+    start: str | None
     restart: bool
     partitions: int
     client: Mapping[str, str] | None
@@ -62,7 +63,7 @@ class Topics:
         *,
         brokers: str | None = None,
         mode: Literal["auto", "upsert", "all"] = "auto",
-        start: str = "full",
+        start: str | None = None,
         restart: bool = False,
         partitions: int = 1,
         client: Mapping[str, str] | None = None,
@@ -74,7 +75,8 @@ class Topics:
             brokers: `host:port`, several separated by commas. A table with `log.system` kafka has both by its options.
             mode: `upsert` publishes the row after each change, and of a deleted row its key; `all` also the row before. By
                 default `upsert` of a table with a primary key.
-            start: where a topic that carries nothing yet begins: `full`, `latest`, `timestamp:…` or `seq:…`.
+            start: where a topic that carries nothing yet begins: `full`, `latest`, `timestamp:…` or `seq:…`. By default at the
+                creation of a table that has it by its options, while all changes since are kept, and else `full`.
             restart: begin there again.
             partitions: of a topic that has to be created.
             client: further settings of librdkafka's client.
@@ -92,7 +94,8 @@ class Topics:
 
         warehouse = self.parts.warehouse
         found = find_table(warehouse.catalog.read(), TableName.parse(table))
-        request = RelayRequest(_topic(found, topic, brokers, client), mode, Start.parse(start), restart, partitions)
+        begin = None if start is None else Start.parse(start)
+        request = RelayRequest(_topic(found, topic, brokers, client), mode, begin, restart, partitions)
         with relaying(found, request, ChangeFeed(warehouse, found.name, table_id=found.id), warehouse.clock) as relay:
             yield relay
 
@@ -119,19 +122,34 @@ class Topics:
         with self.relaying_every() as relays:
             return relays.look()
 
-    def _with_topic(self) -> list[Table]:
-        """The tables that have a topic of their own."""
-        from lakewarden.dynamic.topic import topic_of_table  # as above
+    @contextmanager
+    def relaying_in_background(self, only: str | None = None, **options: Unpack[RelayOptions]) -> Iterator[BackgroundRelays]:
+        """The same, or for one of these tables, beside other work and in any number of processes at once: one of them publishes
+        a topic, the others stand by.
 
-        tables = self.parts.warehouse.catalog.read().tables.values()
-        return [table for table in tables if topic_of_table(table) is not None and not table.dropping]
+        A broker that is away, or another error of a table, is in the outcome of that table, and is retried.
+        """
+        from lakewarden.relay.background import background_relays  # imports Arrow
+
+        def tables() -> list[Table]:
+            found = _with_topic(self.parts.warehouse.catalog.recent())
+            return [table for table in found if only in (None, str(table.name))]
+
+        def opened(table: Table) -> AbstractContextManager[Relay]:
+            return self.relaying(str(table.name), **options)
+
+        with background_relays(tables, opened, lambda table: self.relay_status(str(table.name))) as relays:
+            yield relays
+
+    def _with_topic(self) -> list[Table]:
+        return _with_topic(self.parts.warehouse.catalog.read())
 
     def relay_status_of_every(self) -> list[RelayOutcome]:
         """How far the topics of all tables with `log.system` kafka follow them."""
         from lakewarden.relay.every import RelayOutcome  # as above
 
         found = []
-        for table in sorted(self._with_topic(), key=lambda table: table.name):
+        for table in sorted(_with_topic(self.parts.warehouse.catalog.recent()), key=lambda table: table.name):
             try:
                 found.append(RelayOutcome(table.name, self.relay_status(str(table.name))))
             except LakewardenError as error:
@@ -217,6 +235,13 @@ class Topics:
         )
         with consuming(warehouse, request) as consumer:
             yield consumer
+
+
+def _with_topic(catalog: Catalog) -> list[Table]:
+    """The tables that have a topic of their own."""
+    from lakewarden.dynamic.topic import topic_of_table  # imports Kafka's names
+
+    return [table for table in live_tables(catalog) if topic_of_table(table) is not None]
 
 
 def _topic(table: Table, name: str | None, brokers: str | None, client: Mapping[str, str] | None) -> Topic:

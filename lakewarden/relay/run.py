@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal
 
 import pyarrow as pa
@@ -21,10 +22,12 @@ from lakewarden.kafka.envelope import ChangelogMode, Form, messages
 from lakewarden.kafka.owned import make_topic
 from lakewarden.kafka.publisher import Outgoing, Part, Position, Publisher, last_position, publishing
 from lakewarden.kafka.topics import Topic, create_position_topic, create_topic, partitions_of
-from lakewarden.log.position import position_of
+from lakewarden.log.position import NOTHING, position_of
 from lakewarden.log.record import USER
 from lakewarden.relay.report import RelayReport
 from lakewarden.relay.snapshot import snapshot_parts
+
+_LOGGER = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -33,8 +36,9 @@ class RelayRequest:
 
     topic: Topic
     mode: Literal["auto", "upsert", "all"] = "auto"
-    start: Start = field(default_factory=Start)
-    """Where a topic that carries nothing yet begins."""
+    start: Start | None = None
+    """Where a topic that carries nothing yet begins; by default one that came with its table at the table's creation, and any
+    other with the rows of now."""
     restart: bool = False
     """Begin there again, whatever the topic has."""
     partitions: int = 1
@@ -83,19 +87,36 @@ class Relay:
 
     def _begun(self) -> tuple[int, int]:
         """Publishes where the topic begins, if it does not: the table as it is, or nothing. A snapshot that an earlier relay
-        left goes on as of its `_seq`.
+        left goes on as of its `_seq`. A topic that came with its table begins at the table's creation, as long as all changes
+        since are kept.
 
         Returns:
             How many messages there were, and the `_seq` that changes follow.
         """
         position = self._publisher.position
-        if position is not None and position.seq is not None and not self._restart:
+        if position is not None and position.seq is not None and not self._restart and not self._begins_later(position):
             return (0 if position.part is None else self._snapshot(position.seq, position.part)), position.seq
-        after = self._feed.start(self._request.start)
+        after = self._feed.start(self._request.start or Start())
         if after is not None:
             return self._publish((), after), after
         upto = self._feed.end()
         return self._snapshot(upto, Part()), upto
+
+    def _begins_later(self, position: Position) -> bool:
+        """Whether a topic that has nothing yet does not begin at the creation of its table: by request, or because the table was
+        restored since, or changes are not kept any more."""
+        if position.seq != NOTHING or position.part is not None:
+            return False
+        if self._request.start is not None:
+            return True
+        try:
+            self._feed.upto(NOTHING)
+        except (Ended, InvalidArgument) as error:
+            _LOGGER.warning(
+                "the %s begins with the rows as they are, not at the creation: %s", self._request.topic, error.message
+            )
+            return True
+        return False
 
     def _snapshot(self, seq: int, done: Part) -> int:
         """Publishes what the topic lacks of the rows as of `seq`, in transactions of `batch_rows`."""
@@ -155,7 +176,7 @@ def _existing(table: Table, request: RelayRequest) -> int:
     there = partitions_of(topic)
     if partitions_of(topic.position) is None:
         if there is None:
-            make_topic(topic, table.id, request.partitions)
+            make_topic(topic, Position(table.id), request.partitions)
         else:
             create_position_topic(topic)
     elif there is None:

@@ -28,6 +28,7 @@ from lakewarden.serve.flight.run import Port, served
 from lakewarden.serve.http.app import application
 from lakewarden.serve.http.live.stream import Following
 from lakewarden.serve.postgres.server import PostgresPort, postgres_clients
+from lakewarden.serve.relays import relaying_meanwhile
 from lakewarden.settings import load_settings
 
 _WAREHOUSE = "LAKEWARDEN_WAREHOUSE"
@@ -134,7 +135,8 @@ def from_environment() -> Starlette:
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
         current_default_thread_limiter().total_tokens = _THREADS
         _tell_of_the_stop(app.state.following)
-        with lake, lake.noted("serve", " ".join(listening.urls)), nullcontext() if flight is None else served(common, flight):
+        noted = lake.noted("serve", " ".join(listening.urls))
+        with lake, noted, relaying_meanwhile(lake), nullcontext() if flight is None else served(common, flight):
             async with postgres_clients(common, listening.postgres()):
                 yield
 

@@ -3,21 +3,30 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
+import time
 from collections.abc import Callable
+from datetime import timedelta
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
+from deltalake import write_deltalake
 
 from lakewarden import Lakehouse
 from lakewarden.cli.main import main
 from lakewarden.errors import AlreadyExists, Ended, InvalidArgument, NotFound, StorageUnavailable
 from lakewarden.kafka.topics import Topic, create_topic, partitions_of
 from lakewarden.scope import TableName
+from lakewarden.serve.operator import operator_token
 from lakewarden.sql.results import Result, Rows
 from tests.fixtures.kafka import KafkaServer, kafka_machine
+from tests.fixtures.patience import PATIENCE
 from tests.fixtures.servers import free_port
 from tests.kafka.topics import Found, committed
+from tests.serve.process import served
 
 Sql = Callable[[str], list[Result]]
 
@@ -106,6 +115,114 @@ def test_fl_070_values_are_debezium_json(lake: Lakehouse, sql: Sql, kafka: Kafka
     every = [(first, second, "u"), (second, None, "d")]
     found = [(each.value["before"], each.value["after"], each.value["op"]) for each in _read(kafka, f"n.{name}")]
     assert found == [(None, first, "c"), *(upsert if mode == "upsert" else every)]
+
+
+def _said(kafka: KafkaServer, topic: str) -> list[tuple[object, object, str]]:
+    return [(each.value["before"], each.value["after"], each.value["op"]) for each in _read(kafka, topic)]
+
+
+@pytest.mark.parametrize("key", [" PRIMARY KEY", ""])
+@pytest.mark.parametrize("mode", ["auto", "upsert", "all"])
+def test_fl_070_the_topic_begins_with_its_table(lake: Lakehouse, sql: Sql, kafka: KafkaServer, mode: str, key: str) -> None:
+    """All that was written before the first relay is in it, flushed or not."""
+    if not key and mode == "upsert":
+        return
+    name = f"k70_first_{mode}{'' if key else '_keyless'}"
+    options = _with(kafka.servers, **{"log.changelog-mode": mode})
+    sql(f"CREATE DYNAMIC TABLE {name} (id INT{key}, s TEXT) WITH ({options}); INSERT INTO {name} VALUES (1, 'a')")
+    first, second = {"id": 1, "s": "a"}, {"id": 1, "s": "b"}
+    expected: list[tuple[object, object, str]] = [(None, first, "c")]
+    if key:
+        assert [report.fault for report in lake.flush(f"n.{name}")] == [None]
+        sql(f"UPDATE {name} SET s = 'b' WHERE id = 1")
+        assert [report.fault for report in lake.flush(f"n.{name}")] == [None]
+        sql(f"DELETE FROM {name} WHERE id = 1")
+        expected += (
+            [(first, second, "u"), (second, None, "d")] if mode == "all" else [(None, second, "c"), ({"id": 1}, None, "d")]
+        )
+    status = lake.topics.relay_status(f"n.{name}")
+    assert status.lag > 0
+    lake.relay(f"n.{name}")
+    assert _said(kafka, f"n.{name}") == expected
+    assert lake.topics.relay_status(f"n.{name}").lag == 0
+
+
+def test_fl_070_a_topic_that_cannot_begin_with_its_table_begins_with_the_rows_of_now(
+    lake: Lakehouse, sql: Sql, kafka: KafkaServer
+) -> None:
+    """The table was restored before the first relay, took over rows, or its relay is to begin elsewhere."""
+    options = _with(kafka.servers, **{"log.changelog-mode": "all"})
+    create = f"CREATE DYNAMIC TABLE {{}} (id INT PRIMARY KEY, s TEXT) WITH ({options})"
+    sql(f"{create.format('k70_back')}; INSERT INTO k70_back VALUES (1, 'a'); STORAGE FLUSH TABLE n.k70_back")
+    version = lake.table("n.k70_back").history()[0].version
+    sql("UPDATE k70_back SET s = 'b' WHERE id = 1; STORAGE FLUSH TABLE n.k70_back")
+    lake.restore("n.k70_back", version=version, dry_run=False)
+    sql("INSERT INTO k70_back VALUES (2, 'c')")
+    lake.relay("n.k70_back")
+    sql("DELETE FROM k70_back WHERE id = 2")
+    lake.relay("n.k70_back")
+    one, two = {"id": 1, "s": "a"}, {"id": 2, "s": "c"}
+    assert _said(kafka, "n.k70_back") == [(None, one, "c"), (None, two, "c"), (two, None, "d")]
+    sql(f"{create.format('k70_latest')}; INSERT INTO k70_latest VALUES (1, 'a')")
+    lake.relay("n.k70_latest", start="latest")
+    sql("INSERT INTO k70_latest VALUES (2, 'c')")
+    lake.relay("n.k70_latest")
+    assert _said(kafka, "n.k70_latest") == [(None, two, "c")]
+    sql("CREATE DYNAMIC TABLE k70_taken (id INT, s TEXT); INSERT INTO k70_taken VALUES (1, 'a')")
+    warehouse = lake.warehouse
+    place = Path(warehouse.target_of(warehouse.catalog.read(), lake.table("n.k70_taken").table, None).location.uri)
+    sql("DROP TABLE k70_taken")
+    shutil.rmtree(place)
+    write_deltalake(place, pa.table({"id": pa.array([1], pa.int32()), "s": ["a"], "_seq": pa.array([None], pa.int64())}))
+    sql(f"CREATE DYNAMIC TABLE IF NOT EXISTS k70_taken (id INT, s TEXT) WITH ({_with(kafka.servers)})")
+    lake.relay("n.k70_taken")
+    assert _said(kafka, "n.k70_taken") == [(None, one, "c")]
+
+
+def _eventually(true: Callable[[], bool]) -> None:
+    until = time.monotonic() + PATIENCE
+    while not true():
+        assert time.monotonic() < until
+        time.sleep(0.2)
+
+
+@pytest.mark.slow
+@pytest.mark.kafka
+def test_what_is_written_is_in_the_topic_wherever_a_server_runs(warehouse_uri: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Through two servers at once, a broker that goes away and comes back, and a command: each change once."""
+    with kafka_machine() as machine, Lakehouse.open(warehouse_uri) as lake:
+        lake.sql("CREATE NAMESPACE n")
+        tokens = {"root": operator_token(lake.warehouse, "root", "system", timedelta(hours=1))}
+        options = _with(machine.server.servers, **{"log.changelog-mode": "all", "log.kafka.socket.timeout.ms": "2000"})
+        with served(warehouse_uri, tokens, environment=os.environ) as one, served(warehouse_uri, tokens, environment=os.environ):
+            client = one.client("root")
+
+            def sql(text: str) -> None:
+                assert client.post("/v1/api/sql", json={"sql": text}).status_code == 200
+
+            def lag() -> object:
+                with pytest.raises(SystemExit, match="0"):
+                    main(["--warehouse", warehouse_uri, "--format", "json", "status", "--all"])
+                rows: list[dict[str, object]] = json.loads(capsys.readouterr().out)
+                return next(row["lag"] for row in rows if "topic" in row)
+
+            def said() -> list[str]:
+                return [each.value["op"] for each in committed(machine.server.servers, "n.served", 1)]
+
+            with machine.running():
+                sql(f"CREATE DYNAMIC TABLE n.served (id INT PRIMARY KEY, s TEXT) WITH ({options})")
+                sql("INSERT INTO n.served VALUES (1, 'a'); UPDATE n.served SET s = 'b' WHERE id = 1")
+                _eventually(lambda: said() == ["c", "u"])
+            sql("DELETE FROM n.served WHERE id = 1")
+            time.sleep(3)
+            assert client.get("/ready").status_code == 200, "a broker that is away stops no server"
+            assert lag() is None, "and the status says why"
+            with machine.running():
+                _eventually(lambda: said() == ["c", "u", "d"])
+                lake.relay("n.served")
+                sql("INSERT INTO n.served VALUES (2, 'a')")
+                _eventually(lambda: said() == ["c", "u", "d", "c"])
+                assert lag() == 0
 
 
 def test_fl_071_replayed_duplicates_end_in_the_right_state(lake: Lakehouse, sql: Sql, kafka: KafkaServer) -> None:

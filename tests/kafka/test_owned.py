@@ -7,6 +7,7 @@ import pytest
 from lakewarden.errors import AlreadyExists, StorageUnavailable
 from lakewarden.kafka.broker import Broker
 from lakewarden.kafka.owned import made_or_undone, make_topic, unmake_topic
+from lakewarden.kafka.publisher import Position
 from lakewarden.kafka.topics import Topic, create_position_topic, create_topic, partitions_of
 from tests.fixtures.kafka import KafkaServer
 from tests.fixtures.servers import free_port
@@ -30,16 +31,16 @@ def _there(topic: Topic) -> tuple[int | None, int | None]:
 def test_what_a_dead_maker_left_is_removed(kafka: KafkaServer, request: pytest.FixtureRequest, place: str) -> None:
     topic = topic_for(kafka, request)
     with pytest.raises(_Died):
-        make_topic(topic, "t_1", 2, reach=lambda reached: _dies_at(place, reached))
+        make_topic(topic, Position("t_1"), 2, reach=lambda reached: _dies_at(place, reached))
     unmake_topic(topic, "t_1")
     assert _there(topic) == (None, None)
-    make_topic(topic, "t_2", 2)
+    make_topic(topic, Position("t_2"), 2)
     assert _there(topic) == (2, 1)
 
 
 def test_a_deletion_that_died_is_finished(kafka: KafkaServer, request: pytest.FixtureRequest) -> None:
     topic = topic_for(kafka, request)
-    make_topic(topic, "t_1", 1)
+    make_topic(topic, Position("t_1"), 1)
     with pytest.raises(_Died):
         unmake_topic(topic, "t_1", lambda reached: _dies_at("topic:deleted", reached))
     assert _there(topic) == (None, 1)
@@ -52,12 +53,12 @@ def test_topics_of_others_stay(kafka: KafkaServer, request: pytest.FixtureReques
     topic = topic_for(kafka, request)
     create_topic(topic, 1, None)
     with pytest.raises(AlreadyExists, match="name another"):
-        made_or_undone(topic, "t_1", 1, None)
+        made_or_undone(topic, Position("t_1"), 1, None)
     unmake_topic(topic, "t_1")
     assert _there(topic) == (1, None)
 
     theirs = Topic(topic.broker, f"{topic.name}-2")
-    make_topic(theirs, "t_2", 1)
+    make_topic(theirs, Position("t_2"), 1)
     unmake_topic(theirs, "t_1")
     assert _there(theirs) == (1, 1)
 
@@ -70,7 +71,7 @@ def test_a_topic_that_appears_meanwhile_stays(kafka: KafkaServer, request: pytes
             create_topic(topic, 3, None)
 
     with pytest.raises(AlreadyExists):
-        make_topic(topic, "t_1", 1, reach=appear)
+        make_topic(topic, Position("t_1"), 1, reach=appear)
     assert _there(topic) == (3, None)
 
 
@@ -85,6 +86,6 @@ def test_a_claim_that_was_not_made_is_nobody_elses_topic(kafka: KafkaServer, req
 def test_a_broker_that_is_away_makes_nothing() -> None:
     away = Topic(Broker({"bootstrap.servers": f"127.0.0.1:{free_port()}", "socket.timeout.ms": "50"}), "t")
     with pytest.raises(StorageUnavailable):
-        made_or_undone(away, "t_1", 1, None)
+        made_or_undone(away, Position("t_1"), 1, None)
     with pytest.raises(StorageUnavailable):
         unmake_topic(away, "t_1")

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from lakewarden.pipelines.topics.consume import Consumer
     from lakewarden.pipelines.topics.formats import ValueFormat
     from lakewarden.pipelines.topics.report import ConsumeReport
+    from lakewarden.relay.background import BackgroundRelays
     from lakewarden.relay.every import RelayOutcome
     from lakewarden.relay.report import RelayReport
     from lakewarden.relay.run import Relay
@@ -50,7 +51,12 @@ def relay(
     topic: str | None = typer.Option(None, help="The topic; by default named after the table. Created if it does not exist."),
     brokers: str | None = typer.Option(None, help="Kafka's brokers, as host:port,…", envvar="LAKEWARDEN_KAFKA_BROKERS"),
     mode: str = typer.Option("auto", help="upsert: the row after a change; all: the row before, too."),
-    start: str = typer.Option("full", "--from", help="Where a new topic begins: full, latest, timestamp:… or seq:…"),
+    start: str | None = typer.Option(
+        None,
+        "--from",
+        help="Where a new topic begins: full, latest, timestamp:… or seq:…; by default that of a table with log.system kafka at "
+        "the table's creation, and any other full.",
+    ),
     restart: bool = typer.Option(False, help="Begin there again, although the topic carries the table."),
     client: list[str] = _CLIENT,
     follow: bool = _FOLLOW,
@@ -58,7 +64,7 @@ def relay(
 ) -> None:
     """Carry the changes of a table to a topic of Kafka, each once for readers of what is committed."""
     call, settings = invocation(context), settings_of(client)
-    if table is None and (topic is not None or restart or settings or mode != "auto" or start != "full"):
+    if table is None and (topic is not None or restart or settings or mode != "auto" or start is not None):
         raise InvalidArgument("name the table: --topic, --mode, --from, --restart and --client are of one table's relay")
     with call.lake("relay") as lake:
         if table is None:
@@ -72,6 +78,11 @@ def relay(
             chosen = cast("Mode", mode)
             return lake.topics.relaying(table, topic, brokers=brokers, mode=chosen, start=start, restart=restart, client=settings)
 
+        if follow and topic is None and brokers is None:  # its own topic, which others may publish, too
+            with opened(restart=restart) as one:
+                _show_relay(call, one.look())
+            _follow_in_background(call, lake.topics.relaying_in_background(table, mode=cast("Mode", mode), client=settings))
+            return
         if follow:
             _follow_relay(call, opened, restart=restart)
             return
@@ -91,13 +102,18 @@ def _relay_every(call: Invocation, topics: Topics, *, follow: bool, status: bool
         if errors and errors[0].error is not None:
             raise errors[0].error
         return
-    with until_stopped(), topics.relaying_every() as relays:
+    _follow_in_background(call, topics.relaying_in_background())
+
+
+def _follow_in_background(call: Invocation, opened: AbstractContextManager[BackgroundRelays]) -> None:
+    """Goes on beside other processes that relay the same tables."""
+    with until_stopped(), opened as relays:
         while True:
             outcomes = relays.look()
-            if made := [each.report for each in outcomes if each.report is not None and each.report.messages]:
+            if made := [each.report for each in outcomes if each.report is not None]:
                 _show_relays(call, made)
             _show_errors(outcomes)
-            wait(_BETWEEN_LOOKS)
+            wait(relays.pause())
 
 
 def _show_errors(outcomes: Sequence[RelayOutcome]) -> None:

@@ -22,14 +22,12 @@ def build_sensor(
     *,
     seconds: int,
     serves: Sequence[dg.AssetKey] = (),
-    running: bool = True,
     name: str = "",
 ) -> dg.SensorDefinition:
     """A sensor that is named and described as the function, and starts runs of the warehouse's job.
 
     Args:
         serves: the assets on whose pages it stands.
-        running: whether it runs from the start.
         name: of a sensor that a table has; the warehouse's own are named as their functions.
     """
 
@@ -44,7 +42,7 @@ def build_sensor(
         description=sense.__doc__,
         required_resource_keys={mount.named(LAKE)},
         minimum_interval_seconds=seconds,
-        default_status=dg.DefaultSensorStatus.RUNNING if running else dg.DefaultSensorStatus.STOPPED,
+        default_status=dg.DefaultSensorStatus.RUNNING,
     )
 
 

@@ -1,8 +1,11 @@
-"""The sensor that keeps topics up to date, where no process of its own does (`lakewarden relay --follow`)."""
+"""The sensor that keeps topics up to date, where no other process does: `lakewarden serve`, or `lakewarden relay --follow`."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
+
 import dagster as dg
+import msgspec
 
 from lakewarden.catalog.model import Catalog
 from lakewarden.dagster.jobs.topics.relay import RELAY
@@ -11,7 +14,11 @@ from lakewarden.dagster.orchestration.evaluated import build_sensor
 from lakewarden.dagster.orchestration.runs import under_way
 from lakewarden.dynamic.topic import topic_of_table
 from lakewarden.lakehouse import Lakehouse
+from lakewarden.relay.report import RelayReport
 from lakewarden.warehouse import live_tables
+
+_MOST_TICKS = 240
+"""That a relay which does not get on is left alone: an hour."""
 
 
 def has_topics(catalog: Catalog) -> bool:
@@ -20,17 +27,49 @@ def has_topics(catalog: Catalog) -> bool:
 
 
 def build_relay_sensor(mount: Mount) -> dg.SensorDefinition:
-    """Off until somebody starts it: it would fence a relay that follows by itself."""
-    return build_sensor(mount, relay_sensor, "relay_job", seconds=15, running=False)
+    return build_sensor(mount, relay_sensor, "relay_job", seconds=15)
 
 
 def relay_sensor(context: dg.SensorEvaluationContext, lake: Lakehouse, mount: Mount) -> dg.SensorResult | dg.SkipReason:
-    """Publishes changes of tables with log.system kafka. Off by default: start it where no `lakewarden relay --follow` runs."""
+    """Publishes changes of tables with log.system kafka, where topics lack some and no other process publishes them."""
     if under_way(context.instance, mount, RELAY):
         return dg.SkipReason("a relay is under way")
     outcomes = lake.topics.relay_status_of_every()
-    behind = [str(each.table) for each in outcomes if each.report is not None and each.report.lag]
-    if not behind:
-        errors = [f"{each.table}: {each.error.message}" for each in outcomes if each.error is not None]
-        return dg.SkipReason("; ".join(errors) or "every topic has all changes of its table")
-    return dg.SensorResult(run_requests=[dg.RunRequest()])
+    before = msgspec.json.decode(context.cursor, type=dict[str, Seen]) if context.cursor else {}
+    seen, behind = look_at((each.report for each in outcomes if each.report is not None), before)
+    cursor = msgspec.json.encode(seen).decode()
+    if behind:
+        return dg.SensorResult(run_requests=[dg.RunRequest()], cursor=cursor)
+    errors = [f"{each.table}: {each.error.message}" for each in outcomes if each.error is not None]
+    waiting = "others publish, or are waited for: " + ", ".join(name for name, each in seen.items() if each.lags)
+    lagging = any(each.lags for each in seen.values())
+    reason = "; ".join(errors) or (waiting if lagging else "every topic has all changes of its table")
+    return dg.SensorResult(skip_reason=reason, cursor=cursor)
+
+
+class Seen(msgspec.Struct, frozen=True):
+    """How a topic stood at the last tick."""
+
+    seq: int | None
+    lags: bool = False
+    runs: int = 0
+    """That were requested while it stood there."""
+    ticks: int = 0
+    """To wait before the next one."""
+
+
+def look_at(reports: Iterable[RelayReport], before: Mapping[str, Seen]) -> tuple[dict[str, Seen], list[str]]:
+    """How topics stand by table, and the tables for which a run is due: the topic lacks changes and has not moved since the
+    last tick. Where runs do not get it on, each comes after twice the time."""
+    seen, due = {}, []
+    for each in reports:
+        name = str(each.table)
+        last = before.get(name, Seen(each.seq))
+        if not each.lag or last.seq != each.seq:
+            seen[name] = Seen(each.seq, bool(each.lag))
+        elif last.ticks:
+            seen[name] = Seen(each.seq, True, last.runs, last.ticks - 1)
+        else:
+            seen[name] = Seen(each.seq, True, last.runs + 1, min(_MOST_TICKS, 2**last.runs - 1))
+            due.append(name)
+    return seen, due

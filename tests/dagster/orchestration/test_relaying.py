@@ -9,8 +9,10 @@ import dagster as dg
 from lakewarden import Lakehouse
 from lakewarden.dagster.jobs.topics.relay import relay_job
 from lakewarden.dagster.mount import Mount
-from lakewarden.dagster.orchestration.relaying import build_relay_sensor
+from lakewarden.dagster.orchestration.relaying import Seen, build_relay_sensor, look_at
 from lakewarden.dagster.resources.lakehouse import resources_of
+from lakewarden.relay.report import RelayReport
+from lakewarden.scope import TableName
 from tests.dagster.orchestration.conftest import Load
 from tests.fixtures.dagster import DAGSTER
 from tests.fixtures.kafka import KafkaServer
@@ -19,7 +21,32 @@ from tests.kafka.topics import committed
 pytestmark = DAGSTER
 
 
-def test_the_relay_sensor_runs_what_lags_and_is_off_until_it_is_started(load: Load, tmp_path: Path, kafka: KafkaServer) -> None:
+def _report(seq: int | None, lag: int) -> RelayReport:
+    return RelayReport(TableName("n", "orders"), "t", 0, seq, lag, "")
+
+
+def test_a_topic_that_moves_is_left_to_who_publishes_it() -> None:
+    seen, due = look_at([_report(1, 0)], {})
+    for seq in range(2, 20):
+        seen, due = look_at([_report(seq, 3)], seen)
+        assert due == [], "another process publishes"
+    seen, due = look_at([_report(19, 3)], seen)
+    assert due == ["n.orders"], "and now none does"
+
+
+def test_a_relay_that_does_not_get_on_is_run_less_and_less() -> None:
+    seen: dict[str, Seen] = {}
+    ticks = []
+    for tick in range(3 * 240):
+        seen, due = look_at([_report(None, 1)], seen)
+        ticks += [tick] if due else []
+    assert ticks[:5] == [0, 1, 3, 7, 15]
+    assert len(ticks) <= 11
+    seen, due = look_at([_report(5, 0)], seen)
+    assert look_at([_report(5, 1)], seen)[1] == ["n.orders"], "it got on, and is run at once again"
+
+
+def test_the_relay_sensor_runs_what_lags_from_the_start(load: Load, tmp_path: Path, kafka: KafkaServer) -> None:
     uri, topic = str(tmp_path / "w"), f"dagster.{tmp_path.name}"
     options = f"'log.system' = 'kafka', 'log.kafka.bootstrap.servers' = '{kafka.servers}', 'log.kafka.topic' = '{topic}'"
     instance = dg.DagsterInstance.ephemeral()
@@ -37,7 +64,7 @@ def test_the_relay_sensor_runs_what_lags_and_is_off_until_it_is_started(load: Lo
         assert "relay_sensor" not in {sensor.name for sensor in load(uri).get_repository_def().sensor_defs}
         lake.sql(f"CREATE DYNAMIC TABLE n.orders (id INT PRIMARY KEY) WITH ({options})")
         repository = load(uri).get_repository_def()
-        assert repository.get_sensor_def("relay_sensor").default_status is dg.DefaultSensorStatus.STOPPED
+        assert repository.get_sensor_def("relay_sensor").default_status is dg.DefaultSensorStatus.RUNNING
         assert "relay_job" in {job.name for job in repository.get_all_jobs()}
         lake.sql("INSERT INTO n.orders VALUES (1), (2)")
         assert tick() == (1, "")
