@@ -86,10 +86,13 @@ def run(topic: Topic, processes: list[BackgroundRelays], seconds: float, writes:
 def test_one_publishes_and_the_others_leave_the_topic_to_it_until_it_dies(tables: list[Table]) -> None:
     topic = Topic()
     processes = [process(topic, tables) for _ in range(3)]
-    run(topic, processes, 60, writes=True)
+    found = run(topic, processes, 60, writes=True)
     assert topic.epoch <= 3, "at most one opening each, when they began at once"
     settled = topic.epoch
-    run(topic, processes, 600, writes=True)
+    Publisher(topic, tables[0]).look()  # a command, which fences the one that publishes
+    found += run(topic, processes, 600, writes=True)
+    assert [each.error for each in found if each.error is not None] == []
+    settled = topic.epoch
     topic.written += 1
     run(topic, processes, 5)
     assert topic.epoch == settled
