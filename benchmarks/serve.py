@@ -33,6 +33,8 @@ _ARROW = "application/vnd.apache.arrow.stream"
 _LOOK_UP = f"SELECT * FROM {data.TABLE} WHERE id = ?"  # noqa: S608  # our own words
 _INSERT = f"INSERT INTO {_SINGLE} VALUES (?, 'login', 1.25, ?, NOW())"  # noqa: S608  # as above
 _WHOLE = f"SELECT id, amount FROM {_BUCKET}.{_LARGE}"  # noqa: S608  # as above
+_OF_A_BLOCK = 10
+"""Inserts."""
 _ROLE: Role = "service"
 """May write SHARED tables, and is bounded as every role over a network."""
 
@@ -59,6 +61,7 @@ def run(scale: Scale, place: Path) -> Section:
             works = _works(lake, address, scale)
             section.tables.append(_side_by_side(works, size))
             section.tables.append(_together(lake, works[1], size))
+            section.tables.append(_in_blocks(lake, size))
         with served(uri, {"LAKEWARDEN_SQL__TIMEOUT_SECONDS": str(scale.query_heavy)}) as address:
             section.tables.append(_beside_heavy(lake, address, scale))
     return section
@@ -181,6 +184,34 @@ def _together(lake: Lakehouse, single: _Work, size: ServeScale) -> Table:
         lines.append((way, f"{rows:,}", f"{segments:,}", f"{rows / segments:.1f}"))
     said = f"Inserts of one row, by SQL, of {clients} clients at once, who are as many users. Target: at least 8 rows a segment."
     return Table(said, ("way", "rows", "segments", "rows a segment"), lines)
+
+
+def _in_blocks(lake: Lakehouse, size: ServeScale) -> Table:
+    """Ten inserts of a row by one session, one by one and in a block, by turns."""
+    session = lake.sessions.served(Principal("blocks", _ROLE), connected=True)
+    numbers = iter(range(1 << 42, 1 << 43))
+
+    def inserts() -> None:
+        for _ in range(_OF_A_BLOCK):
+            session.sql(_INSERT, params=[next(numbers), "a note on an event"])
+
+    def block() -> None:
+        session.sql("BEGIN")
+        inserts()
+        session.sql("COMMIT")
+
+    taken: dict[Callable[[], None], list[float]] = {inserts: [], block: []}
+    inserts()
+    for _ in range(max(2, size.small // _OF_A_BLOCK)):
+        for way, each in taken.items():
+            each.append(seconds(way))
+    single, kept = (percentile(each, 50) for each in taken.values())
+    lines = [
+        ("one by one", f"{1000 * single:.1f} ms", "1.00"),
+        ("in a block", f"{1000 * kept:.1f} ms", f"{kept / single:.2f}"),
+    ]
+    said = f"{_OF_A_BLOCK} inserts of a row by SQL, of one session in this process. Target: less in a block than one by one."
+    return Table(said, ("how", "p50", "of one by one"), lines)
 
 
 def _beside_heavy(lake: Lakehouse, address: tuple[str, int], scale: Scale) -> Table:

@@ -127,3 +127,16 @@ def test_a_query_that_names_no_user_says_whose_rows_it_shows(warehouse_uri: str,
     assert said("SELECT count(*) FROM app.t, app.s") == hint
     assert said("SELECT count(*) FROM app.t", "--user", "root") == ""
     assert said("SELECT count(*) FROM app.s") == ""
+
+
+def test_a_block_of_a_text_is_written_as_a_whole(sql: Call) -> None:
+    sql(_TABLE)
+    texts = {
+        "BEGIN; INSERT INTO app.t (id) VALUES (1); ROLLBACK": 0,
+        "BEGIN; INSERT INTO app.t (id) VALUES (2); INSERT INTO app.t (id) VALUES (2); COMMIT": 1,
+        "BEGIN; INSERT INTO app.t (id) VALUES (3)": 1,
+        "BEGIN; INSERT INTO app.t (id) VALUES (4); DELETE FROM app.t WHERE id = 4; INSERT INTO app.t (id) VALUES (5); COMMIT": 0,
+    }
+    for text, status in texts.items():
+        assert sql(text)[0] == status, text
+    assert sql("SELECT id FROM app.t") == (0, [{"columns": ["id"], "rows": [{"id": 5}]}])

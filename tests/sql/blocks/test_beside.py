@@ -93,6 +93,19 @@ def test_a_flush_and_a_compaction_beside_a_block_do_no_harm(lake: Lakehouse, ann
     assert _ids(ann, "n.u") == [1]
 
 
+def test_what_a_block_saw_of_a_row_first_counts(lake: Lakehouse, ann: SqlSession) -> None:
+    """Its own row hides what others write meanwhile."""
+    ann.sql("INSERT INTO n.u VALUES (1, 'a')")
+    ann.sql("BEGIN; UPDATE n.u SET v = v || '1' WHERE id = 1")
+    lake.sql("UPDATE n.u SET v = 'theirs' WHERE id = 1", user="ann")
+    ann.sql("UPDATE n.u SET v = v || '2' WHERE id = 1")
+    found = ann.sql("SELECT v FROM n.u")[-1]
+    assert isinstance(found, Rows)
+    assert found.to_pylist() == [{"v": "a12"}]
+    with pytest.raises(Conflict, match="run it again"):
+        ann.sql("COMMIT")
+
+
 @pytest.mark.parametrize("table", ["n.u", "n.s"])
 def test_a_restore_of_the_rows_that_a_block_writes_is_a_conflict(lake: Lakehouse, ann: SqlSession, table: str) -> None:
     user = "ann" if table == "n.u" else None

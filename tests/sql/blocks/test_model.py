@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import count
@@ -25,6 +26,7 @@ _KINDS = {
     "shared": "CREATE SHARED TABLE {} (id BIGINT PRIMARY KEY, v TEXT)",
     "imaged": "CREATE DYNAMIC TABLE {} (id BIGINT PRIMARY KEY, v TEXT) WITH ('log.changelog-mode' = 'all')",
 }
+_EXAMPLES = int(os.environ.get("LAKEWARDEN_BLOCKS", "5"))
 _KEYS = st.integers(0, 3)
 _ACTS = st.one_of(
     st.tuples(st.sampled_from(["insert", "update", "delete", "upsert", "merge", "look"]), _KEYS),
@@ -197,7 +199,7 @@ _tables = count()
 
 
 @pytest.mark.parametrize("kind", _KINDS)
-@settings(max_examples=examples(8), deadline=None)
+@settings(max_examples=examples(_EXAMPLES), deadline=None)
 @given(steps=_STEPS)
 def test_blocks_are_as_the_model_has_them(lake: Lakehouse, kind: str, steps: list[tuple[int, tuple[str, int]]]) -> None:
     table = f"n.t{next(_tables)}"
