@@ -17,8 +17,8 @@ _MARK = b"\xffLWm"
 _LENGTH_BYTES = 4
 _BEHIND = _LENGTH_BYTES + len(_MARK)
 _WORD, _ODD = 8, 4
-MOST_BEHIND = MOST_BYTES + _WORD + _BEHIND
-"""Bytes that stand behind a chunk's rows at most."""
+MOST_BEHIND = MOST_BYTES + _WORD + _BEHIND + _ODD
+"""Bytes that hold what stands behind a chunk's rows at most; as odd as the chunk is."""
 
 _KEY = b"lakewarden.commit_metadata"
 """Of the schema of rows that a flush reads: pairs of a chunk's last `_seq` and its metadata."""

@@ -71,6 +71,16 @@ def test_a_large_call_carries_it_through_staging(tmp_path: Path) -> None:
         assert (attached(table), len(strong(table, "ann"))) == ([LATE], 20)
 
 
+@pytest.mark.parametrize("room", [1, MOST_BYTES - len(metadata_text({"a": ""}))])
+@pytest.mark.parametrize("rows", [1, 500])
+def test_it_is_read_without_the_rows_where_tasks_read_these(table: TableClient, rows: int, room: int) -> None:
+    table.write(notes(dict.fromkeys(range(rows), "x" * 50)), user="ann", metadata={"a": "x" * room})
+    table.write(notes(dict.fromkeys(range(rows), "x" * 50)), user="ann")
+    table.write(notes({1: "x"}), user="ann", metadata=LATE)
+    pending = table.log.view().pending["ann"]
+    assert [json.loads(text) for text in table.log.metadata(pending)] == [{"a": "x" * room}, LATE]
+
+
 def test_other_delta_readers_find_it_in_the_commit(lake: Lakehouse, table: TableClient) -> None:
     table.write(notes({1: "x"}), user="ann", metadata=LATE)
     lake.flush("chat.notes")
