@@ -86,8 +86,8 @@ class CompactionSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True
             ge=0,
             le=1_000_000,
             description="Compactions that run by themselves leave a file with more than so many times the rows of the newer"
-            " ones together, so that rows are written again less often; 0 takes all that fit. A table's COMPACTION_RATIO comes"
-            " before it.",
+            " ones together, and packings one with so many times the bytes of the smaller ones, so that rows are written again"
+            " less often; 0 takes all that fit. A table's COMPACTION_RATIO comes before it.",
         ),
     ] = 3.0
 

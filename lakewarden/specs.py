@@ -89,7 +89,7 @@ class Request:
     )
     ratio: float | None = field(
         default=None,
-        metadata=_shown("Leave a file with more than so many times the rows of the newer ones together; 0, the default: none."),
+        metadata=_shown("Leave a file that is so many times larger than those to be merged with it; 0, the default: none."),
     )
     scheduled: bool = field(
         default=False, metadata=_shown("As a schedule does it: by the ratio of the table or the warehouse, and a part at a time.")
@@ -198,7 +198,7 @@ SPECS: Mapping[Operation, OperationSpec] = {
         "Pack each scope's small files to the target size, or cluster them by columns",
         queueable=True,
         plannable=True,
-        options=_takes("user", "zorder", "look", "where", "target_file_size", "scheduled"),
+        options=_takes("user", "zorder", "look", "where", "target_file_size", "ratio", "scheduled"),
         act=_EVERY,
         own=True,
         command=Command("skipped: no scopes"),

@@ -152,6 +152,7 @@ class Maintenance:
         zorder: Sequence[str] = (),
         where: str | None = None,
         target_file_size: int | None = None,
+        ratio: float | None = None,
         scheduled: bool = False,
         look: bool = False,
         dry_run: bool = False,
@@ -162,11 +163,12 @@ class Maintenance:
         Args:
             where: a condition on partition columns, in SQL; other partitions are left.
             target_file_size: in bytes, instead of the table's.
+            ratio: leaves a file with more than so many times the bytes of the smaller ones together; as in `compact`.
             scheduled: as a schedule does it; a change of `maintenance.min_gain` then reaches the scopes a part at a time.
             look: as in `compact`.
         """
         options = PlanOptions(user=user, zorder=tuple(zorder), where=where, look=look)
-        options |= PlanOptions(target_file_size=target_file_size, scheduled=scheduled)
+        options |= PlanOptions(target_file_size=target_file_size, ratio=ratio, scheduled=scheduled)
         return self._run(new_request("optimize", tables, **options), dry_run)
 
     @attaches

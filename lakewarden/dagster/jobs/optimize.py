@@ -15,6 +15,10 @@ class OptimizeConfig(WithLook):
     """Which scopes to optimize, and how. A rewrite that is not worth its bytes is skipped, and the run shows why."""
 
     zorder: list[str] = Field([], description="Columns to cluster by (Z-order); empty means bin-packing only.")
+    ratio: float | None = Field(
+        None,
+        description="Leave a file with more than so many times the bytes of the smaller ones; 0: none. None: as compact_job.",
+    )
     where: str = Field("", description="A condition on partition columns, in SQL; empty means every partition.")
 
 
@@ -25,7 +29,13 @@ def optimize(
     with declined(context):
         where = config.where or None
         reports = lake.optimize(
-            *config.tables, user=config.user, zorder=config.zorder, where=where, scheduled=True, look=config.look
+            *config.tables,
+            user=config.user,
+            zorder=config.zorder,
+            where=where,
+            ratio=config.ratio,
+            scheduled=True,
+            look=config.look,
         )
         book(context, lake, mount, reports)
 

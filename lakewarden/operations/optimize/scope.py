@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from lakewarden.catalog.model import TableSchema
 from lakewarden.catalog.options import MAX_SIZE, MIN_SIZE
+from lakewarden.catalog.upkeep import check_ratio
 from lakewarden.clock import Clock, NewId
 from lakewarden.delta.parquet.files import DataFile, NewFile
 from lakewarden.delta.reading.file_group import FileGroup
@@ -23,7 +24,7 @@ from lakewarden.errors import InvalidArgument
 from lakewarden.faults import Reach, no_faults
 from lakewarden.operations.fanout import Run, Sized
 from lakewarden.operations.optimize.bins import BinTask, cut, outputs, write_bin
-from lakewarden.operations.optimize.packing import Packing, not_worth_it, pack_files, runs_to_cluster
+from lakewarden.operations.optimize.packing import Packing, pack_files, runs_to_cluster, why_not
 from lakewarden.operations.optimize.predicate import PREDICATE, check_predicate, files_where
 from lakewarden.operations.optimize.zorder import check_columns
 from lakewarden.operations.plans.moved import live_inputs, planned_table
@@ -42,6 +43,7 @@ from lakewarden.target import ScopeTarget
 ZORDER = "zorder_by"
 TARGET = "target_file_size"
 MIN_GAIN = "min_gain"
+RATIO = "ratio"
 _OPERATION = "OPTIMIZE"
 
 
@@ -60,9 +62,12 @@ class OptimizeOptions(ScopeOptions):
     min_gain: float | None = None
     where: str = ""
     target_file_size: int | None = None
+    ratio: float | None = 0.0
+    """Leaves a file with more than so many times the bytes of the smaller ones together; None for the table's."""
 
     def check(self, subject: Scope | TableName, schema: TableSchema, retention_hours: float) -> None:
         check_columns(schema, self.zorder)
+        check_ratio("ratio", self.ratio or 0)
         if self.where:
             check_predicate(schema, self.where)
         if self.target_file_size is not None and not MIN_SIZE <= self.target_file_size <= MAX_SIZE:
@@ -111,7 +116,8 @@ def plan_optimize(target: ScopeTarget, options: OptimizeOptions, *, clock: Clock
     check_columns(target.schema, options.zorder)
     target = replace(target, target_file_size=options.target_file_size or target.target_file_size)
     min_gain = target.rules.min_gain if options.min_gain is None else options.min_gain
-    parameters = {TARGET: str(target.target_file_size), MIN_GAIN: str(min_gain)}
+    ratio = target.rules.tail.ratio if options.ratio is None else options.ratio
+    parameters = {TARGET: str(target.target_file_size), MIN_GAIN: str(min_gain), RATIO: str(ratio)}
     if options.zorder:
         parameters[ZORDER] = ",".join(options.zorder)
     now = clock()
@@ -137,7 +143,7 @@ def plan_optimize(target: ScopeTarget, options: OptimizeOptions, *, clock: Clock
     files = files_where(table, live_target.schema, options.where)
     if options.where and not files:
         return replace(base, nothing=f"no partition has {options.where}")
-    return _clustering(base, table, files) if options.zorder else _packing(base, files, min_gain)
+    return _clustering(base, table, files) if options.zorder else _packing(base, files, min_gain, ratio)
 
 
 def replan_optimize(target: ScopeTarget, options: OptimizeOptions, planned: PlannedScope, *, clock: Clock) -> OptimizePlan:
@@ -186,11 +192,12 @@ def run_optimize(plan: OptimizePlan, *, job_id: str, clock: Clock, new_id: NewId
     return replace(report, reason=plan.summary) if report.outcome == "done" else report
 
 
-def _packing(base: OptimizePlan, files: Sequence[DataFile], min_gain: float) -> OptimizePlan:
-    packing = pack_files(files, base.target.target_file_size)
+def _packing(base: OptimizePlan, files: Sequence[DataFile], min_gain: float, ratio: float) -> OptimizePlan:
+    target_size = base.target.target_file_size
+    packing = pack_files(files, target_size, ratio)
     return replace(
         base,
-        nothing=not_worth_it(packing, min_gain),
+        nothing=why_not(files, target_size, min_gain, ratio),
         summary=_summary(packing),
         metrics={"files_added": len(packing.bins), "files_removed": len(packing.inputs), "bytes_removed": packing.bytes},
         files=tuple(file.path for file in packing.inputs),

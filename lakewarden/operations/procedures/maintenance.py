@@ -66,3 +66,8 @@ class Maintenance(ByScope):
             )
 
         return at.as_job(request.operation, selection.parameters, work, job_id, keep=not dry_run)
+
+
+def ratio_of(request: Request) -> float | None:
+    """What is said; else the table's own for what runs by itself, and none for others, which take all that fits."""
+    return request.ratio if request.ratio is not None else None if request.scheduled else 0.0

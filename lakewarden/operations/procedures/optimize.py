@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from lakewarden.catalog.model import Table
 from lakewarden.operations.optimize.scope import OptimizeOptions
-from lakewarden.operations.procedures.maintenance import Maintenance
+from lakewarden.operations.procedures.maintenance import Maintenance, ratio_of
 from lakewarden.operations.upkeep.needs import Need, to_optimize
 from lakewarden.specs import Request
 from lakewarden.warehouse import Warehouse
@@ -12,11 +12,12 @@ from lakewarden.warehouse import Warehouse
 
 class Optimize(Maintenance):
     def options(self, warehouse: Warehouse, request: Request) -> OptimizeOptions:
-        return OptimizeOptions(request.zorder, where=request.where or "", target_file_size=request.target_file_size)
+        size = request.target_file_size
+        return OptimizeOptions(request.zorder, where=request.where or "", target_file_size=size, ratio=ratio_of(request))
 
     def need(self, warehouse: Warehouse, request: Request, table: Table) -> Need | None:
         every = request.zorder or request.where or request.target_file_size
-        return None if every else to_optimize(warehouse, table, paced=request.scheduled)
+        return None if every else to_optimize(warehouse, table, ratio_of(request), paced=request.scheduled)
 
 
 PROCEDURE = Optimize()

@@ -109,9 +109,11 @@ def to_compact(warehouse: Warehouse, table: Table, ratio: float | None = None, *
     return OtherRule("compacted", FoldRule(tail if ratio is None else replace(tail, ratio=ratio)), paced)
 
 
-def to_optimize(warehouse: Warehouse, table: Table, *, paced: bool = False) -> Need:
-    """Without a Z-order, which opens each scope."""
-    return OtherRule("optimized", PackRule(warehouse.target_file_size(table), warehouse.rules(table).min_gain), paced)
+def to_optimize(warehouse: Warehouse, table: Table, ratio: float | None = None, *, paced: bool = False) -> Need:
+    """Without a Z-order, which opens each scope. With another ratio as `to_compact`."""
+    rules = warehouse.rules(table)
+    chosen = rules.tail.ratio if ratio is None else ratio
+    return OtherRule("optimized", PackRule(warehouse.target_file_size(table), rules.min_gain, chosen), paced)
 
 
 def to_vacuum(warehouse: Warehouse, table: Table, options: VacuumOptions) -> Need:

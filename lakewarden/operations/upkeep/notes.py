@@ -7,7 +7,7 @@ from datetime import datetime
 
 from lakewarden.clock import to_millis
 from lakewarden.operations.compact.scope import rule_of
-from lakewarden.operations.optimize.scope import MIN_GAIN, TARGET, ZORDER
+from lakewarden.operations.optimize.scope import MIN_GAIN, RATIO, TARGET, ZORDER
 from lakewarden.operations.upkeep.rules import UNKNOWN, FoldRule, PackRule, loosest
 from lakewarden.report import Remains, ScopeReport, ScopeState
 from lakewarden.rows.files import file_columns
@@ -58,10 +58,11 @@ def _compacted(target: ScopeTarget, report: ScopeReport, state: ScopeState, stil
 
 def _optimized(target: ScopeTarget, report: ScopeReport, state: ScopeState, still: int) -> int:
     """The same for packing."""
-    own, found = PackRule(target.target_file_size, target.rules.min_gain), UNKNOWN
+    own, found = PackRule(target.target_file_size, target.rules.min_gain, target.rules.tail.ratio), UNKNOWN
     if _found_nothing(report, "optimize") and ZORDER not in report.parameters:
-        found = PackRule(int(report.parameters[TARGET]), float(report.parameters[MIN_GAIN])).number
-    return loosest((found, own.verdict(state), still), (own,))
+        size, gain, ratio = (report.parameters[name] for name in (TARGET, MIN_GAIN, RATIO))
+        found = PackRule(int(size), float(gain), float(ratio)).number
+    return loosest((found, own.loosest.verdict(state), own.verdict(state), still), (own.loosest, own))
 
 
 def _found_nothing(report: ScopeReport, operation: Operation) -> bool:

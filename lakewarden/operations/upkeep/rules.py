@@ -20,7 +20,7 @@ from math import inf
 from lakewarden.catalog.upkeep import TailRule
 from lakewarden.delta.parquet.files import DataFile
 from lakewarden.operations.compact.tail import fitting, small_run
-from lakewarden.operations.optimize.packing import not_worth_it, pack_files
+from lakewarden.operations.optimize.packing import why_not
 from lakewarden.report import ScopeState
 
 UNKNOWN = 0
@@ -88,23 +88,32 @@ class FoldRule(Rule):
 
 @dataclass(frozen=True)
 class PackRule(Rule):
-    """Optimize's. Of two with the same target that with more to gain is stricter."""
+    """Optimize's. Of two with the same target and ratio that with more to gain is stricter; and one with a ratio than the same
+    without."""
 
     target_file_size: int
     min_gain: float
+    ratio: float = 0.0
+
+    @property
+    def loosest(self) -> PackRule:
+        return replace(self, ratio=0.0)
 
     @property
     def number(self) -> int:
-        return _graded(_ascending(self.min_gain), _digest("optimize", self.target_file_size))
+        return _graded(_ascending(self.min_gain), self._digest(self.ratio))
 
     def covers(self, noted: int) -> bool:
         if not noted & _GRADED:
             return noted == _ungraded("optimize", self.target_file_size, self.min_gain)
         grade, digest = _parts(noted)
-        return grade <= _ascending(self.min_gain) and digest == _digest("optimize", self.target_file_size)
+        return grade <= _ascending(self.min_gain) and digest in {self._digest(self.ratio), self._digest(0.0)}
 
     def finds_nothing(self, newest_first: Sequence[DataFile]) -> bool:
-        return bool(not_worth_it(pack_files(newest_first, self.target_file_size), self.min_gain))
+        return bool(why_not(newest_first, self.target_file_size, self.min_gain, self.ratio))
+
+    def _digest(self, ratio: float) -> int:
+        return _digest("optimize", self.target_file_size, ratio)
 
 
 def loosest(verdicts: Iterable[int], rules: Sequence[Rule]) -> int:

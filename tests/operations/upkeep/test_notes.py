@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
@@ -76,8 +77,9 @@ def _agrees(lake: Lakehouse, step: str) -> None:
     for ratio, rule in ((None, own), (0.0, own.loosest)):
         compaction = plan_compact(target, CompactOptions(ratio), clock=clock)
         assert rule.covers(noted.compacted) == bool(compaction.nothing), (step, ratio)
-    packing = plan_optimize(target, OptimizeOptions(), clock=clock)
-    assert pack.covers(noted.optimized) == bool(packing.nothing), step
+    for ratio, of_packing in ((None, replace(pack, ratio=target.rules.tail.ratio)), (0.0, pack)):
+        packing = plan_optimize(target, OptimizeOptions(ratio=ratio), clock=clock)
+        assert of_packing.covers(noted.optimized) == bool(packing.nothing), (step, ratio)
     if noted.dead_since == noted.log_since == NEVER:
         assert plan_vacuum(target, VacuumOptions(0, force=True), clock=lambda: clock() + timedelta(days=99)).nothing
     elif noted.dead_since != NEVER:

@@ -20,7 +20,9 @@ FOLD = replace(SEED, ratio=3.0)
 
 _RATIOS = st.sampled_from([0.0, 0.5, 1.0, 2.9999, 3.0, 3.0001, 10.0])
 _TAILS = st.builds(TailRule, st.integers(2, 7), st.sampled_from([4, 8]), st.sampled_from([100, 10_000]), _RATIOS)
-_RULES = _TAILS.map(FoldRule) | st.builds(PackRule, st.sampled_from([4096, 100_000]), st.sampled_from([0.0, 0.25, 0.5, 1.0]))
+_RULES = _TAILS.map(FoldRule) | st.builds(
+    PackRule, st.sampled_from([4096, 100_000]), st.sampled_from([0.0, 0.25, 0.5, 1.0]), _RATIOS
+)
 _LAYOUTS = st.lists(st.tuples(st.integers(0, 60) | st.integers(0, 20_000), st.integers(1, 120_000)), min_size=1, max_size=12)
 
 
@@ -50,12 +52,20 @@ def test_the_order_of_rules() -> None:
         assert not fold.covers(FoldRule(other).number)
     assert PackRule(4096, 0.5).covers(PackRule(4096, 0.25).number)
     assert not PackRule(4096, 0.25).covers(PackRule(4096, 0.5).number)
+    assert PackRule(4096, 0.25, 3).covers(PackRule(4096, 0.25).number)
+    assert not PackRule(4096, 0.25, 3).covers(PackRule(4096, 0.25, 4).number)
+    assert not PackRule(4096, 0.25).covers(PackRule(4096, 0.25, 3).number)
     assert not PackRule(4097, 0.25).covers(PackRule(4096, 0.25).number)
 
 
 @pytest.mark.parametrize(
     ("rule", "noted"),
-    [(FoldRule(SEED), 65366396261744224), (FoldRule(FOLD), 65366396261744224), (PackRule(128 << 20, 0.25), 13552552356317795)],
+    [
+        (FoldRule(SEED), 65366396261744224),
+        (FoldRule(FOLD), 65366396261744224),
+        (PackRule(128 << 20, 0.25), 13552552356317795),
+        (PackRule(128 << 20, 0.25, 3), 13552552356317795),
+    ],
 )
 def test_verdicts_of_earlier_releases_hold(rule: Rule, noted: int) -> None:
     assert rule.covers(noted)
