@@ -13,6 +13,7 @@ from benchmarks import (
     floor,
     flush,
     flush_requests,
+    fold,
     growth,
     large,
     maintenance,
@@ -33,7 +34,7 @@ from lakewarden.spark.session import start_session
 
 NAMES = (
     *("flush", "floor", "growth", "maintenance", "write", "query", "quiet", "million", "requests", "booking"),
-    *("spark", "serve", "partitions", "large"),
+    *("spark", "serve", "partitions", "fold", "large"),
     *("object_store", "ingest"),
 )
 _BY_DEFAULT = NAMES[:-3]
@@ -45,6 +46,7 @@ _ALONE = {
     "million": million.run,
     "query": query.run,
     "partitions": partitions.run,
+    "fold": fold.run,
     "serve": serve.run,
     "object_store": object_store.run,  # with a session of its own, which must be the process's first: run it alone
     "ingest": ingest.run,  # as well

@@ -73,6 +73,12 @@ class Scale:
     spark: tuple[int, int]
     """Scopes that Spark reads, and rows of each."""
     serve: ServeScale
+    fold: tuple[int, int]
+    """Scopes, and flushes of each of them."""
+    fold_days: tuple[int, int]
+    """Scopes of unequal traffic that are simulated, and for how many days."""
+    fold_real: tuple[int, int]
+    """The same on the real product."""
 
 
 FULL = Scale(
@@ -98,6 +104,9 @@ FULL = Scale(
     ingest=IngestScale(10_000, 100, 50, 2 << 30, 10, (1.0, 4.0)),
     spark=(4_000, 2_500),
     serve=ServeScale((1, 16, 64), 2, 640, 16, 10_000, 1_000_000),
+    fold=(10, 500),
+    fold_days=(50, 90),
+    fold_real=(50, 6),
 )
 LARGE = replace(FULL, name="large", large=(100_000_000, 1_000))
 """`make bench-large`: an hour or more."""
@@ -124,6 +133,9 @@ SMALL = Scale(
     ingest=IngestScale(1_000, 100, 50, 100 << 20, 10, (1.0, 8.0)),
     spark=(400, 2_500),
     serve=ServeScale((1, 16, 64), 1, 128, 4, 10_000, 100_000),
+    fold=(10, 100),
+    fold_days=(20, 30),
+    fold_real=(20, 3),
 )
 TINY = Scale(
     name="tiny",
@@ -148,6 +160,9 @@ TINY = Scale(
     ingest=IngestScale(30, 5, 5, 1 << 20, 1, (1.0, 1.5)),
     spark=(4, 10),
     serve=ServeScale((1, 2), 1, 4, 2, 10, 100),
+    fold=(2, 6),
+    fold_days=(3, 3),
+    fold_real=(2, 1),
 )
 
 SCALES = {scale.name: scale for scale in (FULL, LARGE, SMALL, TINY)}

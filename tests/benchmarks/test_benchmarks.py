@@ -14,6 +14,7 @@ from benchmarks import (
     floor,
     flush,
     flush_requests,
+    fold,
     growth,
     large,
     maintenance,
@@ -192,3 +193,20 @@ def test_spark(tmp_path: Path, spark: SparkSession) -> None:
     assert [row[0].split(" ")[0] for row in reads.rows] == ["one", "ours,", "ours,", "a"]
     assert len(writes.rows) == 1
     assert [row[0].split(" ")[0] for row in streamed.rows] == ["Delta's", "ours,", "ours,"]
+
+
+@pytest.mark.slow
+def test_fold(tmp_path: Path) -> None:
+    equal, unequal, real = fold.run(TINY, tmp_path).tables
+    assert [row[:2] for row in equal.rows] == [("no ratio", "1"), ("ratio 3", "1"), ("ratio 3", "6")]
+    assert [row[0] for row in unequal.rows] == list(fold.POLICIES)
+    assert all(len(row) == len(real.head) for row in real.rows)
+
+
+def test_unequal_traffic_writes_less_again_with_a_ratio_and_reads_open_no_more_files() -> None:
+    """A sample of the figures in docs/performance.md, by the product's own functions."""
+    old, new = (fold.simulated(fold.POLICIES[name], 8, 45) for name in ("no ratio, hourly", "ratio 3, hourly"))
+    assert new.rows == old.rows
+    assert new.written <= 0.45 * old.written
+    assert new.files <= 1.05 * old.files
+    assert new.dollars <= 1.05 * old.dollars
