@@ -128,7 +128,7 @@ class SqlSession:
             Canceled: it was cancelled before all statements had run.
         """
         appends = nullcontext() if self.block.open else announced(self._services.warehouse, self._namespace, statements)
-        with appends, self.block.failing():
+        with appends, self.block.running():
             context = self._context(freshness, wait=wait, cancellation=cancellation or Cancellation())
             return self._run(context, statements, files, each)
 

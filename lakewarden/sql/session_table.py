@@ -83,6 +83,7 @@ class SessionTable:
         """The current table: its access level may have changed since this object was created."""
         table = find_table(self.client.warehouse.catalog.read(), self.client.table.name)
         self.door.allow(act, table)
+        self.block.check()
         if act == "write":
             return self.block.writing(self.client, self._user)
         return self.block.reading(self.client, self._user)

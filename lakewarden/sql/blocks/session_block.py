@@ -103,7 +103,7 @@ class SessionBlock:
     def save(self, name: str) -> None:
         self._check_open("SAVEPOINT")
         self.check()
-        self._points.append(self._point(name))
+        self._points.append(self._point(name.lower()))
 
     def release(self, name: str) -> None:
         self._check_open("RELEASE SAVEPOINT")
@@ -162,6 +162,13 @@ class SessionBlock:
         except LakewardenError:
             self.fail()
             raise
+
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        """Around statements that run: as `failing`, and the block waits from their end on."""
+        with self.failing():
+            yield
+        self._used = self._clock()
 
     @contextmanager
     def alone(self, what: str) -> Iterator[None]:
@@ -257,7 +264,7 @@ class SessionBlock:
         return _Point(name, kept, len(self._at_once), self._temporary.held())
 
     def _place(self, name: str) -> int:
-        places = [place for place, point in enumerate(self._points) if place and point.name == name]
+        places = [place for place, point in enumerate(self._points) if place and point.name == name.lower()]
         if not places:
             raise NoSavepoint(f"there is no savepoint {name!r}")
         return places[-1]
@@ -270,7 +277,7 @@ class SessionBlock:
         seconds = self._settings.block_idle_seconds
         if not self.open or self.failed or self._clock() - self._used <= timedelta(seconds=seconds):
             return
-        self.failed, self._table = True, None
+        self.failed, self._table, self._points = True, None, self._points[:1]  # no savepoint brings the rows back
         raise IdleBlock(
             f"the block had no statement for more than {seconds:g} seconds (sql.block_idle_seconds): its rows were dropped, and"
             " nothing was written. ROLLBACK ends it; then run it again"

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from datetime import datetime, timedelta
 
 import pytest
@@ -24,6 +26,9 @@ from lakewarden.sql.results import Affected, Done, Rows
 from lakewarden.sql.session import SqlSession
 
 _SETTINGS = Settings(sql=SqlSettings(block_bytes=1 << 16, block_idle_seconds=60), log=LogSettings(segment_max_rows=4))
+
+
+_BLOCKS_EACH = 5
 
 
 class _Clock:
@@ -191,14 +196,20 @@ def test_a_block_is_within_its_bound(ann: SqlSession) -> None:
 
 
 def test_a_block_that_was_idle_is_dropped(ann: SqlSession, clock: _Clock) -> None:
-    ann.sql("BEGIN; INSERT INTO n.u VALUES (1, 'a')")
-    clock.moved += timedelta(seconds=59)
+    ann.sql("BEGIN; INSERT INTO n.u VALUES (1, 'a'); SAVEPOINT A")
+    clock.moved += timedelta(seconds=31)
+    ann.sql("SELECT 1")
+    clock.moved += timedelta(seconds=31)
     ann.sql("SELECT 1")
     clock.moved += timedelta(seconds=61)
     with pytest.raises(IdleBlock, match=r"sql\.block_idle_seconds"):
         ann.sql("COMMIT")
+    with pytest.raises(NoSavepoint):
+        ann.sql("ROLLBACK TO a")
     with pytest.raises(FailedBlock):
         ann.sql("INSERT INTO n.u VALUES (2, 'b')")
+    with pytest.raises(FailedBlock):
+        ann.table("n.u").write([{"id": 3, "v": "c"}])
     assert ann.sql("COMMIT") == [Done("ROLLBACK")]
     assert _ids(ann, "n.u") == []
 
@@ -266,3 +277,26 @@ def test_large_and_small_writes_meet_in_one_block(ann: SqlSession) -> None:
     counted = ann.sql("SELECT v, count(*) AS n FROM n.u GROUP BY v ORDER BY v")[-1]
     assert isinstance(counted, Rows)
     assert counted.to_pylist() == [{"v": "v", "n": 70}, {"v": "w", "n": 70}, {"v": "x", "n": 1}]
+
+
+def _counts(opened: Lakehouse, table: str, number: int) -> None:
+    """Raises the counter in so many blocks, each with a row of its own, and runs a block again that lost its race."""
+    session, done = opened.session(user="ann", role="system"), 0
+    while done < _BLOCKS_EACH:
+        session.sql(f"BEGIN; UPDATE {table} SET v = (v::INT + 1)::TEXT WHERE id = 0")
+        session.sql(f"INSERT INTO {table} VALUES ({100 * number + done + 1}, 'of {number}')")
+        with suppress(Conflict):
+            session.sql("COMMIT")
+            done += 1
+
+
+@pytest.mark.parametrize("table", ["n.u", "n.s"])
+def test_no_count_of_many_blocks_at_once_is_lost(lake: Lakehouse, warehouse_uri: str, table: str) -> None:
+    """Of two handles of the warehouse, as two processes have them, with two threads each."""
+    lake.sql(f"INSERT INTO {table} VALUES (0, '0')", user="ann")
+    with Lakehouse.open(warehouse_uri, settings=_SETTINGS) as other, ThreadPoolExecutor(4) as pool:
+        for ran in [pool.submit(_counts, opened, table, number) for number, opened in enumerate((lake, other) * 2)]:
+            ran.result()
+    found = lake.sql(f"SELECT max(v) FILTER (id = 0) AS v, count(*) AS n FROM {table}", user="ann")[-1]
+    assert isinstance(found, Rows)
+    assert found.to_pylist() == [{"v": str(4 * _BLOCKS_EACH), "n": 4 * _BLOCKS_EACH + 1}]
