@@ -117,6 +117,15 @@ class MaintenanceSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=Tru
             " restores to older versions. Until the warehouse's owner sets this, it only lists them."
         ),
     ] = False
+    preview_rows: Annotated[
+        int,
+        Meta(
+            ge=0,
+            le=10,
+            description="Rows that the preview of a restore shows in Dagster, to all who see its pages and until the run is"
+            " deleted; 0 where they may not read users' rows.",
+        ),
+    ] = 10
     fence_retention_hours: Annotated[
         int,
         Meta(

@@ -22,7 +22,8 @@ from benchmarks.quiet import make
 from lakewarden.catalog.evolution import SetOptions
 from lakewarden.connection import Location
 from lakewarden.dagster import build_definitions
-from lakewarden.dagster.jobs.booking.events import Booked, book_events, register_users
+from lakewarden.dagster.jobs.booking.events import Booked, book_events
+from lakewarden.dagster.jobs.booking.partitions import register_users
 from lakewarden.dagster.mount import Mount
 from lakewarden.lakehouse import Lakehouse
 from lakewarden.report import ScopeReport, ScopeState

@@ -41,7 +41,7 @@ from lakewarden.dagster.orchestration.schedules import build_schedules
 from lakewarden.dagster.orchestration.sensors import build_sensors
 from lakewarden.dagster.orchestration.serving import with_automation
 from lakewarden.dagster.orchestration.uploads import build_upload_sensors
-from lakewarden.dagster.resources.lakehouse import resources_of, shared_resources
+from lakewarden.dagster.resources.lakehouse import resources_of, shared_resources, without_forms
 from lakewarden.dagster.resources.spark import SparkResource
 from lakewarden.dagster.variables import value_of
 from lakewarden.scope import TableName
@@ -101,7 +101,8 @@ def build_definitions(
     catalog = opened.catalog.read() if opened else Catalog()
     checks = build_table_checks(mount, catalog)
     resources = resources_of(mount, configured, spark)
-    schedules = [*build_schedules(mount), *([build_check_schedule(mount)] if checks else [])]
+    of_jobs = without_forms(resources)
+    schedules = [*build_schedules(mount, catalog), *([build_check_schedule(mount)] if checks else [])]
     specs = with_automation(mount, catalog, build_table_specs(mount, opened, catalog), schedules) if opened else []
     keys = [spec.key for spec in specs]
     healths = build_health_assets(mount, catalog) if opened else []
@@ -112,11 +113,11 @@ def build_definitions(
         ],
         asset_checks=[*checks, *build_reject_checks(mount, catalog)],
         jobs=[
-            *(mounted(job, mount, resources) for job in JOBS),
-            *build_restore_jobs(mount, catalog, resources),
-            *build_partition_jobs(mount, specs, catalog, resources),
+            *(mounted(job, mount, of_jobs) for job in JOBS),
+            *build_restore_jobs(mount, catalog, of_jobs),
+            *build_partition_jobs(mount, specs, catalog, of_jobs),
             *([build_check_job(mount, checks)] if checks else []),
-            *([mounted(relay_job, mount, resources)] if has_topics(catalog) else []),
+            *([mounted(relay_job, mount, of_jobs)] if has_topics(catalog) else []),
         ],
         schedules=schedules,
         sensors=[

@@ -11,7 +11,7 @@ import dagster as dg
 from lakewarden.errors import InvalidArgument
 from lakewarden.scope import Scope, TableName
 
-WAREHOUSE = "lakewarden/warehouse"
+WAREHOUSE = ".dagster/lakewarden_warehouse"
 """The tag of a run that says whose it is: several warehouses may have their runs in one Dagster."""
 
 _PART = re.compile("[A-Za-z0-9_]+")
@@ -38,7 +38,7 @@ class Pools:
     """Dagster's concurrency pools of the steps. Their limits are the deployment's."""
 
     spark: str | None = None
-    """Of operations that may start a JVM; None: limited by the tag `lakewarden/slot` alone."""
+    """Of operations that may start a JVM; None: limited by the tag `.dagster/lakewarden_slot` alone."""
     tables: str = "tables"
     """Of the tables' assets: their runs carry no tags of a job."""
     checks: str = "checks"
@@ -115,6 +115,11 @@ class Mount:
 
     def group_of(self, table: TableName) -> str:
         return self.group or "_".join([*self.key_prefix, _spelled(table.namespace)])
+
+    @property
+    def health_group(self) -> str:
+        """The group of what is known about tables: theirs have the tables alone."""
+        return self.group or "_".join([*self.key_prefix, "lakewarden_health"])
 
     def may_have(self, tags: Mapping[str, str]) -> bool:
         """Whether a run with these tags may be of this warehouse: those that started from a page may have no tag of any."""

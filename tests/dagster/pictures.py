@@ -112,7 +112,7 @@ def main() -> None:
         client = DagsterGraphQLClient("127.0.0.1", port_number=port)
         pages = Pages(warehouse, instance, client, browser, f"http://127.0.0.1:{port}")
         backfill, vacuum = pages.backfill(), pages.blocked_vacuum()
-        pages.picture("dagster-backfill.png", f"/runs/b/{backfill}?tab=runs", "lakewarden/scopes: 500", 640)
+        pages.picture("dagster-backfill.png", f"/runs/b/{backfill}?tab=runs", "lakewarden/operation: flush", 640)
         # Of this event alone: the run's own has a stack trace, with the directories of this machine.
         pages.picture("dagster-blocked-vacuum.png", f"/runs/{vacuum}?logs=type%3ASTEP_FAILURE", "CONFLICT", 660)
 

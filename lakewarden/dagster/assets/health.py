@@ -2,8 +2,8 @@
 
 An asset of its own, since the plots of a partitioned asset join its partitions. Beside it stands `flushed`, for tables whose
 FLUSH_POLICY has an interval: it is materialized at each look while no scope is late, and so grows stale when one is. The
-table's own asset would be stale when nothing is written, too. They depend on no asset: after each flush Dagster would call
-them unsynced.
+table's own asset would be stale when nothing is written, too. They stand behind their table in the lineage, and each run that
+changes it books them after it: else Dagster would call them unsynced.
 
 No `from __future__ import annotations` where Dagster reads a signature.
 """
@@ -59,6 +59,11 @@ def build_health_assets(mount: Mount, catalog: Catalog) -> list[dg.AssetsDefinit
         description="Look at what the state knows of each table, and book it as numbers.",
         # by number: Dagster's own names of outputs are the same for `a.b__c` and `a__b.c`
         outs={f"look_{number}": dg.AssetOut.from_spec(spec, is_required=False) for number, spec in enumerate(specs)},
+        ins={
+            f"table_{number}": dg.AssetIn(mount.asset_key(table.name), dagster_type=dg.Nothing)
+            for number, table in enumerate(tables)
+        },
+        internal_asset_deps={f"look_{number}": _behind(mount, spec, tables) for number, spec in enumerate(specs)},
         can_subset=True,
         required_resource_keys={mount.named(LAKE)},
     )
@@ -70,12 +75,21 @@ def build_health_assets(mount: Mount, catalog: Catalog) -> list[dg.AssetsDefinit
     return [look]
 
 
+def _behind(mount: Mount, spec: dg.AssetSpec, tables: Sequence[Table]) -> set[dg.AssetKey]:
+    """What an asset stands behind in the lineage: a table's health behind the table, and `flushed` behind that."""
+    parents = {
+        **{health_key(mount, table.name): mount.asset_key(table.name) for table in tables},
+        **{flushed_key(mount, table.name): health_key(mount, table.name) for table in tables},
+    }
+    return {parents[spec.key]} if spec.key in parents else set()
+
+
 def _spec(mount: Mount, table: Table) -> dg.AssetSpec:
     return dg.AssetSpec(
         health_key(mount, table.name),
         description=f"The health of {table.name}: tenants, rows in the log, files, and the worst scopes with the reason. Its"
         " plots are over time.",
-        group_name=mount.group_of(table.name),
+        group_name=mount.health_group,
         owners=mount.owners,
         freshness_policy=dg.FreshnessPolicy.time_window(fail_window=LATE_AFTER + 2 * LOOK_EVERY),
         skippable=True,
@@ -88,7 +102,7 @@ def _flushed(mount: Mount, table: Table) -> dg.AssetSpec:
         flushed_key(mount, table.name),
         description=f"Fresh while {table.name} is flushed in time: {LATE_AFTER.seconds // 60} minutes beyond the interval of"
         f" {interval_of(table)} s in FLUSH_POLICY, no row waits in the log. It is materialized at each look that finds that.",
-        group_name=mount.group_of(table.name),
+        group_name=mount.health_group,
         owners=mount.owners,
         freshness_policy=dg.FreshnessPolicy.time_window(fail_window=late + 2 * LOOK_EVERY, warn_window=late + LOOK_EVERY),
         skippable=True,
@@ -99,7 +113,7 @@ def _of_the_warehouse(mount: Mount) -> dg.AssetSpec:
     return dg.AssetSpec(
         health_key(mount),
         description="The health of the warehouse: the sums of all tables, a line for each, and the worst scopes.",
-        group_name=mount.group or mount.named("warehouse"),
+        group_name=mount.health_group,
         owners=mount.owners,
         freshness_policy=dg.FreshnessPolicy.time_window(fail_window=LATE_AFTER + 2 * LOOK_EVERY),
         skippable=True,
@@ -108,12 +122,13 @@ def _of_the_warehouse(mount: Mount) -> dg.AssetSpec:
 
 def health_events(mount: Mount, found: Sequence[TableHealth]) -> list[dg.AssetMaterialization]:
     """An event for each table, one more for each that is flushed in time, and one for the warehouse of which these are all."""
-    in_time = [one for one in found if one.interval and not one.is_late]
-    return [
-        *(table_event(mount, one) for one in found),
-        *(dg.AssetMaterialization(flushed_key(mount, one.table), description="no scope is late") for one in in_time),
-        *([_of_all(mount, found)] if found else []),
-    ]
+    return [*(event for one in found for event in events_of(mount, one)), *([_of_all(mount, found)] if found else [])]
+
+
+def events_of(mount: Mount, one: TableHealth) -> list[dg.AssetMaterialization]:
+    """The event of one table, and a second where it is flushed in time."""
+    in_time = dg.AssetMaterialization(flushed_key(mount, one.table), description="no scope is late")
+    return [table_event(mount, one), *([in_time] if one.interval and not one.is_late else [])]
 
 
 def table_event(mount: Mount, one: TableHealth) -> dg.AssetMaterialization:

@@ -88,6 +88,11 @@ def _uri(warehouse: Warehouse, storage: Storage, table: Table) -> str:
 
 
 def _description(table: Table, storage: Storage) -> str:
+    """What its people say of the table, then what Lakewarden does with it."""
+    return "\n\n".join(filter(None, [table.description, _handling(table, storage)]))
+
+
+def _handling(table: Table, storage: Storage) -> str:
     if table.type == "STREAM":
         return f"STREAM table: rows in the write log only, for {table.options.ttl_seconds} s."
     policy = table.options.flush_policy

@@ -7,7 +7,7 @@ from pydantic import Field
 
 from lakewarden.dagster.assets.tables import is_crowded
 from lakewarden.dagster.jobs.booking.batches import log_events
-from lakewarden.dagster.jobs.booking.events import register_users
+from lakewarden.dagster.jobs.booking.partitions import register_users
 from lakewarden.dagster.jobs.runs.failures import RETRIES, declined
 from lakewarden.dagster.jobs.runs.tags import job_tags
 from lakewarden.dagster.mount import Mount

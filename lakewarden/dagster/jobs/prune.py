@@ -1,13 +1,15 @@
 """`prune_job`: removes old events of scopes from Dagster's own storage; the warehouse is not touched."""
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from datetime import timedelta
 
 import dagster as dg
 from pydantic import Field
 
 from lakewarden.dagster.assets.health import flushed_key, health_key
+from lakewarden.dagster.jobs.booking.partitions import strangers
 from lakewarden.dagster.jobs.event_log.pruning import prune as prune_events
+from lakewarden.dagster.jobs.event_log.pruning import remove_partitions
 from lakewarden.dagster.jobs.event_log.sweeping import Storages
 from lakewarden.dagster.jobs.runs.failures import RETRIES, declined
 from lakewarden.dagster.jobs.runs.tags import job_tags
@@ -16,7 +18,10 @@ from lakewarden.lakehouse import Lakehouse
 
 
 class PruneConfig(dg.Config):
-    """How much of the past Dagster's pages keep. Histories and restores come from the warehouse, so they lose nothing."""
+    """How much of the past Dagster's pages keep. Restores come from the warehouse, so they lose nothing.
+
+    Partitions of users whom a table does not have are removed, too.
+    """
 
     events: int = Field(20, description="The newest events of each kind that every partition keeps, however old.")
     hours: float = Field(24.0, description="Hours that every event stays.")
@@ -35,7 +40,12 @@ def prune(
         healths = [*(health_key(mount, name) for name in (*tables, None)), *(flushed_key(mount, name) for name in tables)]
         keys = [*map(mount.asset_key, tables), *healths]
         pruned = prune_events(storages, keys, lake.warehouse.clock() - timedelta(hours=config.hours), max(config.events, 1))
-    context.add_output_metadata(asdict(pruned))
+        removed = 0
+        for table in lake.tables():
+            users = strangers(context.instance, mount, lake, table)
+            remove_partitions(context.instance, storages, mount.asset_key(table.name), mount.dotted(table.name), users)
+            removed += len(users)
+    context.add_output_metadata(asdict(replace(pruned, partitions=removed)))
 
 
 @dg.job(

@@ -30,7 +30,7 @@ def record(
     with declined(context):
         tables = [lake.table(name).table for name in config.tables] or lake.tables()
         reports = book_behind(context, lake, mount, tables, config.user, again=config.again)
-        mark_failed(context, mount, [report for report in reports if report.fault])
+        mark_failed(context, lake, mount, [report for report in reports if report.fault])
         raise_failures(sorted(reports, key=lambda report: report.fault is None or not report.fault.transient))
 
 

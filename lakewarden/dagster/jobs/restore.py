@@ -75,7 +75,7 @@ def restore(
     with declined(context):
         reports = _run(lake, config)
         context.add_output_metadata(plan_link(context, reports))
-        book(context, lake, mount, reports)
+        book(context, lake, mount, reports, preview=config.dry_run)
 
 
 def _run(lake: Lakehouse, config: RestoreConfig) -> list[ScopeReport]:

@@ -3,7 +3,7 @@
 No `from __future__ import annotations`: Dagster reads the config class from the annotation.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -12,26 +12,29 @@ from pydantic import Field
 
 from lakewarden.catalog.model import Catalog, Table
 from lakewarden.dagster.assets.history import history_table, line_of_entry
-from lakewarden.dagster.assets.links import RESTORE, restore_job_name, versions_form
+from lakewarden.dagster.assets.links import RESTORE, plan_form, restore_job_name, versions_form
 from lakewarden.dagster.jobs.booking.book import book
-from lakewarden.dagster.jobs.plans import plan_field, plan_link
+from lakewarden.dagster.jobs.plans import plan_field
 from lakewarden.dagster.jobs.restore import RESTORE_TAGS, moment
+from lakewarden.dagster.jobs.restored_rows import rows_of
 from lakewarden.dagster.jobs.runs.failures import RETRIES, declined
 from lakewarden.dagster.jobs.runs.tags import TABLE
 from lakewarden.dagster.mount import Mount
-from lakewarden.errors import InvalidArgument
+from lakewarden.errors import InvalidArgument, NotFound
 from lakewarden.lakehouse import Lakehouse
+from lakewarden.operations.plans.store import PlanLog
 from lakewarden.operations.request import new_request
 from lakewarden.report import ScopeReport
 from lakewarden.scope import Scope
+from lakewarden.specs import Request
 from lakewarden.warehouse import cold_tables
 
 
 class RestoreTableConfig(dg.Config):
     """The state to go back to. Nothing changes before a plan is given.
 
-    Left empty, the run lists the versions. With `to`, it shows which rows and files would come and go; its link `apply` fills
-    this form with the plan, and launching that does exactly what was shown.
+    With `to`, the run shows rows that would come and go; its link `apply` fills this form with the plan, and launching that does
+    exactly what was shown. Left empty, the run lists the versions.
     """
 
     to: Any = Field(  # a version is a number in YAML, a time is text
@@ -51,13 +54,14 @@ def restore_table(
     context: dg.OpExecutionContext, config: RestoreTableConfig, lake: dg.ResourceParam[Lakehouse], mount: dg.ResourceParam[Mount]
 ) -> None:
     with declined(context):
-        scope = _scope(context, lake, config.user)
+        scope = _scope(context, lake, config.user, config.plan)
         if config.to == "" and not config.plan:
             context.add_output_metadata(_versions(lake, mount, scope, config.before))
             return
-        reports = _run(lake, scope, *parse_target(config.to), config.plan)
-        context.add_output_metadata(plan_link(context, reports))
-        book(context, lake, mount, reports)
+        reports = _run(lake, scope, config)
+        if not config.plan:
+            context.add_output_metadata({**_apply_link(context, reports), **rows_of(lake, reports)})
+        book(context, lake, mount, reports, preview=not config.plan)
 
 
 def _versions(lake: Lakehouse, mount: Mount, scope: Scope, before: int | None) -> dict[str, dg.MetadataValue]:
@@ -68,11 +72,32 @@ def _versions(lake: Lakehouse, mount: Mount, scope: Scope, before: int | None) -
     return {"versions": history_table(map(line_of_entry, found)), **older}
 
 
-def _run(lake: Lakehouse, scope: Scope, version: int | None, timestamp: datetime | None, plan: str) -> list[ScopeReport]:
+def _run(lake: Lakehouse, scope: Scope, config: RestoreTableConfig) -> list[ScopeReport]:
     name, user = str(scope.table), scope.user
-    if plan:
-        return lake.apply(plan, only=new_request("restore", (name,), user=user, version=version, timestamp=timestamp))
+    if config.plan and config.to == "":
+        return lake.apply(config.plan, only=_planned(lake, config.plan))
+    version, timestamp = parse_target(config.to)
+    if config.plan:
+        return lake.apply(config.plan, only=new_request("restore", (name,), user=user, version=version, timestamp=timestamp))
     return lake.restore(name, user=user, version=version, timestamp=timestamp, dry_run=True)
+
+
+def _apply_link(context: dg.OpExecutionContext, reports: Sequence[ScopeReport]) -> dict[str, dg.MetadataValue]:
+    """The form with the plan alone, which knows the scope and the state: a run's page shows the whole URL."""
+    plan_id = next((report.plan_id for report in reports if report.outcome == "planned"), None)
+    return {} if plan_id is None else {"apply": dg.MetadataValue.url(plan_form(context.job_name, RESTORE, plan_id))}
+
+
+def _planned(lake: Lakehouse, plan_id: str) -> Request:
+    """What a plan was made for.
+
+    Raises:
+        NotFound: there is no such plan.
+    """
+    found = PlanLog(lake.warehouse.state, lake.warehouse.erasures).request(plan_id)
+    if found is None:
+        raise NotFound(f"there is no plan {plan_id}; launch the form with `to` for a new one")
+    return found
 
 
 def parse_target(to: object) -> tuple[int | None, datetime | None]:
@@ -92,19 +117,28 @@ def parse_target(to: object) -> tuple[int | None, datetime | None]:
         ) from error
 
 
-def _scope(context: dg.OpExecutionContext, lake: Lakehouse, user: str) -> Scope:
-    """Raises:
-    InvalidArgument: the form selects no user of a table that has users.
+def _scope(context: dg.OpExecutionContext, lake: Lakehouse, user: str, plan: str) -> Scope:
+    """The scope that the form selects, or that its plan is for.
+
+    Raises:
+        InvalidArgument: no user of a table that has users, or a plan for another scope or operation.
     """
     table = lake.table(context.job_def.tags[TABLE]).table
+    chosen = context.partition_key if context.has_partition_key else user or None
+    if plan:
+        planned = _planned(lake, plan)
+        if planned.operation != "restore" or planned.tables != (str(table.name),) or chosen not in (None, planned.user):
+            whose = table.name if chosen is None else Scope(table.name, chosen)
+            raise InvalidArgument(f"plan {plan} is not for a restore of {whose}: launch this form with `to` for one that is")
+        chosen = planned.user
     if table.type == "SHARED":
         return Scope(table.name)
-    if not context.has_partition_key and not user:
+    if not chosen:
         raise InvalidArgument(
             f"{table.name} has a state for each user: select the user's partition in the form, or where users are no partitions"
             " give `user`"
         )
-    return Scope(table.name, context.partition_key if context.has_partition_key else user)
+    return Scope(table.name, chosen)
 
 
 @dg.graph

@@ -43,7 +43,7 @@ def vacuum(
         )
         reports = run_or_apply(lake, "vacuum", config.tables, options, dry_run=config.dry_run, plan=config.plan)
         context.add_output_metadata(plan_link(context, reports))
-        book(context, lake, mount, reports)
+        book(context, lake, mount, reports, preview=config.dry_run)
 
 
 @dg.job(

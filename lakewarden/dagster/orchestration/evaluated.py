@@ -46,8 +46,12 @@ def build_sensor(
     )
 
 
-def build_schedule(mount: Mount, look: Schedule, job: str, cron: str) -> dg.ScheduleDefinition:
-    """A schedule that is named and described as the function, and starts runs of the warehouse's job."""
+def build_schedule(mount: Mount, look: Schedule, job: str, cron: str, *, running: bool = True) -> dg.ScheduleDefinition:
+    """A schedule that is named and described as the function, and starts runs of the warehouse's job.
+
+    Args:
+        running: whether it runs from the start.
+    """
 
     @dg.schedule(
         name=mount.named(look.__name__),
@@ -55,7 +59,7 @@ def build_schedule(mount: Mount, look: Schedule, job: str, cron: str) -> dg.Sche
         cron_schedule=cron,
         description=look.__doc__,
         required_resource_keys={mount.named(LAKE)},
-        default_status=dg.DefaultScheduleStatus.RUNNING,
+        default_status=dg.DefaultScheduleStatus.RUNNING if running else dg.DefaultScheduleStatus.STOPPED,
     )
     def schedule(context: dg.ScheduleEvaluationContext) -> dg.RunRequest | dg.SkipReason:
         return look(context, lake_of(context, mount), mount)

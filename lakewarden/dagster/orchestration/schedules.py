@@ -7,7 +7,7 @@ from collections.abc import Callable
 import dagster as dg
 
 from lakewarden.catalog.engines import DISABLED, is_active
-from lakewarden.catalog.model import Table
+from lakewarden.catalog.model import Catalog, Table
 from lakewarden.dagster.mount import Mount
 from lakewarden.dagster.orchestration.evaluated import build_schedule
 from lakewarden.dagster.orchestration.runs import under_way
@@ -15,10 +15,12 @@ from lakewarden.lakehouse import Lakehouse
 from lakewarden.warehouse import live_tables
 
 
-def build_schedules(mount: Mount) -> list[dg.ScheduleDefinition]:
-    """Those of the warehouse's maintenance, and of Dagster's own storage."""
+def build_schedules(mount: Mount, catalog: Catalog) -> list[dg.ScheduleDefinition]:
+    """Those of the warehouse's maintenance, and of Dagster's own storage. Eviction sleeps until there is a STREAM table: each new
+    table loads the code location again."""
+    streams = any(table.type == "STREAM" for table in live_tables(catalog))
     return [
-        build_schedule(mount, evict_minutely, "evict_job", "* * * * *"),
+        build_schedule(mount, evict_minutely, "evict_job", "* * * * *", running=streams),
         build_schedule(mount, compact_hourly, "compact_job", "17 * * * *"),  # not on the full hour, when most other jobs start
         build_schedule(mount, optimize_nightly, "optimize_job", "30 2 * * *"),
         build_schedule(mount, vacuum_weekly, "vacuum_job", "0 4 * * 0"),

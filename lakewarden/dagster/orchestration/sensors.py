@@ -58,6 +58,9 @@ _RUNS_SEEN = 500
 """Runs of a day that a tick reads; with more failed ones than this, a longer wait is acceptable."""
 
 
+_MANY = 100
+"""New users whose booking takes long enough to be announced."""
+
 _FEW = 50
 """Users who are looked up one by one; the partitions are read whole for more."""
 
@@ -175,7 +178,16 @@ def users_sensor(
         return dg.SkipReason(f"no new users in {len(tables)} tables{waiting(owed)}")
     added = ", ".join(f"{count} of {name}" for name, count in grown.items()) or "none"
     context.log.info("new users: %s; new tables: %d", added, len(fresh))
-    return dg.SensorResult(run_requests=requests)
+    return dg.SensorResult(run_requests=requests, asset_events=_announced(mount, grown))
+
+
+def _announced(mount: Mount, grown: Mapping[TableName, int]) -> list[dg.AssetObservation]:
+    """A line on the overview of each table whose many users have empty pages until `record_job` has booked them."""
+    return [
+        dg.AssetObservation(mount.asset_key(name), description=f"{count:,} users are being booked: their pages fill meanwhile")
+        for name, count in grown.items()
+        if count >= _MANY
+    ]
 
 
 def _crowds(came: Mapping[Table, Came]) -> dict[TableName, bool]:

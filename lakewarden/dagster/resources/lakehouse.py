@@ -82,6 +82,18 @@ def resources_of(mount: Mount, warehouse: str | None = None, spark: SparkResourc
     return {SPARK: session, LAKE: LakehouseResource(warehouse=warehouse or mount.uri, spark=session), MOUNT: mount}
 
 
+def without_forms(resources: Mapping[str, object]) -> dict[str, object]:
+    """The same for jobs whose forms show their own fields alone: Dagster fills every form with what its resources take."""
+    return {name: _configured(resource) for name, resource in resources.items()}
+
+
+def _configured(resource: object) -> object:
+    if not isinstance(resource, ConfigurableResourceFactory):
+        return resource
+    definition = resource.get_resource_definition()
+    return definition.configured(definition.config_schema.as_field().default_value, config_schema=None)
+
+
 class HasResources(Protocol):
     """Any of Dagster's contexts."""
 

@@ -16,6 +16,7 @@ from lakewarden.dagster.mount import Mount
 from lakewarden.dagster.resources.lakehouse import resources_of
 from lakewarden.errors import InvalidArgument
 from lakewarden.lakehouse import Lakehouse
+from lakewarden.operations.plans.value import Plan
 from lakewarden.scope import Scope, TableName
 from tests.dagster.jobs.conftest import RunJob
 from tests.dagster.jobs.test_jobs import failure, materialized, observed
@@ -72,7 +73,12 @@ def test_from_the_partition_by_preview_to_exactly_that_plan(
     assert preview.success
     assert set(contents(chat, "ada")) == {0, 1, 5}, "nothing changes before a plan is given"
     assert observed(instance)[0].partition == "ada"
-    assert launch(linked(said(preview), "apply")).success
+    rows = said(preview)["rows"]
+    assert isinstance(rows, dg.TableMetadataValue)
+    assert [record.data for record in rows.records] == [{"": "goes", "id": "5", "content": "later"}]
+    apply = linked(said(preview), "apply")
+    assert len(apply) < 125, "one line of a run's page"
+    assert launch(apply).success
     assert set(contents(chat, "ada")) == {0, 1}
     assert materialized(instance)[0].metadata["operation"].value == "restore"
 
@@ -81,7 +87,8 @@ def test_a_shared_table_has_no_partition_and_a_user_table_needs_one(launch: Laun
     assert "versions" in said(launch(restore_form(Mount(""), Scope(TableName.parse(ROOMS)))))
     without = launch(restore_form(Mount(""), Scope(TableName.parse(MESSAGES))))
     assert failure(without)[0] == (
-        "INVALID_ARGUMENT: chat.messages has a state for each user: select the user's partition in the form"
+        "INVALID_ARGUMENT: chat.messages has a state for each user: select the user's partition in the form, or where users are"
+        " no partitions give `user`"
     )
 
 
@@ -92,3 +99,30 @@ def test_a_version_may_be_a_number_or_text_and_anything_else_a_time() -> None:
     assert time.isoformat() == "2026-11-21T08:30:00+00:00"
     with pytest.raises(InvalidArgument, match="neither a version, such as 3, nor a time"):
         parse_target("v3")
+
+
+def test_a_plan_of_another_scope_is_refused(chat: str, launch: Launch) -> None:
+    with Lakehouse.open(chat) as lake:
+        other = lake.plan("restore", MESSAGES, user="bob", version=0)
+        wrong = lake.plan("restore", ROOMS, version=0)
+        assert isinstance(other, Plan)
+        assert isinstance(wrong, Plan)
+    form = restore_form(Mount(""), Scope(TableName.parse(MESSAGES), "ada"))
+    for plan in (other, wrong):
+        refused = failure(launch(form.replace("to:+%27%27", f"plan:+{plan.plan_id}")))[0]
+        assert refused.startswith(f"INVALID_ARGUMENT: plan {plan.plan_id} is not for a restore of chat.messages[ada]")
+    assert set(contents(chat, "bob")) == {0, 1}
+
+
+def test_ten_rows_come_and_go_and_no_more(chat: str, launch: Launch) -> None:
+    write(chat, "ada", 0, *range(5, 20), content="new")
+    form = restore_form(Mount(chat), Scope(TableName.parse(MESSAGES), "ada"))
+    rows = said(launch(filled(form, "1")))["rows"]
+    assert isinstance(rows, dg.TableMetadataValue)
+    assert [record.data[""] for record in rows.records] == ["goes"] * 9 + ["comes"]
+    assert rows.records[-1].data == {"": "comes", "id": "0", "content": "ada 0"}
+
+
+def test_no_row_is_shown_where_the_settings_say_so(launch: Launch, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LAKEWARDEN_MAINTENANCE__PREVIEW_ROWS", "0")
+    assert "rows" not in said(launch(filled(restore_form(Mount(""), Scope(TableName.parse(MESSAGES), "ada")), "0")))

@@ -82,6 +82,7 @@ def test_the_names_that_people_rely_on(load: Load, chat: str) -> None:
 
 
 def test_everything_runs_by_itself_from_the_start(load: Load, chat: str) -> None:
+    add_stream(chat, "ada")
     repository = load(chat).get_repository_def()
     assert all(schedule.default_status is dg.DefaultScheduleStatus.RUNNING for schedule in repository.schedule_defs)
     ours = [sensor for sensor in repository.sensor_defs if sensor.name in SENSORS]

@@ -7,6 +7,8 @@ from datetime import timedelta
 from pathlib import Path
 
 import dagster as dg
+from dagster._core.definitions.data_version import CachingStaleStatusResolver, StaleStatus
+from dagster._core.loader import LoadingContextForTest
 from dagster._core.storage.partition_status_cache import get_and_update_asset_status_cache_value
 
 from lakewarden.clock import system_clock
@@ -89,7 +91,9 @@ def test_a_late_table_is_shown_with_the_scope_and_its_form(load: Load, chat: str
     assert isinstance(check, dg.AssetCheckEvaluation)
     assert (check.passed, check.description) == (False, "1 of 3 scopes are late")
     graph = definitions.resolve_asset_graph()
-    assert not graph.get(HEALTH).parent_keys, "or each flush would leave it unsynced"
+    assert graph.get(HEALTH).parent_keys == {KEY}
+    assert graph.get(dg.AssetKey(["chat", "messages", "flushed"])).parent_keys == {HEALTH}
+    assert {graph.get(HEALTH).group_name, graph.get(KEY).group_name} == {"lakewarden_health", "chat"}
     node = graph.get(dg.AssetKey(["chat", "messages", "flushed"]))
     assert node.freshness_policy == dg.FreshnessPolicy.time_window(
         fail_window=timedelta(minutes=16), warn_window=timedelta(minutes=11)
@@ -108,10 +112,15 @@ def test_an_erased_id_is_found_in_a_link() -> None:
 
 
 def test_each_run_books_its_tables_once(load: Load, chat: str, instance: dg.DagsterInstance) -> None:
+    with_interval(chat)
     with Lakehouse.open(chat) as lake:
         for user in ("ada", "bob"):
             lake.table(MESSAGES).write([{"id": 9, "content": "new"}], user=user)
     assert load(chat).resolve_job_def("flush_job").execute_in_process(instance=instance).success
+    graph = load(chat).resolve_asset_graph()
+    stale = CachingStaleStatusResolver(instance, graph, LoadingContextForTest(instance))
+    for key in (HEALTH, dg.AssetKey(["chat", "messages", "flushed"])):
+        assert stale.get_status(key) is StaleStatus.FRESH, "each run books them after their table"
     (event,) = instance.fetch_materializations(HEALTH, limit=9).records
     assert event.asset_materialization is not None
     assert event.asset_materialization.metadata["delta/rows"].value == 8

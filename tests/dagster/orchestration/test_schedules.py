@@ -5,6 +5,7 @@ from __future__ import annotations
 import dagster as dg
 import pytest
 
+from lakewarden.catalog.model import Catalog
 from lakewarden.dagster.jobs.evict import evict_job
 from lakewarden.dagster.jobs.runs.tags import OPERATION
 from lakewarden.dagster.mount import Mount
@@ -19,7 +20,7 @@ pytestmark = DAGSTER
 
 def evaluate(name: str, uri: str, instance: dg.DagsterInstance) -> dg.ScheduleExecutionData:
     mount = Mount(uri)
-    (schedule,) = (one for one in build_schedules(mount) if one.name == name)
+    (schedule,) = (one for one in build_schedules(mount, Catalog()) if one.name == name)
     with dg.build_schedule_context(instance=instance, resources=resources_of(mount)) as context:
         return schedule.evaluate_tick(context)
 

@@ -13,8 +13,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from lakewarden.catalog.model import Column
+from lakewarden.dagster.assets.links import launchpad, restore_form
+from lakewarden.dagster.mount import Mount
 from lakewarden.lakehouse import Lakehouse
-from tests.fixtures.chat import MESSAGES, contents, make_chat
+from lakewarden.scope import Scope, TableName
+from tests.fixtures.chat import MESSAGES, contents, make_chat, write
 from tests.fixtures.dagster import DAGSTER
 from tests.fixtures.patience import PATIENCE
 from tests.fixtures.servers import free_port
@@ -70,6 +73,19 @@ class Pages:
         by_text = (By.XPATH, f"//button[contains(., '{button}') and not(@disabled)]")
         WebDriverWait(self.browser, PATIENCE).until(lambda page: page.find_element(*by_text)).click()
 
+    def launch(self, form: str, ends: str, what: str) -> None:
+        """Launches a form that a link fills, and waits for the end of its run."""
+        self.open(form)
+        self.until(lambda text: "Launch Run" in text, f"{what}-form")
+        self.click("Launch Run")
+        self.until(lambda text: ends in text, what)
+
+    def link(self, beginning: str) -> str:
+        """The URL of a link on the page, by the beginning of what it shows."""
+        from selenium.webdriver.common.by import By
+
+        return str(self.browser.find_element(By.XPATH, f"//a[starts-with(., '{beginning}')]").get_attribute("href"))
+
 
 def _text(browser: Chrome) -> str:
     return str(browser.execute_script("return document.body.innerText"))
@@ -117,6 +133,49 @@ def test_a_restore_is_launched_from_the_launchpad(pages: Pages) -> None:
     pages.until(lambda text: "RUN_SUCCESS" in text, "restored-run")
     pages.until(lambda text: "restore" in text and "restore_job" in text, "restored", again=partition("ada"))
     assert set(contents(pages.warehouse, "ada")) == {0}
+
+
+def form_of(user: str, to: int) -> str:
+    """The form behind the link of a partition's page, with a version typed into it."""
+    return restore_form(Mount(""), Scope(TableName.parse(MESSAGES), user)).replace("to:+%27%27", f"to:+{to}")
+
+
+def test_a_restore_takes_two_runs(pages: Pages) -> None:
+    pages.launch(form_of("eve", 0), "RUN_SUCCESS", "preview")
+    apply = "/guess/restore_chat__messages/playground/setup?config=ops:"
+    pages.until(lambda text: "goes" in text and "eve 1" in text and apply in text, "preview-rows")
+    assert set(contents(pages.warehouse, "eve")) == {0, 1}
+    pages.launch(pages.link(apply).removeprefix(pages.url), "RUN_SUCCESS", "applied")
+    assert set(contents(pages.warehouse, "eve")) == {0}
+    shown = ("2|", "restore", "flush", "timestamp")
+    pages.until(lambda text: all(word.strip("|") in text for word in shown), "history-restored", again=partition("eve"))
+
+
+def test_red_is_broken_and_ends_with_what_heals(pages: Pages) -> None:
+    pages.launch(form_of("eve", 999), "RUN_FAILURE", "impossible")
+    pages.until(lambda text: "delta/version" in text, "not-red", again=partition("eve"))
+    assert "failed" not in _text(pages.browser)
+    log = Path(pages.warehouse, "data/chat/messages/eve/_delta_log")
+    torn = {path: path.read_bytes() for path in log.glob("*.json")}
+    for path in torn:
+        path.write_text("{")
+    write(pages.warehouse, "eve", 7)  # one row is not due: no sensor comes in between
+    flush = launchpad("flush_job", {"scopes": {MESSAGES: ["eve"]}})
+    pages.launch(flush, "RUN_FAILURE", "broken")
+    pages.until(lambda text: "failed" in text, "red", again=partition("eve"))
+    for path, content in torn.items():
+        path.write_bytes(content)
+    pages.launch(flush, "RUN_SUCCESS", "mended")
+    pages.until(lambda text: "flush_job" in text and "failed" not in text, "healed", again=partition("eve"))
+
+
+def test_lineage_and_runs_are_free_of_noise(pages: Pages) -> None:
+    pages.until(lambda text: "messages" in text and "health" not in text, "lineage", again=_CHAT)
+    health = _CHAT.replace("/chat/", "/lakewarden_health/")
+    pages.until(lambda text: text.count("health") > 2, "lineage-health", again=health)
+    pages.until(lambda text: "lakewarden/table" in text, "runs", again="/runs")
+    assert "lakewarden/slot" not in _text(pages.browser)
+    assert "lakewarden_slot" not in _text(pages.browser)
 
 
 def test_the_sensor_flushes_what_another_process_wrote(pages: Pages) -> None:

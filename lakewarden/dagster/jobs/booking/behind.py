@@ -18,7 +18,8 @@ from lakewarden.dagster.assets.metadata import NO_BACKLOG, VERSION
 from lakewarden.dagster.assets.partition_values import MAX_VALUES, has_values, is_key
 from lakewarden.dagster.assets.tables import is_crowded
 from lakewarden.dagster.jobs.booking.commits import Now, booked_commit, look
-from lakewarden.dagster.jobs.booking.events import Booked, book_events, register_users
+from lakewarden.dagster.jobs.booking.events import Booked, book_events
+from lakewarden.dagster.jobs.booking.partitions import register_users
 from lakewarden.dagster.jobs.booking.values import with_values
 from lakewarden.dagster.jobs.runs.retries import book_themselves
 from lakewarden.dagster.jobs.runs.tags import tables_in

@@ -7,14 +7,15 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import dagster as dg
 
-from lakewarden.dagster.assets.health import table_event
+from lakewarden.dagster.assets.health import events_of
 from lakewarden.dagster.assets.metadata import NO_BACKLOG, Backlog, crowd_metadata
 from lakewarden.dagster.assets.tables import MAX_PARTITIONS, is_crowded
 from lakewarden.dagster.jobs.booking.batches import AssetEvent, log_events
 from lakewarden.dagster.jobs.booking.behind import book_behind, named_tables
-from lakewarden.dagster.jobs.booking.events import Booked, backlog_of, book_events, event_kind, register_users
+from lakewarden.dagster.jobs.booking.events import Booked, backlog_of, book_events, event_kind
 from lakewarden.dagster.jobs.booking.failed_partitions import mark_failed
 from lakewarden.dagster.jobs.booking.histories import with_histories
+from lakewarden.dagster.jobs.booking.partitions import register_users
 from lakewarden.dagster.jobs.booking.values import with_values
 from lakewarden.dagster.jobs.runs.failures import raise_failures, scopes_table
 from lakewarden.dagster.jobs.runs.retries import attempts_before
@@ -35,12 +36,17 @@ def book(
     mount: Mount,
     reports: Sequence[ScopeReport],
     max_partitions: int = MAX_PARTITIONS,
+    *,
+    preview: bool = False,
 ) -> None:
     """Books what was done or planned for each scope, then fails if any scope failed.
 
     A skipped scope gets no event: the run's own metadata counts it, with its reason. A table of more than
     `max_partitions` users gets one event for all of its scopes, with the worst of them. A run that takes the place of one
     whose process died also books what that one had committed, and a step that is tried again what its first attempt had.
+
+    Args:
+        preview: nothing was to change, so what failed is no fault of a scope's.
 
     Raises:
         dagster.Failure: some scopes failed; it names them. Retries are allowed if any failure may be transient.
@@ -62,12 +68,13 @@ def book(
             log_events(context, [_crowd_event(mount.asset_key(table), of_table, backlogs)])
     _book_health(context, lake, mount, {report.scope.table for report in reports if report.outcome == "done"})
     context.add_output_metadata(summary(reports))
-    mark_failed(context, mount, [report for report in reports if report.fault and report.scope.table not in crowded])
+    if not preview:
+        mark_failed(context, lake, mount, [report for report in reports if report.scope.table not in crowded])
     raise_failures(reports)
 
 
 def _book_health(context: dg.OpExecutionContext, lake: Lakehouse, mount: Mount, tables: Collection[TableName]) -> None:
-    """One event for each table that the run changed: its numbers, and the worst of all of its scopes.
+    """For each table that the run changed: its numbers and the worst of all of its scopes, and whether it is flushed in time.
 
     What cannot be read for it fails no run whose work is done: the health sensor looks again.
     """
@@ -76,8 +83,8 @@ def _book_health(context: dg.OpExecutionContext, lake: Lakehouse, mount: Mount, 
     except LakewardenError as error:
         context.log.warning("the health of the tables is not booked: %s", error)
         return
-    for one in found:
-        context.log_event(table_event(mount, one))
+    for event in (event for one in found for event in events_of(mount, one)):
+        context.log_event(event)
 
 
 def crowded_tables(lake: Lakehouse, names: Iterable[TableName], max_partitions: int = MAX_PARTITIONS) -> frozenset[TableName]:

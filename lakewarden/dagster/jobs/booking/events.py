@@ -21,6 +21,7 @@ from lakewarden.dagster.assets.metadata import (
 )
 from lakewarden.dagster.assets.partition_values import PartitionState, is_key
 from lakewarden.dagster.jobs.booking.batches import AssetEvent, log_events
+from lakewarden.dagster.jobs.booking.failed_partitions import clear_failures
 from lakewarden.dagster.mount import Mount
 from lakewarden.lakehouse import Lakehouse
 from lakewarden.report import ScopeReport
@@ -58,12 +59,15 @@ class Booked:
 
 def book_events(context: dg.OpExecutionContext, mount: Mount, booked: Iterable[Booked]) -> None:
     """Logs one event for each scope, table by table; none for a user who is no partition, and the run's log says so."""
-    for _, of_table in groupby(sorted(booked, key=lambda one: one.table), key=lambda one: one.table):
+    for table, of_table in groupby(sorted(booked, key=lambda one: one.table), key=lambda one: one.table):
         every = list(of_table)
         scopes = [one.report.scope for one in every if not is_key(one.report.scope.user or "")]
         for scope in scopes:
             context.log.warning("%s: %r has no page, since Dagster takes no partition with U+0000", scope.table, scope.user)
-        log_events(context, [event for one in every if one.report.scope not in scopes for event in _events(mount, one)])
+        events = [event for one in every if one.report.scope not in scopes for event in _events(mount, one)]
+        done = {event.partition for event in events if isinstance(event, dg.AssetMaterialization)}
+        clear_failures(context, mount.asset_key(table), sorted(filter(None, done)))
+        log_events(context, events)
 
 
 def event_kind(report: ScopeReport) -> type[dg.AssetMaterialization] | type[dg.AssetObservation]:
@@ -124,13 +128,3 @@ def _restore_link(mount: Mount, report: ScopeReport) -> dict[str, dg.MetadataVal
 def backlog_of(lake: Lakehouse) -> dict[Scope, Backlog]:
     """The scopes that have hot rows now, from one view of the log."""
     return {one.scope: Backlog(one.rows, one.bytes) for one in lake.pending()}
-
-
-def register_users(instance: dg.DagsterInstance, mount: Mount, scopes: Iterable[Scope]) -> None:
-    """Adds every scope's missing partition, in one statement for each table: Dagster checks keys one by one."""
-    users: dict[TableName, list[str]] = {}
-    for scope in scopes:
-        if scope.user is not None and is_key(scope.user):
-            users.setdefault(scope.table, []).append(scope.user)
-    for table, names in users.items():
-        instance.add_dynamic_partitions(mount.dotted(table), names)

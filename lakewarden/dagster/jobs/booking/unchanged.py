@@ -11,8 +11,9 @@ import dagster as dg
 
 from lakewarden.dagster.assets.metadata import NO_BACKLOG
 from lakewarden.dagster.jobs.booking.commits import Now, booked_commit, look
-from lakewarden.dagster.jobs.booking.events import Booked, book_events, register_users
+from lakewarden.dagster.jobs.booking.events import Booked, book_events
 from lakewarden.dagster.jobs.booking.histories import with_histories
+from lakewarden.dagster.jobs.booking.partitions import existing, register_users
 from lakewarden.dagster.mount import Mount
 from lakewarden.delta.history import entries_of
 from lakewarden.delta.scope import open_scope
@@ -29,11 +30,17 @@ NOTHING_PENDING = "nothing was pending"
 def book_unchanged(
     context: dg.OpExecutionContext, lake: Lakehouse, mount: Mount, scopes: Sequence[Scope], operation: Operation
 ) -> None:
-    """Books the scopes as they are: not the commits that made them so, which other runs book. A retry books none again."""
+    """Books the scopes as they are: not the commits that made them so, which other runs book. A retry books none again.
+
+    A partition without a scope, which somebody added to Dagster by hand, gets no event; `prune_job` removes it.
+    """
+    there = existing(lake, scopes)
+    if strangers := [str(scope) for scope in scopes if scope not in there]:
+        context.log.warning("no such scope: %s", ", ".join(strangers))
     before = _booked_by(context, mount) if context.retry_number else frozenset[Scope]()
     now = look(lake)
     with ThreadPoolExecutor(_THREADS) as pool:
-        booked = list(pool.map(partial(_unchanged, now, operation), [scope for scope in scopes if scope not in before]))
+        booked = list(pool.map(partial(_unchanged, now, operation), [scope for scope in scopes if scope in there - before]))
     register_users(context.instance, mount, [one.report.scope for one in booked])
     book_events(context, mount, with_histories(context.instance, mount, booked))
 

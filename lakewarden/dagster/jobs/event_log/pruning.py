@@ -23,6 +23,8 @@ _EVENTS = SqlEventLogStorageTable
 _KINDS = (dg.DagsterEventType.ASSET_MATERIALIZATION.value, dg.DagsterEventType.ASSET_OBSERVATION.value)
 _ENDED = [status.value for status in (dg.DagsterRunStatus.SUCCESS, dg.DagsterRunStatus.FAILURE, dg.DagsterRunStatus.CANCELED)]
 
+_PAGE = 500
+
 
 @dataclass(frozen=True)
 class Pruned:
@@ -31,6 +33,8 @@ class Pruned:
     events: int
     copies: int
     beats: int
+    partitions: int = 0
+    """Not rows: partitions that stand for nobody."""
 
 
 def prune(storages: Storages, keys: Sequence[dg.AssetKey], before: datetime, keep: int) -> Pruned:
@@ -53,6 +57,23 @@ def prune(storages: Storages, keys: Sequence[dg.AssetKey], before: datetime, kee
         connection.execute(db.delete(AssetEventTagsTable).where(AssetEventTagsTable.c.event_id.in_(superseded)))
         events = connection.execute(db.delete(_EVENTS).where(old, _EVENTS.c.id.in_(beyond))).rowcount
     return Pruned(events, _copies(storages, old), _beats(storages))
+
+
+def remove_partitions(
+    instance: dg.DagsterInstance, storages: Storages, key: dg.AssetKey, name: str, users: Sequence[str]
+) -> None:
+    """Removes partitions with their events: else one who comes by that id begins red."""
+    for start in range(0, len(users), _PAGE):
+        page = users[start : start + _PAGE]
+        with storages.events.index_connection() as connection:
+            theirs = db.and_(_EVENTS.c.asset_key == key.to_string(), _EVENTS.c.partition.in_(page))
+            ids = db.select(_EVENTS.c.id).where(theirs)
+            connection.execute(db.delete(AssetEventTagsTable).where(AssetEventTagsTable.c.event_id.in_(ids)))
+            connection.execute(db.delete(_EVENTS).where(theirs))
+    for user in users:
+        instance.delete_dynamic_partition(name, user)
+    if users:
+        storages.events.wipe_asset_cached_status(key)
 
 
 def _copies(storages: Storages, old: db.ColumnElement[bool]) -> int:

@@ -20,22 +20,22 @@ OF_TABLES = "lakewarden.table/"
 USER = "lakewarden/user"
 """The user of a run that has only one, encoded as in paths: any text is a user's id, and the pages split tags at `=`."""
 
-SCOPES = "lakewarden/scopes"
+SCOPES = ".dagster/lakewarden_scopes"
 """The number of scopes of a run that names them."""
 
-SCOPE = "lakewarden/scope"
+SCOPE = ".dagster/lakewarden_scope"
 """The scope of a run that has only one: the queue runs one run of a scope at a time (dagster.yaml)."""
 
 QUEUED_BEHIND = "lakewarden/queued_behind"
 """On a run that waits or waited in the queue: the runs that held its slots."""
 
-OBJECTS = "lakewarden/objects"
+OBJECTS = ".dagster/lakewarden_objects"
 """The number of objects of an ingest that names them."""
 
-SEEN_UNTIL = "lakewarden/seen_until"
+SEEN_UNTIL = ".dagster/lakewarden_seen_until"
 """On a run that the flush sensor requested: the log's time up to which the sensor had seen the scopes' rows."""
 
-SLOT = "lakewarden/slot"
+SLOT = ".dagster/lakewarden_slot"
 """Which slots of the queue a run needs: dagster.yaml limits the runs of each value."""
 
 SPARK = "spark"

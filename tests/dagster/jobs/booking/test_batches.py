@@ -15,7 +15,8 @@ from lakewarden.connection import Location
 from lakewarden.dagster.assets.history import CommitLine
 from lakewarden.dagster.jobs.booking import batches
 from lakewarden.dagster.jobs.booking.batches import log_events
-from lakewarden.dagster.jobs.booking.events import Booked, book_events, register_users
+from lakewarden.dagster.jobs.booking.events import Booked, book_events
+from lakewarden.dagster.jobs.booking.partitions import register_users
 from lakewarden.dagster.jobs.event_log.sqlite import relaxed
 from lakewarden.dagster.mount import Mount
 from lakewarden.report import ScopeReport, ScopeState
