@@ -149,8 +149,8 @@ def test_a_flush_behind_one_that_died_carries_what_is_new(lake: Lakehouse, table
     dead = sleeping_flush(lake, "after-commits")
     table.write(notes({2: "x"}), user="ann", metadata={"second": 2})
     lake.flush("chat.notes")
-    assert attached(table) == [{"first": 1}, {"second": 2}]
     dead.wake()
+    assert attached(table) == [{"first": 1}, {"second": 2}]
 
 
 def test_a_plan_and_a_queued_job_carry_it(lake: Lakehouse, table: TableClient) -> None:
