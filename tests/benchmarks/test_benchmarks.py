@@ -75,7 +75,8 @@ def test_partitions(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_serve(tmp_path: Path) -> None:
-    side_by_side, together, beside = serve.run(TINY, tmp_path).tables
+    side_by_side, together, blocks, beside = serve.run(TINY, tmp_path).tables
+    assert [row[0] for row in blocks.rows] == ["one by one", "in a block"]
     assert [row[1] for row in side_by_side.rows] == ["1", "2"] * 4
     assert [row[0] for row in together.rows] == ["HTTP", "in process"]
     assert len(beside.rows) == 2
