@@ -57,14 +57,14 @@ def test_every_directory_of_a_warehouse_is_named(warehouse_uri: str) -> None:
 
 
 def test_an_operation_has_its_row_its_types_and_its_job() -> None:
-    """What "Add an operation" lists; `drop`, `import` and `repair` have no Dagster job of their own."""
+    """What "Add an operation" lists; `drop` and `import` have no Dagster job of their own."""
     assert set(get_args(Operation)) == set(SPECS)
     assert get_args(Queueable) == QUEUEABLE
     assert get_args(Plannable) == PLANNABLE
     procedures = {path.stem for path in (_ROOT / "lakewarden" / "operations" / "procedures").glob("*.py")}
     assert set(SPECS) - procedures == {"import", "ingest", "repair", "write"}
     jobs = {path.stem for path in (_ROOT / "lakewarden" / "dagster" / "jobs").glob("*.py")}
-    assert set(SPECS) - jobs == {"drop", "import", "repair", "write"}
+    assert set(SPECS) - jobs == {"drop", "import", "write"}
 
 
 _NAMED_BY = {

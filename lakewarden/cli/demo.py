@@ -13,7 +13,6 @@ import typer
 
 from lakewarden.cli.context import invocation
 from lakewarden.cli.output import Cell, Row, cell, emit, progress
-from lakewarden.clock import from_millis
 from lakewarden.demo.journal import Stage, Step
 from lakewarden.settings import load_settings
 from lakewarden.spark.java import require_java
@@ -100,7 +99,7 @@ def _table_rows(story: Told) -> list[Row]:
 def _history_row(entry: HistoryEntry) -> Row:
     return {
         "version": entry.version,
-        "time": from_millis(int(entry.timestamp)),
+        "time": entry.timestamp,
         "operation": entry.operation,
         "metrics": cell(entry.operation_metrics),
     }

@@ -8,7 +8,6 @@ import typer
 
 from lakewarden.cli.context import Invocation, invocation
 from lakewarden.cli.output import Row, cell
-from lakewarden.clock import from_millis
 from lakewarden.errors import ScopesFailed
 
 if TYPE_CHECKING:
@@ -106,8 +105,6 @@ def history(
         entries = lake.table(table).history(user=user, limit=limit, before_version=before_version)
     shown = ("version", "timestamp", "operation", "parameters", "operation_metrics")
     rows = [_flat(cell(entry)) for entry in entries]
-    if not call.as_json:  # JSON has the timestamp as the API does: milliseconds since the epoch
-        rows = [{**row, "timestamp": from_millis(int(entry.timestamp))} for row, entry in zip(rows, entries, strict=True)]
     call.emit(rows, empty="no commits", columns=shown)
 
 

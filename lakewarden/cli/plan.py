@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import typer
 
-from lakewarden.cli.context import emit_reports, invocation, report_row
+from lakewarden.cli.context import Invocation, emit_reports, invocation, report_row
 from lakewarden.cli.operations import OPTIONS, option, options_of, taking
+from lakewarden.cli.output import Row
 from lakewarden.errors import Corrupt, InvalidArgument, NotFound
 from lakewarden.operations.plans.value import MAX_LINE, PLAN_ID, Plan, read_plans
 from lakewarden.operations.request import new_request
+from lakewarden.report import ScopeReport
 from lakewarden.specs import PLANNABLE
 
 
@@ -27,25 +31,69 @@ def plan(
         None, help=f"Plan this: {', '.join(PLANNABLE)}. Without it, all that maintenance would do now."
     ),
     out: Path | None = typer.Option(None, help="Write the plan to this file, for `lakewarden apply`."),
+    everything: bool = typer.Option(False, "--all", help="List every scope, with the reason."),
+    limit: int | None = typer.Option(None, min=0, help="List so many scopes."),
     **given: object,
 ) -> None:
-    """Show what maintenance would do now and why, and change nothing; with --operation or --out, create a plan of it."""
+    """Show what maintenance would do now, a line a table and operation; with --operation or --out, create a plan of it."""
     call = invocation(context)
     options = options_of(given)
     look = options.get("look", False)
     if operation is None and new_request("flush", (), **options) != new_request("flush", (), look=look):
         raise typer.BadParameter("name the --operation that takes these options")
-    shown = ("table", "user", "operation", "reason", "version", "files", "bytes")
+    show = _Shown(everything, limit)
     names = tables or []
     with call.lake("plan") as lake:
         if operation is None and out is None:
-            call.emit([report_row(report) for report in lake.proposed(*names, look=look)], empty="nothing is due", columns=shown)
+            show.emit(call, lake.proposed(*names, look=look))
             return
         plans = lake.plan_due(*names, look=look) if operation is None else [lake.planned(operation, *names, **options)]
     if out is not None:
         _write(out, plans)
-    rows = [report_row(line.planned(one.operation, one.plan_id)) for one in plans for line in one.scopes]
-    call.emit(rows, empty="nothing is due", columns=(*shown, "plan_id"))
+    show.emit(call, [line.planned(one.operation, one.plan_id) for one in plans for line in one.scopes], "plan_id")
+
+
+@dataclass(frozen=True)
+class _Shown:
+    """How much of what is planned is printed."""
+
+    everything: bool
+    limit: int | None
+
+    def emit(self, call: Invocation, reports: Sequence[ScopeReport], *more: str) -> None:
+        if self.everything or self.limit is not None:
+            rows = [report_row(report) for report in reports[: None if self.everything else self.limit]]
+            shown = ("table", "user", "operation", "reason", "version", "files", "bytes")
+        else:
+            rows = [_sum(several) for several in _by_work(reports)]
+            shown = ("table", "operation", "scopes", "reason", "files_before", "files_after", "bytes")
+        call.emit(rows, empty="nothing is due", columns=(*shown, *more))
+
+
+def _by_work(reports: Sequence[ScopeReport]) -> Iterable[Sequence[ScopeReport]]:
+    """The reports of each table, operation and plan."""
+    found: dict[tuple[str, str, str], list[ScopeReport]] = {}
+    for report in reports:
+        found.setdefault((str(report.scope.table), report.operation, report.plan_id), []).append(report)
+    return found.values()
+
+
+def _sum(reports: Sequence[ScopeReport]) -> Row:
+    """One line for all of them; of a single scope, its own with the sums beside."""
+    first, reasons = reports[0], Counter(report.reason for report in reports)
+    before = sum(report.state.files for report in reports if report.state)
+    changed = sum(report.metrics.get("files_added", 0) - report.metrics.get("files_removed", 0) for report in reports)
+    summed = {
+        "scopes": len(reports),
+        "files_before": before,
+        "files_after": max(before + changed, 0),
+        "bytes": sum(report.state.bytes for report in reports if report.state),
+        "bytes_pending": sum(report.metrics.get("bytes_pending", 0) for report in reports),
+    }
+    if len(reports) == 1:
+        return {**report_row(first), **summed}
+    row = {name: report_row(first)[name] for name in ("table", "operation", "outcome", "plan_id")}
+    return {**row, "reason": reasons.most_common(1)[0][0] if len(reasons) == 1 else f"{len(reasons)} reasons", **summed}
 
 
 def apply(context: typer.Context, plan: str = typer.Argument(help="A plan's id, or a file that `plan --out` wrote.")) -> None:

@@ -22,6 +22,7 @@ from lakewarden.dagster.assets.rejects import build_reject_checks
 from lakewarden.dagster.assets.rules import build_source_specs
 from lakewarden.dagster.assets.tables import build_table_specs
 from lakewarden.dagster.jobs.check import build_check_job
+from lakewarden.dagster.jobs.check_all import check_all_job
 from lakewarden.dagster.jobs.ingest import build_rule_assets
 from lakewarden.dagster.jobs.materialize import build_table_assets
 from lakewarden.dagster.jobs.mounted import mounted
@@ -64,7 +65,7 @@ def _jobs_of_operations() -> Iterator[dg.JobDefinition]:
             yield getattr(import_module(module), f"{operation}_job")
 
 
-JOBS = (*_jobs_of_operations(), record_job, run_queued_job, prune_job)
+JOBS = (*_jobs_of_operations(), record_job, run_queued_job, prune_job, check_all_job)
 
 
 def build_definitions(

@@ -9,8 +9,10 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from itertools import islice
 
+from lakewarden.clock import from_millis, to_millis
 from lakewarden.commit_metadata import shown_metadata
 from lakewarden.connection import Location
 from lakewarden.delta.commit_log.commits import Commit, CommitLog
@@ -40,13 +42,17 @@ _NONE: dict[str, dict[str, int | str]] = {"UPDATE": {"numTargetRowsInserted": 0,
 """Of an operation that K3 counts in more ways than the operation has."""
 
 
+_FIRST = to_millis(datetime(1, 1, 1, tzinfo=UTC))
+_LAST = to_millis(datetime(9999, 12, 31, tzinfo=UTC))
+
+
 @dataclass(frozen=True)
 class HistoryEntry:
     """One commit. Operation, parameters and metrics are those of our request if the commit is ours, else the writer's own."""
 
     version: int
-    timestamp: str
-    """Milliseconds since the epoch, as text."""
+    timestamp: datetime
+    """In UTC, to the millisecond, as the commit says it; one outside of the years 1 to 9999 is the nearest that is inside."""
     operation: str
     parameters: dict[str, str]
     operation_metrics: dict[str, int | str]
@@ -112,7 +118,7 @@ def _entry(commit: Commit) -> HistoryEntry:
     metrics = _numbers(stamp.metrics if stamp else _mapping(info.get("operationMetrics")))
     return HistoryEntry(
         version=commit.version,
-        timestamp=str(commit.timestamp),
+        timestamp=from_millis(min(max(commit.timestamp, _FIRST), _LAST)),
         operation=operation,
         parameters=stamp.parameters if stamp else _parameters(_mapping(info.get("operationParameters"))),
         operation_metrics=_aliases(operation, metrics) | metrics,

@@ -114,7 +114,7 @@ class Tables(Calls):
             newest = history(self._warehouse.target(catalog, Scope(table.name, None)), limit=1)
         except NotFound:
             return created
-        return max(created, *(int(one.timestamp) for one in newest)) if newest else created
+        return max(created, *(to_millis(one.timestamp) for one in newest)) if newest else created
 
 
 def _table_id(table: Table) -> str:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from posixpath import dirname
 
 from lakewarden.catalog.model import Table
+from lakewarden.clock import to_millis
 from lakewarden.commit_metadata import Metadata
 from lakewarden.delta.history import HistoryEntry
 from lakewarden.errors import InvalidArgument, ScopesFailed
@@ -173,7 +174,7 @@ def _only(reports: Sequence[ScopeReport]) -> ScopeReport:
 def _entry(one: HistoryEntry) -> HistoryAnswer:
     return {
         "version": int64(one.version),
-        "timestamp": one.timestamp,
+        "timestamp": str(to_millis(one.timestamp)),
         "operation": one.operation,
         "parameters": one.parameters,
         "operationMetrics": one.operation_metrics,

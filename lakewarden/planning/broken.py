@@ -14,11 +14,20 @@ from lakewarden.log.position import NOTHING
 from lakewarden.operations.check.memory import BROKEN, named
 from lakewarden.scope import Scope
 from lakewarden.specs import SPECS
-from lakewarden.state.failed_checks import FailedCheck
+from lakewarden.state.failed_checks import EXPECTATION, FailedCheck
 from lakewarden.warehouse import Warehouse
 
 _OF_ROWS = ("one_row_per_key", "no_null_in_key", "rows_in_their_bucket", "columns_as_declared", "log_and_table_agree")
 """Checks that fail for what another program committed: a repair, which brings back what is missing, does nothing about it."""
+
+
+_OF_VALUES = frozenset(_OF_ROWS) - {"log_and_table_agree"}
+
+
+def is_broken(check: str) -> bool:
+    """Whether a failure is of the scope as a whole: it cannot be read, or an operation cannot work on it. Other checks find rows
+    or columns that are not as they should be."""
+    return check not in _OF_VALUES and not check.startswith(EXPECTATION)
 
 
 @dataclass(frozen=True)
@@ -60,6 +69,10 @@ class BrokenScopes:
         """One read for each."""
         return [self._broken(scope, failure) for scope, failure in islice(self.failed, most)]
 
+    def told(self, scope: Scope) -> BrokenScope:
+        """What is known of this one: one read."""
+        return next(self._broken(one, failure) for one, failure in self.failed if one == scope)
+
     def _broken(self, scope: Scope, failure: FailedCheck) -> BrokenScope:
         mark = self.warehouse.erasures.mark(scope.user or "")
         cause = self.warehouse.failed_checks.cause(self.table.id, mark, failure)
@@ -84,6 +97,8 @@ def _standing(
 def command_for(scope: Scope, check: str, code: str) -> str:
     """What mends such a failure, or shows how."""
     whose = f"{scope.table}" if scope.user is None else f"{scope.table} --user {shlex.quote(scope.user)}"
+    if check.startswith(EXPECTATION):
+        return f"lakewarden history {whose}"
     if check == "not_frozen":
         return f"lakewarden move {scope.table} --cancel"
     if code == "INTERNAL" or code not in BROKEN:

@@ -2,35 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from itertools import chain
+from itertools import groupby
+from typing import Literal
 
 import numpy as np
 
 from lakewarden.catalog.model import Table
-from lakewarden.planning.broken import BrokenScopes
+from lakewarden.planning.broken import BrokenScopes, is_broken
 from lakewarden.planning.overview import Overview, TableStatus, overview
 from lakewarden.planning.pending import PendingScopes
+from lakewarden.planning.status import ScopeStatus
 from lakewarden.scope import Scope, TableName
 from lakewarden.warehouse import Warehouse, cold_tables
 
-WORST = 20
+EXAMPLES = 3
+"""Scopes that a reason names."""
 
 LATE_AFTER = timedelta(minutes=5)
 """How long rows may wait beyond the interval of FLUSH_POLICY: a flush has to be started, and others come before it."""
 
 
-@dataclass(frozen=True)
-class WorstScope:
-    """A scope that needs attention, and why."""
+Severity = Literal["broken", "failed check", "late", "waiting", "many files"]
+"""The worst first."""
 
-    scope: Scope
+
+@dataclass(frozen=True)
+class Trouble:
+    """Why scopes of a table need attention: one reason, how many scopes have it, and the worst of them."""
+
+    severity: Severity
     reason: str
-    is_pending: bool = False
-    is_late: bool = False
-    failed_check: str = ""
+    count: int
+    examples: tuple[Scope, ...]
+    code: str = ""
+    """The error code of what is broken."""
+    command: str = ""
+    """What mends the first example, or shows how."""
 
 
 @dataclass(frozen=True)
@@ -43,11 +53,13 @@ class TableHealth:
     status: TableStatus
     late_scopes: int
     """Scopes with rows that wait too long."""
+    broken_scopes: int
+    """Scopes that cannot be read, or on which an operation failed for good."""
     failed_scopes: int
-    """Scopes that a check or an operation found broken."""
-    worst: tuple[WorstScope, ...]
-    """Late ones first, the longest waiting of them first; then broken ones; then those with most rows in the log;
-    then those with most files."""
+    """Scopes whose rows or columns failed a check."""
+    worst: tuple[Trouble, ...]
+    """A line a reason, the most severe first. The examples of late scopes are those that wait longest; of those with rows in the
+    log, or with files, those that have most."""
 
     @property
     def is_late(self) -> bool:
@@ -66,15 +78,41 @@ def health(warehouse: Warehouse, names: Iterable[TableName] | None = None, files
     by_name = {TableName.parse(one.table): (one, broken) for one, broken in zip(found.tables, found.broken, strict=True)}
     wanted = by_name.keys() if names is None else by_name.keys() & set(names)
     return [
-        _health(table, *by_name[table.name], PendingScopes.of([table], views.sound), _with_files(found, table), now)
+        _health(
+            table,
+            *by_name[table.name],
+            PendingScopes.of([table], views.sound),
+            _with_files(found, table),
+            _opened(found, table, by_name[table.name][1]),
+            now,
+        )
         for table in tables
         if table.name in wanted
     ]
 
 
-def _with_files(found: Overview, table: Table) -> list[WorstScope]:
-    of_table = (one for one in found.scopes if one.table == str(table.name) and one.pending_rows == 0 and one.code is None)
-    return [WorstScope(Scope(table.name, one.user), f"{one.reason}: {one.files} files") for one in of_table]
+def _with_files(found: Overview, table: Table) -> list[Trouble]:
+    """The scopes that maintenance has work in, by its reason."""
+    of_table = [one for one in found.scopes if one.table == str(table.name) and one.pending_rows == 0 and one.code is None]
+    by_reason = groupby(sorted(of_table, key=lambda one: one.reason), key=lambda one: one.reason)
+    return [_of_files(table, reason, list(scopes)) for reason, scopes in by_reason]
+
+
+def _opened(found: Overview, table: Table, failed: BrokenScopes) -> list[Trouble]:
+    """The scopes that were opened for this look, and are broken, which nothing had found before."""
+    known = {scope.user for scope, _ in failed.failed}
+    of_table = [one for one in found.scopes if one.table == str(table.name) and one.pending_rows and one.user not in known]
+    return [
+        Trouble("broken", one.reason, 1, (Scope(table.name, one.user),), one.code, one.command or "")
+        for one in of_table
+        if one.code
+    ]
+
+
+def _of_files(table: Table, reason: str, scopes: Sequence[ScopeStatus]) -> Trouble:
+    most = sorted(scopes, key=lambda one: one.files or 0, reverse=True)
+    examples = tuple(Scope(table.name, one.user) for one in most[:EXAMPLES])
+    return Trouble("many files", f"{reason}: up to {most[0].files} files", len(most), examples)
 
 
 def _health(
@@ -82,12 +120,21 @@ def _health(
     status: TableStatus,
     failed: BrokenScopes,
     pending: PendingScopes,
-    with_files: Sequence[WorstScope],
+    with_files: Sequence[Trouble],
+    opened: Sequence[Trouble],
     now: datetime,
 ) -> TableHealth:
     late = late_scopes(table, pending, now)
-    ranked = chain(_ranked(table, pending, late, failed, now), with_files)
-    return TableHealth(table.name, interval_of(table), status, len(late), len(failed), tuple(_first(ranked)))
+    broken, by_check = _by_reason(failed)
+    broken += opened
+    known = {scope.user for scope, failure in failed.failed if is_broken(failure.check)}
+    others = _without(pending[len(late) :], known.union(*({scope.user for scope in one.examples} for one in opened)))
+    troubles = (*broken, *by_check, *_late(table, late, now), *_waiting(others), *with_files)
+    return TableHealth(table.name, interval_of(table), status, len(late), _count(broken), _count(by_check), troubles)
+
+
+def _count(troubles: Iterable[Trouble]) -> int:
+    return sum(one.count for one in troubles)
 
 
 def interval_of(table: Table) -> int:
@@ -106,26 +153,39 @@ def late_scopes(table: Table, pending: PendingScopes, now: datetime) -> PendingS
     return pending[:count]
 
 
-def _first(ranked: Iterable[WorstScope]) -> Iterator[WorstScope]:
-    """The first `WORST`, each once."""
-    seen: set[Scope] = set()
-    for one in ranked:
-        if one.scope not in seen and len(seen) < WORST:
-            seen.add(one.scope)
-            yield one
+def _by_reason(failed: BrokenScopes) -> tuple[list[Trouble], list[Trouble]]:
+    """What is broken, and what failed a check of rows or columns, the most frequent first. Reads the causes of the examples."""
+    by_check: dict[str, list[Scope]] = {}
+    for scope, failure in failed.failed:
+        by_check.setdefault(failure.check, []).append(scope)
+    most_first = sorted(by_check.items(), key=lambda one: -len(one[1]))
+    broken, others = list[Trouble](), list[Trouble]()
+    for check, scopes in most_first:
+        first = failed.told(scopes[0])
+        severity: Severity = "broken" if is_broken(check) else "failed check"
+        found = Trouble(severity, first.reason, len(scopes), tuple(scopes[:EXAMPLES]), first.code, first.command)
+        (broken if severity == "broken" else others).append(found)
+    return broken, others
 
 
-def _ranked(
-    table: Table, pending: PendingScopes, late: PendingScopes, failed: BrokenScopes, now: datetime
-) -> Iterator[WorstScope]:
-    interval, checks = interval_of(table), {scope: failure.check for scope, failure in failed.failed}
-    for one in late[:WORST]:
-        waits = (now - one.oldest).total_seconds()
-        yield WorstScope(
-            one.scope, f"late: rows wait for {waits:,.0f} s of interval:{interval}", True, True, checks.get(one.scope, "")
-        )
-    for broken in failed.first(WORST):
-        yield WorstScope(broken.scope, broken.reason, failed_check=broken.check)
-    most = np.argsort(-pending.rows, kind="stable")[: 2 * WORST]
-    for one in pending.taken(most):
-        yield WorstScope(one.scope, f"{one.rows:,} rows in the log", is_pending=True)
+def _late(table: Table, late: PendingScopes, now: datetime) -> Iterator[Trouble]:
+    examples = list(late[:EXAMPLES])
+    if examples:
+        waits = (now - examples[0].oldest).total_seconds()
+        said = f"late: rows wait for up to {waits:,.0f} s of interval:{interval_of(table)}"
+        yield Trouble("late", said, len(late), tuple(one.scope for one in examples))
+
+
+def _without(pending: PendingScopes, users: Collection[str | None]) -> PendingScopes:
+    """The others: a flush of what is broken fails again."""
+    if not users:
+        return pending
+    return pending.taken(np.array([at for at, one in enumerate(pending) if one.user not in users], dtype=np.int64))
+
+
+def _waiting(others: PendingScopes) -> Iterator[Trouble]:
+    """The scopes that have rows in the log and are not late."""
+    most = np.argsort(-others.rows, kind="stable")[:EXAMPLES]
+    examples = list(others.taken(most))
+    if examples:
+        yield Trouble("waiting", f"up to {examples[0].rows:,} rows in the log", len(others), tuple(one.scope for one in examples))

@@ -27,6 +27,9 @@ LATEST = (1 << 62) - 1
 """In place of a version: whichever it was, the failure is over."""
 
 
+EXPECTATION = "expect_"
+"""The begin of the names of checks that users bring."""
+
 NO_FILE_MENDS = frozenset({"takes_rows", "pending_rows_keep_rules", "pending_rows_readable"})
 """Checks that fail for what other programs ask of commits, or for rows in the log: older files are no help, so a vacuum is not
 kept from them."""

@@ -96,7 +96,8 @@ def test_a_row_in_the_log_that_breaks_it_stops_the_flush_of_its_scope_by_name(la
         failed = [finding for finding in lake.check() if not finding.passed]
         assert [(finding.subject, "positive" in finding.message) for finding in failed] == [("app.u[ada]", True)]
         assert [one.user for one in lake.status() if "positive" in one.reason] == ["ada"]
-        assert [one.scope.user for table in health(lake.warehouse) for one in table.worst if "positive" in one.reason] == ["ada"]
+        troubles = [one for table in health(lake.warehouse) for one in table.worst if "positive" in one.reason]
+        assert [scope.user for one in troubles for scope in one.examples] == ["ada"]
     _write(lake, "ada", 9)
     assert [report.outcome for report in lake.flush("app.u")] == ["done"]
     assert _cold(lake, "u/ada") == [1, 2, 9]

@@ -9,7 +9,6 @@ import pytest
 
 from lakewarden import Lakehouse
 from lakewarden.planning.health import TableHealth, health
-from lakewarden.scope import Scope, TableName
 from lakewarden.state.failed_checks import Checked
 from tests.fixtures.lakes import NOTES, make_notes, notes
 
@@ -32,27 +31,32 @@ def looked(lake: Lakehouse) -> TableHealth:
     return found
 
 
-def test_late_scopes_come_first_then_those_that_failed_a_check(tmp_path: Path) -> None:
+def test_a_line_a_reason_the_most_severe_first(tmp_path: Path) -> None:
     clock = Clock()
     with Lakehouse.open(str(tmp_path / "warehouse"), clock=clock) as lake:
         table = make_notes(lake, options={"FLUSH_POLICY": "interval:60"})
-        for user in ("ann", "bob", "cid"):
+        for user in ("ann", "bob", "cid", "dan", "eve"):
             table.write(notes({1: "a"}), user=user)
         lake.flush()
         table.write(notes({2: "b"}), user="bob")
         clock.now += timedelta(minutes=5)
-        assert (looked(lake).is_late, looked(lake).status.scopes) == (False, 3)
+        assert (looked(lake).is_late, looked(lake).status.scopes) == (False, 5)
         clock.now += timedelta(minutes=2)
         table.write(notes({2: "b", 3: "c"}), user="cid")
-        lake.warehouse.failed_checks.record(table.table.id, [Checked("ann", "one_row_per_key", 1, passed=False)])
+        for broken in ("dan", "eve"):  # a flush of these fails again, so none is offered
+            table.write(notes({2: "b"}), user=broken)
+        failures = [Checked("ann", "one_row_per_key", 1, False), Checked("dan", "readable", 1, False, reason="torn")]
+        lake.warehouse.failed_checks.record(table.table.id, [*failures, Checked("eve", "readable", 1, False, reason="torn")])
         found = looked(lake)
-    assert (found.late_scopes, found.failed_scopes, found.status.pending_rows) == (1, 1, 3)
-    name = TableName.parse(NOTES)
-    assert [(one.scope, one.reason) for one in found.worst] == [
-        (Scope(name, "bob"), "late: rows wait for 420 s of interval:60"),
-        (Scope(name, "ann"), "failed check one_row_per_key: it is CORRUPT"),
-        (Scope(name, "cid"), "2 rows in the log"),
+    counts = (found.broken_scopes, found.failed_scopes, found.late_scopes, found.status.pending_rows)
+    assert counts == (2, 1, 1, 5)
+    assert [(one.severity, one.count, [scope.user for scope in one.examples], one.reason) for one in found.worst] == [
+        ("broken", 2, ["dan", "eve"], "failed check readable: torn"),
+        ("failed check", 1, ["ann"], "failed check one_row_per_key: it is CORRUPT"),
+        ("late", 1, ["bob"], "late: rows wait for up to 420 s of interval:60"),
+        ("waiting", 1, ["cid"], "up to 2 rows in the log"),
     ]
+    assert (found.worst[0].code, found.worst[0].command) == ("CORRUPT", f"lakewarden repair {NOTES} --user dan")
 
 
 def test_rows_of_a_table_without_an_interval_are_never_late(tmp_path: Path) -> None:
@@ -61,4 +65,4 @@ def test_rows_of_a_table_without_an_interval_are_never_late(tmp_path: Path) -> N
         make_notes(lake, options={"FLUSH_POLICY": "rows:9"}).write(notes({1: "a"}), user="ann")
         clock.now += timedelta(days=3)
         found = looked(lake)
-    assert (found.is_late, found.worst[0].reason, found.status.oldest_pending_age) == (False, "1 rows in the log", 259_200)
+    assert (found.is_late, found.worst[0].reason, found.status.oldest_pending_age) == (False, "up to 1 rows in the log", 259_200)

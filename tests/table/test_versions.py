@@ -9,7 +9,6 @@ import pytest
 from deltalake import DeltaTable
 
 from lakewarden import Column, Lakehouse
-from lakewarden.clock import from_millis
 from lakewarden.errors import InvalidArgument, NotFound, PermissionDenied, Unsupported
 from tests.fixtures.lakes import NOTES, make_notes, notes, scope_path
 
@@ -22,8 +21,7 @@ def lake(warehouse_uri: str) -> Iterator[Lakehouse]:
 
 
 def _committed(lake: Lakehouse, user: str, version: int) -> datetime:
-    found = lake.table(NOTES).history(user=user, before_version=version + 1)[0]
-    return from_millis(int(found.timestamp))
+    return lake.table(NOTES).history(user=user, before_version=version + 1)[0].timestamp
 
 
 def test_a_version_is_a_users_own_and_its_columns_are_those_of_delta(lake: Lakehouse) -> None:

@@ -12,6 +12,7 @@ import socket
 import subprocess
 import sys
 import time
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,7 +20,7 @@ import typer
 
 import lakewarden
 from lakewarden.cli.context import invocation
-from lakewarden.cli.ui.home import SETTINGS, DagsterHome, Served, home_name, prepare_home
+from lakewarden.cli.ui.home import SETTINGS, DagsterHome, Served, alone, home_name, prepare_home, writable
 from lakewarden.cli.ui.processes import end_session, running
 from lakewarden.clock import random_id
 from lakewarden.errors import Internal, InUse, InvalidArgument, Unsupported
@@ -81,14 +82,20 @@ def ui(
     _say_if_java_is_missing()
     address = _Address(host, port)
     command = [_dagster(), "dev", "-w", str(_PACKAGE / "workspace.yaml"), "--host", host, "--port", str(port)]
-    home = prepare_home(dagster_home or Path(".dagster") / home_name(warehouse), _PACKAGE / SETTINGS)
-    with home.held() as former:
+    place = dagster_home or Path(".dagster") / home_name(warehouse)
+    with ExitStack() as held:
+        with writable(place):
+            home = prepare_home(place, _PACKAGE / SETTINGS)
+            former = held.enter_context(home.held())
+            home.log.open("ab").close()
+        held.enter_context(alone(warehouse, home, address.url))
         _end(former)
         _check_free(address)
         environment = _environment(warehouse, home, address)
         _check_alone(home, environment)
         session = random_id()
-        home.record(Served(session, os.getpid(), address.url))
+        with writable(place):
+            home.record(Served(session, os.getpid(), address.url))
         print(f"Starting Dagster for {warehouse}: ten seconds to a minute. {_deletes(load_settings(os.environ))}", flush=True)
         with running(command, environment, session, home.log) as process:
             _await(process, address, home.log)

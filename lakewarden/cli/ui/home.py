@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import fcntl
 import hashlib
+import os
 import shutil
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -12,7 +14,7 @@ from pathlib import Path
 
 import msgspec
 
-from lakewarden.errors import InUse
+from lakewarden.errors import InUse, InvalidArgument
 
 SETTINGS = "dagster.yaml"
 
@@ -79,6 +81,43 @@ class DagsterHome:
             f"another `lakewarden ui` ({who}) serves the Dagster home {self.path}: two daemons would start every run twice;"
             " use its pages, stop it, or give another --dagster-home"
         )
+
+
+@contextmanager
+def writable(path: Path) -> Iterator[None]:
+    """Raises:
+    InvalidArgument: the home cannot be written inside the block: the path is no directory, or the disk is read-only or full.
+    """
+    try:
+        yield
+    except OSError as error:
+        raise InvalidArgument(
+            f"Dagster cannot have its home at {path}: {error.strerror or error}; give a directory that can be written with"
+            " --dagster-home"
+        ) from error
+
+
+@contextmanager
+def alone(warehouse: str, home: DagsterHome, url: str, locks: Path | None = None) -> Iterator[None]:
+    """Holds the warehouse among the `ui`s of this machine inside the block, wherever their homes are.
+
+    Raises:
+        InUse: another `ui` serves it now: two daemons would start every run twice.
+    """
+    place = (locks or Path(tempfile.gettempdir())) / f"lakewarden-ui-{os.getuid()}-{home_name(warehouse)}.lock"
+    with place.open("a+") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            lock.seek(0)
+            raise InUse(
+                f"another `lakewarden ui` ({lock.read() or 'which is starting'}) serves the warehouse {warehouse}: two daemons"
+                " would start every run twice; use its pages, or stop it"
+            ) from error
+        lock.truncate(0)
+        lock.write(f"process {os.getpid()}, at {url}, with the Dagster home {home.path}")
+        lock.flush()
+        yield
 
 
 def prepare_home(path: Path, shipped: Path) -> DagsterHome:

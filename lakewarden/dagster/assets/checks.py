@@ -7,8 +7,8 @@ vacuums of that scope. `lakewarden check` checks all.
 No `from __future__ import annotations` where Dagster reads a signature: it reads the config class from the annotation.
 """
 
-from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import dagster as dg
@@ -131,17 +131,22 @@ def _of_the_data(
     for check in checks:
         outcome = _outcome(check, looks, lake, table, spark, config)
         _keep(lake, table, check, looks, outcome)
-        yield _result(key, check, turn, looks, outcome, left[check])
+        yield _result(key, check, turn, looks, outcome, left.get(check, ()))
     if len(checks) == len(data_checks(table)):
         turn.note(lake)
 
 
-def _failed_before(lake: Lakehouse, table: Table, turn: Turn) -> Counter[str]:
-    """The number of scopes that failed each check and are not checked now: without them, a sample would hide a failure."""
-    checked = {lake.warehouse.erasures.mark(scope.user or "") for scope in turn.scopes}
-    failed = lake.warehouse.failed_checks.of(table.id)
-    named = ({_shown_as(one.check) for one in found} for mark, found in failed.items() if mark not in checked)
-    return Counter(check for checks in named for check in checks)
+def _failed_before(lake: Lakehouse, table: Table, turn: Turn) -> Mapping[str, Sequence[str]]:
+    """The users of scopes that failed each check and are not checked now: without them, a sample would hide a failure."""
+    mark = lake.warehouse.erasures.mark
+    checked = {mark(scope.user or "") for scope in turn.scopes}
+    left = {one: found for one, found in lake.warehouse.failed_checks.of(table.id).items() if one not in checked}
+    users = {mark(user): user for user in (lake.warehouse.registry.users(table.id) if left else ())}
+    by_check = defaultdict[str, list[str]](list)
+    for one, found in left.items():
+        for check in {_shown_as(each.check) for each in found}:
+            by_check[check].append(users.get(one, ""))
+    return {check: sorted(failed) for check, failed in by_check.items()}
 
 
 def _shown_as(check: str) -> str:
@@ -151,9 +156,9 @@ def _shown_as(check: str) -> str:
 
 def lateness(mount: Mount, found: TableHealth) -> dg.AssetCheckResult:
     """Whether the table is flushed in time."""
-    late = [one for one in found.worst if one.is_late]
+    late = [(scope, one.reason) for one in found.worst if one.severity == "late" for scope in one.examples]
     counted = f"{found.late_scopes:,} of {found.status.scopes:,} scopes"
-    shown = {"late": table_value({"user": one.scope.user or "", "why": one.reason} for one in late)}
+    shown = {"late": table_value({"user": scope.user or "", "why": why} for scope, why in late)}
     return dg.AssetCheckResult(
         asset_key=mount.asset_key(found.table),
         check_name=FLUSHED_IN_TIME,
@@ -227,12 +232,14 @@ def _keep(lake: Lakehouse, table: Table, check: str, looks: Looks, outcome: Outc
     lake.warehouse.failed_checks.record(table.id, [*results, *unread])
 
 
-def _result(key: dg.AssetKey, check: str, turn: Turn, looks: Looks, outcome: Outcome, left: int) -> dg.AssetCheckResult:
-    """The result of one check; `left` scopes failed it before and are not among these."""
+def _result(key: dg.AssetKey, check: str, turn: Turn, looks: Looks, outcome: Outcome, left: Sequence[str]) -> dg.AssetCheckResult:
+    """The result of one check; the scopes of the users in `left` failed it before and are not among these."""
     counted = f"{len(turn.scopes):,} of {turn.total:,} scopes"
     error = outcome.details.get("error")
     passed = not outcome.failed and not left and error is None
-    failed = {"failed scopes": table_value({"user": one.user, "why": one.why} for one in outcome.failed[:_SHOWN])}
+    standing = [Failed(user, "failed before, and not checked now") for user in left]
+    named = [*outcome.failed, *standing][:_SHOWN]
+    failed = {"failed scopes": table_value({"user": one.user, "why": one.why} for one in named)}
     return dg.AssetCheckResult(
         asset_key=key,
         check_name=check,
@@ -242,21 +249,24 @@ def _result(key: dg.AssetKey, check: str, turn: Turn, looks: Looks, outcome: Out
             "checked": dg.MetadataValue.text(counted),
             "scopes": dg.MetadataValue.int(len(turn.scopes)),
             "scopes/failed": dg.MetadataValue.int(len(outcome.failed)),
-            "scopes/failed_before": dg.MetadataValue.int(left),
-            **(failed if outcome.failed else {}),
+            "scopes/failed_before": dg.MetadataValue.int(len(left)),
+            **(failed if named else {}),
             **outcome.details,
             "looked at": table_value({"user": look.user, "version": look.table.version} for look in looks.opened[:_SHOWN]),
         },
     )
 
 
-def _said(outcome: Outcome, left: int) -> str:
+def _said(outcome: Outcome, left: Sequence[str]) -> str:
     """The outcome in a few words; vacuums of the scopes that failed are blocked from now on."""
     if error := outcome.details.get("error"):
         return f"and the check could not be evaluated: {error.value}"
     if not outcome.failed and not left:
         return "all passed"
-    named = ", ".join(one.user or "the table" for one in outcome.failed[:3]) + (", …" if len(outcome.failed) > 3 else "")
-    now = f"{len(outcome.failed):,} failed: {named}." if outcome.failed else "all passed."
-    before = f" Failed before, and not checked now: {left:,}." if left else ""
+    now = f"{len(outcome.failed):,} failed: {_first([one.user for one in outcome.failed])}." if outcome.failed else "all passed."
+    before = f" Failed before, and not checked now: {len(left):,}: {_first(left)}." if left else ""
     return f"{now}{before} They are not vacuumed until a check passes."
+
+
+def _first(users: Sequence[str]) -> str:
+    return ", ".join(user or "the table" for user in users[:3]) + (", …" if len(users) > 3 else "")

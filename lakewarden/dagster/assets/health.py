@@ -11,15 +11,16 @@ No `from __future__ import annotations` where Dagster reads a signature.
 import re
 from collections.abc import Iterator, Sequence
 from datetime import timedelta
+from typing import get_args
 
 import dagster as dg
 
 from lakewarden.catalog.model import Catalog, Table
-from lakewarden.dagster.assets.links import launchpad, restore_form
+from lakewarden.dagster.assets.links import launchpad, repair_form, restore_form
 from lakewarden.dagster.assets.metadata import Metadata
 from lakewarden.dagster.mount import FLUSHED, HEALTH, Mount
 from lakewarden.dagster.resources.lakehouse import LAKE, lake_of
-from lakewarden.planning.health import LATE_AFTER, WORST, TableHealth, WorstScope, health, interval_of
+from lakewarden.planning.health import LATE_AFTER, Severity, TableHealth, Trouble, health, interval_of
 from lakewarden.scope import Scope, TableName
 from lakewarden.storage.paths import encode
 from lakewarden.warehouse import cold_tables
@@ -31,6 +32,13 @@ OTHERS = 20
 """Scopes without rows in the log that a look considers for their files."""
 
 STEP = "health"
+
+HEALTH_CHECKS = {
+    "nothing_late": "No scope's rows wait in the write log for much longer than the interval of FLUSH_POLICY.",
+    "nothing_broken": "Every scope and every log can be read, as far as operations, checks and looks have found.",
+    "all_checks_pass": "No scope's failure of a check stands, of ours or of Great Expectations.",
+}
+"""Of the warehouse's health: what turns it red in the lineage."""
 
 
 def health_key(mount: Mount, table: TableName | None = None) -> dg.AssetKey:
@@ -64,13 +72,18 @@ def build_health_assets(mount: Mount, catalog: Catalog) -> list[dg.AssetsDefinit
             for number, table in enumerate(tables)
         },
         internal_asset_deps={f"look_{number}": _behind(mount, spec, tables) for number, spec in enumerate(specs)},
+        check_specs=[dg.AssetCheckSpec(name, asset=health_key(mount), description=text) for name, text in HEALTH_CHECKS.items()],
         can_subset=True,
         required_resource_keys={mount.named(LAKE)},
     )
-    def look(context: dg.AssetExecutionContext) -> Iterator[dg.MaterializeResult[None]]:
-        for event in health_events(mount, health(lake_of(context, mount).warehouse, files_of=OTHERS)):
+    def look(context: dg.AssetExecutionContext) -> Iterator[dg.MaterializeResult[None] | dg.AssetCheckResult]:
+        found = health(lake_of(context, mount).warehouse, files_of=OTHERS)
+        for event in health_events(mount, found):
             if event.asset_key in context.selected_asset_keys:
                 yield dg.MaterializeResult(asset_key=event.asset_key, metadata=event.metadata)
+        for result in health_checks(mount, found):
+            if dg.AssetCheckKey(health_key(mount), str(result.check_name)) in context.selected_asset_check_keys:
+                yield result
 
     return [look]
 
@@ -131,6 +144,31 @@ def events_of(mount: Mount, one: TableHealth) -> list[dg.AssetMaterialization]:
     return [table_event(mount, one), *([in_time] if one.interval and not one.is_late else [])]
 
 
+def health_checks(mount: Mount, found: Sequence[TableHealth]) -> list[dg.AssetCheckResult]:
+    """Whether all is well in all tables."""
+    broken = [(one, one.broken_scopes + (1 if one.status.error else 0)) for one in found]
+    return [
+        _check(mount, "nothing_late", [(one, one.late_scopes) for one in found], "late"),
+        _check(mount, "nothing_broken", broken, "broken"),
+        _check(mount, "all_checks_pass", [(one, one.failed_scopes) for one in found], "failed check"),
+    ]
+
+
+def _check(mount: Mount, name: str, counts: Sequence[tuple[TableHealth, int]], severity: Severity) -> dg.AssetCheckResult:
+    bad = [(one, count) for one, count in counts if count]
+    said = ", ".join(f"{count:,} of {one.status.table}" for one, count in bad[:_TABLES_SHOWN])
+    return dg.AssetCheckResult(
+        asset_key=health_key(mount),
+        check_name=name,
+        passed=not bad,
+        description=f"{severity}: {said}" if bad else "none",
+        metadata={
+            "scopes": dg.MetadataValue.int(sum(count for _, count in bad)),
+            **_worst(mount, [each for one, _ in bad for each in one.worst if each.severity == severity]),
+        },
+    )
+
+
 def table_event(mount: Mount, one: TableHealth) -> dg.AssetMaterialization:
     return dg.AssetMaterialization(
         health_key(mount, one.table), description=_description(one), metadata=_table_metadata(mount, one)
@@ -138,19 +176,27 @@ def table_event(mount: Mount, one: TableHealth) -> dg.AssetMaterialization:
 
 
 def _of_all(mount: Mount, found: Sequence[TableHealth]) -> dg.AssetMaterialization:
-    late = sum(one.late_scopes for one in found)
-    failed = sum(one.failed_scopes for one in found)
-    said = f"{late:,} scopes are late, {failed:,} are broken" if late or failed else "all is flushed in time"
+    parts = [
+        _counted(sum(one.broken_scopes for one in found), "broken"),
+        _counted(sum(one.failed_scopes for one in found), "failed a check"),
+        _counted(sum(one.late_scopes for one in found), "late"),
+    ]
+    said = ", ".join(filter(None, parts)) or "all is flushed in time"
     return dg.AssetMaterialization(health_key(mount), description=said, metadata=_warehouse_metadata(mount, found))
+
+
+def _counted(scopes: int, what: str) -> str:
+    return f"{scopes:,} scopes: {what}" if scopes else ""
 
 
 def _description(one: TableHealth) -> str:
     parts = [
+        _counted(one.broken_scopes, "broken"),
+        _counted(one.failed_scopes, "failed a check"),
         f"{one.late_scopes:,} of {one.status.scopes:,} scopes are late" if one.late_scopes else "flushed in time",
-        *([f"{one.failed_scopes:,} are broken"] if one.failed_scopes else []),
-        *([one.status.error] if one.status.error else []),
+        one.status.error or "",
     ]
-    return "; ".join(parts)
+    return "; ".join(filter(None, parts))
 
 
 def _table_metadata(mount: Mount, one: TableHealth) -> Metadata:
@@ -158,15 +204,34 @@ def _table_metadata(mount: Mount, one: TableHealth) -> Metadata:
 
 
 def _warehouse_metadata(mount: Mount, found: Sequence[TableHealth]) -> Metadata:
-    late_first = sorted(found, key=lambda one: (one.late_scopes, one.failed_scopes, _age(one)), reverse=True)
-    lines = [
-        _line(one.status.table, one.status.scopes, one.late_scopes, one.failed_scopes, one.status.pending_rows, one.status.files)
-        for one in late_first
-    ]
-    head = ["| table | tenants | late | broken | rows in the log | files |", "|---|---|---|---|---|---|"]
-    worst = [each for one in late_first for each in one.worst]
-    tables = dg.MetadataValue.md("\n".join([*head, *lines]))
-    return {"tables": tables, **_worst(mount, worst[:WORST]), **_numbers(found)}
+    worst_first = sorted(found, key=lambda one: (one.broken_scopes, one.failed_scopes, one.late_scopes, _age(one)), reverse=True)
+    lines = [_line(*_cells(one)) for one in worst_first[:_TABLES_SHOWN]]
+    head = ["| table | tenants | broken | failed checks | late | rows in the log | files |", "|---|---|---|---|---|---|---|"]
+    left = [f"and {len(found) - _TABLES_SHOWN} more tables"] if len(found) > _TABLES_SHOWN else []
+    by_severity = sorted((each for one in worst_first for each in one.worst), key=lambda each: _SEVERITIES.index(each.severity))
+    tables = dg.MetadataValue.md("\n".join([*head, *lines, *left]))
+    return {"tables": tables, **_worst(mount, by_severity), **_numbers(found)}
+
+
+_SEVERITIES = get_args(Severity)
+
+_TABLES_SHOWN = 10
+"""Lines that Dagster shows as a table; what has a thousand signs it hides behind a button."""
+
+_SIGNS = 1_000
+
+
+def _cells(one: TableHealth) -> Sequence[str | int]:
+    status = one.status
+    return (
+        status.table,
+        status.scopes,
+        one.broken_scopes,
+        one.failed_scopes,
+        one.late_scopes,
+        status.pending_rows,
+        status.files,
+    )
 
 
 def _numbers(found: Sequence[TableHealth]) -> Metadata:
@@ -177,6 +242,7 @@ def _numbers(found: Sequence[TableHealth]) -> Metadata:
         "backlog/rows": sum(one.status.pending_rows for one in found),
         "backlog/bytes": sum(one.status.pending_bytes for one in found),
         "backlog/oldest_seconds": int(max(map(_age, found), default=0)),
+        "broken/scopes": sum(one.broken_scopes for one in found),
         "late/scopes": sum(one.late_scopes for one in found),
         "failed_checks/scopes": sum(one.failed_scopes for one in found),
         "delta/rows": sum(one.status.rows for one in found),
@@ -191,13 +257,33 @@ def _age(one: TableHealth) -> float:
     return one.status.oldest_pending_age or 0.0
 
 
-def _worst(mount: Mount, worst: Sequence[WorstScope]) -> Metadata:
-    """The worst scopes as Markdown, since the cells of Dagster's own tables are no links."""
+def _worst(mount: Mount, worst: Sequence[Trouble]) -> Metadata:
+    """A line a reason as Markdown, since the cells of Dagster's own tables are no links; few enough that none is hidden."""
     if not worst:
         return {}
-    head = ["| table | user | why | |", "|---|---|---|---|"]
-    lines = [_line(str(one.scope.table), _user(one.scope), one.reason, " · ".join(_links(mount, one))) for one in worst]
-    return {"worst": dg.MetadataValue.md("\n".join([*head, *lines]))}
+    shown = ["| scopes | why | which | |", "|---|---|---|---|"]
+    for place, one in enumerate(worst):
+        line = _line(one.count, _reason(one), ", ".join(map(_whose, one.examples)), " · ".join(_links(mount, one)))
+        left = f"| | and {len(worst) - place} more reasons | | |"
+        if sum(map(len, [*shown, line, left])) + len(shown) + 2 >= _SIGNS:
+            shown.append(left)
+            break
+        shown.append(line)
+    return {"worst": dg.MetadataValue.md("\n".join(shown))}
+
+
+_REASON = 160
+
+
+def _reason(one: Trouble) -> str:
+    """The code and the reason, short and as no markup: in it may be what other programs wrote."""
+    said = " ".join(filter(None, [one.code, one.reason]))
+    short = said if len(said) <= _REASON else f"{said[: _REASON - 1]}…"
+    return re.sub(r"([|\\`*<>\[\]])", r"\\\1", short)
+
+
+def _whose(scope: Scope) -> str:
+    return " ".join(filter(None, [str(scope.table), _user(scope)]))
 
 
 def _user(scope: Scope) -> str:
@@ -209,16 +295,19 @@ _PLAIN = re.compile("[A-Za-z0-9_.@-]*")
 """Ids that are in a link as an erasure searches for them; others get no links."""
 
 
-def _links(mount: Mount, one: WorstScope) -> Iterator[str]:
-    """Links to forms that are filled in for the scope."""
-    scope = one.scope
-    if not _PLAIN.fullmatch(scope.user or ""):
+def _links(mount: Mount, one: Trouble) -> Iterator[str]:
+    """Links to forms that are filled in for the examples, or the first of them."""
+    first = one.examples[0]
+    if not all(_PLAIN.fullmatch(scope.user or "") for scope in one.examples):
         return
-    if one.is_pending:
-        users = [] if scope.user is None else [scope.user]
-        yield f"[flush]({launchpad('flush_job', {'scopes': {str(scope.table): users}}, mount=mount)})"
-    if one.failed_check:
-        yield f"[restore]({restore_form(mount, scope)})"
+    match one.severity:
+        case "broken":
+            yield f"[repair]({repair_form(mount, first)})"
+        case "failed check":
+            yield f"[restore]({restore_form(mount, first)})"
+        case "late" | "waiting":
+            users = [scope.user for scope in one.examples if scope.user is not None]
+            yield f"[flush]({launchpad('flush_job', {'scopes': {str(first.table): users}}, mount=mount)})"
 
 
 def _line(*cells: str | int) -> str:

@@ -8,7 +8,6 @@ from datetime import datetime
 
 import dagster as dg
 
-from lakewarden.clock import from_millis
 from lakewarden.dagster.assets.metadata import table_value
 from lakewarden.delta.history import HistoryEntry
 from lakewarden.report import ScopeReport
@@ -57,7 +56,7 @@ def line_of_report(report: ScopeReport) -> CommitLine | None:
 def line_of_entry(entry: HistoryEntry) -> CommitLine:
     written = entry.operation_metrics.get(_OUTPUT) if entry.operation in _WRITES else None
     metrics = {"rows_added": written, **entry.operation_metrics} if written else entry.operation_metrics
-    return CommitLine(entry.version, _second(from_millis(int(entry.timestamp))), operation_of(entry), *_counts(metrics))
+    return CommitLine(entry.version, _second(entry.timestamp), operation_of(entry), *_counts(metrics))
 
 
 _BY_PREFIX = {spec.prefix: name for name, spec in SPECS.items()}

@@ -66,6 +66,12 @@ def optimize_form(mount: Mount, table: TableName, partition: str) -> str:
     return launchpad(optimize_job_name(mount, table), {"zorder": []}, partition, op=OPTIMIZE)
 
 
+def repair_form(mount: Mount, scope: Scope) -> str:
+    """The form that shows what a repair of the scope would do, for people to launch."""
+    users = {} if scope.user is None else {"user": scope.user}
+    return launchpad("repair_job", {"table": str(scope.table), **users}, mount=mount)
+
+
 def restore_job_name(mount: Mount, table: TableName) -> str:
     return mount.table_named("restore", table)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from lakewarden.catalog.model import Table
@@ -36,10 +36,13 @@ def next_turn(lake: Lakehouse, table: Table, users: Sequence[str], most: int) ->
     if users:
         there = set(registered.values())
         return Turn([Scope(table.name, user) for user in users if user in there], len(registered))
-    failed = [mark for mark in warehouse.failed_checks.of(table.id) if mark in registered][
-        : most // 2 + 1
-    ]  # the others have their turn, too
+    failed = failing(lake, table, registered, most // 2 + 1)  # the others have their turn, too
     others = registered.keys() - set(failed)
     due = next_of_round(warehouse.state, table.id, others, most - len(failed))
     scopes = [Scope(table.name, registered[mark]) for mark in (*failed, *due)]
     return Turn(scopes, len(registered), table.id, due[-1] if due else "")
+
+
+def failing(lake: Lakehouse, table: Table, registered: Collection[str], most: int) -> list[str]:
+    """The keyed hashes of at most so many of these scopes, whose failure of a check stands."""
+    return [mark for mark in lake.warehouse.failed_checks.of(table.id) if mark in registered][:most]

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import os
+import threading
+import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
+from email.message import Message
 from urllib.parse import urlsplit
 
 import dagster as dg
@@ -62,14 +65,43 @@ class Webhook:
     def __call__(self, failed: FailedRun) -> None:
         """Raises:
         InvalidArgument: a variable is not set, or the URL is not one of HTTP.
-        OSError: no server there accepts it.
+        OSError: no server there accepts it, it answers with another address, or not within `timeout_seconds` in all.
         """
         url = value_of(self.url)
         if urlsplit(url).scheme not in ("http", "https"):
             raise InvalidArgument("the webhook's URL must begin with http:// or https://: give the address that takes the POST")
         headers = {"Content-Type": "application/json", **{name: value_of(value) for name, value in self.headers.items()}}
         body = msgspec.json.encode({"text": failed.text, **asdict(failed)})
-        urllib.request.urlopen(urllib.request.Request(url, body, headers), timeout=self.timeout_seconds).close()
+        _post(urllib.request.Request(url, body, headers), self.timeout_seconds)
+
+
+class _NoRedirect(urllib.request.HTTPRedirectHandler):
+    """A POST that is sent on becomes a GET without its body on the way: the alert would be lost, and nothing would say so."""
+
+    def redirect_request(
+        self, req: urllib.request.Request, fp: object, code: int, msg: str, headers: object, newurl: str
+    ) -> None:
+        why = "the webhook answers with another address: give that one"
+        raise urllib.error.HTTPError(f"{urlsplit(req.full_url).scheme}://…", code, why, Message(), None)
+
+
+def _post(request: urllib.request.Request, timeout: float) -> None:
+    """In a thread of its own: the timeout of a socket is that of each byte, and a server may trickle them."""
+    raised = list[OSError]()
+
+    def post() -> None:
+        try:
+            urllib.request.build_opener(_NoRedirect).open(request, timeout=timeout).close()
+        except OSError as error:
+            raised.append(error)
+
+    thread = threading.Thread(target=post, daemon=True)
+    thread.start()
+    thread.join(timeout)
+    if thread.is_alive():
+        raise TimeoutError(f"the webhook did not answer within {timeout:g} s")
+    for error in raised:
+        raise error
 
 
 def build_alert_sensor(mount: Mount, tables: Iterable[TableName], on_failure: OnFailure) -> dg.SensorDefinition:

@@ -13,6 +13,7 @@ import dagster as dg
 from lakewarden.catalog.model import Table
 from lakewarden.dagster.assets.checks import check_step, data_checks
 from lakewarden.dagster.assets.tables import is_crowded
+from lakewarden.dagster.assets.turns import failing
 from lakewarden.dagster.mount import Mount
 from lakewarden.dagster.orchestration.evaluated import build_schedule, build_sensor
 from lakewarden.dagster.orchestration.runs import under_way
@@ -43,8 +44,19 @@ def check_sensor(context: dg.SensorEvaluationContext, lake: Lakehouse, mount: Mo
     touched = [(tables[key], _touched(context.instance, lake, mount, tables[key], seen)) for key in newest]
     context.update_cursor(str(max(newest.values())))
     sample = random.Random(seen)  # no secret: which of many scopes are looked at
-    chosen = [(table, {"users": sample.sample(found, min(SAMPLE, len(found)))}) for table, found in touched]
+    chosen = [
+        (table, {"users": _with_failing(lake, table, sample.sample(found, min(SAMPLE, len(found))))}) for table, found in touched
+    ]
     return dg.SensorResult(run_requests=[_request(mount, chosen)])
+
+
+def _with_failing(lake: Lakehouse, table: Table, users: list[str]) -> list[str]:
+    """The users whose failures stand, half as many as a run checks, before the others."""
+    if not users or not lake.warehouse.failed_checks.of(table.id):
+        return users
+    registered = {lake.warehouse.erasures.mark(user): user for user in lake.warehouse.registry.users(table.id)}
+    first = [registered[mark] for mark in failing(lake, table, registered, SAMPLE // 2)]
+    return list(dict.fromkeys([*first, *users]))
 
 
 def check_nightly(_context: dg.ScheduleEvaluationContext, lake: Lakehouse, mount: Mount) -> dg.RunRequest:

@@ -9,7 +9,6 @@ from lakewarden.access.gate import may
 from lakewarden.access.rights import can
 from lakewarden.admin.health import health
 from lakewarden.catalog.model import Table
-from lakewarden.clock import from_millis
 from lakewarden.delta.scope import open_scope
 from lakewarden.errors import NotFound
 from lakewarden.operations.export.run import own_place
@@ -185,7 +184,7 @@ def history(context: Context, statement: DescribeHistory) -> Rows:
         [
             {
                 "version": one.version,
-                "timestamp": from_millis(int(one.timestamp)),
+                "timestamp": one.timestamp,
                 "operation": one.operation,
                 "operation_parameters": json.dumps(one.parameters),
                 "operation_metrics": json.dumps(one.operation_metrics),

@@ -116,8 +116,12 @@ def test_a_check_of_other_scopes_does_not_hide_a_failure(chat: str, ada: str, sh
     found = run_checks(chat, shipped_instance, users=["bob", "eve"])
     assert {name for name, one in found.items() if not one.passed} == {"one_row_per_key"}
     assert found["one_row_per_key"].description == (
-        "2 of 3 scopes checked, all passed. Failed before, and not checked now: 1. They are not vacuumed until a check passes."
+        "2 of 3 scopes checked, all passed. Failed before, and not checked now: 1: ada."
+        " They are not vacuumed until a check passes."
     )
+    failed = found["one_row_per_key"].metadata["failed scopes"]
+    assert isinstance(failed, dg.TableMetadataValue)
+    assert [record.data["user"] for record in failed.records] == ["ada"], "each later result names it"
 
 
 def test_a_scope_that_cannot_be_read_fails_and_hides_no_other(chat: str, ada: str, instance: dg.DagsterInstance) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -38,8 +39,17 @@ def receiver() -> Iterator[Receiver]:
         def do_POST(self) -> None:
             kept.bodies.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
             kept.headers.append(dict(self.headers))
-            self.send_response(404 if self.path == "/gone" else 204)
+            self.send_response({"/gone": 404, "/moved": 302}.get(self.path, 204))
+            self.send_header("Location", "/elsewhere")
+            if self.path == "/slow":
+                self.flush_headers()
+                for _ in range(30):
+                    self.wfile.write(b"X")
+                    time.sleep(0.1)
             self.end_headers()
+
+        def do_GET(self) -> None:
+            self.do_POST()
 
         def log_message(self, *_: object) -> None:
             pass
@@ -127,3 +137,16 @@ def test_a_webhook_that_does_not_take_it_fails_the_tick(receiver: Receiver) -> N
         Webhook("file:///etc/passwd")(failed)
     with pytest.raises(InvalidArgument, match="NO_SUCH is not set"):
         Webhook(dg.EnvVar("NO_SUCH"))(failed)
+
+
+def failed_run() -> FailedRun:
+    return FailedRun("w", "flush_job", "1", "/runs/1", (), (), None, "died")
+
+
+@pytest.mark.parametrize(("path", "why"), [("/moved", "another address"), ("/slow", "did not answer within 0.5 s")])
+def test_a_webhook_that_sends_on_or_trickles_fails_the_tick(receiver: Receiver, path: str, why: str) -> None:
+    began = time.monotonic()
+    with pytest.raises(OSError, match=why):
+        Webhook(f"{receiver.url}{path}", timeout_seconds=0.5)(failed_run())
+    assert time.monotonic() - began < 2.5, "before the server has sent its last byte"
+    assert len(receiver.bodies) == 1, "no GET follows"

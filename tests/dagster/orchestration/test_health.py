@@ -28,6 +28,7 @@ NUMBERS = {
     "backlog/rows",
     "backlog/bytes",
     "backlog/oldest_seconds",
+    "broken/scopes",
     "late/scopes",
     "failed_checks/scopes",
     "delta/rows",
@@ -84,7 +85,8 @@ def test_a_late_table_is_shown_with_the_scope_and_its_form(load: Load, chat: str
     assert isinstance(late, dg.AssetMaterialization)
     assert "chat/messages/flushed" not in found, "not materialized, so it grows stale"
     worst = str(late.metadata["worst"].value)
-    assert "`ada` | late: rows wait for 3,6" in worst
+    assert "| 1 | late: rows wait for up to 3,6" in worst
+    assert "| chat.messages `ada` |" in worst
     assert "[flush](/guess/flush_job/playground/setup?config=" in worst
     assert Names("ada", "0" * 32).stand_in(worst)
     check = found["chat/messages flushed_in_time"]

@@ -11,7 +11,6 @@ import pytest
 from deltalake import DeltaTable
 
 from lakewarden import Column, Lakehouse
-from lakewarden.clock import from_millis
 from lakewarden.errors import BeingErased, Ended, LakewardenError, NotFound
 from lakewarden.operations.erase.run import erase
 from lakewarden.operations.fanout import in_process
@@ -122,7 +121,7 @@ def _check(root: Path) -> bool:
 
 def _check_past(lake: Lakehouse, *, shown: bool) -> None:
     table, place = lake.table(_NAME), f"{lake.warehouse.uri}/data/chat/notes/ann"
-    moments = [from_millis(int(entry.timestamp)) for entry in lake.table(_NAME).history(user="bob")]
+    moments = [entry.timestamp for entry in lake.table(_NAME).history(user="bob")]
     for as_of in (*({"version": version} for version in range(3)), *({"timestamp": moment} for moment in moments)):
         found = None
         with suppress(NotFound):

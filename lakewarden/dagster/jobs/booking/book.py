@@ -8,7 +8,9 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 import dagster as dg
 
 from lakewarden.dagster.assets.health import events_of
+from lakewarden.dagster.assets.links import link, repair_form
 from lakewarden.dagster.assets.metadata import NO_BACKLOG, Backlog, crowd_metadata
+from lakewarden.dagster.assets.partition_values import is_key
 from lakewarden.dagster.assets.tables import MAX_PARTITIONS, is_crowded
 from lakewarden.dagster.jobs.booking.batches import AssetEvent, log_events
 from lakewarden.dagster.jobs.booking.behind import book_behind, named_tables
@@ -23,11 +25,14 @@ from lakewarden.dagster.jobs.runs.selection import named_by
 from lakewarden.dagster.mount import Mount
 from lakewarden.errors import LakewardenError
 from lakewarden.lakehouse import Lakehouse
+from lakewarden.operations.check.memory import BROKEN
 from lakewarden.planning.health import health
 from lakewarden.report import ScopeReport
 from lakewarden.scope import Scope, TableName
 
 _SKIPS_SHOWN = 100
+
+_BROKEN_SHOWN = 20
 
 
 def book(
@@ -70,7 +75,27 @@ def book(
     context.add_output_metadata(summary(reports))
     if not preview:
         mark_failed(context, lake, mount, [report for report in reports if report.scope.table not in crowded])
+        _book_broken(context, mount, [report for report in reports if report.scope.table not in crowded])
     raise_failures(reports)
+
+
+def _book_broken(context: dg.OpExecutionContext, mount: Mount, reports: Sequence[ScopeReport]) -> None:
+    """On the page of each scope that was found broken stands why, with the form that shows what a repair would do."""
+    shown = ((one, one.fault) for one in reports if one.fault and is_key(one.scope.user or ""))
+    broken = [(report, fault) for report, fault in shown if fault.code in BROKEN]
+    for report, fault in broken[:_BROKEN_SHOWN]:
+        context.log_event(
+            dg.AssetObservation(
+                mount.asset_key(report.scope.table),
+                partition=report.scope.user,
+                description=f"{report.operation}: {fault.code}, {fault.message}",
+                metadata={
+                    "code": fault.code,
+                    "reason": fault.message,
+                    "repair": link("what a repair would do", repair_form(mount, report.scope)),
+                },
+            )
+        )
 
 
 def _book_health(context: dg.OpExecutionContext, lake: Lakehouse, mount: Mount, tables: Collection[TableName]) -> None:

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import cast
 
 from lakewarden.catalog.model import Catalog
-from lakewarden.clock import from_millis
 from lakewarden.dagster.assets.history import job_id_of, operation_of
 from lakewarden.dagster.assets.metadata import Backlog
 from lakewarden.dagster.jobs.booking.events import Booked, backlog_of
@@ -45,6 +44,6 @@ def booked_commit(target: ScopeTarget, commit: HistoryEntry, table: ScopeTable |
         parameters=dict(commit.parameters),
         metrics={name: value for name, value in commit.operation_metrics.items() if isinstance(value, int)},
         state=table.state(target.app_id) if table else None,
-        finished_at=from_millis(int(commit.timestamp)),
+        finished_at=commit.timestamp,
     )
     return Booked(report, job_id=job_id_of(commit))

@@ -1,0 +1,46 @@
+"""`check_all_job`: `lakewarden check` over the whole warehouse, every scope, shown as the checks of the health asset."""
+
+import dagster as dg
+from pydantic import Field
+
+from lakewarden.dagster.assets.checks import evaluation_of, lateness
+from lakewarden.dagster.assets.health import OTHERS, health_checks
+from lakewarden.dagster.assets.metadata import table_value
+from lakewarden.dagster.jobs.runs.failures import RETRIES, declined
+from lakewarden.dagster.jobs.runs.tags import job_tags
+from lakewarden.dagster.mount import Mount
+from lakewarden.lakehouse import Lakehouse
+from lakewarden.planning.health import health
+
+_SHOWN = 100
+
+
+class CheckAllConfig(dg.Config):
+    """How thoroughly to check. Whatever is chosen, every storage, log and scope is looked at; what fails is remembered."""
+
+    quick: bool = Field(True, description="Read the logs and the newest commits only. False: the rows of every scope, too.")
+
+
+@dg.op(retry_policy=RETRIES, description="Check everything, and show what was found as checks.")
+def check_all(
+    context: dg.OpExecutionContext, config: CheckAllConfig, lake: dg.ResourceParam[Lakehouse], mount: dg.ResourceParam[Mount]
+) -> None:
+    with declined(context):
+        findings = lake.check(quick=config.quick)
+        failed = [one for one in findings if not one.passed]
+        found = health(lake.warehouse, files_of=OTHERS)
+    for result in [*(lateness(mount, one) for one in found), *(health_checks(mount, found) if found else [])]:
+        context.instance.report_runless_asset_event(evaluation_of(result))
+    shown = ({"what": one.subject, "check": one.check, "code": one.code, "why": one.message} for one in failed[:_SHOWN])
+    context.add_output_metadata(
+        {"checked": len(findings), "failed": len(failed), **({"failures": table_value(shown)} if failed else {})}
+    )
+
+
+@dg.job(
+    executor_def=dg.in_process_executor,
+    tags=job_tags("check", -10),
+    description="Checks every storage, log and scope of the warehouse, quickly or with all rows.",
+)
+def check_all_job() -> None:
+    check_all()

@@ -1,0 +1,74 @@
+"""`repair_job`: repairs damaged logs and scopes, and reports what was recovered and what is lost."""
+
+from collections.abc import Sequence
+
+import dagster as dg
+from pydantic import Field
+
+from lakewarden.dagster.assets.metadata import table_value
+from lakewarden.dagster.jobs.booking.book import book
+from lakewarden.dagster.jobs.plans import plan_field, plan_link, run_or_apply
+from lakewarden.dagster.jobs.runs.failures import RETRIES, declined, raise_failures
+from lakewarden.dagster.jobs.runs.tags import job_tags
+from lakewarden.dagster.mount import Mount
+from lakewarden.lakehouse import Lakehouse
+from lakewarden.report import ScopeReport
+from lakewarden.specs import PlanOptions
+
+_SHOWN = 100
+
+
+class RepairConfig(dg.Config):
+    """What to repair. By default, it only shows what is wrong, and what would be done.
+
+    The dry run's link `apply` fills this form with its plan, and launching that does exactly what was shown.
+    """
+
+    table: str = Field("", description="The table, as namespace.table; empty means all of the warehouse.")
+    user: str | None = Field(None, description="Only this user's scopes.")
+    dry_run: bool = Field(True, description="Only show what is wrong, and what would be done. Set it to false to repair.")
+    plan: str = plan_field()
+
+
+@dg.op(retry_policy=RETRIES, description="Repair what is damaged, and book one event for each scope.")
+def repair(
+    context: dg.OpExecutionContext, config: RepairConfig, lake: dg.ResourceParam[Lakehouse], mount: dg.ResourceParam[Mount]
+) -> None:
+    with declined(context):
+        tables = (config.table,) if config.table else ()
+        options = PlanOptions(user=config.user)
+        reports = run_or_apply(lake, "repair", tables, options, dry_run=config.dry_run, plan=config.plan)
+        context.add_output_metadata({**plan_link(context, reports), "repaired": _shown(reports)})
+        scopes = [report for report in reports if _subject(report) == "scope"]
+        book(context, lake, mount, scopes, preview=config.dry_run)
+        raise_failures([report for report in reports if report not in scopes])
+
+
+def _subject(report: ScopeReport) -> str:
+    return report.parameters.get("subject", "scope")
+
+
+def _shown(reports: Sequence[ScopeReport]) -> dg.MetadataValue:
+    """What was wrong, and what came of it."""
+    found = [report for report in reports if report.outcome != "skipped"]
+    return table_value(
+        {
+            "table": str(report.scope.table),
+            "user": report.scope.user or "",
+            "what": _subject(report),
+            "outcome": report.outcome,
+            "rows recovered": report.metrics.get("rows_recovered", 0),
+            "rows lost": str(report.metrics.get("rows_lost", "unknown")),
+            "why": report.reason,
+        }
+        for report in found[:_SHOWN]
+    )
+
+
+@dg.job(
+    executor_def=dg.in_process_executor,
+    tags=job_tags("repair", 20),
+    description="Repairs damaged logs and scopes from the rows that are left; dry run by default.",
+)
+def repair_job() -> None:
+    repair()

@@ -1,0 +1,35 @@
+"""Dagster's home: one that cannot be written is told as such, and one warehouse has one daemon."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from lakewarden.cli.main import main
+from lakewarden.cli.ui.home import DagsterHome, alone
+from lakewarden.errors import InUse
+
+
+@pytest.mark.parametrize("place", ["file", "file/below", "/proc/nowhere", "/sys/home"])
+def test_a_home_that_cannot_be_written_is_named(
+    tmp_path: Path, warehouse_uri: str, capsys: pytest.CaptureFixture[str], place: str
+) -> None:
+    (tmp_path / "file").write_text("no directory")
+    with pytest.raises(SystemExit) as ended:
+        main(["--warehouse", warehouse_uri, "ui", "--dagster-home", str(tmp_path / place)])
+    said = capsys.readouterr().err
+    assert ended.value.code
+    assert "INVALID_ARGUMENT" in said
+    assert "--dagster-home" in said
+
+
+def test_two_homes_do_not_serve_one_warehouse(tmp_path: Path) -> None:
+    with alone("/lake", DagsterHome(tmp_path / "one"), "http://127.0.0.1:3000", tmp_path):
+        with pytest.raises(InUse, match=r"3000, with the Dagster home .*/one\) serves the warehouse /lake"):  # noqa: SIM117
+            with alone("/lake", DagsterHome(tmp_path / "two"), "http://127.0.0.1:3001", tmp_path):
+                pass
+        with alone("/other", DagsterHome(tmp_path / "two"), "http://127.0.0.1:3001", tmp_path):
+            pass
+    with alone("/lake", DagsterHome(tmp_path / "two"), "http://127.0.0.1:3001", tmp_path):
+        pass
