@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from datetime import timedelta
@@ -219,10 +221,19 @@ def test_what_is_written_is_in_the_topic_wherever_a_server_runs(warehouse_uri: s
             assert lag() is None, "and the status says why"
             with machine.running():
                 _eventually(lambda: said() == ["c", "u", "d"])
-                lake.relay("n.served")
-                sql("INSERT INTO n.served VALUES (2, 'a')")
-                _eventually(lambda: said() == ["c", "u", "d", "c"])
-                assert lag() == 0
+                words = [str(Path(sys.executable).parent / "lakewarden"), "--warehouse", warehouse_uri, "relay", "--follow"]
+                with subprocess.Popen([*words, "n.served"]) as third, subprocess.Popen(words) as fourth:
+                    lake.relay("n.served")
+                    sql("INSERT INTO n.served VALUES (2, 'a')")
+                    _eventually(lambda: said() == ["c", "u", "d", "c"])
+                    time.sleep(5)
+                    sql("INSERT INTO n.served VALUES (3, 'a')")
+                    _eventually(lambda: said() == ["c", "u", "d", "c", "c"])
+                    assert lag() == 0
+                    assert (third.poll(), fourth.poll()) == (None, None), "one that stands by goes on"
+                    third.terminate()
+                    fourth.terminate()
+                    assert (third.wait(PATIENCE), fourth.wait(PATIENCE)) == (0, 0)
 
 
 def test_fl_071_replayed_duplicates_end_in_the_right_state(lake: Lakehouse, sql: Sql, kafka: KafkaServer) -> None:
