@@ -18,7 +18,7 @@ from lakewarden.dagster.jobs.plans import plan_field
 from lakewarden.dagster.jobs.restore import RESTORE_TAGS, moment
 from lakewarden.dagster.jobs.restored_rows import rows_of
 from lakewarden.dagster.jobs.runs.failures import RETRIES, declined
-from lakewarden.dagster.jobs.runs.tags import TABLE
+from lakewarden.dagster.jobs.runs.tags import TABLE, subject_tags, tag_run
 from lakewarden.dagster.mount import Mount
 from lakewarden.errors import InvalidArgument, NotFound
 from lakewarden.lakehouse import Lakehouse
@@ -55,6 +55,7 @@ def restore_table(
 ) -> None:
     with declined(context):
         scope = _scope(context, lake, config.user, config.plan)
+        tag_run(context, subject_tags({"user": scope.user}))
         if config.to == "" and not config.plan:
             context.add_output_metadata(_versions(lake, mount, scope, config.before))
             return
