@@ -15,8 +15,10 @@ from lakewarden import Lakehouse
 from lakewarden.cli.main import main
 from lakewarden.delta.ownership import PROPERTY
 from lakewarden.delta.scope import open_scope
-from lakewarden.errors import Corrupt, LakewardenError, StorageUnavailable
+from lakewarden.errors import Corrupt, InvalidArgument, LakewardenError, StorageUnavailable
 from lakewarden.scope import Scope, TableName
+from lakewarden.settings import CompactionSettings, Settings
+from lakewarden.state.audit import AuditLog
 from lakewarden.storage.owner import MARKER
 from tests.fixtures.lakes import NOTES, notes
 
@@ -142,6 +144,67 @@ def test_it_stays_as_it_is_where_something_is_not_there(old: Old, lake: Lakehous
     away.rename(there)
     lake.upgrade()
     assert old.format == 3
+
+
+def _compaction(min_eligible_segments: int) -> Settings:
+    return Settings(compaction=CompactionSettings(min_eligible_segments=min_eligible_segments))
+
+
+def _kept(lake: Lakehouse) -> dict[str, float]:
+    return {one.key: one.value for one in lake.settings() if one.value != one.default}
+
+
+def test_what_its_processes_say_counts_until_it_is_taken_over_once(old: Old, caplog: pytest.LogCaptureFixture) -> None:
+    key = "compaction.min_eligible_segments"
+    for own in (2, 3):
+        with Lakehouse.open(str(old.place), settings=_compaction(own)) as lake:
+            assert _kept(lake) == {key: own}
+            assert lake.warehouse.catalog.read().settings is None
+    with Lakehouse.open(str(old.place), settings=_compaction(3)) as lake:
+        lake.upgrade()
+    assert not caplog.records
+    for own in (Settings(), _compaction(3), _compaction(2)):
+        with Lakehouse.open(str(old.place), settings=own) as lake:
+            lake.upgrade()
+            assert _kept(lake) == {key: 3}
+            assert _kept(lake) == {key: 3}
+    (warned,) = caplog.records
+    assert f"{key} is 3 in the warehouse {old.place}, whatever lakewarden.toml" in warned.getMessage()
+
+
+def test_the_first_change_keeps_what_was_said_before(old: Old) -> None:
+    with Lakehouse.open(str(old.place), settings=_compaction(2)) as lake:
+        lake.alter_warehouse({"maintenance.min_gain": 0.5})
+    with Lakehouse.open(str(old.place)) as lake:
+        assert _kept(lake) == {"compaction.min_eligible_segments": 2, "maintenance.min_gain": 0.5}
+        (audited,) = (
+            one
+            for one in AuditLog(lake.warehouse.state, lake.warehouse.clock, lake.warehouse.new_id).newest()
+            if one.action == "ALTER_WAREHOUSE"
+        )
+        assert (audited.actor_user_id, audited.details) == ("root", "maintenance.min_gain = 0.5")
+
+
+def test_a_new_warehouse_begins_with_what_its_process_says(tmp_path: Path) -> None:
+    with Lakehouse.open(str(tmp_path), settings=_compaction(2)) as lake:
+        assert _kept(lake) == {"compaction.min_eligible_segments": 2}
+    with Lakehouse.open(str(tmp_path)) as lake:
+        assert _kept(lake) == {"compaction.min_eligible_segments": 2}
+        with pytest.raises(InvalidArgument, match="max_segments_per_run"):
+            lake.alter_warehouse({"compaction.ratio": 5, "compaction.max_segments_per_run": 1})
+        assert _kept(lake) == {"compaction.min_eligible_segments": 2}, "all or none"
+
+
+def test_once_upgraded_no_scope_is_opened_by_it_and_by_what_follows(
+    old: Old, lake: Lakehouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = lake.upgrade()
+    with Lakehouse.open(str(old.place)) as newer:
+        newer.compact(look=True)
+        monkeypatch.setattr("lakewarden.delta.scope.open_place", None)
+        monkeypatch.setattr("lakewarden.delta.table.ScopeTable.open", None)
+        assert newer.upgrade() == first
+        assert {report.outcome for report in newer.compact(scheduled=True)} == {"skipped"}
 
 
 def test_a_later_format_is_refused(old: Old, lake: Lakehouse) -> None:

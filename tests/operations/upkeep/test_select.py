@@ -13,6 +13,7 @@ from deltalake import DeltaTable, write_deltalake
 
 from lakewarden import Column, Lakehouse
 from lakewarden.clock import system_clock
+from lakewarden.operations.upkeep.rules import FoldRule, PackRule, _ungraded
 from lakewarden.operations.whole_tables import QUIET
 from lakewarden.report import ScopeReport
 from lakewarden.settings import CompactionSettings, MaintenanceSettings, Settings
@@ -113,6 +114,24 @@ def test_another_rule_of_the_warehouse_finds_nothing_quiet(lake: Lakehouse) -> N
     assert _opened(lake.compact()) == _opened(lake.optimize()) == set(), "a look notes what both rules say"
     lake.alter_warehouse({"maintenance.min_gain": 0.05})
     assert _opened(lake.optimize()) == set(USERS)
+
+
+def test_an_upgrade_of_the_release_opens_no_scope(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def as_before(rule: FoldRule) -> int:
+        tail = rule.tail
+        return _ungraded("compact", tail.min_files, tail.max_files, tail.max_rows)
+
+    with Lakehouse.open(str(tmp_path)) as lake, monkeypatch.context() as earlier:
+        earlier.setattr(FoldRule, "number", property(as_before))
+        earlier.setattr(PackRule, "number", property(lambda rule: _ungraded("optimize", rule.target_file_size, rule.min_gain)))
+        make_notes(lake)
+        for user in USERS:
+            _write(lake, user, 0)
+        lake.compact(look=True)
+    with Lakehouse.open(str(tmp_path)) as lake:
+        monkeypatch.setattr("lakewarden.delta.scope.open_place", None)
+        assert _opened(lake.compact(scheduled=True)) == _opened(lake.optimize(scheduled=True)) == set()
+        assert _opened(lake.compact()) == _opened(lake.optimize()) == set()
 
 
 def test_a_rule_of_the_warehouse_reaches_its_scopes_a_part_at_a_time(tmp_path: Path) -> None:
