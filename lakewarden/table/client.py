@@ -449,11 +449,11 @@ class TableClient:
 
     def _delete_rows_of(self, key_rows: pa.Table, users: pa.Array[Any]) -> Receipt:
         """Tombstones for the live rows of a STREAM table that have these keys; a key may have several."""
-        found = [Receipt(0, NOTHING)]
+        found, key = [Receipt(0, NOTHING)], self.table.schema.primary_key
         for user in users.unique():
             name = str(user)
-            rows = self.reader.stream(name)
-            gone = rows.filter(matches(rows, key_rows.filter(pc.equal(users, user)), self.table.schema.primary_key))
+            rows = self.reader.stream(name, Wanted(key))
+            gone = rows.filter(matches(rows, key_rows.filter(pc.equal(users, user)), key))
             found.append(self.delete_rows([int(seq) for seq in gone.column(SEQ).to_numpy()], user=name))
         return Receipt(sum(each.rows for each in found), max(each.last_seq for each in found))
 

@@ -17,7 +17,7 @@ from lakewarden.lakehouse.jobs import Jobs
 from tests.fixtures.lakes import make_notes, notes
 
 _NOUNS = {"catalog", "k3", "maintenance", "jobs", "loads", "pipelines", "privacy", "subscriptions", "sessions", "topics"}
-_OWN = {"open", "close"}
+_OWN = {"open", "close", "noted"}
 _DELEGATES = sorted(
     name for name, _ in inspect.getmembers(Lakehouse, inspect.isfunction) if not name.startswith("_") and name not in _OWN
 )

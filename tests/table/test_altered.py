@@ -199,6 +199,7 @@ def meeting() -> Iterator[Meeting]:
 @example("user", "swap", "UPDATE", MOMENTS[1], True)
 @example("images", "NOT NULL", "spark", MOMENTS[1], False)
 @example("keyless", "NOT NULL, default", "spark", MOMENTS[1], True)
+@example("stream", "rename the key", "delete", MOMENTS[0], False)
 @settings(max_examples=examples(30), deadline=None)
 @given(
     st.sampled_from(sorted(KINDS)),
