@@ -163,8 +163,8 @@ def test_what_its_processes_say_counts_until_it_is_taken_over_once(old: Old, cap
     with Lakehouse.open(str(old.place), settings=_compaction(3)) as lake:
         lake.upgrade()
     assert not caplog.records
-    for own in (Settings(), _compaction(3), _compaction(2)):
-        with Lakehouse.open(str(old.place), settings=own) as lake:
+    for later in (Settings(), _compaction(3), _compaction(2)):
+        with Lakehouse.open(str(old.place), settings=later) as lake:
             lake.upgrade()
             assert _kept(lake) == {key: 3}
             assert _kept(lake) == {key: 3}
