@@ -68,6 +68,12 @@ class WarehouseComponent(dg.Component, dg.Model, dg.Resolvable):
         examples=["{{ env.ALERT_WEBHOOK }}"],
     )
 
+    expectations: dict[str, str] | None = Field(
+        default=None,
+        description="Files of Great Expectations' suites by the names of their tables; by default those in expectations/.",
+        examples=[{"chat.messages": "expectations/chat.messages.json"}],
+    )
+
     @classmethod
     def get_spec(cls) -> dg.ComponentTypeSpec:
         return dg.ComponentTypeSpec(
@@ -84,4 +90,5 @@ class WarehouseComponent(dg.Component, dg.Model, dg.Resolvable):
             pools=Pools(spark=self.spark_pool, tables=self.tables_pool, checks=self.checks_pool),
             spark=SparkResource(spark_config=self.spark_config),
             on_failure=Webhook(self.alert_webhook) if self.alert_webhook else None,
+            expectations=self.expectations,
         )

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib import import_module
 from importlib.util import find_spec
 
@@ -17,9 +17,11 @@ from lakewarden.catalog.model import Catalog
 from lakewarden.clock import random_id, system_clock
 from lakewarden.connection import Location
 from lakewarden.dagster.assets.checks import build_table_checks
+from lakewarden.dagster.assets.expected import build_expectation_checks
 from lakewarden.dagster.assets.health import build_health_assets
 from lakewarden.dagster.assets.rejects import build_reject_checks
 from lakewarden.dagster.assets.rules import build_source_specs
+from lakewarden.dagster.assets.suites import Given, suites_of
 from lakewarden.dagster.assets.tables import build_table_specs
 from lakewarden.dagster.jobs.check import build_check_job
 from lakewarden.dagster.jobs.check_all import check_all_job
@@ -77,6 +79,7 @@ def build_definitions(
     pools: Pools = Pools(),
     spark: SparkResource | None = None,
     on_failure: OnFailure | None = None,
+    expectations: Mapping[str, Given] | None = None,
 ) -> dg.Definitions:
     """The definitions of one warehouse. Those of several merge, if their prefixes differ.
 
@@ -92,18 +95,23 @@ def build_definitions(
         spark: a Spark resource of the deployment's own, instead of one with Lakewarden's settings.
         on_failure: is called for each run that failed for good: a `Webhook`, or a function that takes a `FailedRun`.
 
+        expectations: suites of Great Expectations by the names of their tables, as values or as paths of files. Without it, the
+            files `expectations/<namespace>.<table>.json` of the working directory, where `lakewarden.toml` is, too.
+
     Raises:
-        InvalidArgument: the URI or the prefix is not valid, or a variable is not set.
+        InvalidArgument: the URI or the prefix is not valid, a variable is not set, or a suite is for no name of a table.
     """
     configured = warehouse or _of_environment()
     hook = on_failure or (None if warehouse else _webhook_of_environment())
     mount = Mount(canonical(value_of(configured)), tuple(key_prefix), group, pools, tuple(owners) or _owners(warehouse))
     opened = _open(mount.uri)
     catalog = opened.catalog.read() if opened else Catalog()
+    suites = suites_of(expectations)
     checks = build_table_checks(mount, catalog)
+    expected = build_expectation_checks(mount, catalog, suites)
     resources = resources_of(mount, configured, spark)
     of_jobs = without_forms(resources)
-    schedules = [*build_schedules(mount, catalog), *([build_check_schedule(mount)] if checks else [])]
+    schedules = [*build_schedules(mount, catalog), *([build_check_schedule(mount, suites)] if checks else [])]
     specs = with_automation(mount, catalog, build_table_specs(mount, opened, catalog), schedules) if opened else []
     keys = [spec.key for spec in specs]
     healths = build_health_assets(mount, catalog) if opened else []
@@ -112,12 +120,12 @@ def build_definitions(
             *_with_code([*build_table_assets(mount, specs, catalog), *build_rule_assets(mount, catalog), *healths]),
             *build_source_specs(mount, catalog),
         ],
-        asset_checks=[*checks, *build_reject_checks(mount, catalog)],
+        asset_checks=[*checks, *expected, *build_reject_checks(mount, catalog)],
         jobs=[
             *(mounted(job, mount, of_jobs) for job in JOBS),
             *build_restore_jobs(mount, catalog, of_jobs),
             *build_partition_jobs(mount, specs, catalog, of_jobs),
-            *([build_check_job(mount, checks)] if checks else []),
+            *([build_check_job(mount, [*checks, *expected])] if checks else []),
             *([mounted(relay_job, mount, of_jobs)] if has_topics(catalog) else []),
         ],
         schedules=schedules,
@@ -126,7 +134,7 @@ def build_definitions(
             *build_upload_sensors(mount, catalog),
             build_catalog_sensor(mount, catalog.version),
             *([build_relay_sensor(mount)] if has_topics(catalog) else []),
-            *([build_check_sensor(mount, keys), build_health_sensor(mount, _keys(healths))] if checks else []),
+            *([build_check_sensor(mount, keys, suites), build_health_sensor(mount, _keys(healths))] if checks else []),
             *([build_alert_sensor(mount, catalog.tables, hook)] if hook else []),
         ],
         resources=shared_resources(mount, resources),

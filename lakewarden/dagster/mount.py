@@ -29,7 +29,7 @@ _MARK = "-table"
 SOURCES = "sources"
 """The part behind the prefix of the keys of sources."""
 
-_VERBS = frozenset({"restore", "optimize", "compact", "check", "upload", "materialize", "ingest"})
+_VERBS = frozenset({"restore", "optimize", "compact", "check", "upload", "materialize", "ingest", "expect"})
 """The first words of the names that name a table."""
 
 

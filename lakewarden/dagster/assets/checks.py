@@ -27,7 +27,7 @@ from lakewarden.operations.check.memory import nameless
 from lakewarden.operations.check.scope import CheckTask, check_scope
 from lakewarden.planning.health import TableHealth, health
 from lakewarden.scope import TableName
-from lakewarden.state.failed_checks import UNREADABLE, Checked
+from lakewarden.state.failed_checks import EXPECTATION, UNREADABLE, Checked
 from lakewarden.target import ScopeTarget
 from lakewarden.warehouse import cold_tables
 
@@ -127,7 +127,7 @@ def _of_the_data(
         return
     turn = next_turn(lake, table, config.users, config.scopes)
     looks = look_at(lake, turn.scopes)
-    left = _failed_before(lake, table, turn)
+    left = failed_before(lake, table, turn)
     for check in checks:
         outcome = _outcome(check, looks, lake, table, spark, config)
         _keep(lake, table, check, looks, outcome)
@@ -136,7 +136,7 @@ def _of_the_data(
         turn.note(lake)
 
 
-def _failed_before(lake: Lakehouse, table: Table, turn: Turn) -> Mapping[str, Sequence[str]]:
+def failed_before(lake: Lakehouse, table: Table, turn: Turn) -> Mapping[str, Sequence[str]]:
     """The users of scopes that failed each check and are not checked now: without them, a sample would hide a failure."""
     mark = lake.warehouse.erasures.mark
     checked = {mark(scope.user or "") for scope in turn.scopes}
@@ -151,7 +151,7 @@ def _failed_before(lake: Lakehouse, table: Table, turn: Turn) -> Mapping[str, Se
 
 def _shown_as(check: str) -> str:
     """The check of Dagster's whose result stays red for a failure: of many kinds `lakewarden check` knows, and of operations."""
-    return check if check in DESCRIPTIONS else LOG_AND_TABLE_AGREE
+    return check if check in DESCRIPTIONS or check.startswith(EXPECTATION) else LOG_AND_TABLE_AGREE
 
 
 def lateness(mount: Mount, found: TableHealth) -> dg.AssetCheckResult:
@@ -237,9 +237,6 @@ def _result(key: dg.AssetKey, check: str, turn: Turn, looks: Looks, outcome: Out
     counted = f"{len(turn.scopes):,} of {turn.total:,} scopes"
     error = outcome.details.get("error")
     passed = not outcome.failed and not left and error is None
-    standing = [Failed(user, "failed before, and not checked now") for user in left]
-    named = [*outcome.failed, *standing][:_SHOWN]
-    failed = {"failed scopes": table_value({"user": one.user, "why": one.why} for one in named)}
     return dg.AssetCheckResult(
         asset_key=key,
         check_name=check,
@@ -250,20 +247,31 @@ def _result(key: dg.AssetKey, check: str, turn: Turn, looks: Looks, outcome: Out
             "scopes": dg.MetadataValue.int(len(turn.scopes)),
             "scopes/failed": dg.MetadataValue.int(len(outcome.failed)),
             "scopes/failed_before": dg.MetadataValue.int(len(left)),
-            **(failed if named else {}),
+            **scopes_shown(outcome.failed, left),
             **outcome.details,
             "looked at": table_value({"user": look.user, "version": look.table.version} for look in looks.opened[:_SHOWN]),
         },
     )
 
 
+def scopes_shown(failed: Sequence[Failed], left: Sequence[str]) -> Metadata:
+    """The scopes that failed now, and those of the users in `left`, whose failures stand; empty without any."""
+    standing = [Failed(user, "failed before, and not checked now") for user in left]
+    named = [*failed, *standing][:_SHOWN]
+    return {"failed scopes": table_value({"user": one.user, "why": one.why} for one in named)} if named else {}
+
+
 def _said(outcome: Outcome, left: Sequence[str]) -> str:
-    """The outcome in a few words; vacuums of the scopes that failed are blocked from now on."""
     if error := outcome.details.get("error"):
         return f"and the check could not be evaluated: {error.value}"
-    if not outcome.failed and not left:
+    return said(outcome.failed, left)
+
+
+def said(failed: Sequence[Failed], left: Sequence[str]) -> str:
+    """The outcome in a few words; vacuums of the scopes that failed are blocked from now on."""
+    if not failed and not left:
         return "all passed"
-    now = f"{len(outcome.failed):,} failed: {_first([one.user for one in outcome.failed])}." if outcome.failed else "all passed."
+    now = f"{len(failed):,} failed: {_first([one.user for one in failed])}." if failed else "all passed."
     before = f" Failed before, and not checked now: {len(left):,}: {_first(left)}." if left else ""
     return f"{now}{before} They are not vacuumed until a check passes."
 

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from lakewarden.dagster.assets.suites import PLACE
+
 if TYPE_CHECKING:
     from great_expectations.core import ExpectationValidationResult
     from great_expectations.core.batch_definition import BatchDefinition
@@ -37,6 +39,8 @@ class Verdict:
     examples: tuple[str, ...]
     error: str
     """Why it could not be evaluated; empty if it could."""
+    place: int | None = None
+    """That of an expectation of a user's suite (`suites.PLACE`)."""
 
 
 def unique_together(columns: Sequence[str]) -> Expected:
@@ -67,7 +71,7 @@ def equal_pair(one: str, other: str) -> Expected:
 def validate_pandas(rows: pa.Table, *expected: Expected) -> list[Verdict]:
     """On pandas: the engine for small scopes, milliseconds once it is loaded."""
     batches = _context().data_sources.add_pandas("scopes").add_dataframe_asset("rows")
-    return _validate(batches.add_batch_definition_whole_dataframe("all"), rows.to_pandas(), expected)
+    return _validate(batches.add_batch_definition_whole_dataframe("all"), rows.to_pandas(integer_object_nulls=True), expected)
 
 
 def validate_spark(rows: DataFrame, *expected: Expected) -> list[Verdict]:
@@ -106,6 +110,7 @@ def _verdict(result: ExpectationValidationResult) -> Verdict:
         unexpected=int(found.get("unexpected_count") or 0),
         examples=tuple(examples)[:_SHOWN],
         error=_error(result),
+        place=(result.expectation_config.meta or {}).get(PLACE) if result.expectation_config else None,
     )
 
 

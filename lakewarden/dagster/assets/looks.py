@@ -107,7 +107,7 @@ def _judge_group(looks: Sequence[Look], spark: SparkResource, spark_above: int) 
     keys = list(looks[0].target.schema.primary_key)
     expected = unique_together([_USER, *keys])
     if sum(look.bytes for look in looks) > spark_above:
-        verdicts = validate_spark(_spark_rows(looks, keys, spark), expected)
+        verdicts = validate_spark(spark_rows(looks, keys, spark), expected)
         return Judgment(verdicts, frozenset() if _passed(verdicts) else frozenset(look.user for look in looks))
     rows = pa.concat_tables([_rows(look, keys) for look in looks])
     verdicts = validate_pandas(rows, expected)
@@ -131,7 +131,7 @@ def _rows(look: Look, columns: Sequence[str]) -> pa.Table:
     return rows.append_column(_USER, pa.repeat(pa.scalar(look.user), rows.num_rows))
 
 
-def _spark_rows(looks: Sequence[Look], columns: Sequence[str], spark: SparkResource) -> DataFrame:
+def spark_rows(looks: Sequence[Look], columns: Sequence[str], spark: SparkResource) -> DataFrame:
     """One task for each scope. It reads with the connection of the scope's storage, as this process would, without a JAR."""
     from pyspark.sql.pandas.types import from_arrow_schema  # only large scopes need Spark
 

@@ -27,7 +27,7 @@ class Turn:
             note_round(lake.warehouse.state, self.table_id, self.last)
 
 
-def next_turn(lake: Lakehouse, table: Table, users: Sequence[str], most: int) -> Turn:
+def next_turn(lake: Lakehouse, table: Table, users: Sequence[str], most: int, lap: str = "") -> Turn:
     """The scopes of these users; without any, at most so many whose turn it is."""
     if table.type == "SHARED":
         return Turn([Scope(table.name)], 1)
@@ -38,9 +38,9 @@ def next_turn(lake: Lakehouse, table: Table, users: Sequence[str], most: int) ->
         return Turn([Scope(table.name, user) for user in users if user in there], len(registered))
     failed = failing(lake, table, registered, most // 2 + 1)  # the others have their turn, too
     others = registered.keys() - set(failed)
-    due = next_of_round(warehouse.state, table.id, others, most - len(failed))
+    due = next_of_round(warehouse.state, table.id + lap, others, most - len(failed))
     scopes = [Scope(table.name, registered[mark]) for mark in (*failed, *due)]
-    return Turn(scopes, len(registered), table.id, due[-1] if due else "")
+    return Turn(scopes, len(registered), table.id + lap, due[-1] if due else "")
 
 
 def failing(lake: Lakehouse, table: Table, registered: Collection[str], most: int) -> list[str]:

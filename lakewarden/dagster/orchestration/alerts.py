@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import threading
 import urllib.error
@@ -9,6 +10,7 @@ import urllib.request
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from email.message import Message
+from http.client import HTTPException
 from urllib.parse import urlsplit
 
 import dagster as dg
@@ -81,27 +83,31 @@ class _NoRedirect(urllib.request.HTTPRedirectHandler):
     def redirect_request(
         self, req: urllib.request.Request, fp: object, code: int, msg: str, headers: object, newurl: str
     ) -> None:
+        if isinstance(fp, io.IOBase):
+            fp.close()
         why = "the webhook answers with another address: give that one"
         raise urllib.error.HTTPError(f"{urlsplit(req.full_url).scheme}://…", code, why, Message(), None)
 
 
 def _post(request: urllib.request.Request, timeout: float) -> None:
     """In a thread of its own: the timeout of a socket is that of each byte, and a server may trickle them."""
-    raised = list[OSError]()
+    raised = list[Exception]()
 
     def post() -> None:
         try:
             urllib.request.build_opener(_NoRedirect).open(request, timeout=timeout).close()
-        except OSError as error:
+        except (OSError, HTTPException) as error:
+            if isinstance(error, urllib.error.HTTPError):
+                error.close()
             raised.append(error)
 
-    thread = threading.Thread(target=post, daemon=True)
+    thread = threading.Thread(target=post, name="webhook", daemon=True)
     thread.start()
     thread.join(timeout)
     if thread.is_alive():
         raise TimeoutError(f"the webhook did not answer within {timeout:g} s")
     for error in raised:
-        raise error
+        raise error if isinstance(error, OSError) else OSError(f"the webhook's answer is none of HTTP: {error!r}")
 
 
 def build_alert_sensor(mount: Mount, tables: Iterable[TableName], on_failure: OnFailure) -> dg.SensorDefinition:

@@ -12,6 +12,8 @@ import dagster as dg
 
 from lakewarden.catalog.model import Table
 from lakewarden.dagster.assets.checks import check_step, data_checks
+from lakewarden.dagster.assets.expected import checks_of, expect_step
+from lakewarden.dagster.assets.suites import Suite
 from lakewarden.dagster.assets.tables import is_crowded
 from lakewarden.dagster.assets.turns import failing
 from lakewarden.dagster.mount import Mount
@@ -24,15 +26,25 @@ SAMPLE = 50
 """Scopes of a table that are checked behind a flush: a run of seconds, however many were flushed."""
 
 
-def build_check_sensor(mount: Mount, tables: Sequence[dg.AssetKey] = ()) -> dg.SensorDefinition:
-    return build_sensor(mount, check_sensor, "check_job", seconds=60, serves=tables)
+def build_check_sensor(mount: Mount, tables: Sequence[dg.AssetKey] = (), suites: Sequence[Suite] = ()) -> dg.SensorDefinition:
+    def sense(context: dg.SensorEvaluationContext, lake: Lakehouse, mount: Mount) -> dg.SensorResult | dg.SkipReason:
+        return check_sensor(context, lake, mount, suites)
+
+    sense.__name__, sense.__doc__ = check_sensor.__name__, check_sensor.__doc__
+    return build_sensor(mount, sense, "check_job", seconds=60, serves=tables)
 
 
-def build_check_schedule(mount: Mount) -> dg.ScheduleDefinition:
-    return build_schedule(mount, check_nightly, "check_job", "10 1 * * *")
+def build_check_schedule(mount: Mount, suites: Sequence[Suite] = ()) -> dg.ScheduleDefinition:
+    def look(context: dg.ScheduleEvaluationContext, lake: Lakehouse, mount: Mount) -> dg.RunRequest:
+        return check_nightly(context, lake, mount, suites)
+
+    look.__name__, look.__doc__ = check_nightly.__name__, check_nightly.__doc__
+    return build_schedule(mount, look, "check_job", "10 1 * * *")
 
 
-def check_sensor(context: dg.SensorEvaluationContext, lake: Lakehouse, mount: Mount) -> dg.SensorResult | dg.SkipReason:
+def check_sensor(
+    context: dg.SensorEvaluationContext, lake: Lakehouse, mount: Mount, suites: Sequence[Suite] = ()
+) -> dg.SensorResult | dg.SkipReason:
     """Checks some of the scopes that flushes and other operations touched, in one run. The cursor is the newest event."""
     if under_way(context.instance, mount, "check"):
         return dg.SkipReason("checks are under way")
@@ -47,7 +59,7 @@ def check_sensor(context: dg.SensorEvaluationContext, lake: Lakehouse, mount: Mo
     chosen = [
         (table, {"users": _with_failing(lake, table, sample.sample(found, min(SAMPLE, len(found))))}) for table, found in touched
     ]
-    return dg.SensorResult(run_requests=[_request(mount, chosen)])
+    return dg.SensorResult(run_requests=[_request(mount, chosen, suites)])
 
 
 def _with_failing(lake: Lakehouse, table: Table, users: list[str]) -> list[str]:
@@ -59,16 +71,24 @@ def _with_failing(lake: Lakehouse, table: Table, users: list[str]) -> list[str]:
     return list(dict.fromkeys([*first, *users]))
 
 
-def check_nightly(_context: dg.ScheduleEvaluationContext, lake: Lakehouse, mount: Mount) -> dg.RunRequest:
+def check_nightly(
+    _context: dg.ScheduleEvaluationContext, lake: Lakehouse, mount: Mount, suites: Sequence[Suite] = ()
+) -> dg.RunRequest:
     """Checks `maintenance.looks_per_run` scopes of each table: those that failed, then those checked longest ago."""
     most = lake.warehouse.settings.maintenance.looks_per_run
-    return _request(mount, [(table, {"scopes": most}) for table in cold_tables(lake.warehouse.catalog.read())])
+    return _request(mount, [(table, {"scopes": most}) for table in cold_tables(lake.warehouse.catalog.read())], suites)
 
 
-def _request(mount: Mount, configs: Sequence[tuple[Table, Mapping[str, object]]]) -> dg.RunRequest:
-    """One run over these tables, with the config of each."""
-    keys = [dg.AssetCheckKey(mount.asset_key(table.name), check) for table, _ in configs for check in data_checks(table)]
+def _request(mount: Mount, configs: Sequence[tuple[Table, Mapping[str, object]]], suites: Sequence[Suite]) -> dg.RunRequest:
+    """One run over these tables and their suites, with the config of each."""
+    of_table = {suite.table: suite for suite in suites if checks_of(suite)}
+    keys = [
+        dg.AssetCheckKey(mount.asset_key(table.name), check)
+        for table, _ in configs
+        for check in (*data_checks(table), *(checks_of(of_table[table.name]) if table.name in of_table else ()))
+    ]
     steps = {check_step(mount, table.name): {"config": dict(config)} for table, config in configs}
+    steps |= {expect_step(mount, table.name): {"config": dict(config)} for table, config in configs if table.name in of_table}
     return dg.RunRequest(asset_check_keys=keys, run_config={"ops": steps})
 
 

@@ -150,3 +150,6 @@ def test_a_webhook_that_sends_on_or_trickles_fails_the_tick(receiver: Receiver, 
         Webhook(f"{receiver.url}{path}", timeout_seconds=0.5)(failed_run())
     assert time.monotonic() - began < 2.5, "before the server has sent its last byte"
     assert len(receiver.bodies) == 1, "no GET follows"
+    for thread in threading.enumerate():
+        if thread.name == "webhook":
+            thread.join(10)
