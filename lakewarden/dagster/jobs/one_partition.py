@@ -45,7 +45,7 @@ def optimize_partition(
 def compact_partition(context: dg.OpExecutionContext, lake: dg.ResourceParam[Lakehouse], mount: dg.ResourceParam[Mount]) -> None:
     with declined(context):
         table, where = _selected(context, lake)
-        book(context, lake, mount, lake.compact(table, where=where, scheduled=True, look=True))
+        book(context, lake, mount, lake.compact(table, where=where, look=True))
 
 
 def _selected(context: dg.OpExecutionContext, lake: Lakehouse) -> tuple[str, str]:
