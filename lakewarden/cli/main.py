@@ -47,28 +47,24 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for module in (
-    sql,
-    browse,
-    observe,
-    plan,
-    operations,
-    maintain,
-    repair,
-    erase,
-    load,
-    ingest,
-    kafka,
-    file,
-    storage,
-    settings,
-    upgrade,
-    jobs,
-    serve,
-    demo,
-    ui,
-):
-    module.register(app)
+_PANELS = {
+    "Read, write and look": (sql, browse, observe, plan),
+    "Care": (operations, maintain),
+    "Repair and erase": (repair, erase),
+    "Load and stream": (load, ingest, kafka, file),
+    "Serve": (ui, serve, demo),
+    "Administer": (storage, settings, upgrade, jobs),
+}
+"""The modules of commands, by the panel of the help in which theirs stand."""
+
+for panel, modules in _PANELS.items():
+    for module in modules:
+        before = (len(app.registered_commands), len(app.registered_groups))
+        module.register(app)
+        for command in app.registered_commands[before[0] :]:
+            command.rich_help_panel = panel
+        for group in app.registered_groups[before[1] :]:
+            group.rich_help_panel = panel
 
 
 def _print_version(wanted: bool) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from lakewarden.cli.main import main
+from lakewarden.cli.ui.command import _tail
 from lakewarden.cli.ui.home import DagsterHome, alone
 from lakewarden.errors import InUse
 
@@ -33,3 +34,19 @@ def test_two_homes_do_not_serve_one_warehouse(tmp_path: Path) -> None:
             pass
     with alone("/lake", DagsterHome(tmp_path / "two"), "http://127.0.0.1:3001", tmp_path):
         pass
+
+
+def test_the_end_of_a_log_is_some_lines_without_escapes(tmp_path: Path) -> None:
+    log = tmp_path / "ui.log"
+    log.write_text("x" * 5_000 + "\n" + "".join(f"\x1b[32mline {n}\x1b[0m {'y' * 900}\r\n" for n in range(50)))
+    lines = _tail(log).splitlines()
+    assert [line.split()[1] for line in lines[1:]] == [str(n) for n in range(42, 50)]
+    assert all(len(line) <= 202 and "\x1b" not in line for line in lines)
+
+
+def test_the_help_has_panels(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["--help"])
+    shown = capsys.readouterr().out
+    for panel in ("Read, write and look", "Care", "Repair and erase", "Load and stream", "Serve", "Administer"):
+        assert f" {panel} " in shown

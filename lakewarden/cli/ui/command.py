@@ -101,8 +101,17 @@ def ui(
             _await(process, address, home.log)
             print(f"Dagster is at {address.url}, for {warehouse}. Its log is {home.log}. Ctrl-C stops it.", flush=True)
             with Lakehouse.open(warehouse) as lake, lake.noted("ui", address.url):
-                status = process.wait()
+                status = _ended(process)
     raise Internal(f"Dagster ended unexpectedly with status {status}; the end of its log: {_tail(home.log)}")
+
+
+def _ended(process: subprocess.Popen[bytes]) -> int:
+    """The status that Dagster ends with. It takes its time to stop, so an interrupt is answered at once."""
+    try:
+        return process.wait()
+    except KeyboardInterrupt:
+        print("Stopping Dagster: runs that are under way have half a minute to end.", flush=True)
+        raise
 
 
 def _say_if_java_is_missing() -> None:
@@ -201,5 +210,14 @@ def _answers(address: _Address) -> bool:
         return False
 
 
+_ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|[\x00-\x08\x0b-\x1f\x7f]")
+_LINES, _COLUMNS = 8, 200
+
+
 def _tail(log: Path) -> str:
-    return log.read_text(errors="replace")[-1_500:]
+    """The last lines, each of a bounded length, without what colors them on a terminal."""
+    with log.open("rb") as file:
+        file.seek(max(file.seek(0, os.SEEK_END) - 16_384, 0))
+        text = _ESCAPES.sub("", file.read().decode(errors="replace"))
+    lines = [line.rstrip()[:_COLUMNS] for line in text.splitlines() if line.strip()]
+    return "\n  ".join(["", *lines[-_LINES:]])
