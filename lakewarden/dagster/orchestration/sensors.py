@@ -170,7 +170,7 @@ def users_sensor(
     grown = {table.name: count for table in tables if (count := _register(context.instance, mount, table, came[table]))}
     fresh = [table for table in tables if table.id not in before]
     if crowded is not None and (moved := {name for name, many in _crowds(came).items() if many != (name in crowded)}):
-        context.log.info("the number of users crossed %d: %s; %s", MAX_PARTITIONS, moved, reload_or_ask(context))
+        context.log.info("crossed %d users: %s; %s", MAX_PARTITIONS, ", ".join(map(str, sorted(moved))), reload_or_ask(context))
     names = [str(table.name) for table in tables if table in fresh or table.name in grown]
     owed, requests = settle(context.instance, mount, read_owed(context.cursor), names, lake.warehouse.clock())
     context.update_cursor(" ".join(filter(None, [write_cursor(one.seen for one in came.values()), *map(str, owed)])))
