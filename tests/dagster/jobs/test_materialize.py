@@ -72,7 +72,7 @@ def known(chat: str, instance: dg.DagsterInstance) -> str:
 
 def shown(event: dg.AssetMaterialization) -> tuple[str | None, Mapping[str, str]]:
     """An event without what differs from run to run and scope to scope."""
-    differ = ("path", "committed_at", "parameters", "delta/bytes", "restore")
+    differ = ("path", "committed_at", "parameters", "delta/bytes", "restore", "history")
     return event.description, {name: str(value.value) for name, value in event.metadata.items() if name not in differ}
 
 

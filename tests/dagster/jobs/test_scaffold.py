@@ -109,6 +109,6 @@ def test_no_form_shows_notes_for_developers(jobs: list[dg.JobDefinition]) -> Non
 def test_what_a_table_is_called_stands_in_its_form(jobs: list[dg.JobDefinition]) -> None:
     (restore,) = [job for job in jobs if job.name == "restore_chat__messages"]
     form = defaults(restore)["ops"]
-    assert form == {"restore_table": {"config": {"to": "", "plan": ""}}}
+    assert form == {"restore_table": {"config": {"to": "", "plan": "", "user": ""}}}
     assert isinstance(restore.partitions_def, dg.DynamicPartitionsDefinition)
     assert restore.partitions_def.name == MESSAGES
