@@ -110,6 +110,7 @@ def _stores_failure(what: str, error: Exception) -> LakewardenError | None:
 
 
 def _plain(error: BaseException) -> str:
-    """Returns the message as one line, without colours or the stack of the library's threads."""
-    text = _NOISE.sub("", str(error)).split("\n   0: ")[0]
-    return " ".join(text.split())[:_LENGTH]
+    """Returns the message as one line, without colours or the stack of the library's threads. A long one is cut in its middle,
+    where its paths are: what happened stands at its end."""
+    text = " ".join(_NOISE.sub("", str(error)).split("\n   0: ")[0].split())
+    return text if len(text) <= _LENGTH else f"{text[: _LENGTH // 2]} … {text[-_LENGTH // 2 :]}"

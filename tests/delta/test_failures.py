@@ -10,12 +10,14 @@ import pytest
 from deltalake import DeltaTable
 from deltalake.exceptions import CommitFailedError, DeltaError
 
+from lakewarden import Lakehouse
 from lakewarden.connection import Location
 from lakewarden.delta.failures import delta_errors
 from lakewarden.delta.table import ScopeTable
 from lakewarden.errors import Conflict, Corrupt, LakewardenError, StorageRefused, StorageUnavailable, Unsupported
 from lakewarden.storage.open import open_store
 from tests.delta.scopes import flush, people, target
+from tests.fixtures.lakes import eventual, make_notes, notes
 
 
 class PanicException(BaseException):  # pyo3's own name, by which it is told
@@ -103,3 +105,14 @@ def test_a_directory_that_deltalake_would_mistake_is_refused(tmp_path: Path, nam
     with pytest.raises(Unsupported, match="escape"):
         flush(target(tmp_path / name), people(1))
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.disk
+def test_a_long_path_is_as_good_as_a_short_one(tmp_path: Path) -> None:
+    """deltalake says behind the path that nothing is there."""
+    user = "x" * 256
+    with Lakehouse.open(str(tmp_path / ("a" * 150) / "w")) as lake:
+        table = make_notes(lake)
+        table.write(notes({1: "one"}), user=user)
+        assert [one.outcome for one in lake.flush()] == ["done"]
+        assert eventual(table, user) == {1: "one"}
