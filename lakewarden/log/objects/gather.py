@@ -175,7 +175,7 @@ class Gathering:
         position = self._put(
             self._segment(calls[0].parcels[0].schema_version, chunks, _keys_of(calls)),
             group.after,
-            min(call.until for call in calls),
+            calls[0].until if len(calls) == 1 else min([call.until for call in calls]),
         )
         self._own.made(position, group.touched)
         _refuse(calls, self._puts.refused(users, position))
