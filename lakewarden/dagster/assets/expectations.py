@@ -6,14 +6,13 @@ dagster-ge still needs Great Expectations below 1.0. Version 1 needs only an eph
 from __future__ import annotations
 
 import os
-import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from lakewarden.dagster.assets.suites import PLACE
+from lakewarden.dagster.assets.suites import PLACE, old_modules
 
 if TYPE_CHECKING:
     from great_expectations.core import ExpectationValidationResult
@@ -83,8 +82,7 @@ def validate_spark(rows: DataFrame, *expected: Expected) -> list[Verdict]:
 
 def _context() -> EphemeralDataContext:
     os.environ["GX_ANALYTICS_ENABLED"] = "false"  # it would send usage data, and wait for the network
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "module 'sre_", DeprecationWarning)  # it imports modules that Python 3.13 removed
+    with old_modules():
         import great_expectations as gx
         from great_expectations.data_context.types.base import ProgressBarsConfig
 
@@ -97,7 +95,8 @@ def _validate(batches: BatchDefinition[Any], rows: object, expected: Sequence[Ex
     from great_expectations.core import ExpectationSuite
 
     suite = ExpectationSuite(name="scopes", expectations=[make() for make in expected])
-    found = batches.get_batch({"dataframe": rows}).validate(suite)
+    with old_modules():
+        found = batches.get_batch({"dataframe": rows}).validate(suite)
     return [_verdict(result) for result in found.results]
 
 
