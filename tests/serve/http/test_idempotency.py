@@ -55,12 +55,11 @@ def test_another_request_under_the_same_key_is_refused(operator: httpx.Client, l
     assert times(lake, number + 1000) == 0
 
 
-def test_another_call_with_the_same_body_is_another_request(operator: httpx.Client, lake: Lakehouse, number: int) -> None:
-    body, headers = {"bucket": "keyed"}, {"Idempotency-Key": f"e{number}"}
-    answers = [operator.post(f"/k3/v1/{name}", json=body, headers=headers) for name in ("enableEngine", "disableEngine")]
+def test_another_call_with_the_same_body_is_another_request(operator: httpx.Client, number: int) -> None:
+    body, headers = {"bucket": "keyed", "settings": "{}"}, {"Idempotency-Key": f"e{number}"}
+    answers = [operator.post(f"/k3/v1/{name}", json=body, headers=headers) for name in ("createBucket", "enableEngine")]
     assert [answer.status_code for answer in answers] == [200, 400]
     assert "another request" in answers[1].json()["error"]["message"]
-    assert times(lake, number) == 0, "its tables are read"
 
 
 def test_a_key_is_a_users_own(client: httpx.Client) -> None:
