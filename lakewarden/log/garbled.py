@@ -14,7 +14,7 @@ _AT_ONCE = 1000
 
 
 def garbled_of(log: LogReader, chunks: Sequence[RowRange]) -> dict[RowRange, Corrupt]:
-    """Those of the chunks that cannot be read, and why. One that was cleaned away meanwhile is none of them.
+    """Those of the chunks that cannot be read, and why. A chunk that was cleaned away meanwhile does not count.
 
     Raises:
         StorageUnavailable: the store failed.

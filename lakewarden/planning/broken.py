@@ -69,7 +69,7 @@ class BrokenScopes:
         """One read for each."""
         return [self._broken(scope, failure) for scope, failure in islice(self.failed, most)]
 
-    def told(self, scope: Scope) -> BrokenScope:
+    def scope(self, scope: Scope) -> BrokenScope:
         """What is known of this one: one read."""
         return next(self._broken(one, failure) for one, failure in self.failed if one == scope)
 

@@ -161,7 +161,7 @@ def _by_reason(failed: BrokenScopes) -> tuple[list[Trouble], list[Trouble]]:
     most_first = sorted(by_check.items(), key=lambda one: -len(one[1]))
     broken, others = list[Trouble](), list[Trouble]()
     for check, scopes in most_first:
-        first = failed.told(scopes[0])
+        first = failed.scope(scopes[0])
         severity: Severity = "broken" if is_broken(check) else "failed check"
         found = Trouble(severity, first.reason, len(scopes), tuple(scopes[:EXAMPLES]), first.code, first.command)
         (broken if severity == "broken" else others).append(found)

@@ -68,7 +68,7 @@ def repair(warehouse: Warehouse, run: Run, request: Request, job_id: str, only: 
     Args:
         only: what to repair of all that is damaged, as a dry run named it; the rest is only looked at.
 
-    A storage that is away is one report; what lies elsewhere is repaired.
+    A storage that is away is one report; all else is repaired.
 
     Raises:
         NotFound, InvalidArgument: the table does not exist, or the user is invalid; nothing was done.

@@ -107,7 +107,7 @@ def _post(request: urllib.request.Request, timeout: float) -> None:
     if thread.is_alive():
         raise TimeoutError(f"the webhook did not answer within {timeout:g} s")
     for error in raised:
-        raise error if isinstance(error, OSError) else OSError(f"the webhook's answer is none of HTTP: {error!r}")
+        raise error if isinstance(error, OSError) else OSError(f"the webhook did not answer in HTTP: {error!r}")
 
 
 def build_alert_sensor(mount: Mount, tables: Iterable[TableName], on_failure: OnFailure) -> dg.SensorDefinition:

@@ -6,7 +6,7 @@ that all cuts have, so that writers, flushes and other repairs may run at the sa
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from itertools import pairwise
@@ -196,19 +196,14 @@ def leave_out_chunks(
     segment_format: int = INDEXED,
 ) -> None:
     """Goes on without chunks whose bytes are garbled, and carries the rows of all others. As `give_up`, which comes first."""
-    for _ in range(_ATTEMPTS):
-        view = read_view(store, log_id, HeaderCache())
-        plan = None if view.cut.sealed else cut_leaving_out(view, chunks, settings, now)
-        if plan is None:
-            return
-        try:
-            made = make_cut(store, view, plan, settings, new_id, no_faults, segment_format)
-        except Missing:
-            continue  # a flush settled it meanwhile
-        if made is not None:
-            remove_below(store, log_id, made.cut, made.found)
-            return
-    raise Conflict(f"log {log_id} of {store.uri} was settled by others {_ATTEMPTS} times meanwhile; try again")
+    _cut_anew(
+        store,
+        log_id,
+        lambda view: cut_leaving_out(view, chunks, settings, now),
+        settings=settings,
+        new_id=new_id,
+        segment_format=segment_format,
+    )
 
 
 def jump(
@@ -243,12 +238,37 @@ def jump(
     """
     if position >= LAST_POSITION:
         raise InvalidArgument(f"log {log_id} cannot begin behind position {position}: the last one is {LAST_POSITION}")
+    return _cut_anew(
+        store,
+        log_id,
+        lambda view: replace(_behind(view, _adopted(store, view, mark), position, settled), doubts=lost),
+        settings=settings,
+        new_id=new_id,
+        segment_format=segment_format,
+    )
+
+
+def _cut_anew(
+    store: ObjectStore,
+    log_id: str,
+    planned: Callable[[LogView], NextCut | None],
+    *,
+    settings: LogSettings,
+    new_id: NewId,
+    segment_format: int,
+) -> Cut:
+    """Makes the cut that is planned for the newest view, and returns the one that counts then: the view's own, where the log is
+    sealed or no cut is planned.
+
+    Raises:
+        Conflict: others settled the log again and again.
+    """
     for _ in range(_ATTEMPTS):
         view = read_view(store, log_id, HeaderCache())
-        if view.cut.sealed:
-            return view.cut
         try:
-            plan = replace(_behind(view, _adopted(store, view, mark), position, settled), doubts=lost)
+            plan = None if view.cut.sealed else planned(view)
+            if plan is None:
+                return view.cut
             made = make_cut(store, view, plan, settings, new_id, no_faults, segment_format)
         except Missing:
             continue  # a flush settled it meanwhile
