@@ -29,7 +29,7 @@ _TOO_MUCH = ("STORAGE", "DROP NAMESPACE", "DROP TABLE", "PRIMARY KEY")
 """What would empty the warehouse or fill it with tables; enough of it is mutated in the other tests' own words."""
 _CODES = {
     *("SYNTAX_ERROR", "INVALID_ARGUMENT", "ALREADY_EXISTS", "NOT_FOUND", "PERMISSION_DENIED", "CONSTRAINT_VIOLATION"),
-    *("CONFLICT", "UNSUPPORTED"),
+    *("CONFLICT", "UNSUPPORTED", "FAILED_PRECONDITION"),
 }
 
 
