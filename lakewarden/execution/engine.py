@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
+from lakewarden.errors import Unsupported
 from lakewarden.settings import Settings
 
 if TYPE_CHECKING:
     from lakewarden.operations.fanout import FanOut, Sized
-    from lakewarden.spark.session import SparkSession
+    from lakewarden.operations.flush.run import FlushTask
+    from lakewarden.report import ScopeReport
     from lakewarden.storage.steps import Steps
 
 T = TypeVar("T")
@@ -18,7 +20,18 @@ R = TypeVar("R")
 Progress = Callable[[int, int], None]
 """Called with the number of scopes just finished, and the total."""
 
-StartSpark = Callable[[], "SparkSession"]
+
+class Cluster(Protocol):
+    """What work needs of Spark (`spark.cluster`); each call may start the session."""
+
+    def fan_out(self) -> FanOut:
+        """Over its executors."""
+
+    def flush_large(self, task: FlushTask) -> ScopeReport:
+        """Flushes a scope that is too large for one process."""
+
+    def close(self) -> None:
+        """Ends the session, if it was started for this."""
 
 
 def silent(done: int, total: int) -> None:
@@ -28,13 +41,11 @@ def silent(done: int, total: int) -> None:
 class Engine:
     """Runs work over scopes; `operations.fanout.Run` is its interface."""
 
-    def __init__(self, settings: Settings, progress: Progress, spark: StartSpark | None) -> None:
+    def __init__(self, settings: Settings, progress: Progress, cluster: Cluster | None) -> None:
+        """Without a cluster, all work is done in this process."""
         self._settings = settings
         self._progress = progress
-        self._borrowed = spark
-        self._own: SparkSession | None = None
-        self._stops = False
-        """Whether the session was started here, and ends with this."""
+        self.cluster = cluster
 
     def run(self, work: Callable[[T], Steps[R]], items: Sequence[Sized[T]]) -> list[R]:
         """The results in the order of the items."""
@@ -54,23 +65,22 @@ class Engine:
             watch(done, total)
             self._progress(done, total)
 
-        return Engine(self._settings, both, self.spark)
+        return Engine(self._settings, both, self.cluster)
 
-    def spark(self) -> SparkSession:
-        """The Spark session: the one that was passed in, or runs in this process; or our own, started at the first call."""
-        if self._borrowed is not None:
-            return self._borrowed()
-        if self._own is None:
-            from lakewarden.spark.session import is_running, start_session  # the JVM's client: a second that few commands need
-
-            self._stops = not is_running()
-            self._own = start_session(self._settings.spark)
-        return self._own
+    def flush_large(self, task: FlushTask) -> ScopeReport:
+        """
+        Raises:
+            Unsupported: there is no cluster.
+        """
+        if self.cluster is None:
+            raise Unsupported(
+                f"{task.target.scope} has {task.pending.bytes} bytes pending, which need Spark, and this engine has none"
+            )
+        return self.cluster.flush_large(task)
 
     def close(self) -> None:
-        if self._own is not None and self._stops:
-            self._own.stop()
-        self._own = None
+        if self.cluster is not None:
+            self.cluster.close()
 
     def _fan_out(self, items: int) -> FanOut:
         return self._here() if items < self._settings.flush.in_process_below else self._spread()
@@ -81,7 +91,4 @@ class Engine:
         return in_process
 
     def _spread(self) -> FanOut:
-        spark = self.spark()
-        from lakewarden.spark.fanout import SparkFanOut  # as above
-
-        return SparkFanOut(spark, self._settings.spark)
+        return self._here() if self.cluster is None else self.cluster.fan_out()

@@ -9,7 +9,6 @@ from typing import TypeVar
 from lakewarden.commit_metadata import carrying
 from lakewarden.execution.engine import Engine
 from lakewarden.operations.fanout import Sized
-from lakewarden.operations.flush.run import FlushTask
 from lakewarden.operations.procedures.procedure import procedure_of
 from lakewarden.operations.procedures.workplace import Workplace
 from lakewarden.operations.request import request_of_job
@@ -34,7 +33,7 @@ class Operator:
 
     @property
     def workplace(self) -> Workplace:
-        return Workplace(self.warehouse, self.engine.run, self._flush_large, self.jobs, self._spread, self._in_tasks)
+        return Workplace(self.warehouse, self.engine.run, self.engine.flush_large, self.jobs, self._spread, self._in_tasks)
 
     def run(self, request: Request, job_id: str | None = None) -> list[ScopeReport]:
         """Runs the request without a plan; raises as the operation does. With `job_id`, the caller records the job."""
@@ -50,9 +49,3 @@ class Operator:
 
     def _in_tasks(self, work: Callable[[T], Steps[R]], items: Sequence[Sized[T]]) -> list[R]:
         return self.engine.run_large(work, items, 0)
-
-    def _flush_large(self, task: FlushTask) -> ScopeReport:
-        spark = self.engine.spark()
-        from lakewarden.spark.large import flush_large  # the JVM's client: a second that most commands never need
-
-        return flush_large(spark, task, over_s3a=self.warehouse.settings.spark.s3a)

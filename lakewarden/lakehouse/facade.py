@@ -7,12 +7,13 @@ from contextlib import AbstractContextManager
 from types import TracebackType
 
 from lakewarden.clock import Clock, NewId, random_id, system_clock
-from lakewarden.execution.engine import Engine, Progress, StartSpark, silent
+from lakewarden.execution.engine import Progress, silent
 from lakewarden.lakehouse.delegates.catalog import CatalogDelegates
 from lakewarden.lakehouse.delegates.maintenance import MaintenanceDelegates
 from lakewarden.lakehouse.delegates.privacy import PrivacyDelegates
 from lakewarden.lakehouse.delegates.work import WorkDelegates
 from lakewarden.settings import Settings, check_settings, load_settings
+from lakewarden.spark.cluster import StartSpark
 from lakewarden.state.processes import Processes
 from lakewarden.warehouse import Warehouse
 
@@ -50,7 +51,7 @@ class Lakehouse(CatalogDelegates, MaintenanceDelegates, PrivacyDelegates, WorkDe
             StorageRefused, StorageUnavailable: the place cannot be written or reached.
         """
         chosen = check_settings(settings) if settings else load_settings(os.environ)
-        return cls(Warehouse.open(uri, chosen, clock, new_id, create=create), Engine(chosen, progress, spark))
+        return cls(Warehouse.open(uri, chosen, clock, new_id, create=create), progress, spark)
 
     def close(self) -> None:
         self._parts.close()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from lakewarden.execution.engine import Engine
+from lakewarden.execution.engine import Engine, Progress, silent
 from lakewarden.lakehouse.catalog import LakeCatalog
 from lakewarden.lakehouse.jobs import Jobs
 from lakewarden.lakehouse.loads import Loads
@@ -16,6 +16,7 @@ from lakewarden.lakehouse.privacy import Privacy
 from lakewarden.lakehouse.sessions import SqlSessions
 from lakewarden.lakehouse.subscriptions import Subscriptions
 from lakewarden.lakehouse.topics import Topics
+from lakewarden.spark.cluster import SparkCluster, StartSpark
 from lakewarden.warehouse import Warehouse
 
 if TYPE_CHECKING:
@@ -26,9 +27,11 @@ if TYPE_CHECKING:
 class Nouns:
     """`Lakehouse` without the delegates to its nouns' methods."""
 
-    def __init__(self, warehouse: Warehouse, engine: Engine) -> None:
+    def __init__(self, warehouse: Warehouse, progress: Progress = silent, spark: StartSpark | None = None) -> None:
+        """`progress` and `spark` as of `Lakehouse.open`."""
         self.warehouse = warehouse
-        self._parts = Parts(warehouse, engine)
+        cluster = SparkCluster(warehouse.settings.spark, spark)
+        self._parts = Parts(warehouse, Engine(warehouse.settings, progress, cluster), cluster)
 
     @cached_property
     def catalog(self) -> LakeCatalog:

@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from lakewarden.execution.engine import Engine
+from lakewarden.spark.cluster import SparkCluster
 from lakewarden.sql.sessions import Sessions
 from lakewarden.state.live_queries import LiveQueries
 from lakewarden.warehouse import Warehouse
@@ -33,6 +34,7 @@ class Parts:
 
     warehouse: Warehouse
     engine: Engine
+    cluster: SparkCluster
     ledgers: dict[str, Ledger] = field(default_factory=dict)
 
     @cached_property

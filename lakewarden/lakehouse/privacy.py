@@ -53,7 +53,7 @@ class Privacy:
             NotFound: the export is missing or unfinished, or a table is missing in it or here; nothing was written.
             Corrupt: a file differs from the manifest; nothing was written.
         """
-        from lakewarden.table.importing import import_export
+        from lakewarden.lakehouse.importing import import_export
 
         return import_export(self.open_table, source, user, tuple(tables or ()))
 

@@ -114,6 +114,6 @@ class SqlSessions:
         """
         from lakewarden.spark import register
 
-        session = self.parts.engine.spark()
+        session = self.parts.cluster.session()
         register(session, self.parts.warehouse.uri, self.parts.warehouse.settings)
         return session

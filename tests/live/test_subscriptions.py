@@ -25,7 +25,6 @@ from lakewarden.errors import (
     StorageUnavailable,
     Unsupported,
 )
-from lakewarden.execution.engine import Engine, silent
 from lakewarden.live.fold import Event
 from lakewarden.live.subscription import Subscription
 from lakewarden.log.logs import Logs
@@ -145,7 +144,7 @@ def _reads(uri: str, subscribers: int) -> Counter[str]:
     reads: Counter[str] = Counter()
     with Lakehouse.open(uri) as plain:
         store = Store(Path(plain.warehouse.state.uri))
-        lake = Lakehouse(replace(plain.warehouse, state=store, logs=Logs(store)), Engine(Settings(), silent, None))
+        lake = Lakehouse(replace(plain.warehouse, state=store, logs=Logs(store)))
         board = shared(plain)
         live = [lake.subscribe("SELECT * FROM chat.board") for _ in range(subscribers)]
         store.before = lambda call, key: reads.update([key.split("/")[2]] if call == "get" and key.startswith("log/") else [])
@@ -464,7 +463,7 @@ def test_a_store_that_fails_at_any_call_loses_nothing(warehouse_uri: str) -> Non
         store = Store(Path(plain.warehouse.state.uri))
         catalog = CatalogStore(store, plain.warehouse.clock)
         watched = replace(plain.warehouse, state=store, catalog=catalog, logs=Logs(store))
-        lake = Lakehouse(watched, Engine(Settings(), silent, None))
+        lake = Lakehouse(watched)
         table = make_notes(plain)
         live = lake.subscribe(ALL, user="u", batch_size=1)
         failed = 0

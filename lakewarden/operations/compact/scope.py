@@ -192,12 +192,6 @@ def _parameters(rule: TailRule) -> dict[str, str]:
     }
 
 
-def rule_of(parameters: Mapping[str, str]) -> TailRule:
-    """The rule that a compaction's report names."""
-    fewest, most, rows = (int(parameters[name]) for name in ("min_eligible_segments", "max_segments_per_run", "max_segment_rows"))
-    return TailRule(fewest, most, rows, float(parameters.get("ratio", "0")))
-
-
 def _same_schema(target: ScopeTarget, table: ScopeTable, small: tuple[DataFile, ...]) -> tuple[DataFile, ...]:
     """The part of the run that was written under the table's current schema version, by the files' footers."""
     current = live_schema(target, table).schema.version

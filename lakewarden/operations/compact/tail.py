@@ -8,11 +8,17 @@ number of times that grows with the logarithm of the scope (docs/decisions/0124-
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import accumulate, takewhile
 
 from lakewarden.catalog.upkeep import TailRule
 from lakewarden.delta.parquet.files import DataFile
+
+
+def rule_of(parameters: Mapping[str, str]) -> TailRule:
+    """The rule that a compaction's report names."""
+    fewest, most, rows = (int(parameters[name]) for name in ("min_eligible_segments", "max_segments_per_run", "max_segment_rows"))
+    return TailRule(fewest, most, rows, float(parameters.get("ratio", "0")))
 
 
 def small_run(newest_first: Sequence[DataFile], rule: TailRule) -> tuple[DataFile, ...]:

@@ -24,6 +24,12 @@ from itertools import chain
 
 from lakewarden.delta.parquet.files import DataFile, by_place
 
+ZORDER = "zorder_by"
+TARGET = "target_file_size"
+MIN_GAIN = "min_gain"
+RATIO = "ratio"
+"""The names of an optimize's parameters in its reports and commits."""
+
 FULL = 0.75
 
 CLUSTERED_BYTES = 256 << 20

@@ -24,7 +24,7 @@ from lakewarden.errors import InvalidArgument
 from lakewarden.faults import Reach, no_faults
 from lakewarden.operations.fanout import Run, Sized
 from lakewarden.operations.optimize.bins import BinTask, cut, outputs, write_bin
-from lakewarden.operations.optimize.packing import Packing, pack_files, runs_to_cluster, why_not
+from lakewarden.operations.optimize.packing import MIN_GAIN, RATIO, TARGET, ZORDER, Packing, pack_files, runs_to_cluster, why_not
 from lakewarden.operations.optimize.predicate import PREDICATE, check_predicate, files_where
 from lakewarden.operations.optimize.zorder import check_columns
 from lakewarden.operations.plans.moved import live_inputs, planned_table
@@ -40,10 +40,6 @@ from lakewarden.storage.open import open_store
 from lakewarden.storage.steps import Steps
 from lakewarden.target import ScopeTarget
 
-ZORDER = "zorder_by"
-TARGET = "target_file_size"
-MIN_GAIN = "min_gain"
-RATIO = "ratio"
 _OPERATION = "OPTIMIZE"
 
 

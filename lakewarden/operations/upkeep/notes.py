@@ -6,8 +6,8 @@ from dataclasses import replace
 from datetime import datetime
 
 from lakewarden.clock import to_millis
-from lakewarden.operations.compact.scope import rule_of
-from lakewarden.operations.optimize.scope import MIN_GAIN, RATIO, TARGET, ZORDER
+from lakewarden.operations.compact.tail import rule_of
+from lakewarden.operations.optimize.packing import MIN_GAIN, RATIO, TARGET, ZORDER
 from lakewarden.operations.upkeep.rules import UNKNOWN, FoldRule, PackRule, loosest
 from lakewarden.report import Remains, ScopeReport, ScopeState
 from lakewarden.rows.files import file_columns
