@@ -20,6 +20,7 @@ from lakewarden.sql.session import SqlSession
 from lakewarden.sql.statements.base import Statement
 from lakewarden.state.audit import AuditLog
 from lakewarden.table import TableClient
+from lakewarden.table.open_table import open_table
 from lakewarden.warehouse import Warehouse, find_table, live_tables
 from lakewarden.workers.cancellation import Cancellation
 
@@ -88,7 +89,7 @@ class Calls:
         return table
 
     def _client(self, table: Table) -> TableClient:
-        return TableClient.of(self._warehouse, table).by(self._principal.user)
+        return open_table(self._warehouse, table).by(self._principal.user)
 
     def _tables(self, catalog: Catalog, bucket: str) -> list[Table]:
         """The bucket's tables, those of pipelines without a schema yet among them."""

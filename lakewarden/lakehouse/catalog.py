@@ -13,6 +13,7 @@ from lakewarden.lakehouse.parts import Parts
 from lakewarden.lakehouse.storages import Storages
 from lakewarden.lakehouse.tags import Tags
 from lakewarden.scope import TableName
+from lakewarden.table.open_table import open_table
 from lakewarden.warehouse import find_table, live_tables
 
 if TYPE_CHECKING:
@@ -202,7 +203,6 @@ class LakeCatalog:
         Raises:
             NotFound: the table does not exist.
         """
-        from lakewarden.table import TableClient
 
         table = find_table(self.parts.warehouse.catalog.read(), TableName.parse(name))
-        return TableClient.of(self.parts.warehouse, table)
+        return open_table(self.parts.warehouse, table)

@@ -19,7 +19,7 @@ from lakewarden.errors import AlreadyExists, InvalidArgument
 from lakewarden.operations.direct.pipelines import REJECTS
 from lakewarden.operations.direct.value import Edit, Once
 from lakewarden.scope import TableName
-from lakewarden.table import TableClient
+from lakewarden.table.open_table import open_table
 from lakewarden.warehouse import Warehouse, find_table
 
 COLUMNS = (
@@ -78,7 +78,7 @@ def note_rejects(
     Args:
         retaken: keys that were known before.
     """
-    client = TableClient.of(warehouse, rejects_table(warehouse, pipeline.table))
+    client = open_table(warehouse, rejects_table(warehouse, pipeline.table))
     direct, schema = replace(client.direct, job_id=job_id), client.table.schema
     rows = client.completed([_row(one, pipeline, job_id) for one in rejects], user=None) if rejects else None
     added = [] if rows is None else [rows]
@@ -105,7 +105,7 @@ def standing_rejects(warehouse: Warehouse, table: TableName) -> list[Reject]:
     """
     catalog = warehouse.catalog.read()
     pipeline = pipeline_of(catalog, table)
-    rows = TableClient.of(warehouse, find_table(catalog, rejects_name(table))).read()
+    rows = open_table(warehouse, find_table(catalog, rejects_name(table))).read()
     rows = rows.filter(pc.equal(rows.column("pipeline_id"), pa.scalar(pipeline.id)))
     found = rows.select(["object", "etag", "error", "at", "size"]).sort_by([("at", "descending"), ("object", "ascending")])
     return [Reject(**row) for row in found.to_pylist()]

@@ -42,6 +42,7 @@ from lakewarden.sql.text_bounds import TextBounds
 from lakewarden.sql.uploads import File, uploads_for
 from lakewarden.state.audit import AuditLog
 from lakewarden.storage.paths import check_user
+from lakewarden.table.open_table import open_table
 from lakewarden.warehouse import find_table
 from lakewarden.workers.cancellation import Cancellation
 from lakewarden.write_key import begin_statement
@@ -253,11 +254,10 @@ class SqlSession:
             NotFound: the table does not exist.
         """
         from lakewarden.sql.session_table import SessionTable  # imports Delta, which a query without a table does not need
-        from lakewarden.table import TableClient  # as above
 
         warehouse = self._services.warehouse
         table = find_table(warehouse.catalog.read(), TableName.parse(name))
-        return SessionTable(TableClient.of(warehouse, table).by(self._door.principal.user), self._door, self.block)
+        return SessionTable(open_table(warehouse, table).by(self._door.principal.user), self._door, self.block)
 
     def execute_as(self, user: str) -> SqlSession:
         """A session as another user, like EXECUTE AS USER.

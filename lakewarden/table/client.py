@@ -42,7 +42,7 @@ from lakewarden.storage.paths import check_user
 from lakewarden.table.appending import TableAppender
 from lakewarden.table.compared import ComparedWrite, Decisions
 from lakewarden.table.decision import Decision, live_within, pinned_key, touched_with
-from lakewarden.table.direct import DirectWrites
+from lakewarden.table.direct import DirectWrites, FlushPending
 from lakewarden.table.filed import FiledRows, FileMode
 from lakewarden.table.parts import PartsMode, PartsWrite
 from lakewarden.table.reader import TableReader
@@ -61,14 +61,11 @@ class TableClient:
     warehouse: Warehouse
     table: Table
     log: TableLog
+    flush_pending: FlushPending
     author: str = OPERATOR.user
     """The user who writes; rows of USER and STREAM tables belong to their scope's user."""
     make_reader: Callable[[Warehouse, Table, TableLog], TableReader] = TableReader
     """Another one in a block, where what is written is kept and what is kept is read."""
-
-    @classmethod
-    def of(cls, warehouse: Warehouse, table: Table) -> TableClient:
-        return cls(warehouse, table, warehouse.log(table))
 
     def by(self, author: str) -> TableClient:
         """The same table, written by another user."""
@@ -81,7 +78,7 @@ class TableClient:
     @cached_property
     def direct(self) -> DirectWrites:
         """Writes past the log."""
-        return DirectWrites(self.warehouse, self.table)
+        return DirectWrites(self.warehouse, self.table, self.flush_pending)
 
     @cached_property
     def _intake(self) -> TableIntake:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TypeVar
 
 import pyarrow as pa
 
@@ -14,7 +13,7 @@ from lakewarden.delta.commit_log.stamp import SILENT
 from lakewarden.delta.reading.bounds import Bound
 from lakewarden.delta.scope import open_scope
 from lakewarden.delta.table import ScopeTable
-from lakewarden.errors import Conflict, InvalidArgument, Unsupported
+from lakewarden.errors import InvalidArgument, Unsupported
 from lakewarden.faults import Reach, no_faults
 from lakewarden.log.once import LastBatch, Resume, stopped
 from lakewarden.operations.direct.commit import DirectWrite
@@ -24,18 +23,13 @@ from lakewarden.operations.direct.resume import resume
 from lakewarden.operations.direct.revise import Revise, Spread
 from lakewarden.operations.direct.run import DirectRun
 from lakewarden.operations.direct.value import Batches, Decide, DirectResult, Given, Once, TaskFiles, Within
-from lakewarden.operations.fanout import Sized, in_process
-from lakewarden.operations.flush.run import FlushTask, flush_scopes
-from lakewarden.operations.flush.wanted import Only
 from lakewarden.operations.optimize.predicate import check_predicate, partitions_within
 from lakewarden.operations.reading.seen_keys import SeenKeys
-from lakewarden.report import ScopeReport
-from lakewarden.scope import Scope
-from lakewarden.storage.steps import Steps
+from lakewarden.scope import TableName
 from lakewarden.warehouse import Warehouse
 
-T = TypeVar("T")
-R = TypeVar("R")
+FlushPending = Callable[[Warehouse, TableName], None]
+"""Flushes a SHARED table's pending rows; raises Conflict if some stay."""
 
 
 @dataclass(frozen=True)
@@ -47,6 +41,7 @@ class DirectWrites:
 
     warehouse: Warehouse
     table: Table
+    flush_pending: FlushPending
     hidden: bool = False
     """Whether no other caller sees the table yet."""
     job_id: str | None = None
@@ -96,7 +91,7 @@ class DirectWrites:
                 " the same keys: overwrite the whole table, or change rows by key"
             )
         if key:
-            self._drain()
+            self.flush_pending(self.warehouse, self.table.name)
             if isinstance(given, TaskFiles):
                 self._check_keyless()
             else:
@@ -137,7 +132,7 @@ class DirectWrites:
             Conflict, NotFound, StorageUnavailable: as `DirectRun.run`.
         """
         if self.table.schema.primary_key and added != ():
-            self._drain()
+            self.flush_pending(self.warehouse, self.table.name)
         effect = Revise(decide, bounds, self._partitions(within), spread)
         return self._run(DirectWrite(operation, effect, added, {"predicate": predicate}, self._once(once)))
 
@@ -184,22 +179,6 @@ class DirectWrites:
 
     def _run(self, write: DirectWrite) -> DirectResult:
         return DirectRun(self.warehouse, self.table, write, self.reach, hidden=self.hidden, job_id=self.job_id).run()
-
-    def _drain(self) -> None:
-        """Raises:
-        Conflict: rows stayed in the log.
-        """
-        for report in flush_scopes(self.warehouse, _here, _too_large, Only({Scope(self.table.name, None)})):
-            if report.fault is not None:
-                raise Conflict(f"the pending rows of {self.table.name} have to be flushed before an overwrite: {report.reason}")
-
-
-def _here(work: Callable[[T], Steps[R]], items: Sequence[Sized[T]]) -> list[R]:
-    return in_process(work, items, lambda _done: None)
-
-
-def _too_large(task: FlushTask) -> ScopeReport:
-    raise Conflict(f"{task.target.scope} has {task.pending.bytes} bytes pending, which need Spark: flush the table first")
 
 
 def _each_key_once(batches: Batches, key: Sequence[str]) -> Iterator[pa.Table | pa.RecordBatch]:

@@ -17,6 +17,7 @@ from lakewarden.errors import Conflict, InvalidArgument, NotFound, Unsupported
 from lakewarden.scope import TableName
 from lakewarden.sql.results import Affected, Result, Rows
 from lakewarden.table.direct import DirectWrites
+from lakewarden.table.open_table import flush_pending
 
 Sql = Callable[[str], list[Result]]
 KEYED = "(dt TEXT, id INT, v INT, PRIMARY KEY (dt, id)) PARTITIONED BY (dt)"
@@ -133,7 +134,7 @@ def overwriting(lake: Lakehouse, name: str, meanwhile: str) -> None:
             flush(lake, name)
 
     rows_given = lake.table(f"n.{name}").completed([{"dt": "x", "id": 5, "v": 5}], user=None)
-    DirectWrites(warehouse, table, reach=reach).overwrite([rows_given], within="dt = 'x'")
+    DirectWrites(warehouse, table, flush_pending, reach=reach).overwrite([rows_given], within="dt = 'x'")
 
 
 def test_fl_046_a_command_that_lost_asks_to_retry(lake: Lakehouse, sql: Sql) -> None:

@@ -20,6 +20,7 @@ from lakewarden.errors import Conflict, LostPlace
 from lakewarden.operations.streaming import StreamPlace, holding_place, take_place
 from lakewarden.scope import TableName
 from lakewarden.sql.results import Result
+from lakewarden.table.open_table import flush_pending
 
 Sql = Callable[[str], list[Result]]
 KEYED, KEYLESS = "(id INT PRIMARY KEY, v INT)", "(id INT, v INT)"
@@ -87,7 +88,7 @@ def test_a_direct_write_that_looked_before_the_place_was_lost_is_not_committed(l
                 taken(lake, "looked", f"other {number}", seconds=0.05, patience=2)
 
         rows = client.completed([{"id": number, "v": 0}], user=None)
-        writes = type(client.direct)(lake.warehouse, table, reach=reach)
+        writes = type(client.direct)(lake.warehouse, table, flush_pending, reach=reach)
         with pytest.raises(LostPlace), place.writing(lake.warehouse):
             writes.append([rows])
         assert reached == [step]

@@ -15,8 +15,8 @@ from lakewarden.pipelines.ingest.fit import Fitting
 from lakewarden.pipelines.source import PipelineSource
 from lakewarden.state.ledger.entries import Attempt, Batch, Taken
 from lakewarden.state.ledger.ledger import Ledger
-from lakewarden.table import TableClient
 from lakewarden.table.direct import DirectWrites
+from lakewarden.table.open_table import open_table
 from lakewarden.warehouse import Warehouse
 
 
@@ -48,7 +48,7 @@ class IngestContext:
         return self._table(self.warehouse.catalog.read())
 
     def direct(self, table: Table) -> DirectWrites:
-        return replace(TableClient.of(self.warehouse, table).direct, job_id=self.job_id, reach=self.reach)
+        return replace(open_table(self.warehouse, table).direct, job_id=self.job_id, reach=self.reach)
 
     def landed(self, batch: Batch) -> Landed | None:
         """The attempt at the batch that counts, if one does."""

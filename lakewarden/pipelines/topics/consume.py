@@ -21,6 +21,7 @@ from lakewarden.pipelines.topics.landing import DirectLanding, Landing, LogLandi
 from lakewarden.pipelines.topics.report import ConsumeReport, PartitionReport
 from lakewarden.scope import TableName
 from lakewarden.table import TableClient
+from lakewarden.table.open_table import open_table
 from lakewarden.warehouse import Warehouse, find_table
 
 
@@ -93,7 +94,7 @@ def consume(warehouse: Warehouse, request: ConsumeRequest, reach: Reach = no_fau
 
 def _taken(warehouse: Warehouse, request: ConsumeRequest, place: StreamPlace | None, reach: Reach) -> ConsumeReport:
     table = find_table(warehouse.catalog.read(), request.table)
-    client = TableClient.of(warehouse, table)
+    client = open_table(warehouse, table)
     owners = RowsOf.of(table, request.user, request.user_column)
     fit = Fit(
         table, owners, decoder(request.value_format), warehouse.clock, warehouse.new_id, client.author, client.reader.target
@@ -196,7 +197,7 @@ class PartitionConsumer:
 
     def _rejects(self) -> TableClient:
         warehouse = self.client.warehouse
-        return TableClient.of(warehouse, rejects_table(warehouse, self.client.table.name))
+        return open_table(warehouse, rejects_table(warehouse, self.client.table.name))
 
     @property
     def _rejects_app(self) -> str:

@@ -24,6 +24,7 @@ from lakewarden.sql.queries.select import Spooled
 from lakewarden.sql.results import Done
 from lakewarden.sql.statements.tables import CreateTableAs
 from lakewarden.table import TableClient
+from lakewarden.table.open_table import open_table
 
 
 def create_table_as(context: Context, statement: CreateTableAs) -> Done:
@@ -87,4 +88,4 @@ def _fill(context: Context, table: Table, given: pa.Table | Parts | TaskFiles) -
 
 
 def _client(context: Context, table: Table) -> TableClient:
-    return TableClient.of(context.warehouse, table).by(context.principal.user)
+    return open_table(context.warehouse, table).by(context.principal.user)

@@ -30,7 +30,7 @@ from lakewarden.sql.statements.dynamic import CompactTable, DescribeExtended, Dr
 from lakewarden.sql.statements.session import SetTableStorage
 from lakewarden.sql.statements.tables import CreateTable
 from lakewarden.sql.system.listings import FLAG, MOMENT, TEXT, WHOLE
-from lakewarden.table import TableClient
+from lakewarden.table.open_table import open_table
 
 
 def set_table_storage(_: Context, statement: SetTableStorage) -> Done:
@@ -109,7 +109,7 @@ def drop_partition(context: Context, statement: DropPartition) -> Affected:
     table = context.table(statement.table)
     _options_of(table, "ALTER TABLE … DROP PARTITION")
     named = named_of(table, statement.partition)
-    direct = TableClient.of(context.warehouse, table).direct
+    direct = open_table(context.warehouse, table).direct
     result = direct.overwrite([], within=condition_of([named]), operation="DELETE")
     if not result.committed and not statement.if_exists:
         raise NotFound(f"{table.name} has no partition ({_text_of(named)})")
@@ -146,7 +146,7 @@ def _described(context: Context, table: Table, options: DynamicOptions) -> tuple
 
 
 def _watermark(context: Context, table: Table, column: str) -> object:
-    rows = TableClient.of(context.warehouse, table).scan(Wanted((column,)), user=None)
+    rows = open_table(context.warehouse, table).scan(Wanted((column,)), user=None)
     return pc.max(rows.column(column)).as_py()
 
 

@@ -33,7 +33,7 @@ from lakewarden.sql.system.listings import (
 )
 from lakewarden.sql.system.relations import relation_named
 from lakewarden.state.jobs.job import Job
-from lakewarden.table import TableClient
+from lakewarden.table.open_table import open_table
 from lakewarden.warehouse import cold_tables
 
 _EXPORTS = 20
@@ -120,7 +120,7 @@ def show_stats(context: Context, statement: ShowStats) -> Rows:
     """The scope's figures, one a row; a STREAM table has no pending rows."""
     table = context.table(statement.table)
     if not can(table.type, "cold tier"):
-        return _figures({"rows": TableClient.of(context.warehouse, table).read(user=context.owner(table)).num_rows})
+        return _figures({"rows": open_table(context.warehouse, table).read(user=context.owner(table)).num_rows})
     state = _state(context, table)
     owner = context.owner(table) or ""
     hot = context.warehouse.log(table).view((owner,)).pending.get(owner)
@@ -176,7 +176,7 @@ _TYPES = {TEXT: "TEXT", WHOLE: "BIGINT", FLAG: "BOOLEAN", MOMENT: "TIMESTAMP"}
 def history(context: Context, statement: DescribeHistory) -> Rows:
     """The commits of the session's scope, newest first."""
     table = context.table(statement.table)
-    entries = TableClient.of(context.warehouse, table).history(user=context.owner(table), limit=statement.limit)
+    entries = open_table(context.warehouse, table).history(user=context.owner(table), limit=statement.limit)
     columns = {"version": WHOLE, "timestamp": MOMENT, "operation": TEXT, "operation_parameters": TEXT}
     columns |= {"operation_metrics": TEXT, "user_metadata": TEXT, "engine_info": TEXT, "read_version": WHOLE}
     return listing(

@@ -22,7 +22,7 @@ from lakewarden.sql.handlers.dynamic import is_dynamic
 from lakewarden.sql.results import Affected, Done
 from lakewarden.sql.statements.tables import CreateTable, CreateTemporaryTable, DropTemporaryTable
 from lakewarden.sql.temporary.tables import TemporaryTable
-from lakewarden.table import TableClient
+from lakewarden.table.open_table import open_table
 
 
 def create_temporary_table(context: Context, statement: CreateTemporaryTable) -> Done:
@@ -68,7 +68,7 @@ def insert_temporary(context: Context, held: TemporaryTable, given: Rows | Parts
     """
     table, before = held.table, held.rows
     whole = context.temporary.joined(table.name, given) if isinstance(given, Parts) else given
-    rows = TableClient.of(context.warehouse, table).by(context.principal.user).completed(whole, user=None)
+    rows = open_table(context.warehouse, table).by(context.principal.user).completed(whole, user=None)
     if table.schema.primary_key and before.num_rows and rows.num_rows:
         again = matches(before, rows, table.schema.primary_key)
         if pc.any(again).as_py() and table.options.on_duplicate == "error":

@@ -14,7 +14,7 @@ from lakewarden.sql.context import Context
 from lakewarden.sql.queries.pushdown import Pushdown
 from lakewarden.sql.relations import SYSTEM, Relation
 from lakewarden.sql.system.relations import system_relation
-from lakewarden.table import TableClient
+from lakewarden.table.open_table import open_table
 from lakewarden.warehouse import find_table
 
 
@@ -26,7 +26,7 @@ def relation(context: Context, name: TableName, pushdown: Pushdown, read: pa.Tab
     table = find_table(context.catalog, name)
     if read is None:
         owner = context.owner(table)
-        client = context.block.reading(TableClient.of(context.warehouse, table), owner)
+        client = context.block.reading(open_table(context.warehouse, table), owner)
         read = client.scan(wanted_by(pushdown), user=owner, freshness=context.freshness)
     return for_duck(read.select(pushdown.columns), table.schema)
 
@@ -39,7 +39,7 @@ def past(context: Context, relation: Relation) -> PastScope:
     """Finds the version of a table's past that a query reads. Raises as `TableReader.past`."""
     assert relation.as_of is not None, "only versions of a table have a past"
     table = find_table(context.catalog, relation.table)
-    return TableClient.of(context.warehouse, table).reader.past(relation.as_of, context.owner(table))
+    return open_table(context.warehouse, table).reader.past(relation.as_of, context.owner(table))
 
 
 def past_relation(scope: PastScope, pushdown: Pushdown) -> pa.Table:

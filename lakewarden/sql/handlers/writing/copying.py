@@ -35,6 +35,7 @@ from lakewarden.sql.queries.select import prepare
 from lakewarden.sql.results import Rows
 from lakewarden.storage.steps import Steps
 from lakewarden.table import TableClient
+from lakewarden.table.open_table import open_table
 from lakewarden.target import ScopeTarget
 
 
@@ -67,7 +68,7 @@ class Copying:
             made[:] = self._copied(apart, client, columns, target, reserve)
             return made
 
-        source = TableClient.of(self.context.warehouse, self.source)
+        source = open_table(self.context.warehouse, self.source)
         return read_apart(partial(source.reader.target, None), wanted_by(self.pushdown), self.context.warehouse.cold, copy)
 
     def _copied(
@@ -126,7 +127,7 @@ def copying_of(context: Context, query: exp.Query) -> Copying | None:
     table = None if context.temporary_table(relation.table) else context.readable.get(relation.table)
     if not isinstance(table, Table) or table.type != "SHARED" or _is_pending(context, table):
         return None
-    client = TableClient.of(context.warehouse, table)
+    client = open_table(context.warehouse, table)
     large = context.warehouse.settings.flush.large_scope_bytes
     nothing = read_apart(
         partial(client.reader.target, None),

@@ -19,6 +19,7 @@ from lakewarden.sql.shapes.plan import Write, WritePlan, plan_of
 from lakewarden.sql.statements.base import Ref
 from lakewarden.sql.statements.rows import Insert, Merge, OnConflict, Overwrite, Truncate, Update
 from lakewarden.table import TableClient
+from lakewarden.table.open_table import open_table
 
 
 @dataclass(frozen=True)
@@ -53,7 +54,7 @@ def target_of(context: Context, statement: Write) -> Target:
     table = context.table(statement.table)
     _check_set(statement, table)
     plan = plan_of(statement, table, context.rules, partial(_columns_of, context))
-    client, owner = TableClient.of(context.warehouse, table).by(context.principal.user), context.owner(table)
+    client, owner = open_table(context.warehouse, table).by(context.principal.user), context.owner(table)
     return Target(context.block.writing(client, owner, past_log=not plan.in_log), owner, plan)
 
 

@@ -38,7 +38,7 @@ from lakewarden.sql.query_engine.engine import Answer, Limits
 from lakewarden.sql.query_engine.in_process import engine_of_process
 from lakewarden.storage.steps import in_one_step
 from lakewarden.strategies import QueryStrategy
-from lakewarden.table import TableClient
+from lakewarden.table.open_table import open_table
 
 _AT_ONCE = 2
 """Partitions at once in this process: one is read while another is computed."""
@@ -73,7 +73,7 @@ class FederatedQuery:
             LakewardenError: as `QueryEngine.run`, and as a read of the table.
         """
         warehouse = self.context.warehouse
-        client = TableClient.of(warehouse, self.table)
+        client = open_table(warehouse, self.table)
         wanted = wanted_by(self.pushdown)
         return read_apart(partial(client.reader.target, None), wanted, warehouse.cold, self._decide)
 
