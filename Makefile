@@ -9,7 +9,7 @@ PYTHON ?= python3
 VENV := .venv/bin
 # Set to pass more to pytest, as in: make test PYTEST_ARGS="-k flush"
 PYTEST_ARGS ?=
-# Parts of names or files, as in: make mutate MUTATE_ARGS="log/objects/place.py"
+# Parts of names or files, a share, or what changed, as in: make mutate MUTATE_ARGS="log/objects/place.py"; or --part 3/7; or --changed main
 MUTATE_ARGS ?=
 WAREHOUSE ?= ./warehouse
 BENCH ?= all
@@ -89,7 +89,6 @@ test-fast: .venv/.setup ## Run the tests that need no JVM and no server, the sea
 
 mutate: .venv/.setup ## Put small faults into copies of the code, one at a time: its tests must see each; under 25 minutes
 	$(VENV)/python -m tests.mutations $(MUTATE_ARGS)
-	$(VENV)/python -m docs.generate
 
 torture: setup kafka $(MINIO) ## Search for what the tests do not find: many more schedules and examples; an hour
 	HYPOTHESIS_PROFILE=torture LAKEWARDEN_SCHEDULES=200000 LAKEWARDEN_RACE=200 LAKEWARDEN_FAULTS=25 LAKEWARDEN_EACH_REQUEST=4 LAKEWARDEN_PAUSES=1 LAKEWARDEN_GARBLED=400 LAKEWARDEN_ANSWERS=1 LAKEWARDEN_MUTATIONS=20000 LAKEWARDEN_CUTS=300 LAKEWARDEN_KAFKA_KILLS=100 LAKEWARDEN_CHAIN_KILLS=100 LAKEWARDEN_SPARK_KILLS=100 LAKEWARDEN_BLOCKS=100 LAKEWARDEN_MINIO=$(MINIO) \

@@ -39,9 +39,8 @@ from tests.dynamic import lines as flip188
 from tests.dynamic import published
 from tests.k3 import lines as k3
 from tests.lines import Sections
-from tests.mutations.listed import Mutation, Result
+from tests.mutations.listed import Mutation
 from tests.mutations.listed import mutations as listed
-from tests.mutations.listed import results as found
 from tests.pipelines.states import STATES as PIPELINE_STATES
 from tests.repair.states import STATES
 
@@ -338,22 +337,19 @@ def column_types() -> Iterator[str]:
 
 
 def mutations() -> Iterator[str]:
-    every, outcomes = listed(), found()
+    every = listed()
     yield f"{len(every)} small faults. `make mutate` puts each into a copy of the code, runs its tests, and fails if none of them"
-    yield "fails ([why](../decisions/0023-crash-tests-and-mutations.md))."
-    for file, group in groupby(every, key=lambda one: one.file.split("/")[1]):
-        yield from ("", f"## {file}", "")
+    yield "fails ([why](../decisions/0132-mutations-by-place.md))."
+    for room, group in groupby(every, key=lambda one: one.module.split(".")[1]):
+        yield from ("", f"## {room}", "")
         yield from _table("rule", "fault", "in", "seen by")
         for one in group:
-            yield _row(one.rule, one.name, f"`{one.file.partition('/')[2]}`", _seen_by(one, outcomes.get(one.name)))
+            place = f"`{one.module.partition('.')[2]}` `{one.at}`"
+            yield _row(one.rule, one.name, place, f"none: {one.excused}" if one.excused else _seen_by(one))
 
 
-def _seen_by(mutation: Mutation, result: Result | None) -> str:
-    if mutation.excused:
-        return f"none: {mutation.excused}"
-    if result is None or result.digest != mutation.digest:
-        return "not tried since it was changed"
-    return f"`{result.seen_by.removeprefix('tests/')}`" if result.seen_by else "**none**"
+def _seen_by(mutation: Mutation) -> str:
+    return ", ".join(f"`{test.removeprefix('tests/')}`" for test in mutation.tests)
 
 
 def templates() -> Iterator[str]:

@@ -3,60 +3,74 @@
 from __future__ import annotations
 
 import tomllib
-from functools import cached_property
+from functools import lru_cache
 from hashlib import sha256
 from pathlib import Path
 
 import msgspec
 
+from tests.mutations.place import Source
+
 ROOT = Path(__file__).parents[2]
 LISTS = Path(__file__).parent
-RESULTS = LISTS / "results.json"
-"""What the last run of `make mutate` found; written by it."""
 
 
-class Mutation(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True):
-    """One fault. `old` stands exactly once in `file` and is replaced by `new`."""
+class NoSinglePlace(Exception):
+    """The code has no text, or several, that a mutation could change: the list must follow the code."""
+
+
+class Mutation(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One fault. The place of the module that reads as `find` is replaced by `replace`."""
 
     name: str
     rule: str
     """The rule that the fault breaks, in one sentence."""
-    file: str
-    old: str
-    new: str
+    module: str
+    at: str
+    """The definition that has the text: `function`, `Class.method`, `Class`, a constant, or `<module>`."""
+    find: str
+    """Stands once in the definition. Layout and comments do not count (`tests/mutations/place.py`)."""
+    replace: str
     tests: tuple[str, ...]
     """Ids for pytest: files or single tests, relative to the root of the tree. One that fails is enough."""
     excused: str = ""
     """Why no test can see it; empty where one does."""
 
-    @cached_property
-    def digest(self) -> str:
-        """Tells the fault and its tests apart from what they were before a change."""
-        return sha256("\0".join([self.file, self.old, self.new, *self.tests]).encode()).hexdigest()[:16]
+    def file(self, root: Path) -> Path:
+        path = root.joinpath(*self.module.split("."))
+        return path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
 
-    def found(self, root: Path) -> int:
-        """How often the old text stands in the file below `root`."""
-        path = root / self.file
-        return path.read_text().count(self.old) if path.is_file() else 0
+    def applied(self, text: str) -> str:
+        """The module's text with the fault. Raises NoSinglePlace."""
+        source = _source(text)
+        if self.at not in source.definitions:
+            raise NoSinglePlace(f"{self.module} defines no {self.at}")
+        spans = source.spans(self.at, self.find)
+        if len(spans) != 1:
+            raise NoSinglePlace(f"{self.find!r} stands {len(spans)} times in {self.at} of {self.module}")
+        return source.replaced(spans[0], self.replace)
+
+    def digest(self, root: Path) -> str:
+        """Tells the fault, its module and the files of its tests apart from what they were before a change."""
+        own = msgspec.json.encode((self.module, self.at, self.find, self.replace, self.tests))
+        files = [self.file(root), *(root / test.split("::")[0] for test in self.tests)]
+        return sha256(b"\0".join([own, *(path.read_bytes() for path in files)])).hexdigest()
 
 
-class Result(msgspec.Struct, frozen=True):
-    """What became of a mutation. `seen_by` is the test that failed; empty where none did."""
-
-    digest: str
-    seen_by: str
+@lru_cache(maxsize=64)
+def _source(text: str) -> Source:
+    return Source(text)
 
 
 class _File(msgspec.Struct, forbid_unknown_fields=True):
     mutation: list[Mutation]
 
 
+def parsed(text: str) -> list[Mutation]:
+    """Those of one file of the list."""
+    return msgspec.convert(tomllib.loads(text), _File).mutation
+
+
 def mutations(lists: Path = LISTS) -> list[Mutation]:
     """All of the list, in the order of its files."""
-    files = [msgspec.convert(tomllib.loads(path.read_text()), _File) for path in sorted(lists.glob("*.toml"))]
-    return [mutation for file in files for mutation in file.mutation]
-
-
-def results() -> dict[str, Result]:
-    """By the mutations' names."""
-    return msgspec.json.decode(RESULTS.read_bytes(), type=dict[str, Result]) if RESULTS.exists() else {}
+    return [mutation for path in sorted(lists.glob("*.toml")) for mutation in parsed(path.read_text())]

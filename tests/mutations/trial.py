@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 
-from tests.mutations.listed import Mutation
+from tests.mutations.listed import Mutation, NoSinglePlace
 
 _COPIED = ("lakewarden", "tests", "pyproject.toml")
 """What a trial may change, or is found by its place; the rest of the tree is linked."""
@@ -29,7 +29,7 @@ class Outcome(Enum):
     SEEN = "seen"
     SURVIVED = "SURVIVED"
     BROKEN = "BROKEN"
-    """Not a verdict: the old text is not there once, or pytest could not run the tests."""
+    """Not a verdict: the text is not there once, or pytest could not run the tests."""
 
 
 @dataclass(frozen=True)
@@ -62,11 +62,12 @@ class Copy:
 
     def try_out(self, mutation: Mutation) -> Verdict:
         """Whether one of the mutation's tests fails with it."""
-        path = self._root / mutation.file
-        if (times := mutation.found(self._root)) != 1:
-            return Verdict(Outcome.BROKEN, f"{mutation.file} has the old text {times} times: the list must follow the code")
+        path = mutation.file(self._root)
         before = path.read_text()
-        path.write_text(before.replace(mutation.old, mutation.new))
+        try:
+            path.write_text(mutation.applied(before))
+        except NoSinglePlace as error:
+            return Verdict(Outcome.BROKEN, str(error))
         try:
             return self._tested(mutation.tests, _SECONDS_A_TRIAL)
         finally:
