@@ -71,8 +71,8 @@ def pages() -> dict[Path, str]:
 
 
 def access() -> Iterator[str]:
-    yield "One gate (`lakewarden/access/gate.py`) decides by these tables for every door. Whatever the role, the rows of a USER"
-    yield "or STREAM table that a session sees are those of its own user; another's place is taken by `EXECUTE AS USER` only."
+    yield "One gate (`lakewarden/access/gate.py`) decides by these tables for every door. Whatever the role, the rows of"
+    yield "a USER or STREAM table that a session sees are its own user's; another's place is taken by `EXECUTE AS USER` only."
     yield from ("", "## Rows", "")
     yield from _table("table", "act", *ROLES)
     for act in get_args(rights.RowAct):

@@ -57,7 +57,7 @@ class Warehouse:
     uri: str
     id: str
     format: int
-    """The format of `_lakewarden/`; it decides whether storages have identities and tables have floors (`state.founding`)."""
+    """The format of `_lakewarden/`; by it, storages have identities and tables have floors (`state.founding`)."""
     state: ObjectStore
     catalog: CatalogStore
     registry: ScopeRegistry

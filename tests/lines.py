@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+TESTS = Path(__file__).parent
+
 Outcome = Literal["true", "differs", "not yet"]
 
 

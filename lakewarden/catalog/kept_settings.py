@@ -1,7 +1,7 @@
 """Settings of the whole warehouse: its catalog keeps them, so that all its processes go by the same.
 
-They are those by which scopes are found to have nothing to do (`state.floors.entries.Upkeep`). Were they each process's own, two
-processes with different ones would open each other's quiet scopes again and again.
+They are those by which scopes are found to have nothing to do (`state.floors.entries.Upkeep`). Were they each process's
+own, two processes with different ones would open each other's quiet scopes again and again.
 """
 
 from __future__ import annotations

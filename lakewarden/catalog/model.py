@@ -210,7 +210,7 @@ class View:
 
 @dataclass(frozen=True)
 class Engine:
-    """What serves the tables of a namespace. While it is disabled, they take no reads, writes and jobs (`catalog.engines`)."""
+    """What serves the tables of a namespace. While it is disabled, its tables are closed (`catalog.engines`)."""
 
     active: bool = True
     settings: str = "{}"

@@ -1,4 +1,4 @@
-"""Records what a job settles, on the storages and in the warehouse's state, before the log releases it (state/floors/)."""
+"""Records what a job settles, on storages and in the warehouse's state, before the log releases it (state/floors/)."""
 
 from __future__ import annotations
 

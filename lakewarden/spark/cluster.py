@@ -17,7 +17,7 @@ StartSpark = Callable[[], "SparkSession"]
 
 
 class SparkCluster:
-    """A session, which was passed in, runs in this process, or is started and stopped here (`execution.engine.Cluster`)."""
+    """A session: the one that was passed in, or runs in this process; or one of its own (`execution.engine.Cluster`)."""
 
     def __init__(self, settings: SparkSettings, start: StartSpark | None) -> None:
         self._settings = settings

@@ -21,10 +21,11 @@ from lakewarden.settings import CompactionSettings, Settings
 from lakewarden.state.audit import AuditLog
 from lakewarden.storage.owner import MARKER
 from tests.fixtures.lakes import NOTES, notes
+from tests.lines import TESTS
 
 pytestmark = pytest.mark.disk
 
-_ARCHIVE = Path(__file__).parent.parent / "fixtures" / "warehouses" / "2e15da4.tar.gz"
+_ARCHIVE = TESTS / "fixtures" / "warehouses" / "2e15da4.tar.gz"
 
 Held = dict[str, dict[str, dict[int, str]]]
 """Text by table, user and id."""

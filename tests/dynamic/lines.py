@@ -6,9 +6,8 @@ The test of a line is named by it: `test_fl_031_…`, in this directory or in th
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 
-from tests.lines import Line, tests_of
+from tests.lines import TESTS, Line, tests_of
 
 FIRST, LAST = 1, 80
 
@@ -286,4 +285,4 @@ LINES: tuple[Line, ...] = tuple(line for section in SECTIONS.values() for line i
 
 def line_tests() -> dict[int, str]:
     """The names of the tests, by the line that names them."""
-    return tests_of(Path(__file__).parent.parent, "fl")
+    return tests_of(TESTS, "fl")

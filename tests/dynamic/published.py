@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
+
+from tests.lines import TESTS
 
 
 @dataclass(frozen=True)
@@ -467,12 +468,11 @@ SUITES = (*SPARK, *TABLE_STORE, *PAIMON)
 
 def our_tests() -> dict[str, str]:
     """Each test that may be named here, with its file."""
-    root = Path(__file__).parent.parent
     paths = (
-        path for room in ("dynamic", "spark", "changes", "relay", "kafka") for path in sorted((root / room).rglob("test_*.py"))
+        path for room in ("dynamic", "spark", "changes", "relay", "kafka") for path in sorted((TESTS / room).rglob("test_*.py"))
     )
     return {
-        f"{path.stem.removeprefix('test_')}::{name}": path.relative_to(root.parent).as_posix()
+        f"{path.stem.removeprefix('test_')}::{name}": path.relative_to(TESTS.parent).as_posix()
         for path in paths
         for name in re.findall(r"^def test_(\w+)\(", path.read_text(encoding="utf-8"), re.MULTILINE)
     }

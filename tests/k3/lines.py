@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lakewarden.serve.http.k3_calls import CALLS, snake
-from tests.lines import Line, tests_of
+from tests.lines import TESTS, Line, tests_of
 
 FIRST, LAST = 1, 125
-_SERVED = Path(__file__).parent.parent / "serve" / "http"
+_SERVED = TESTS / "serve" / "http"
 
 
 SECTIONS: dict[str, tuple[Line, ...]] = {

@@ -1,4 +1,4 @@
-"""A new operation is a procedure, its row in `specs.py` and its Dagster file: everything else follows from the row."""
+"""A new operation is a procedure, its row in `specs.py` and its Dagster file: all else follows from the row."""
 
 from __future__ import annotations
 

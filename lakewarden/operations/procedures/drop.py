@@ -39,8 +39,8 @@ def drop_now(at: Workplace, name: TableName) -> None:
 
 
 def end_drop(at: Workplace, name: TableName) -> None:
-    """Removes what an interrupted drop left under a name, or a table that died before it appeared (admin/create_table); nothing
-    where a table is there, or none.
+    """Removes what an interrupted drop left under a name, or a table that died before it appeared
+    (admin/create_table); nothing where a table is there, or none.
 
     Raises:
         Conflict: another process is at it.

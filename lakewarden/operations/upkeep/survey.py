@@ -1,8 +1,8 @@
 """What the state knows of a table's scopes, and which registered scopes it does not know.
 
-That every registered user is known is noted (`state.floors.whole`). Users who were added since are compared alone. Without
-that note, or if the floor on a storage has settled more than the state knows, as when the state was deleted or replaced by an
-older one, every user is compared once.
+That every registered user is known is noted (`state.floors.whole`). Users who were added since are compared alone.
+Without that note, or if the floor on a storage has settled more than the state knows, as when the state was deleted or
+replaced by an older one, every user is compared once.
 """
 
 from __future__ import annotations

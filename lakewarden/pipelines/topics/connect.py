@@ -52,7 +52,8 @@ def schema_of(found: object) -> Field:
 
 
 def value_of(field: Field, value: object, type: ColumnType) -> object:
-    """The value for a column of the type, as `rows.json` takes it. A number that means a time is one in columns of numbers.
+    """The value for a column of the type, as `rows.json` takes it. A number that means a time is one in columns of
+    numbers.
 
     Raises:
         InvalidArgument: the value is not what its schema says, or the column would read it as something else.
