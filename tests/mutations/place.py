@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import ast
-import io
 import re
-import tokenize
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
 _TOKEN = re.compile(r",(?=\s*[)\]}])|(?P<token>\w+|[<>=!:+*/|&-]=|->|\*\*|//|[^\w\s])")
 """A word or an operator. A comma before a closing bracket is none: the formatter sets and removes it."""
+
+_COMMENT = re.compile(r'''"""(?:\\.|[^\\])*?"""|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'|(?P<comment>\#[^\n]*)''', re.DOTALL)
+"""Beside comments it matches strings, since a comment's sign in one begins none."""
 
 MODULE = "<module>"
 """The name of all of a module, among those of what it defines."""
@@ -53,20 +54,11 @@ class Source:
         return found
 
     def _found(self, within: Span, sought: list[str]) -> Iterator[Span]:
-        tokens = [(token, span) for token, span in self._all_tokens if within.start <= span.start and span.end <= within.end]
+        tokens = list(_tokens(_COMMENT.sub(_blank, self.text[within.start : within.end])))
         words = [token for token, _ in tokens]
         for at in range(len(words) - len(sought) + 1):
             if sought and words[at : at + len(sought)] == sought:
-                yield Span(tokens[at][1].start, tokens[at + len(sought) - 1][1].end)
-
-    @cached_property
-    def _all_tokens(self) -> list[tuple[str, Span]]:
-        text = self.text
-        for token in tokenize.generate_tokens(io.StringIO(text).readline):
-            if token.type == tokenize.COMMENT:
-                start = self._lines[token.start[0] - 1] + token.start[1]
-                text = text[:start] + " " * len(token.string) + text[start + len(token.string) :]
-        return list(_tokens(text))
+                yield Span(within.start + tokens[at][1].start, within.start + tokens[at + len(sought) - 1][1].end)
 
     @cached_property
     def _lines(self) -> list[int]:
@@ -79,6 +71,10 @@ class Source:
 
 def _tokens(text: str) -> Iterator[tuple[str, Span]]:
     return ((match["token"], Span(*match.span())) for match in _TOKEN.finditer(text) if match["token"])
+
+
+def _blank(match: re.Match[str]) -> str:
+    return " " * len(match[0]) if match["comment"] else match[0]
 
 
 def _defined(tree: ast.AST, prefix: str) -> Iterator[tuple[str, int, int]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from collections import Counter
 from pathlib import Path
@@ -23,7 +24,7 @@ def _complaint(mutation: Mutation) -> str:
     before = mutation.file(ROOT).read_text()
     try:
         after = mutation.applied(before)
-        compile(after, mutation.module, "exec")
+        ast.parse(after)
     except (NoSinglePlace, SyntaxError) as error:
         return str(error)
     if after == before or not mutation.tests:

@@ -31,6 +31,9 @@ class Rows:
             return rows >= LIMIT
         return again
 
+    def said(self):
+        return f"# {{self.most!r}}, a sign"  # one more
+
 if LIMIT:
     def chosen():
         return 1
@@ -53,6 +56,7 @@ def mutation(at: str, find: str, replace: str) -> Mutation:
         ("Rows.size", "@property", "", "@property", ""),
         ("Rows.most", "LIMIT", "4", "int = LIMIT", "int = 4"),
         ("Rows", "class Rows", "class Rows(list)", "class Rows", "class Rows(list)"),
+        ("Rows.said", "a sign", "the end", "a sign", "the end"),
         ("LIMIT", "3", "4", "LIMIT = 3", "LIMIT = 4"),
         ("<module>", "if LIMIT", "if not LIMIT", "if LIMIT", "if not LIMIT"),
         ("chosen", "return 2", "return 3", "return 2", "return 3"),
@@ -71,6 +75,7 @@ def test_a_place_is_found_by_its_tokens(at: str, find: str, replace: str, was: s
         ("Rows.kept", "rows", "stands 5 times"),
         ("Rows.kept", "row", "stands 0 times"),
         ("Rows.kept", "a comment", "stands 0 times"),
+        ("Rows.said", "one", "stands 0 times"),
         ("Rows.kept", "", "stands 0 times"),
         ("chosen", "return", "stands 2 times"),
         ("kept", "rows", "a.module defines no kept"),
