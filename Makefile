@@ -11,6 +11,10 @@ VENV := .venv/bin
 PYTEST_ARGS ?=
 # Parts of names or files, a share, or what changed, as in: make mutate MUTATE_ARGS="log/objects/place.py"; or --part 3/7; or --changed main
 MUTATE_ARGS ?=
+# Of `make test-night`: one of seven parts, as in: make test-night PART=3/7
+PART ?=
+# What each test of a run costs, and what `make test-cpu` looks at.
+CPU := tests/artifacts/cpu.tsv
 WAREHOUSE ?= ./warehouse
 BENCH ?= all
 
@@ -42,7 +46,7 @@ SLOW_ROOMS := tests/dagster tests/serve
 
 NO_SERVERS := not spark and not minio and not azurite and not gcs and not dagster and not browser and not postgres and not kafka and not crash
 
-.PHONY: help setup java azurite gcs kafka pgjdbc demo test test-minio test-fast mutate lint format docs bench bench-large ui torture clean
+.PHONY: help setup java azurite gcs kafka pgjdbc demo test test-night test-cpu test-minio test-fast mutate lint format docs bench bench-large ui torture clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -76,8 +80,14 @@ ui: setup ## Open Dagster's pages over ./warehouse, with sensors and schedules a
 
 # One run, so that one line sums it up. loadgroup sends all Spark tests to one of the two workers: one JVM, started once, while
 # the other one does Dagster's; then both do the rest (tests/conftest.py forms the groups; the largest ones start first).
-test: setup $(MINIO) ## Run all tests: real MinIO, Spark, Dagster; Postgres and Chromium where installed
-	LAKEWARDEN_MINIO=$(MINIO) $(PYTEST) -n 2 --dist loadgroup $(PYTEST_ARGS)
+test: setup $(MINIO) ## Run the tests of the gate: real MinIO, Spark, Dagster; Postgres and Chromium where installed
+	LAKEWARDEN_MINIO=$(MINIO) $(PYTEST) -n 2 --dist loadgroup -m "not night" $(if $(CI),--cpu $(CPU)) $(PYTEST_ARGS)
+
+test-night: setup $(MINIO) ## Run what the gate leaves out: whole products, long campaigns, second stores; or a part of it, as PART=3/7
+	LAKEWARDEN_MINIO=$(MINIO) $(PYTEST) -n 2 --dist loadgroup -m night $(if $(PART),--part $(PART)) $(PYTEST_ARGS)
+
+test-cpu: .venv/.setup ## Fail where a test that is not marked slow took over 2 s of CPU in the last run of CI, and does so again
+	HYPOTHESIS_PROFILE=fast $(VENV)/python -m tests.fixtures.cpu $(CPU)
 
 test-minio: setup $(MINIO) ## Run the tests of tables and warehouses with each of them on a real MinIO
 	LAKEWARDEN_TEST_STORE=minio LAKEWARDEN_REQUIRE=minio LAKEWARDEN_MINIO=$(MINIO) \
@@ -85,7 +95,7 @@ test-minio: setup $(MINIO) ## Run the tests of tables and warehouses with each o
 
 test-fast: .venv/.setup ## Run the tests that need no JVM and no server, the searching ones with a tenth of their examples; under a minute
 	HYPOTHESIS_PROFILE=fast $(if $(MEMORY),PYTEST_DEBUG_TEMPROOT=$(MEMORY)) \
-	  $(PYTEST) -n 2 --dist worksteal -o tmp_path_retention_policy=failed -m "$(NO_SERVERS) and not slow" $(SLOW_ROOMS:%=--ignore=%) $(PYTEST_ARGS)
+	  $(PYTEST) -n 2 --dist worksteal -o tmp_path_retention_policy=failed -m "$(NO_SERVERS) and not slow and not night" $(SLOW_ROOMS:%=--ignore=%) $(PYTEST_ARGS)
 
 mutate: .venv/.setup ## Put small faults into copies of the code, one at a time: its tests must see each; under 25 minutes
 	$(VENV)/python -m tests.mutations $(MUTATE_ARGS)

@@ -22,6 +22,8 @@ from lakewarden.sql.query_engine.workers.engine import pool_of_process
 from tests.fixtures.azurite import AzuriteServer, serve_azurite
 from tests.fixtures.bucket import STORE, AnyPath, BucketPath
 from tests.fixtures.chromium import start_browser
+from tests.fixtures.cpu import CpuSeconds
+from tests.fixtures.gate import leave_to_the_night, part
 from tests.fixtures.gcs import GcsServer, serve_gcs
 from tests.fixtures.jvm import BRIEF, SPARKS
 from tests.fixtures.kafka import KafkaServer, serve_kafka
@@ -57,8 +59,18 @@ for options in SPARKS:  # from here on, whichever process starts it
     os.environ.setdefault(options, " ".join(BRIEF))
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--cpu", type=Path, metavar="FILE", help="write what each test costs there, and print the dearest")
+    parser.addoption("--part", metavar="K/N", help="run the K-th of N parts of what is selected")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if (file := config.getoption("--cpu")) is not None:
+        config.pluginmanager.register(CpuSeconds(file, gathers=not hasattr(config, "workerinput")))
+
+
 @pytest.hookimpl(tryfirst=True)  # before -m selects
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     for item in items:
         asked = {*getattr(item, "fixturenames", ()), _store_of(item)}
         for server in _SERVERS:
@@ -67,6 +79,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         group = next((group for name, group in _GROUPS.items() if item.get_closest_marker(name)), None)
         if group is not None:
             item.add_marker(pytest.mark.xdist_group(group))
+    leave_to_the_night(config, items)
+    if (of := config.getoption("--part")) is not None:
+        items[:], others = part(items, of)
+        config.hook.pytest_deselected(items=others)
 
 
 def pytest_collection_finish() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from statistics import mean
@@ -27,7 +29,7 @@ from benchmarks import (
 )
 from benchmarks.ingest import measure as ingest
 from benchmarks.measuring.page import Section, Table, rewrite
-from benchmarks.measuring.scale import TINY
+from benchmarks.measuring.scale import TINY, Scale
 from benchmarks.spark import measure as source
 from tests.fixtures.minio import MinioServer
 
@@ -43,43 +45,79 @@ def no_sync(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("benchmarks.measuring.timing.os.sync", lambda: None)
 
 
+_FIGURE = re.compile(r"\d[\d,]*(\.\d+)?")
+
+
+def figures(table: Table, *shape: int) -> list[list[float]]:
+    """The first figure of each cell behind the names; a dash is 0. All but those of what takes no time are above it."""
+    assert {len(row) for row in table.rows} == {len(table.head)}
+    cells = [[_FIGURE.search(cell) for cell in row[1:]] for row in table.rows]
+    found = [[float(cell[0].replace(",", "")) if cell else 0.0 for cell in row] for row in cells]
+    assert (len(found), len(found[0])) == shape
+    assert all(sum(row) > 0 for row in found), found
+    return found
+
+
+def is_quotient(times: float, one: float, other: float) -> bool:
+    """But for what the page rounds off."""
+    return times == pytest.approx(one / other, rel=0.1, abs=0.1)
+
+
 def test_write(tmp_path: Path) -> None:
-    assert len(write.run(TINY, tmp_path).tables) == 3
+    waits, throughput, bulk = write.run(TINY, tmp_path).tables
+    ours, *floors = figures(waits, 3, 4)
+    assert all(is_quotient(times, ours[0], p50) for p50, _, times, _ in (ours, *floors))
+    per_second = figures(throughput, 4, 3)
+    assert per_second[0][2] == 1, "one thread has one row a segment"
+    assert all(row[2] >= 1 for row in per_second)
+    ((seconds, rows_a_second),) = figures(bulk, 1, 2)
+    assert bulk.rows[0][0] == f"{TINY.bulk_rows:,}"
+    assert rows_a_second > 0
+    assert seconds <= 0.01 or is_quotient(rows_a_second * seconds / TINY.bulk_rows, 1, 1)
 
 
 @pytest.mark.slow
+@pytest.mark.night
 def test_million(tmp_path: Path) -> None:
     users, registered = million.run(TINY, tmp_path).tables
-    assert [row[0] for row in registered.rows] == ["processor time"]
-    assert len(users.rows) == 5
+    assert all(is_quotient(row[4], row[2], row[0]) for row in figures(users, 5, 5))
+    ((few, many, times),) = figures(registered, 1, 3)
+    assert is_quotient(times, many, few)
 
 
 @pytest.mark.slow
+@pytest.mark.night
 def test_query(tmp_path: Path) -> None:
     kept, calls, in_a_worker, beside, not_kept = query.run(TINY, tmp_path).tables
     for table in (kept, not_kept):
-        assert [row[0] for row in table.rows] == ["point look-up", "count", "aggregate"]
-    assert [row[0] for row in calls.rows] == ["SELECT 1", "point look-up"]
-    for table in (calls, in_a_worker, beside):
-        assert table.rows
-        assert all(len(row) == len(table.head) for row in table.rows)
+        for eventual, strong, duckdb, theirs, _, eventual_is, strong_is in figures(table, 3, 7):
+            assert is_quotient(eventual_is, eventual, min(duckdb, theirs))
+            assert is_quotient(strong_is, strong, min(duckdb, theirs))
+    assert all(cell > 0 for row in figures(calls, 2, 4) for cell in row)
+    assert all(is_quotient(times, worker, here) for here, worker, times in figures(in_a_worker, 4, 3))
+    assert all(is_quotient(row[4], row[1], row[0]) for row in figures(beside, 2, 5))
 
 
 @pytest.mark.slow
 def test_partitions(tmp_path: Path) -> None:
     (table,) = partitions.run(TINY, tmp_path).tables
-    assert len(table.rows) == 8
-    assert all(len(row) == len(table.head) for row in table.rows)
+    rows = dict(zip((row[0] for row in table.rows), figures(table, 8, 9), strict=True))
+    assert rows["check"][2] == rows["check"][6] == 0, "delta-rs has none"
+    assert all(row[1] > 0 and row[5] > 0 for row in rows.values()), "memory"
     assert not list(tmp_path.glob("*/ours"))
 
 
 @pytest.mark.slow
+@pytest.mark.night
 def test_serve(tmp_path: Path) -> None:
     side_by_side, together, blocks, beside = serve.run(TINY, tmp_path).tables
-    assert [row[0] for row in blocks.rows] == ["one by one", "in a block"]
-    assert [row[1] for row in side_by_side.rows] == ["1", "2"] * 4
-    assert [row[0] for row in together.rows] == ["HTTP", "in process"]
-    assert len(beside.rows) == 2
+    rows = figures(side_by_side, 8, 7)
+    assert [row[0] for row in rows] == [1, 2] * 4
+    assert all(row[2] >= row[1] and row[5] >= row[4] for row in rows), "p99 is no less than p50"
+    assert all(is_quotient(a_segment, written, segments) for written, segments, a_segment in figures(together, 2, 3))
+    one_by_one, in_a_block = figures(blocks, 2, 2)
+    assert is_quotient(in_a_block[1], in_a_block[0], one_by_one[0])
+    assert all(is_quotient(times, beside_it, alone) for alone, beside_it, times in figures(beside, 2, 3))
 
 
 @pytest.mark.parametrize("same_keys", [False, True], ids=["append", "small merge"])
@@ -117,15 +155,22 @@ def test_quiet(operation: str, tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "benchmark", [flush.run, floor.run, growth.run, maintenance.run], ids=["flush", "floor", "growth", "maintenance"]
+    "benchmark",
+    [
+        pytest.param(flush.run, id="flush"),
+        pytest.param(floor.run, id="floor", marks=pytest.mark.night),
+        pytest.param(growth.run, id="growth", marks=pytest.mark.night),
+        pytest.param(maintenance.run, id="maintenance", marks=pytest.mark.night),
+    ],
 )
-def test_beside_spark(benchmark: object, tmp_path: Path, spark: SparkSession) -> None:
-    assert callable(benchmark)
-    section: Section = benchmark(TINY, tmp_path, spark)
-    assert all(table.rows for table in section.tables)
+def test_beside_spark(benchmark: Callable[[Scale, Path, SparkSession], Section], tmp_path: Path, spark: SparkSession) -> None:
+    for table in benchmark(TINY, tmp_path, spark).tables:
+        assert table.rows
+        figures(table, len(table.rows), len(table.head) - 1)
 
 
 @pytest.mark.slow
+@pytest.mark.night
 def test_large(tmp_path: Path, spark: SparkSession) -> None:
     (table,) = large.run(TINY, tmp_path, spark).tables
     named = [
@@ -139,16 +184,19 @@ def test_large(tmp_path: Path, spark: SparkSession) -> None:
         "vacuum",
     ]
     assert [row[0].partition(" (")[0] for row in table.rows] == named
+    figures(table, len(named), len(table.head) - 1)
 
 
 @pytest.mark.slow
+@pytest.mark.night
 @pytest.mark.usefixtures("postgres")  # skipped where there is none: the benchmark starts its own
 def test_booking(tmp_path: Path, spark: SparkSession) -> None:
     from benchmarks import booking  # Dagster takes seconds to load, and the other tests do not need it
 
     table, sizes = booking.run(TINY, tmp_path, spark).tables
     assert [row[0] for row in table.rows] == ["the flush", "booking on Postgres", "booking on SQLite"]
-    assert len(sizes.rows) == 2
+    for each, rows in ((table, 3), (sizes, 2)):
+        figures(each, rows, len(each.head) - 1)
 
 
 def test_a_section_is_rewritten_between_its_marks(tmp_path: Path) -> None:
@@ -189,19 +237,27 @@ def test_ingest(minio: MinioServer) -> None:
 
 @pytest.mark.spark
 @pytest.mark.slow
+@pytest.mark.night
 def test_spark(tmp_path: Path, spark: SparkSession) -> None:
     reads, writes, streamed = source.run(TINY, tmp_path, spark).tables
     assert [row[0].split(" ")[0] for row in reads.rows] == ["one", "ours,", "ours,", "a"]
     assert len(writes.rows) == 1
     assert [row[0].split(" ")[0] for row in streamed.rows] == ["Delta's", "ours,", "ours,"]
+    for each in (reads, writes, streamed):
+        figures(each, len(each.rows), len(each.head) - 1)
 
 
 @pytest.mark.slow
 def test_fold(tmp_path: Path) -> None:
     equal, unequal, real = fold.run(TINY, tmp_path).tables
     assert [row[:2] for row in equal.rows] == [("no ratio", "1"), ("ratio 3", "1"), ("ratio 3", "6")]
-    assert [row[0] for row in unequal.rows] == list(fold.POLICIES)
-    assert all(len(row) == len(real.head) for row in real.rows)
+    once, with_ratio, six_times = figures(equal, 3, 3)
+    assert once == with_ratio == [1, 0, 1], "one flush writes nothing again"
+    assert six_times == [6, 0.83, 2.17]
+    by_policy = dict(zip((row[0] for row in unequal.rows), figures(unequal, len(fold.POLICIES), 7), strict=True))
+    assert list(by_policy) == list(fold.POLICIES)
+    assert all(is_quotient(row[1], row[0], by_policy["no ratio, hourly"][0]) or row[0] < 10 for row in by_policy.values())
+    assert figures(real, 2, 4)[0][:1] == figures(real, 2, 4)[1][:1]
 
 
 def test_unequal_traffic_writes_less_again_with_a_ratio_and_reads_open_no_more_files() -> None:

@@ -31,7 +31,7 @@ def instance(tmp_path: Path) -> Iterator[dg.DagsterInstance]:
         yield instance
 
 
-@pytest.fixture(params=["sqlite", "postgres"])
+@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.night)])
 def shipped_instance(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[dg.DagsterInstance]:
     """One with the settings that `lakewarden ui` gives it, on either storage."""
     server = request.getfixturevalue("postgres") if request.param == "postgres" else None

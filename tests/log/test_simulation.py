@@ -11,39 +11,38 @@ import pytest
 
 from tests.fixtures.examples import FAST
 from tests.log.simulation.planted import Fault
-from tests.log.simulation.schedule import BLOCKS, IMAGES, STREAMS, run_schedule
+from tests.log.simulation.schedule import BLOCKS, IMAGES, STREAMS, Roles, run_schedule
 from tests.log.simulation.search import first_failure, replayed
 from tests.log.simulation.seeds import ALL_FAULTS, FOUND_WITHIN, seeds_of
 from tests.log.simulation.world import Broken
 
-_SHARES = 10
-_SCHEDULES = int(os.environ.get("LAKEWARDEN_SCHEDULES", "200" if FAST else "4000")) // _SHARES
+_SHARES, _OF_THE_GATE = 40, 10
+_SCHEDULES = int(os.environ.get("LAKEWARDEN_SCHEDULES", "800" if FAST else "4000")) // _SHARES
 """Of each share. As many in all as the planted fault wanted that was met last (seeds.json); `make torture` runs many more."""
 
 
-@pytest.mark.parametrize("share", range(_SHARES))
+def _share(number: int) -> range:
+    return range(number * _SCHEDULES, (number + 1) * _SCHEDULES)
+
+
+def _shares(gate: int, of: int) -> pytest.MarkDecorator:
+    shares = [pytest.param(number, marks=() if number < gate else pytest.mark.night) for number in range(of)]
+    return pytest.mark.parametrize("share", shares)
+
+
+@_shares(_OF_THE_GATE, _SHARES)
 def test_no_schedule_breaks_a_promise(share: int) -> None:
-    seed = first_failure(range(share * _SCHEDULES, (share + 1) * _SCHEDULES))
+    seed = first_failure(_share(share))
     if seed is not None:
         pytest.fail(replayed(seed), pytrace=False)
 
 
-def test_no_schedule_with_streams_breaks_a_promise() -> None:
-    seed = first_failure(range(_SCHEDULES // 2), STREAMS)
+@_shares(1, 2)
+@pytest.mark.parametrize("roles", [STREAMS, BLOCKS, IMAGES], ids=["streams", "blocks", "before images"])
+def test_no_schedule_with_more_roles_breaks_a_promise(share: int, roles: Roles) -> None:
+    seed = first_failure(_share(share), roles)
     if seed is not None:
-        pytest.fail(replayed(seed, STREAMS), pytrace=False)
-
-
-def test_no_schedule_with_blocks_breaks_a_promise() -> None:
-    seed = first_failure(range(_SCHEDULES // 2), BLOCKS)
-    if seed is not None:
-        pytest.fail(replayed(seed, BLOCKS), pytrace=False)
-
-
-def test_no_schedule_with_before_images_breaks_a_promise() -> None:
-    seed = first_failure(range(_SCHEDULES // 2), IMAGES)
-    if seed is not None:
-        pytest.fail(replayed(seed, IMAGES), pytrace=False)
+        pytest.fail(replayed(seed, roles), pytrace=False)
 
 
 @pytest.mark.parametrize("fault", ALL_FAULTS, ids=lambda fault: fault.name)

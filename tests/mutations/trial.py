@@ -22,6 +22,9 @@ _SECONDS_A_TEST = 60
 _SECONDS_A_TRIAL = 180
 _SECONDS_UNCHANGED = 1800
 
+_PYTEST = ("-m", "pytest", "-m", "not night", "-p", "no:cacheprovider", "-p", "no:xdist")
+"""The gate has to find every mutation by itself."""
+
 _FAILED = re.compile(r"^(?:FAILED|ERROR) (\S+\.py(?:::\w+)*)", re.MULTILINE)
 
 
@@ -81,7 +84,7 @@ class Copy:
         """The tests, up to the first that fails."""
         arguments = ["-x", "-q", "-rfE", "--no-header", "--tb=no", f"--timeout={_SECONDS_A_TEST}", f"--basetemp={self._scratch}"]
         try:
-            done = self._run(["-m", "pytest", "-p", "no:cacheprovider", "-p", "no:xdist", *arguments, *tests], seconds)
+            done = self._run([*_PYTEST, *arguments, *tests], seconds)
         except subprocess.TimeoutExpired:
             return Verdict(Outcome.SEEN, f"{tests[0]} (it did not end)")
         failed = _FAILED.search(done.stdout)

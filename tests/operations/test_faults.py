@@ -155,6 +155,7 @@ def proxy(machine: Machine) -> Iterator[Proxy]:
             yield proxy
 
 
+@pytest.mark.covering
 @pytest.mark.minio
 @pytest.mark.parametrize("name", _OPERATIONS)
 @pytest.mark.parametrize("fault", _FAULTS)
@@ -204,6 +205,7 @@ def _check_writes(lake: Lakehouse, refused: set[int], seed: int) -> None:
     assert set(cold_seqs(lake, _WHO)) == set(_KEYS), f"seed {seed}"
 
 
+@pytest.mark.covering
 @pytest.mark.minio
 @pytest.mark.parametrize("fault", ["lost", "lost-error"])
 @pytest.mark.parametrize("name", _OPERATIONS)
@@ -312,6 +314,7 @@ def _fill(filler: Path, leave: int) -> None:
     filler.write_bytes(bytes(max(0, free - leave)))
 
 
+@pytest.mark.covering
 @pytest.mark.both_stores
 @pytest.mark.parametrize("name", _OPERATIONS)
 @pytest.mark.parametrize("hours", [-1, 1])

@@ -187,6 +187,7 @@ def test_what_a_move_left_goes_after_a_week(lake: Lakehouse, clock: Clock) -> No
     assert eventual(lake.table(NOTES), "ann") == {1: "token-of-ann"}
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("drop", [False, True], ids=["erased", "dropped"])
 @pytest.mark.parametrize("place", ["planned", "drain:opened", "drain:read", "after-read", "after-data-file"])
 def test_a_flush_that_sleeps_through_the_sweep_brings_nothing_back(lake: Lakehouse, clock: Clock, place: str, drop: bool) -> None:

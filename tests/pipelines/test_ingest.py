@@ -84,6 +84,7 @@ def test_keyed_rows_are_replaced_by_their_keys(lake: Lakehouse) -> None:
     assert table(lake) == [(1, "a"), (2, "second"), (5, "e")]
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("step", some("ingest:named", "ingest:rejects"))
 def test_a_process_that_dies_leaves_the_batch_to_the_next_one(lake: Lakehouse, step: str) -> None:
     make(lake)
@@ -97,6 +98,7 @@ def test_a_process_that_dies_leaves_the_batch_to_the_next_one(lake: Lakehouse, s
     assert list(rejects(lake)) == ["bad.csv"]
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("step", some("ingest:named"))
 def test_two_at_once_take_each_object_once(lake: Lakehouse, step: str) -> None:
     make(lake)
@@ -129,6 +131,7 @@ def _killed(uri: str, settings: Settings, step: str) -> None:
         ingest(lake, reach=killed_at(step))
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("step", some("ingest:batch"))
 def test_an_object_that_changes_under_a_batch_counts_as_it_is_read(lake: Lakehouse, step: str) -> None:
     make(lake)

@@ -77,6 +77,7 @@ def names(scene: Scene) -> list[str]:
     return [str(name) for (name,) in table(scene.lake, "name")]
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("missed", [1, 3, *(pytest.param(number, marks=pytest.mark.slow) for number in (0, 2))])
 def test_behind_a_restored_state_every_upload_counts_once(scene: Scene, missed: int) -> None:
     take(scene, "a")
@@ -119,6 +120,7 @@ def test_a_ledger_that_is_older_than_its_table_is_corrupt(scene: Scene, missed: 
     assert names(scene) == sorted(["a", *"bcd"[:missed], "x"])
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("which", [0, 2, pytest.param(1, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("damage", ["lost", "cut off"])
 def test_without_a_run_each_object_is_taken_again_in_place_of_its_rows(scene: Scene, which: int, damage: str) -> None:
@@ -262,6 +264,7 @@ def said_by_ingest(scene: Scene) -> str:
     return "done"
 
 
+@pytest.mark.covering
 @pytest.mark.slow
 @pytest.mark.parametrize("how", ["repeat", "skip"])
 @pytest.mark.parametrize("state", STATES, ids=lambda state: state.name.replace(" ", "-"))

@@ -91,6 +91,7 @@ def test_a_lost_file_makes_its_pipeline_stop_and_another_go_on(scene: Scene) -> 
     assert ingest(scene.lake).ingested == 0
 
 
+@pytest.mark.covering
 @pytest.mark.slow
 @pytest.mark.parametrize("number", range(1, 7))
 @pytest.mark.parametrize("part", ["_lakewarden", "data"])

@@ -57,20 +57,13 @@ def test_a_repair_brings_back_what_is_left(damaged: Scene, state: State) -> None
     assert not [one for one in done if one.outcome == "failed"], done
     lost = [one.rows_lost for one in done]
     assert (None if None in lost else sum(count or 0 for count in lost)) == state.lost, done
+    assert {one.outcome for one in damaged.lake().repair()} == {"skipped"}, "a second one finds nothing"
     _sound(damaged, state.after)
     if state.make.__name__ == "_lost_cut_and_pending":
         assert damaged.read(OTHER) == _OTHERS | {102: "carried"}
 
 
-@on_disk
-@every_state
-def test_a_second_repair_finds_nothing(damaged: Scene, state: State) -> None:
-    _mount(damaged, state)
-    damaged.lake().repair(restored=state.restored)
-
-    assert {one.outcome for one in damaged.lake().repair()} == {"skipped"}
-
-
+@pytest.mark.night
 @pytest.mark.parametrize("store", ["minio"], indirect=True)
 @pytest.mark.parametrize("state", [state for state in STATES if state.both], ids=lambda state: state.name.replace(" ", "-"))
 def test_a_repair_on_an_object_store(damaged: Scene, state: State) -> None:

@@ -18,9 +18,15 @@ from tests.operations.steps import Died, dies, then
 
 pytestmark = [pytest.mark.slow, pytest.mark.disk]
 
-_PAIRS = [
-    *((keyed, one, other) for keyed, every in ((True, KEYED), (False, KEYLESS)) for one in every for other in (*every, STRANGER)),
-]
+each_pair = pytest.mark.parametrize(
+    ("keyed", "one", "other"),
+    [
+        pytest.param(keyed, one, other, id=f"{'keyed' if keyed else 'keyless'} {one.name} and {other.name}")
+        for keyed, every in ((True, KEYED), (False, KEYLESS))
+        for one in every
+        for other in (*every, STRANGER)
+    ],
+)
 
 
 @pytest.fixture
@@ -30,14 +36,9 @@ def lake(warehouse_uri: str) -> Iterator[Lakehouse]:
         yield opened
 
 
-def _name(pair: tuple[bool, Change, Change]) -> str:
-    keyed, one, other = pair
-    return f"{'keyed' if keyed else 'keyless'} {one.name} and {other.name}"
-
-
-@pytest.mark.parametrize("pair", _PAIRS, ids=_name)
-def test_what_comes_in_between_is_seen_or_on_top(lake: Lakehouse, pair: tuple[bool, Change, Change]) -> None:
-    keyed, one, other = pair
+@pytest.mark.covering
+@each_pair
+def test_what_comes_in_between_is_seen_or_on_top(lake: Lakehouse, one: Change, other: Change, *, keyed: bool) -> None:
     for number, step in enumerate(one.steps):
         table = make_table(lake, f"app.t{number}", keyed=keyed)
         other_runs = once(partial(other.run, lake, table, no_faults))
@@ -48,9 +49,9 @@ def test_what_comes_in_between_is_seen_or_on_top(lake: Lakehouse, pair: tuple[bo
     assert not [finding for finding in lake.check() if not finding.passed]
 
 
-@pytest.mark.parametrize("pair", _PAIRS, ids=_name)
-def test_what_died_is_whole_or_not_there(lake: Lakehouse, warehouse_uri: str, pair: tuple[bool, Change, Change]) -> None:
-    keyed, one, other = pair
+@pytest.mark.covering
+@each_pair
+def test_what_died_is_whole_or_not_there(lake: Lakehouse, warehouse_uri: str, one: Change, other: Change, *, keyed: bool) -> None:
     for number, step in enumerate(one.steps):
         table = make_table(lake, f"app.t{number}", keyed=keyed)
         with pytest.raises(Died):

@@ -125,6 +125,7 @@ def test_a_flush_passes_every_place(warehouse_uri: str, name: str) -> None:
         assert {lake.table(NOTES).history(user=user)[0].operation for user in _USERS} == {operation}
 
 
+@pytest.mark.covering
 @pytest.mark.slow
 @pytest.mark.parametrize("place", _FLUSH)
 @pytest.mark.parametrize("name", _BATCHES)
@@ -226,6 +227,7 @@ def test_an_operation_passes_every_place(warehouse_uri: str, name: str) -> None:
         assert set(reached) == set(places)
 
 
+@pytest.mark.covering
 @pytest.mark.slow
 @pytest.mark.parametrize(("name", "place"), _PLACES)
 def test_a_killed_operation_is_made_good_by_the_next(warehouse_uri: str, name: str, place: str) -> None:

@@ -192,6 +192,7 @@ def _write_slowly(uri: str, place: str, hours: int, arrived: Event, go_on: Event
     outcome.write_text("acknowledged")
 
 
+@pytest.mark.covering
 @pytest.mark.slow
 @pytest.mark.parametrize("settled", [True, False], ids=["flushed", "written"])
 @pytest.mark.parametrize("hours", [-1, 1])

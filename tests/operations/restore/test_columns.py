@@ -117,6 +117,7 @@ def _agree(lake: Lakehouse, ids: set[int] | None = None, user: str = "ann") -> N
             assert not isinstance(text, str) or text in (f"{each.id} of {row[key]}", "x")
 
 
+@pytest.mark.covering
 @ON_DISK
 @each_case
 @pytest.mark.parametrize("flushed", [True, False], ids=["flushed", "not flushed"])
@@ -170,6 +171,7 @@ def test_many_scopes_by_timestamp(lake: Lakehouse) -> None:
     assert {report.outcome for report in lake.restore(NOTES, timestamp=moment, dry_run=False)} == {"skipped"}
 
 
+@pytest.mark.covering
 @ON_DISK
 @pytest.mark.parametrize("others", [False, True], ids=["ours", "another program's"])
 @pytest.mark.parametrize("when", ["before", "after"])
@@ -309,6 +311,7 @@ def test_it_costs_nothing_where_every_name_means_the_same(tmp_path: Path) -> Non
     assert (paths(scope), data_files(scope)) == (paths(scope, 1), before)
 
 
+@pytest.mark.covering
 @pytest.mark.both_stores
 @pytest.mark.parametrize("step", ["after-read", "before-link", "after-commit", "after-manifest"])
 def test_killed_at_any_step_and_run_again(tmp_path: Path, step: str) -> None:
