@@ -168,6 +168,10 @@ class StorageUnavailable(Transient):
     code = "STORAGE_UNAVAILABLE"
 
 
+class Unreachable(StorageUnavailable):
+    """Nothing answers at the store's address."""
+
+
 class NotDurable(StorageUnavailable):
     """The disk reported an error during a sync: what was written is visible now, but may be lost later.
 

@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import ClassVar, Literal
 
 from lakewarden.connection import Location
+from lakewarden.errors import Conflict, StorageUnavailable
 from lakewarden.scope import Scope
 from lakewarden.specs import Operation
 
@@ -38,6 +39,11 @@ class Fault:
     code: str
     message: str
     transient: bool
+
+    def hinders(self, what: str) -> Conflict | StorageUnavailable:
+        """The error of what could not be done because of it; `what` begins the message."""
+        kind = StorageUnavailable if self.code == StorageUnavailable.code else Conflict
+        return kind(f"{what}: {self.message}")
 
 
 @dataclass(frozen=True)

@@ -42,11 +42,10 @@ from lakewarden.storage.folders import Folders
 from lakewarden.storage.location import canonical, join
 from lakewarden.storage.objects import Missing, ObjectStore
 from lakewarden.storage.open import open_store
-from lakewarden.storage.paths import check_user, scope_path
+from lakewarden.storage.paths import STATE, check_user, scope_path
 from lakewarden.storage.probe import probe_at_open
 from lakewarden.target import ScopeTarget
 
-STATE = "_lakewarden"
 _LOG = logging.getLogger(__name__)
 
 

@@ -9,6 +9,7 @@ from lakewarden.catalog.engines import set_engine
 from lakewarden.catalog.model import Catalog, Namespace, View
 from lakewarden.catalog.pipelines import pipelines_in
 from lakewarden.catalog.views import Reads, check_view_of_itself
+from lakewarden.operations.drop import check_present
 from lakewarden.scope import TableName
 from lakewarden.state.ledger.place import forget_ledger
 from lakewarden.warehouse import Warehouse
@@ -40,10 +41,14 @@ def remove_namespace(warehouse: Warehouse, name: str, drop: Callable[[TableName]
     Raises:
         NotFound: no such namespace.
         InUse: something is in it.
+        StorageUnavailable: a storage with scopes of a table is away; nothing was dropped.
     """
     before = warehouse.catalog.read()
     if drop is not None:
-        for table in [table for table in (*before.tables, *before.blanks) if table.namespace == name]:
+        tables = [table for table in (*before.tables, *before.blanks) if table.namespace == name]
+        for table in tables:
+            check_present(warehouse, table)
+        for table in tables:
             drop(table)
         for view in [view for view in warehouse.catalog.read().views if view.namespace == name]:
             remove_view(warehouse, view)

@@ -15,10 +15,10 @@ from lakewarden.delta.uri import delta_uri
 from lakewarden.errors import InUse, InvalidArgument, Unsupported
 from lakewarden.storage.location import canonical, join, within
 from lakewarden.storage.open import open_store
-from lakewarden.storage.owner import Owner, check_same, claim, claim_for
-from lakewarden.storage.paths import check_template
+from lakewarden.storage.owner import Owner, check_same, claim, claim_for, naming
+from lakewarden.storage.paths import STATE, check_template
 from lakewarden.storage.probe import probe
-from lakewarden.warehouse import STATE, Warehouse
+from lakewarden.warehouse import Warehouse
 
 _TYPES: dict[str, StorageType] = {"filesystem": "filesystem", "local": "filesystem", "s3": "s3", "gcs": "gcs", "azure": "azure"}
 _SCHEMES: dict[StorageType, tuple[str, ...]] = {
@@ -113,8 +113,9 @@ def make_storage(warehouse: Warehouse, storage: Storage) -> Storage:
     _check_apart(warehouse, storage)
     changes.add_storage(warehouse.catalog.read(), storage)  # refused before anything is written there
     store = open_store(warehouse.location(storage))
-    found = replace(storage, folds_case=probe(store, warehouse.new_id).folds_case)
-    identity = claim_for(store, Owner(warehouse.id, warehouse.new_id() if warehouse.identifies else ""))
+    with naming(warehouse.root(storage)):
+        found = replace(storage, folds_case=probe(store, warehouse.new_id).folds_case)
+        identity = claim_for(store, Owner(warehouse.id, warehouse.new_id() if warehouse.identifies else ""))
     found = replace(found, identity=identity if warehouse.identifies else "")
     warehouse.catalog.change(lambda catalog: changes.add_storage(catalog, found))
     return found
@@ -128,17 +129,19 @@ def _check_apart(warehouse: Warehouse, storage: Storage) -> None:
 
 
 def change_storage(warehouse: Warehouse, storage_id: str, change: StorageChange) -> Storage:
-    """Tries the place as it would be reached, and then changes the storage.
+    """Tries the place as it would be reached, unless only the name or the description changes, and then changes the storage.
 
     Raises:
         NotFound, InvalidArgument, InUse, StorageRefused, StorageUnavailable: nothing was changed.
     """
-    before = warehouse.catalog.read()
-    wanted = change.applied(before, storage_id).storages[storage_id]
+    catalog = warehouse.catalog.read()
+    wanted, before = change.applied(catalog, storage_id).storages[storage_id], catalog.storages[storage_id]
     store = open_store(warehouse.location(wanted))
-    probe(store, warehouse.new_id)
-    if wanted.connection != before.storages[storage_id].connection:
-        check_same(store, Owner(warehouse.id, wanted.identity))
+    with naming(warehouse.root(wanted)):
+        if replace(wanted, name=before.name, description=before.description) != before:
+            probe(store, warehouse.new_id)
+        if wanted.connection != before.connection:
+            check_same(store, Owner(warehouse.id, wanted.identity))
     return warehouse.catalog.change(lambda catalog: change.applied(catalog, storage_id)).storages[storage_id]
 
 
@@ -156,9 +159,11 @@ def adopt_storage(warehouse: Warehouse, storage_id: str) -> Storage:
     if not storage.identity:
         raise Unsupported(f"storage {storage_id!r} has no identity yet: run lakewarden upgrade, which gives it one")
     store = open_store(warehouse.location(storage))
-    probe(store, warehouse.new_id)
     wanted = Owner(warehouse.id, storage.identity)
-    if (found := claim(store, wanted)) != wanted:
+    with naming(warehouse.root(storage)):
+        probe(store, warehouse.new_id)
+        found = claim(store, wanted)
+    if found != wanted:
         whose = "another storage" if found.warehouse == warehouse.id else f"warehouse {found.warehouse}"
         raise InUse(f"{store.uri} has the marker of {whose}: it cannot become the storage {storage_id!r}")
     return storage

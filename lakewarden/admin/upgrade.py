@@ -29,7 +29,7 @@ from lakewarden.state.founding import FILE, NEWEST_FORMAT, Identity
 from lakewarden.storage.durability import sync
 from lakewarden.storage.objects import ObjectStore
 from lakewarden.storage.open import open_store
-from lakewarden.storage.owner import Owner, claim_for, owner_of
+from lakewarden.storage.owner import Owner, claim_for, naming, owner_of
 from lakewarden.target import ScopeTarget
 from lakewarden.warehouse import Warehouse, cold_tables
 
@@ -88,7 +88,8 @@ def _check_storage(warehouse: Warehouse, storage: Storage) -> None:
     """Raises:
     StorageUnavailable: the place has no marker, so it is not the storage; all but `local` got one when they were created.
     """
-    owner = owner_of(open_store(warehouse.location(storage)))
+    with naming(warehouse.root(storage)):
+        owner = owner_of(open_store(warehouse.location(storage)))
     made_here = storage.created_at is not None
     if (owner is None and made_here) or (owner is not None and owner.warehouse != warehouse.id):
         raise StorageUnavailable(

@@ -107,6 +107,13 @@ def emit_reports(call: Invocation, reports: Sequence[ScopeReport], *, empty: str
     shown = ("table", "user", "outcome", "version", "rows", "files", "metrics", "reason")
     planned = ("plan_id",) if any(report.outcome == "planned" for report in reports) else ()
     call.emit([report_row(report) for report in reports], empty=empty, columns=shown + planned)
+    raise_failed(reports)
+
+
+def raise_failed(reports: Sequence[ScopeReport]) -> None:
+    """Raises:
+    ScopesFailed: a scope failed; it has the code of the first fault.
+    """
     faults = [(report.scope, report.fault) for report in reports if report.fault]
     if faults:
         scope, first = faults[0]

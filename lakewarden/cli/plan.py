@@ -9,7 +9,7 @@ from pathlib import Path
 
 import typer
 
-from lakewarden.cli.context import Invocation, emit_reports, invocation, report_row
+from lakewarden.cli.context import Invocation, emit_reports, invocation, raise_failed, report_row
 from lakewarden.cli.operations import OPTIONS, option, options_of, taking
 from lakewarden.cli.output import Row
 from lakewarden.errors import Corrupt, InvalidArgument, NotFound
@@ -45,12 +45,18 @@ def plan(
     names = tables or []
     with call.lake("plan") as lake:
         if operation is None and out is None:
-            show.emit(call, lake.proposed(*names, look=look))
+            proposed = lake.proposed(*names, look=look)
+            show.emit(call, proposed)
+            raise_failed(proposed)
             return
-        plans = lake.plan_due(*names, look=look) if operation is None else [lake.planned(operation, *names, **options)]
+        plans = lake.maintenance.plans
+        made = plans.previews(*names, look=look) if operation is None else [plans.preview(operation, *names, **options)]
     if out is not None:
-        _write(out, plans)
-    show.emit(call, [line.planned(one.operation, one.plan_id) for one in plans for line in one.scopes], "plan_id")
+        _write(out, [one.plan for one in made if one.plan.scopes or operation is not None])
+    planned = [line.planned(one.plan.operation, one.plan.plan_id) for one in made for line in one.plan.scopes]
+    failed = [report for one in made for report in one.failed]
+    show.emit(call, planned + failed, "plan_id")
+    raise_failed(failed)
 
 
 @dataclass(frozen=True)
@@ -71,10 +77,10 @@ class _Shown:
 
 
 def _by_work(reports: Sequence[ScopeReport]) -> Iterable[Sequence[ScopeReport]]:
-    """The reports of each table, operation and plan."""
-    found: dict[tuple[str, str, str], list[ScopeReport]] = {}
+    """The reports of each table, operation and plan; those that failed apart."""
+    found: dict[tuple[str, str, str, str], list[ScopeReport]] = {}
     for report in reports:
-        found.setdefault((str(report.scope.table), report.operation, report.plan_id), []).append(report)
+        found.setdefault((str(report.scope.table), report.operation, report.plan_id, report.outcome), []).append(report)
     return found.values()
 
 
@@ -92,7 +98,7 @@ def _sum(reports: Sequence[ScopeReport]) -> Row:
     }
     if len(reports) == 1:
         return {**report_row(first), **summed}
-    row = {name: report_row(first)[name] for name in ("table", "operation", "outcome", "plan_id")}
+    row = {name: report_row(first)[name] for name in ("table", "operation", "outcome", "error", "plan_id")}
     return {**row, "reason": reasons.most_common(1)[0][0] if len(reasons) == 1 else f"{len(reasons)} reasons", **summed}
 
 

@@ -52,7 +52,8 @@ from lakewarden.settings import load_settings
 from lakewarden.specs import SPECS
 from lakewarden.storage.location import canonical
 from lakewarden.storage.open import open_store
-from lakewarden.warehouse import STATE, Warehouse
+from lakewarden.storage.paths import STATE
+from lakewarden.warehouse import Warehouse
 
 VARIABLE = "LAKEWARDEN_WAREHOUSE"
 DEFAULT = "./warehouse"

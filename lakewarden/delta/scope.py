@@ -14,7 +14,7 @@ from lakewarden.delta.table import ScopeTable
 from lakewarden.errors import Conflict, Corrupt
 from lakewarden.state.floors.entries import NOTHING, FloorLocation, Known
 from lakewarden.state.floors.floor import floor_at
-from lakewarden.storage.owner import RECENT_SECONDS, confirm
+from lakewarden.storage.owner import RECENT_SECONDS, confirm, naming
 from lakewarden.target import ScopeTarget
 
 _LOOKS = 20
@@ -33,8 +33,9 @@ def open_scope(target: ScopeTarget, version: int | None = None, *, newest: bool 
         NotFound: as `ScopeTable.open`.
     """
     if version is None:
-        kept = kept_snapshot(target, newest=newest)
-        table = None if kept is None else ScopeTable(target.location, KeptVersion(target.location, kept), is_kept=True)
+        with naming(target.root):
+            kept = kept_snapshot(target, newest=newest)
+            table = None if kept is None else ScopeTable(target.location, KeptVersion(target.location, kept), is_kept=True)
         return compared(table or open_place(target), target)
     table = open_place(target, version)
     return None if table is None else _of_scope(table, target)
@@ -42,7 +43,8 @@ def open_scope(target: ScopeTarget, version: int | None = None, *, newest: bool 
 
 def open_place(target: ScopeTarget, version: int | None = None) -> ScopeTable | None:
     """Opens the same whatever is known of the scope, for an operation that gives it up."""
-    table = ScopeTable.open(target.location, version)
+    with naming(target.root):
+        table = ScopeTable.open(target.location, version)
     if table is None and target.root is not None:
         confirm(target.root, RECENT_SECONDS)
     return table

@@ -30,6 +30,11 @@ class Preview:
     plan: Plan
     reports: list[ScopeReport]
 
+    @property
+    def failed(self) -> list[ScopeReport]:
+        """The scopes that could not be looked at."""
+        return [report for report in self.reports if report.fault]
+
 
 @dataclass(frozen=True)
 class Planner:
@@ -72,8 +77,9 @@ class Planner:
         """
         return procedure_of(check_request(request).operation).look(self.operator.workplace, request)
 
-    def due(self, tables: Sequence[str], due: Collection[Scope], *, look: bool = False) -> list[Plan]:
-        """What maintenance would do now: a plan for each operation, in the order to apply them.
+    def due(self, tables: Sequence[str], due: Collection[Scope], *, look: bool = False) -> list[Preview]:
+        """What maintenance would do now: a plan for each operation that has something to do, in the order to apply them; and one
+        without a scope where all that it might have to do could not be looked at.
 
         A scope that is compacted is not optimized by the same plans: the second would find its files replaced.
         """
@@ -89,8 +95,8 @@ class Planner:
         found = [flush, compact, [report for report in optimize if report.scope not in folded], vacuum]
         requests = [Request(operation, tuple(tables)) for operation in ("flush", "compact", "optimize")]
         pairs = zip((*requests, Request("vacuum", safe)), found, strict=True)
-        plans = [self.kept(request, reports, planned_at).plan for request, reports in pairs]
-        return [plan for plan in plans if plan.scopes]
+        previews = [self.kept(request, reports, planned_at) for request, reports in pairs]
+        return [one for one in previews if one.plan.scopes or one.failed]
 
     @property
     def _warehouse(self) -> Warehouse:

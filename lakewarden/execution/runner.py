@@ -5,12 +5,13 @@ from __future__ import annotations
 import time
 import traceback
 from collections.abc import Callable, Collection
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from lakewarden.errors import Conflict
 from lakewarden.execution.heartbeat import Heartbeat, Stopped
 from lakewarden.execution.operator import Operator
 from lakewarden.operations.fanout import fault_of
+from lakewarden.report import Fault
 from lakewarden.settings import JobsSettings
 from lakewarden.state.jobs.job import Job, JobStatus, outcome_of
 from lakewarden.state.jobs.node import this_node
@@ -22,6 +23,8 @@ class _Ending:
 
     status: JobStatus
     message: str
+    fault: Fault | None = None
+    """What it failed for, the first of several."""
     transient: bool = False
     """Whether another attempt may succeed."""
     trace: str | None = None
@@ -33,6 +36,8 @@ class Runner:
 
     operator: Operator
     pause: Callable[[float], None] = time.sleep
+    faults: dict[str, Fault] = field(default_factory=dict)
+    """By job id, what the jobs that it ran failed for."""
 
     def waiting(self) -> list[Job]:
         """Jobs that no runner has, or whose runner seems dead; oldest first."""
@@ -68,6 +73,8 @@ class Runner:
             while job.retry_count <= self._settings.max_retries:
                 job, ending = self._try(job)
                 if not ending.transient or job.retry_count == self._settings.max_retries:
+                    if ending.fault is not None:
+                        self.faults[job.job_id] = ending.fault
                     return jobs.finish(job, ending.status, ending.message, ending.trace)
                 job = jobs.retry(job, ending.message)
                 self.pause(self._settings.retry_backoff_ms / 1000 * 2 ** (job.retry_count - 1))
@@ -91,6 +98,7 @@ class Runner:
         except Exception as error:  # noqa: BLE001  # kept with the job, as INTERNAL where it is none of our family
             fault = fault_of(error)
             trace = "".join(traceback.format_exception(error)) if fault.code == "INTERNAL" else None
-            return _Ending("failed", f"{fault.code}: {fault.message}", fault.transient, trace)
+            return _Ending("failed", f"{fault.code}: {fault.message}", fault, fault.transient, trace)
         status, message = outcome_of(reports)
-        return _Ending(status, message, any(report.fault and report.fault.transient for report in reports))
+        faults = [report.fault for report in reports if report.fault]
+        return _Ending(status, message, next(iter(faults), None), any(fault.transient for fault in faults))

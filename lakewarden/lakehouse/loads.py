@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from lakewarden.catalog.anew import anew
 from lakewarden.commit_metadata import Metadata, attaches
-from lakewarden.errors import Conflict
 from lakewarden.lakehouse.maintenance import Maintenance
 from lakewarden.lakehouse.parts import Parts
 
@@ -82,5 +81,6 @@ class Loads:
         if flushed is None:  # the files have no rows, and none is pending
             return report
         if flushed.fault is not None:
-            raise Conflict(f"the {report.rows} rows are in the write log of {table}, and could not be flushed: {flushed.reason}")
+            what = f"the {report.rows} rows are in the write log of {table}, and could not be flushed"
+            raise flushed.fault.hinders(what)
         return replace(report, version=flushed.version)

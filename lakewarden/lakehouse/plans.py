@@ -13,6 +13,7 @@ from lakewarden.operations.request import new_request
 from lakewarden.specs import Plannable, PlanOptions, Request
 
 if TYPE_CHECKING:
+    from lakewarden.execution.planner import Preview
     from lakewarden.operations.plans.value import Plan
     from lakewarden.report import ScopeReport
 
@@ -41,10 +42,18 @@ class Plans:
 
     def planned(self, operation: str, *tables: str, **options: Unpack[PlanOptions]) -> Plan:
         """As `plan`, for an operation whose name is a variable."""
-        return self.parts.planner.preview(new_request(operation, tables, **options)).plan
+        return self.preview(operation, *tables, **options).plan
+
+    def preview(self, operation: str, *tables: str, **options: Unpack[PlanOptions]) -> Preview:
+        """The same plan, and a report for each scope, those that could not be looked at among them."""
+        return self.parts.planner.preview(new_request(operation, tables, **options))
 
     def due(self, *tables: str, look: bool = False) -> list[Plan]:
         """Plans of what maintenance would do now, in the order in which to apply them. `look` is as in `proposed`."""
+        return [one.plan for one in self.previews(*tables, look=look) if one.plan.scopes]
+
+    def previews(self, *tables: str, look: bool = False) -> list[Preview]:
+        """The same plans, each with its reports, as `preview`."""
         return self.parts.planner.due(tables, {due.pending.scope for due in self.status.due()}, look=look)
 
     @attaches

@@ -67,7 +67,7 @@ def drop(warehouse: Warehouse, run: Run, name: TableName, job_id: str, lease: Le
             hidden, and dropping it again continues.
         Conflict: the lease was lost, or some scopes could not be emptied. The table is hidden; dropping it again continues.
     """
-    present = _present(warehouse, name)
+    present = check_present(warehouse, name)
     catalog = warehouse.catalog.change(under(lease, lambda before: begin_drop(before, name)))
     table = catalog.tables[name]
     warehouse.log(table).drop()
@@ -93,7 +93,7 @@ def drop(warehouse: Warehouse, run: Run, name: TableName, job_id: str, lease: Le
     return reports
 
 
-def _present(warehouse: Warehouse, name: TableName) -> Presence:
+def check_present(warehouse: Warehouse, name: TableName) -> Presence:
     """The storages with scopes of the table; raises where one is away."""
     catalog = warehouse.catalog.read()
     table = catalog.tables.get(name)

@@ -19,6 +19,7 @@ from lakewarden.delta.scope import open_place
 from lakewarden.errors import Conflict, LakewardenError, Transient
 from lakewarden.report import Fault, ScopeReport
 from lakewarden.specs import Operation
+from lakewarden.storage.owner import named_by
 from lakewarden.storage.steps import Steps, together
 from lakewarden.target import ScopeTarget
 
@@ -126,7 +127,7 @@ def guarded(target: ScopeTarget, operation: Operation, steps: Steps[ScopeReport]
 
 def failed_report(target: ScopeTarget, operation: Operation, error: Exception, now: datetime) -> ScopeReport:
     """The report of a scope on which the operation could not be done."""
-    fault = fault_of(error)
+    fault = fault_of(named_by(target.root, error) if isinstance(error, LakewardenError) else error)
     return ScopeReport(target.scope, operation, "failed", target.location, reason=fault.message, fault=fault, finished_at=now)
 
 

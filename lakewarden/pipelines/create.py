@@ -19,7 +19,8 @@ from lakewarden.pipelines.templates.template import Template
 from lakewarden.scope import TableName
 from lakewarden.state.ledger.place import forget_ledger
 from lakewarden.storage.location import canonical, join, overlaps
-from lakewarden.warehouse import STATE, Warehouse
+from lakewarden.storage.paths import STATE
+from lakewarden.warehouse import Warehouse
 
 _ID_LENGTH = 16
 

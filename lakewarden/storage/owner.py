@@ -11,11 +11,12 @@ import json
 import os
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 
 from lakewarden.connection import StorageRoot
-from lakewarden.errors import Corrupt, InUse, StorageUnavailable
+from lakewarden.errors import Corrupt, InUse, LakewardenError, StorageRefused, StorageUnavailable
 from lakewarden.storage.durability import sync
 from lakewarden.storage.location import local_path
 from lakewarden.storage.objects import AlreadyThere, Missing, ObjectStore
@@ -94,6 +95,23 @@ def check_same(store: ObjectStore, expected: Owner) -> None:
         raise InUse(f"{store.uri} with the new connection belongs to {owner}: it is not the place where the tables are")
 
 
+@contextmanager
+def naming(root: StorageRoot | None) -> Iterator[None]:
+    """Where the storage fails the block, the message names it."""
+    try:
+        yield
+    except (StorageUnavailable, StorageRefused) as error:
+        raise named_by(root, error) from error
+
+
+def named_by(root: StorageRoot | None, error: LakewardenError) -> LakewardenError:
+    """The error; where it is the storage's, with the storage's name in the message."""
+    if root is None or not isinstance(error, (StorageUnavailable, StorageRefused)):
+        return error
+    name = f"storage {root.storage_id!r}"
+    return error if name in error.message else type(error)(f"{name}: {error.message}")
+
+
 class _Confirmed:
     """When each storage was last confirmed, by a clock of this process. Safe for threads."""
 
@@ -121,11 +139,13 @@ def confirm(root: StorageRoot, within: float = 0.0, monotonic: Callable[[], floa
 
     Raises:
         StorageUnavailable: the place has no marker, or another one, or cannot be reached.
+        StorageRefused: the store refuses to show it.
     """
     now = monotonic()
     if not root.identity or (within and _CONFIRMED.within(root, within, now)):
         return
-    found = owner_of(open_store(root.location))
+    with naming(root):
+        found = owner_of(open_store(root.location))
     if found is None or found.identity != root.identity:
         there = "it has no marker" if found is None else "it has the marker of another one"
         raise StorageUnavailable(

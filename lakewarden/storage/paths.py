@@ -40,7 +40,9 @@ _ALIASES = {
     )
     for mark in ("_", "-")
 } | {"namespaceId": "namespace", "tableId": "tableName", "shardId": "shard"}
-_RESERVED = frozenset({"_delta_log", "_files", "_lakewarden"})
+STATE = "_lakewarden"
+"""The folder of a warehouse's state."""
+_RESERVED = frozenset({"_delta_log", "_files", STATE})
 
 
 def check_user(user: object) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, TypeVar
@@ -33,6 +33,8 @@ from lakewarden.storage.bucket.failures import failure_of
 from lakewarden.storage.keys import check_key
 from lakewarden.storage.objects import AlreadyThere, Missing, ObjectStore, StoredObject
 from lakewarden.storage.options import RETRIES, RETRIES_WITHIN_SECONDS
+from lakewarden.storage.outages import OUTAGES
+from lakewarden.storage.paths import STATE
 
 if TYPE_CHECKING:
     from obstore.store import ObjectStore as Client
@@ -66,6 +68,7 @@ class RemoteObjects(ObjectStore):
         self._bucket, _, prefix = location.uri.partition("://")[2].partition("/")
         self._prefix = f"{prefix}/" if prefix else ""
         self._clients = Clients(location)
+        self._is_state = STATE in prefix.split("/")
         self._new_id = new_id
 
     def __reduce__(self) -> tuple[type[RemoteObjects], tuple[Location, NewId]]:
@@ -79,14 +82,16 @@ class RemoteObjects(ObjectStore):
         """The client must not retry this: it would find the object of its own lost attempt, and treat it as another's."""
         self._check_size("create", key, len(data))
         creation = _Creation(key, self._path(key), data, self._new_id())
+        with self._asking("create", key):
+            self._create(creation)
+
+    def _create(self, creation: _Creation) -> None:
         lost, until = False, time.monotonic() + RETRIES_WITHIN_SECONDS
         for wait in _pauses():
             try:
                 if self._create_once(creation) or self._is_there(creation, lost):
                     return
-                failure = StorageUnavailable(
-                    f"cannot create {key} in {self._uri}: the store says that it exists, and does not show it"
-                )
+                failure = self._undecided(creation.key)
             except StorageUnavailable as error:
                 lost, failure = True, error
             if wait is None or time.monotonic() + wait > until:
@@ -249,6 +254,12 @@ class RemoteObjects(ObjectStore):
             FileNotFoundError: as the client does.
             StorageUnavailable, StorageRefused: the store failed.
         """
+        if retries:
+            with self._asking(action, key):
+                return self._answer(action, key, do, sending, retries)
+        return self._answer(action, key, do, sending, retries)
+
+    def _answer(self, action: str, key: str, do: Callable[[Client], T], sending: int, retries: int) -> T:
         generation = self._clients.generation()
         try:
             try:
@@ -262,6 +273,10 @@ class RemoteObjects(ObjectStore):
             raise
         except BaseError as error:
             raise self._explanation(error, action, key) from error
+
+    def _asking(self, action: str, key: str) -> AbstractContextManager[None]:
+        """The warehouse's state is asked each time: whoever lost an answer finds out there what became of the request."""
+        return nullcontext() if self._is_state else OUTAGES.asking(self._location, f"cannot {action} {key or '/'} in {self._uri}")
 
     def _no_bucket(self, action: str, key: str) -> NoBucket:
         return NoBucket(f"cannot {action} {key or '/'} in {self._uri}: there is no bucket {self._bucket!r}")
@@ -292,7 +307,7 @@ def _denied(error: BaseError) -> bool:
     if isinstance(error, FileNotFoundError):
         return False
     known = failure_of(str(error))
-    if known is None or known.error is StorageUnavailable:
+    if known is None or issubclass(known.error, StorageUnavailable):
         return isinstance(error, _DENIED)
     return known.error is AccessRefused
 

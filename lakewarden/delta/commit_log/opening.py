@@ -18,6 +18,7 @@ from lakewarden.errors import Corrupt, NotFound
 from lakewarden.storage.location import local_path
 from lakewarden.storage.open import open_store
 from lakewarden.storage.options import delta_options
+from lakewarden.storage.outages import OUTAGES
 
 _NO_FILES = re.compile(r"No files in log segment|does not exist")
 
@@ -92,7 +93,8 @@ def opened(location: Location, version: int | None) -> DeltaTable:
     NotFound: there may be no table (`check_absent` says); an unknown version may look the same.
     Corrupt: the table cannot be read.
     """
-    with delta_errors(f"cannot open the Delta table at {location}"):
+    what = f"cannot open the Delta table at {location}"
+    with OUTAGES.asking(location, what), delta_errors(what):
         options = delta_options(location, os.environ)
         return DeltaTable(delta_uri(location.uri), version=version, storage_options=options or None)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -36,26 +37,32 @@ def check(warehouse: Warehouse, run: Run, storage_id: str | None, *, quick: bool
     """
     catalog = warehouse.catalog.read()
     storages = storages_named(catalog, storage_id)
-    findings = [finding for storage in storages.values() for finding in check_storage(warehouse, storage)]
+    looked = [check_storage(warehouse, storage) for storage in storages.values()]
+    there = {id_ for id_ in catalog.storages if id_ not in {each.id for each in looked if each.away}}
     tables = [table for table in live_tables(catalog) if table.options.storage_id in storages]
     logs = {table.id: check_log(warehouse, table) for table in tables}
-    looked = ((table, unreadable_floor(warehouse, catalog, table, quick=quick)) for table in tables)
-    unread = {table.id: finding for table, finding in looked if finding is not None}
+    floors = ((table, unreadable_floor(warehouse, catalog, table, quick=quick)) for table in tables)
+    unread = {table.id: finding for table, finding in floors if finding is not None}
     scopes = {table.id: _to_open(warehouse, catalog, table, quick=quick and table.id not in unread) for table in tables}
-    findings += [finding for opened in scopes.values() for finding in opened.findings]
+    findings = [finding for chosen in scopes.values() for finding in chosen.findings]
     ends = {table.id: warehouse.log(table).view(()).end if logs[table.id].passed else UNKNOWN for table in tables}
-    tasks = {
+    wanted = {
         table.id: list(_tasks(warehouse, catalog, table, scopes[table.id].scopes, ends[table.id], known=table.id not in unread))
         for table in tables
     }
+    tasks = {id_: [task for task in those if task.storage_id in there] for id_, those in wanted.items()}
+    left_out = Counter(task.storage_id for those in wanted.values() for task in those)
+    findings = [finding for each in looked for finding in each.without(left_out[each.id])] + findings
     readable = [table for table in tables if table.id not in unread and ends[table.id] != UNKNOWN]
     standings = standings_of(task for table in readable for task in tasks[table.id])
     if quick:
-        standings |= {own_standing(warehouse, catalog, table, ends[table.id]): str(table.name) for table in readable}
-    findings += [*logs.values(), *unread.values(), *check_floors(warehouse, standings), *_ledgers(warehouse, catalog, storages)]
+        own = [table for table in readable if table.options.storage_id in there]
+        standings |= {own_standing(warehouse, catalog, table, ends[table.id]): str(table.name) for table in own}
+    ledgers = _ledgers(warehouse, catalog, there & set(storages))
+    findings += [*logs.values(), *unread.values(), *check_floors(warehouse, standings), *ledgers]
     every = [task for several in tasks.values() for task in several]
-    looked_at = run(partial(in_one_step, check_scope), [Sized(task, _SCOPE_COST) for task in every])
-    found = [with_pending(warehouse, task.target, one) for task, one in zip(every, looked_at, strict=True)]
+    opened = run(partial(in_one_step, check_scope), [Sized(task, _SCOPE_COST) for task in every])
+    found = [with_pending(warehouse, task.target, one) for task, one in zip(every, opened, strict=True)]
     garbled = {
         table.id: garbled_pending(warehouse, table, _users(table, scopes[table.id].scopes, quick=quick)) for table in tables
     }

@@ -81,6 +81,10 @@ class CheckTask:
     moving: bool = False
     hot_files: frozenset[str] = frozenset()
 
+    @property
+    def storage_id(self) -> str:
+        return "" if self.target.root is None else self.target.root.storage_id
+
 
 def check_scope(task: CheckTask) -> CheckedScope:
     """Checks one scope's table: readable, one row per key in its bucket, no watermark beyond the log, and what crashes left."""

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from lakewarden.catalog.model import Catalog, Storage
 from lakewarden.clock import random_id
 from lakewarden.connection import Location
-from lakewarden.errors import LakewardenError, NotFound
+from lakewarden.errors import LakewardenError, NotFound, StorageUnavailable
 from lakewarden.operations.check.scope import Finding
 from lakewarden.storage.open import open_store
 from lakewarden.storage.owner import confirm
@@ -27,20 +28,38 @@ def storages_named(catalog: Catalog, storage_id: str | None) -> dict[str, Storag
     return {id_: storage for id_, storage in catalog.storages.items() if storage_id in (None, id_)}
 
 
-def check_storage(warehouse: Warehouse, storage: Storage) -> list[Finding]:
+@dataclass(frozen=True)
+class CheckedStorage:
+    """The findings on a storage. One that is away has one, and its scopes are not looked at."""
+
+    id: str
+    findings: tuple[Finding, ...]
+    away: bool = False
+
+    def without(self, scopes: int) -> tuple[Finding, ...]:
+        """The findings, where so many of its scopes were left out."""
+        if not self.away or not scopes:
+            return self.findings
+        (found,) = self.findings
+        return (replace(found, message=f"{found.message}; its {scopes} scopes were not looked at"),)
+
+
+def check_storage(warehouse: Warehouse, storage: Storage) -> CheckedStorage:
     subject, place = f"storage {storage.id}", warehouse.location(storage)
     try:
         confirm(warehouse.root(storage))  # an empty mount point is not tried
     except LakewardenError as error:
-        return [Finding(subject, "identity", False, error.code, error.message)]
+        why = error.message.removeprefix(f"storage {storage.id!r}: ")  # as the subject says
+        return CheckedStorage(storage.id, (Finding(subject, "identity", False, error.code, why),), away=True)
     try:
         probe(open_store(place), random_id)
     except LakewardenError as error:
-        return [Finding(subject, "reachable", False, error.code, error.message)]
+        failed = Finding(subject, "reachable", False, error.code, error.message)
+        return CheckedStorage(storage.id, (failed,), away=isinstance(error, StorageUnavailable))  # else it can be read
     identity = [Finding(subject, "identity", True)] if storage.identity else []
     uploads = _uploads(place, warehouse.clock())
     unfinished = [Finding(subject, "uploads", True, message=uploads)] if uploads else []
-    return [*identity, Finding(subject, "reachable", True), *unfinished]
+    return CheckedStorage(storage.id, (*identity, Finding(subject, "reachable", True), *unfinished))
 
 
 def _uploads(place: Location, now: datetime) -> str:

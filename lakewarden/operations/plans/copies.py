@@ -13,12 +13,14 @@ from lakewarden.errors import Moved
 from lakewarden.operations.export.run import check_target
 from lakewarden.operations.known_users import check_known
 from lakewarden.operations.plans.value import Plan
+from lakewarden.operations.presence import Presence
 from lakewarden.operations.scopes import scopes_of
 from lakewarden.operations.verification import tables_of_users
 from lakewarden.report import ScopeReport
 from lakewarden.scope import Scope, TableName
 from lakewarden.specs import Request
 from lakewarden.storage.open import open_store
+from lakewarden.storage.owner import naming
 from lakewarden.storage.paths import check_user
 from lakewarden.warehouse import Warehouse, find_table
 
@@ -32,6 +34,7 @@ def plan_move(warehouse: Warehouse, name: TableName, storage_id: str) -> ScopeRe
         NotFound: the table or the storage does not exist.
         Unsupported: a STREAM table.
         InUse: it is being moved elsewhere, or its place there is another table's.
+        StorageUnavailable: one of the two storages is away.
     """
     catalog = warehouse.catalog.read()
     table = find_table(catalog, name)
@@ -39,6 +42,7 @@ def plan_move(warehouse: Warehouse, name: TableName, storage_id: str) -> ScopeRe
     here = _place(warehouse, catalog, name, table.options.storage_id)
     if begin_move(catalog, name, storage_id, warehouse.base).tables[name].move is None:
         return ScopeReport(Scope(name), "move", "skipped", here, f"it is on storage {storage_id!r} already")
+    Presence.among(warehouse.root(catalog.storages[id_]) for id_ in (table.options.storage_id, storage_id)).check()
     files = open_store(here).list("")
     scopes = [scope for scope in scopes_of(warehouse, table, None) if warehouse.goes_along(catalog, table, scope.user)]
     metrics = {"scopes": len(scopes), "files": len(files), "bytes": sum(found.size for found in files)}
@@ -85,14 +89,17 @@ def plan_export(warehouse: Warehouse, request: Request) -> list[ScopeReport]:
     for table in tables_of_users(catalog, ()):
         if not can(table.type, "cold tier"):
             continue
-        place = warehouse.target_of(catalog, table, user).location
-        sizes = [found.size for found in open_store(place).list("")]
+        target = warehouse.target_of(catalog, table, user)
+        with naming(target.root):
+            sizes = [found.size for found in open_store(target.location).list("")]
         pending = warehouse.log(table).view().pending.get(user)
         metrics = {"hot_rows": pending.rows if pending else 0, "files": len(sizes), "bytes": sum(sizes)}
         reason = f"{metrics['files']} files of {metrics['bytes']} bytes are copied, after a flush of {metrics['hot_rows']} rows"
         if sizes or pending:
             scope = Scope(table.name, user)
-            reports.append(ScopeReport(scope, "export", "planned", place, reason, parameters={_TO: to}, metrics=metrics))
+            reports.append(
+                ScopeReport(scope, "export", "planned", target.location, reason, parameters={_TO: to}, metrics=metrics)
+            )
     return reports
 
 

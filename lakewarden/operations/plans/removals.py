@@ -9,6 +9,7 @@ from lakewarden.connection import Location
 from lakewarden.errors import Moved
 from lakewarden.operations.known_users import check_known
 from lakewarden.operations.plans.value import Plan, PlannedScope
+from lakewarden.operations.presence import Presence
 from lakewarden.operations.scopes import scopes_of
 from lakewarden.operations.verification import tables_of_users
 from lakewarden.report import ScopeReport
@@ -44,10 +45,12 @@ def plan_erase(warehouse: Warehouse, request: Request) -> list[ScopeReport]:
 
     Raises:
         NotFound, InvalidArgument: no such table, or a SHARED one; an unknown or impossible user.
+        StorageUnavailable: a storage is away.
     """
     user, catalog = check_user(request.user), warehouse.catalog.read()
     if not request.even_if_unknown:
         check_known(warehouse, user, request.tables)
+    Presence.among(map(warehouse.root, catalog.storages.values())).check()  # as the erasure does
     reports = []
     for table in tables_of_users(catalog, request.tables):
         place = _place(warehouse, catalog, table, user)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from lakewarden.connection import Location
-from lakewarden.errors import Conflict, InvalidArgument
+from lakewarden.errors import InvalidArgument
 from lakewarden.operations.export.contents import Export
 from lakewarden.operations.export.run import check_target, export, own_place
 from lakewarden.operations.plans.copies import plan_export
@@ -57,9 +57,10 @@ def export_user(at: Workplace, user: str, to: str) -> Export:
 
 
 def _exported(at: Workplace, user: str, place: str, job_id: str) -> Export:
-    failed = [report for report in flush_user(at, user) if report.fault]
-    if failed:
-        raise Conflict(f"{failed[0].scope} could not be flushed: {failed[0].reason}; nothing was exported")
+    faults = [(report.scope, report.fault) for report in flush_user(at, user) if report.fault]
+    if faults:
+        scope, first = faults[0]
+        raise first.hinders(f"nothing was exported: {scope} could not be flushed")
     return export(at.warehouse, user, place, job_id)
 
 

@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from lakewarden.catalog.model import Table
 from lakewarden.delta.past import parse_moment
-from lakewarden.errors import Conflict, Corrupt, InvalidArgument, NotFound, ScopesFailed
+from lakewarden.errors import Conflict, Corrupt, InvalidArgument, NotFound, ScopesFailed, StorageUnavailable
 from lakewarden.execution.enqueue import enqueue
 from lakewarden.execution.planner import Planner
 from lakewarden.execution.runner import Runner
@@ -67,19 +67,19 @@ def _started(context: Context, statement: StorageJob, tables: Sequence[Table]) -
     due = [table for table in tables if not _idle(context, statement, table)]
     if not due:
         return Done(f"skipped: {_NOTHING[operation]}")
-    jobs = {}
+    jobs, runner = {}, Runner(context.services.operator())
     for table in due:
         job = _requested(context, _request(statement, [table]))
         if job is None:
             continue
         jobs[table.name] = job
         if context.wait:  # before the next is queued: a process that dies here leaves a single job, whose lease expires
-            Runner(context.services.operator()).run_waiting([job.job_id])
+            runner.run_waiting([job.job_id])
     if not jobs:
         return Done(_ACTIVE)
     ids = tuple(job.job_id for job in jobs.values())
     if context.wait:
-        _check_done(context, ids)
+        _check_done(context, ids, runner)
     what = f"{operation} of {', '.join(map(str, jobs))}"
     return Started(f"{what} {_state(context)}. Job ID: {', '.join(ids)}", ids, statement.table is None)
 
@@ -130,17 +130,23 @@ def export_user_data(context: Context, _: ExportUserData) -> Started | Done:
 
 def _run(context: Context, job: Job) -> None:
     """Raises as `_check_done`."""
-    Runner(context.services.operator()).run_waiting([job.job_id])
-    _check_done(context, [job.job_id])
+    runner = Runner(context.services.operator())
+    runner.run_waiting([job.job_id])
+    _check_done(context, [job.job_id], runner)
 
 
-def _check_done(context: Context, ids: Sequence[str]) -> None:
+def _check_done(context: Context, ids: Sequence[str], runner: Runner) -> None:
     """Raises:
     Conflict: a job failed; the message says why, and so does `jobs list`.
+    StorageUnavailable: so too, because a storage is away.
     """
-    for job in context.services.operator().jobs.newest(None):
-        if job.job_id in ids and job.status == "failed":
-            raise Conflict(f"job {job.job_id} failed: {job.message}")
+    failed = [job for job in context.services.operator().jobs.newest(None) if job.job_id in ids and job.status == "failed"]
+    if not failed:
+        return
+    job = failed[0]
+    more = f"; {len(failed) - 1} more jobs failed" if failed[1:] else ""
+    away = (fault := runner.faults.get(job.job_id)) is not None and fault.code == StorageUnavailable.code
+    raise (StorageUnavailable if away else Conflict)(f"job {job.job_id} failed: {job.message}{more}")
 
 
 def move_table(context: Context, statement: MoveTable) -> Started | Done | Rows:

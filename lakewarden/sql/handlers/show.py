@@ -10,7 +10,7 @@ from lakewarden.access.rights import can
 from lakewarden.admin.health import health
 from lakewarden.catalog.model import Table
 from lakewarden.delta.scope import open_scope
-from lakewarden.errors import NotFound
+from lakewarden.errors import NotFound, StorageRefused, StorageUnavailable
 from lakewarden.operations.export.run import own_place
 from lakewarden.report import ScopeState
 from lakewarden.scope import Scope
@@ -32,6 +32,7 @@ from lakewarden.sql.system.listings import (
     texts,
 )
 from lakewarden.sql.system.relations import relation_named
+from lakewarden.state.floors.entries import NO_TABLE
 from lakewarden.state.jobs.job import Job
 from lakewarden.table.open_table import open_table
 from lakewarden.warehouse import cold_tables
@@ -80,12 +81,12 @@ def _export_row(context: Context, job: Job) -> Row:
 
 
 def _manifest(context: Context) -> Rows:
-    """The cold rows and files of every table that the session may read."""
+    """The cold rows and files of every table that the session may read; of one whose storage is away, as the state knows them."""
     columns = dict.fromkeys(("namespace_id", "table_name", "scope"), TEXT)
     numbers = dict.fromkeys(("delta_version", "row_count", "file_count", "size_bytes", "last_sequence_number"), WHOLE)
     rows: list[dict[str, object]] = []
     for table in cold_tables(context.catalog):
-        state = _state(context, table) if may(context.principal, "read", table) else None
+        state = _shown_state(context, table) if may(context.principal, "read", table) else None
         if state is not None:
             rows.append(
                 {
@@ -100,6 +101,17 @@ def _manifest(context: Context) -> Rows:
                 }
             )
     return listing(columns | numbers, rows)
+
+
+def _shown_state(context: Context, table: Table) -> ScopeState | None:
+    try:
+        return _state(context, table)
+    except (StorageUnavailable, StorageRefused):
+        known = context.warehouse.target(context.catalog, Scope(table.name, context.owner(table))).known
+    if known is None or known.forgotten or known.version == NO_TABLE:
+        return None
+    files, size = (0, 0) if known.upkeep is None else (known.upkeep.files, known.upkeep.bytes)
+    return ScopeState(known.version, known.rows, files, size, known.watermark)
 
 
 def _state(context: Context, table: Table) -> ScopeState | None:

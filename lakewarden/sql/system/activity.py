@@ -12,6 +12,7 @@ from lakewarden.catalog.kept_settings import KEPT
 from lakewarden.catalog.passwords import REDACTED
 from lakewarden.clock import to_millis
 from lakewarden.delta.manifest import shown_manifest
+from lakewarden.errors import StorageRefused, StorageUnavailable
 from lakewarden.operations.scopes import scopes_of
 from lakewarden.planning.pending import pending_in
 from lakewarden.scope import Scope, TableName
@@ -39,26 +40,31 @@ def _audit_log(context: Context) -> Iterator[Row]:
 
 
 def _manifest(context: Context) -> Iterator[Row]:
-    """The manifest.json of every scope that has one, and whether rows are pending. The first flush creates a scope's manifest."""
+    """The manifest.json of every scope that has one, and whether rows are pending. The first flush creates a scope's manifest.
+    Whether a scope on a storage that is away has one is not known."""
     warehouse = context.warehouse
     catalog = context.catalog
     waiting = dict.fromkeys(pending.scope for pending in pending_in(context.warehouse))
     for table in cold_tables(catalog):
         mine = (scope for scope in waiting if scope.table == table.name)
         for scope in dict.fromkeys((*scopes_of(warehouse, table, None), *mine)):
-            text = shown_manifest(warehouse.target(catalog, scope).location)
+            try:
+                text = shown_manifest(warehouse.target(catalog, scope).location)
+            except (StorageUnavailable, StorageRefused):
+                yield _manifest_row(scope, None, "error")
+                continue
             if text is not None or scope in waiting:
-                yield _manifest_row(scope, text, waits=scope in waiting)
+                yield _manifest_row(scope, text, "pending_write" if scope in waiting else "in_sync")
 
 
-def _manifest_row(scope: Scope, text: str | None, *, waits: bool) -> Row:
+def _manifest_row(scope: Scope, text: str | None, state: str) -> Row:
     namespace, name, owner = scope.table.namespace, scope.table.name, scope.user or "shared"
     return {
         "cache_key": f"{namespace}:{name}:{owner}",
         "namespace_id": namespace,
         "table_name": name,
         "scope": owner,
-        "sync_state": "pending_write" if waits else "in_sync",
+        "sync_state": state,
         "manifest_json": text,
     }
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from lakewarden.errors import AccessRefused, NoBucket, StorageRefused, StorageUnavailable
+from lakewarden.errors import AccessRefused, NoBucket, StorageRefused, StorageUnavailable, Unreachable
 
 _ENDPOINT = re.compile(r"Error performing \w+ (https?://[^/\s?]+)")
 _TOKENS = r"InvalidTokenId|InvalidToken\b|ExpiredToken|TokenRefreshRequired|InvalidSecurity"
@@ -60,10 +60,11 @@ _KNOWN: list[tuple[re.Pattern[str], type[StorageRefused | StorageUnavailable], s
         "a request was cut off",
     ),
     (re.compile(r"status code: (?:400|405|501)\b"), StorageRefused, "the store does not know such a request"),
-    (re.compile(r"dns error|failed to lookup address|Name or service not known"), StorageUnavailable, "there is no such host"),
-    (re.compile(r"Connection refused|ConnectionRefused"), StorageUnavailable, "nothing listens there"),
-    (re.compile(r"operation timed out|TimedOut|deadline has elapsed"), StorageUnavailable, "it does not answer"),
-    (re.compile(r"error trying to connect|\bConnect\b|error sending request"), StorageUnavailable, "it cannot be reached"),
+    (re.compile(r"dns error|failed to lookup address|Name or service not known"), Unreachable, "there is no such host"),
+    (re.compile(r"Connection refused|ConnectionRefused"), Unreachable, "nothing listens there"),
+    (re.compile(r"operation timed out|TimedOut|deadline has elapsed"), Unreachable, "it does not answer"),
+    (re.compile(r"error trying to connect|\bConnect\b"), Unreachable, "it cannot be reached"),
+    (re.compile(r"error sending request"), StorageUnavailable, "it cannot be reached"),
     (
         re.compile(r"after [1-9]\d* retries|HTTP error|non-2xx status code: 5\d\d|error decoding response"),
         StorageUnavailable,
