@@ -19,7 +19,7 @@ from lakewarden.delta.reading.before import rows_before
 from lakewarden.log.before import before_of
 from lakewarden.log.record import DELETE, OP, SEQ, TARGET, UPSERT
 
-_TYPES = pa.array([PREIMAGE, INSERT, POSTIMAGE, DELETED])
+_TYPES = (PREIMAGE, INSERT, POSTIMAGE, DELETED)
 _BEFORE, _NEW, _AFTER, _GONE = range(4)
 
 _Indices = NDArray[np.int64]
@@ -112,4 +112,4 @@ def _gathered(rows: pa.Table, seqs: NDArray[Any], first: int, parts: Sequence[tu
     kinds = np.concatenate([np.full(len(which), kind) for which, _, kind in parts])
     order = np.lexsort((kinds, cause))
     found = rows.take(pa.array(content[order])).append_column(SEQ, pa.array(seqs[cause[order] - first]))
-    return Typed(found, _TYPES.take(pa.array(kinds[order])))
+    return Typed(found, pa.array(_TYPES).take(pa.array(kinds[order])))

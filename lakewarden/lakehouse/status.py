@@ -43,7 +43,8 @@ class Status:
 
     def _due(self, *, active: bool) -> list[Due]:
         catalog = self.warehouse.catalog.read()
-        found = due_scopes(catalog, pending_in(self.warehouse), self.warehouse.clock())
+        pending = PendingScopes.of(cold_tables(catalog), self.warehouse.logs.views().sound)
+        found = due_scopes(catalog, pending, self.warehouse.clock())
         return [one for one in found if is_active(catalog, one.pending.table) is active]
 
     def scopes(self, limit: int | None = None) -> list[ScopeStatus]:

@@ -5,13 +5,13 @@ the warehouse, and this job takes the keyed hash. Nothing here may log, book or 
 """
 
 from dataclasses import asdict
+from typing import TYPE_CHECKING
 
 import dagster as dg
 from pydantic import Field
 
 from lakewarden.dagster.assets.metadata import table_value
 from lakewarden.dagster.jobs.booking.behind import book_behind
-from lakewarden.dagster.jobs.event_log.forgetting import Forgotten, forget_user
 from lakewarden.dagster.jobs.plans import apply_link, check_plan, plan_field
 from lakewarden.dagster.jobs.runs.failures import RETRIES, declined
 from lakewarden.dagster.jobs.runs.tags import job_tags
@@ -19,6 +19,9 @@ from lakewarden.dagster.mount import Mount
 from lakewarden.lakehouse import Lakehouse
 from lakewarden.scope import TableName
 from lakewarden.state.erasure.certificates import Certificate
+
+if TYPE_CHECKING:
+    from lakewarden.dagster.jobs.event_log.forgetting import Forgotten
 
 
 class EraseConfig(dg.Config):
@@ -56,6 +59,8 @@ def erase(
             return
         certificate = lake.erase_requested(config.request, plan_id=config.plan or None)
         tables = [TableName.parse(table.table) for table in certificate.tables]
+        from lakewarden.dagster.jobs.event_log.forgetting import forget_user  # the tables of Dagster's storage, needed here only
+
         forgotten = forget_user(context.instance, mount, request.user, tables, context.run_id, certificate.user)
         _book(context, mount, certificate, forgotten)
         if forgotten.wiped:
@@ -72,7 +77,7 @@ def erase(
         )
 
 
-def _book(context: dg.OpExecutionContext, mount: Mount, certificate: Certificate, forgotten: Forgotten) -> None:
+def _book(context: dg.OpExecutionContext, mount: Mount, certificate: Certificate, forgotten: "Forgotten") -> None:
     """Adds the certificate to the run, and to an event of each table. A partition would name the user again."""
     whole = _metadata(certificate, forgotten)
     for table in certificate.tables:
@@ -83,7 +88,7 @@ def _book(context: dg.OpExecutionContext, mount: Mount, certificate: Certificate
     context.add_output_metadata(whole)
 
 
-def _metadata(certificate: Certificate, forgotten: Forgotten) -> dict[str, dg.MetadataValue]:
+def _metadata(certificate: Certificate, forgotten: "Forgotten") -> dict[str, dg.MetadataValue]:
     said = {name: value for name, value in asdict(certificate).items() if not isinstance(value, tuple)}
     return {
         "operation": dg.MetadataValue.text("erase"),

@@ -8,9 +8,6 @@ from pydantic import Field
 
 from lakewarden.dagster.assets.health import flushed_key, health_key
 from lakewarden.dagster.jobs.booking.partitions import strangers
-from lakewarden.dagster.jobs.event_log.pruning import prune as prune_events
-from lakewarden.dagster.jobs.event_log.pruning import remove_partitions
-from lakewarden.dagster.jobs.event_log.sweeping import Storages
 from lakewarden.dagster.jobs.runs.failures import RETRIES, declined
 from lakewarden.dagster.jobs.runs.tags import job_tags
 from lakewarden.dagster.mount import Mount
@@ -31,6 +28,9 @@ class PruneConfig(dg.Config):
 def prune(
     context: dg.OpExecutionContext, config: PruneConfig, lake: dg.ResourceParam[Lakehouse], mount: dg.ResourceParam[Mount]
 ) -> None:
+    from lakewarden.dagster.jobs.event_log import pruning  # the tables of Dagster's storage, which only this job needs
+    from lakewarden.dagster.jobs.event_log.sweeping import Storages
+
     storages = Storages.of(context.instance)
     if storages is None:
         context.log.warning("Dagster's storage is not one that single events can be removed from: nothing is pruned")
@@ -39,11 +39,11 @@ def prune(
         tables = [table.name for table in lake.tables()]
         healths = [*(health_key(mount, name) for name in (*tables, None)), *(flushed_key(mount, name) for name in tables)]
         keys = [*map(mount.asset_key, tables), *healths]
-        pruned = prune_events(storages, keys, lake.warehouse.clock() - timedelta(hours=config.hours), max(config.events, 1))
+        pruned = pruning.prune(storages, keys, lake.warehouse.clock() - timedelta(hours=config.hours), max(config.events, 1))
         removed = 0
         for table in lake.tables():
             users = strangers(context.instance, mount, lake, table)
-            remove_partitions(context.instance, storages, mount.asset_key(table.name), mount.dotted(table.name), users)
+            pruning.remove_partitions(context.instance, storages, mount.asset_key(table.name), mount.dotted(table.name), users)
             removed += len(users)
     context.add_output_metadata(asdict(replace(pruned, partitions=removed)))
 

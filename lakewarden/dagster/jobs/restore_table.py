@@ -16,7 +16,6 @@ from lakewarden.dagster.assets.links import RESTORE, plan_form, restore_job_name
 from lakewarden.dagster.jobs.booking.book import book
 from lakewarden.dagster.jobs.plans import plan_field
 from lakewarden.dagster.jobs.restore import RESTORE_TAGS, moment
-from lakewarden.dagster.jobs.restored_rows import rows_of
 from lakewarden.dagster.jobs.runs.failures import RETRIES, declined
 from lakewarden.dagster.jobs.runs.tags import TABLE, subject_tags, tag_run
 from lakewarden.dagster.mount import Mount
@@ -61,6 +60,8 @@ def restore_table(
             return
         reports = _run(lake, scope, config)
         if not config.plan:
+            from lakewarden.dagster.jobs.restored_rows import rows_of  # builds SQL, which only a preview needs
+
             context.add_output_metadata({**_apply_link(context, reports), **rows_of(lake, reports)})
         book(context, lake, mount, reports, preview=not config.plan)
 

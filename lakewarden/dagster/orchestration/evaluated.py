@@ -8,7 +8,7 @@ import dagster as dg
 
 from lakewarden.dagster.mount import Mount
 from lakewarden.dagster.orchestration.serving import ServingSensor
-from lakewarden.dagster.resources.lakehouse import LAKE, lake_of
+from lakewarden.dagster.resources.ticks import lake_of_tick
 from lakewarden.lakehouse import Lakehouse
 
 Sense = Callable[[dg.SensorEvaluationContext, Lakehouse, Mount], dg.SensorResult | dg.SkipReason]
@@ -32,7 +32,7 @@ def build_sensor(
     """
 
     def evaluate(context: dg.SensorEvaluationContext) -> dg.SensorResult | dg.SkipReason:
-        return sense(context, lake_of(context, mount), mount)
+        return sense(context, lake_of_tick(context, mount), mount)
 
     return ServingSensor(
         serves,
@@ -40,7 +40,6 @@ def build_sensor(
         evaluation_fn=evaluate,
         job_name=job and mount.named(job),
         description=sense.__doc__,
-        required_resource_keys={mount.named(LAKE)},
         minimum_interval_seconds=seconds,
         default_status=dg.DefaultSensorStatus.RUNNING,
     )
@@ -58,10 +57,9 @@ def build_schedule(mount: Mount, look: Schedule, job: str, cron: str, *, running
         job_name=mount.named(job),
         cron_schedule=cron,
         description=look.__doc__,
-        required_resource_keys={mount.named(LAKE)},
         default_status=dg.DefaultScheduleStatus.RUNNING if running else dg.DefaultScheduleStatus.STOPPED,
     )
     def schedule(context: dg.ScheduleEvaluationContext) -> dg.RunRequest | dg.SkipReason:
-        return look(context, lake_of(context, mount), mount)
+        return look(context, lake_of_tick(context, mount), mount)
 
     return schedule

@@ -9,10 +9,9 @@ import os
 from urllib.parse import urlsplit
 
 import dagster as dg
-from dagster_graphql import DagsterGraphQLClient, ReloadRepositoryLocationStatus
 
 from lakewarden.dagster.mount import Mount
-from lakewarden.dagster.resources.lakehouse import LAKE, lake_of
+from lakewarden.dagster.resources.ticks import lake_of_tick
 
 VARIABLE = "LAKEWARDEN_DAGSTER_URL"
 
@@ -23,12 +22,11 @@ def build_catalog_sensor(mount: Mount, loaded: int) -> dg.SensorDefinition:
     @dg.sensor(
         name=mount.named("catalog_sensor"),
         description="Reloads this code location when the catalog changed, so that new tables become assets.",
-        required_resource_keys={mount.named(LAKE)},
         minimum_interval_seconds=15,
         default_status=dg.DefaultSensorStatus.RUNNING,
     )
     def catalog_sensor(context: dg.SensorEvaluationContext) -> dg.SkipReason:
-        version = lake_of(context, mount).warehouse.catalog.read().version
+        version = lake_of_tick(context, mount).warehouse.catalog.read().version
         if version == loaded:
             return dg.SkipReason(f"the catalog is at version {version}, as loaded")
         moved = f"the catalog moved from version {loaded} to {version}"
@@ -53,6 +51,11 @@ def _location(context: dg.SensorEvaluationContext) -> str:
 
 def reload_location(url: str, location: str) -> str:
     """Has the webserver reload the location; returns the outcome as text."""
+    from dagster_graphql import (
+        DagsterGraphQLClient,
+        ReloadRepositoryLocationStatus,
+    )  # a client of HTTP and GraphQL, needed here only
+
     parts = urlsplit(url)
     client = DagsterGraphQLClient(parts.hostname or url, port_number=parts.port, use_https=parts.scheme == "https")
     answer = client.reload_repository_location(location)

@@ -21,12 +21,17 @@ from lakewarden.dagster.orchestration.evaluated import build_sensor
 from lakewarden.dagster.orchestration.flushing import LOOK_BACK, Batch, FlushRun, choose, flush_run
 from lakewarden.dagster.orchestration.newcomers import Came, newcomers, read_cursor, write_cursor
 from lakewarden.dagster.orchestration.owed import read_owed, settle, waiting, without_owed
+from lakewarden.dagster.orchestration.pace import cursor_of, read_pace
 from lakewarden.dagster.orchestration.queue import queue_sensor
 from lakewarden.dagster.orchestration.reloading import reload_or_ask
 from lakewarden.dagster.orchestration.runs import cut_off, holders, under_way
 from lakewarden.lakehouse import Lakehouse
 from lakewarden.scope import TableName
 from lakewarden.settings import FlushSettings
+
+EACH_LOOK = 4
+"""Seconds between two ticks that each of the daemon's looks at its sensors allows: it looks every 5 s, and what is due a moment
+later than that waits for the next look."""
 
 
 def build_sensors(
@@ -44,7 +49,7 @@ def build_sensors(
 
     sense_users.__name__, sense_users.__doc__ = users_sensor.__name__, users_sensor.__doc__
     return [
-        build_sensor(mount, flush_sensor, "flush_job", seconds=15, serves=tables),
+        build_sensor(mount, flush_sensor, "flush_job", seconds=EACH_LOOK, serves=tables),
         build_sensor(mount, queue_sensor, None, seconds=15),
         build_sensor(mount, queued_sensor, "run_queued_job", seconds=15),
         build_sensor(mount, cut_off_sensor, "record_job", seconds=30, serves=tables),
@@ -67,20 +72,29 @@ _FEW = 50
 
 def flush_sensor(context: dg.SensorEvaluationContext, lake: Lakehouse, mount: Mount) -> dg.SensorResult | dg.SkipReason:
     """Flushes scopes whose FLUSH_POLICY is met: in batches, never an active one, failed ones with growing pauses."""
-    now = lake.warehouse.clock()
+    now, before = lake.warehouse.clock(), read_pace(context.cursor)
+    if before.rests(now):
+        return dg.SkipReason("the last look at the log took long: the next one comes later")
     due = [one.pending for one in lake.due()]
+    pace = before.looked(now, lake.warehouse.clock())
+    context.update_cursor(cursor_of(pace))
     if not due:
         return dg.SkipReason(_idle_reason(lake))
+    if pace.gathers(now):
+        return dg.SkipReason(f"{len(due)} scopes are due: they share a run with those of the next seconds")
     shared = {str(one.scope.table) for one in due if one.scope.user is None}
     choice = choose(due, _flush_runs(context.instance, mount, now, shared), now)
     if not choice.batches:
         return dg.SkipReason("; ".join(filter(None, [f"{len(due)} scopes are due: {choice}", holders(context.instance)])))
+    if not choice.later:
+        context.update_cursor(cursor_of(pace.with_request(now)))
     return dg.SensorResult(run_requests=[_request(mount, batch, lake.warehouse.settings.flush) for batch in choice.batches])
 
 
 def _idle_reason(lake: Lakehouse) -> str:
     """Why no scope is flushed now."""
-    disabled = [one.name for one in lake.namespaces() if not one.engine.active]
+    namespaces = lake.warehouse.catalog.recent().namespaces.values()  # without a request: the look before has read it
+    disabled = [one.name for one in namespaces if not one.engine.active]
     held = lake.maintenance.status.held() if disabled else []
     return f"{DISABLED}: {', '.join(disabled)}; {len(held)} scopes wait" if held else "no scope is due"
 

@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
 import dagster as dg
-from sqlalchemy.exc import SQLAlchemyError
 
 SESSION = "LAKEWARDEN_UI_SESSION"
 """Names the `lakewarden ui` that started this process, if one did (lakewarden/cli/ui/processes.py)."""
@@ -31,6 +30,8 @@ def alive(instance: dg.DagsterInstance, run_id: str) -> Iterator[None]:
 
 
 def _beat(instance: dg.DagsterInstance, run_id: str, ended: threading.Event) -> None:
+    from sqlalchemy.exc import SQLAlchemyError  # a run has it, for its storage; who only loads the definitions does not need it
+
     for count in itertools.count():
         with suppress(SQLAlchemyError):  # the storage is busy or away: the next beat tells
             instance.daemon_cursor_storage.set_cursor_values({key_of(run_id): f"{os.environ.get(SESSION, '')} {count}"})

@@ -24,7 +24,7 @@ MOUNT = "mount"
 class LakehouseResource(ConfigurableResourceFactory[Lakehouse]):
     """The warehouse of this code location. Forms need not name it."""
 
-    # Opened for a run or a tick, and closed at its end. Declared as `lake: dg.ResourceParam[Lakehouse]`, so that user code
+    # Opened for a run, and closed at its end. Declared as `lake: dg.ResourceParam[Lakehouse]`, so that user code
     # gets the library's own object, without Dagster. The docstring stands in every form.
 
     warehouse: str = Field(description="URI of the warehouse: a directory, or s3://, gs://, abfss://. No credentials in it.")
@@ -102,7 +102,7 @@ class HasResources(Protocol):
 
 
 def lake_of(context: HasResources, mount: Mount) -> Lakehouse:
-    """The warehouse, where the resources of several stand beside each other: in sensors, schedules, assets and checks."""
+    """The warehouse, where the resources of several stand beside each other: in assets and checks."""
     return cast("Lakehouse", getattr(context.resources, mount.named(LAKE)))
 
 

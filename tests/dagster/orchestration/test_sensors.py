@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from typing import Any
 
 import dagster as dg
 import pytest
@@ -16,7 +19,9 @@ from lakewarden.dagster.jobs.record import record_job
 from lakewarden.dagster.jobs.runs.tags import OPERATION, SCOPE, SCOPES, TABLE, USER
 from lakewarden.dagster.mount import Mount
 from lakewarden.dagster.orchestration import sensors
+from lakewarden.dagster.orchestration.flushing import choose
 from lakewarden.dagster.orchestration.newcomers import _memory
+from lakewarden.dagster.orchestration.pace import APART, Pace, cursor_of
 from lakewarden.dagster.orchestration.reloading import VARIABLE as URL
 from lakewarden.dagster.orchestration.reloading import build_catalog_sensor
 from lakewarden.dagster.orchestration.sensors import build_sensors
@@ -24,6 +29,7 @@ from lakewarden.dagster.resources.lakehouse import resources_of
 from lakewarden.lakehouse import Lakehouse
 from lakewarden.scope import TableName
 from lakewarden.state.users.scopes import ScopeRegistry
+from lakewarden.storage.local import LocalObjects
 from tests.fixtures.chat import MESSAGES, USERS, write
 from tests.fixtures.dagster import DAGSTER
 
@@ -36,7 +42,7 @@ def tick(
     """One evaluation: the runs that it asks for, why it skips, its cursor."""
     mount = Mount(uri)
     (sensor,) = (one for one in [*build_sensors(mount), build_catalog_sensor(mount, loaded)] if one.name == name)
-    with dg.build_sensor_context(instance=instance, cursor=cursor, resources=resources_of(mount)) as context:
+    with dg.build_sensor_context(instance=instance, cursor=cursor) as context:
         data = sensor.evaluate_tick(context)
     return list(data.run_requests or []), data.skip_message or "", data.cursor
 
@@ -73,6 +79,56 @@ def test_due_scopes_are_flushed_by_the_run_that_is_asked_for(chat: str, instance
     done = flush_job.execute_in_process(run_config=request.run_config, tags=request.tags, instance=instance, resources=resources)
     assert done.success
     assert tick("flush_sensor", chat, instance)[1] == "no scope is due"
+
+
+def test_what_becomes_due_shortly_behind_a_request_shares_the_next_one(chat: str, instance: dg.DagsterInstance) -> None:
+    write(chat, "ada", 10, 11)
+    requests, _, cursor = tick("flush_sensor", chat, instance)
+    assert len(requests) == 1, "the first is due at once"
+    write(chat, "bob", 10, 11)
+    assert tick("flush_sensor", chat, instance, cursor)[:2] == (
+        [],
+        "2 scopes are due: they share a run with those of the next seconds",
+    )
+    later = cursor_of(Pace(requested=datetime.now(UTC) - APART))
+    (request,), _, _ = tick("flush_sensor", chat, instance, later)
+    assert request.run_config["ops"]["flush"]["config"]["scopes"] == {MESSAGES: ["ada", "bob"]}
+
+
+def test_batches_left_for_the_next_tick_do_not_wait(
+    chat: str, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sensors, "choose", partial(choose, scopes_per_run=1, runs_per_tick=1))
+    for user in ("ada", "bob"):
+        write(chat, user, 10, 11)
+    (request,), _, cursor = tick("flush_sensor", chat, instance)
+    add_run(chat, instance, request, dg.DagsterRunStatus.STARTED)
+    assert len(tick("flush_sensor", chat, instance, cursor)[0]) == 1
+
+
+def test_a_sensor_rests_behind_a_long_look(chat: str, instance: dg.DagsterInstance) -> None:
+    now = datetime.now(UTC)
+    write(chat, "ada", 10, 11)
+    cursor = cursor_of(Pace().looked(now - timedelta(seconds=20), now))
+    assert tick("flush_sensor", chat, instance, cursor)[1] == "the last look at the log took long: the next one comes later"
+    ended = cursor_of(Pace().looked(now - timedelta(seconds=80), now - timedelta(seconds=61)))
+    assert len(tick("flush_sensor", chat, instance, ended)[0]) == 1
+    assert Pace().looked(now, now + timedelta(milliseconds=900)) == Pace(), "a short look needs no rest"
+    assert len(tick("flush_sensor", chat, instance, "of another release")[0]) == 1
+
+
+def test_an_idle_tick_makes_two_requests(chat: str, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch) -> None:
+    tick("flush_sensor", chat, instance)
+    found: list[tuple[str, str]] = []
+    for name in ("get", "get_dated", "get_range", "has", "list", "keys", "keys_after", "put", "create", "delete"):
+
+        def noted(self: LocalObjects, key: str, *rest: object, name: str = name, plain: Any = getattr(LocalObjects, name)) -> Any:
+            found.append((name, key))
+            return plain(self, key, *rest)
+
+        monkeypatch.setattr(LocalObjects, name, noted)
+    assert tick("flush_sensor", chat, instance)[1] == "no scope is due"
+    assert found == [("list", "catalog"), ("keys", "log")]
 
 
 def test_the_same_work_has_the_same_key_until_there_is_more_of_it(chat: str, instance: dg.DagsterInstance) -> None:

@@ -14,7 +14,6 @@ import dagster as dg
 from dagster._core.events import DagsterEvent, DagsterEventBatchMetadata
 
 from lakewarden.clock import random_id
-from lakewarden.dagster.jobs.event_log.sqlite import relaxed
 
 BATCH = 500
 """Events in a batch: enough to make each cheap, few enough that a crash loses few."""
@@ -27,6 +26,10 @@ AssetEvent = dg.AssetMaterialization | dg.AssetObservation
 
 def log_events(context: dg.OpExecutionContext, events: Sequence[AssetEvent]) -> None:
     """Logs events of *one* asset: Postgres storage records the newest event only for the asset of a batch's last event."""
+    from lakewarden.dagster.jobs.event_log.sqlite import (
+        relaxed,
+    )  # imports SQLAlchemy, which loading the definitions does not need
+
     os.environ.setdefault(VARIABLE, str(BATCH))
     with relaxed(context.instance.event_log_storage, context.run_id):
         for kind in (dg.AssetMaterialization, dg.AssetObservation):  # a batch has events of one kind
