@@ -128,8 +128,12 @@ class Command:
 
     nothing: str
     """What it prints where there is no scope to report."""
+    example: str
+    """What follows its name in the example of its help."""
     dry_run: str = ""
     """What `--dry-run` does; without it, `plan --operation` shows what would be done."""
+    panel: str = "Care"
+    """Where the command line's help lists it (`cli.help`)."""
 
 
 @dataclass(frozen=True)
@@ -151,8 +155,8 @@ class OperationSpec:
     """Whether the right to write is enough for the caller's own scope."""
     tables: Literal["any", "one", "none"] = "any"
     """How many tables a request names; `any` means all of them when it names none."""
-    required: frozenset[str] = frozenset()
-    """Which of its options have to be given."""
+    required: Mapping[str, str] = field(default_factory=dict)
+    """Which of its options have to be given, and what each names."""
     command: Command | None = None
     """Its command; None where it has one of its own shape, or none."""
     procedure: str = ""
@@ -163,6 +167,7 @@ def _takes(*names: str) -> frozenset[str]:
     return frozenset(names)
 
 
+_USER = "the user (`user`, as --user u_42)"
 _EVERY: TableAct = "maintain every scope of"
 
 SPECS: Mapping[Operation, OperationSpec] = {
@@ -173,7 +178,7 @@ SPECS: Mapping[Operation, OperationSpec] = {
         plannable=True,
         options=_takes("user"),
         act="flush",
-        command=Command("skipped: no pending writes"),
+        command=Command("skipped: no pending writes", "chat.messages --user u_42"),
     ),
     "compact": OperationSpec(
         "CO",
@@ -182,7 +187,7 @@ SPECS: Mapping[Operation, OperationSpec] = {
         plannable=True,
         options=_takes("user", "look", "where", "ratio", "scheduled"),
         act="compact",
-        command=Command("skipped: no scopes"),
+        command=Command("skipped: no scopes", "chat.messages"),
     ),
     "evict": OperationSpec(
         "SE",
@@ -191,7 +196,9 @@ SPECS: Mapping[Operation, OperationSpec] = {
         plannable=True,
         options=_takes("user"),
         act="evict",
-        command=Command("skipped: nothing has expired", "Show what would be removed, and remove nothing."),
+        command=Command(
+            "skipped: nothing has expired", "chat.typing --dry-run", "Show what would be removed, and remove nothing."
+        ),
     ),
     "optimize": OperationSpec(
         "OP",
@@ -201,7 +208,7 @@ SPECS: Mapping[Operation, OperationSpec] = {
         options=_takes("user", "zorder", "look", "where", "target_file_size", "ratio", "scheduled"),
         act=_EVERY,
         own=True,
-        command=Command("skipped: no scopes"),
+        command=Command("skipped: no scopes", "chat.messages --zorder sent_at"),
     ),
     "vacuum": OperationSpec(
         "VA",
@@ -210,7 +217,9 @@ SPECS: Mapping[Operation, OperationSpec] = {
         options=_takes("user", "retain_hours", "force", "ignore_checks", "look"),
         act=_EVERY,
         own=True,
-        command=Command("skipped: no scopes", "List what would be deleted, and delete nothing."),
+        command=Command(
+            "skipped: no scopes", "chat.messages --retain 336 --dry-run", "List what would be deleted, and delete nothing."
+        ),
     ),
     "restore": OperationSpec(
         "RS",
@@ -220,7 +229,12 @@ SPECS: Mapping[Operation, OperationSpec] = {
         act=_EVERY,
         own=True,
         tables="one",
-        command=Command("skipped: no scopes", "Show which rows and files would change, and change nothing."),
+        command=Command(
+            "skipped: no scopes",
+            "chat.messages --user u_42 --version 3 --dry-run",
+            "Show which rows and files would change, and change nothing.",
+            "Restore and erase",
+        ),
     ),
     "drop": OperationSpec("CL", "Remove a table with all its data", plannable=True, tables="one", act="drop"),
     "erase": OperationSpec(
@@ -228,7 +242,7 @@ SPECS: Mapping[Operation, OperationSpec] = {
         "Remove all data of a user, search for remains, and certify it",
         plannable=True,
         options=_takes("user", "deep", "even_if_unknown"),
-        required=_takes("user"),
+        required={"user": _USER},
     ),
     "export": OperationSpec(
         "UE",
@@ -237,7 +251,7 @@ SPECS: Mapping[Operation, OperationSpec] = {
         plannable=True,
         options=_takes("user", "to"),
         tables="none",
-        required=_takes("user", "to"),
+        required={"user": _USER, "to": "the directory or URI to export to (`to`, as --to ./export)"},
     ),
     "import": OperationSpec("UI", "Write the rows of an export into the tables of a warehouse"),
     "move": OperationSpec(
@@ -248,7 +262,7 @@ SPECS: Mapping[Operation, OperationSpec] = {
         options=_takes("to"),
         tables="one",
         act="move",
-        required=_takes("to"),
+        required={"to": "the storage to move to (`to`, as --to archive)"},
     ),
     "repair": OperationSpec(
         "RP",

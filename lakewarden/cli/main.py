@@ -31,6 +31,7 @@ from lakewarden.cli import (
     upgrade,
 )
 from lakewarden.cli.context import DEFAULT_WAREHOUSE, Invocation, OutputFormat
+from lakewarden.cli.help import arrange
 from lakewarden.cli.output import printable
 from lakewarden.cli.transfer import file, ingest, kafka, load
 from lakewarden.cli.ui import command as ui
@@ -47,24 +48,29 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-_PANELS = {
-    "Read, write and look": (sql, browse, observe, plan),
-    "Care": (operations, maintain),
-    "Repair and erase": (repair, erase),
-    "Load and stream": (load, ingest, kafka, file),
-    "Serve": (ui, serve, demo),
-    "Administer": (storage, settings, upgrade, jobs),
-}
-"""The modules of commands, by the panel of the help in which theirs stand."""
-
-for panel, modules in _PANELS.items():
-    for module in modules:
-        before = (len(app.registered_commands), len(app.registered_groups))
-        module.register(app)
-        for command in app.registered_commands[before[0] :]:
-            command.rich_help_panel = panel
-        for group in app.registered_groups[before[1] :]:
-            group.rich_help_panel = panel
+for module in (
+    sql,
+    browse,
+    observe,
+    plan,
+    operations,
+    maintain,
+    repair,
+    erase,
+    load,
+    ingest,
+    kafka,
+    file,
+    ui,
+    serve,
+    demo,
+    storage,
+    settings,
+    upgrade,
+    jobs,
+):
+    module.register(app)
+arrange(app)
 
 
 def _print_version(wanted: bool) -> None:

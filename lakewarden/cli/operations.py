@@ -59,9 +59,12 @@ def option(name: str, *, of_any: bool = False) -> Parameter:
     found = OPTIONS[name]
     takers = [operation for operation, spec in SPECS.items() if name in spec.options]
     whose = f"{', '.join(takers)}: " if of_any and len(takers) < _FEW else ""
-    flag = found.metadata["flag"] or f"--{name.replace('_', '-')}"
     default = [] if found.type == "tuple[str, ...]" else found.default
-    return _parameter(name, _TYPES[str(found.type)], typer.Option(default, flag, help=whose + found.metadata["help"]))
+    return _parameter(name, _TYPES[str(found.type)], typer.Option(default, flag_of(name), help=whose + found.metadata["help"]))
+
+
+def flag_of(name: str) -> str:
+    return OPTIONS[name].metadata["flag"] or f"--{name.replace('_', '-')}"
 
 
 def _tables(spec: OperationSpec) -> Iterator[Parameter]:

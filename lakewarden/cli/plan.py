@@ -10,13 +10,13 @@ from pathlib import Path
 import typer
 
 from lakewarden.cli.context import Invocation, emit_reports, invocation, raise_failed, report_row
-from lakewarden.cli.operations import OPTIONS, option, options_of, taking
+from lakewarden.cli.operations import OPTIONS, flag_of, option, options_of, taking
 from lakewarden.cli.output import Row
 from lakewarden.errors import Corrupt, InvalidArgument, NotFound
 from lakewarden.operations.plans.value import MAX_LINE, PLAN_ID, Plan, read_plans
-from lakewarden.operations.request import new_request
+from lakewarden.operations.request import new_request, set_options
 from lakewarden.report import ScopeReport
-from lakewarden.specs import PLANNABLE
+from lakewarden.specs import PLANNABLE, SPECS
 
 
 def register(app: typer.Typer) -> None:
@@ -39,8 +39,9 @@ def plan(
     call = invocation(context)
     options = options_of(given)
     look = options.get("look", False)
-    if operation is None and new_request("flush", (), **options) != new_request("flush", (), look=look):
-        raise typer.BadParameter("name the --operation that takes these options")
+    if operation is None and (named := set_options(new_request("flush", (), **options)) - {"look"}):
+        takers = " or ".join(name for name in PLANNABLE if named <= SPECS[name].options) or "none takes all"
+        raise typer.BadParameter(f"name the --operation that takes {' and '.join(map(flag_of, sorted(named)))}: {takers}")
     show = _Shown(everything, limit)
     names = tables or []
     with call.lake("plan") as lake:

@@ -34,7 +34,7 @@ def check_request(request: Request) -> Request:
         raise Unsupported(f"{request.operation} cannot be planned; {', '.join(PLANNABLE)} can")
     _check_taken(request, spec)
     if missing := sorted(name for name in spec.required if getattr(request, name) is None):
-        raise InvalidArgument(f"{request.operation}: {' and '.join(_MISSING[name] for name in missing)}")
+        raise InvalidArgument(f"{request.operation}: name {' and '.join(spec.required[name] for name in missing)}")
     return request
 
 
@@ -51,18 +51,19 @@ def check_queueable(request: Request) -> Request:
     return request
 
 
+def set_options(request: Request) -> set[str]:
+    """The names of the options that are not as they are by default."""
+    return {one.name for one in fields(Request) if getattr(request, one.name) != one.default} - {"operation", "tables"}
+
+
 def _check_taken(request: Request, spec: OperationSpec) -> None:
-    given = (one.name for one in fields(Request) if getattr(request, one.name) != one.default)
-    if unknown := sorted({*given} - spec.options - {"operation", "tables"}):
+    if unknown := sorted(set_options(request) - spec.options):
         takes = ", ".join(sorted(spec.options)) or "none"
         raise InvalidArgument(f"{request.operation} does not take {', '.join(unknown)}; its options are: {takes}")
     if spec.tables == "one" and len(request.tables) != 1:
         raise InvalidArgument(f"{request.operation} takes one table, and {len(request.tables)} were named")
     if spec.tables == "none" and request.tables:
         raise InvalidArgument(f"{request.operation} takes no tables: it is of all that a user has")
-
-
-_MISSING = {"user": "name the user", "to": "say where to"}
 
 
 def request_of(erasure: ErasureRequest) -> Request:

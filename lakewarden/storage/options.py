@@ -8,16 +8,20 @@ the endpoint is spelled so that it overrides every variable (AWS_ENDPOINT_URL_S3
 from __future__ import annotations
 
 from collections.abc import Mapping
+from urllib.parse import urlsplit
 
 from lakewarden.connection import Connection, Location
 from lakewarden.errors import StorageRefused
-from lakewarden.storage.profiles import profile_keys
+from lakewarden.storage.profiles import environment_has_keys, profile_keys
 
 ANSWERS_WITHIN = "8s"
 """A store that does not answer for this long is down: the operation ends with a clear error, and may be tried again."""
 CONNECTS_WITHIN = "3s"
 RETRIES = 4
 RETRIES_WITHIN_SECONDS = 8
+
+_ENDPOINT = "aws_endpoint_url_s3"
+"""delta-rs knows it by the name without `_s3`, too: without that one it asks Amazon's network for a region, whatever it has."""
 
 _S3_KEYS = {
     "ACCESS_KEY_ID": "aws_access_key_id",
@@ -28,7 +32,7 @@ _S3A_KEYS = {"ACCESS_KEY_ID": "access.key", "SECRET_ACCESS_KEY": "secret.key", "
 _AZURE_KEYS = {"STORAGE_ACCOUNT_NAME": "azure_storage_account_name", "STORAGE_ACCOUNT_KEY": "azure_storage_account_key"}
 _GCS_KEYS = {"APPLICATION_CREDENTIALS": "google_application_credentials"}
 _KEYS = {"s3": _S3_KEYS, "gs": _GCS_KEYS, "az": _AZURE_KEYS, "abfs": _AZURE_KEYS, "abfss": _AZURE_KEYS}
-_BOTO = {"endpoint_url": "aws_endpoint_url_s3", "region_name": "aws_region"} | {key: key for key in _S3_KEYS.values()}
+_BOTO = {"endpoint_url": _ENDPOINT, "region_name": "aws_region"} | {key: key for key in _S3_KEYS.values()}
 _OPTIONAL = frozenset({"SESSION_TOKEN"})
 
 _CONDITIONAL = "AWS_CONDITIONAL_PUT"
@@ -37,7 +41,19 @@ _ENDPOINTS = ("AZURE_STORAGE_ENDPOINT", "AZURE_ENDPOINT", "AZURITE_BLOB_STORAGE_
 """Variables that name the endpoint of other stores than S3."""
 
 _ANY_REGION = "us-east-1"
-"""For stores other than AWS, which ignore it. Without a region delta-rs looks for one in AWS's own network."""
+"""For stores other than AWS, which ignore it."""
+
+_AMAZON = (".amazonaws.com", ".api.aws")
+"""How the hosts of its own stores end."""
+
+_PROVIDERS = ",".join(
+    [
+        "org.apache.hadoop.fs.s3a.SimpleAWSCredentialsProvider",
+        "software.amazon.awssdk.auth.credentials.EnvironmentVariableCredentialsProvider",
+        "software.amazon.awssdk.auth.credentials.ProfileCredentialsProvider",
+    ]
+)
+"""Of Hadoop's own chain those that ask nobody, and the profiles that obstore and delta-rs get, too."""
 
 _DELTA = {
     "timeout": ANSWERS_WITHIN,  # of a whole request: delta-rs has no other timeout, and moves no large objects itself
@@ -51,7 +67,8 @@ def store_options(location: Location, environment: Mapping[str, str]) -> dict[st
     """Returns the endpoint and credentials as options that obstore and delta-rs share; empty for what the environment sets.
 
     Raises:
-        StorageRefused: the environment lacks what the location's credentials refer to, or turns conditional writes off.
+        StorageRefused: the environment lacks what the location's credentials refer to, or has no credentials for a store that is
+            not Amazon's, or turns conditional writes off.
     """
     scheme = location.uri.partition("://")[0]
     if scheme not in _KEYS:
@@ -59,8 +76,31 @@ def store_options(location: Location, environment: Mapping[str, str]) -> dict[st
     _check_conditional(scheme, location, environment)
     addressed = _s3_address(location, environment) if scheme == "s3" else _address(scheme, location.connection)
     if scheme == "s3" and not location.connection.credentials:
-        return addressed | profile_keys(environment)
+        return addressed | _found_keys(location, environment)
     return addressed | _credentials(scheme, location, environment)
+
+
+def _found_keys(location: Location, environment: Mapping[str, str]) -> dict[str, str]:
+    """The keys of a profile, where the environment has none. Without either, the libraries ask Amazon's network for the role of
+    the machine (169.254.169.254), which other stores know nothing of.
+
+    Raises:
+        StorageRefused: there are no keys, and the store is not Amazon's.
+    """
+    keys = profile_keys(environment)
+    endpoint, _, _ = _s3_named(location.connection, environment)
+    if keys or not _is_others(endpoint) or environment_has_keys(environment):
+        return keys
+    raise StorageRefused(
+        f"cannot reach {location}: no credentials for {endpoint}: the environment has none; set AWS_ACCESS_KEY_ID and"
+        " AWS_SECRET_ACCESS_KEY, or AWS_SKIP_SIGNATURE=true for a store that takes requests without a signature"
+    )
+
+
+def _is_others(endpoint: str) -> bool:
+    """Whether it is a store that only speaks S3."""
+    host = (urlsplit(endpoint).hostname or "").removesuffix(".cn")
+    return bool(endpoint) and not host.endswith(_AMAZON)
 
 
 def _check_conditional(scheme: str, location: Location, environment: Mapping[str, str]) -> None:
@@ -87,7 +127,8 @@ def delta_options(location: Location, environment: Mapping[str, str]) -> dict[st
     conditional = {"conditional_put": "etag"} if scheme == "s3" else {}
     options = store_options(location, environment)
     http = {"allow_http": "true"} if scheme == "gs" and allows_http(options, environment) else {}
-    return _DELTA | conditional | http | options
+    named = {"aws_endpoint_url": options[_ENDPOINT]} if _ENDPOINT in options else {}
+    return _DELTA | conditional | http | options | named
 
 
 def allows_http(options: Mapping[str, str], environment: Mapping[str, str]) -> bool:
@@ -106,11 +147,14 @@ def boto_options(location: Location, environment: Mapping[str, str]) -> dict[str
 
 def s3a_options(location: Location, environment: Mapping[str, str]) -> dict[str, str]:
     """Returns the same for Hadoop's `s3a://`, by bucket. A credential is given as the name of its variable, which Hadoop
-    reads where it uses it. Without a reference Hadoop's own chain applies. Raises as `store_options`.
+    reads where it uses it. Without a reference Hadoop's own chain applies; for other stores than Amazon's, those parts of it
+    that do not look for the role of a machine. Raises as `store_options`.
     """
     bucket = location.uri.partition("://")[2].partition("/")[0]
     endpoint, region, path_style = _s3_named(location.connection, environment)
     named = {"endpoint": endpoint, "endpoint.region": region, "path.style.access": str(path_style).lower()}
+    if _is_others(endpoint) and not location.connection.credentials:
+        named["aws.credentials.provider"] = _PROVIDERS
     prefix = location.connection.credentials.removeprefix("env:")
     given = _credentials("s3", location, environment)
     keys = {_S3A_KEYS[end]: f"${{env.{prefix}_{end}}}" for end, option in _S3_KEYS.items() if given.get(option)}
@@ -132,7 +176,7 @@ def _s3_address(location: Location, environment: Mapping[str, str]) -> dict[str,
     # both libraries read the environment themselves
     options = {"aws_region": region} if region and (connection.region or not _has_region(environment)) else {}
     if endpoint:
-        options["aws_endpoint_url_s3"] = endpoint if path_style else _with_bucket(endpoint, location)
+        options[_ENDPOINT] = endpoint if path_style else _with_bucket(endpoint, location)
         options["aws_allow_http"] = str(endpoint.startswith("http://")).lower()
     if endpoint or connection.path_style is not None:
         options["aws_virtual_hosted_style_request"] = str(not path_style).lower()

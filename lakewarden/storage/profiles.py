@@ -20,6 +20,11 @@ _BEFORE = (
 """Variables that say where credentials come from, and so come before a file."""
 
 
+def environment_has_keys(environment: Mapping[str, str]) -> bool:
+    """Whether the environment says where credentials come from, or that requests carry none."""
+    return any(environment.get(name) for name in _BEFORE)
+
+
 def profile_keys(environment: Mapping[str, str]) -> dict[str, str]:
     """Returns the keys of the profile that AWS_PROFILE names, or of `default`; empty where the environment says otherwise, or
     there is no such file.
@@ -27,7 +32,7 @@ def profile_keys(environment: Mapping[str, str]) -> dict[str, str]:
     Raises:
         StorageRefused: AWS_PROFILE names a profile that has no keys there.
     """
-    if any(environment.get(name) for name in _BEFORE):
+    if environment_has_keys(environment):
         return {}
     named = environment.get("AWS_PROFILE")
     path = os.path.expanduser(environment.get("AWS_SHARED_CREDENTIALS_FILE") or _FILE)

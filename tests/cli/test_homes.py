@@ -42,11 +42,3 @@ def test_the_end_of_a_log_is_some_lines_without_escapes(tmp_path: Path) -> None:
     lines = _tail(log).splitlines()
     assert [line.split()[1] for line in lines[1:]] == [str(n) for n in range(42, 50)]
     assert all(len(line) <= 202 and "\x1b" not in line for line in lines)
-
-
-def test_the_help_has_panels(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit):
-        main(["--help"])
-    shown = capsys.readouterr().out
-    for panel in ("Read, write and look", "Care", "Repair and erase", "Load and stream", "Serve", "Administer"):
-        assert f" {panel} " in shown

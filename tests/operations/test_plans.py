@@ -640,9 +640,11 @@ def test_what_an_operation_does_not_take_is_refused(lake: Lakehouse) -> None:
         lake.planned("import", NOTES)
     with pytest.raises(InvalidArgument, match="export takes no tables"):
         lake.plan("export", NOTES, user="ann", to="elsewhere")
-    with pytest.raises(InvalidArgument, match="export: say where to and name the user"):
+    with pytest.raises(InvalidArgument, match=r"export: name the directory or URI to export to .* and the user"):
         lake.plan("export")
-    with pytest.raises(InvalidArgument, match="move: say where to"):
+    with pytest.raises(InvalidArgument, match=r"name either a version .*--version 3; the history lists them\) or a time"):
+        lake.plan("restore", NOTES, user="ann")
+    with pytest.raises(InvalidArgument, match=r"move: name the storage to move to .*--to archive"):
         lake.plan("move", NOTES)
     with pytest.raises(InvalidArgument, match="no operation 'fold'"):
         lake.planned("fold", NOTES)

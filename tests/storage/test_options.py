@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from lakewarden.connection import Connection, Location
 from lakewarden.errors import StorageRefused
-from lakewarden.storage.options import delta_options, s3a_options, store_options
+from lakewarden.storage.options import _PROVIDERS, delta_options, s3a_options, store_options
 
-_MINIO = {"AWS_REGION": "r", "AWS_ENDPOINT_URL": "http://127.0.0.1:9000/", "AWS_SECRET_ACCESS_KEY": "hunter2"}
+_MINIO = {
+    "AWS_REGION": "r",
+    "AWS_ENDPOINT_URL": "http://127.0.0.1:9000/",
+    "AWS_ACCESS_KEY_ID": "id",
+    "AWS_SECRET_ACCESS_KEY": "hunter2",
+}
+_KEYS = {"AWS_ACCESS_KEY_ID": "id", "AWS_SECRET_ACCESS_KEY": "hunter2"}
 _TENANT = {"T_ACCESS_KEY_ID": "id", "T_SECRET_ACCESS_KEY": "hunter2"}
 
 
@@ -24,13 +32,15 @@ def test_the_environment_names_the_endpoint_where_the_storage_does_not() -> None
     }
     assert options("s3://lake/x", _MINIO, endpoint="https://other:9000")["aws_endpoint_url_s3"] == "https://other:9000"
     assert options("s3://lake/x") == {}
-    assert options("s3://lake/x", endpoint="https://other:9000")["aws_region"] == "us-east-1"  # else somebody is asked for it
+    assert (
+        options("s3://lake/x", _KEYS, endpoint="https://other:9000")["aws_region"] == "us-east-1"
+    )  # else somebody is asked for it
     assert options("/srv/lake", _MINIO) == {}
     assert options("gs://lake", _MINIO) == {}
 
 
 def test_the_bucket_stands_in_the_host_where_the_path_style_is_off() -> None:
-    found = options("s3://lake/x", endpoint="https://s3.example.com", path_style=False, region="eu-central-1")
+    found = options("s3://lake/x", _KEYS, endpoint="https://s3.example.com", path_style=False, region="eu-central-1")
     assert found["aws_endpoint_url_s3"] == "https://lake.s3.example.com"
     assert found["aws_virtual_hosted_style_request"] == "true"
     assert found["aws_region"] == "eu-central-1"
@@ -84,4 +94,27 @@ def test_hadoop_is_told_where_a_secret_is_and_never_the_secret() -> None:
         "fs.s3a.bucket.lake.endpoint": "http://127.0.0.1:9000",
         "fs.s3a.bucket.lake.endpoint.region": "r",
         "fs.s3a.bucket.lake.path.style.access": "true",
+        "fs.s3a.bucket.lake.aws.credentials.provider": _PROVIDERS,
     }
+    assert s3a_options(Location("s3://lake/x"), {}) == {"fs.s3a.bucket.lake.path.style.access": "false"}  # Hadoop's own chain
+
+
+@pytest.mark.parametrize(
+    "endpoint", ["http://127.0.0.1:9", "https://minio.example.com:9000", "https://s3.amazonaws.com.example.com"]
+)
+def test_only_amazons_stores_are_reached_by_the_role_of_a_machine(endpoint: str, tmp_path: Path) -> None:
+    nowhere = {"AWS_SHARED_CREDENTIALS_FILE": str(tmp_path / "credentials")}
+    with pytest.raises(StorageRefused, match=f"no credentials for {endpoint}.*AWS_ACCESS_KEY_ID"):
+        options("s3://lake", nowhere, endpoint=endpoint)
+    with pytest.raises(StorageRefused, match="no credentials"):
+        options("s3://lake", nowhere | {"AWS_ENDPOINT_URL": endpoint})
+    for found in ({"AWS_SKIP_SIGNATURE": "true"}, {"AWS_CONTAINER_CREDENTIALS_FULL_URI": "http://127.0.0.1:1"}):
+        assert options("s3://lake", nowhere | found, endpoint=endpoint)["aws_endpoint_url_s3"] == endpoint
+    (tmp_path / "credentials").write_text("[default]\naws_access_key_id = a\naws_secret_access_key = b\n")
+    assert options("s3://lake", nowhere, endpoint=endpoint)["aws_access_key_id"] == "a"
+
+
+@pytest.mark.parametrize("endpoint", ["", "https://s3.eu-central-1.amazonaws.com", "https://s3.cn-north-1.amazonaws.com.cn"])
+def test_amazons_own_are(endpoint: str, tmp_path: Path) -> None:
+    nowhere = {"AWS_SHARED_CREDENTIALS_FILE": str(tmp_path / "credentials")}
+    assert "aws_access_key_id" not in options("s3://lake", nowhere, endpoint=endpoint)

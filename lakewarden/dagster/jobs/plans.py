@@ -8,11 +8,13 @@ import dagster as dg
 from pydantic import Field
 
 from lakewarden.dagster.assets.links import launchpad
-from lakewarden.errors import InvalidArgument
+from lakewarden.errors import InvalidArgument, NotFound
 from lakewarden.lakehouse import Lakehouse
+from lakewarden.operations.plans.store import PlanLog
 from lakewarden.operations.request import new_request
 from lakewarden.report import ScopeReport
-from lakewarden.specs import Operation, PlanOptions
+from lakewarden.scope import Scope, TableName
+from lakewarden.specs import Operation, PlanOptions, Request
 
 
 def plan_field() -> str:
@@ -45,6 +47,22 @@ def run_or_apply(
         check_plan(plan, dry_run=dry_run)
         return lake.apply(plan, only=new_request(operation, tables, **options))
     return lake.run(operation, *tables, dry_run=dry_run, **options)
+
+
+def planned_restore(lake: Lakehouse, plan_id: str, table: TableName, user: str | None = None) -> Request:
+    """What a plan was made for: it knows its scopes and the state, so that a form may hold the plan alone.
+
+    Raises:
+        NotFound: there is no such plan.
+        InvalidArgument: it is not for a restore of this table, or of this user's scope.
+    """
+    found = PlanLog(lake.warehouse.state, lake.warehouse.erasures).request(plan_id)
+    if found is None:
+        raise NotFound(f"there is no plan {plan_id}; launch a dry run of this form for a new one")
+    if found.operation != "restore" or found.tables != (str(table),) or user not in (None, found.user):
+        whose = table if user is None else Scope(table, user)
+        raise InvalidArgument(f"plan {plan_id} is not for a restore of {whose}: launch a dry run of this form for one that is")
+    return found
 
 
 def apply_link(context: dg.OpExecutionContext, plan_id: str) -> dict[str, dg.MetadataValue]:

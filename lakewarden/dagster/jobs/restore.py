@@ -7,13 +7,14 @@ import dagster as dg
 from pydantic import Field
 
 from lakewarden.dagster.jobs.booking.book import book
-from lakewarden.dagster.jobs.plans import plan_field, plan_link, run_or_apply
+from lakewarden.dagster.jobs.plans import check_plan, plan_field, plan_link, planned_restore, run_or_apply
 from lakewarden.dagster.jobs.runs.failures import RETRIES, declined
 from lakewarden.dagster.jobs.runs.tags import job_tags
 from lakewarden.dagster.mount import Mount
 from lakewarden.errors import InvalidArgument
 from lakewarden.lakehouse import Lakehouse
 from lakewarden.report import ScopeReport
+from lakewarden.scope import TableName
 from lakewarden.specs import PlanOptions
 
 RESTORE_TAGS = job_tags("restore", 20)
@@ -46,6 +47,10 @@ def moment(text: str) -> datetime:
     return found if found.tzinfo else found.replace(tzinfo=UTC)
 
 
+_NO_TARGET = ToTimestamp(timestamp="")
+"""What the form has until somebody fills it in: a plan needs no other."""
+
+
 class RestoreConfig(dg.Config):
     """What to bring back, and to which state. By default, it only shows which rows and files would change.
 
@@ -55,9 +60,9 @@ class RestoreConfig(dg.Config):
     table: str = Field(description="The table, as namespace.table.")
     user: str | None = Field(None, description="The user of a USER table's scope. None with a timestamp: all users.")
     target: ToVersion | ToTimestamp = Field(
-        ToTimestamp(timestamp=""),
+        _NO_TARGET,
         discriminator="by",
-        description="Where to: {version: {version: 3}} or {timestamp: {timestamp: 2026-11-21T08:30:00Z}}.",
+        description="Where to: {version: {version: 3}} or {timestamp: {timestamp: 2026-11-21T08:30:00Z}}. A `plan` needs none.",
     )
     discard_pending: bool = Field(
         False, description="Drop the scope's pending rows. By default they are flushed first, and the restore undoes them."
@@ -80,6 +85,9 @@ def restore(
 
 def _run(lake: Lakehouse, config: RestoreConfig) -> list[ScopeReport]:
     target = config.target
+    if config.plan and target == _NO_TARGET:
+        check_plan(config.plan, dry_run=config.dry_run)
+        return lake.apply(config.plan, only=planned_restore(lake, config.plan, TableName.parse(config.table), config.user))
     version = target.version if isinstance(target, ToVersion) else None
     timestamp = moment(target.timestamp) if isinstance(target, ToTimestamp) else None
     options = PlanOptions(user=config.user, version=version, timestamp=timestamp, discard_pending=config.discard_pending)

@@ -14,18 +14,16 @@ from lakewarden.catalog.model import Catalog, Table
 from lakewarden.dagster.assets.history import history_table, line_of_entry
 from lakewarden.dagster.assets.links import RESTORE, plan_form, restore_job_name, versions_form
 from lakewarden.dagster.jobs.booking.book import book
-from lakewarden.dagster.jobs.plans import plan_field
+from lakewarden.dagster.jobs.plans import plan_field, planned_restore
 from lakewarden.dagster.jobs.restore import RESTORE_TAGS, moment
 from lakewarden.dagster.jobs.runs.failures import RETRIES, declined
 from lakewarden.dagster.jobs.runs.tags import TABLE, subject_tags, tag_run
 from lakewarden.dagster.mount import Mount
-from lakewarden.errors import InvalidArgument, NotFound
+from lakewarden.errors import InvalidArgument
 from lakewarden.lakehouse import Lakehouse
-from lakewarden.operations.plans.store import PlanLog
 from lakewarden.operations.request import new_request
 from lakewarden.report import ScopeReport
 from lakewarden.scope import Scope
-from lakewarden.specs import Request
 from lakewarden.warehouse import cold_tables
 
 
@@ -77,7 +75,7 @@ def _versions(lake: Lakehouse, mount: Mount, scope: Scope, before: int | None) -
 def _run(lake: Lakehouse, scope: Scope, config: RestoreTableConfig) -> list[ScopeReport]:
     name, user = str(scope.table), scope.user
     if config.plan and config.to == "":
-        return lake.apply(config.plan, only=_planned(lake, config.plan))
+        return lake.apply(config.plan, only=planned_restore(lake, config.plan, scope.table, user))
     version, timestamp = parse_target(config.to)
     if config.plan:
         return lake.apply(config.plan, only=new_request("restore", (name,), user=user, version=version, timestamp=timestamp))
@@ -88,18 +86,6 @@ def _apply_link(context: dg.OpExecutionContext, reports: Sequence[ScopeReport]) 
     """The form with the plan alone, which knows the scope and the state: a run's page shows the whole URL."""
     plan_id = next((report.plan_id for report in reports if report.outcome == "planned"), None)
     return {} if plan_id is None else {"apply": dg.MetadataValue.url(plan_form(context.job_name, RESTORE, plan_id))}
-
-
-def _planned(lake: Lakehouse, plan_id: str) -> Request:
-    """What a plan was made for.
-
-    Raises:
-        NotFound: there is no such plan.
-    """
-    found = PlanLog(lake.warehouse.state, lake.warehouse.erasures).request(plan_id)
-    if found is None:
-        raise NotFound(f"there is no plan {plan_id}; launch the form with `to` for a new one")
-    return found
 
 
 def parse_target(to: object) -> tuple[int | None, datetime | None]:
@@ -128,11 +114,7 @@ def _scope(context: dg.OpExecutionContext, lake: Lakehouse, user: str, plan: str
     table = lake.table(context.job_def.tags[TABLE]).table
     chosen = context.partition_key if context.has_partition_key else user or None
     if plan:
-        planned = _planned(lake, plan)
-        if planned.operation != "restore" or planned.tables != (str(table.name),) or chosen not in (None, planned.user):
-            whose = table.name if chosen is None else Scope(table.name, chosen)
-            raise InvalidArgument(f"plan {plan} is not for a restore of {whose}: launch this form with `to` for one that is")
-        chosen = planned.user
+        chosen = planned_restore(lake, plan, table.name, chosen).user
     if table.type == "SHARED":
         return Scope(table.name)
     if not chosen:

@@ -31,7 +31,7 @@ from lakewarden.operations.plans.value import PlannedScope
 from lakewarden.operations.restore.files import RESTORE, copied_apart, difference, written_again
 from lakewarden.operations.rewrite import discard
 from lakewarden.report import ScopeReport
-from lakewarden.scope import without_table
+from lakewarden.scope import Scope, TableName, without_table
 from lakewarden.specs import Operation
 from lakewarden.storage.open import open_store
 from lakewarden.storage.steps import Steps
@@ -64,12 +64,19 @@ def restore_options(table: Table, user: str | None, version: int | None, timesta
     InvalidArgument: not exactly one of the two, or a version of a USER table without a user.
     """
     if (version is None) == (timestamp is None):
-        raise InvalidArgument(f"restore {table.name}: give either a version or a timestamp")
+        raise _without_target(table.name)
     if version is not None and user is None and table.type == "USER":
         raise InvalidArgument(
             f"{table.name} is a USER table and each scope has its own versions: name the user, or restore by timestamp"
         )
     return RestoreOptions(version, timestamp)
+
+
+def _without_target(what: TableName | Scope) -> InvalidArgument:
+    return InvalidArgument(
+        f"restore {what}: name either a version to go back to (`version`, as --version 3; the history lists them) or a time"
+        " (`timestamp`, as --timestamp 2026-11-21T08:30:00Z)"
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,7 +104,7 @@ def plan_restore(target: ScopeTarget, options: RestoreOptions, *, clock: Clock) 
         Unsupported: another writer's columns, deletion vectors or partitions are in the way.
     """
     if (options.version is None) == (options.timestamp is None):
-        raise InvalidArgument(f"restore {target.scope}: give either a version or a timestamp")
+        raise _without_target(target.scope)
     now = clock()
     table = open_scope(target)
     if table is None:

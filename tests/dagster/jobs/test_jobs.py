@@ -120,6 +120,15 @@ def test_restore_is_a_dry_run_unless_told(chat: str, instance: dg.DagsterInstanc
     assert materialized(instance)[0].metadata["dagster/partition_row_count"].value == 1
 
 
+def test_a_plan_of_a_restore_needs_no_target(chat: str, run_job: RunJob) -> None:
+    plan = plan_of(run_job(restore_job, {"table": MESSAGES, "user": "ada", "target": {"version": {"version": 0}}}))
+    for other in ({"table": ROOMS}, {"table": MESSAGES, "user": "bob"}):
+        refused = run_job(restore_job, {**other, "plan": plan, "dry_run": False})
+        assert failure(refused)[0].startswith(f"INVALID_ARGUMENT: plan {plan} is not for a restore of")
+    assert run_job(restore_job, {"table": MESSAGES, "plan": plan, "dry_run": False}).success
+    assert contents(chat, "ada") == {0: "ada 0"}
+
+
 def plan_of(result: dg.ExecuteInProcessResult) -> str:
     """The plan that a preview shows with its run."""
     output = next(event for event in result.all_node_events if event.is_successful_output)
