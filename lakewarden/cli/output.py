@@ -11,12 +11,16 @@ from dataclasses import fields, is_dataclass
 from datetime import UTC, datetime
 
 from lakewarden.scope import Scope, TableName
+from lakewarden.sizes import in_units
 
 Cell = str | int | float | bool | datetime | None | Sequence["Cell"] | Mapping[str, "Cell"]
 Row = Mapping[str, Cell]
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 """Characters that would break a table's line or control the terminal: ids and rows are untrusted."""
+
+_BYTES = re.compile(r"(?:^|_)bytes(?:_|$)|Bytes$")
+"""In the name of a column or metric, ours or another writer's: its numbers are bytes."""
 
 
 def cell(value: object) -> Cell:
@@ -37,7 +41,8 @@ def cell(value: object) -> Cell:
 
 
 def emit(rows: Sequence[Row], as_json: bool, *, empty: str = "nothing", columns: Sequence[str] | None = None) -> None:
-    """Prints the rows. `columns` picks those of the table form; JSON always has all. Times are in UTC, ISO 8601 in JSON."""
+    """Prints the rows. `columns` picks those of the table form; JSON always has all. Times are in UTC, ISO 8601 in JSON.
+    In the table form, bytes and ages have a unit."""
     if as_json:
         sys.stdout.write(json.dumps(list(rows), ensure_ascii=False, default=_iso) + "\n")
         return
@@ -50,7 +55,7 @@ def emit(rows: Sequence[Row], as_json: bool, *, empty: str = "nothing", columns:
     names = list(columns or rows[0])
     grid = Grid(*names, box=None, header_style="bold", pad_edge=False)
     for row in rows:
-        grid.add_row(*(_text(row.get(name)) for name in names))
+        grid.add_row(*(_text(row.get(name), name) for name in names))
     width = None if sys.stdout.isatty() else 1_000  # piped output is not folded: programs and `grep` read whole lines
     Console(width=width, highlight=False, markup=False).print(grid)
 
@@ -64,14 +69,19 @@ def _iso(value: object) -> str:
     return value.astimezone(UTC).isoformat(timespec="microseconds")
 
 
-def _text(value: Cell) -> str:
+def _text(value: Cell, name: str = "") -> str:
+    """What people read; JSON has the numbers as they are."""
     match value:
         case None:
             return ""
+        case int() if _BYTES.search(name):
+            return in_units(value)
+        case int() | float() if name.endswith("_age"):
+            return f"{value:,.0f} s"
         case datetime():
             return f"{value.astimezone(UTC):%Y-%m-%d %H:%M:%S}"
         case dict():
-            return " ".join(f"{key}={_text(one)}" for key, one in value.items())
+            return " ".join(f"{key}={_text(one, key)}" for key, one in value.items())
         case list():
             return ", ".join(_text(one) for one in value)
         case str():

@@ -22,6 +22,7 @@ from lakewarden.dagster.mount import FLUSHED, HEALTH, Mount
 from lakewarden.dagster.resources.lakehouse import LAKE, lake_of
 from lakewarden.planning.health import LATE_AFTER, Severity, TableHealth, Trouble, health, interval_of
 from lakewarden.scope import Scope, TableName
+from lakewarden.sizes import in_units
 from lakewarden.storage.paths import encode
 from lakewarden.warehouse import cold_tables
 
@@ -200,13 +201,17 @@ def _description(one: TableHealth) -> str:
 
 
 def _table_metadata(mount: Mount, one: TableHealth) -> Metadata:
-    return {**_worst(mount, one.worst), **_numbers([one]), "dagster/table_name": dg.MetadataValue.text(str(one.table))}
+    size = {"size": dg.MetadataValue.text(in_units(one.status.bytes))}
+    return {**_worst(mount, one.worst), **size, **_numbers([one]), "dagster/table_name": dg.MetadataValue.text(str(one.table))}
 
 
 def _warehouse_metadata(mount: Mount, found: Sequence[TableHealth]) -> Metadata:
     worst_first = sorted(found, key=lambda one: (one.broken_scopes, one.failed_scopes, one.late_scopes, _age(one)), reverse=True)
     lines = [_line(*_cells(one)) for one in worst_first[:_TABLES_SHOWN]]
-    head = ["| table | tenants | broken | failed checks | late | rows in the log | files |", "|---|---|---|---|---|---|---|"]
+    head = [
+        "| table | tenants | broken | failed checks | late | rows in the log | files | size |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
     left = [f"and {len(found) - _TABLES_SHOWN} more tables"] if len(found) > _TABLES_SHOWN else []
     by_severity = sorted((each for one in worst_first for each in one.worst), key=lambda each: _SEVERITIES.index(each.severity))
     tables = dg.MetadataValue.md("\n".join([*head, *lines, *left]))
@@ -231,6 +236,7 @@ def _cells(one: TableHealth) -> Sequence[str | int]:
         one.late_scopes,
         status.pending_rows,
         status.files,
+        in_units(status.bytes),
     )
 
 

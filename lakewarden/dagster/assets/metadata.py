@@ -13,6 +13,7 @@ import dagster as dg
 from lakewarden.dagster.assets.partition_values import PartitionState
 from lakewarden.report import ScopeReport
 from lakewarden.scope import Scope
+from lakewarden.sizes import in_units
 from lakewarden.storage.location import join
 
 VERSION = "delta/version"
@@ -44,6 +45,7 @@ def scope_metadata(report: ScopeReport, backlog: Backlog = NO_BACKLOG) -> Metada
         **({"reason": dg.MetadataValue.text(report.reason)} if report.reason else {}),
         **({"committed_at": dg.MetadataValue.timestamp(report.finished_at)} if report.finished_at else {}),
         **_numbers(report, backlog),
+        **({"size": dg.MetadataValue.text(in_units(report.state.bytes))} if report.state else {}),
         **({"parameters": dg.MetadataValue.text(_flat(report.parameters))} if report.parameters else {}),
         **({"metrics": dg.MetadataValue.text(_flat(counted))} if (counted := _counted(report)) else {}),
         **({"files": _files(report.files)} if report.files else {}),
@@ -56,6 +58,7 @@ def partition_metadata(report: ScopeReport, key: str, state: PartitionState | No
     if state:
         numbers |= {"dagster/partition_row_count": state.rows, "delta/num_files": state.files, "delta/bytes": state.bytes}
     return {
+        **({"size": dg.MetadataValue.text(in_units(state.bytes))} if state else {}),
         "path": _link(join(report.uri, key)),
         "operation": dg.MetadataValue.text(report.operation),
         **({"committed_at": dg.MetadataValue.timestamp(report.finished_at)} if report.finished_at else {}),
@@ -112,11 +115,11 @@ def crowd_metadata(reports: Sequence[ScopeReport], backlogs: Mapping[Scope, Back
 
 def _standing(report: ScopeReport, backlog: Backlog) -> dict[str, int | str]:
     state = report.state
-    numbers = {"version": state.version, "rows": state.rows, "files": state.files, "bytes": state.bytes} if state else _UNKNOWN
-    return {"user": report.scope.user or "", "backlog_rows": backlog.rows, **numbers, "path": report.uri}
+    standing: dict[str, int | str] = {"version": -1, "rows": 0, "files": 0, "size": ""}
+    if state:
+        standing = {"version": state.version, "rows": state.rows, "files": state.files, "size": in_units(state.bytes)}
+    return {"user": report.scope.user or "", "backlog_rows": backlog.rows, **standing, "path": report.uri}
 
-
-_UNKNOWN = {"version": -1, "rows": 0, "files": 0, "bytes": 0}
 
 _FILES_SHOWN = 100
 """Events must stay small: a vacuum of thousands of files lists the first ones, and `metrics` has their number."""

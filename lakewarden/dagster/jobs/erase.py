@@ -18,6 +18,7 @@ from lakewarden.dagster.jobs.runs.tags import job_tags
 from lakewarden.dagster.mount import Mount
 from lakewarden.lakehouse import Lakehouse
 from lakewarden.scope import TableName
+from lakewarden.sizes import in_units
 from lakewarden.state.erasure.certificates import Certificate
 
 if TYPE_CHECKING:
@@ -53,6 +54,7 @@ def erase(
                     "findings": len(searched.findings),
                     "objects_searched": searched.objects,
                     "bytes_searched": searched.bytes,
+                    "size_searched": in_units(searched.bytes),
                     "coincidences": searched.coincidences,
                 }
             )

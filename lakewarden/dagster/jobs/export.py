@@ -14,6 +14,7 @@ from lakewarden.dagster.mount import Mount
 from lakewarden.lakehouse import Lakehouse
 from lakewarden.operations.export.contents import Export
 from lakewarden.scope import Scope, TableName
+from lakewarden.sizes import in_units
 
 
 class ExportConfig(dg.Config):
@@ -58,7 +59,8 @@ def _summary(made: Export, scopes: Iterable[Scope]) -> dict[str, dg.MetadataValu
         "exported_at": dg.MetadataValue.text(made.exported_at),
         "tables": dg.MetadataValue.int(len(list(scopes))),
         "files": dg.MetadataValue.int(len(made.files)),
-        "bytes": dg.MetadataValue.int(sum(file.size for file in made.files)),
+        "bytes": dg.MetadataValue.int(size := sum(file.size for file in made.files)),
+        "size": dg.MetadataValue.text(in_units(size)),
     }
 
 

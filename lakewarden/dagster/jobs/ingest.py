@@ -24,6 +24,7 @@ from lakewarden.lakehouse import Lakehouse
 from lakewarden.pipelines.ingest.report import IngestReport
 from lakewarden.pipelines.rejects import rejects_name
 from lakewarden.scope import TableName
+from lakewarden.sizes import in_units
 
 _SHOWN = 50
 """Objects in an event: it must stay small, and the rows say where they came from."""
@@ -103,6 +104,7 @@ def _ingest(context: dg.OpExecutionContext, lake: Lakehouse, mount: Mount, confi
 
 def _description(report: IngestReport) -> str:
     counted = f"ingest: {report.ingested:,} objects, {report.rows:,} rows"
+    counted += f", {in_units(report.bytes)}" if report.bytes else ""
     rejected = f", {report.rejected:,} rejected" if report.rejected else ""
     return counted + rejected
 

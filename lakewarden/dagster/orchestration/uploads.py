@@ -24,6 +24,7 @@ from lakewarden.dagster.orchestration.evaluated import build_sensor
 from lakewarden.dagster.orchestration.flushing import LOOK_BACK, wait_after
 from lakewarden.dagster.orchestration.runs import shown
 from lakewarden.lakehouse import Lakehouse
+from lakewarden.sizes import in_units
 from lakewarden.storage.sources.uploaded import Uploaded
 
 OBJECTS_PER_RUN = 1_000
@@ -142,10 +143,10 @@ def _arrival(mount: Mount, pipeline: Pipeline, new: Sequence[Uploaded], whole: S
     numbers = {"new/objects": came.objects, "new/bytes": came.bytes, "objects": whole.objects, "bytes": whole.bytes}
     return dg.AssetMaterialization(
         source_key(mount, pipeline.source),
-        description=f"{came.objects:,} new objects for {pipeline.table}",
+        description=f"{came.objects:,} new objects for {pipeline.table}, {in_units(came.bytes)}",
         metadata={
             **{name: dg.MetadataValue.int(value) for name, value in numbers.items()},
             "newest": dg.MetadataValue.timestamp(max(came.newest, whole.newest)),
-            "new": table_value({"object": one.key, "bytes": one.size} for one in new[:_SHOWN]),
+            "new": table_value({"object": one.key, "size": in_units(one.size)} for one in new[:_SHOWN]),
         },
     )
