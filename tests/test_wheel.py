@@ -117,6 +117,7 @@ with Lakehouse.open(sys.argv[1]) as lake:
 """
 
 
+@pytest.mark.night
 @pytest.mark.spark
 def test_it_flushes_a_hundred_scopes_on_spark(run: Run, installed: Path, tmp_path: Path) -> None:
     run("sql", _NOTES)
@@ -129,6 +130,7 @@ def test_it_flushes_a_hundred_scopes_on_spark(run: Run, installed: Path, tmp_pat
 _ASSETS = {"query": "{ assetNodes { assetKey { path } } workspaceOrError { ... on Workspace { locationEntries { name } } } }"}
 
 
+@pytest.mark.night
 @pytest.mark.dagster
 def test_the_demo_and_the_pages_need_no_checkout(with_dagster: Path, tmp_path: Path) -> None:
     program = str(with_dagster / "bin" / "lakewarden")
@@ -177,6 +179,7 @@ with dg.DagsterInstance.ephemeral() as instance:
 """
 
 
+@pytest.mark.night
 @pytest.mark.dagster
 def test_a_project_of_dg_has_two_warehouses_and_an_asset_behind_one(with_dagster: Path, tmp_path: Path) -> None:
     def output_of(*command: str) -> str:

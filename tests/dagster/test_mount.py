@@ -94,7 +94,10 @@ def test_warehouses_whose_prefixes_join_alike_load(tmp_path: Path) -> None:
         build_definitions(_made(tmp_path / f"lake{number}", *tables), key_prefix=prefix)
         for number, (prefix, tables) in enumerate({**places, **others}.items())
     ]
-    dg.Definitions.validate_loadable(dg.Definitions.merge(*defs))
+    merged = dg.Definitions.merge(*defs)
+    dg.Definitions.validate_loadable(merged)
+    keys = merged.get_repository_def().asset_graph.get_all_asset_keys()
+    assert {dg.AssetKey(["eu", "health"]), dg.AssetKey(["eu", "a", "health"]), dg.AssetKey(["a", "b", "c", "d"])} <= keys
 
 
 def test_a_prefix_is_not_called_as_the_keys_of_sources() -> None:

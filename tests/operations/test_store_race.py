@@ -31,7 +31,7 @@ _COMMITS = int(os.environ.get("LAKEWARDEN_RACE", "8"))
 _WHO = "shared"
 _FIRST = 80_000
 
-pytestmark = pytest.mark.both_stores
+pytestmark = pytest.mark.both_stores("minio")
 
 
 @dataclass(frozen=True)

@@ -22,11 +22,11 @@ from lakewarden.log.record import DELETE, UPSERT, LogBatch, log_batch
 from lakewarden.scope import TableName
 from lakewarden.warehouse import find_table
 from tests.fixtures.children import KILLED, exit_status, killed_at
+from tests.fixtures.gate import kills
 from tests.fixtures.kafka import KafkaServer
 from tests.kafka.topics import committed, topic_for
 from tests.relay.carrying import PLACES, ingest, relay
 
-_KILLS = int(os.environ.get("LAKEWARDEN_KAFKA_KILLS", "8"))
 _SEED = int(os.environ.get("LAKEWARDEN_KAFKA_SEED", "1"))
 _KEYS = 12
 _SOURCE, _COPY = TableName("n", "source"), TableName("n", "copy")
@@ -78,8 +78,9 @@ def _in_child(uri: str, servers: str, topic: str, seed: int, role: str, place: s
 
 
 @pytest.mark.slow
+@kills("LAKEWARDEN_KAFKA_KILLS", gate=3, night=8)
 def test_both_tables_are_equal_and_each_change_is_in_the_topic_once(
-    kafka: KafkaServer, warehouse_uri: str, request: pytest.FixtureRequest
+    kafka: KafkaServer, warehouse_uri: str, request: pytest.FixtureRequest, kills: int
 ) -> None:
     chance, topic = random.Random(_SEED), topic_for(kafka, request)
     lake = Lakehouse.open(warehouse_uri)
@@ -88,14 +89,14 @@ def test_both_tables_are_equal_and_each_change_is_in_the_topic_once(
     for name in (_SOURCE, _COPY):
         lake.create_table(str(name), columns=columns, primary_key=["id"])
     _relay(lake, topic, _SEED, lambda _place: None)
-    kills = 0
-    while kills < _KILLS:
+    killed = 0
+    while killed < kills:
         role = chance.choice(sorted(_WORK))
         status = exit_status(
             _in_child, warehouse_uri, kafka.servers, topic.name, _SEED, role, chance.choice(("", *_PLACES[role] * 3))
         )
         assert status in (0, KILLED), (role, status)
-        kills += status == KILLED
+        killed += status == KILLED
         if role != "write" and chance.random() < 0.5:
             _write(lake, topic, _SEED, lambda _place: None)
         if chance.random() < 0.2:

@@ -71,6 +71,7 @@ def test_executors_have_no_lakewarden_of_their_own(cluster: Cluster, tmp_path: P
     assert "No module named 'lakewarden" in looked.stderr
 
 
+@pytest.mark.night
 def test_a_flush_on_two_workers_with_the_interpreter_of_a_packed_environment(
     cluster: Cluster, s3_warehouse_uri: str, tmp_path: Path
 ) -> None:
@@ -113,6 +114,7 @@ def test_an_executor_that_is_killed_costs_nothing(cluster: Cluster, proxy: Proxy
         _check(lake)
 
 
+@pytest.mark.night
 def test_an_executor_that_is_killed_while_it_writes_over_s3a_costs_nothing(
     cluster: Cluster, proxy: Proxy, s3_warehouse_uri: str, tmp_path: Path
 ) -> None:

@@ -29,7 +29,7 @@ def _java(directory: Path, says: str) -> Path:
     """A `java` that says so on standard error, as Java does."""
     path = directory / "bin" / "java"
     path.parent.mkdir()
-    path.write_text(f"#!/bin/sh\necho '{says}' >&2\n")
+    path.write_text(f"#!/bin/sh\necho '{says}' >&2\ntouch '{directory}/asked'\n")
     path.chmod(0o755)
     return path
 
@@ -101,6 +101,7 @@ def test_newer_javas_do(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None
     _java(tmp_path, 'openjdk version "25" 2025-09-16')
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     require_java()
+    assert (tmp_path / "asked").exists(), "it went by what that java says"
 
 
 def test_a_job_without_java_changes_nothing(warehouse_uri: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -38,10 +38,16 @@ def _refused(*_: object) -> None:
 def test_the_operator_starts_no_worker(lake: Lakehouse, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(worker.Worker, "start", _refused)
     monkeypatch.setattr(engine.Workers, "_call", _refused)
+    ways = (
+        lake.sql,
+        lambda text: lake.sql(f"EXECUTE AS USER 'ada' ({text})"),
+        lake.session(user="root", role="system").execute_as("ada").sql,
+    )
     for text in _ALL:
-        lake.sql(text)
-        lake.sql(f"EXECUTE AS USER 'ada' ({text})")
-        lake.session(user="root", role="system").execute_as("ada").sql(text)
+        for run in ways:
+            (found,) = run(text)
+    assert isinstance(found, Rows)
+    assert found.to_pylist() == [{"n": 2}]
 
 
 @pytest.mark.parametrize(("user", "role"), [("ada", "user"), ("root", "dba"), ("admin", "system"), ("sam", "service")])

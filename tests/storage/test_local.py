@@ -22,6 +22,7 @@ from lakewarden.storage.objects import AlreadyThere
 from lakewarden.storage.open import open_store
 from lakewarden.storage.probe import probe
 from tests.fixtures.mounts import tmpfs
+from tests.fixtures.syncs import written_down
 
 _CONTENT = b"x" * 20_000
 
@@ -135,8 +136,11 @@ def test_a_forbidden_place_is_told(tmp_path: Path) -> None:
 
 def test_sync_takes_places_that_are_not_there_yet_and_no_remote_ones(tmp_path: Path) -> None:
     (tmp_path / "a").write_bytes(b"x")
-    sync([str(tmp_path), f"file://{tmp_path}/not/yet", "s3://lake/x"])
-    sync([])
+    with written_down() as syncs:
+        sync([str(tmp_path), f"file://{tmp_path}/not/yet", "s3://lake/x"])
+        assert syncs.whole == [tmp_path], "one file system, once"
+        sync([])
+    assert syncs.whole == [tmp_path]
 
 
 @pytest.mark.parametrize("uri", ["disk", "memory://probe"])

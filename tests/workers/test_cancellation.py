@@ -35,3 +35,7 @@ def test_a_copy_in_another_process_is_one_of_its_own() -> None:
     copy = pickle.loads(pickle.dumps(cancellation))
     cancellation.cancel()
     copy.check()
+    with copy.ending(lambda: None):
+        copy.cancel()
+    with pytest.raises(Canceled):
+        copy.check()

@@ -56,11 +56,13 @@ FORMS = [
 ]
 
 
-def check(job: dg.JobDefinition, config: Mapping[str, object]) -> None:
-    """What the launchpad does to a form before it starts a run."""
+def check(job: dg.JobDefinition, config: Mapping[str, object]) -> Mapping[str, object]:
+    """The form with its defaults: what the launchpad does before it starts a run."""
     bound = dg.Definitions(jobs=[job], resources=resources_of(Mount("w")))
     op = job.name.removesuffix("_job")
-    dg.validate_run_config(bound.resolve_job_def(job.name), {"ops": {op: {"config": dict(config)}}})
+    whole = dg.validate_run_config(bound.resolve_job_def(job.name), {"ops": {op: {"config": dict(config)}}})
+    filled: Mapping[str, object] = whole["ops"][op]["config"]
+    return filled
 
 
 @pytest.mark.parametrize(
@@ -69,7 +71,9 @@ def check(job: dg.JobDefinition, config: Mapping[str, object]) -> None:
     ids=lambda job: job.name,
 )
 def test_an_empty_form_is_a_form(job: dg.JobDefinition) -> None:
-    check(job, {})
+    filled = check(job, {})
+    assert filled
+    assert not any(filled.get(name) for name in ("tables", "user", "scopes", "jobs")), "nothing is chosen beforehand"
 
 
 @pytest.mark.parametrize(
@@ -91,7 +95,7 @@ def test_an_empty_form_is_a_form(job: dg.JobDefinition) -> None:
     ],
 )
 def test_a_filled_form_is_accepted(job: dg.JobDefinition, config: dict[str, object]) -> None:
-    check(job, config)
+    assert check(job, config).keys() >= config.keys()
 
 
 @pytest.mark.parametrize(

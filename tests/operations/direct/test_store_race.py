@@ -24,7 +24,7 @@ from tests.fixtures.children import exit_statuses
 from tests.operations.direct.boards import setting
 from tests.operations.direct.crossings import COLUMNS, rows
 
-pytestmark = [pytest.mark.both_stores, pytest.mark.slow]
+pytestmark = [pytest.mark.both_stores("minio"), pytest.mark.slow]
 
 _COMMITS = int(os.environ.get("LAKEWARDEN_RACE", "4"))
 _NAME = "app.t"

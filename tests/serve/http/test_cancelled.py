@@ -99,7 +99,9 @@ def test_postgresql_whose_client_closes(lake: Lakehouse) -> None:
         with closing(psycopg.connect(address(port, "ann"), autocommit=True)) as gone:
             gone.pgconn.send_query(ENDLESS.format(3).encode())
             time.sleep(1.0)  # so that it runs; where it does not yet, it must not begin
+        deadline = time.monotonic() + PATIENCE
         while not _answers(other):
+            assert time.monotonic() < deadline, "the request of a client that is gone keeps its place"
             time.sleep(0.05)
 
 

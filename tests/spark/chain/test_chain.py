@@ -21,15 +21,15 @@ from lakewarden.kafka.topics import Topic
 from lakewarden.scope import TableName
 from lakewarden.warehouse import find_table
 from tests.fixtures.children import KILLED, exit_status
+from tests.fixtures.gate import kills
 from tests.fixtures.kafka import KafkaServer
 from tests.kafka.topics import committed, topic_for
 from tests.relay.carrying import PLACES, in_child, ingest, relay
 from tests.spark.chain.process import StreamProcess
 from tests.spark.chain.streams import CHANGE_COLUMNS, COPY, ROWS, SOURCE, SOURCE_COLUMNS, STREAM, TAKEN, key_of
 
-_KILLS = int(os.environ.get("LAKEWARDEN_CHAIN_KILLS", "3"))
 _SEED = int(os.environ.get("LAKEWARDEN_CHAIN_SEED", "25275"))
-"""By which a stream, the relay and the ingest die, in this order, if there are three kills: `make torture` has a hundred."""
+"""By which a stream, the relay and the ingest die, in this order, if there are three kills; `make torture` has a hundred."""
 _BATCHES = 3
 """The most that a stream makes between its start and its death."""
 _LATER = 1.0
@@ -90,8 +90,9 @@ def _running(streams: dict[str, StreamProcess]) -> Iterator[None]:
 
 @pytest.mark.spark
 @pytest.mark.slow
+@kills("LAKEWARDEN_CHAIN_KILLS", gate=1, night=3)
 def test_each_change_goes_through_the_whole_chain_once(
-    kafka: KafkaServer, warehouse_uri: str, tmp_path: Path, request: pytest.FixtureRequest
+    kafka: KafkaServer, warehouse_uri: str, tmp_path: Path, request: pytest.FixtureRequest, kills: int
 ) -> None:
     lake = Lakehouse.open(warehouse_uri)
     lake.create_namespace("n")
@@ -102,7 +103,7 @@ def test_each_change_goes_through_the_whole_chain_once(
     chain = Chain(lake, topic_for(kafka, request), streams, random.Random(_SEED))
     relay(lake, TableName.parse(TAKEN), chain.topic)
     with _running(streams):
-        while chain.kills < _KILLS:
+        while chain.kills < kills:
             chain.kill()
         chain.finish()
 

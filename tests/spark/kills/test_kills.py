@@ -20,13 +20,13 @@ import pytest
 from deltalake import DeltaTable
 
 from lakewarden import Lakehouse
+from tests.fixtures.gate import kills
 from tests.spark.kills.expected import COLUMNS, Expected, Row
 from tests.spark.kills.writer import DONE
 from tests.spark.process import SparkProcess
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.disk]
 
-_KILLS = int(os.environ.get("LAKEWARDEN_SPARK_KILLS", "3"))
 _SEED = int(os.environ.get("LAKEWARDEN_SPARK_SEED", "1"))
 _FIRST_GUESS = 2.0
 """Seconds that a statement takes, until one of its kind has ended."""
@@ -188,8 +188,9 @@ def campaign(warehouse_uri: str, tmp_path: Path) -> Iterator[Campaign]:
         writer.kill()
 
 
-@pytest.mark.timeout(_KILLS * 120 + 600)
-def test_killed_writes_of_tasks_are_whole_or_absent(campaign: Campaign) -> None:
-    while campaign.kills.total() < _KILLS:
+@pytest.mark.timeout(int(os.environ.get("LAKEWARDEN_SPARK_KILLS", "3")) * 120 + 600)
+@kills("LAKEWARDEN_SPARK_KILLS", gate=1, night=3)
+def test_killed_writes_of_tasks_are_whole_or_absent(campaign: Campaign, kills: int) -> None:
+    while campaign.kills.total() < kills:
         campaign.step()
     campaign.end()
