@@ -18,6 +18,7 @@ from lakewarden import Column, Lakehouse
 from lakewarden.errors import InvalidArgument
 from lakewarden.sql.results import Rows
 from tests.fixtures.change_data import Values, applied, counted, fed, rows_at
+from tests.fixtures.examples import examples
 
 _COLUMNS = ("id", "v", "p")
 _NAMES = map("t{}".format, itertools.count())
@@ -78,7 +79,7 @@ _STEPS = st.lists(
 
 
 @pytest.mark.slow
-@settings(max_examples=12)
+@settings(max_examples=examples(12))
 @given(steps=_STEPS)
 def test_changes_of_direct_writes_make_each_version_from_the_one_before(lake: Lakehouse, steps: list[tuple[str, int]]) -> None:
     """A keyless table of two partitions; a model says what each step leaves."""

@@ -23,6 +23,7 @@ from lakewarden.storage.steps import alone
 from lakewarden.target import ScopeTarget
 from tests.delta.scopes import PEOPLE, Row, by, flush, hot_of, opened, people, schema, table_of, target
 from tests.fixtures.change_data import applied, counted, fed, rows_at
+from tests.fixtures.examples import examples
 
 _PLACED = schema("id BIGINT NOT NULL", "name TEXT", "part TEXT", by=("part",))
 _WIDER = schema("id BIGINT NOT NULL", "name TEXT", "part TEXT", "more DOUBLE", version=2, by=("part",))
@@ -48,7 +49,7 @@ def _change_files(scope: ScopeTarget) -> list[str]:
 
 @pytest.mark.slow
 @pytest.mark.disk
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 @given(batches=_BATCHES, evolves=st.integers(1, 5))
 def test_the_changes_of_each_version_make_it_from_the_one_before(
     batches: list[list[tuple[int, str | None, str, bool]]], evolves: int

@@ -23,6 +23,7 @@ from lakewarden.log.objects.segments.segment import read_carry, read_chunk, read
 from lakewarden.log.objects.view import read_view
 from lakewarden.settings import LogSettings
 from lakewarden.storage.objects import Missing
+from tests.fixtures.examples import examples
 from tests.log.build import LOG, Store, joined, notes, pending_ids, view_of, with_its_sum, writer
 
 _PUT = "ab" * 16
@@ -57,7 +58,7 @@ _chunks = st.lists(st.builds(Chunk, _users, st.integers(1, 9), st.binary(max_siz
 
 
 @given(_chunks, st.integers(0, 1 << 30))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 def test_every_user_is_found_as_in_a_list(tmp_path_factory: pytest.TempPathFactory, written: list[Chunk], position: int) -> None:
     store = Store(tmp_path_factory.mktemp("store"))
     with pytest.MonkeyPatch.context() as patch:

@@ -17,6 +17,7 @@ from lakewarden.log.objects.segments.columns import Columns
 from lakewarden.log.objects.segments.header import Header, highest_seq, total_bytes, without
 from lakewarden.log.objects.view import rows_of
 from lakewarden.settings import LogSettings
+from tests.fixtures.examples import examples
 from tests.log.build import NOTES, Store, ids_of, joined, notes, pending_ids, view_of, writer
 
 _WIDE = 4
@@ -94,7 +95,7 @@ _ranges = st.lists(
 
 
 @given(_ranges, st.dictionaries(st.sampled_from("abcde"), st.integers(-1, 60)), st.sets(st.sampled_from("abcde")))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_columns_answer_as_a_tuple_does(ranges: list[RowRange], marks: dict[str, int], users: set[str]) -> None:
     narrow, wide = Header("k", "p", tuple(ranges)), Header("k", "p", Columns.of("k", "p", ranges))
     assert (narrow.bytes, narrow.rows, narrow.link) == (wide.bytes, wide.rows, wide.link)

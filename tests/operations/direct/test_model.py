@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from lakewarden import Column, Lakehouse
 from lakewarden.operations.direct.value import Decide, Edit, Once
 from lakewarden.table import TableClient
+from tests.fixtures.examples import examples
 
 pytestmark = [pytest.mark.slow, pytest.mark.disk]
 
@@ -135,7 +136,7 @@ def ordered(rows: Rows) -> Rows:
 
 
 @pytest.mark.parametrize("again", [False, True], ids=["once", "each twice"])
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=examples(15), deadline=None)
 @given(writes=_WRITES)
 def test_writes_do_what_they_do_to_a_list(again: bool, writes: list[Write]) -> None:
     with TemporaryDirectory() as place, Lakehouse.open(str(Path(place) / "w")) as lake:

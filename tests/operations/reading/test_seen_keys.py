@@ -20,6 +20,7 @@ from lakewarden.delta.reading.keys import Keys
 from lakewarden.errors import ConstraintViolation, LakewardenError, StorageUnavailable
 from lakewarden.operations.reading import seen_keys
 from lakewarden.operations.reading.seen_keys import SeenKeys
+from tests.fixtures.examples import examples
 
 _VALUES: Mapping[pa.DataType, Sequence[object]] = {
     pa.int64(): [0, -1, 2**62, -(2**62), 7],
@@ -47,7 +48,7 @@ def _keys(parts: list[pa.Table], key: list[str]) -> list[tuple[object, ...]]:
     return [tuple(row[name] for name in key) for part in parts for row in part.to_pylist()]
 
 
-@settings(max_examples=20)
+@settings(max_examples=examples(20))
 @given(_parts(), st.sampled_from([0, 3, 1000]))
 def test_keys_that_come_twice_or_that_others_have(parts: tuple[list[pa.Table], list[pa.Table]], at_once: int) -> None:
     mine, others = parts

@@ -19,6 +19,7 @@ from lakewarden.pipelines.running.bounds import Bounds
 from lakewarden.pipelines.running.output import open_rows
 from lakewarden.pipelines.running.reads import BoundedReads
 from lakewarden.pipelines.running.worker import Job, Read, Rejected
+from tests.fixtures.examples import examples
 from tests.pipelines.templates.files import avro, docx, pdf
 
 pytestmark = pytest.mark.slow  # many objects for each template
@@ -80,7 +81,7 @@ def _read(reads: BoundedReads, into: Path, key: str, data: bytes) -> Read | Reje
 
 
 @pytest.mark.parametrize("key", _GOOD)
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(60), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(changes=_CHANGES, end=st.one_of(st.none(), st.floats(0, 1)))
 def test_a_changed_file_is_rows_or_a_reject(
     reads: BoundedReads, tmp_path: Path, key: str, changes: list[tuple[float, int, bytes]], end: float | None

@@ -19,6 +19,7 @@ from lakewarden.errors import InvalidArgument
 from lakewarden.settings import Settings, SparkSettings
 from lakewarden.spark.source.batch_read import ScopePack
 from lakewarden.spark.source.options import ReadOptions
+from tests.fixtures.examples import examples
 from tests.spark.source.reading import read, reader, rows_of
 
 _TABLES = """
@@ -52,7 +53,7 @@ _steps = st.lists(
 )
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=examples(12), deadline=None)
 @given(steps=_steps)
 def test_a_merged_read_equals_an_oracle(aged: Lakehouse, steps: list[str | tuple[str, int, str | None]]) -> None:
     name = f"app.t{aged.warehouse.new_id()}"

@@ -29,6 +29,7 @@ from lakewarden import Lakehouse
 from lakewarden.log.record import SEQ, USER
 from lakewarden.spark.source.columns import source_schema
 from lakewarden.spark.source.filters import Filtered
+from tests.fixtures.examples import examples
 from tests.spark.source.reading import Row, read
 
 _VALUES: dict[str, tuple[object, ...]] = {
@@ -118,7 +119,7 @@ def _left(rows: list[Row], filters: list[Filter]) -> list[str]:
     return sorted(str(row) for row in rows if all(_holds(each, row) for each in filters))
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(
     table=st.sampled_from(["n.t", "n.own"]),
     filters=st.lists(st.one_of([_filters(name) for name in _VALUES]), min_size=1, max_size=3),

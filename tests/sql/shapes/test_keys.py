@@ -14,6 +14,7 @@ from lakewarden import Lakehouse
 from lakewarden.sql.results import Affected, Rows
 from lakewarden.sql.session import SqlSession, open_session
 from lakewarden.sql.shapes.condition import Condition, Target, condition_of
+from tests.fixtures.examples import examples
 
 _KEY, _COLUMNS = ("a", "b"), frozenset({"a", "b", "n"})
 _ROWS = [(a, b) for a in range(3) for b in range(3)]
@@ -68,7 +69,7 @@ def _keys(where: str, table: str) -> list[tuple[int, ...]]:
 
 
 @given(_wheres)
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 def test_what_is_keyed_depends_on_the_key_alone(where: str) -> None:
     found = _condition(where)
     if found.on_key != "other columns":
@@ -92,7 +93,7 @@ def lake(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lakehouse]:
 
 @pytest.mark.slow
 @given(_wheres.filter(lambda where: _condition(where).on_key != "other columns"))
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=examples(15), deadline=None)
 def test_what_is_keyed_changes_what_evaluating_it_row_by_row_changes(lake: Lakehouse, where: str) -> None:
     session = open_session(lake.sessions.parts.services, "root", "system", "k3")
     session.sql("USE app")
