@@ -141,7 +141,7 @@ def test_requests_of_a_flush_are_few(minio: MinioServer, *, same_keys: bool) -> 
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("operation", ["status", "users_sensor"])
+@pytest.mark.parametrize("operation", ["status", pytest.param("users_sensor", marks=pytest.mark.night)])
 def test_quiet(operation: str, tmp_path: Path) -> None:
     costs = []
     for scopes in TINY.quiet:

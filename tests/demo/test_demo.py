@@ -82,6 +82,7 @@ def test_it_says_where_to_look(warehouse: Path, told: list[dict[str, object]]) -
     assert summary["without_tail_number"] == 2_512
 
 
+@pytest.mark.night
 @pytest.mark.usefixtures("told")
 def test_run_again_it_replaces_its_own_tables_only(warehouse: Path) -> None:
     bystander = warehouse / "data" / "notes.txt"

@@ -18,6 +18,7 @@ import pytest
 from lakewarden import Lakehouse
 from lakewarden.clock import random_id
 from lakewarden.report import Fault
+from tests.fixtures.gate import in_the_gate
 from tests.fixtures.minio import MinioServer
 from tests.fixtures.proxy import Fault as Kind
 from tests.fixtures.proxy import Faults, Moment, Plan, Proxy, proxy_of
@@ -77,7 +78,7 @@ def _report(name: str, found: dict[str, list[str]]) -> None:
     assert {key: said for key, said in found.items() if said} == {}
 
 
-@pytest.mark.parametrize("name", ACTS)
+@pytest.mark.parametrize("name", in_the_gate(ACTS, *_SAMPLE, "restore", "move"))
 def test_each_request_in_turn(proxy: Proxy, name: str) -> None:
     found = {}
     for number in _numbers(proxy, name):
@@ -87,14 +88,14 @@ def test_each_request_in_turn(proxy: Proxy, name: str) -> None:
     _report(name, found)
 
 
-@pytest.mark.parametrize("name", ACTS if _EACH else _SAMPLE)
+@pytest.mark.parametrize("name", ACTS if _EACH else in_the_gate(_SAMPLE, "flush"))
 def test_a_fifth_of_all_requests_is_told_to_slow_down(proxy: Proxy, name: str) -> None:
     offsets = range(5 if _EACH else 1)
     plans = {f"offset {offset}": Plan("error", _EVERY_KIND, every=5, offset=offset) for offset in offsets}
     _report(name, {key: _tried(proxy, name, plan) for key, plan in plans.items()})
 
 
-@pytest.mark.parametrize("name", _LONG if _EACH else _LONG[:2])
+@pytest.mark.parametrize("name", _LONG if _EACH else in_the_gate(_LONG[:2], "flush"))
 def test_keys_that_expire_at_each_request_in_turn(
     minio: MinioServer, proxy: Proxy, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:

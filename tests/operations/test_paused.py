@@ -23,6 +23,7 @@ from lakewarden.clock import random_id
 from lakewarden.errors import Conflict, NotFound, StorageUnavailable
 from lakewarden.settings import CompactionSettings, LockSettings, Settings
 from tests.fixtures.children import ended, start
+from tests.fixtures.gate import in_the_gate
 from tests.fixtures.lakes import NOTES, Rows, make_notes, notes, strong
 from tests.fixtures.minio import MinioServer
 from tests.fixtures.patience import PATIENCE
@@ -131,7 +132,7 @@ def _wrong(uri: str, name: str) -> list[str]:
         return found + [f"check: {one}" for one in lake.check() if not one.passed]
 
 
-@pytest.mark.parametrize("name", _RIGHT)
+@pytest.mark.parametrize("name", in_the_gate(_RIGHT, "flush", "restore", "erase"))
 def test_what_goes_on_behind_its_lease_takes_nothing_of_others(proxy: Proxy, name: str) -> None:
     found: dict[int, list[str]] = {}
     numbers = range(1, 1000) if _EACH else [Random(name).randint(1, 4)]

@@ -21,7 +21,7 @@ def _marks(path: Path) -> list[pytest.MarkDecorator]:
     return [pytest.mark.slow] if path.stem in _SLOW else []
 
 
-@pytest.fixture(params=["in this process", pytest.param("in workers", marks=pytest.mark.slow)])
+@pytest.fixture(params=["in this process", pytest.param("in workers", marks=[pytest.mark.slow, pytest.mark.night])])
 def engine(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where the operator's queries run; those of others run in workers, always."""
     if request.param == "in workers":

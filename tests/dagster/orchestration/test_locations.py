@@ -125,6 +125,7 @@ def deployed(home: Path, *locations: Location) -> Iterator[DagsterGraphQLClient]
         yield DagsterGraphQLClient(pages.host, port_number=pages.port)
 
 
+@pytest.mark.night
 @pytest.mark.filterwarnings("ignore:Using variable_values:DeprecationWarning")  # Dagster's client does
 def test_a_location_that_loses_its_process_is_retried_and_the_other_goes_on(
     tmp_path: Path, postgres: PostgresServer, monkeypatch: pytest.MonkeyPatch

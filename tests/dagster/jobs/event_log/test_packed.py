@@ -40,6 +40,7 @@ def test_what_cannot_be_unpacked_is_an_error() -> None:
         unpack(packed[:1] + packed[9:])
 
 
+@pytest.mark.night
 def test_a_scope_and_flush_takes_two_and_a_half_kilobytes(chat: str, instance: dg.DagsterInstance) -> None:
     """Both copies of the event, with their indexes, before anything is pruned."""
     assert isinstance(instance.event_log_storage, PackedEventLogStorage)
