@@ -16,11 +16,12 @@ if TYPE_CHECKING:
     from lakewarden.dagster.component import WarehouseComponent
     from lakewarden.dagster.definitions import build_definitions
     from lakewarden.dagster.mount import Pools
-    from lakewarden.dagster.orchestration.alerts import FailedRun, Webhook
+    from lakewarden.dagster.orchestration.alerts import FailedAssetCheck, FailedRun, Webhook
 
-__all__ = ["FailedRun", "Pools", "WarehouseComponent", "Webhook", "build_definitions"]
+__all__ = ["FailedAssetCheck", "FailedRun", "Pools", "WarehouseComponent", "Webhook", "build_definitions"]
 
 _MODULES = {
+    "FailedAssetCheck": "orchestration.alerts",
     "FailedRun": "orchestration.alerts",
     "Pools": "mount",
     "WarehouseComponent": "component",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import dagster as dg
 from dagster.components.component_scaffolding import scaffold_component
@@ -64,13 +65,14 @@ class WarehouseComponent(dg.Component, dg.Model, dg.Resolvable):
     )
     alert_webhook: str | None = Field(
         default=None,
-        description="URL that gets a JSON body for every run that failed for good. Take a secret one from the environment.",
+        description="URL that gets a JSON body for every run that failed for good, and every check that turned failed."
+        " Take a secret one from the environment.",
         examples=["{{ env.ALERT_WEBHOOK }}"],
     )
-
     expectations: dict[str, str] | None = Field(
         default=None,
-        description="Files of Great Expectations' suites by the names of their tables; by default those in expectations/.",
+        description="Files of Great Expectations' suites by the names of their tables: beside this file, or below the working"
+        " directory. By default those in expectations/ of the working directory.",
         examples=[{"chat.messages": "expectations/chat.messages.json"}],
     )
 
@@ -90,5 +92,12 @@ class WarehouseComponent(dg.Component, dg.Model, dg.Resolvable):
             pools=Pools(spark=self.spark_pool, tables=self.tables_pool, checks=self.checks_pool),
             spark=SparkResource(spark_config=self.spark_config),
             on_failure=Webhook(self.alert_webhook) if self.alert_webhook else None,
-            expectations=self.expectations,
+            expectations=_found_from(context.path, self.expectations),
         )
+
+
+def _found_from(folder: Path, files: dict[str, str] | None) -> dict[str, Path] | None:
+    """The same, those that are in the folder by their places there."""
+    if files is None:
+        return None
+    return {table: beside if (beside := folder / file).exists() else Path(file) for table, file in files.items()}

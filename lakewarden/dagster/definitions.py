@@ -17,11 +17,11 @@ from lakewarden.catalog.model import Catalog
 from lakewarden.clock import random_id, system_clock
 from lakewarden.connection import Location
 from lakewarden.dagster.assets.checks import build_table_checks
-from lakewarden.dagster.assets.expected import build_expectation_checks
+from lakewarden.dagster.assets.expected import build_expectation_checks, checks_of
 from lakewarden.dagster.assets.health import build_health_assets
 from lakewarden.dagster.assets.rejects import build_reject_checks
 from lakewarden.dagster.assets.rules import build_source_specs
-from lakewarden.dagster.assets.suites import Given, suites_of
+from lakewarden.dagster.assets.suites import SuiteSource, suites_of
 from lakewarden.dagster.assets.tables import build_table_specs
 from lakewarden.dagster.jobs.check import build_check_job
 from lakewarden.dagster.jobs.check_all import check_all_job
@@ -36,6 +36,7 @@ from lakewarden.dagster.jobs.restore_table import build_restore_jobs
 from lakewarden.dagster.jobs.topics.relay import relay_job
 from lakewarden.dagster.mount import Mount, Pools
 from lakewarden.dagster.orchestration.alerts import OnFailure, Webhook, build_alert_sensor
+from lakewarden.dagster.orchestration.check_alerts import build_check_alert_sensor
 from lakewarden.dagster.orchestration.checking import build_check_schedule, build_check_sensor
 from lakewarden.dagster.orchestration.health import build_health_sensor
 from lakewarden.dagster.orchestration.relaying import build_relay_sensor, has_topics
@@ -80,7 +81,7 @@ def build_definitions(
     pools: Pools = Pools(),
     spark: SparkResource | None = None,
     on_failure: OnFailure | None = None,
-    expectations: Mapping[str, Given] | None = None,
+    expectations: Mapping[str, SuiteSource] | None = None,
 ) -> dg.Definitions:
     """The definitions of one warehouse. Those of several merge, if their prefixes differ.
 
@@ -94,13 +95,14 @@ def build_definitions(
         owners: of all assets: e-mail addresses, or `team:name`. Without a `warehouse`, those in `LAKEWARDEN_OWNERS`, by commas.
         pools: the concurrency pools of the steps.
         spark: a Spark resource of the deployment's own, instead of one with Lakewarden's settings.
-        on_failure: is called for each run that failed for good: a `Webhook`, or a function that takes a `FailedRun`.
-
-        expectations: suites of Great Expectations by the names of their tables, as values or as paths of files. Without it, the
+        on_failure: is called for each run that failed for good, and each check that turned failed: a `Webhook`, or a function
+            that takes a `FailedRun` or a `FailedAssetCheck`.
+        expectations: suites of Great Expectations by the names of their tables: an `ExpectationSuite`, its `to_json_dict()`, or
+            the path of its file; one that cannot be read is a failed check, and keeps nothing else from loading. Without it, the
             files `expectations/<namespace>.<table>.json` of the working directory, where `lakewarden.toml` is, too.
 
     Raises:
-        InvalidArgument: the URI or the prefix is not valid, a variable is not set, or a suite is for no name of a table.
+        InvalidArgument: the URI or the prefix is not valid, or a variable is not set.
     """
     configured = warehouse or _of_environment()
     hook = on_failure or (None if warehouse else _webhook_of_environment())
@@ -108,8 +110,9 @@ def build_definitions(
     opened = _open(mount.uri)
     catalog = opened.catalog.read() if opened else Catalog()
     suites = suites_of(expectations)
-    checks = build_table_checks(mount, catalog)
+    checks = build_table_checks(mount, catalog, {suite.table for suite in suites if suite.table and checks_of(suite)})
     expected = build_expectation_checks(mount, catalog, suites)
+    rejects = build_reject_checks(mount, catalog)
     resources = resources_of(mount, configured, spark)
     of_jobs = without_forms(resources)
     schedules = [*build_schedules(mount, catalog), *([build_check_schedule(mount, suites)] if checks else [])]
@@ -121,7 +124,7 @@ def build_definitions(
             *_with_code([*build_table_assets(mount, specs, catalog), *build_rule_assets(mount, catalog), *healths]),
             *build_source_specs(mount, catalog),
         ],
-        asset_checks=[*checks, *expected, *build_reject_checks(mount, catalog)],
+        asset_checks=[*checks, *expected, *rejects],
         jobs=[
             *(mounted(job, mount, of_jobs) for job in JOBS),
             *build_restore_jobs(mount, catalog, of_jobs),
@@ -135,8 +138,9 @@ def build_definitions(
             *build_upload_sensors(mount, catalog),
             build_catalog_sensor(mount, catalog.version),
             *([build_relay_sensor(mount)] if has_topics(catalog) else []),
-            *([build_check_sensor(mount, keys, suites), build_health_sensor(mount, _keys(healths))] if checks else []),
+            *([build_check_sensor(mount, keys, suites), build_health_sensor(mount, _keys(healths), suites)] if checks else []),
             *([build_alert_sensor(mount, catalog.tables, hook)] if hook else []),
+            *([build_check_alert_sensor(mount, [*checks, *expected, *rejects, *healths], hook)] if hook and checks else []),
         ],
         resources=shared_resources(mount, resources),
     )

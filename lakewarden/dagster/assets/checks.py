@@ -8,7 +8,7 @@ No `from __future__ import annotations` where Dagster reads a signature: it read
 """
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import dagster as dg
@@ -16,7 +16,7 @@ from pydantic import Field
 
 from lakewarden.catalog.model import Catalog, Table
 from lakewarden.dagster.assets.expectations import Verdict
-from lakewarden.dagster.assets.looks import Looks, judge_columns, judge_keys, look_at
+from lakewarden.dagster.assets.looks import Judgment, Look, Looks, judge_columns, judge_keys, look_at
 from lakewarden.dagster.assets.metadata import Metadata, table_value
 from lakewarden.dagster.assets.turns import Turn, next_turn
 from lakewarden.dagster.mount import Mount
@@ -27,7 +27,7 @@ from lakewarden.operations.check.memory import nameless
 from lakewarden.operations.check.scope import CheckTask, check_scope
 from lakewarden.planning.health import TableHealth, health
 from lakewarden.scope import TableName
-from lakewarden.state.failed_checks import EXPECTATION, UNREADABLE, Checked
+from lakewarden.state.failed_checks import EXPECTATION, LATEST, UNREADABLE, Checked
 from lakewarden.target import ScopeTarget
 from lakewarden.warehouse import cold_tables
 
@@ -88,12 +88,16 @@ def check_step(mount: Mount, table: TableName) -> str:
     return mount.table_named("check", table)
 
 
-def build_table_checks(mount: Mount, catalog: Catalog) -> list[dg.AssetChecksDefinition]:
-    """The checks of each table, one step for each table. Each can be run by itself."""
-    return [_table_checks(mount, table) for table in cold_tables(catalog)]
+def build_table_checks(mount: Mount, catalog: Catalog, with_suites: Collection[TableName] = ()) -> list[dg.AssetChecksDefinition]:
+    """The checks of each table, one step for each table. Each can be run by itself.
+
+    Args:
+        with_suites: the tables whose expectations have a step of their own; those that the others once had are lifted.
+    """
+    return [_table_checks(mount, table, table.name in with_suites) for table in cold_tables(catalog)]
 
 
-def _table_checks(mount: Mount, table: Table) -> dg.AssetChecksDefinition:
+def _table_checks(mount: Mount, table: Table, has_suite: bool) -> dg.AssetChecksDefinition:
     name = table.name
     key = mount.asset_key(name)
 
@@ -114,13 +118,21 @@ def _table_checks(mount: Mount, table: Table) -> dg.AssetChecksDefinition:
         selected = [one.name for one in context.selected_asset_check_keys]
         if FLUSHED_IN_TIME in selected:
             yield lateness(mount, *health(lake.warehouse, [name]))
-        yield from _of_the_data(lake, current, key, [one for one in data_checks(table) if one in selected], config, spark)
+        yield from _of_the_data(
+            lake, current, key, [one for one in data_checks(table) if one in selected], config, spark, has_suite
+        )
 
     return check
 
 
 def _of_the_data(
-    lake: Lakehouse, table: Table, key: dg.AssetKey, checks: Sequence[str], config: CheckConfig, spark: SparkResource
+    lake: Lakehouse,
+    table: Table,
+    key: dg.AssetKey,
+    checks: Sequence[str],
+    config: CheckConfig,
+    spark: SparkResource,
+    has_suite: bool,
 ) -> Iterator[dg.AssetCheckResult]:
     """Checks some scopes' data; the round goes on if no check was left out."""
     if not checks:
@@ -128,6 +140,8 @@ def _of_the_data(
     turn = next_turn(lake, table, config.users, config.scopes)
     looks = look_at(lake, turn.scopes)
     left = failed_before(lake, table, turn)
+    if not has_suite:
+        lift_expectations(lake, table, looks.opened)
     for check in checks:
         outcome = _outcome(check, looks, lake, table, spark, config)
         _keep(lake, table, check, looks, outcome)
@@ -147,6 +161,16 @@ def failed_before(lake: Lakehouse, table: Table, turn: Turn) -> Mapping[str, Seq
         for check in {_shown_as(each.check) for each in found}:
             by_check[check].append(users.get(one, ""))
     return {check: sorted(failed) for check, failed in by_check.items()}
+
+
+def lift_expectations(lake: Lakehouse, table: Table, looks: Sequence[Look], kept: Collection[str] = ()) -> None:
+    """Lifts the failures of the scopes in expectations that the table's suite has no more."""
+    standing = {one.check for found in lake.warehouse.failed_checks.of(table.id).values() for one in found}
+    gone = [name for name in standing if name.startswith(EXPECTATION) and name not in kept]
+    if gone:
+        lake.warehouse.failed_checks.record(
+            table.id, [Checked(look.target.scope.user, name, LATEST, passed=True) for look in looks for name in gone]
+        )
 
 
 def _shown_as(check: str) -> str:
@@ -188,13 +212,15 @@ def evaluation_of(result: dg.AssetCheckResult) -> dg.AssetCheckEvaluation:
 def _outcome(check: str, looks: Looks, lake: Lakehouse, table: Table, spark: SparkResource, config: CheckConfig) -> Outcome:
     match check:
         case "one_row_per_key":
-            judged = judge_keys(looks.opened, spark, config.spark_above)
-            return Outcome([Failed(user, "two rows have one key") for user in sorted(judged.failed)], _verdicts(judged.verdicts))
+            return _judged(judge_keys(looks.opened, spark, config.spark_above))
         case "columns_as_declared":
-            judged = judge_columns(looks.opened)
-            return Outcome([Failed(user, "other columns") for user in sorted(judged.failed)], _verdicts(judged.verdicts))
+            return _judged(judge_columns(looks.opened))
         case _:
             return _agreement(looks, lake, table)
+
+
+def _judged(judged: Judgment) -> Outcome:
+    return Outcome([Failed(user, why) for user, why in sorted(judged.failed.items())], _verdicts(judged.verdicts))
 
 
 def _verdicts(verdicts: Sequence[Verdict]) -> Metadata:

@@ -5,6 +5,7 @@ dagster-ge still needs Great Expectations below 1.0. Version 1 needs only an eph
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -70,7 +71,17 @@ def equal_pair(one: str, other: str) -> Expected:
 def validate_pandas(rows: pa.Table, *expected: Expected) -> list[Verdict]:
     """On pandas: the engine for small scopes, milliseconds once it is loaded."""
     batches = _context().data_sources.add_pandas("scopes").add_dataframe_asset("rows")
-    return _validate(batches.add_batch_definition_whole_dataframe("all"), rows.to_pandas(integer_object_nulls=True), expected)
+    return _validate(batches.add_batch_definition_whole_dataframe("all"), _frame(rows), expected)
+
+
+def _frame(rows: pa.Table) -> object:
+    """Whole numbers and decimals stay exact beside NULLs. Among decimals a NULL is NaN, since Great Expectations makes floats of
+    them for a sum."""
+    frame = rows.to_pandas(integer_object_nulls=True)
+    for field in rows.schema:
+        if pa.types.is_decimal(field.type):
+            frame[field.name] = frame[field.name].map(lambda value: math.nan if value is None else value)
+    return frame
 
 
 def validate_spark(rows: DataFrame, *expected: Expected) -> list[Verdict]:

@@ -7,22 +7,22 @@ No `from __future__ import annotations` where Dagster reads a signature: it read
 from collections.abc import Iterator, Mapping, Sequence
 
 import dagster as dg
-import pyarrow as pa
 
 from lakewarden.catalog.model import Catalog, Table
-from lakewarden.dagster.assets.checks import CheckConfig, Failed, failed_before, said, scopes_shown
-from lakewarden.dagster.assets.expectations import Verdict, validate_pandas, validate_spark
-from lakewarden.dagster.assets.looks import Look, look_at, spark_rows
-from lakewarden.dagster.assets.suites import LOADS, Suite
+from lakewarden.dagster.assets.checks import CheckConfig, Failed, failed_before, lift_expectations, said, scopes_shown
+from lakewarden.dagster.assets.expectations import Verdict
+from lakewarden.dagster.assets.health import health_key
+from lakewarden.dagster.assets.looks import Look, look_at
+from lakewarden.dagster.assets.suite_verdicts import evaluate
+from lakewarden.dagster.assets.suites import LOADS, ExpectedCheck, Suite
 from lakewarden.dagster.assets.turns import Turn, next_turn
 from lakewarden.dagster.mount import Mount
 from lakewarden.dagster.resources.lakehouse import LAKE, SPARK, lake_of, spark_of
 from lakewarden.dagster.resources.spark import SparkResource
-from lakewarden.delta.parquet.schema import rows_schema
-from lakewarden.errors import ConstraintViolation
+from lakewarden.errors import ConstraintViolation, Transient
 from lakewarden.lakehouse import Lakehouse
 from lakewarden.scope import TableName
-from lakewarden.state.failed_checks import EXPECTATION, LATEST, Checked
+from lakewarden.state.failed_checks import Checked
 from lakewarden.warehouse import cold_tables
 
 LAP = "-expectations"
@@ -37,17 +37,58 @@ def expect_step(mount: Mount, table: TableName) -> str:
 def checks_of(suite: Suite) -> dict[str, str]:
     """The checks of a suite, with what each shows."""
     if suite.error:
-        return {LOADS: f"The suite of {suite.table} can be read."}
+        return {LOADS: f"The suite of {suite.name} can be read."}
     return {one.name: one.description for one in suite.checks}
 
 
 def build_expectation_checks(mount: Mount, catalog: Catalog, suites: Sequence[Suite]) -> list[dg.AssetChecksDefinition]:
-    """A step for each table that has a suite."""
+    """A step for each table that has a suite, and one of the warehouse's health where a suite has no table."""
     tables = {table.name: table for table in cold_tables(catalog)}
-    for suite in suites:
-        if suite.table not in tables:
-            dg.get_dagster_logger().warning("expectations of %s: there is no such table with rows to check", suite.table)
-    return [_of_suite(mount, tables[suite.table], suite) for suite in suites if suite.table in tables and checks_of(suite)]
+    of_tables = [_of_suite(mount, tables[suite.table], suite) for suite in suites if suite.table in tables and checks_of(suite)]
+    return [*of_tables, *(_of_strays(mount, result) for result in stray_results(mount, catalog, suites))]
+
+
+def stray_results(mount: Mount, catalog: Catalog, suites: Sequence[Suite]) -> list[dg.AssetCheckResult]:
+    """A warning where suites have no table; nothing without tables, when there is no health either."""
+    tables = {table.name for table in cold_tables(catalog)}
+    strays = [suite.name for suite in suites if suite.table not in tables]
+    if not tables or not strays:
+        return []
+    why = "no such table with rows to check; a suite is named as its table, namespace.table"
+    return [
+        dg.AssetCheckResult(
+            asset_key=health_key(mount),
+            check_name=LOADS,
+            passed=False,
+            severity=dg.AssetCheckSeverity.WARN,
+            description=f"expectations of {', '.join(strays)}: {why}",
+        )
+    ]
+
+
+def _of_strays(mount: Mount, result: dg.AssetCheckResult) -> dg.AssetChecksDefinition:
+    @dg.asset_check(
+        name=LOADS,
+        asset=health_key(mount),
+        description="Each suite of expectations is of a table.",
+        pool=mount.pools.checks,
+    )
+    def check() -> dg.AssetCheckResult:
+        return result
+
+    return check
+
+
+def load_failures(mount: Mount, catalog: Catalog, suites: Sequence[Suite]) -> list[dg.AssetCheckResult]:
+    """The failures of suites that cannot be read, or have no table: nothing of the warehouse is read for them."""
+    tables = {table.name for table in cold_tables(catalog)}
+    unread = [_unread(mount.asset_key(suite.table), suite) for suite in suites if suite.error and suite.table in tables]
+    return [*unread, *stray_results(mount, catalog, suites)]
+
+
+def _unread(key: dg.AssetKey, suite: Suite) -> dg.AssetCheckResult:
+    why = f"the suite cannot be read: {suite.error}"
+    return dg.AssetCheckResult(asset_key=key, check_name=LOADS, passed=False, description=why)
 
 
 def _of_suite(mount: Mount, table: Table, suite: Suite) -> dg.AssetChecksDefinition:
@@ -63,8 +104,7 @@ def _of_suite(mount: Mount, table: Table, suite: Suite) -> dg.AssetChecksDefinit
     )
     def expect(context: dg.AssetCheckExecutionContext, config: CheckConfig) -> Iterator[dg.AssetCheckResult]:
         if suite.error:
-            why = f"the suite cannot be read: {suite.error}"
-            yield dg.AssetCheckResult(asset_key=key, check_name=LOADS, passed=False, description=why)
+            yield _unread(key, suite)
             return
         lake = lake_of(context, mount)
         selected = {one.name for one in context.selected_asset_check_keys}
@@ -77,47 +117,38 @@ def _expected(
     lake: Lakehouse, table: Table, key: dg.AssetKey, suite: Suite, selected: set[str], config: CheckConfig, spark: SparkResource
 ) -> Iterator[dg.AssetCheckResult]:
     turn = next_turn(lake, table, config.users, config.scopes, LAP)
-    looks = look_at(lake, turn.scopes).opened
     places = [place for place, one in enumerate(suite.checks) if one.name in selected]
-    found = [_verdicts(look, suite, places, spark, config.spark_above) for look in looks]
+    opened = look_at(lake, turn.scopes).opened
+    evaluated = [(look, of_scope) for look in opened if (of_scope := _evaluated(look, suite, places, spark, config))]
+    looks, found = [look for look, _ in evaluated], [of_scope for _, of_scope in evaluated]
     left = failed_before(lake, table, turn)
     for place in places:
-        name = suite.checks[place].name
+        one = suite.checks[place]
         verdicts = [of_scope[place] for of_scope in found]
-        _keep(lake, table, name, looks, verdicts)
-        yield _result(key, name, turn, looks, verdicts, left.get(name, ()))
-    _lift(lake, table, suite, looks)
+        _keep(lake, table, one.name, looks, verdicts)
+        yield _result(key, one, turn, looks, verdicts, left.get(one.name, ()))
+    lift_expectations(lake, table, looks, kept={one.name for one in suite.checks})
     if len(places) == len(suite.checks):
         turn.note(lake)
 
 
-def _verdicts(look: Look, suite: Suite, places: Sequence[int], spark: SparkResource, spark_above: int) -> Mapping[int, Verdict]:
-    """By place in the suite. What cannot be evaluated is a failure with its error."""
-    made, wrong = [], {}
-    for place in places:
-        one = suite.checks[place]
-        try:
-            made.append((place, one.maker(place)()))
-        except Exception as error:  # noqa: BLE001  # whatever Great Expectations finds wrong with what a user wrote
-            wrong[place] = Verdict(one.type, False, 0, (), f"{type(error).__name__}: {error}"[:500])
-    expected = [lambda found=found: found for _, found in made]
-    columns = [column.name for column in look.target.schema.shown]
-    if look.bytes > spark_above:
-        verdicts = validate_spark(spark_rows([look], columns, spark).drop("_user"), *expected)
-    else:
-        declared = rows_schema(look.target.schema)
-        rows = look.table.scan().select(columns).cast(pa.schema([declared.field(name) for name in columns]))
-        verdicts = validate_pandas(rows, *expected)
-    by_place = {verdict.place: verdict for verdict in verdicts if verdict.place is not None}
-    missing = Verdict("", False, 0, (), "Great Expectations gave no result for it")
-    return {**{place: by_place.get(place, missing) for place, _ in made}, **wrong}
+def _evaluated(
+    look: Look, suite: Suite, places: Sequence[int], spark: SparkResource, config: CheckConfig
+) -> Mapping[int, Verdict] | None:
+    """None where the scope cannot be reached now: it is not among those that were checked, and what is known of it stands."""
+    try:
+        return evaluate(look, suite, places, spark, config.spark_above)
+    except Transient as error:
+        dg.get_dagster_logger().warning("%s is not checked: %s", look.target.scope, error)
+        return None
 
 
 def _why(verdict: Verdict) -> str:
     """Without values of rows: it is kept."""
     if verdict.error:
         return f"it could not be evaluated: {verdict.error}"
-    return f"{verdict.unexpected:,} rows violate it" if verdict.unexpected else "it is violated"
+    rows = "1 row violates" if verdict.unexpected == 1 else f"{verdict.unexpected:,} rows violate"
+    return f"{rows} it" if verdict.unexpected else "it is violated"
 
 
 def _keep(lake: Lakehouse, table: Table, check: str, looks: Sequence[Look], verdicts: Sequence[Verdict]) -> None:
@@ -137,27 +168,17 @@ def _keep(lake: Lakehouse, table: Table, check: str, looks: Sequence[Look], verd
     )
 
 
-def _lift(lake: Lakehouse, table: Table, suite: Suite, looks: Sequence[Look]) -> None:
-    """Failures of expectations that the suite has no more."""
-    names = {one.name for one in suite.checks}
-    standing = {one.check for found in lake.warehouse.failed_checks.of(table.id).values() for one in found}
-    gone = [name for name in standing if name.startswith(EXPECTATION) and name not in names]
-    if gone:
-        lake.warehouse.failed_checks.record(
-            table.id, [Checked(look.target.scope.user, name, LATEST, passed=True) for look in looks for name in gone]
-        )
-
-
 def _result(
-    key: dg.AssetKey, check: str, turn: Turn, looks: Sequence[Look], verdicts: Sequence[Verdict], left: Sequence[str]
+    key: dg.AssetKey, check: ExpectedCheck, turn: Turn, looks: Sequence[Look], verdicts: Sequence[Verdict], left: Sequence[str]
 ) -> dg.AssetCheckResult:
     failed = [(look.user, verdict) for look, verdict in zip(looks, verdicts, strict=True) if not verdict.passed]
     named = [Failed(user, _shown(verdict)) for user, verdict in failed]
     counted = f"{len(looks):,} of {turn.total:,} scopes"
     return dg.AssetCheckResult(
         asset_key=key,
-        check_name=check,
+        check_name=check.name,
         passed=not failed and not left,
+        severity=dg.AssetCheckSeverity.WARN if check.only_warns else dg.AssetCheckSeverity.ERROR,
         description=f"{counted} checked, {said(named, left)}",
         metadata={
             "checked": dg.MetadataValue.text(counted),

@@ -34,10 +34,12 @@ OTHERS = 20
 
 STEP = "health"
 
+NOTHING_LATE = "nothing_late"
+ALL_CHECKS_PASS = "all_checks_pass"
 HEALTH_CHECKS = {
-    "nothing_late": "No scope's rows wait in the write log for much longer than the interval of FLUSH_POLICY.",
+    NOTHING_LATE: "No scope's rows wait in the write log for much longer than the interval of FLUSH_POLICY.",
     "nothing_broken": "Every scope and every log can be read, as far as operations, checks and looks have found.",
-    "all_checks_pass": "No scope's failure of a check stands, of ours or of Great Expectations.",
+    ALL_CHECKS_PASS: "No scope's failure of a check stands, of ours or of Great Expectations.",
 }
 """Of the warehouse's health: what turns it red in the lineage."""
 
@@ -149,9 +151,9 @@ def health_checks(mount: Mount, found: Sequence[TableHealth]) -> list[dg.AssetCh
     """Whether all is well in all tables."""
     broken = [(one, one.broken_scopes + (1 if one.status.error else 0)) for one in found]
     return [
-        _check(mount, "nothing_late", [(one, one.late_scopes) for one in found], "late"),
+        _check(mount, NOTHING_LATE, [(one, one.late_scopes) for one in found], "late"),
         _check(mount, "nothing_broken", broken, "broken"),
-        _check(mount, "all_checks_pass", [(one, one.failed_scopes) for one in found], "failed check"),
+        _check(mount, ALL_CHECKS_PASS, [(one, one.failed_scopes) for one in found], "failed check"),
     ]
 
 

@@ -5,7 +5,7 @@ Scopes are read in groups: small ones together in this process, up to so many by
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 from typing import TYPE_CHECKING
@@ -14,12 +14,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakewarden.catalog.model import TableSchema
-from lakewarden.connection import Location
 from lakewarden.dagster.assets.expectations import Verdict, equal_pair, unique_together, validate_pandas, validate_spark
 from lakewarden.dagster.resources.spark import SparkResource
 from lakewarden.delta.parquet.schema import LiveColumn, delta_schema, live_columns, rows_schema
+from lakewarden.delta.reading.rows import scanned_rows
 from lakewarden.delta.table import ScopeTable
-from lakewarden.errors import LakewardenError
+from lakewarden.errors import LakewardenError, Terminal
 from lakewarden.lakehouse import Lakehouse
 from lakewarden.scope import Scope
 from lakewarden.target import ScopeTarget
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 _USER = "_user"
+_REPEATS = "two rows have one key"
 
 
 @dataclass(frozen=True)
@@ -56,10 +57,10 @@ class Looks:
 
 @dataclass(frozen=True)
 class Judgment:
-    """What one check found: its expectations' verdicts, and the users whose scopes failed."""
+    """What one check found: its expectations' verdicts, and the users whose scopes failed, with why."""
 
     verdicts: Sequence[Verdict]
-    failed: frozenset[str]
+    failed: Mapping[str, str]
 
 
 def look_at(lake: Lakehouse, scopes: Iterable[Scope]) -> Looks:
@@ -84,9 +85,8 @@ def judge_keys(looks: Sequence[Look], spark: SparkResource, spark_above: int) ->
     A scope of more than `spark_above` bytes is read by Spark, the others by this process, without Lakewarden's own readers.
     """
     judgments = [_judge_group(group, spark, spark_above) for group in _groups(looks, spark_above)]
-    return Judgment(
-        [verdict for one in judgments for verdict in one.verdicts], frozenset[str]().union(*(one.failed for one in judgments))
-    )
+    failed = {user: why for one in judgments for user, why in one.failed.items()}
+    return Judgment([verdict for one in judgments for verdict in one.verdicts], failed)
 
 
 def _groups(looks: Sequence[Look], most: int) -> Iterator[Sequence[Look]]:
@@ -107,11 +107,16 @@ def _judge_group(looks: Sequence[Look], spark: SparkResource, spark_above: int) 
     keys = list(looks[0].target.schema.primary_key)
     expected = unique_together([_USER, *keys])
     if sum(look.bytes for look in looks) > spark_above:
-        verdicts = validate_spark(spark_rows(looks, keys, spark), expected)
-        return Judgment(verdicts, frozenset() if _passed(verdicts) else frozenset(look.user for look in looks))
-    rows = pa.concat_tables([_rows(look, keys) for look in looks])
+        verdicts = validate_spark(spark_rows(looks, keys, spark, _USER), expected)
+        return Judgment(verdicts, {} if _passed(verdicts) else {look.user: _REPEATS for look in looks})
+    read = {look.user: _rows_or_why(look, keys) for look in looks}
+    unread = {user: found for user, found in read.items() if isinstance(found, str)}
+    tables = [found for found in read.values() if not isinstance(found, str)]
+    if not tables:
+        return Judgment([], unread)
+    rows = pa.concat_tables(tables)
     verdicts = validate_pandas(rows, expected)
-    return Judgment(verdicts, frozenset() if _passed(verdicts) else _with_repeats(rows, keys))
+    return Judgment(verdicts, unread if _passed(verdicts) else unread | dict.fromkeys(_with_repeats(rows, keys), _REPEATS))
 
 
 def _passed(verdicts: Iterable[Verdict]) -> bool:
@@ -124,40 +129,52 @@ def _with_repeats(rows: pa.Table, keys: Sequence[str]) -> frozenset[str]:
     return frozenset(map(str, counted.filter(pc.field("count_all") > 1)[_USER].to_pylist()))
 
 
-def _rows(look: Look, columns: Sequence[str]) -> pa.Table:
-    """Cast to what is declared: deltalake reads texts as views, which Arrow does not group by."""
-    declared = rows_schema(look.target.schema)
-    rows = look.table.scan().select(columns).cast(pa.schema([declared.field(name) for name in columns]))
+def rows_of(look: Look, columns: Sequence[str]) -> pa.Table:
+    """The rows, as the newest schema has them. Raises as `scanned_rows`."""
+    return scanned_rows(look.table, look.target.schemas, columns)
+
+
+def _rows_or_why(look: Look, columns: Sequence[str]) -> pa.Table | str:
+    """With the user; or why they cannot be read: that fails this scope, and keeps no other from its check."""
+    try:
+        rows = rows_of(look, columns)
+    except Terminal as error:
+        return f"its rows cannot be read: {error}"
     return rows.append_column(_USER, pa.repeat(pa.scalar(look.user), rows.num_rows))
 
 
-def spark_rows(looks: Sequence[Look], columns: Sequence[str], spark: SparkResource) -> DataFrame:
-    """One task for each scope. It reads with the connection of the scope's storage, as this process would, without a JAR."""
+def spark_rows(looks: Sequence[Look], columns: Sequence[str], spark: SparkResource, user_column: str = "") -> DataFrame:
+    """One task for each scope. It reads with the connection of the scope's storage, as this process would, without a JAR.
+
+    Args:
+        user_column: the name of a column more, of the scope's user; empty for none.
+    """
     from pyspark.sql.pandas.types import from_arrow_schema  # only large scopes need Spark
 
     declared = rows_schema(looks[0].target.schema)
-    schema = pa.schema([*(declared.field(name) for name in columns), pa.field(_USER, pa.string())])
-    reader = _reader([(look.target.location, look.table.version, look.user) for look in looks], tuple(columns), schema)
+    of_user = [pa.field(user_column, pa.string())] if user_column else []
+    schema = pa.schema([*(declared.field(name) for name in columns), *of_user])
     pieces = spark.spark_session.range(0, len(looks), 1, len(looks))
-    rows: DataFrame = pieces.mapInArrow(reader, from_arrow_schema(schema))
+    rows: DataFrame = pieces.mapInArrow(_reader(looks, tuple(columns), schema, user_column), from_arrow_schema(schema))
     return rows
 
 
 def _reader(
-    places: Sequence[tuple[Location, int, str]], columns: tuple[str, ...], schema: pa.Schema
+    looks: Sequence[Look], columns: tuple[str, ...], schema: pa.Schema, user_column: str
 ) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     """The tasks' function. It names nothing of this module: executors have the library, not the code location."""
-    user_column = _USER
+    places = [(look.target.location, look.table.version, look.target.schemas, look.user) for look in looks]
 
     def read(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for row in batch.to_pylist():
-                location, version, user = places[row["id"]]
+                location, version, schemas, user = places[row["id"]]
                 table = ScopeTable.open(location, version)
                 assert table is not None, "a missing version raises"
-                rows = table.scan().select(columns)
-                users = pa.repeat(pa.scalar(user), rows.num_rows)
-                yield from rows.append_column(user_column, users).cast(schema).to_batches()
+                rows = scanned_rows(table, schemas, columns)
+                if user_column:
+                    rows = rows.append_column(user_column, pa.repeat(pa.scalar(user), rows.num_rows))
+                yield from rows.cast(schema).to_batches()
 
     return read
 
@@ -166,8 +183,8 @@ def judge_columns(looks: Sequence[Look]) -> Judgment:
     """Every column is as declared in order, type and nullability: one row a column, with the declared and the actual one."""
     rows = [row for look in looks for row in _columns(look)]
     if not rows:
-        return Judgment([], frozenset())
-    failed = frozenset(row["user"] for row in rows if row["declared"] != row["found"])
+        return Judgment([], {})
+    failed = {row["user"]: "other columns" for row in rows if row["declared"] != row["found"]}
     return Judgment(validate_pandas(pa.Table.from_pylist(rows), equal_pair("declared", "found")), failed)
 
 

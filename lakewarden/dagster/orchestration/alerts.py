@@ -1,4 +1,4 @@
-"""Reports runs that failed for good: to a webhook, or to any function."""
+"""Reports runs that failed for good, and checks that turned failed (`check_alerts`): to a webhook, or to any function."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ from lakewarden.dagster.variables import value_of
 from lakewarden.errors import InvalidArgument
 from lakewarden.scope import Scope, TableName
 
-_SHOWN = 100
-"""Scopes that a report names: bodies stay small, and the run's page has them all."""
+SHOWN = 100
+"""Scopes that a report names: bodies stay small, and the page has them all."""
 
 
 @dataclass(frozen=True)
@@ -51,12 +51,42 @@ class FailedRun:
         return f"{self.job} failed on {self.warehouse}: {self.message} {self.url}"
 
 
-OnFailure = Callable[[FailedRun], None]
+@dataclass(frozen=True)
+class FailedAssetCheck:
+    """A check that turned failed. It has all that a `FailedRun` has, so a function need not tell them apart."""
+
+    warehouse: str
+    check: str
+    asset: str
+    """Its asset's key, as `chat/messages`."""
+    severity: str
+    """`ERROR`, or `WARN` where the check only warns."""
+    job: str
+    """Of the run that evaluated it; the name of the sensor that did."""
+    run_id: str
+    """Empty if a sensor evaluated it."""
+    url: str
+    """The check's page, as the page of a run."""
+    tables: tuple[str, ...]
+    """The table; empty: the whole warehouse."""
+    scopes: tuple[str, ...]
+    """The scopes that it names, as `namespace.table[user]`: the first hundred."""
+    code: str | None
+    """None: the check's name says what is wrong."""
+    message: str
+
+    @property
+    def text(self) -> str:
+        """All of it in a line, for people."""
+        return f"{self.check} of {self.asset} failed on {self.warehouse}: {self.message} {self.url}"
+
+
+OnFailure = Callable[[FailedRun | FailedAssetCheck], None]
 
 
 @dataclass(frozen=True)
 class Webhook:
-    """Posts a JSON object: the fields of `FailedRun`, and a `text`, which is what Slack and others show."""
+    """Posts a JSON object: the fields of what failed, and a `text`, which is what Slack and others show."""
 
     url: str = field(repr=False)
     """http or https, or an `EnvVar` with it; it may be a secret, so no message shows it."""
@@ -64,7 +94,7 @@ class Webhook:
     """More headers, such as `Authorization`; the values may be `EnvVar`s."""
     timeout_seconds: float = 10.0
 
-    def __call__(self, failed: FailedRun) -> None:
+    def __call__(self, failed: FailedRun | FailedAssetCheck) -> None:
         """Raises:
         InvalidArgument: a variable is not set, or the URL is not one of HTTP.
         OSError: no server there accepts it, it answers with another address, or not within `timeout_seconds` in all.
@@ -132,6 +162,11 @@ def build_alert_sensor(mount: Mount, tables: Iterable[TableName], on_failure: On
     return alert_sensor
 
 
+def page(path: str) -> str:
+    """The URL of a page of Dagster's; without its address if `LAKEWARDEN_DAGSTER_URL` is not set."""
+    return f"{os.environ.get(DAGSTER_URL, '').rstrip('/')}/{path}"
+
+
 def _selected(run: dg.DagsterRun) -> set[dg.AssetKey]:
     return {*(run.asset_selection or ()), *(check.asset_key for check in run.asset_check_selection or ())}
 
@@ -148,9 +183,9 @@ def _failed_run(context: dg.RunFailureSensorContext, mount: Mount) -> FailedRun:
         warehouse=mount.uri,
         job=run.job_name,
         run_id=run.run_id,
-        url=f"{os.environ.get(DAGSTER_URL, '').rstrip('/')}/runs/{run.run_id}",
+        url=page(f"runs/{run.run_id}"),
         tables=tuple(sorted(tables)),
-        scopes=tuple(str(scope) for scope in scopes[:_SHOWN]),
+        scopes=tuple(str(scope) for scope in scopes[:SHOWN]),
         code=code.value if isinstance(code, dg.TextMetadataValue) else None,
         message=(failure and failure.description) or context.failure_event.message or "",
     )

@@ -50,6 +50,11 @@ def read_rows(
         return empty_rows(schemas[-1]) if columns is None else empty_rows(schemas[-1]).select(columns)
     if table.plain:
         return read_files(table, _files_to_read(table, schemas, bounds, buckets), schemas, columns, cache)
+    return scanned_rows(table, schemas, columns)
+
+
+def scanned_rows(table: ScopeTable, schemas: tuple[TableSchema, ...], columns: Sequence[str] | None) -> pa.Table:
+    """As `read_rows`, but always through deltalake's own reader, and of whole files."""
     ids = table.column_ids(schemas)
     return fitted(table.scan(), wanted_schema(schemas[-1], columns), {id_: name for name, id_ in ids.items()}, table.uri)
 

@@ -2,65 +2,24 @@
 
 from __future__ import annotations
 
-import json
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, HTTPServer
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import dagster as dg
 import pytest
 
-from lakewarden.dagster import FailedRun, Webhook, build_definitions
+from lakewarden.dagster import FailedAssetCheck, FailedRun, Webhook, build_definitions
 from lakewarden.dagster.mount import Mount
 from lakewarden.dagster.orchestration.reloading import VARIABLE as DAGSTER_URL
 from lakewarden.errors import InvalidArgument
 from lakewarden.lakehouse import Lakehouse
+from tests.dagster.orchestration.conftest import Receiver
 from tests.fixtures.chat import MESSAGES, write
 from tests.fixtures.dagster import DAGSTER
 
 pytestmark = DAGSTER
-
-
-@dataclass
-class Receiver:
-    """Takes POSTs, and keeps them."""
-
-    url: str
-    bodies: list[dict[str, object]] = field(default_factory=list)
-    headers: list[Mapping[str, str]] = field(default_factory=list)
-
-
-@pytest.fixture
-def receiver() -> Iterator[Receiver]:
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            kept.bodies.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
-            kept.headers.append(dict(self.headers))
-            self.send_response({"/gone": 404, "/moved": 302}.get(self.path, 204))
-            self.send_header("Location", "/elsewhere")
-            if self.path == "/slow":
-                self.flush_headers()
-                for _ in range(30):
-                    self.wfile.write(b"X")
-                    time.sleep(0.1)
-            self.end_headers()
-
-        def do_GET(self) -> None:
-            self.do_POST()
-
-        def log_message(self, *_: object) -> None:
-            pass
-
-    with HTTPServer(("127.0.0.1", 0), Handler) as server:
-        kept = Receiver(f"http://127.0.0.1:{server.server_port}")
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        yield kept
-        server.shutdown()
-        thread.join()
 
 
 Report = Callable[[dg.Definitions, str, Mapping[str, object], Mapping[str, str]], str]
@@ -119,7 +78,7 @@ def test_a_failed_flush_is_posted_with_its_scopes_and_its_page(
 
 
 def test_a_function_gets_the_runs_of_its_warehouse_once_they_are_given_up(chat: str, report: Report, tmp_path: Path) -> None:
-    found: list[FailedRun] = []
+    found: list[FailedRun | FailedAssetCheck] = []
     defs = build_definitions(chat, on_failure=found.append)
     config = {"table": "chat.nothing", "to": "nowhere"}
     assert "will be retried" in report(defs, "move_job", config, {"dagster/will_retry": "true"})

@@ -1,0 +1,106 @@
+"""Evaluates the expectations of a suite on one scope: on pandas; on Spark a large scope, and expectations that are queries."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from lakewarden.dagster.assets.expectations import Verdict, validate_pandas, validate_spark
+from lakewarden.dagster.assets.looks import Look, rows_of, spark_rows
+from lakewarden.dagster.assets.suites import UNEXPECTED_ROWS, ExpectedCheck, Suite
+from lakewarden.dagster.resources.spark import SparkResource
+from lakewarden.delta.parquet.schema import rows_schema
+from lakewarden.errors import Terminal
+
+if TYPE_CHECKING:
+    from great_expectations.expectations.expectation import Expectation
+
+_OF_TYPES = frozenset({"expect_column_values_to_be_of_type", "expect_column_values_to_be_in_type_list"})
+_BOUNDS = frozenset({"min_value", "max_value"})
+_LONGEST = 500
+
+
+@dataclass(frozen=True)
+class _Made:
+    """An expectation of a suite as an object of Great Expectations."""
+
+    check: ExpectedCheck
+    place: int
+    expectation: Expectation
+
+    def __call__(self) -> Expectation:
+        return self.expectation
+
+
+def evaluate(look: Look, suite: Suite, places: Sequence[int], spark: SparkResource, spark_above: int) -> Mapping[int, Verdict]:
+    """The verdicts by place in the suite. What cannot be evaluated or read is a failure with its error.
+
+    Raises:
+        Transient: the scope cannot be reached now.
+    """
+    made, wrong = list[_Made](), dict[int, Verdict]()
+    for place in places:
+        one = suite.checks[place]
+        try:
+            made.append(_Made(one, place, one.maker(place, _with_offsets(one.arguments, rows_schema(look.target.schema)))()))
+        except Exception as error:  # noqa: BLE001  # whatever Great Expectations finds wrong with what a user wrote
+            wrong[place] = _unevaluated(f"{type(error).__name__}: {error}")
+    try:
+        found = _validated(look, made, spark, spark_above)
+    except Terminal as error:
+        return wrong | {one.place: _unevaluated(f"{error.code}: {error}") for one in made}
+    missing = _unevaluated("Great Expectations gave no result for it")
+    by_place = {verdict.place: verdict for verdict in found}
+    return wrong | {one.place: by_place.get(one.place, missing) for one in made}
+
+
+def _unevaluated(error: str) -> Verdict:
+    return Verdict("", passed=False, unexpected=0, examples=(), error=error[:_LONGEST])
+
+
+def _validated(look: Look, made: Sequence[_Made], spark: SparkResource, spark_above: int) -> list[Verdict]:
+    is_large = look.bytes > spark_above
+    of_spark = [one for one in made if is_large or one.check.type == UNEXPECTED_ROWS]
+    found = _on_pandas(look, [one for one in made if one not in of_spark])
+    if of_spark:
+        found += validate_spark(spark_rows([look], _columns(look), spark), *of_spark)
+    return found
+
+
+def _on_pandas(look: Look, made: Sequence[_Made]) -> list[Verdict]:
+    """Types are those of the values that are there: pandas has no whole numbers beside NULLs."""
+    rows = rows_of(look, _columns(look)) if made else pa.table({})
+    of_types = [one for one in made if one.check.type in _OF_TYPES and one.check.arguments.get("column") in rows.column_names]
+    others = [one for one in made if one not in of_types]
+    found = validate_pandas(rows, *others) if others else []
+    for one in of_types:
+        found += validate_pandas(rows.select([str(one.check.arguments["column"])]).drop_null(), one)
+    return found
+
+
+def _columns(look: Look) -> list[str]:
+    return [column.name for column in look.target.schema.shown]
+
+
+def _with_offsets(arguments: Mapping[str, object], schema: pa.Schema) -> Mapping[str, object]:
+    """Bounds of a column of moments are in UTC where they have no offset: pandas compares no moment with a time of no place."""
+    column = arguments.get("column")
+    if column not in schema.names or not _is_moment(schema.field(str(column)).type):
+        return arguments
+    return {name: _moment(value) if name in _BOUNDS else value for name, value in arguments.items()}
+
+
+def _is_moment(kind: pa.DataType) -> bool:
+    return pa.types.is_timestamp(kind) and kind.tz is not None
+
+
+def _moment(value: object) -> object:
+    try:
+        found = datetime.fromisoformat(value) if isinstance(value, str) else None
+    except ValueError:
+        return value
+    return value if found is None or found.tzinfo else f"{found.isoformat()}+00:00"
