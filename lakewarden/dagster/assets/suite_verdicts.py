@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -31,6 +31,7 @@ class _Made:
     check: ExpectedCheck
     place: int
     expectation: Expectation
+    on_spark: bool
 
     def __call__(self) -> Expectation:
         return self.expectation
@@ -43,14 +44,17 @@ def evaluate(look: Look, suite: Suite, places: Sequence[int], spark: SparkResour
         Transient: the scope cannot be reached now.
     """
     made, wrong = list[_Made](), dict[int, Verdict]()
+    is_large = look.bytes > spark_above
     for place in places:
         one = suite.checks[place]
+        on_spark = is_large or one.type == UNEXPECTED_ROWS
+        arguments = _with_moments(one.arguments, rows_schema(look.target.schema), on_spark)
         try:
-            made.append(_Made(one, place, one.maker(place, _with_offsets(one.arguments, rows_schema(look.target.schema)))()))
+            made.append(_Made(one, place, one.maker(place, arguments)(), on_spark))
         except Exception as error:  # noqa: BLE001  # whatever Great Expectations finds wrong with what a user wrote
             wrong[place] = _unevaluated(f"{type(error).__name__}: {error}")
     try:
-        found = _validated(look, made, spark, spark_above)
+        found = [*_on_pandas(look, made), *_on_spark(look, made, spark)]
     except Terminal as error:
         return wrong | {one.place: _unevaluated(f"{error.code}: {error}") for one in made}
     missing = _unevaluated("Great Expectations gave no result for it")
@@ -62,20 +66,24 @@ def _unevaluated(error: str) -> Verdict:
     return Verdict("", passed=False, unexpected=0, examples=(), error=error[:_LONGEST])
 
 
-def _validated(look: Look, made: Sequence[_Made], spark: SparkResource, spark_above: int) -> list[Verdict]:
-    is_large = look.bytes > spark_above
-    of_spark = [one for one in made if is_large or one.check.type == UNEXPECTED_ROWS]
-    found = _on_pandas(look, [one for one in made if one not in of_spark])
-    if of_spark:
-        found += validate_spark(spark_rows([look], _columns(look), spark), *of_spark)
-    return found
+def _on_spark(look: Look, made: Sequence[_Made], spark: SparkResource) -> list[Verdict]:
+    """Kept meanwhile: each expectation has jobs of its own, and each would read the scope again."""
+    ours = [one for one in made if one.on_spark]
+    if not ours:
+        return []
+    rows = spark_rows([look], _columns(look), spark).persist()
+    try:
+        return validate_spark(rows, *ours)
+    finally:
+        rows.unpersist()
 
 
 def _on_pandas(look: Look, made: Sequence[_Made]) -> list[Verdict]:
     """Types are those of the values that are there: pandas has no whole numbers beside NULLs."""
-    rows = rows_of(look, _columns(look)) if made else pa.table({})
-    of_types = [one for one in made if one.check.type in _OF_TYPES and one.check.arguments.get("column") in rows.column_names]
-    others = [one for one in made if one not in of_types]
+    ours = [one for one in made if not one.on_spark]
+    rows = rows_of(look, _columns(look)) if ours else pa.table({})
+    of_types = [one for one in ours if one.check.type in _OF_TYPES and one.check.arguments.get("column") in rows.column_names]
+    others = [one for one in ours if one not in of_types]
     found = validate_pandas(rows, *others) if others else []
     for one in of_types:
         found += validate_pandas(rows.select([str(one.check.arguments["column"])]).drop_null(), one)
@@ -86,21 +94,28 @@ def _columns(look: Look) -> list[str]:
     return [column.name for column in look.target.schema.shown]
 
 
-def _with_offsets(arguments: Mapping[str, object], schema: pa.Schema) -> Mapping[str, object]:
-    """Bounds of a column of moments are in UTC where they have no offset: pandas compares no moment with a time of no place."""
+def _with_moments(arguments: Mapping[str, object], schema: pa.Schema, on_spark: bool) -> Mapping[str, object]:
+    """Bounds of a column of moments are in UTC where they have no offset.
+
+    pandas compares a moment with a bound that has an offset. Spark gives moments to Python in the local time of the process,
+    without one, and takes them so.
+    """
     column = arguments.get("column")
     if column not in schema.names or not _is_moment(schema.field(str(column)).type):
         return arguments
-    return {name: _moment(value) if name in _BOUNDS else value for name, value in arguments.items()}
+    return {name: _moment(value, on_spark) if name in _BOUNDS else value for name, value in arguments.items()}
 
 
 def _is_moment(kind: pa.DataType) -> bool:
     return pa.types.is_timestamp(kind) and kind.tz is not None
 
 
-def _moment(value: object) -> object:
+def _moment(value: object, on_spark: bool) -> object:
     try:
         found = datetime.fromisoformat(value) if isinstance(value, str) else None
     except ValueError:
         return value
-    return value if found is None or found.tzinfo else f"{found.isoformat()}+00:00"
+    if found is None:
+        return value
+    moment = found if found.tzinfo else found.replace(tzinfo=UTC)
+    return (moment.astimezone().replace(tzinfo=None) if on_spark else moment).isoformat()
