@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 from lakewarden import Column
+from lakewarden.dagster.assets.history import lines_in
 from lakewarden.dagster.assets.links import OPTIMIZE, compact_job_name, optimize_job_name
 from lakewarden.dagster.assets.tables import build_table_specs
 from lakewarden.dagster.jobs.booking import values
@@ -83,6 +84,8 @@ def test_a_flush_is_booked_on_the_partitions_that_it_touched(web: str, instance:
     assert (whole.metadata["dagster/row_count"].value, part.metadata["dagster/partition_row_count"].value) == (5, 3)
     assert whole.metadata["delta/version"].value == part.metadata["delta/version"].value == 2
     assert str(part.metadata["path"].value).endswith(SECOND)
+    assert [line.version for line in lines_in(part)] == [2, 1, 0], "the history of the table, on the page of its partition"
+    assert lines_in(part) == lines_in(whole)
     assert run_web(record_job).success
     assert len(booked(instance)) == before + 2, "nothing is behind"
 
@@ -136,6 +139,7 @@ def test_selected_partitions_are_all_booked_though_a_flush_takes_the_table(web: 
         (SECOND, "flush: done"),
     ]
     assert materialized(instance, KEY)[0].metadata["delta/unchanged_at"].value == 2
+    assert [line.version for line in lines_in(materialized(instance, KEY)[0])] == [2, 1, 0]
     with Lakehouse.open(web) as lake:
         assert list(booked_versions(instance, Mount(web), lake.table(VISITS).table).values()) == [2]
 

@@ -89,6 +89,7 @@ def partition_event(mount: Mount, booked: Booked, touched: Touched) -> AssetEven
         description=_description(report),
         metadata={
             **(found if booked.of_commit else _unchanged(found)),
+            **_history(booked),
             "optimize": link("this partition", optimize_form(mount, report.scope.table, touched.key)),
         },
     )
@@ -109,9 +110,12 @@ def _event(mount: Mount, booked: Booked) -> AssetEvent:
 
 
 def _metadata(booked: Booked) -> Metadata:
-    history = {HISTORY: history_text(booked.history)} if booked.history else {}
-    found = {**scope_metadata(booked.report, booked.backlog), **history}
+    found = {**scope_metadata(booked.report, booked.backlog), **_history(booked)}
     return found if booked.of_commit else _unchanged(found)
+
+
+def _history(booked: Booked) -> Metadata:
+    return {HISTORY: history_text(booked.history)} if booked.history else {}
 
 
 def _unchanged(found: Metadata) -> Metadata:

@@ -24,7 +24,8 @@ from lakewarden.scope import Scope, TableName
 _THREADS = 8
 _PAGE = 500
 _LOOKED_BACK = 20
-"""Events of a table among which that of the whole is searched: those of its partitions come before it."""
+"""Events of a table among which one with a history is searched: certificates of erasures have none. Those of a large table's
+partitions show the history of the whole."""
 
 
 def with_histories(instance: dg.DagsterInstance, mount: Mount, every: Sequence[Booked]) -> list[Booked]:
@@ -88,6 +89,6 @@ def _of_users(
 
 def _of_whole(instance: dg.DagsterInstance, mount: Mount, table: TableName) -> dict[Scope, list[CommitLine]]:
     for record in instance.fetch_materializations(mount.asset_key(table), limit=_LOOKED_BACK).records:
-        if record.partition_key is None and (event := record.asset_materialization):
-            return {Scope(table): lines_in(event)}
+        if (event := record.asset_materialization) and (lines := lines_in(event)):
+            return {Scope(table): lines}
     return {}

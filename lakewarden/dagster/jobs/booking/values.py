@@ -12,6 +12,7 @@ from lakewarden.catalog.model import Table
 from lakewarden.dagster.assets.partition_values import MAX_VALUES, PartitionState, has_values, key_of, states_of
 from lakewarden.dagster.jobs.booking.batches import log_events
 from lakewarden.dagster.jobs.booking.events import Booked, Touched, partition_event
+from lakewarden.dagster.jobs.booking.histories import with_histories
 from lakewarden.dagster.jobs.booking.unchanged import NOTHING_PENDING
 from lakewarden.dagster.mount import Mount
 from lakewarden.delta.commit_log.commits import CommitLog
@@ -87,7 +88,7 @@ def book_selected(context: dg.OpExecutionContext, lake: Lakehouse, mount: Mount,
     states = states_of(opened)
     version = opened.version if opened else None
     report = ScopeReport(target.scope, "flush", "done", target.location, reason=NOTHING_PENDING, version=version)
-    unchanged = Booked(report, of_commit=False)
+    (unchanged,) = with_histories(context.instance, mount, [Booked(report, of_commit=False)])
     log_events(context, [partition_event(mount, unchanged, Touched(key, states.get(key, _EMPTY))) for key in left])
 
 
