@@ -46,26 +46,38 @@ def _dies(uri: str, text: str, changes: int) -> bool:
 @pytest.mark.parametrize(
     ("columns", "text", "after"),
     [
-        (
+        pytest.param(
             f"SHARED TABLE {{}} {_COLUMNS.replace(' PRIMARY KEY', '')} PARTITION BY (day)",
             f"INSERT INTO {{}} {_QUERY}",
             [*_OLD, *_NEW],
+            id="appended",
+            marks=pytest.mark.night,
         ),
-        (f"SHARED TABLE {{}} {_COLUMNS}", f"INSERT INTO {{}} {_QUERY}", [*_OLD, *_NEW]),
-        (f"SHARED TABLE {{}} {_COLUMNS} PARTITION BY (day)", f"INSERT OVERWRITE {{}} {_QUERY}", _NEW),
-        (f"USER TABLE {{}} {_COLUMNS}", f"INSERT OVERWRITE {{}} {_QUERY}", _NEW),
-        (
+        pytest.param(f"SHARED TABLE {{}} {_COLUMNS}", f"INSERT INTO {{}} {_QUERY}", [*_OLD, *_NEW], id="staged"),
+        pytest.param(
+            f"SHARED TABLE {{}} {_COLUMNS} PARTITION BY (day)", f"INSERT OVERWRITE {{}} {_QUERY}", _NEW, id="overwritten"
+        ),
+        pytest.param(
+            f"USER TABLE {{}} {_COLUMNS}",
+            f"INSERT OVERWRITE {{}} {_QUERY}",
+            _NEW,
+            id="replaced",
+            marks=pytest.mark.night,
+        ),
+        pytest.param(
             f"USER TABLE {{}} {_COLUMNS}",
             f"INSERT INTO {{}} {_LOWER} ON CONFLICT DO UPDATE SET v = 'again'",
             [(-2, "d0", "again"), (-1, "d1", "again"), *[(id_ - 2, day, text) for id_, day, text in _NEW[2:]]],
+            id="on conflict",
+            marks=pytest.mark.night,
         ),
-        (
+        pytest.param(
             f"SHARED TABLE {{}} {_COLUMNS}",
             f"MERGE INTO {{}} t USING ({_LOWER}) s ON t.id = s.id {_WHENS}",
             [(id_ - 2, day, text) for id_, day, text in _NEW[1:]],
+            id="merged",
         ),
     ],
-    ids=["appended", "staged", "overwritten", "replaced", "on conflict", "merged"],
 )
 def test_a_statement_that_died_did_all_or_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, columns: str, text: str, after: _Rows

@@ -212,7 +212,7 @@ def test_a_disk_that_is_full_is_said(lake: Lakehouse, monkeypatch: pytest.Monkey
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["app.plain", "app.last"])
+@pytest.mark.parametrize("name", ["app.plain", pytest.param("app.last", marks=pytest.mark.night)])
 def test_memory_does_not_grow_with_the_result(tmp_path: Path, name: str) -> None:
     peaks = []
     for rows in (200_000, 2_000_000):
