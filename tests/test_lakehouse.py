@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from multiprocessing.synchronize import Barrier
 from pathlib import Path
@@ -21,7 +20,7 @@ from lakewarden.settings import MaintenanceSettings, Settings
 from lakewarden.state.audit import AuditLog
 from tests.fixtures.bucket import copy_tree, path_of, remove_tree
 from tests.fixtures.children import CONTEXT, exit_statuses
-from tests.fixtures.lakes import NOTES, eventual, keys, make_notes, notes, scope_path, strong
+from tests.fixtures.lakes import NOTES, eventual, keys, lake_fixture, make_notes, notes, scope_path, strong
 from tests.fixtures.patience import PATIENCE
 
 _START = datetime(2026, 5, 1, 12, tzinfo=UTC)
@@ -42,10 +41,7 @@ def clock() -> Clock:
     return Clock()
 
 
-@pytest.fixture
-def lake(warehouse_uri: str, clock: Clock) -> Iterator[Lakehouse]:
-    with Lakehouse.open(warehouse_uri, clock=clock) as opened:
-        yield opened
+lake = lake_fixture(clock=True)
 
 
 def test_the_interface_page(warehouse_uri: str) -> None:

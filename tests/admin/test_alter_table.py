@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -21,14 +20,9 @@ from lakewarden.catalog.evolution import (
 )
 from lakewarden.errors import ConstraintViolation, InUse, InvalidArgument, LakewardenError, NotFound
 from lakewarden.sql.results import Affected
-from tests.fixtures.lakes import NOTES, make_notes, notes, scope_path
+from tests.fixtures.lakes import NOTES, lake_fixture, make_notes, notes, scope_path
 
-
-@pytest.fixture
-def lake(warehouse_uri: str) -> Iterator[Lakehouse]:
-    with Lakehouse.open(warehouse_uri) as opened:
-        make_notes(opened)
-        yield opened
+lake = lake_fixture(make_notes)
 
 
 def _read(lake: Lakehouse) -> list[dict[str, object]]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from dataclasses import fields, is_dataclass
 from typing import Any, get_args, get_type_hints
 
@@ -13,6 +12,7 @@ from lakewarden import Column, Lakehouse
 from lakewarden.catalog import codec
 from lakewarden.catalog.codec import Written, decode, encode
 from lakewarden.errors import Corrupt
+from tests.fixtures.lakes import lake_fixture
 
 _FIRST = {
     "Written": "catalog writes at",
@@ -50,11 +50,7 @@ _MADE = {
 """Statements, and the format that what they make needs."""
 
 
-@pytest.fixture
-def lake(warehouse_uri: str) -> Iterator[Lakehouse]:
-    with Lakehouse.open(warehouse_uri) as opened:
-        opened.create_namespace("n")
-        yield opened
+lake = lake_fixture(sql="CREATE NAMESPACE n")
 
 
 def text_of(lake: Lakehouse) -> bytes:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from contextlib import suppress
 from datetime import timedelta
 from itertools import pairwise
@@ -24,7 +23,7 @@ from lakewarden.scope import TableName
 from lakewarden.settings import LogSettings, Settings
 from lakewarden.table import TableClient
 from tests.fixtures.clock import Clock
-from tests.fixtures.lakes import NOTES, keys, make_notes, notes
+from tests.fixtures.lakes import NOTES, keys, lake_fixture, make_notes, notes
 
 _NAME = TableName.parse(NOTES)
 
@@ -34,10 +33,7 @@ def clock() -> Clock:
     return Clock()
 
 
-@pytest.fixture
-def lake(warehouse_uri: str, clock: Clock) -> Iterator[Lakehouse]:
-    with Lakehouse.open(warehouse_uri, clock=clock) as opened:
-        yield opened
+lake = lake_fixture(clock=True)
 
 
 @pytest.fixture

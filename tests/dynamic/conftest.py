@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 
 from lakewarden import Lakehouse
 from lakewarden.sql.results import Result
+from tests.fixtures.lakes import lake_fixture
 
-
-@pytest.fixture(scope="module")
-def lake(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lakehouse]:
-    with Lakehouse.open(str(tmp_path_factory.mktemp("warehouse") / "w")) as opened:
-        opened.create_namespace("n")
-        yield opened
+lake = lake_fixture(sql="CREATE NAMESPACE n", scope="module")
 
 
 @pytest.fixture

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -19,18 +18,14 @@ from lakewarden.settings import FlushSettings, JobsSettings, Settings
 from lakewarden.sql.results import Started
 from lakewarden.state.jobs.job import Job
 from lakewarden.state.jobs.log import JobLog
-from tests.fixtures.lakes import NOTES, eventual, make_notes
+from tests.fixtures.lakes import NOTES, eventual, lake_fixture, make_notes
 from tests.fixtures.process import ended_node
 
 _START = datetime(2026, 11, 21, 8, tzinfo=UTC)
 _QUICK = Settings(jobs=JobsSettings(heartbeat_seconds=0.01), flush=FlushSettings(in_process_below=10_000))
 
 
-@pytest.fixture
-def lake(warehouse_uri: str) -> Iterator[Lakehouse]:
-    with Lakehouse.open(warehouse_uri, settings=_QUICK) as opened:
-        make_notes(opened)
-        yield opened
+lake = lake_fixture(make_notes, settings=_QUICK)
 
 
 def _write(lake: Lakehouse, users: int) -> None:

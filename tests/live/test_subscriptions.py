@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -35,7 +34,7 @@ from lakewarden.settings import LogSettings, Settings
 from lakewarden.table import TableClient
 from lakewarden.target import ScopeTarget
 from tests.fixtures.clock import Clock
-from tests.fixtures.lakes import NOTES, make_notes, notes
+from tests.fixtures.lakes import NOTES, lake_fixture, make_notes, notes
 from tests.fixtures.patience import PATIENCE
 from tests.log.build import Store
 
@@ -47,10 +46,7 @@ def clock() -> Clock:
     return Clock()
 
 
-@pytest.fixture
-def lake(warehouse_uri: str, clock: Clock) -> Iterator[Lakehouse]:
-    with Lakehouse.open(warehouse_uri, clock=clock) as opened:
-        yield opened
+lake = lake_fixture(clock=True)
 
 
 @pytest.fixture

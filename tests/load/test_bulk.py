@@ -5,7 +5,6 @@ from __future__ import annotations
 import resource
 import subprocess
 import sys
-from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -26,6 +25,7 @@ from lakewarden.operations.fanout import run_here
 from lakewarden.scope import Scope, TableName
 from lakewarden.settings import LoadSettings, LogSettings, MaintenanceSettings, Settings
 from tests.fixtures.bucket import BucketPath, path_of
+from tests.fixtures.lakes import lake_fixture
 from tests.load.kills import dies_before_change
 from tests.operations.steps import Died, later
 
@@ -36,19 +36,15 @@ _TINY = Settings(load=LoadSettings(piece_bytes=1 << 10, in_process_bytes=0), log
 _COLUMNS = [Column("id", "BIGINT", nullable=False), Column("kind", "TEXT"), Column("name", "TEXT", default="'none'")]
 
 
-@pytest.fixture
-def lake(warehouse_uri: str) -> Iterator[Lakehouse]:
-    with Lakehouse.open(warehouse_uri, settings=_TINY) as opened:
-        make_tables(opened)
-        yield opened
-
-
 def make_tables(lake: Lakehouse) -> None:
     lake.create_namespace("n")
     lake.create_table("n.plain", columns=_COLUMNS)
     lake.create_table("n.parted", columns=_COLUMNS, partition_by=["kind"])
     lake.create_table("n.keyed", columns=_COLUMNS, primary_key=["id"])
     lake.create_table("n.mine", type="USER", columns=_COLUMNS, primary_key=["id"])
+
+
+lake = lake_fixture(make_tables, settings=_TINY)
 
 
 @pytest.fixture

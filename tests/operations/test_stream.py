@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ from lakewarden import Column, Lakehouse
 from lakewarden.errors import InvalidArgument, Unsupported
 from lakewarden.storage.local import LocalObjects
 from lakewarden.table import TableClient
-from tests.fixtures.lakes import NOTES, log_files, make_notes, notes
+from tests.fixtures.lakes import NOTES, lake_fixture, log_files, make_notes, notes
 
 _NAME = "chat.typing"
 _TTL = 30
@@ -39,11 +39,7 @@ def clock() -> Clock:
     return Clock()
 
 
-@pytest.fixture
-def lake(warehouse_uri: str, clock: Clock) -> Iterator[Lakehouse]:
-    with Lakehouse.open(warehouse_uri, clock=clock) as opened:
-        opened.create_namespace("chat")
-        yield opened
+lake = lake_fixture(sql="CREATE NAMESPACE chat", clock=True)
 
 
 def _stream(lake: Lakehouse, options: Mapping[str, str] | None = None, key: tuple[str, ...] = ("id",)) -> TableClient:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,7 @@ from pyspark.sql import SparkSession
 
 from lakewarden import Lakehouse
 from lakewarden.sql.results import Rows
+from tests.fixtures.lakes import lake_fixture
 
 pytestmark = [pytest.mark.slow, pytest.mark.disk]
 
@@ -25,11 +26,7 @@ _ENDS: Mapping[str, list[str]] = {
 _ODD = ["__HIVE_DEFAULT_PARTITION__", "é" * 34, "a/b=c%20", "\U0001f600", "x" * 300, " a\t"]
 
 
-@pytest.fixture
-def lake(warehouse_uri: str) -> Iterator[Lakehouse]:
-    with Lakehouse.open(warehouse_uri) as opened:
-        opened.sql("CREATE NAMESPACE app")
-        yield opened
+lake = lake_fixture(sql="CREATE NAMESPACE app")
 
 
 def _place(lake: Lakehouse, table: str) -> str:

@@ -6,7 +6,6 @@ import resource
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow as pa
@@ -20,6 +19,7 @@ from lakewarden.settings import LogSettings, Settings, SqlSettings
 from lakewarden.sql.query_engine import in_process
 from lakewarden.sql.results import Affected, Rows
 from lakewarden.table.reader import TableReader
+from tests.fixtures.lakes import lake_fixture
 
 _TABLES = """
 CREATE NAMESPACE app;
@@ -41,11 +41,7 @@ def _several_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(in_process, "_BATCH_ROWS", 2048)
 
 
-@pytest.fixture
-def lake(warehouse_uri: str) -> Iterator[Lakehouse]:
-    with Lakehouse.open(warehouse_uri, settings=_SMALL) as opened:
-        opened.sql(_TABLES)
-        yield opened
+lake = lake_fixture(sql=_TABLES, settings=_SMALL)
 
 
 def _rows(lake: Lakehouse, name: str) -> list[tuple[object, ...]]:

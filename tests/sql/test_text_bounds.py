@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pyarrow as pa
 import pytest
 from sqlglot import exp
@@ -19,6 +17,7 @@ from lakewarden.sql.queries import literal_forms
 from lakewarden.sql.results import Affected, Rows
 from lakewarden.sql.statements.rows import Query
 from lakewarden.sql.text_bounds import TextBounds
+from tests.fixtures.lakes import lake_fixture
 
 _TABLE = "CREATE NAMESPACE app; CREATE USER TABLE app.t (id BIGINT PRIMARY KEY, v TEXT)"
 _BOUNDS = TextBounds(bytes=100, tokens=20, statements=3)
@@ -32,11 +31,7 @@ _TOO_LONG = {
 }
 
 
-@pytest.fixture(scope="module")
-def lake(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lakehouse]:
-    with Lakehouse.open(str(tmp_path_factory.mktemp("texts") / "lake")) as opened:
-        opened.sql(_TABLE)
-        yield opened
+lake = lake_fixture(sql=_TABLE, scope="module")
 
 
 @pytest.mark.slow

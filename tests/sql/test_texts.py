@@ -4,22 +4,18 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Iterator
 
 import pytest
 
 from lakewarden import Lakehouse
 from lakewarden.errors import BadSyntax, InvalidArgument, Unsupported
 from lakewarden.sql.results import Affected, Events, Rows
+from tests.fixtures.lakes import lake_fixture
 
 _TABLE = "CREATE NAMESPACE app; CREATE SHARED TABLE app.t (id BIGINT PRIMARY KEY, name TEXT)"
 
 
-@pytest.fixture
-def lake(warehouse_uri: str) -> Iterator[Lakehouse]:
-    with Lakehouse.open(warehouse_uri) as opened:
-        opened.sql(f"{_TABLE}; INSERT INTO app.t VALUES (1, 'a'), (2, 'b')")
-        yield opened
+lake = lake_fixture(sql=f"{_TABLE}; INSERT INTO app.t VALUES (1, 'a'), (2, 'b')")
 
 
 def _rows(lake: Lakehouse, text: str) -> list[tuple[object, ...]]:

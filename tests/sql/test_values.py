@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from datetime import UTC, date, datetime
 from decimal import Decimal
 
@@ -12,16 +11,13 @@ import pytest
 from lakewarden import Lakehouse
 from lakewarden.errors import ConstraintViolation, InvalidArgument, PermissionDenied
 from lakewarden.sql.results import Affected, Rows
+from tests.fixtures.lakes import lake_fixture
 
 _LARGEST = "9" * 38
 _NUMBERS = "CREATE SHARED TABLE app.n (id BIGINT PRIMARY KEY, f FLOAT, d DOUBLE, i INT, m DECIMAL(38,0), s DECIMAL(38,10))"
 
 
-@pytest.fixture
-def lake(warehouse_uri: str) -> Iterator[Lakehouse]:
-    with Lakehouse.open(warehouse_uri) as opened:
-        opened.sql(f"CREATE NAMESPACE app; {_NUMBERS}")
-        yield opened
+lake = lake_fixture(sql=f"CREATE NAMESPACE app; {_NUMBERS}")
 
 
 def _rows(lake: Lakehouse, text: str) -> list[tuple[object, ...]]:

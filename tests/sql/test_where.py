@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
 from lakewarden import Lakehouse, Settings
@@ -11,6 +9,7 @@ from lakewarden.settings import SqlSettings
 from lakewarden.sql.query_engine import in_process
 from lakewarden.sql.query_engine.workers import engine, worker
 from lakewarden.sql.results import Rows
+from tests.fixtures.lakes import lake_fixture
 
 pytestmark = pytest.mark.slow  # each starts processes
 
@@ -24,11 +23,7 @@ _ALL = (
 )
 
 
-@pytest.fixture
-def lake(warehouse_uri: str) -> Iterator[Lakehouse]:
-    with Lakehouse.open(warehouse_uri, settings=Settings(sql=SqlSettings(threads=3))) as opened:
-        opened.sql(_TABLE)
-        yield opened
+lake = lake_fixture(sql=_TABLE, settings=Settings(sql=SqlSettings(threads=3)))
 
 
 def _refused(*_: object) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -15,6 +15,7 @@ from lakewarden.sql.handlers import create_as
 from lakewarden.sql.results import Affected, Rows
 from lakewarden.sql.session import SqlSession, open_session
 from lakewarden.table.direct import DirectWrites
+from tests.fixtures.lakes import lake_fixture
 
 _TABLES = """
 CREATE NAMESPACE app;
@@ -24,11 +25,7 @@ INSERT INTO app.t VALUES (1, 1, 'one'), (2, 2, 'two'), (3, 3, 'three');
 """
 
 
-@pytest.fixture
-def lake(warehouse_uri: str) -> Iterator[Lakehouse]:
-    with Lakehouse.open(warehouse_uri) as opened:
-        opened.sql(_TABLES)
-        yield opened
+lake = lake_fixture(sql=_TABLES)
 
 
 @pytest.fixture

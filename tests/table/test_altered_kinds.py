@@ -12,6 +12,7 @@ from lakewarden import Lakehouse
 from lakewarden.errors import Conflict, ConstraintViolation, NotFound, SchemaChanged, StorageUnavailable
 from lakewarden.operations.direct.commit import DirectCommit
 from lakewarden.table import TableClient
+from tests.fixtures.lakes import lake_fixture
 
 KEYLESS = "CREATE SHARED TABLE n.t (id BIGINT NOT NULL, a BIGINT, b BIGINT)"
 KEYED = "CREATE SHARED TABLE n.t (id BIGINT PRIMARY KEY, a BIGINT, b BIGINT)"
@@ -22,11 +23,7 @@ NOT_NULL = "ALTER TABLE n.t ALTER COLUMN a SET NOT NULL"
 Row = dict[str, object]
 
 
-@pytest.fixture
-def lake(warehouse_uri: str) -> Iterator[Lakehouse]:
-    with Lakehouse.open(warehouse_uri) as opened:
-        opened.sql("CREATE NAMESPACE n")
-        yield opened
+lake = lake_fixture(sql="CREATE NAMESPACE n")
 
 
 @pytest.fixture

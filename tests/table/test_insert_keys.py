@@ -16,16 +16,12 @@ from lakewarden.log.objects.log import ObjectLog
 from lakewarden.log.pending_keys import PendingKeys
 from lakewarden.storage.local import LocalObjects
 from lakewarden.table import TableClient
-from tests.fixtures.lakes import NOTES, keys, make_notes, notes, strong
+from tests.fixtures.lakes import NOTES, keys, lake_fixture, make_notes, notes, strong
 
 USER = "ann"
 
 
-@pytest.fixture
-def lake(warehouse_uri: str) -> Iterator[Lakehouse]:
-    with Lakehouse.open(warehouse_uri) as opened:
-        make_notes(opened)
-        yield opened
+lake = lake_fixture(make_notes)
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from datetime import datetime
 
 import pytest
@@ -10,14 +9,9 @@ from deltalake import DeltaTable
 
 from lakewarden import Column, Lakehouse
 from lakewarden.errors import InvalidArgument, NotFound, PermissionDenied, Unsupported
-from tests.fixtures.lakes import NOTES, make_notes, notes, scope_path
+from tests.fixtures.lakes import NOTES, lake_fixture, make_notes, notes, scope_path
 
-
-@pytest.fixture
-def lake(warehouse_uri: str) -> Iterator[Lakehouse]:
-    with Lakehouse.open(warehouse_uri) as opened:
-        make_notes(opened)
-        yield opened
+lake = lake_fixture(make_notes)
 
 
 def _committed(lake: Lakehouse, user: str, version: int) -> datetime:

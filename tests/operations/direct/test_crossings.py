@@ -5,13 +5,13 @@ What another process committed before counts as done before, also where it came 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from functools import partial
 
 import pytest
 
 from lakewarden import Lakehouse
 from lakewarden.faults import no_faults
+from tests.fixtures.lakes import lake_fixture
 from tests.operations.direct.crossings import KEYED, KEYLESS, STRANGER, Change, Place, State, begin, found, make_table
 from tests.operations.direct.test_keyless import once
 from tests.operations.steps import Died, dies, then
@@ -29,11 +29,7 @@ each_pair = pytest.mark.parametrize(
 )
 
 
-@pytest.fixture
-def lake(warehouse_uri: str) -> Iterator[Lakehouse]:
-    with Lakehouse.open(warehouse_uri) as opened:
-        opened.create_namespace("app")
-        yield opened
+lake = lake_fixture(sql="CREATE NAMESPACE app")
 
 
 @pytest.mark.covering

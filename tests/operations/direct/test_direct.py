@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pyarrow as pa
 import pytest
@@ -17,16 +17,12 @@ from lakewarden.operations.direct.revise import Revise
 from lakewarden.operations.direct.run import DirectRun
 from lakewarden.operations.direct.value import Edit
 from lakewarden.table import TableClient
-from tests.fixtures.lakes import NOTES, eventual, make_notes, notes, strong
+from tests.fixtures.lakes import NOTES, eventual, lake_fixture, make_notes, notes, strong
 from tests.operations.direct.boards import BOARD, flushed, make_board, removing, rows, setting, stranger
 from tests.operations.direct.test_keyless import once
 from tests.operations.steps import then
 
-
-@pytest.fixture
-def lake(warehouse_uri: str) -> Iterator[Lakehouse]:
-    with Lakehouse.open(warehouse_uri) as opened:
-        yield opened
+lake = lake_fixture()
 
 
 @pytest.fixture

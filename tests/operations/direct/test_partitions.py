@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
@@ -19,6 +17,7 @@ from lakewarden.operations.direct.run import DirectRun
 from lakewarden.operations.direct.value import Decide, Edit
 from lakewarden.table import TableClient
 from tests.fixtures.change_data import counted, fed
+from tests.fixtures.lakes import lake_fixture
 from tests.operations.direct.boards import setting
 from tests.operations.direct.test_keyless import once
 from tests.operations.steps import then
@@ -26,10 +25,7 @@ from tests.operations.steps import then
 SALES = "chat.sales"
 
 
-@pytest.fixture
-def lake(warehouse_uri: str) -> Iterator[Lakehouse]:
-    with Lakehouse.open(warehouse_uri) as opened:
-        yield opened
+lake = lake_fixture()
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ What another writer committed before it is seen by the update, which runs again 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pyarrow as pa
 import pytest
@@ -17,7 +17,7 @@ from lakewarden.operations.direct.commit import DirectWrite
 from lakewarden.operations.direct.revise import Revise
 from lakewarden.operations.direct.run import DirectRun
 from lakewarden.table import TableClient
-from tests.fixtures.lakes import Rows, eventual, notes, strong
+from tests.fixtures.lakes import Rows, eventual, lake_fixture, notes, strong
 from tests.operations.direct.boards import BOARD, board_path, flushed, make_board, removing, rows, setting
 from tests.operations.direct.test_keyless import once
 from tests.operations.steps import Died, dies, then
@@ -31,10 +31,7 @@ UPDATED = {1: "a", 2: "direct", 3: "c"}
 Act = Callable[[Lakehouse, TableClient], object]
 
 
-@pytest.fixture
-def lake(warehouse_uri: str) -> Iterator[Lakehouse]:
-    with Lakehouse.open(warehouse_uri) as opened:
-        yield opened
+lake = lake_fixture()
 
 
 def begun(lake: Lakehouse) -> TableClient:

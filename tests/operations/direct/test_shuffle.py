@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -26,6 +26,7 @@ from lakewarden.settings import MaintenanceSettings, Settings
 from lakewarden.storage.local import LocalObjects
 from lakewarden.storage.open import open_store
 from lakewarden.target import ScopeTarget
+from tests.fixtures.lakes import lake_fixture
 from tests.operations.steps import later
 
 SALES = "n.sales"
@@ -36,16 +37,12 @@ _TASKS = st.lists(st.lists(st.lists(_DAYS, max_size=20), max_size=3), max_size=4
 """Of each task, batches; of each batch, the partition of each row."""
 
 
-@pytest.fixture
-def lake(warehouse_uri: str) -> Iterator[Lakehouse]:
-    with Lakehouse.open(warehouse_uri) as opened:
-        make_table(opened)
-        yield opened
-
-
 def make_table(lake: Lakehouse) -> None:
     lake.create_namespace("n")
     lake.create_table(SALES, columns=[Column("id", "BIGINT"), Column("day", "TEXT")], partition_by=["day"])
+
+
+lake = lake_fixture(make_table)
 
 
 def numbered(first: int, days: Sequence[str | None]) -> pa.Table:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
@@ -31,7 +31,7 @@ from lakewarden.state.erasure.certificates import Certificate
 from lakewarden.state.erasure.requests import ErasureRequest
 from lakewarden.state.jobs.log import JobLog
 from lakewarden.table import TableClient
-from tests.fixtures.lakes import NOTES, eventual, hot_seqs, make_notes, notes, scope_path, strong
+from tests.fixtures.lakes import NOTES, eventual, hot_seqs, lake_fixture, make_notes, notes, scope_path, strong
 from tests.fixtures.sleepers import sleeping_flush
 
 pytestmark = pytest.mark.disk  # they look into the directories themselves
@@ -41,10 +41,7 @@ class Died(BaseException):
     """The process was killed here."""
 
 
-@pytest.fixture
-def lake(warehouse_uri: str) -> Iterator[Lakehouse]:
-    with Lakehouse.open(warehouse_uri) as opened:
-        yield opened
+lake = lake_fixture()
 
 
 def run_erase(lake: Lakehouse, user: str, reach: Reach = no_faults, job_id: str = "UC-1") -> Certificate:

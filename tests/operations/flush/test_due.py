@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from unittest.mock import Mock
 
 import pytest
 
 from lakewarden import Lakehouse
-from tests.fixtures.lakes import NOTES, eventual, make_notes, notes
+from tests.fixtures.lakes import NOTES, eventual, lake_fixture, make_notes, notes
 
-
-@pytest.fixture
-def lake(warehouse_uri: str) -> Iterator[Lakehouse]:
-    with Lakehouse.open(warehouse_uri) as opened:
-        make_notes(opened)
-        yield opened
+lake = lake_fixture(make_notes)
 
 
 def _flush(lake: Lakehouse, user: str, rows: dict[int, str]) -> None:

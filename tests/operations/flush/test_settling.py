@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
@@ -25,7 +25,7 @@ from lakewarden.state.floors.entries import ON_STORAGES
 from lakewarden.storage.steps import Steps
 from tests.delta.scopes import flush as flush_scope
 from tests.delta.scopes import people, target
-from tests.fixtures.lakes import NOTES, eventual, hot_ids, log_files, make_notes, notes, scope_path, strong
+from tests.fixtures.lakes import NOTES, eventual, hot_ids, lake_fixture, log_files, make_notes, notes, scope_path, strong
 from tests.fixtures.sleepers import sleeping_flush
 from tests.fixtures.syncs import Syncs, written_down
 from tests.operations.steps import Died, compact, dies, restore, vacuum
@@ -36,11 +36,7 @@ R = TypeVar("R")
 pytestmark = pytest.mark.disk  # they look into the directories, and at what was synced
 
 
-@pytest.fixture
-def lake(warehouse_uri: str) -> Iterator[Lakehouse]:
-    with Lakehouse.open(warehouse_uri) as opened:
-        make_notes(opened)
-        yield opened
+lake = lake_fixture(make_notes)
 
 
 def flush(lake: Lakehouse, reach: Reach = no_faults) -> list[ScopeReport]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from random import Random
 
@@ -24,15 +24,13 @@ from lakewarden.rows.intake import Parts
 from lakewarden.settings import LogSettings, Settings
 from lakewarden.table import TableClient
 from tests.fixtures.clock import Clock
+from tests.fixtures.lakes import lake_fixture
 from tests.operations.images.held import held_after, listed, live, make, rows
 
 Write = Callable[[TableClient, list[dict[str, object]]], object]
 
 
-@pytest.fixture
-def lake(warehouse_uri: str) -> Iterator[Lakehouse]:
-    with Lakehouse.open(warehouse_uri) as opened:
-        yield opened
+lake = lake_fixture()
 
 
 def _batch(table: TableClient, given: list[dict[str, object]]) -> LogBatch:

@@ -17,6 +17,7 @@ from lakewarden.operations.direct.effects import Replace
 from lakewarden.operations.direct.run import DirectRun
 from lakewarden.table import TableClient
 from tests.fixtures.clock import Clock
+from tests.fixtures.lakes import lake_fixture
 from tests.fixtures.patience import PATIENCE
 from tests.fixtures.sleepers import Sleeper
 from tests.operations.images.held import ALL, held_after, listed, live, make, rows
@@ -31,10 +32,7 @@ def clock() -> Clock:
     return Clock()
 
 
-@pytest.fixture
-def lake(warehouse_uri: str, clock: Clock) -> Iterator[Lakehouse]:
-    with Lakehouse.open(warehouse_uri, clock=clock) as opened:
-        yield opened
+lake = lake_fixture(clock=True)
 
 
 @pytest.fixture

@@ -20,6 +20,7 @@ from lakewarden.settings import Settings, SparkSettings
 from lakewarden.spark.source.batch_read import ScopePack
 from lakewarden.spark.source.options import ReadOptions
 from tests.fixtures.examples import examples
+from tests.fixtures.lakes import lake_fixture
 from tests.spark.source.reading import read, reader, rows_of
 
 _TABLES = """
@@ -30,11 +31,7 @@ CREATE STREAM TABLE app.events (id INT PRIMARY KEY, text TEXT) WITH (TTL_SECONDS
 """
 
 
-@pytest.fixture
-def lake(warehouse_uri: str) -> Iterator[Lakehouse]:
-    with Lakehouse.open(warehouse_uri) as opened:
-        opened.sql(_TABLES)
-        yield opened
+lake = lake_fixture(sql=_TABLES)
 
 
 @pytest.fixture(scope="module")

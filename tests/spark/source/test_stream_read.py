@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,6 +16,7 @@ from lakewarden.errors import InvalidArgument
 from lakewarden.settings import Settings, SparkSettings
 from lakewarden.spark.source.stream_options import StreamOptions
 from lakewarden.spark.source.stream_read import ChangeStream, Offset
+from tests.fixtures.lakes import lake_fixture
 from tests.spark.source.reading import connection
 
 if TYPE_CHECKING:
@@ -30,11 +30,7 @@ CREATE SHARED TABLE app.hits (id INT);
 """
 
 
-@pytest.fixture
-def lake(warehouse_uri: str) -> Iterator[Lakehouse]:
-    with Lakehouse.open(warehouse_uri) as opened:
-        opened.sql(_TABLES)
-        yield opened
+lake = lake_fixture(sql=_TABLES)
 
 
 @dataclass

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
@@ -23,6 +23,7 @@ from lakewarden.spark.source.connection import _opened
 from lakewarden.spark.source.options import WriteOptions
 from lakewarden.spark.source.stream_write import StreamWriter
 from lakewarden.storage.local import LocalObjects
+from tests.fixtures.lakes import lake_fixture
 from tests.operations.images.held import held_after, live
 from tests.spark.source.reading import connection, read
 from tests.spark.source.writing import Rows, batch_writer, batches, stream_batch, write
@@ -39,11 +40,7 @@ _ROWS = [[{"id": 1, "text": "x", "who": "ann"}, {"id": 1, "text": "y", "who": "b
 _FOUND = [("ann", 1, "x"), ("ann", 2, "z"), ("bob", 1, "y")]
 
 
-@pytest.fixture
-def lake(warehouse_uri: str) -> Iterator[Lakehouse]:
-    with Lakehouse.open(warehouse_uri, settings=Settings(log=LogSettings(retention_seconds=0))) as opened:
-        opened.sql(_TABLES)
-        yield opened
+lake = lake_fixture(sql=_TABLES, settings=Settings(log=LogSettings(retention_seconds=0)))
 
 
 def found(lake: Lakehouse, table: str = "app.notes") -> list[tuple[object, ...]]:

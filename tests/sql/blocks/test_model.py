@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import count
 
@@ -16,6 +15,7 @@ from lakewarden.errors import Conflict, ConstraintViolation
 from lakewarden.sql.results import Affected, Rows
 from lakewarden.sql.session import SqlSession
 from tests.fixtures.examples import examples
+from tests.fixtures.lakes import lake_fixture
 
 Key = int
 Cell = tuple[int, str]
@@ -188,11 +188,7 @@ class _Model:
         self.lake.flush()
 
 
-@pytest.fixture(scope="module")
-def lake(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lakehouse]:
-    with Lakehouse.open(str(tmp_path_factory.mktemp("blocks") / "w")) as opened:
-        opened.sql("CREATE NAMESPACE n")
-        yield opened
+lake = lake_fixture(sql="CREATE NAMESPACE n", scope="module")
 
 
 _tables = count()
