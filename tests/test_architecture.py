@@ -6,6 +6,7 @@ import ast
 import inspect
 import re
 import tomllib
+from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
 from typing import get_args
@@ -103,3 +104,51 @@ def test_a_method_of_an_operation_takes_the_options_of_its_row(operation: Operat
     )
     less = {"repair": {"tables"}}.get(operation, set())
     assert taken == (spec.options | tables | more) - less
+
+
+_SYSTEM = {"system_clock", "random_id"}
+_OUTERMOST = {
+    "lakewarden.cli.ui.command": "a session of processes has an id of its own, before a warehouse is open",
+    "lakewarden.dagster.definitions": "a code location opens its warehouse",
+    "lakewarden.dagster.resources.lakehouse": "a run opens its warehouse",
+    "lakewarden.rows.snowflake": "the numbers of a process begin once, for all of its warehouses",
+    "lakewarden.spark.source.connection": "a reader or writer in Spark opens its warehouse",
+    "lakewarden.sql.blocks.session_block": "a statement outside of any session has a block that refuses all",
+    "lakewarden.locks.lock": "another process opens the catalog from the place that it was sent",
+}
+_TASKS = {
+    "lakewarden.operations.check.storages",
+    "lakewarden.operations.direct.revise",
+    "lakewarden.operations.direct.shuffle",
+    "lakewarden.operations.flush.run",
+    "lakewarden.operations.maintain",
+    "lakewarden.operations.optimize.bins",
+    "lakewarden.pipelines.ingest.newest",
+    "lakewarden.repair.scope",
+    "lakewarden.spark.change_data",
+    "lakewarden.spark.large",
+    "lakewarden.sql.handlers.writing.copying",
+}
+"""Their work may run in other processes, to which a caller's own `new_id` cannot be sent."""
+
+
+def test_time_and_randomness_are_parameters() -> None:
+    """Defaults of parameters and fields may name the system's; else whoever opens a warehouse passes them on."""
+    called, passed = set[str](), set[str]()
+    for path in (_ROOT / "lakewarden").rglob("*.py"):
+        module, text = ".".join(path.relative_to(_ROOT).with_suffix("").parts), path.read_text()
+        tree = ast.parse(text if any(name in text for name in _SYSTEM) else "")
+        defaults = {id(default) for node in ast.walk(tree) for default in _defaults(node)}
+        calls = [node.func for node in ast.walk(tree) if isinstance(node, ast.Call)]
+        called |= {module for func in calls if isinstance(func, ast.Name) and func.id in _SYSTEM}
+        names = [node for node in ast.walk(tree) if isinstance(node, ast.Name) and node.id in _SYSTEM]
+        passed |= {module for name in names if id(name) not in defaults}
+    assert called == {"lakewarden.clock", "lakewarden.cli.ui.command"}, "take a Clock or a NewId as a parameter"
+    assert passed - {"lakewarden.clock"} == _OUTERMOST.keys() | _TASKS, "pass on the warehouse's own"
+
+
+def _defaults(node: ast.AST) -> Iterator[ast.expr | None]:
+    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+        yield from (*node.args.defaults, *node.args.kw_defaults)
+    if isinstance(node, ast.ClassDef):
+        yield from (each.value for each in node.body if isinstance(each, ast.AnnAssign))

@@ -267,7 +267,15 @@ class ColdApply:
         transaction, since = (self._target.app_id, end), self._planned_at
         if self.table is None:
             made = yield from create_table(
-                self._target, written.files, stamp, transaction, since=since, now=now, batch=batch, reach=self._reach
+                self._target,
+                written.files,
+                stamp,
+                transaction,
+                since=since,
+                now=now,
+                batch=batch,
+                new_id=self._new_id,
+                reach=self._reach,
             )
             return first_snapshot(made, written.files, self._target.app_id, now)
         made = yield from self.table.commit(
@@ -282,6 +290,7 @@ class ColdApply:
             data_change=written.data_change or not self.feeds,
             changes=written.changes,
             properties=properties_to_set(self.table, self._target),
+            new_id=self._new_id,
             reach=self._reach,
         )
         return self.table.snapshot(self._target.app_id).after(made, written.files, written.replaced, now)

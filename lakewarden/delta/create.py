@@ -7,7 +7,7 @@ from datetime import datetime
 from hashlib import sha256
 from uuid import UUID
 
-from lakewarden.clock import random_id, system_clock, to_millis
+from lakewarden.clock import NewId, random_id, to_millis
 from lakewarden.delta.commit_log.actions import CHANGE_DATA_FEED, Change, TableHead, commit_text
 from lakewarden.delta.commit_log.committing import held_still, transactions_of
 from lakewarden.delta.commit_log.publish import publish
@@ -38,6 +38,7 @@ def create_table(
     now: datetime,
     batch: int | None = None,
     direct: int | None = None,
+    new_id: NewId = random_id,
     reach: Reach = no_faults,
 ) -> Steps[Committed]:
     """Commits version 0: the table with these files. `since` and `reach` are as in `ScopeTable.commit`.
@@ -46,19 +47,18 @@ def create_table(
         Conflict: another process created it meanwhile, or this took too long (`TooLate`); nothing was changed.
     """
     transactions = transactions_of(transaction, batch, direct)
-    written_at = system_clock()
-    table_id = str(UUID(random_id(), version=4))
+    table_id = str(UUID(new_id(), version=4))
     head = TableHead(
         table_id,
         delta_schema(target.schema).to_json(),
         _configuration(target),
-        to_millis(written_at),
+        to_millis(now),
         partition_columns=target.schema.partition_by,
     )
     if target.change_data_feed:
         head = head.with_properties({CHANGE_DATA_FEED: "true"})
     change = Change(stamp, transactions, "ErrorIfExists", adds, head=head, operation="CREATE TABLE")
-    text = commit_text(change, None, written_at, now, random_id())
+    text = commit_text(change, None, now, new_id())
     yield from publish(target.location, 0, text, held_still(stamp, since, now), reach)
     return Committed(0, head, transactions, sha256(text).hexdigest())
 

@@ -16,7 +16,7 @@ from types import MappingProxyType
 from deltalake import PostCommitHookProperties, Schema
 
 from lakewarden.catalog.model import TableSchema
-from lakewarden.clock import random_id, system_clock
+from lakewarden.clock import NewId, random_id
 from lakewarden.connection import Location
 from lakewarden.delta.commit_log import delegated
 from lakewarden.delta.commit_log.actions import READER, WRITE, Change, Mode, TableHead, commit_text
@@ -111,6 +111,7 @@ class ScopeTable(TableContents):
         changes: Sequence[ChangeFile] = (),
         properties: Mapping[str, str] = _NONE,
         identities: Mapping[str, int] = _NO_NUMBERS,
+        new_id: NewId = random_id,
         reach: Reach = no_faults,
     ) -> Steps[Committed]:
         """Commits on top of this version, which does not change.
@@ -127,6 +128,7 @@ class ScopeTable(TableContents):
             changes: how rows changed, for readers of a change data feed; not when delta-rs has to write the commit.
             identities: further transaction identifiers, as of `transaction`.
             properties: of the table, by name, set in the same commit; not when delta-rs has to write it (`commit_log.plain`).
+            new_id: ids of commits.
             reach: `before-link` when all is durable and the commit has no name yet.
 
         Raises:
@@ -149,13 +151,19 @@ class ScopeTable(TableContents):
         def delegate() -> None:
             delegated.commit(self.delta, change, Schema.from_json(head.schema), now=now, hooks=self._hooks)
 
-        digest = yield from self._commit(change, delegate, since, now, reach)
+        digest = yield from self._commit(change, delegate, since, now, new_id, reach)
         version = self.version + 1
         self._checkpoint(version)
         return Committed(version, head, transactions, digest)
 
     def _commit(
-        self, change: Change, delegate: Callable[[], None], since: datetime, now: datetime, reach: Reach = no_faults
+        self,
+        change: Change,
+        delegate: Callable[[], None],
+        since: datetime,
+        now: datetime,
+        new_id: NewId = random_id,
+        reach: Reach = no_faults,
     ) -> Steps[str]:
         """Makes the commit that directly follows this version, and returns the digest of its text; empty where `delegate`
         has delta-rs write it (`commit_log.plain`)."""
@@ -163,7 +171,7 @@ class ScopeTable(TableContents):
         check_features(self.head, self.uri)
         still = held_still(change.stamp, since, now)
         if (self.is_kept or is_plain_head(self.head)) and has_plain(change.paths):
-            text = commit_text(change, self.version, system_clock(), now, random_id())
+            text = commit_text(change, self.version, now, new_id())
             yield from publish(self.location, self.version + 1, text, still, reach)
             return sha256(text).hexdigest()
         assert not change.changes, "a table that delta-rs has to write is refused a change data feed (delta/change_data.py)"

@@ -55,7 +55,7 @@ def drop_scope(task: DropTask) -> Steps[ScopeReport]:
             task.target.scope, "drop", "skipped" if version is None else "done", task.target.location, version=version
         )
 
-    return guarded(task.target, "drop", steps())
+    return guarded(task.target, "drop", task.clock, steps())
 
 
 def drop(warehouse: Warehouse, run: Run, name: TableName, job_id: str, lease: Lease) -> list[ScopeReport]:

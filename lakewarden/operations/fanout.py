@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Generic, Protocol, TypeVar
 
-from lakewarden.clock import system_clock
+from lakewarden.clock import Clock
 from lakewarden.commit_metadata import carried, carry
 from lakewarden.delta.lifecycle.freezing import check_not_frozen
 from lakewarden.delta.scope import open_place
@@ -113,7 +113,7 @@ def fault_of(error: Exception) -> Fault:
     return Fault("INTERNAL", f"{type(error).__name__}: {error} (in {where.name}, line {where.lineno} of {where.filename})", False)
 
 
-def guarded(target: ScopeTarget, operation: Operation, steps: Steps[ScopeReport]) -> Steps[ScopeReport]:
+def guarded(target: ScopeTarget, operation: Operation, clock: Clock, steps: Steps[ScopeReport]) -> Steps[ScopeReport]:
     """Wraps the work on one scope: whatever it raises becomes that scope's report.
 
     The one broad `except` of a task: among thousands of scopes, an unforeseen fault in one must not end the others' work.
@@ -122,7 +122,7 @@ def guarded(target: ScopeTarget, operation: Operation, steps: Steps[ScopeReport]
         return (yield from steps)
     except Exception as error:  # noqa: BLE001  # reported as INTERNAL with its place, and the job fails for it
         moved = None if isinstance(error, Transient) or operation == "move" else _moved(target)
-        return failed_report(target, operation, moved or error, system_clock())
+        return failed_report(target, operation, moved or error, clock())
 
 
 def failed_report(target: ScopeTarget, operation: Operation, error: Exception, now: datetime) -> ScopeReport:

@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from lakewarden.clock import system_clock, to_millis
+from lakewarden.clock import to_millis
 from lakewarden.connection import StorageRoot
 from lakewarden.errors import Corrupt, LakewardenError, StorageRefused, StorageUnavailable
 from lakewarden.log.logs import reader_of
@@ -70,10 +70,10 @@ class Unnoted:
         for fault in self.faults.values():
             raise fault
 
-    def judged(self, target: ScopeTarget, report: ScopeReport) -> ScopeReport:
+    def judged(self, target: ScopeTarget, report: ScopeReport, now: datetime) -> ScopeReport:
         """The report, or a failed one if its result could not be recorded."""
         fault = self.why(target)
-        return report if fault is None or report.fault else failed_report(target, report.operation, fault, system_clock())
+        return report if fault is None or report.fault else failed_report(target, report.operation, fault, now)
 
 
 def raise_floors(noted: Iterable[Noted], positions: Mapping[str, int] | None = None) -> Unnoted:

@@ -117,11 +117,11 @@ def _noted(warehouse: Warehouse, targets: Sequence[ScopeTarget], reports: Sequen
     looked = [one for outcome, one in found if outcome != "done"]
     if any(is_news(one.known, one.target.known) for one in looked):
         add_looks(not_moved(warehouse, looked))
-    return [unnoted.judged(target, report) for target, report in pairs]
+    return [unnoted.judged(target, report, now) for target, report in pairs]
 
 
 def maintain_scope(task: MaintainTask) -> Steps[ScopeReport]:
-    return guarded(task.target, task.options.operation, _maintain(task))
+    return guarded(task.target, task.options.operation, task.clock, _maintain(task))
 
 
 def _maintain(task: MaintainTask) -> Steps[ScopeReport]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 
-from lakewarden.clock import system_clock
 from lakewarden.connection import StorageRoot
 from lakewarden.delta.commit_log.commits import CommitLog
 from lakewarden.errors import LakewardenError, StorageUnavailable
@@ -64,10 +64,10 @@ class Presence:
         """Returns why the scope cannot be worked on."""
         return None if target.root is None else self.away.get(target.root)
 
-    def judged(self, target: ScopeTarget, operation: Operation, report: ScopeReport) -> ScopeReport:
+    def judged(self, target: ScopeTarget, operation: Operation, report: ScopeReport, now: datetime) -> ScopeReport:
         """The report, or a failed one if the scope's storage was away at some moment, since then its result is uncertain."""
         error = self.why_not(target) or _missed(target, report)
-        return report if error is None or report.fault else failed_report(target, operation, error, system_clock())
+        return report if error is None or report.fault else failed_report(target, operation, error, now)
 
 
 def _missed(target: ScopeTarget, report: ScopeReport) -> StorageUnavailable | None:

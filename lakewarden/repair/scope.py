@@ -16,7 +16,7 @@ from itertools import chain
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakewarden.clock import random_id
+from lakewarden.clock import NewId, random_id
 from lakewarden.delta.commit_log.commits import LAST_CHECKPOINT, commit_name
 from lakewarden.delta.commit_log.stamp import CommitStamp
 from lakewarden.delta.create import create_table
@@ -105,13 +105,13 @@ def _in_the_way(look: Look) -> list[str]:
     return [*map(commit_name, look.damage.torn), *sorted({*look.damage.checkpoints, *hint})]
 
 
-def _set_apart(task: RepairTask, rows: pa.Table) -> tuple[str, ...]:
+def _set_apart(task: RepairTask, rows: pa.Table, new_id: NewId = random_id) -> tuple[str, ...]:
     """Writes rows that may have been deleted to a place that no reader of the table uses."""
     if not rows.num_rows:
         return ()
     schema = replace(task.target.schema, partition_by=())  # no directory of a partition
     target = replace(task.target, schemas=(*task.target.schemas[:-1], schema), buckets=1)
-    made = write_files(target, rows, lambda: quarantined(f"rows-{random_id()}.parquet", task.job_id))
+    made = write_files(target, rows, lambda: quarantined(f"rows-{new_id()}.parquet", task.job_id))
     return tuple(file.path for file in made)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from lakewarden.clock import NewId
 from lakewarden.lakehouse import Lakehouse
 from lakewarden.serve.allowance import Allowance
 from lakewarden.serve.authority import Authority
@@ -19,6 +20,10 @@ class Common:
     allowance: Allowance
     figures: Figures
     writes: Writes
+
+    @property
+    def new_id(self) -> NewId:
+        return self.lake.warehouse.new_id
 
     @classmethod
     def of(cls, lake: Lakehouse) -> Common:

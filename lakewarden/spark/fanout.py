@@ -12,7 +12,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
-from lakewarden.clock import random_id
+from lakewarden.clock import NewId, random_id
 from lakewarden.commit_metadata import carried, carrying
 from lakewarden.errors import LakewardenError, StorageUnavailable, Unsupported
 from lakewarden.operations.fanout import Advance, Sized, pack
@@ -36,6 +36,7 @@ class SparkFanOut:
 
     spark: SparkSession
     settings: SparkSettings
+    new_id: NewId = random_id
 
     def __call__(self, work: Callable[[T], Steps[R]], items: Sequence[Sized[T]], advance: Advance) -> list[R]:
         """Raises:
@@ -47,7 +48,7 @@ class SparkFanOut:
             return []
         context = self.spark.sparkContext
         packs = pack(items, max_bytes=self._pack_bytes(items, context), max_items=self.settings.task_scopes)
-        group = f"lakewarden-{random_id()}"
+        group = f"lakewarden-{self.new_id()}"
         context.setJobGroup(group, f"lakewarden: {len(items)} scopes")
         chunks = [[items[index].work for index in chunk] for chunk in packs]
         with _progress(context, group, len(items) / len(packs), len(items), advance) as stops:

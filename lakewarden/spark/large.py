@@ -74,7 +74,7 @@ def flush_large(spark: SparkSession, task: FlushTask, *, over_s3a: bool = False)
         yield from drain(_LargeHot(hot_scope(task)), open_again, attempts=task.attempts)
         return done(task, cold[-1].apply)
 
-    return alone(guarded(task.target, "flush", steps()))
+    return alone(guarded(task.target, "flush", task.clock, steps()))
 
 
 @dataclass(frozen=True)

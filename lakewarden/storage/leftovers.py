@@ -24,10 +24,10 @@ AGE = timedelta(days=1)
 _LONG_AGO = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-def machine_start() -> datetime:
+def machine_start(now: Clock = system_clock) -> datetime:
     """Returns when this machine started: no process still writes a file last written before then. If unknown, long ago."""
     clock = getattr(time, "CLOCK_BOOTTIME", None)
-    return _LONG_AGO if clock is None else system_clock() - timedelta(seconds=time.clock_gettime(clock))
+    return _LONG_AGO if clock is None else now() - timedelta(seconds=time.clock_gettime(clock))
 
 
 def remove_all_leftovers(place: str) -> None:

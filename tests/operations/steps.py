@@ -29,7 +29,7 @@ class Died(BaseException):
 
 
 def later(days: float = 0) -> Clock:
-    """The real time, so many days on: commits carry the real one."""
+    """The real time, so many days on."""
     return lambda: datetime.now(UTC) + timedelta(days=days)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 
@@ -14,6 +15,8 @@ from lakewarden.operations.fanout import Sized, fault_of, guarded, in_process, p
 from lakewarden.report import ScopeReport
 from lakewarden.storage.steps import Steps, alone, in_one_step
 from tests.delta.scopes import target
+
+_NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 
 
 def _sized(*sizes: int) -> list[Sized[int]]:
@@ -60,7 +63,7 @@ def test_whatever_a_scope_raises_is_its_report(tmp_path: Path, error: Exception,
         raise error
 
     scope = target(tmp_path)
-    report = alone(guarded(scope, "flush", work()))
+    report = alone(guarded(scope, "flush", lambda: _NOON, work()))
     assert (report.scope, report.operation, report.outcome, report.uri) == (scope.scope, "flush", "failed", scope.uri)
     assert report.fault is not None
     assert (report.fault.code, report.fault.transient) == (code, transient)

@@ -228,6 +228,8 @@ def test_what_slow_writers_replaced_goes_when_the_store_says_so(tmp_path: Path) 
 @pytest.mark.disk  # no object store lets its times be set
 def test_a_slow_store_alone_makes_nothing_old(tmp_path: Path) -> None:
     scope = _overwritten(tmp_path / "t", 3)
+    for version in range(3):
+        set_time(scope, version, later()())
     for commit in (tmp_path / "t" / "_delta_log").glob("*.json"):
         _age(commit, 10)
     assert vacuum(scope).outcome == "skipped"

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 
 import dagster as dg
 
-from lakewarden.clock import system_clock
+from lakewarden.clock import Clock, system_clock
 
 OTHER_DAEMON = 3
 """The exit status when there is one."""
@@ -44,9 +44,9 @@ def _beats(instance: dg.DagsterInstance) -> Mapping[str, float]:
     return beats
 
 
-def main() -> int:
+def main(clock: Clock = system_clock) -> int:
     with dg.DagsterInstance.get() as instance:
-        found = other_daemon(instance, time.sleep, system_clock().timestamp())
+        found = other_daemon(instance, time.sleep, clock().timestamp())
     if found is None:
         return 0
     sys.stdout.write(

@@ -45,9 +45,9 @@ _SHORT = 8
 """Digits of a run's id that Dagster's pages show, and digits of a random id at the end of a job's."""
 
 
-def ids_of(run_id: str) -> NewId:
+def ids_of(run_id: str, new_id: NewId = random_id) -> NewId:
     """Random ids that begin as the run's own, so the id of a job, and each of its commits, names the run that it was done in."""
-    return lambda: begin_of(run_id) + random_id()[_SHORT:]
+    return lambda: begin_of(run_id) + new_id()[_SHORT:]
 
 
 def begin_of(run_id: str) -> str:

@@ -113,16 +113,16 @@ class Change:
         return [*(file.path for file in self.adds), *(file.path for file in self.removes)]
 
 
-def commit_text(change: Change, read_version: int | None, written_at: datetime, now: datetime, new_id: str) -> bytes:
+def commit_text(change: Change, read_version: int | None, now: datetime, commit_id: str) -> bytes:
     """The whole commit.
 
     Args:
         read_version: the version that it was made from; None for the first.
-        written_at: when it was made; readers order nothing by it, but `restore` and `vacuum` go by it.
-        now: when its files were written, by the caller's clock.
-        new_id: no other commit has the same, whatever else they share.
+        now: when it and its files were written, by the caller's clock; readers order nothing by it, but `restore` and `vacuum`
+            go by it.
+        commit_id: no other commit has the same, whatever else they share.
     """
-    lines = [_info(change, read_version, written_at, new_id)]
+    lines = [_info(change, read_version, now, commit_id)]
     if change.head is not None:
         if read_version is None or change.head.writer > WRITER:
             lines.append(change.head.protocol())
@@ -134,16 +134,16 @@ def commit_text(change: Change, read_version: int | None, written_at: datetime, 
     return b"\n".join(map(_encoded, lines)) + b"\n"
 
 
-def _info(change: Change, read_version: int | None, written_at: datetime, new_id: str) -> Action:
+def _info(change: Change, read_version: int | None, now: datetime, commit_id: str) -> Action:
     made_from = {} if read_version is None else {"readVersion": read_version}
     return {
         "commitInfo": {
-            "timestamp": to_millis(written_at),
+            "timestamp": to_millis(now),
             "operation": change.operation,
             "operationParameters": {"mode": change.mode},
             **made_from,
             "engineInfo": _ENGINE,
-            "txnId": new_id,
+            "txnId": commit_id,
             "userMetadata": change.stamp.text(),
         }
     }

@@ -11,8 +11,8 @@ import os
 import re
 from collections.abc import Callable
 from contextlib import suppress
+from hashlib import sha256
 
-from lakewarden.clock import random_id
 from lakewarden.connection import Location
 from lakewarden.delta.commit_log.commits import LOG, commit_name
 from lakewarden.delta.commit_log.damage import check_name
@@ -47,7 +47,7 @@ def publish(location: Location, version: int, text: bytes, still: Still, reach: 
         reach("before-link")
         _create(location, version, text)
         return
-    unnamed = f"{root}/{unnamed_commit(version, random_id())}"
+    unnamed = f"{root}/{unnamed_commit(version, sha256(text).hexdigest()[:32])}"
     with delta_errors(f"cannot commit to {location}"):
         try:
             if not _written(unnamed, text, first=version == 0):
@@ -118,9 +118,9 @@ def _named(unnamed: str, name: str) -> bool:
     return True
 
 
-def unnamed_commit(version: int, new_id: str) -> str:
+def unnamed_commit(version: int, digest: str) -> str:
     """The name of a commit that is not one yet: no reader of Delta looks at hidden files."""
-    return f"{LOG}/.{version:020d}.json.{new_id}"
+    return f"{LOG}/.{version:020d}.json.{digest}"
 
 
 def version_of_unnamed(name: str) -> int | None:

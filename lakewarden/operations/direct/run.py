@@ -222,7 +222,7 @@ class DirectRun:
         sync({self._warehouse.uri, target.root.location.uri if target.root is not None else target.uri})
         self._reach("direct:synced")
         report = self._report(landed)
-        judged = present.again().judged(target, "write", report)
+        judged = present.again().judged(target, "write", report, self._warehouse.clock())
         try:
             if judged.fault is not None:
                 raise StorageUnavailable(judged.reason)

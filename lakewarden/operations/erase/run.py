@@ -172,7 +172,7 @@ def erase_scope(task: EraseTask) -> Steps[ScopeReport]:
         version = yield from fence_settled(task.target, task.watermark, by, still)
         return ScopeReport(task.target.scope, "erase", "done", task.target.location, version=version)
 
-    return guarded(task.target, "erase", steps())
+    return guarded(task.target, "erase", task.clock, steps())
 
 
 def request_erasure(warehouse: Warehouse, request: ErasureRequest) -> str:

@@ -16,7 +16,7 @@ from functools import partial
 import pyarrow as pa
 
 from lakewarden.catalog.model import Catalog
-from lakewarden.clock import random_id, system_clock
+from lakewarden.clock import CarriedClock, random_id
 from lakewarden.delta.apply import ColdApply, TooLarge
 from lakewarden.delta.manifest import refresh_manifest
 from lakewarden.delta.proof import check_settled
@@ -59,7 +59,8 @@ class FlushTask:
     job_id: str
     attempts: int
     large_bytes: int
-    planned_at: datetime
+    clock: CarriedClock
+    """Goes on from when the scope's place was read."""
     plan_id: str = ""
     """The plan being applied, if any; then rows beyond `end` stay in the log."""
     kept_seconds: float | bool = True
@@ -117,7 +118,7 @@ def flush_scopes(
         planned = [replace(task, plan_id=upto.plan_id) for task in planned]
     present, refused = _refused(warehouse, planned)
     tasks = [task for task in planned if task.target.scope not in refused]
-    held += _failed(planned, refused)
+    held += _failed(planned, refused, warehouse.clock())
     small = run(
         partial(flush_scope, reach=reach), [Sized(task, task.pending.bytes + _SCOPE_COST, task.target.on_disk) for task in tasks]
     )
@@ -128,8 +129,8 @@ def flush_scopes(
     sync({warehouse.uri, *(warehouse.base(storage) for storage in catalog.storages.values())})
     reach("after-sync")
     later = present.again()  # commits into an empty mount point are not settled
-    reports = [later.judged(task.target, "flush", report) for task, report in zip(tasks, reports, strict=True)]
-    reports = _noted(tasks, reports)
+    reports = [later.judged(task.target, "flush", report, task.clock()) for task, report in zip(tasks, reports, strict=True)]
+    reports = _noted(tasks, reports, warehouse.clock())
     reach("after-floors")
     _settle(warehouse, views, tasks, reports, reach)
     return reports + held + unread
@@ -137,7 +138,7 @@ def flush_scopes(
 
 def flush_scope(task: FlushTask, reach: Reach = no_faults) -> Steps[ScopeReport]:
     """Flushes one scope in this process; one that is too large is `deferred`."""
-    return guarded(task.target, "flush", _flush(task, reach))
+    return guarded(task.target, "flush", task.clock, _flush(task, reach))
 
 
 def open_cold(task: FlushTask, reach: Reach = no_faults, *, newest: bool = True) -> ColdApply:
@@ -149,11 +150,11 @@ def open_cold(task: FlushTask, reach: Reach = no_faults, *, newest: bool = True)
     cold = ColdApply(
         task.target,
         job_id=task.job_id,
-        clock=system_clock,
+        clock=task.clock,
         new_id=random_id,
         reach=reach,
         large_bytes=task.large_bytes,
-        planned_at=task.planned_at,
+        planned_at=task.clock.moment,
         named={PLAN: task.plan_id} if task.plan_id else {},
         newest=newest,
     )
@@ -185,7 +186,7 @@ def done(task: FlushTask, cold: ColdApply) -> ScopeReport:
     """The report of a flushed scope: what its commit did, or that another flush came first."""
     applied = cold.applied
     if applied is None and cold.table is not None:
-        refresh_manifest(task.target, cold.table, system_clock())  # the committer may have died before writing its manifest
+        refresh_manifest(task.target, cold.table, task.clock())  # the committer may have died before writing its manifest
     state = cold.state()
     return ScopeReport(
         task.target.scope,
@@ -197,7 +198,7 @@ def done(task: FlushTask, cold: ColdApply) -> ScopeReport:
         parameters={"job_id": task.job_id},
         metrics=applied.metrics if applied else {},
         state=state,
-        finished_at=system_clock(),
+        finished_at=task.clock(),
     )
 
 
@@ -230,7 +231,7 @@ def _unread(
     for table in cold_tables(catalog):
         users = (None, *warehouse.registry.users(table.id)) if table.log_id in faults else ()
         if any(wanted(Scope(table.name, user)) for user in users):
-            fault, now = fault_of(faults[table.log_id]), system_clock()
+            fault, now = fault_of(faults[table.log_id]), warehouse.clock()
             place = warehouse.location(catalog.storages[table.options.storage_id])
             whole = Scope(table.name, None)
             yield ScopeReport(whole, "flush", "failed", place, reason=fault.message, fault=fault, finished_at=now)
@@ -239,7 +240,7 @@ def _unread(
 def _tasks(warehouse: Warehouse, catalog: Catalog, due: Sequence[Due], job_id: str) -> tuple[list[FlushTask], list[ScopeReport]]:
     """The tasks, and the scopes that wait for the end of a move or whose floor cannot be read. A table that was
     dropped meanwhile has none."""
-    flush, planned_at = warehouse.settings.flush, system_clock()
+    flush, clock = warehouse.settings.flush, CarriedClock.of(warehouse.clock)
     tasks, held = [], []
     _read_ahead(warehouse, due)
     for one in due:
@@ -250,10 +251,10 @@ def _tasks(warehouse: Warehouse, catalog: Catalog, due: Sequence[Due], job_id: s
             target = warehouse.target_of(catalog, table, one.scope.user)
             warehouse.check_open(catalog, table, one.scope.user)
         except (Conflict, Corrupt) as error:
-            held.append(failed_report(warehouse.bare_target(catalog, table, one.scope.user), "flush", error, system_clock()))
+            held.append(failed_report(warehouse.bare_target(catalog, table, one.scope.user), "flush", error, clock()))
             continue
         where = (warehouse.state.uri, table.log_id)
-        task = FlushTask(target, *where, one.rows, one.end, job_id, flush.attempts, flush.large_scope_bytes, planned_at)
+        task = FlushTask(target, *where, one.rows, one.end, job_id, flush.attempts, flush.large_scope_bytes, clock)
         tasks.append(replace(task, kept_seconds=warehouse.retention_of(table)))
     return tasks, held
 
@@ -282,18 +283,18 @@ def _refused(warehouse: Warehouse, tasks: Sequence[FlushTask]) -> tuple[Presence
     return present, older | {task.target.scope: error for task in tasks if (error := present.why_not(task.target)) is not None}
 
 
-def _failed(tasks: Sequence[FlushTask], refused: Mapping[Scope, LakewardenError]) -> list[ScopeReport]:
+def _failed(tasks: Sequence[FlushTask], refused: Mapping[Scope, LakewardenError], now: datetime) -> list[ScopeReport]:
     found = ((task.target, refused.get(task.target.scope)) for task in tasks)
-    return [failed_report(target, "flush", error, system_clock()) for target, error in found if error is not None]
+    return [failed_report(target, "flush", error, now) for target, error in found if error is not None]
 
 
-def _noted(tasks: Sequence[FlushTask], reports: Sequence[ScopeReport]) -> list[ScopeReport]:
+def _noted(tasks: Sequence[FlushTask], reports: Sequence[ScopeReport], now: datetime) -> list[ScopeReport]:
     """The reports; those whose scopes could not be recorded on the floors become failed, and their rows stay in the log."""
     pairs = [(task.target, report) for task, report in zip(tasks, reports, strict=True)]
     positions = {task.target.floor.table_id: position_of(task.end) for task in tasks if task.target.floor is not None}
-    found = ((target, known_of(target, report, system_clock())) for target, report in pairs)
+    found = ((target, known_of(target, report, now)) for target, report in pairs)
     unnoted = raise_floors([Noted(target, known) for target, known in found if known is not None], positions)
-    return [unnoted.judged(target, report) for target, report in pairs]
+    return [unnoted.judged(target, report, now) for target, report in pairs]
 
 
 def _settle(

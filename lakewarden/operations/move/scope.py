@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from lakewarden.clock import CarriedClock, system_clock
+from lakewarden.clock import CarriedClock
 from lakewarden.delta.commit_log.committing import Committer
 from lakewarden.delta.lifecycle.fence import fence
 from lakewarden.delta.lifecycle.freezing import freeze, frozen_version, is_frozen, is_left, thaw
@@ -53,7 +53,7 @@ def move_scope(task: MoveTask, reach: Reach = no_faults) -> Steps[ScopeReport]:
         copied = copy_frozen(task.source, task.target.location, version, frozenset(task.copied), task.by, reach)
         arrived = open_scope(task.target)
         assert arrived is not None  # copy_frozen has checked
-        refresh_manifest(task.target, arrived, system_clock())
+        refresh_manifest(task.target, arrived, task.clock())
         return _report(task, task.target, state=arrived.state(task.target.app_id), copied=copied)
 
     return _guarded(task, steps())
@@ -84,7 +84,7 @@ def leave_scope(task: MoveTask) -> Steps[ScopeReport]:
 
 
 def _guarded(task: MoveTask, steps: Steps[ScopeReport]) -> Steps[ScopeReport]:
-    return guarded(task.source, "move", steps)
+    return guarded(task.source, "move", task.clock, steps)
 
 
 def _report(
@@ -101,5 +101,5 @@ def _report(
         metrics={"files_copied": len(copied.files), "bytes_copied": copied.bytes},
         state=state,
         files=copied.files,
-        finished_at=system_clock(),
+        finished_at=task.clock(),
     )

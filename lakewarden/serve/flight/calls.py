@@ -63,7 +63,7 @@ class Request:
 def observed(common: Common, method: str, context: grpc.ServicerContext) -> Iterator[Request]:
     """Answers what the call raises as a status, counts it and writes its line; what was sent is in neither."""
     request = Request("", context)
-    request.id = request_id_of(request.header(_REQUEST_ID))
+    request.id = request_id_of(request.header(_REQUEST_ID), common.new_id)
     context.set_trailing_metadata(((_REQUEST_ID, request.id),))
     began, status = time.perf_counter(), "OK"
     try:

@@ -49,7 +49,7 @@ def application(common: Common) -> Starlette:
             Route("/openapi.json", openapi),
             *pages.ROUTES,
         ],
-        middleware=[Middleware(Observed, figures=common.figures, paths=frozenset(PATHS))],
+        middleware=[Middleware(Observed, figures=common.figures, paths=frozenset(PATHS), new_id=common.new_id)],
         exception_handlers=dict.fromkeys((LakewardenError, Declined, msgspec.DecodeError, HTTPException, Exception), problem),
     )
     app.state.lake = common.lake

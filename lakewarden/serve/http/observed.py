@@ -8,6 +8,7 @@ import time
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from lakewarden.clock import NewId
 from lakewarden.serve.figures import Figures
 from lakewarden.serve.request_ids import request_id_of
 
@@ -20,10 +21,11 @@ _STARTS = ("http.response.start", "websocket.accept", "websocket.http.response.s
 class Observed:
     """Gives each request an id, the client's own where it sends a UUID in `X-Request-Id`, and its answer the same."""
 
-    def __init__(self, app: ASGIApp, figures: Figures, paths: frozenset[str]) -> None:
+    def __init__(self, app: ASGIApp, figures: Figures, paths: frozenset[str], new_id: NewId) -> None:
         self._app = app
         self._figures = figures
         self._paths = paths
+        self._new_id = new_id
 
     def _shown(self, path: str) -> str:
         """A path that says nothing of what was asked for: that of a file names a key."""
@@ -37,7 +39,7 @@ class Observed:
             return
         given = Headers(scope=scope).get("x-request-id", "")
         state = scope.setdefault("state", {})
-        state["request_id"] = request_id = request_id_of(given)
+        state["request_id"] = request_id = request_id_of(given, self._new_id)
         began, status = time.perf_counter(), 0
 
         async def sending(message: Message) -> None:

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 
 from starlette.concurrency import run_in_threadpool
 
-from lakewarden.clock import random_id
 from lakewarden.serve.common import Common
 from lakewarden.serve.postgres import startup
 from lakewarden.serve.postgres.dialogue import Dialogue
@@ -47,7 +46,7 @@ class Connection:
         self._writer = writer
         self._key = key
         self._full = full
-        self._id = random_id()
+        self._id = service.common.new_id()
         self._dialogue: Dialogue | None = None
         self._stopping = False
 

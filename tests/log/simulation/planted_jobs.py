@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from datetime import datetime
 from typing import Any
 
 from greenlet import getcurrent
@@ -69,13 +70,13 @@ def _settles_then_syncs(house: Any, *rest: Any) -> None:
     house.catalog.premises.house.sync()
 
 
-def _as_reported(_: Sequence[FlushTask], reports: list[ScopeReport]) -> list[ScopeReport]:
+def _as_reported(_: Sequence[FlushTask], reports: list[ScopeReport], __: datetime) -> list[ScopeReport]:
     return reports
 
 
 def _settles_then_notes(house: Warehouse, views: Views, tasks: Sequence[FlushTask], reports: Reports, reach: Reach) -> None:
     _settle(house, views, tasks, reports, reach)
-    _noted(tasks, reports)
+    _noted(tasks, reports, house.clock())
 
 
 def _registers_later(_: Warehouse, catalog: Catalog, __: Mapping[str, LogView], due: list[Any]) -> tuple[list[Any], Catalog]:
@@ -93,7 +94,7 @@ def _does_not_look(present: Presence) -> Presence:
     return present
 
 
-def _whatever_is_noted(_: Unnoted, __: ScopeTarget, report: ScopeReport) -> ScopeReport:
+def _whatever_is_noted(_: Unnoted, __: ScopeTarget, report: ScopeReport, ___: datetime) -> ScopeReport:
     return report
 
 

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 import dagster as dg
 from dagster._core.events import DagsterEvent, DagsterEventBatchMetadata
 
-from lakewarden.clock import random_id
+from lakewarden.clock import NewId, random_id
 
 BATCH = 500
 """Events in a batch: enough to make each cheap, few enough that a crash loses few."""
@@ -24,7 +24,7 @@ VARIABLE = "DAGSTER_EVENT_BATCH_SIZE"
 AssetEvent = dg.AssetMaterialization | dg.AssetObservation
 
 
-def log_events(context: dg.OpExecutionContext, events: Sequence[AssetEvent]) -> None:
+def log_events(context: dg.OpExecutionContext, events: Sequence[AssetEvent], new_id: NewId = random_id) -> None:
     """Logs events of *one* asset: Postgres storage records the newest event only for the asset of a batch's last event."""
     from lakewarden.dagster.jobs.event_log.sqlite import (
         relaxed,
@@ -34,17 +34,16 @@ def log_events(context: dg.OpExecutionContext, events: Sequence[AssetEvent]) -> 
     with relaxed(context.instance.event_log_storage, context.run_id):
         for kind in (dg.AssetMaterialization, dg.AssetObservation):  # a batch has events of one kind
             for batch in _chunks([event for event in events if isinstance(event, kind)]):
-                _log_batch(context, batch)
+                _log_batch(context, batch, new_id())
 
 
 def _chunks(events: Sequence[AssetEvent]) -> Iterator[Sequence[AssetEvent]]:
     return (events[start : start + BATCH] for start in range(0, len(events), BATCH))
 
 
-def _log_batch(context: dg.OpExecutionContext, batch: Sequence[AssetEvent]) -> None:
+def _log_batch(context: dg.OpExecutionContext, batch: Sequence[AssetEvent], batch_id: str) -> None:
     try:
         step = context.get_step_execution_context()
-        batch_id = random_id()
         for position, event in enumerate(batch, start=1):
             metadata = DagsterEventBatchMetadata(batch_id, position == len(batch))
             if isinstance(event, dg.AssetMaterialization):

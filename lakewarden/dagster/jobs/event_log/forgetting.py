@@ -9,13 +9,14 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 
 import dagster as dg
 from dagster._core.definitions.run_request import InstigatorType
 from dagster._core.scheduler.instigation import TickStatus
 from dagster._serdes import serialize_value
 
-from lakewarden.clock import system_clock
+from lakewarden.clock import Clock, system_clock
 from lakewarden.dagster.jobs.event_log.redacting import Names
 from lakewarden.dagster.jobs.event_log.sqlite import overwriting
 from lakewarden.dagster.jobs.event_log.sweeping import Storages, sweep
@@ -37,7 +38,13 @@ class Forgotten:
 
 
 def forget_user(
-    instance: dg.DagsterInstance, mount: Mount, user: str, tables: Sequence[TableName], own_run: str, mark: str
+    instance: dg.DagsterInstance,
+    mount: Mount,
+    user: str,
+    tables: Sequence[TableName],
+    own_run: str,
+    mark: str,
+    clock: Clock = system_clock,
 ) -> Forgotten:
     """Deletes runs of the user alone, but `own_run`, and takes the id out of the others.
 
@@ -58,7 +65,7 @@ def forget_user(
         keys = [mount.asset_key(table) for table in tables]
         if storages is None:
             instance.wipe_assets(keys)  # their newest events, cached partitions, results of checks
-            _purge_ticks(instance)
+            _purge_ticks(instance, clock())
         else:
             sweep(storages, user, names, keys, [*left, *(run.run_id for run in found if run not in naming)])
             for run in naming:
@@ -103,8 +110,9 @@ def _delete(instance: dg.DagsterInstance, run: dg.DagsterRun, names: Names, mark
     instance.compute_log_manager.delete_logs(prefix=[run.run_id])
 
 
-def _purge_ticks(instance: dg.DagsterInstance) -> None:
+def _purge_ticks(instance: dg.DagsterInstance, now: datetime) -> None:
     """The flush sensor's ticks keep the config of the runs that they requested, for weeks."""
-    now = system_clock().timestamp()
     for state in instance.all_instigator_state(instigator_type=InstigatorType.SENSOR):
-        instance.purge_ticks(state.instigator_origin_id, state.selector_id, now, [TickStatus.SUCCESS, TickStatus.FAILURE])
+        instance.purge_ticks(
+            state.instigator_origin_id, state.selector_id, now.timestamp(), [TickStatus.SUCCESS, TickStatus.FAILURE]
+        )
