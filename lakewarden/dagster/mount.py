@@ -20,9 +20,6 @@ HEALTH = "health"
 FLUSHED = "flushed"
 INGEST = "ingest"
 
-BENEATH = frozenset({HEALTH, FLUSHED, INGEST})
-"""The last parts of keys that stand beneath a table's key. Without a mark, `[eu, ns, health]` would be two assets."""
-
 _MARK = "-table"
 """No table's name holds a hyphen."""
 
@@ -71,8 +68,8 @@ class Mount:
                 raise InvalidArgument(f"key prefix {part!r} is the name of the assets of sources: choose another")
 
     def asset_key(self, table: TableName) -> dg.AssetKey:
-        """`[*prefix, namespace, table]`. Behind a prefix, a table that is called as what stands beneath tables is marked."""
-        marked = self.key_prefix and table.name in BENEATH
+        """`[*prefix, namespace, table]`. A table `ingest` behind a prefix is marked: else `[eu, ns, ingest]` is two assets."""
+        marked = self.key_prefix and table.name == INGEST
         return dg.AssetKey([*self.key_prefix, table.namespace, f"{table.name}{_MARK}" if marked else table.name])
 
     def table_of(self, key: dg.AssetKey) -> TableName | None:
@@ -82,6 +79,11 @@ class Mount:
             return None
         namespace, name = key.path[before:]
         return TableName(namespace, name.removesuffix(_MARK))
+
+    def known_key(self, table: TableName, what: str) -> dg.AssetKey:
+        """The key of what is known of a table, beneath the table's own. A box in the lineage shows the last part alone, and
+        a page has such a box for each table: so the last part has the table's full name."""
+        return dg.AssetKey([*self.asset_key(table).path, f"{table}-{what}"])
 
     @property
     def health_key(self) -> dg.AssetKey:
@@ -129,6 +131,11 @@ class Mount:
     def tags(self) -> Mapping[str, str]:
         """The tags of every run."""
         return {WAREHOUSE: self.uri}
+
+
+def is_beneath(part: str) -> bool:
+    """Whether a key with this last part may stand beneath a table's key."""
+    return part == INGEST or part.endswith((f"-{HEALTH}", f"-{FLUSHED}"))
 
 
 def _is_plain_prefix(part: str) -> bool:

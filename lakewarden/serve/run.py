@@ -36,6 +36,7 @@ _LISTENING = "LAKEWARDEN_LISTENING"
 _FROM_SUBSCRIBERS = 64 << 10
 """Bytes of a message that a client of a WebSocket may send, though none has a meaning."""
 _FACTORY = "lakewarden.serve.run:from_environment"
+_STOPPING = "stopping"
 _THREADS = 256
 """Requests of a process that work at the same time. Of the default, 40, one user's slow requests would take all."""
 _HUNG_SECONDS = 60
@@ -134,7 +135,7 @@ def from_environment() -> Starlette:
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
         current_default_thread_limiter().total_tokens = _THREADS
-        _tell_of_the_stop(app.state.following)
+        _tell_of_the_stop(app.state.following, listening)
         noted = lake.noted("serve", " ".join(listening.urls))
         with lake, noted, relaying_meanwhile(lake), nullcontext() if flight is None else served(common, flight):
             async with postgres_clients(common, listening.postgres()):
@@ -148,17 +149,30 @@ def _listening(text: str) -> Listening:
     return msgspec.json.decode(text, type=Listening, dec_hook=lambda kind, value: kind(value))  # a Path, as text
 
 
-def _tell_of_the_stop(following: Following) -> None:
-    """Subscriptions have no end of their own: a signal ends them, and then reaches uvicorn, which waits until they have ended."""
+def _tell_of_the_stop(following: Following, listening: Listening) -> None:
+    """A stop takes its time, and is answered at once. Subscriptions have no end of their own: a signal ends them, and then
+    reaches uvicorn, which waits until they have ended."""
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         before = signal.getsignal(number)
 
         def stop(number: int, frame: FrameType | None, before: Any = before) -> None:
+            _say_stop(listening)
             loop.call_soon_threadsafe(following.stopping.set)
             before(number, frame)
 
         signal.signal(number, stop)
+
+
+def _say_stop(listening: Listening) -> None:
+    """Past Python's own buffers, which the signal may have interrupted; of several processes one says it."""
+    try:
+        if listening.peers is not None:
+            (listening.peers / _STOPPING).touch(exist_ok=False)
+    except OSError:  # another process has said it
+        return
+    seconds = load_settings(os.environ).serve.stop_seconds
+    os.write(sys.stderr.fileno(), f"Stopping: requests that were begun have {seconds} s to end.\n".encode())
 
 
 def _check_free(use: str, host: str, port: int) -> None:

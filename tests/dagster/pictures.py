@@ -1,10 +1,11 @@
-"""Takes two pictures of docs/images again: a backfill of a thousand partitions, and the vacuum that a failed check blocks.
+"""Takes pictures of docs/images again: a backfill of a thousand partitions, the vacuum that a failed check blocks, what is worst
+in a table, the lineage of what is known about tables, and the page of runs.
 
     lakewarden --warehouse WAREHOUSE demo
-    python -m tests.dagster.pictures WAREHOUSE
+    python -m tests.dagster.pictures WAREHOUSE [backfill] [blocked-vacuum] [worst-scopes] [health-lineage] [runs]
 
-It writes to the demo's warehouse, damages one of its scopes and deletes what could be restored: give it a copy. Its place stands
-in the pictures.
+Without names it takes all. It writes to the demo's warehouse, damages scopes and deletes what could be restored: give it a copy.
+Its place stands in the pictures.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import signal
 import tempfile
 import time
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -37,6 +39,8 @@ IMAGES = Path(__file__).parents[2] / "docs" / "images"
 FLIGHTS, KEY = "nyc.flights", dg.AssetKey(["nyc", "flights"])
 BACKFILLED = 1_000
 DAMAGED = "N13913"
+FLUSHED = 8
+"""Scopes that are flushed one by one: a page of runs shows as many, and what else there was."""
 _DRAWN_AFTER = 2.0
 """Seconds: what slides open has come to rest."""
 
@@ -71,37 +75,93 @@ class Pages:
         wait_for(lambda: self.instance.get_backfill(backfill).status.value == "COMPLETED_SUCCESS")  # type: ignore[union-attr]
         return backfill
 
-    def blocked_vacuum(self) -> str:
-        """Repeats keys of one scope, has it checked, and vacuums the table; the id of the vacuum's run."""
+    def damage(self) -> None:
+        """Repeats keys of one scope, and has it checked."""
         scope = str(Path(self.warehouse) / "data" / "nyc" / "flights" / DAMAGED)
         write_deltalake(scope, DeltaTable(scope).to_pyarrow_table().slice(0, 2), mode="append")  # as another writer may
         checked = self.run("check_job", {"check_nyc__flights": {"config": {"users": [DAMAGED]}}})
         wait_for(lambda: status(self.instance, checked) is dg.DagsterRunStatus.SUCCESS)
+
+    def blocked_vacuum(self) -> str:
+        """Vacuums the table with a damaged scope; the id of the run."""
         now = {"tables": [FLIGHTS], "retain_hours": 0.0, "force": True, "dry_run": False}
         vacuumed = self.run("vacuum_job", {"vacuum": {"config": now}})
         wait_for(lambda: status(self.instance, vacuumed) is dg.DagsterRunStatus.FAILURE)
         return vacuumed
 
+    def worst(self) -> None:
+        """Tears the log of one scope, and flushes it and others, which books the table's health each time."""
+        torn, *others = sorted(self._users() - {DAMAGED})[: FLUSHED + 1]
+        with Lakehouse.open(self.warehouse) as lake:
+            flights = lake.table(FLIGHTS)
+            for user in (torn, *others):
+                flights.write(flights.read(user=user).slice(0, 1), user=user)
+        for path in (Path(self.warehouse) / "data" / "nyc" / "flights" / torn / "_delta_log").glob("*.json"):
+            path.write_text("{")
+        for user in (torn, *others):
+            flushed = self.run("flush_job", {"flush": {"config": {"scopes": {FLIGHTS: [user]}}}})
+            ended = dg.DagsterRunStatus.FAILURE if user == torn else dg.DagsterRunStatus.SUCCESS
+            wait_for(partial(self._is, flushed, ended))
+
     def run(self, job: str, ops: dict[str, object]) -> str:
         return self.client.submit_job_execution(job, repository_location_name="lakewarden", run_config={"ops": ops})
 
-    def picture(self, name: str, path: str, shown: str, height: int) -> None:
+    def picture(self, name: str, path: str, shown: str, height: int, width: int = 1400) -> None:
         """Of a page on which this text stands."""
-        size = {"width": 1400, "height": height, "deviceScaleFactor": 1, "mobile": False}
+        size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
         self.browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
         self.browser.get(self.url + path)
         wait_for(lambda: shown in str(self.browser.execute_script("return document.body.innerText")))
         time.sleep(_DRAWN_AFTER)
         assert self.browser.save_screenshot(str(IMAGES / name))
 
-    def _users(self) -> list[str]:
-        return list(self.instance.get_dynamic_partitions(FLIGHTS))
+    def _is(self, run: str, ended: dg.DagsterRunStatus) -> bool:
+        return status(self.instance, run) is ended
+
+    def _users(self) -> set[str]:
+        return set(self.instance.get_dynamic_partitions(FLIGHTS))
+
+
+def _backfill(pages: Pages) -> None:
+    path = f"/runs/b/{pages.backfill()}?tab=runs"
+    pages.picture("dagster-backfill.png", path, "flush", 640)
+
+
+def _blocked_vacuum(pages: Pages) -> None:
+    # Of this event alone: the run's own has a stack trace, with the directories of this machine.
+    path = f"/runs/{pages.blocked_vacuum()}?logs=type%3ASTEP_FAILURE"
+    pages.picture("dagster-blocked-vacuum.png", path, "CONFLICT", 660)
+
+
+def _worst_scopes(pages: Pages) -> None:
+    pages.worst()
+    pages.picture("dagster-worst-scopes.png", "/assets/nyc/flights/nyc.flights-health?view=overview", "CORRUPT", 1000)
+
+
+def _health_lineage(pages: Pages) -> None:
+    path = "/locations/lakewarden/asset-groups/lakewarden_health/lineage"
+    pages.picture("dagster-health-lineage.png", path, "nyc.flights-health", 1057, 1600)
+
+
+def _runs(pages: Pages) -> None:
+    pages.picture("dagster-runs.png", "/runs", "lakewarden/table", 1057, 1600)
+
+
+PICTURES = {
+    "backfill": _backfill,
+    "blocked-vacuum": _blocked_vacuum,
+    "worst-scopes": _worst_scopes,
+    "health-lineage": _health_lineage,
+    "runs": _runs,
+}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.dagster.pictures")
     parser.add_argument("warehouse")
-    warehouse = str(Path(parser.parse_args().warehouse).resolve())
+    parser.add_argument("pictures", nargs="*", metavar="picture", default=[*PICTURES], help=", ".join(PICTURES))
+    asked = parser.parse_args()
+    warehouse = str(Path(asked.warehouse).resolve())
     signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore it, and so would `ui`
     with (
         tempfile.TemporaryDirectory(prefix="lakewarden-pictures-") as root,
@@ -111,10 +171,10 @@ def main() -> None:
     ):
         client = DagsterGraphQLClient("127.0.0.1", port_number=port)
         pages = Pages(warehouse, instance, client, browser, f"http://127.0.0.1:{port}")
-        backfill, vacuum = pages.backfill(), pages.blocked_vacuum()
-        pages.picture("dagster-backfill.png", f"/runs/b/{backfill}?tab=runs", "lakewarden/operation: flush", 640)
-        # Of this event alone: the run's own has a stack trace, with the directories of this machine.
-        pages.picture("dagster-blocked-vacuum.png", f"/runs/{vacuum}?logs=type%3ASTEP_FAILURE", "CONFLICT", 660)
+        wait_for(lambda: DAMAGED in pages._users())
+        pages.damage()
+        for name in asked.pictures:
+            PICTURES[name](pages)
 
 
 if __name__ == "__main__":

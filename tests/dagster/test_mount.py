@@ -36,7 +36,7 @@ def _names(mount: Mount, table: TableName) -> set[str]:
 
 def _keys(mount: Mount, table: TableName) -> set[dg.AssetKey]:
     of_table = [mount.asset_key(table), health_key(mount, table), flushed_key(mount, table), rule_key(mount, table)]
-    sources = ["uploads/a", "/uploads/a", "s3://uploads/a", "health", "a/health", "a"]
+    sources = ["uploads/a", "/uploads/a", "s3://uploads/a", "health", "a/sources.a-health", "a/ingest", "a"]
     return {*of_table, health_key(mount), *(source_key(mount, source) for source in sources)}
 
 
@@ -46,7 +46,7 @@ def test_no_two_names_are_the_same(mount: Mount, table: TableName, other: Mount,
     same = table.namespace.replace("-", "_") == second.namespace.replace("-", "_") and table.name == second.name
     shared = {mount.named(name) for name in ("flush_job", "health")} if mount == other else set()
     assert (same and mount == other) or _names(mount, table) & _names(other, second) == shared
-    assert len(_keys(mount, table)) == 11
+    assert len(_keys(mount, table)) == 12
     assert mount.table_of(mount.asset_key(table)) == table
     if mount != other:
         assert not _keys(mount, table) & _keys(other, second)

@@ -148,6 +148,18 @@ def test_the_first_serve_makes_the_warehouse(tmp_path: Path) -> None:
             server.send_signal(signal.SIGTERM)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(("workers", "ends"), [(1, signal.SIGINT), (2, signal.SIGTERM)])
+def test_a_stop_is_said_at_once(place: str, workers: int, ends: signal.Signals) -> None:
+    port = _free_port()
+    command = [_LAKEWARDEN, "serve", "--warehouse", place, "--port", str(port), "--workers", str(workers)]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as server:
+        assert httpx.Client(transport=httpx.HTTPTransport(retries=8)).get(f"http://127.0.0.1:{port}/ready").status_code == 200
+        server.send_signal(ends)
+        _, said = server.communicate(timeout=PATIENCE)
+    assert said.count("Stopping: requests that were begun have") == 1
+
+
 def _served(lake: Lakehouse, pid: int) -> list[tuple[object, object]]:
     """What `system.cluster` says of a process, once it has noted itself."""
     until = time.monotonic() + PATIENCE

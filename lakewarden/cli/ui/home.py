@@ -26,6 +26,7 @@ _SHIPPED_BEFORE = {
     "a3c1efc24a670382848f99c3716c1bba405db9fd10fd33a4b8cd9992659dcd9c",
     "d2ae141197abfd594d388ce361e5723cfa35a8d328104b56b5915803697be3d1",
     "b458d495db094b1676f99adefb23be5b091eebd5723e2e444f300c708476416c",
+    "937cec5e97db9317251068643bb44f36e470c99a8171cf74b988bb9ca74b5f33",
     "8137cc1a88673c397f133624748d294f53b578e77a4d405e02df52fde40b53de",
 }
 """SHA-256 of the settings that earlier releases copied: a home with one of them unchanged gets the new ones."""

@@ -46,11 +46,11 @@ HEALTH_CHECKS = {
 
 def health_key(mount: Mount, table: TableName | None = None) -> dg.AssetKey:
     """The key of a table's health; without a table, of the warehouse's."""
-    return mount.health_key if table is None else dg.AssetKey([*mount.asset_key(table).path, HEALTH])
+    return mount.health_key if table is None else mount.known_key(table, HEALTH)
 
 
 def flushed_key(mount: Mount, table: TableName) -> dg.AssetKey:
-    return dg.AssetKey([*mount.asset_key(table).path, FLUSHED])
+    return mount.known_key(table, FLUSHED)
 
 
 def build_health_assets(mount: Mount, catalog: Catalog) -> list[dg.AssetsDefinition]:

@@ -13,7 +13,7 @@ import dagster as dg
 from lakewarden.catalog.model import Catalog
 from lakewarden.catalog.pipeline import IngestRule, Pipeline
 from lakewarden.catalog.pipelines import rule_of
-from lakewarden.dagster.mount import BENEATH, INGEST, SOURCES, Mount
+from lakewarden.dagster.mount import INGEST, SOURCES, Mount, is_beneath
 from lakewarden.scope import TableName
 from lakewarden.storage.location import join
 
@@ -33,7 +33,7 @@ def source_key(mount: Mount, source: str) -> dg.AssetKey:
     """
     parts = [_spelled(part) for part in source.replace("://", "/").split("/") if part]
     whole = ["file-"] if source.startswith("/") else []
-    marked = ["objects-"] if len(parts) == 1 or parts[-1] in BENEATH else []
+    marked = ["objects-"] if len(parts) == 1 or is_beneath(parts[-1]) else []
     return dg.AssetKey([*mount.key_prefix, SOURCES, *whole, *parts, *marked])
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import dagster as dg
 import pytest
 
@@ -42,6 +44,15 @@ def test_an_asset_tells_its_columns_and_place(specs: dict[str, dg.AssetSpec], wa
     assert spec.kinds == {"deltalake", "parquet"}
     assert spec.group_name == "chat"
     assert "rows:2" in (spec.description or "")
+
+
+def test_what_people_say_of_a_table_comes_first(warehouse_uri: str) -> None:
+    make_chat(warehouse_uri)
+    with Lakehouse.open(warehouse_uri) as lake:
+        catalog, text = lake.warehouse.catalog.read(), "The rooms that people meet in."
+        rooms = {name: replace(table, description=text) for name, table in catalog.tables.items() if name.name == "rooms"}
+        (spec,) = build_table_specs(Mount(warehouse_uri), lake.warehouse, replace(catalog, tables=rooms))
+    assert (spec.description or "").startswith(f"{text}\n\nSHARED table: ")
 
 
 def test_too_many_users_are_no_partitions(warehouse_uri: str) -> None:

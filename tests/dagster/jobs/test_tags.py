@@ -7,7 +7,7 @@ import pytest
 
 from lakewarden.dagster.jobs.event_log.redacting import Names
 from lakewarden.dagster.jobs.export import export_job
-from lakewarden.dagster.jobs.runs.tags import SCOPES, TABLE, USER, subject_tags
+from lakewarden.dagster.jobs.runs.tags import OF_TABLES, SCOPES, TABLE, USER, subject_tags
 from tests.dagster.jobs.conftest import RunJob
 from tests.fixtures.chat import MESSAGES, ROOMS
 from tests.fixtures.dagster import DAGSTER
@@ -21,10 +21,10 @@ pytestmark = DAGSTER
         ({"tables": [], "user": None}, {}),
         ({"table": MESSAGES, "user": "ada", "target": {}}, {TABLE: MESSAGES, USER: "ada"}),
         ({"scopes": {MESSAGES: ["ada", "bob"]}}, {TABLE: MESSAGES, SCOPES: "2"}),
-        ({"scopes": {MESSAGES: ["ada"], ROOMS: []}}, {f"lakewarden.table/{name}": "yes" for name in (MESSAGES, ROOMS)} | {
+        ({"scopes": {MESSAGES: ["ada"], ROOMS: []}}, {OF_TABLES + name: "yes" for name in (MESSAGES, ROOMS)} | {
             USER: "ada", SCOPES: "2"
         }),
-        ({"tables": [f"chat.{'x' * 63}", ROOMS]}, {f"lakewarden.table/{ROOMS}": "yes"}),
+        ({"tables": [f"chat.{'x' * 63}", ROOMS]}, {f"{OF_TABLES}{ROOMS}": "yes"}),
     ],
 )  # fmt: skip
 def test_tags_name_what_a_run_is_for(config: dict[str, object], tags: dict[str, str]) -> None:

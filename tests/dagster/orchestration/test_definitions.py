@@ -15,6 +15,7 @@ from lakewarden.catalog.model import Column
 from lakewarden.dagster import Pools, WarehouseComponent, build_definitions
 from lakewarden.dagster.definitions import VARIABLE, WEBHOOK
 from lakewarden.dagster.jobs.runs.tags import SCOPE
+from lakewarden.dagster.mount import is_beneath
 from lakewarden.errors import InvalidArgument
 from lakewarden.lakehouse import Lakehouse
 from tests.dagster.orchestration.conftest import Load
@@ -73,9 +74,9 @@ def test_the_names_that_people_rely_on(load: Load, chat: str) -> None:
     repository = defs.get_repository_def()
     assert {key.to_user_string() for key in repository.asset_graph.get_all_asset_keys()} == {
         "chat/messages",
-        "chat/messages/health",
+        "chat/messages/chat.messages-health",
         "chat/rooms",
-        "chat/rooms/health",
+        "chat/rooms/chat.rooms-health",
         "health",
     }
     assert {job.name for job in repository.get_all_jobs()} - {"__ASSET_JOB"} == JOBS | OF_CHAT
@@ -112,7 +113,7 @@ def test_every_type_of_table_becomes_an_asset(load: Load, chat: str, tmp_path: P
     defs = load(chat)
     dg.Definitions.validate_loadable(defs)
     graph = defs.get_repository_def().asset_graph
-    tables = [key for key in graph.get_all_asset_keys() if key.path[-1] != "health"]
+    tables = [key for key in graph.get_all_asset_keys() if not is_beneath(key.path[-1]) and key.path != ["health"]]
     partitioned = {key.path[-1]: graph.get(key).partitions_def is not None for key in tables}
     assert partitioned == {"messages": True, "rooms": False, "typing": True, "photos": True, "posters": False}
     checked = {key.asset_key.path[-1] for key in graph.asset_check_keys} - {"health"}

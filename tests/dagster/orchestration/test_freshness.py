@@ -18,7 +18,7 @@ from tests.fixtures.dagster import DAGSTER
 
 pytestmark = DAGSTER
 
-FLUSHED = dg.AssetKey(["chat", "messages", "flushed"])
+FLUSHED = dg.AssetKey(["chat", "messages", "chat.messages-flushed"])
 MINUTE = 60.0
 
 

@@ -21,7 +21,7 @@ from tests.fixtures.dagster import DAGSTER
 pytestmark = DAGSTER
 
 KEY = dg.AssetKey(["chat", "messages"])
-HEALTH = dg.AssetKey(["chat", "messages", "health"])
+HEALTH = dg.AssetKey(["chat", "messages", "chat.messages-health"])
 NUMBERS = {
     "tenants",
     "backlog/scopes",
@@ -66,12 +66,12 @@ def with_interval(uri: str) -> None:
 
 def test_a_look_books_numbers_for_each_table_and_the_warehouse(load: Load, chat: str, instance: dg.DagsterInstance) -> None:
     found = events_of_a_tick(load(chat), instance)
-    for key in ("chat/messages/health", "chat/rooms/health", "health"):
+    for key in ("chat/messages/chat.messages-health", "chat/rooms/chat.rooms-health", "health"):
         event = found[key]
         assert isinstance(event, dg.AssetMaterialization)
         assert {name for name, value in event.metadata.items() if isinstance(value, dg.IntMetadataValue)} == NUMBERS
         assert event.partition is None, "a partition would be one of many in a plot"
-    messages = found["chat/messages/health"]
+    messages = found["chat/messages/chat.messages-health"]
     assert isinstance(messages, dg.AssetMaterialization)
     assert (messages.metadata["tenants"].value, messages.metadata["delta/rows"].value) == (3, 6)
 
@@ -81,9 +81,9 @@ def test_a_late_table_is_shown_with_the_scope_and_its_form(load: Load, chat: str
     write_long_ago(chat, "ada")
     definitions = load(chat)
     found = events_of_a_tick(definitions, instance)
-    late = found["chat/messages/health"]
+    late = found["chat/messages/chat.messages-health"]
     assert isinstance(late, dg.AssetMaterialization)
-    assert "chat/messages/flushed" not in found, "not materialized, so it grows stale"
+    assert "chat/messages/chat.messages-flushed" not in found, "not materialized, so it grows stale"
     worst = str(late.metadata["worst"].value)
     assert "| 1 | late: rows wait for up to 3,6" in worst
     assert "| chat.messages `ada` |" in worst
@@ -94,9 +94,9 @@ def test_a_late_table_is_shown_with_the_scope_and_its_form(load: Load, chat: str
     assert (check.passed, check.description) == (False, "1 of 3 scopes are late")
     graph = definitions.resolve_asset_graph()
     assert graph.get(HEALTH).parent_keys == {KEY}
-    assert graph.get(dg.AssetKey(["chat", "messages", "flushed"])).parent_keys == {HEALTH}
+    assert graph.get(dg.AssetKey(["chat", "messages", "chat.messages-flushed"])).parent_keys == {HEALTH}
     assert {graph.get(HEALTH).group_name, graph.get(KEY).group_name} == {"lakewarden_health", "chat"}
-    node = graph.get(dg.AssetKey(["chat", "messages", "flushed"]))
+    node = graph.get(dg.AssetKey(["chat", "messages", "chat.messages-flushed"]))
     assert node.freshness_policy == dg.FreshnessPolicy.time_window(
         fail_window=timedelta(minutes=16), warn_window=timedelta(minutes=11)
     )
@@ -104,7 +104,7 @@ def test_a_late_table_is_shown_with_the_scope_and_its_form(load: Load, chat: str
 
 def test_a_quiet_table_stays_fresh(load: Load, chat: str, instance: dg.DagsterInstance) -> None:
     with_interval(chat)
-    assert isinstance(events_of_a_tick(load(chat), instance)["chat/messages/flushed"], dg.AssetMaterialization)
+    assert isinstance(events_of_a_tick(load(chat), instance)["chat/messages/chat.messages-flushed"], dg.AssetMaterialization)
 
 
 def test_an_erased_id_is_found_in_a_link() -> None:
@@ -121,7 +121,7 @@ def test_each_run_books_its_tables_once(load: Load, chat: str, instance: dg.Dags
     assert load(chat).resolve_job_def("flush_job").execute_in_process(instance=instance).success
     graph = load(chat).resolve_asset_graph()
     stale = CachingStaleStatusResolver(instance, graph, LoadingContextForTest(instance))
-    for key in (HEALTH, dg.AssetKey(["chat", "messages", "flushed"])):
+    for key in (HEALTH, dg.AssetKey(["chat", "messages", "chat.messages-flushed"])):
         assert stale.get_status(key) is StaleStatus.FRESH, "each run books them after their table"
     (event,) = instance.fetch_materializations(HEALTH, limit=9).records
     assert event.asset_materialization is not None

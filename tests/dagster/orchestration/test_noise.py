@@ -21,10 +21,26 @@ from tests.fixtures.dagster import DAGSTER
 pytestmark = DAGSTER
 
 
-@pytest.mark.parametrize("tag", [WAREHOUSE, tags.SLOT, tags.SCOPE, tags.SCOPES, tags.SEEN_UNTIL, tags.OBJECTS])
+HIDDEN = (WAREHOUSE, tags.OPERATION, tags.SLOT, tags.SCOPE, tags.SCOPES, tags.SEEN_UNTIL, tags.OBJECTS, tags.OF_TABLES)
+
+
+@pytest.mark.parametrize("tag", HIDDEN)
 def test_pages_show_no_tag_that_only_programs_read(tag: str) -> None:
     assert tag.startswith(HIDDEN_TAG_PREFIX)
-    assert not any(shown.startswith(HIDDEN_TAG_PREFIX) for shown in (tags.OPERATION, tags.TABLE, tags.USER, tags.QUEUED_BEHIND))
+    assert not any(shown.startswith(HIDDEN_TAG_PREFIX) for shown in (tags.TABLE, tags.USER, tags.QUEUED_BEHIND))
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        {"scopes": {f"chat.t{n}": ["ada", "bob"] for n in range(20)}},
+        {"table": "chat.messages", "user": "ada"},
+        {"tables": ["a.b"]},
+    ],
+)
+def test_a_run_has_two_lines_of_tags_at_most(config: dict[str, object]) -> None:
+    every = {**tags.job_tags("flush", 10), **tags.subject_tags(config), **Mount("/lake").tags}
+    assert len([tag for tag in every if not tag.startswith(HIDDEN_TAG_PREFIX) and not tag.startswith("dagster/")]) <= 2
 
 
 def test_eviction_sleeps_until_there_is_a_stream_table(chat: str) -> None:

@@ -18,7 +18,7 @@ from tests.fixtures.dagster import DAGSTER, sqlite_instance
 pytestmark = [*DAGSTER, pytest.mark.filterwarnings("ignore:Parameter `include_sources` of function")]
 
 KEY = dg.AssetKey(["chat", "messages"])
-HEALTH = dg.AssetKey(["chat", "messages", "health"])
+HEALTH = dg.AssetKey(["chat", "messages", "chat.messages-health"])
 
 
 @pytest.fixture

@@ -1,4 +1,7 @@
-"""Tags of runs: what people search by, and what the sensors and the queue's limits read."""
+"""Tags of runs: what people search by, and what the sensors and the queue's limits read.
+
+The page of runs has a line for each tag of a run, save for those that begin with `.dagster/`: a run has at most two others.
+"""
 
 from __future__ import annotations
 
@@ -9,12 +12,13 @@ import dagster as dg
 
 from lakewarden.storage.paths import encode
 
-OPERATION = "lakewarden/operation"
+OPERATION = ".dagster/lakewarden_operation"
+"""Its job or assets, which the pages show, say it to people."""
 
 TABLE = "lakewarden/table"
 """The table of a run that has only one."""
 
-OF_TABLES = "lakewarden.table/"
+OF_TABLES = ".dagster/lakewarden_table."
 """Before a table's name: a run over several tables has such a tag for each, with the value `yes`, since a tag has one value."""
 
 USER = "lakewarden/user"
