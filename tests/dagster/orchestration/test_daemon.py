@@ -81,8 +81,11 @@ def test_a_flush_runs_what_is_downstream_and_a_failure_is_reported_once(
             made = [(one.timestamp, one.asset_materialization) for one in events]
             return [at for at, event in made if event and description in (None, event.description)]
 
+        def told() -> list[dict[str, str]]:
+            return [json.loads(line) for line in alerts.read_text().splitlines()]
+
         def reported() -> Counter[str]:
-            return Counter(json.loads(line)["run_id"] for line in alerts.read_text().splitlines())
+            return Counter(one["run_id"] for one in told() if "check" not in one)
 
         with daemon(code, home):
             write(chat, "bob", 10, 11)
@@ -100,3 +103,5 @@ def test_a_flush_runs_what_is_downstream_and_a_failure_is_reported_once(
         failed = instance.get_runs(dg.RunsFilter(statuses=[dg.DagsterRunStatus.FAILURE]))
         assert set(reported().values()) == {1}
         assert set(reported()) <= {run.run_id for run in failed}
+        checks = Counter((one["asset"], one["check"]) for one in told() if "check" in one)
+        assert set(checks.values()) <= {1}, "a check that turned failed meanwhile is reported once, too"
