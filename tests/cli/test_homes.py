@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from lakewarden.cli.main import main
-from lakewarden.cli.ui.command import _tail
+from lakewarden.cli.ui.command import _last_line
 from lakewarden.cli.ui.home import DagsterHome, alone
 from lakewarden.errors import InUse
 
@@ -36,9 +36,11 @@ def test_two_homes_do_not_serve_one_warehouse(tmp_path: Path) -> None:
         pass
 
 
-def test_the_end_of_a_log_is_some_lines_without_escapes(tmp_path: Path) -> None:
+def test_dagsters_end_is_said_in_one_short_line_without_escapes(tmp_path: Path) -> None:
     log = tmp_path / "ui.log"
-    log.write_text("x" * 5_000 + "\n" + "".join(f"\x1b[32mline {n}\x1b[0m {'y' * 900}\r\n" for n in range(50)))
-    lines = _tail(log).splitlines()
-    assert [line.split()[1] for line in lines[1:]] == [str(n) for n in range(42, 50)]
-    assert all(len(line) <= 202 and "\x1b" not in line for line in lines)
+    log.write_text("x" * 20_000 + "\n" + "".join(f"\x1b[32mline {n}\x1b[0m {'y' * 900}\r\n" for n in range(50)) + "\n")
+    assert _last_line(log) == f"line 49 {'y' * 191}…"
+    log.write_text("\x1b[31mException: dagster-daemon process shut down unexpectedly with return code -9\x1b[0m\n\n")
+    assert _last_line(log) == "Exception: dagster-daemon process shut down unexpectedly with return code -9"
+    log.write_text("")
+    assert _last_line(log) == "its log is empty"

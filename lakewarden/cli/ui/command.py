@@ -102,7 +102,7 @@ def ui(
             print(f"Dagster is at {address.url}, for {warehouse}. Its log is {home.log}. Ctrl-C stops it.", flush=True)
             with Lakehouse.open(warehouse) as lake, lake.noted("ui", address.url):
                 status = _ended(process)
-    raise Internal(f"Dagster ended unexpectedly with status {status}; the end of its log: {_tail(home.log)}")
+    raise Internal(f"Dagster ended unexpectedly with status {status}: {_last_line(home.log)}; its log is {home.log}")
 
 
 def _ended(process: subprocess.Popen[bytes]) -> int:
@@ -196,7 +196,7 @@ def _await(process: subprocess.Popen[bytes], address: _Address, log: Path) -> No
     deadline = time.monotonic() + _STARTS_WITHIN
     while not _answers(address):
         if process.poll() is not None or time.monotonic() > deadline:
-            raise Internal(f"Dagster did not start; the end of its log ({log}): {_tail(log)}")
+            raise Internal(f"Dagster did not start: {_last_line(log)}; its log is {log}")
         time.sleep(0.2)
 
 
@@ -211,13 +211,14 @@ def _answers(address: _Address) -> bool:
 
 
 _ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|[\x00-\x08\x0b-\x1f\x7f]")
-_LINES, _COLUMNS = 8, 200
+_COLUMNS = 200
 
 
-def _tail(log: Path) -> str:
-    """The last lines, each of a bounded length, without what colors them on a terminal."""
+def _last_line(log: Path) -> str:
+    """What the log ends with, at a bounded length, without what colors it on a terminal."""
     with log.open("rb") as file:
         file.seek(max(file.seek(0, os.SEEK_END) - 16_384, 0))
         text = _ESCAPES.sub("", file.read().decode(errors="replace"))
-    lines = [line.rstrip()[:_COLUMNS] for line in text.splitlines() if line.strip()]
-    return "\n  ".join(["", *lines[-_LINES:]])
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    last = lines[-1] if lines else "its log is empty"
+    return last if len(last) <= _COLUMNS else f"{last[: _COLUMNS - 1]}…"
