@@ -61,8 +61,7 @@ def clock() -> Clock:
 
 @pytest.fixture
 def lake(warehouse_uri: str, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> Iterator[Lakehouse]:
-    monkeypatch.setattr("lakewarden.operations.flush.run.system_clock", clock)  # of tasks, which run anywhere
-    monkeypatch.setattr("lakewarden.clock.system_clock", clock)
+    monkeypatch.setattr("lakewarden.clock.system_clock", clock)  # of tasks, which run anywhere
     with Lakehouse.open(warehouse_uri, clock=clock) as opened:
         table = make_notes(opened, options={"COMPRESSION": "none"})
         for user in ("ann", "bob"):
