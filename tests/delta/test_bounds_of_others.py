@@ -174,6 +174,7 @@ def _cases() -> Iterator[tuple[str, str]]:
     return ((type_, writer) for type_ in _TYPES for writer in _WRITERS)
 
 
+@pytest.mark.slow
 @pytest.mark.disk
 @pytest.mark.parametrize(("type_", "writer"), _cases())
 def test_each_row_is_found_replaced_and_deleted(tmp_path: Path, type_: str, writer: str) -> None:

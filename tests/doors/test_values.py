@@ -53,6 +53,7 @@ def check_kept(lake: Lakehouse, table: str, door: Door, refused: dict[int, str])
     assert not wrong, "\n".join(wrong)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("door", DOORS, ids=lambda door: door.name)
 def test_a_value_is_stored_as_it_was_given_or_refused_with_its_place(lake: Lakehouse, door: Door, tmp_path: Path) -> None:
     refused = outcome(lake, door, tmp_path)

@@ -54,6 +54,7 @@ _STATES: Mapping[str, Callable[[Lakehouse], object]] = {
 """Each follows the one before."""
 
 
+@pytest.mark.slow
 @pytest.mark.disk
 @pytest.mark.parametrize("type_", _ENDS)
 def test_each_end_is_found_wherever_it_lies(warehouse_uri: str, type_: str) -> None:

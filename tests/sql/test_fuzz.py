@@ -7,6 +7,8 @@ import random
 from collections import Counter
 from pathlib import Path
 
+import pytest
+
 from lakewarden import Lakehouse, Settings
 from lakewarden.errors import LakewardenError
 from lakewarden.settings import SqlSettings
@@ -33,6 +35,7 @@ _CODES = {
 }
 
 
+@pytest.mark.slow
 def test_a_mutated_statement_ends_in_a_result_or_a_coded_error(warehouse_uri: str, tmp_path: Path) -> None:
     chance = random.Random(SEED)
     statements = _statements()

@@ -83,6 +83,7 @@ def _rows(lake: Lakehouse, name: str) -> list[tuple[object, ...]]:
     return sorted(zip(*(column.to_pylist() for column in found.columns), strict=True))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "text",
     [
@@ -114,6 +115,7 @@ def test_the_outcome_is_that_of_all_rows_at_once(lake: Lakehouse, tmp_path: Path
             assert _rows(lake, name) == _rows(other, name)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "text",
     [
@@ -160,6 +162,7 @@ def test_what_needs_all_rows_at_once_says_so(lake: Lakehouse, text: str, why: st
     assert _rows(lake, "app.shared") == before
 
 
+@pytest.mark.slow
 def test_a_share_is_made_smaller_where_its_live_rows_are_large(lake: Lakehouse, shares: list[int]) -> None:
     lake.sql("DELETE FROM app.last WHERE true; INSERT INTO app.last SELECT i, 'd', repeat('x', 1000) || i FROM range(300) r(i)")
     (found,) = lake.sql(f"INSERT INTO app.last {_QUERY} ON CONFLICT DO UPDATE SET v = excluded.v")

@@ -113,6 +113,7 @@ def test_without_quotes_they_are_refused(lake: Lakehouse) -> None:
         run(lake, 'CREATE SHARED TABLE "order" (id INT PRIMARY KEY)')
 
 
+@pytest.mark.slow
 def test_every_reserved_word(lake: Lakehouse) -> None:
     words = sorted(_SQL_WORDS)
     lake.create_table(

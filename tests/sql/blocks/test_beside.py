@@ -290,6 +290,7 @@ def _counts(opened: Lakehouse, table: str, number: int) -> None:
             done += 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("table", ["n.u", "n.s"])
 def test_no_count_of_many_blocks_at_once_is_lost(lake: Lakehouse, warehouse_uri: str, table: str) -> None:
     """Of two handles of the warehouse, as two processes have them, with two threads each."""
