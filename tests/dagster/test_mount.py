@@ -6,7 +6,7 @@ from pathlib import Path
 
 import dagster as dg
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from lakewarden.catalog.model import Column
@@ -40,6 +40,7 @@ def _keys(mount: Mount, table: TableName) -> set[dg.AssetKey]:
     return {*of_table, health_key(mount), *(source_key(mount, source) for source in sources)}
 
 
+@example(Mount(""), TableName("sources", "a"), Mount("", ("eu",)), TableName("a", "a"))
 @given(MOUNTS, TABLES, MOUNTS, TABLES)
 def test_no_two_names_are_the_same(mount: Mount, table: TableName, other: Mount, second: TableName) -> None:
     """Of two mounts, or of one and two tables: `-` and `_` differ in no two namespaces."""
