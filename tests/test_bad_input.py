@@ -139,7 +139,7 @@ _REQUESTS: dict[str, tuple[str, str, Ask]] = {
     "insert of a live key": ("CONSTRAINT_VIOLATION", "already", _write({"id": 1, "text": "x"}, mode="insert")),
     "unknown freshness": ("INVALID_ARGUMENT", "freshness", lambda p: p.table.read(user="ann", freshness="warm")),  # type: ignore[arg-type]
     "missing version": ("NOT_FOUND", "77", lambda p: p.lake.tag(NOTES, "t", user="ann", version=77)),
-    "restore without a target": ("INVALID_ARGUMENT", "either a version or a timestamp", lambda p: p.lake.restore(NOTES)),
+    "restore without a target": ("INVALID_ARGUMENT", "name either a version to go back to", lambda p: p.lake.restore(NOTES)),
     "version without a user": ("INVALID_ARGUMENT", "name the user", lambda p: p.lake.restore(NOTES, version=0)),
     "restore of an unknown table": ("NOT_FOUND", "chat.nope", lambda p: p.lake.restore("chat.nope", user="ann", version=0)),
     "vacuum below the retention": (

@@ -170,7 +170,7 @@ def test_by_timestamp_under_clock_skew_the_order_is_by_version(tmp_path: Path) -
 
 @pytest.mark.parametrize("options", [RestoreOptions(), RestoreOptions(1, _NOON)])
 def test_exactly_one_of_version_and_timestamp(tmp_path: Path, options: RestoreOptions) -> None:
-    with pytest.raises(InvalidArgument, match="either a version or a timestamp"):
+    with pytest.raises(InvalidArgument, match="name either a version to go back to"):
         plan_restore(target(tmp_path / "t"), options, clock=later())
 
 
