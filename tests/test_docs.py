@@ -24,6 +24,8 @@ _ROOT = Path(__file__).parent.parent
 _BLOCK = re.compile(r"^```([^\n`]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _LINK = re.compile(r"\]\((?!https?:|#|mailto:)([^)#\s]+)")
 _SLOW = {"docs/pipelines.md"}
+_LARGEST_PICTURE = 200_000
+"""Bytes."""
 _FILES = sorted([_ROOT / "README.md", _ROOT / "CONTRIBUTING.md", _ROOT / "CHANGELOG.md", *(_ROOT / "docs").rglob("*.md")])
 
 
@@ -102,6 +104,13 @@ def test_reference_is_what_the_code_says(page: Path) -> None:
 def test_links_lead_somewhere(path: Path) -> None:
     targets = _LINK.findall(path.read_text())
     assert [target for target in targets if not (path.parent / target).exists()] == []
+
+
+def test_every_picture_is_shown_and_small() -> None:
+    shown = {(path.parent / target).resolve() for path in _FILES for target in _LINK.findall(path.read_text())}
+    pictures = {*(_ROOT / "docs" / "images").glob("*.png")}
+    assert pictures - shown == set()
+    assert [path.name for path in pictures if path.stat().st_size > _LARGEST_PICTURE] == []
 
 
 def test_every_page_is_reached_from_the_index() -> None:

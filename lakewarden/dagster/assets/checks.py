@@ -16,6 +16,8 @@ from pydantic import Field
 
 from lakewarden.catalog.model import Catalog, Table
 from lakewarden.dagster.assets.expectations import Verdict
+from lakewarden.dagster.assets.health import FLUSHED_IN_TIME, lateness
+from lakewarden.dagster.assets.health_changes import report_changes
 from lakewarden.dagster.assets.looks import Judgment, Look, Looks, judge_columns, judge_keys, look_at
 from lakewarden.dagster.assets.metadata import Metadata, table_value
 from lakewarden.dagster.assets.turns import Turn, next_turn
@@ -23,12 +25,11 @@ from lakewarden.dagster.mount import Mount
 from lakewarden.dagster.resources.lakehouse import LAKE, SPARK, lake_of, spark_of
 from lakewarden.dagster.resources.spark import SparkResource
 from lakewarden.lakehouse import Lakehouse
-from lakewarden.operations.check.memory import nameless
-from lakewarden.operations.check.scope import CheckTask, check_scope
-from lakewarden.planning.health import TableHealth, health
+from lakewarden.operations.check.memory import BROKEN, nameless, results_of_table
+from lakewarden.operations.check.scope import CheckedScope, CheckTask, Finding, check_scope
+from lakewarden.planning.health import health
 from lakewarden.scope import TableName
-from lakewarden.state.failed_checks import EXPECTATION, LATEST, UNREADABLE, Checked
-from lakewarden.target import ScopeTarget
+from lakewarden.state.failed_checks import EXPECTATION, LATEST, Checked
 from lakewarden.warehouse import cold_tables
 
 ONE_ROW_PER_KEY = "one_row_per_key"
@@ -41,13 +42,10 @@ DESCRIPTIONS = {
     LOG_AND_TABLE_AGREE: "No row and no watermark of the Delta table is newer than the write log's last position.",
 }
 
-FLUSHED_IN_TIME = "flushed_in_time"
-"""A check of the whole table, of the log alone; the health sensor evaluates it every few minutes."""
-
 _FLUSHED_IN_TIME = "No row waits in the write log for much longer than the interval of FLUSH_POLICY. Looked at every few minutes."
 
-_OF_THE_LOG = frozenset({"readable", "scope", "known", "damage", LOG_AND_TABLE_AGREE})
-"""What a scope's own check finds that concerns the log, or that there is a table at all."""
+_BY_THEMSELVES = frozenset({ONE_ROW_PER_KEY, COLUMNS_AS_DECLARED})
+"""What a scope's own check finds of these counts for nothing here: they are judged by other code."""
 
 _SHOWN = 100
 
@@ -76,6 +74,10 @@ class Outcome:
 
     failed: Sequence[Failed]
     details: Metadata
+    away: Sequence[Failed] = ()
+    """Scopes that could not be looked at, for now: they are not broken."""
+    checked: Sequence[Checked] | None = None
+    """What is to be kept; None: whether each scope failed."""
 
 
 def data_checks(table: Table) -> dict[str, str]:
@@ -118,11 +120,26 @@ def _table_checks(mount: Mount, table: Table, has_suite: bool) -> dg.AssetChecks
         selected = [one.name for one in context.selected_asset_check_keys]
         if FLUSHED_IN_TIME in selected:
             yield lateness(mount, *health(lake.warehouse, [name]))
-        yield from _of_the_data(
-            lake, current, key, [one for one in data_checks(table) if one in selected], config, spark, has_suite
-        )
+        checks = [one for one in data_checks(table) if one in selected]
+        found = _of_the_data(lake, current, key, checks, config, spark, has_suite)
+        yield from behind_results(context, mount, lake, name, found)
 
     return check
+
+
+def behind_results(
+    context: dg.AssetCheckExecutionContext,
+    mount: Mount,
+    lake: Lakehouse,
+    table: TableName,
+    results: Iterator[dg.AssetCheckResult],
+) -> Iterator[dg.AssetCheckResult]:
+    """The results of a table's checks, and behind the last of them what they change in the health."""
+    passed = True
+    for result in results:
+        passed = passed and result.passed
+        yield result
+    report_changes(context, mount, lake, failed=not passed, tables=[table])
 
 
 def _of_the_data(
@@ -178,37 +195,6 @@ def _shown_as(check: str) -> str:
     return check if check in DESCRIPTIONS or check.startswith(EXPECTATION) else LOG_AND_TABLE_AGREE
 
 
-def lateness(mount: Mount, found: TableHealth) -> dg.AssetCheckResult:
-    """Whether the table is flushed in time."""
-    late = [(scope, one.reason) for one in found.worst if one.severity == "late" for scope in one.examples]
-    counted = f"{found.late_scopes:,} of {found.status.scopes:,} scopes"
-    shown = {"late": table_value({"user": scope.user or "", "why": why} for scope, why in late)}
-    return dg.AssetCheckResult(
-        asset_key=mount.asset_key(found.table),
-        check_name=FLUSHED_IN_TIME,
-        passed=not found.is_late,
-        description=f"{counted} are late" if found.is_late else "no scope is late",
-        metadata={
-            "scopes/late": dg.MetadataValue.int(found.late_scopes),
-            "backlog/oldest_seconds": dg.MetadataValue.int(int(found.status.oldest_pending_age or 0)),
-            **(shown if late else {}),
-        },
-    )
-
-
-def evaluation_of(result: dg.AssetCheckResult) -> dg.AssetCheckEvaluation:
-    """The result as an event without a run."""
-    assert result.asset_key is not None and result.check_name is not None  # noqa: PT018  # both are named where no step has them
-    return dg.AssetCheckEvaluation(
-        asset_key=result.asset_key,
-        check_name=result.check_name,
-        passed=result.passed,
-        severity=result.severity,
-        metadata=result.metadata,
-        description=result.description,
-    )
-
-
 def _outcome(check: str, looks: Looks, lake: Lakehouse, table: Table, spark: SparkResource, config: CheckConfig) -> Outcome:
     match check:
         case "one_row_per_key":
@@ -235,62 +221,75 @@ def _verdicts(verdicts: Sequence[Verdict]) -> Metadata:
 
 
 def _agreement(looks: Looks, lake: Lakehouse, table: Table) -> Outcome:
-    """Scopes that cannot be read, or have lost their table, fail here."""
+    """Scopes that cannot be read, or have lost their table, fail here; what `lakewarden check` keeps of them is kept."""
     log_end = lake.warehouse.log(table).view().end
     now = lake.warehouse.clock()
     targets = [*(look.target for look in looks.opened), *looks.others]
-    checked = [(target.scope.user or "", check_scope(CheckTask(target, log_end, now)).findings) for target in targets]
-    wrong = ((user, [one.message for one in found if one.check in _OF_THE_LOG and not one.passed]) for user, found in checked)
-    failed = [Failed(user, "; ".join(messages)) for user, messages in wrong if messages]
-    return Outcome(failed, {"unexpected": dg.MetadataValue.int(len(failed))})
+    checked = [(target, check_scope(CheckTask(target, log_end, now, table.move is not None))) for target in targets]
+    wrong = {target.scope.user or "": _wrong(one) for target, one in checked}
+    broken = _failed({user: [each for each in found if each.code in BROKEN] for user, found in wrong.items()})
+    away = _failed({user: [each for each in found if each.code not in BROKEN] for user, found in wrong.items()})
+    results = [each for target, one in checked for each in results_of_table(target, one) if each.check not in _BY_THEMSELVES]
+    return Outcome(broken, {"unexpected": dg.MetadataValue.int(len(broken))}, away, results)
+
+
+def _wrong(one: CheckedScope) -> list[Finding]:
+    return [each for each in one.findings if not each.passed and each.check not in _BY_THEMSELVES]
+
+
+def _failed(wrong: Mapping[str, Sequence[Finding]]) -> list[Failed]:
+    return [Failed(user, "; ".join(each.message for each in found)) for user, found in wrong.items() if found]
 
 
 def _keep(lake: Lakehouse, table: Table, check: str, looks: Looks, outcome: Outcome) -> None:
     """Keeps the results in the warehouse, for its vacuums."""
     failed = {one.user: one.why for one in outcome.failed}
 
-    def checked(target: ScopeTarget, version: int) -> Checked:
-        why = failed.get(target.scope.user or "")
-        return Checked(target.scope.user, check, version, why is None, reason=nameless(why or "", target))
+    def checked(look: Look) -> Checked:
+        why = failed.get(look.user)
+        return Checked(look.target.scope.user, check, look.table.version, why is None, reason=nameless(why or "", look.target))
 
-    results = [checked(look.target, look.table.version) for look in looks.opened]
-    unread = [checked(target, UNREADABLE) for target in looks.others if (target.scope.user or "") in failed]
-    lake.warehouse.failed_checks.record(table.id, [*results, *unread])
+    results = outcome.checked if outcome.checked is not None else map(checked, looks.opened)
+    lake.warehouse.failed_checks.record(table.id, results)
 
 
 def _result(key: dg.AssetKey, check: str, turn: Turn, looks: Looks, outcome: Outcome, left: Sequence[str]) -> dg.AssetCheckResult:
     """The result of one check; the scopes of the users in `left` failed it before and are not among these."""
     counted = f"{len(turn.scopes):,} of {turn.total:,} scopes"
     error = outcome.details.get("error")
-    passed = not outcome.failed and not left and error is None
+    is_well = not outcome.failed and not left and error is None
     return dg.AssetCheckResult(
         asset_key=key,
         check_name=check,
-        passed=passed,
+        passed=is_well and not outcome.away,
+        severity=dg.AssetCheckSeverity.WARN if is_well and outcome.away else dg.AssetCheckSeverity.ERROR,
         description=f"{counted} checked, {_said(outcome, left)}",
         metadata={
             "checked": dg.MetadataValue.text(counted),
             "scopes": dg.MetadataValue.int(len(turn.scopes)),
             "scopes/failed": dg.MetadataValue.int(len(outcome.failed)),
             "scopes/failed_before": dg.MetadataValue.int(len(left)),
-            **scopes_shown(outcome.failed, left),
+            **scopes_shown(outcome.failed, left, outcome.away),
             **outcome.details,
             "looked at": table_value({"user": look.user, "version": look.table.version} for look in looks.opened[:_SHOWN]),
         },
     )
 
 
-def scopes_shown(failed: Sequence[Failed], left: Sequence[str]) -> Metadata:
-    """The scopes that failed now, and those of the users in `left`, whose failures stand; empty without any."""
+def scopes_shown(failed: Sequence[Failed], left: Sequence[str], away: Sequence[Failed] = ()) -> Metadata:
+    """The scopes that failed now, those of the users in `left`, whose failures stand, and those that were away; if any."""
     standing = [Failed(user, "failed before, and not checked now") for user in left]
-    named = [*failed, *standing][:_SHOWN]
-    return {"failed scopes": table_value({"user": one.user, "why": one.why} for one in named)} if named else {}
+    shown = {"failed scopes": [*failed, *standing], "not looked at": away}
+    return {
+        name: table_value({"user": one.user, "why": one.why} for one in found[:_SHOWN]) for name, found in shown.items() if found
+    }
 
 
 def _said(outcome: Outcome, left: Sequence[str]) -> str:
     if error := outcome.details.get("error"):
         return f"and the check could not be evaluated: {error.value}"
-    return said(outcome.failed, left)
+    away = f"; not looked at: {len(outcome.away):,}: {_first([one.user for one in outcome.away])}" if outcome.away else ""
+    return f"{said(outcome.failed, left)}{away}"
 
 
 def said(failed: Sequence[Failed], left: Sequence[str]) -> str:

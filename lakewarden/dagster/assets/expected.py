@@ -9,7 +9,15 @@ from collections.abc import Iterator, Mapping, Sequence
 import dagster as dg
 
 from lakewarden.catalog.model import Catalog, Table
-from lakewarden.dagster.assets.checks import CheckConfig, Failed, failed_before, lift_expectations, said, scopes_shown
+from lakewarden.dagster.assets.checks import (
+    CheckConfig,
+    Failed,
+    behind_results,
+    failed_before,
+    lift_expectations,
+    said,
+    scopes_shown,
+)
 from lakewarden.dagster.assets.expectations import Verdict
 from lakewarden.dagster.assets.health import health_key
 from lakewarden.dagster.assets.looks import Look, look_at
@@ -108,7 +116,9 @@ def _of_suite(mount: Mount, table: Table, suite: Suite) -> dg.AssetChecksDefinit
             return
         lake = lake_of(context, mount)
         selected = {one.name for one in context.selected_asset_check_keys}
-        yield from _expected(lake, lake.table(str(table.name)).table, key, suite, selected, config, spark_of(context, mount))
+        current, spark = lake.table(str(table.name)).table, spark_of(context, mount)
+        found = _expected(lake, current, key, suite, selected, config, spark)
+        yield from behind_results(context, mount, lake, table.name, found)
 
     return expect
 

@@ -17,7 +17,7 @@ import dagster as dg
 
 from lakewarden.catalog.model import Catalog, Table
 from lakewarden.dagster.assets.links import launchpad, repair_form, restore_form
-from lakewarden.dagster.assets.metadata import Metadata
+from lakewarden.dagster.assets.metadata import Metadata, table_value
 from lakewarden.dagster.mount import FLUSHED, HEALTH, Mount
 from lakewarden.dagster.resources.lakehouse import LAKE, lake_of
 from lakewarden.planning.health import LATE_AFTER, Severity, TableHealth, Trouble, health, interval_of
@@ -36,6 +36,10 @@ STEP = "health"
 
 NOTHING_LATE = "nothing_late"
 ALL_CHECKS_PASS = "all_checks_pass"
+
+FLUSHED_IN_TIME = "flushed_in_time"
+"""A check of the whole table, of the log alone; the health sensor evaluates it every few minutes."""
+
 HEALTH_CHECKS = {
     NOTHING_LATE: "No scope's rows wait in the write log for much longer than the interval of FLUSH_POLICY.",
     "nothing_broken": "Every scope and every log can be read, as far as operations, checks and looks have found.",
@@ -138,7 +142,7 @@ def _of_the_warehouse(mount: Mount) -> dg.AssetSpec:
 
 def health_events(mount: Mount, found: Sequence[TableHealth]) -> list[dg.AssetMaterialization]:
     """An event for each table, one more for each that is flushed in time, and one for the warehouse of which these are all."""
-    return [*(event for one in found for event in events_of(mount, one)), *([_of_all(mount, found)] if found else [])]
+    return [*(event for one in found for event in events_of(mount, one)), *([warehouse_event(mount, found)] if found else [])]
 
 
 def events_of(mount: Mount, one: TableHealth) -> list[dg.AssetMaterialization]:
@@ -172,13 +176,31 @@ def _check(mount: Mount, name: str, counts: Sequence[tuple[TableHealth, int]], s
     )
 
 
+def lateness(mount: Mount, found: TableHealth) -> dg.AssetCheckResult:
+    """Whether the table is flushed in time."""
+    late = [(scope, one.reason) for one in found.worst if one.severity == "late" for scope in one.examples]
+    counted = f"{found.late_scopes:,} of {found.status.scopes:,} scopes"
+    shown = {"late": table_value({"user": scope.user or "", "why": why} for scope, why in late)}
+    return dg.AssetCheckResult(
+        asset_key=mount.asset_key(found.table),
+        check_name=FLUSHED_IN_TIME,
+        passed=not found.is_late,
+        description=f"{counted} are late" if found.is_late else "no scope is late",
+        metadata={
+            "scopes/late": dg.MetadataValue.int(found.late_scopes),
+            "backlog/oldest_seconds": dg.MetadataValue.int(int(found.status.oldest_pending_age or 0)),
+            **(shown if late else {}),
+        },
+    )
+
+
 def table_event(mount: Mount, one: TableHealth) -> dg.AssetMaterialization:
     return dg.AssetMaterialization(
         health_key(mount, one.table), description=_description(one), metadata=_table_metadata(mount, one)
     )
 
 
-def _of_all(mount: Mount, found: Sequence[TableHealth]) -> dg.AssetMaterialization:
+def warehouse_event(mount: Mount, found: Sequence[TableHealth]) -> dg.AssetMaterialization:
     parts = [
         _counted(sum(one.broken_scopes for one in found), "broken"),
         _counted(sum(one.failed_scopes for one in found), "failed a check"),

@@ -3,8 +3,8 @@
 import dagster as dg
 from pydantic import Field
 
-from lakewarden.dagster.assets.checks import evaluation_of, lateness
-from lakewarden.dagster.assets.health import OTHERS, health_checks
+from lakewarden.dagster.assets.health import OTHERS
+from lakewarden.dagster.assets.health_changes import checks_of_health, report_checks
 from lakewarden.dagster.assets.metadata import table_value
 from lakewarden.dagster.jobs.runs.failures import RETRIES, declined
 from lakewarden.dagster.jobs.runs.tags import job_tags
@@ -29,8 +29,7 @@ def check_all(
         findings = lake.check(quick=config.quick)
         failed = [one for one in findings if not one.passed]
         found = health(lake.warehouse, files_of=OTHERS)
-    for result in [*(lateness(mount, one) for one in found), *(health_checks(mount, found) if found else [])]:
-        context.instance.report_runless_asset_event(evaluation_of(result))
+    report_checks(context.instance, checks_of_health(mount, found))
     shown = ({"what": one.subject, "check": one.check, "code": one.code, "why": one.message} for one in failed[:_SHOWN])
     context.add_output_metadata(
         {"checked": len(findings), "failed": len(failed), **({"failures": table_value(shown)} if failed else {})}

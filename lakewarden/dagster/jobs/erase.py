@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import dagster as dg
 from pydantic import Field
 
+from lakewarden.dagster.assets.health_changes import report_changes
 from lakewarden.dagster.assets.metadata import table_value
 from lakewarden.dagster.jobs.booking.behind import book_behind
 from lakewarden.dagster.jobs.plans import apply_link, check_plan, plan_field
@@ -65,6 +66,7 @@ def erase(
 
         forgotten = forget_user(context.instance, mount, request.user, tables, context.run_id, certificate.user)
         _book(context, mount, certificate, forgotten)
+        report_changes(context, mount, lake)
         if forgotten.wiped:
             context.log.warning(
                 "Dagster's storage is not one that single events can be removed from: other users are booked again"

@@ -10,7 +10,7 @@ from pydantic import Field
 
 from lakewarden.catalog.model import Catalog
 from lakewarden.catalog.pipeline import Pipeline
-from lakewarden.dagster.assets.checks import evaluation_of
+from lakewarden.dagster.assets.health_changes import report_checks
 from lakewarden.dagster.assets.metadata import Metadata, Row, table_value
 from lakewarden.dagster.assets.rejects import rejects_of
 from lakewarden.dagster.assets.rules import live_pipelines, rule_key, rule_spec
@@ -98,7 +98,7 @@ def _ingest(context: dg.OpExecutionContext, lake: Lakehouse, mount: Mount, confi
     )
     written = [table for table in lake.tables(name.namespace) if table.name in (name, rejects_name(name))]
     book_behind(context, lake, mount, written, own=report.job_id)
-    context.instance.report_runless_asset_event(evaluation_of(rejects_of(mount, lake, name)))
+    report_checks(context.instance, [rejects_of(mount, lake, name)])
     context.add_output_metadata(_metadata(report))
 
 

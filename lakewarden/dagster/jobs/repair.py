@@ -34,14 +34,18 @@ class RepairConfig(dg.Config):
 def repair(
     context: dg.OpExecutionContext, config: RepairConfig, lake: dg.ResourceParam[Lakehouse], mount: dg.ResourceParam[Mount]
 ) -> None:
+    """A storage that is away fails no repair of scopes elsewhere, which are what the form names: the log warns of it."""
     with declined(context):
         tables = (config.table,) if config.table else ()
         options = PlanOptions(user=config.user)
         reports = run_or_apply(lake, "repair", tables, options, dry_run=config.dry_run, plan=config.plan)
         context.add_output_metadata({**plan_link(context, reports), "repaired": _shown(reports)})
         scopes = [report for report in reports if _subject(report) == "scope"]
+        of_others = [report for report in reports if config.table and scopes and _subject(report) == "storage"]
+        for report in of_others:
+            context.log.warning("%s", report.fault and report.fault.message)
         book(context, lake, mount, scopes, preview=config.dry_run)
-        raise_failures([report for report in reports if report not in scopes])
+        raise_failures([report for report in reports if report not in (*scopes, *of_others)])
 
 
 def _subject(report: ScopeReport) -> str:
@@ -49,8 +53,8 @@ def _subject(report: ScopeReport) -> str:
 
 
 def _shown(reports: Sequence[ScopeReport]) -> dg.MetadataValue:
-    """What was wrong, and what came of it."""
-    found = [report for report in reports if report.outcome != "skipped"]
+    """What was wrong, and what came of it; storages that are away come last."""
+    found = sorted((one for one in reports if one.outcome != "skipped"), key=lambda one: _subject(one) == "storage")
     return table_value(
         {
             "table": str(report.scope.table),

@@ -35,7 +35,7 @@ _SCOPE_COST = 64 << 10
 
 def results_of(target: ScopeTarget, one: CheckedScope, garbled: Finding | None = None) -> list[Checked]:
     """What a check of the scope shows, to be recorded. `garbled`: its rows in the log cannot be read."""
-    found = _results_of(target, one)
+    found = results_of_table(target, one)
     if garbled is None:
         return [*found, Checked(target.scope.user, PENDING_ROWS, LATEST, passed=True)]
     theirs = [each for each in found if each.check != "flush"]  # a flush fails again
@@ -45,7 +45,8 @@ def results_of(target: ScopeTarget, one: CheckedScope, garbled: Finding | None =
     ]
 
 
-def _results_of(target: ScopeTarget, one: CheckedScope) -> list[Checked]:
+def results_of_table(target: ScopeTarget, one: CheckedScope) -> list[Checked]:
+    """The same without the scope's rows in the log, where these were not looked at."""
     user = target.scope.user
     if all(finding.passed for finding in one.findings):
         version = LATEST if one.version is None else one.version
@@ -115,7 +116,7 @@ def _rechecked(warehouse: Warehouse, run: Run, table: Table, targets: Sequence[S
     end = log_end(warehouse, table)
     tasks = [CheckTask(target, end, warehouse.clock(), table.move is not None) for target in targets]
     found = run(partial(in_one_step, check_scope), [Sized(task, _SCOPE_COST) for task in tasks])
-    return [result for target, one in zip(targets, found, strict=True) for result in _results_of(target, one)]
+    return [result for target, one in zip(targets, found, strict=True) for result in results_of_table(target, one)]
 
 
 def log_end(warehouse: Warehouse, table: Table) -> int:

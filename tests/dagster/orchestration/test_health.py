@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from datetime import timedelta
 from pathlib import Path
@@ -9,9 +10,11 @@ from pathlib import Path
 import dagster as dg
 from dagster._core.definitions.data_version import CachingStaleStatusResolver, StaleStatus
 from dagster._core.loader import LoadingContextForTest
+from dagster._core.storage.asset_check_execution_record import AssetCheckExecutionRecord
 from dagster._core.storage.partition_status_cache import get_and_update_asset_status_cache_value
 
 from lakewarden.clock import system_clock
+from lakewarden.dagster.assets.health import HEALTH_CHECKS
 from lakewarden.dagster.jobs.event_log.redacting import Names
 from lakewarden.lakehouse import Lakehouse
 from tests.dagster.orchestration.conftest import Load
@@ -38,17 +41,31 @@ NUMBERS = {
 
 
 def events_of_a_tick(definitions: dg.Definitions, instance: dg.DagsterInstance) -> Mapping[str, object]:
+    """What the look of a sensor left as the newest of each asset and check."""
     sensor = definitions.resolve_sensor_def("health_sensor")
     with dg.build_sensor_context(instance=instance, resources=dict(definitions.resources or {})) as context:
-        events = sensor.evaluate_tick(context).asset_events
-    for event in events:
-        instance.report_runless_asset_event(event)
+        sensor.evaluate_tick(context)
+    graph = definitions.resolve_asset_graph()
+    events = {key.to_user_string(): instance.get_latest_materialization_event(key) for key in graph.get_all_asset_keys()}
     return {
-        f"{event.asset_key.to_user_string()} {event.check_name}"
-        if isinstance(event, dg.AssetCheckEvaluation)
-        else event.asset_key.to_user_string(): event
-        for event in events
+        **{key: event.asset_materialization for key, event in events.items() if event},
+        **{
+            f"{key.asset_key.to_user_string()} {key.name}": one.event.asset_check_evaluation
+            for key, one in checks_shown(definitions, instance).items()
+            if one.event
+        },
     }
+
+
+Shown = Mapping[dg.AssetCheckKey, AssetCheckExecutionRecord]
+
+
+def checks_shown(definitions: dg.Definitions, instance: dg.DagsterInstance) -> Shown:
+    """The newest results that a page shows: not those of before the asset's newest event."""
+    keys = definitions.resolve_asset_graph().asset_check_keys
+    newest = instance.event_log_storage.get_latest_asset_check_execution_by_key([*keys])
+    looks = {key: one.targets_latest_materialization(LoadingContextForTest(instance)) for key, one in newest.items()}
+    return {key: one for key, one in newest.items() if asyncio.run(looks[key])}
 
 
 def write_long_ago(uri: str, user: str) -> None:
@@ -71,6 +88,12 @@ def test_a_look_books_numbers_for_each_table_and_the_warehouse(load: Load, chat:
         assert isinstance(event, dg.AssetMaterialization)
         assert {name for name, value in event.metadata.items() if isinstance(value, dg.IntMetadataValue)} == NUMBERS
         assert event.partition is None, "a partition would be one of many in a plot"
+    results = [found[f"health {check}"] for check in HEALTH_CHECKS]
+    newest = instance.fetch_materializations(dg.AssetKey("health"), limit=1).records[0]
+    for result in results:
+        assert isinstance(result, dg.AssetCheckEvaluation)
+        assert result.target_materialization_data, "else one in the second of its asset's event is not shown"
+        assert result.target_materialization_data.storage_id == newest.storage_id
     messages = found["chat/messages/chat.messages-health"]
     assert isinstance(messages, dg.AssetMaterialization)
     assert (messages.metadata["tenants"].value, messages.metadata["delta/rows"].value) == (3, 6)

@@ -9,6 +9,7 @@ import pytest
 
 from lakewarden.catalog.model import Column
 from lakewarden.lakehouse import Lakehouse
+from lakewarden.planning.health import health
 from tests.dagster.orchestration.conftest import Load
 from tests.fixtures.chat import write
 from tests.fixtures.dagster import DAGSTER
@@ -50,3 +51,6 @@ def test_all_that_looks_by_itself_does(chat: str, load: Load, instance: dg.Dagst
     checks = defs.resolve_job_def("check_job").execute_in_process(instance=instance, raise_on_error=False)
     judged = {one.asset_key.path[-1]: one.passed for one in checks.get_asset_check_evaluations() if one.check_name[0] == "l"}
     assert judged["messages"]
+    with Lakehouse.open(chat) as lake:
+        assert [(one.broken_scopes, one.failed_scopes) for one in health(lake.warehouse)] == [(0, 0)] * (3 if used else 2)
+        assert not [one for one in lake.status() if one.code], "a storage that is away breaks no scope"

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from itertools import islice
 
 import dagster as dg
 
 from lakewarden.dagster.assets.health import events_of
+from lakewarden.dagster.assets.health_changes import report_changes
 from lakewarden.dagster.assets.links import link, repair_form
 from lakewarden.dagster.assets.metadata import NO_BACKLOG, Backlog, crowd_metadata
 from lakewarden.dagster.assets.partition_values import is_key
@@ -71,19 +73,20 @@ def book(
         of_table = [report for report in all_reports if report.scope.table == table]
         if of_table:
             log_events(context, [_crowd_event(mount.asset_key(table), of_table, backlogs)])
-    _book_health(context, lake, mount, {report.scope.table for report in reports if report.outcome == "done"})
+    broken = [] if preview else [report for report in reports if report.fault and report.fault.code in BROKEN]
+    changed = [*(report for report in reports if report.outcome == "done"), *broken]
+    _book_health(context, lake, mount, {report.scope.table for report in changed}, failed=bool(broken))
     context.add_output_metadata(summary(reports))
     if not preview:
         mark_failed(context, lake, mount, [report for report in reports if report.scope.table not in crowded])
-        _book_broken(context, mount, [report for report in reports if report.scope.table not in crowded])
+        _book_broken(context, mount, [report for report in broken if report.scope.table not in crowded])
     raise_failures(reports)
 
 
 def _book_broken(context: dg.OpExecutionContext, mount: Mount, reports: Sequence[ScopeReport]) -> None:
     """On the page of each scope that was found broken stands why, with the form that shows what a repair would do."""
     shown = ((one, one.fault) for one in reports if one.fault and is_key(one.scope.user or ""))
-    broken = [(report, fault) for report, fault in shown if fault.code in BROKEN]
-    for report, fault in broken[:_BROKEN_SHOWN]:
+    for report, fault in islice(shown, _BROKEN_SHOWN):
         context.log_event(
             dg.AssetObservation(
                 mount.asset_key(report.scope.table),
@@ -98,8 +101,11 @@ def _book_broken(context: dg.OpExecutionContext, mount: Mount, reports: Sequence
         )
 
 
-def _book_health(context: dg.OpExecutionContext, lake: Lakehouse, mount: Mount, tables: Collection[TableName]) -> None:
-    """For each table that the run changed: its numbers and the worst of all of its scopes, and whether it is flushed in time.
+def _book_health(
+    context: dg.OpExecutionContext, lake: Lakehouse, mount: Mount, tables: Collection[TableName], *, failed: bool
+) -> None:
+    """For each table that the run changed, or found broken: its numbers and the worst of all of its scopes, and whether it is
+    flushed in time. Then the checks that come out otherwise now.
 
     What cannot be read for it fails no run whose work is done: the health sensor looks again.
     """
@@ -110,6 +116,7 @@ def _book_health(context: dg.OpExecutionContext, lake: Lakehouse, mount: Mount, 
         return
     for event in (event for one in found for event in events_of(mount, one)):
         context.log_event(event)
+    report_changes(context, mount, lake, failed=failed)
 
 
 def crowded_tables(lake: Lakehouse, names: Iterable[TableName], max_partitions: int = MAX_PARTITIONS) -> frozenset[TableName]:
