@@ -11,6 +11,8 @@ from typing import Literal
 import numpy as np
 
 from lakewarden.catalog.model import Table
+from lakewarden.errors import LakewardenError
+from lakewarden.operations.presence import Presence
 from lakewarden.planning.broken import BrokenScopes, is_broken
 from lakewarden.planning.overview import Overview, TableStatus, overview
 from lakewarden.planning.pending import PendingScopes
@@ -25,7 +27,7 @@ LATE_AFTER = timedelta(minutes=5)
 """How long rows may wait beyond the interval of FLUSH_POLICY: a flush has to be started, and others come before it."""
 
 
-Severity = Literal["broken", "failed check", "late", "waiting", "many files"]
+Severity = Literal["away", "broken", "failed check", "late", "waiting", "many files"]
 """The worst first."""
 
 
@@ -57,6 +59,8 @@ class TableHealth:
     """Scopes that cannot be read, or on which an operation failed for good."""
     failed_scopes: int
     """Scopes whose rows or columns failed a check."""
+    away_scopes: int
+    """All of the table's, where its storage is away."""
     worst: tuple[Trouble, ...]
     """A line a reason, the most severe first. The examples of late scopes are those that wait longest; of those with rows in the
     log, or with files, those that have most."""
@@ -72,11 +76,15 @@ def health(warehouse: Warehouse, names: Iterable[TableName] | None = None, files
     Args:
         files_of: the number of scopes in all tables that are looked at for their files, where fewer have pending rows.
     """
-    tables = cold_tables(warehouse.catalog.read())
+    catalog = warehouse.catalog.read()
+    tables = cold_tables(catalog)
     found = overview(warehouse, files_of)
     views, now = warehouse.logs.views(), warehouse.clock()
     by_name = {TableName.parse(one.table): (one, broken) for one, broken in zip(found.tables, found.broken, strict=True)}
     wanted = by_name.keys() if names is None else by_name.keys() & set(names)
+    storages = {table.options.storage_id for table in tables if table.name in wanted}
+    present = Presence.among(warehouse.root(catalog.storages[id_]) for id_ in storages)
+    away = {root.storage_id: error for root, error in present.away.items()}
     return [
         _health(
             table,
@@ -84,6 +92,7 @@ def health(warehouse: Warehouse, names: Iterable[TableName] | None = None, files
             PendingScopes.of([table], views.sound),
             _with_files(found, table),
             _opened(found, table, by_name[table.name][1]),
+            away.get(table.options.storage_id),
             now,
         )
         for table in tables
@@ -122,6 +131,7 @@ def _health(
     pending: PendingScopes,
     with_files: Sequence[Trouble],
     opened: Sequence[Trouble],
+    away: LakewardenError | None,
     now: datetime,
 ) -> TableHealth:
     late = late_scopes(table, pending, now)
@@ -129,8 +139,15 @@ def _health(
     broken += opened
     known = {scope.user for scope, failure in failed.failed if is_broken(failure.check)}
     others = _without(pending[len(late) :], known.union(*({scope.user for scope in one.examples} for one in opened)))
-    troubles = (*broken, *by_check, *_late(table, late, now), *_waiting(others), *with_files)
-    return TableHealth(table.name, interval_of(table), status, len(late), _count(broken), _count(by_check), troubles)
+    missing = [] if away is None else [_away(table, status, away)]
+    troubles = (*missing, *broken, *by_check, *_late(table, late, now), *_waiting(others), *with_files)
+    counts = len(late), _count(broken), _count(by_check), _count(missing)
+    return TableHealth(table.name, interval_of(table), status, *counts, troubles)
+
+
+def _away(table: Table, status: TableStatus, error: LakewardenError) -> Trouble:
+    command = f"lakewarden check {table.options.storage_id}"
+    return Trouble("away", error.message, max(status.scopes, 1), (Scope(table.name),), error.code, command)
 
 
 def _count(troubles: Iterable[Trouble]) -> int:

@@ -66,3 +66,22 @@ def test_rows_of_a_table_without_an_interval_are_never_late(tmp_path: Path) -> N
         clock.now += timedelta(days=3)
         found = looked(lake)
     assert (found.is_late, found.worst[0].reason, found.status.oldest_pending_age) == (False, "up to 1 rows in the log", 259_200)
+
+
+def test_a_storage_that_is_away_comes_first_and_has_its_name(tmp_path: Path) -> None:
+    with Lakehouse.open(str(tmp_path / "warehouse")) as lake:
+        lake.create_storage("far", type="filesystem", base=str(tmp_path / "far"))
+        table = make_notes(lake, options={"STORAGE_ID": "far", "FLUSH_POLICY": "rows:1"})
+        for user in ("ann", "bob"):
+            table.write(notes({1: "a"}), user=user)
+        lake.flush()
+        table.write(notes({2: "b"}), user="bob")
+        assert looked(lake).away_scopes == 0
+        (tmp_path / "far").rename(tmp_path / "unmounted")
+        found = looked(lake)
+        assert (found.away_scopes, found.broken_scopes) == (2, 0)
+        assert [one.severity for one in found.worst] == ["away", "waiting"]
+        assert (found.worst[0].code, found.worst[0].command) == ("STORAGE_UNAVAILABLE", "lakewarden check far")
+        assert "storage 'far'" in found.worst[0].reason
+        (tmp_path / "unmounted").rename(tmp_path / "far")
+        assert looked(lake).away_scopes == 0

@@ -153,25 +153,29 @@ def events_of(mount: Mount, one: TableHealth) -> list[dg.AssetMaterialization]:
 
 def health_checks(mount: Mount, found: Sequence[TableHealth]) -> list[dg.AssetCheckResult]:
     """Whether all is well in all tables."""
-    broken = [(one, one.broken_scopes + (1 if one.status.error else 0)) for one in found]
+    broken = [(one, one.broken_scopes + one.away_scopes + (1 if one.status.error else 0)) for one in found]
     return [
         _check(mount, NOTHING_LATE, [(one, one.late_scopes) for one in found], "late"),
-        _check(mount, "nothing_broken", broken, "broken"),
+        _check(mount, "nothing_broken", broken, "broken", "away"),
         _check(mount, ALL_CHECKS_PASS, [(one, one.failed_scopes) for one in found], "failed check"),
     ]
 
 
-def _check(mount: Mount, name: str, counts: Sequence[tuple[TableHealth, int]], severity: Severity) -> dg.AssetCheckResult:
+def _check(
+    mount: Mount, name: str, counts: Sequence[tuple[TableHealth, int]], severity: Severity, *also: Severity
+) -> dg.AssetCheckResult:
     bad = [(one, count) for one, count in counts if count]
     said = ", ".join(f"{count:,} of {one.status.table}" for one, count in bad[:_TABLES_SHOWN])
+    worst = [each for one, _ in bad for each in one.worst if each.severity in (severity, *also)]
+    away = [f"away: {each.reason}" for each in worst if each.severity == "away"]
     return dg.AssetCheckResult(
         asset_key=health_key(mount),
         check_name=name,
         passed=not bad,
-        description=f"{severity}: {said}" if bad else "none",
+        description="; ".join([f"{severity}: {said}", *away[:1]]) if bad else "none",
         metadata={
             "scopes": dg.MetadataValue.int(sum(count for _, count in bad)),
-            **_worst(mount, [each for one, _ in bad for each in one.worst if each.severity == severity]),
+            **_worst(mount, worst),
         },
     )
 
@@ -202,6 +206,7 @@ def table_event(mount: Mount, one: TableHealth) -> dg.AssetMaterialization:
 
 def warehouse_event(mount: Mount, found: Sequence[TableHealth]) -> dg.AssetMaterialization:
     parts = [
+        _counted(sum(one.away_scopes for one in found), "on a storage that is away"),
         _counted(sum(one.broken_scopes for one in found), "broken"),
         _counted(sum(one.failed_scopes for one in found), "failed a check"),
         _counted(sum(one.late_scopes for one in found), "late"),
@@ -216,6 +221,7 @@ def _counted(scopes: int, what: str) -> str:
 
 def _description(one: TableHealth) -> str:
     parts = [
+        _counted(one.away_scopes, "on a storage that is away"),
         _counted(one.broken_scopes, "broken"),
         _counted(one.failed_scopes, "failed a check"),
         f"{one.late_scopes:,} of {one.status.scopes:,} scopes are late" if one.late_scopes else "flushed in time",
@@ -230,7 +236,9 @@ def _table_metadata(mount: Mount, one: TableHealth) -> Metadata:
 
 
 def _warehouse_metadata(mount: Mount, found: Sequence[TableHealth]) -> Metadata:
-    worst_first = sorted(found, key=lambda one: (one.broken_scopes, one.failed_scopes, one.late_scopes, _age(one)), reverse=True)
+    worst_first = sorted(
+        found, key=lambda one: (one.away_scopes, one.broken_scopes, one.failed_scopes, one.late_scopes, _age(one)), reverse=True
+    )
     lines = [_line(*_cells(one)) for one in worst_first[:_TABLES_SHOWN]]
     head = [
         "| table | tenants | broken | failed checks | late | rows in the log | files | size |",
