@@ -7,7 +7,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from contextlib import AbstractContextManager
 from hashlib import sha256
 from pathlib import Path
 
@@ -29,7 +28,7 @@ from tests.fixtures.chat import contents, make_chat, write
 from tests.fixtures.dagster import DAGSTER, as_shipped
 from tests.fixtures.patience import PATIENCE
 from tests.fixtures.servers import free_port
-from tests.fixtures.ui import Ui, ui
+from tests.fixtures.ui import ui
 
 pytestmark = DAGSTER
 
@@ -114,60 +113,54 @@ def test_the_code_server_outlives_a_busy_machine(monkeypatch: pytest.MonkeyPatch
 @pytest.mark.slow
 @pytest.mark.disk
 @pytest.mark.filterwarnings("ignore:Using variable_values:DeprecationWarning")  # Dagster's client does
-@pytest.mark.parametrize("storage", ["sqlite", pytest.param("postgres", marks=pytest.mark.night)])
-def test_runs_that_lost_their_process_are_retried_at_the_next_start(
-    storage: str, tmp_path: Path, request: pytest.FixtureRequest
-) -> None:
-    """One `ui` is stopped, the next one killed; each start is dear, so they are one story."""
+def test_a_run_whose_ui_was_stopped_is_retried_at_the_next_start(tmp_path: Path) -> None:
     warehouse, home, port = tmp_path / "warehouse", tmp_path / "home", free_port()
     make_chat(str(warehouse))
     write(str(warehouse), "ada", 10)
+    with as_shipped(home) as instance:
+        for _ in range(3):
+            with ui(str(warehouse), home, port) as stopped:
+                away = (warehouse / "data").rename(tmp_path / "away")  # the flush waits for its storage
+                client = DagsterGraphQLClient("127.0.0.1", port_number=port)
+                lost = client.submit_job_execution("flush_job", repository_location_name="lakewarden")
+                wait_for(lambda: bool(instance.all_logs(lost, of_type=dg.DagsterEventType.STEP_UP_FOR_RETRY)))  # noqa: B023
+                stopped.process.terminate()  # Ctrl-C does the same
+                stopped.process.wait()
+            if not instance.all_logs(lost, of_type=dg.DagsterEventType.STEP_FAILURE):
+                break
+            away.rename(warehouse / "data")  # the run had used up its own attempts before it was stopped
+        away.rename(warehouse / "data")
+        with ui(str(warehouse), home, port):
+            wait_for(lambda: status(instance, lost) is dg.DagsterRunStatus.FAILURE)
+            retries = dg.RunsFilter(tags={PARENT_RUN_ID_TAG: lost})
+            wait_for(lambda: any(run.is_success for run in instance.get_runs(retries)))
+    assert contents(str(warehouse), "ada") == {0: "ada 0", 1: "ada 1", 10: "later"}
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:Using variable_values:DeprecationWarning")  # Dagster's client does
+@pytest.mark.parametrize("storage", ["sqlite", pytest.param("postgres", marks=pytest.mark.night)])
+def test_a_run_that_lost_its_process_is_retried_at_the_next_start(
+    storage: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    warehouse, home, port = str(tmp_path / "warehouse"), tmp_path / "home", free_port()
+    make_chat(warehouse)
+    for number in range(50):  # the run is stopped in the middle of them
+        write(warehouse, f"u{number}", 1)
     with as_shipped(home, request.getfixturevalue("postgres") if storage == "postgres" else None) as instance:
-        stopped = _stopped_while_a_flush_waits(instance, warehouse, home, port)
-        with _next_ui(instance, warehouse, home, port) as killed:
-            _is_retried(instance, stopped)
-            assert contents(str(warehouse), "ada") == {0: "ada 0", 1: "ada 1", 10: "later"}
-            for number in range(50):  # the run is stopped in the middle of them
-                write(str(warehouse), f"u{number}", 1)
-            lost = _flush(port)
+        with ui(warehouse, home, port) as killed:
+            client = DagsterGraphQLClient("127.0.0.1", port_number=port)
+            lost = client.submit_job_execution("flush_job", repository_location_name="lakewarden")
             wait_for(lambda: status(instance, lost) is dg.DagsterRunStatus.STARTED)
             killed.stop_in_its_tracks()
-        with _next_ui(instance, warehouse, home, port) as started:
+        if storage == "postgres":  # for the beats of a shared storage, `ui` waits: another test has that
+            instance.wipe_daemon_heartbeats()
+        with ui(warehouse, home, port) as started:
             assert any("vacuum_weekly only lists" in line for line in started.said)
             assert any("A former `ui`" in line and "they are ended" in line for line in started.said)
-            _is_retried(instance, lost)
-
-
-def _stopped_while_a_flush_waits(instance: dg.DagsterInstance, warehouse: Path, home: Path, port: int) -> str:
-    """The run whose storage is away, and that waits for its own next attempt when its `ui` is stopped."""
-    away = warehouse.with_name("away")
-    for _ in range(3):
-        with _next_ui(instance, warehouse, home, port) as stopped:
-            (warehouse / "data").rename(away)
-            lost = _flush(port)
-            wait_for(lambda: bool(instance.all_logs(lost, of_type=dg.DagsterEventType.STEP_UP_FOR_RETRY)))  # noqa: B023
-            stopped.process.terminate()  # Ctrl-C does the same
-            stopped.process.wait()
-        away.rename(warehouse / "data")
-        if not instance.all_logs(lost, of_type=dg.DagsterEventType.STEP_FAILURE):
-            return lost  # else the run had used up its own attempts before it was stopped
-    raise AssertionError("three runs used up their attempts before they could be stopped")
-
-
-def _next_ui(instance: dg.DagsterInstance, warehouse: Path, home: Path, port: int) -> AbstractContextManager[Ui]:
-    instance.wipe_daemon_heartbeats()  # for the beats of a shared storage, `ui` waits: another test has that
-    return ui(str(warehouse), home, port)
-
-
-def _flush(port: int) -> str:
-    client = DagsterGraphQLClient("127.0.0.1", port_number=port)
-    return client.submit_job_execution("flush_job", repository_location_name="lakewarden")
-
-
-def _is_retried(instance: dg.DagsterInstance, lost: str) -> None:
-    wait_for(lambda: status(instance, lost) is dg.DagsterRunStatus.FAILURE)
-    retries = dg.RunsFilter(tags={PARENT_RUN_ID_TAG: lost})
-    wait_for(lambda: any(run.is_success for run in instance.get_runs(retries)))
+            wait_for(lambda: status(instance, lost) is dg.DagsterRunStatus.FAILURE)
+            retries = dg.RunsFilter(tags={PARENT_RUN_ID_TAG: lost})
+            wait_for(lambda: any(run.is_success for run in instance.get_runs(retries)))
 
 
 def status(instance: dg.DagsterInstance, run_id: str) -> dg.DagsterRunStatus | None:
