@@ -14,10 +14,10 @@ from benchmarks import data
 from benchmarks.measuring.page import Section, Table
 from benchmarks.measuring.scale import Scale
 from benchmarks.measuring.timing import quiet_seconds, seconds, spread
+from lakewarden.catalog.report import ScopeReport
+from lakewarden.client import Lakehouse
 from lakewarden.dagster.jobs.booking.book import book
 from lakewarden.dagster.mount import Mount
-from lakewarden.lakehouse import Lakehouse
-from lakewarden.report import ScopeReport
 from tests.fixtures.dagster import sqlite_instance
 from tests.fixtures.postgres import serve_postgres
 

@@ -10,8 +10,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakewarden.catalog.model import Column
-from lakewarden.lakehouse import Lakehouse
-from lakewarden.table import TableClient
+from lakewarden.client import Lakehouse
+from lakewarden.tables.client import TableClient
 
 TABLE = "bench.events"
 COLUMNS = (

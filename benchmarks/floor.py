@@ -20,7 +20,7 @@ from benchmarks.measuring.page import Section, Table
 from benchmarks.measuring.scale import Scale
 from benchmarks.measuring.timing import quiet_seconds, rounds_within, spread
 from benchmarks.side import NARROW, WIDE, Shape
-from lakewarden.lakehouse import Lakehouse
+from lakewarden.client import Lakehouse
 
 TARGET = "at most 0.35"
 

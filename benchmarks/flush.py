@@ -17,7 +17,7 @@ from benchmarks import data, floor
 from benchmarks.measuring.page import Section, Table
 from benchmarks.measuring.scale import Scale
 from benchmarks.measuring.timing import quiet_seconds, rounds_within, spread, times
-from lakewarden.lakehouse import Lakehouse
+from lakewarden.client import Lakehouse
 
 _WARM_UP = 2
 """Statements before the first measured one: Spark compiles its plans once."""

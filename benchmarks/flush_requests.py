@@ -16,7 +16,7 @@ import pyarrow as pa
 from benchmarks import data
 from benchmarks.measuring.page import Section, Table
 from benchmarks.measuring.scale import Scale
-from lakewarden.lakehouse import Lakehouse
+from lakewarden.client import Lakehouse
 from tests.fixtures.children import exit_status
 from tests.fixtures.minio import MinioServer, serve_minio
 from tests.fixtures.proxy import Proxy, Request, proxy_of

@@ -18,12 +18,12 @@ from benchmarks.measuring.page import Section, Table
 from benchmarks.measuring.scale import Scale
 from lakewarden import Column
 from lakewarden.catalog.evolution import AddColumn
+from lakewarden.catalog.report import ScopeReport
 from lakewarden.catalog.upkeep import TailRule
+from lakewarden.client import Lakehouse
 from lakewarden.delta.parquet.files import DataFile
-from lakewarden.lakehouse import Lakehouse
-from lakewarden.operations.compact.tail import fitting, small_run
-from lakewarden.operations.optimize.packing import pack_files, why_not
-from lakewarden.report import ScopeReport
+from lakewarden.tables.upkeep.packing import pack_files, why_not
+from lakewarden.tables.upkeep.tail import fitting, small_run
 
 _ROWS = 20
 """Of each flush of equal traffic."""

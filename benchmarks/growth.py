@@ -12,7 +12,7 @@ from benchmarks import data, floor
 from benchmarks.measuring.page import Section, Table
 from benchmarks.measuring.scale import Scale
 from benchmarks.measuring.timing import quiet_seconds, seconds, spread
-from lakewarden.lakehouse import Lakehouse
+from lakewarden.client import Lakehouse
 
 _ROWS = 20
 """Of a scope in each flush: the scopes' number is what grows here, not their size."""

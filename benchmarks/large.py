@@ -22,8 +22,8 @@ from benchmarks.measuring.page import Section, Table
 from benchmarks.measuring.scale import TINY, Scale
 from benchmarks.measuring.timing import rounds_within, seconds
 from lakewarden import Column
-from lakewarden.lakehouse import Lakehouse
-from lakewarden.report import ScopeReport
+from lakewarden.catalog.report import ScopeReport
+from lakewarden.client import Lakehouse
 from lakewarden.sql.results import Rows
 from lakewarden.storage.location import local_path
 

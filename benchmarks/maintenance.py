@@ -14,8 +14,8 @@ from benchmarks import data
 from benchmarks.measuring.page import Section, Table
 from benchmarks.measuring.scale import Scale
 from benchmarks.measuring.timing import quiet_seconds, times
-from lakewarden.lakehouse import Lakehouse
-from lakewarden.report import ScopeReport
+from lakewarden.catalog.report import ScopeReport
+from lakewarden.client import Lakehouse
 
 _ROWS = 50
 """Of each file."""

@@ -18,9 +18,9 @@ from statistics import median
 from benchmarks import data, quiet
 from benchmarks.measuring.page import Section, Table
 from benchmarks.measuring.scale import Scale
-from lakewarden.lakehouse import Lakehouse
-from lakewarden.settings import FlushSettings, LogSettings, Settings
-from lakewarden.table import TableClient
+from lakewarden.base.settings import FlushSettings, LogSettings, Settings
+from lakewarden.client import Lakehouse
+from lakewarden.tables.client import TableClient
 
 _ONE_SEGMENT = Settings(log=LogSettings(segment_max_rows=1 << 20, segment_max_bytes=1 << 32))
 _FLUSH = Settings(flush=FlushSettings(in_process_below=1 << 20))

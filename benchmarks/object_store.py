@@ -20,9 +20,9 @@ from benchmarks.measuring.machine import busy_cores
 from benchmarks.measuring.page import Section, Table
 from benchmarks.measuring.scale import Scale
 from benchmarks.measuring.timing import seconds, spread, times
-from lakewarden.connection import Location
-from lakewarden.lakehouse import Lakehouse
-from lakewarden.settings import FlushSettings, Settings, SparkSettings
+from lakewarden.base.connection import Location
+from lakewarden.base.settings import FlushSettings, Settings, SparkSettings
+from lakewarden.client import Lakehouse
 from lakewarden.spark.s3a import connect
 from lakewarden.spark.session import start_session
 from tests.fixtures.cluster import serve_cluster

@@ -20,8 +20,8 @@ from benchmarks.large import COLUMNS, chunks, of_ids
 from benchmarks.measuring.family import Cost, cost
 from benchmarks.measuring.page import Section, Table
 from benchmarks.measuring.scale import Scale
-from lakewarden.lakehouse import Lakehouse
-from lakewarden.report import ScopeReport
+from lakewarden.catalog.report import ScopeReport
+from lakewarden.client import Lakehouse
 
 _NAME, _CHANGED = "bench.divided", "bench.changed"
 _KEY = ("id", "day")

@@ -19,11 +19,11 @@ from benchmarks.measuring.beside import always
 from benchmarks.measuring.page import Section, Table
 from benchmarks.measuring.scale import Scale
 from benchmarks.measuring.timing import percentile, seconds, times
+from lakewarden.base.scope import Scope, TableName
+from lakewarden.base.settings import Settings, SqlSettings
+from lakewarden.client import Lakehouse
 from lakewarden.errors import LakewardenError
-from lakewarden.lakehouse import Lakehouse
-from lakewarden.operations.reading.freshness import Freshness
-from lakewarden.scope import Scope, TableName
-from lakewarden.settings import Settings, SqlSettings
+from lakewarden.tables.reading.freshness import Freshness
 
 _USER = "u"
 _THREADS = 16

@@ -23,17 +23,17 @@ import pyarrow as pa
 from benchmarks import data
 from benchmarks.measuring.page import Section, Table
 from benchmarks.measuring.scale import Scale
-from lakewarden.clock import system_clock, to_millis
-from lakewarden.lakehouse import Lakehouse
-from lakewarden.operations.upkeep.rules import FoldRule, PackRule
-from lakewarden.report import ScopeReport
-from lakewarden.scope import Scope, TableName
-from lakewarden.state.floors.entries import NEVER
-from lakewarden.state.floors.floor import floor_at
-from lakewarden.state.floors.known_scopes import SCHEMA, KnownScopes
+from lakewarden.base.clock import system_clock, to_millis
+from lakewarden.base.scope import Scope, TableName
+from lakewarden.catalog.report import ScopeReport
+from lakewarden.catalog.state.floors.entries import NEVER
+from lakewarden.catalog.state.floors.floor import floor_at
+from lakewarden.catalog.state.floors.known_scopes import SCHEMA, KnownScopes
+from lakewarden.catalog.target import ScopeTarget
+from lakewarden.client import Lakehouse
 from lakewarden.storage import local
-from lakewarden.target import ScopeTarget
-from lakewarden.warehouse import find_table
+from lakewarden.tables.upkeep.rules import FoldRule, PackRule
+from lakewarden.tables.warehouse import find_table
 
 TICKS = ("flush_sensor", "users_sensor")
 _FILES, _BYTES = 1, 4096

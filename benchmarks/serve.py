@@ -19,10 +19,10 @@ from benchmarks.measuring.scale import Scale, ServeScale
 from benchmarks.measuring.timing import percentile, seconds
 from benchmarks.query import HEAVY
 from benchmarks.serving import Clients, served
-from lakewarden.access.gate import Principal
-from lakewarden.access.roles import Role
+from lakewarden.catalog.access.gate import Principal
+from lakewarden.catalog.access.roles import Role
 from lakewarden.catalog.model import Column
-from lakewarden.lakehouse import Lakehouse
+from lakewarden.client import Lakehouse
 from lakewarden.serve.operator import operator_token
 from lakewarden.sql.results import Rows
 

@@ -20,12 +20,12 @@ import pyarrow as pa
 from benchmarks import data
 from benchmarks.measuring.timing import quiet_seconds
 from benchmarks.serving import Clients, served
+from lakewarden.base.settings import FlushSettings, Settings
 from lakewarden.catalog.model import Column
-from lakewarden.lakehouse import Lakehouse
-from lakewarden.report import ScopeReport
+from lakewarden.catalog.report import ScopeReport
+from lakewarden.client import Lakehouse
 from lakewarden.serve.operator import operator_token
-from lakewarden.settings import FlushSettings, Settings
-from lakewarden.table import TableClient
+from lakewarden.tables.client import TableClient
 
 _IN_PROCESS = Settings(flush=FlushSettings(in_process_below=1 << 20))
 _INSERT = "INSERT INTO bench.events (id, kind, at) VALUES (?, 'order', '2026-11-22 10:00:00')"

@@ -13,7 +13,7 @@ from benchmarks import data
 from benchmarks.measuring.page import Section, Table
 from benchmarks.measuring.scale import Scale
 from benchmarks.measuring.timing import percentile, quiet_seconds, seconds
-from lakewarden.lakehouse import Lakehouse
+from lakewarden.client import Lakehouse
 
 
 def run(scale: Scale, place: Path) -> Section:

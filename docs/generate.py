@@ -10,21 +10,21 @@ from pathlib import Path
 from typing import Any, get_args
 
 from lakewarden import errors as family
-from lakewarden.access import rights
-from lakewarden.access.roles import ROLES
-from lakewarden.catalog import types
+from lakewarden.base.settings import described_settings
+from lakewarden.catalog.access import rights
+from lakewarden.catalog.access.roles import ROLES
+from lakewarden.catalog.columns import types
+from lakewarden.catalog.columns.types import NO_KEY, ColumnType
 from lakewarden.catalog.kept_settings import KEPT
-from lakewarden.catalog.types import NO_KEY, ColumnType
+from lakewarden.catalog.operations import SPECS
 from lakewarden.errors import LakewardenError, Terminal, Transient
-from lakewarden.pipelines.templates.avro_files import AVRO
-from lakewarden.pipelines.templates.csv_files import CSV
-from lakewarden.pipelines.templates.documents.template import DOCUMENTS
-from lakewarden.pipelines.templates.json_files import JSON
-from lakewarden.pipelines.templates.options import described_options
-from lakewarden.pipelines.templates.parquet_files import PARQUET
-from lakewarden.pipelines.templates.template import Template
-from lakewarden.settings import described_settings
-from lakewarden.specs import SPECS
+from lakewarden.ingest.templates.avro_files import AVRO
+from lakewarden.ingest.templates.csv_files import CSV
+from lakewarden.ingest.templates.documents.template import DOCUMENTS
+from lakewarden.ingest.templates.json_files import JSON
+from lakewarden.ingest.templates.options import described_options
+from lakewarden.ingest.templates.parquet_files import PARQUET
+from lakewarden.ingest.templates.template import Template
 from lakewarden.sql.query_engine.bounded import CHARACTERS, ELEMENTS, MOST_CHARACTERS, MOST_ELEMENTS, MOST_STEPS, PATTERNS, STEPS
 from lakewarden.sql.query_engine.functions import SCALAR_FUNCTIONS, SESSION_FUNCTIONS, TABLE_FUNCTIONS
 from lakewarden.sql.results import Affected, Done, Events, Rows, Started
@@ -32,17 +32,17 @@ from lakewarden.sql.shapes.table import BYPASS, NO_BYPASS, SHAPES
 from lakewarden.sql.specs import STATEMENTS
 from lakewarden.sql.statement_spec import InWarehouse, OnScopes, OwnRule, Right, act_of
 from lakewarden.sql.statement_spec import OnTable as StatementOnTable
+from tests.client.k3 import lines as k3
 from tests.doors.doors import DOORS, SPARK
 from tests.doors.exceptions import EXCEPTIONS
 from tests.doors.samples import COLUMN_TYPES, SAMPLES
-from tests.dynamic import lines as flip188
-from tests.dynamic import published
-from tests.k3 import lines as k3
+from tests.ingest.pipelines.states import STATES as PIPELINE_STATES
 from tests.lines import Sections
+from tests.maintenance.repair.states import STATES
 from tests.mutations.listed import Mutation
 from tests.mutations.listed import mutations as listed
-from tests.pipelines.states import STATES as PIPELINE_STATES
-from tests.repair.states import STATES
+from tests.tables.dynamic import lines as flip188
+from tests.tables.dynamic import published
 
 SHIPPED: tuple[Template[Any], ...] = (CSV, JSON, PARQUET, AVRO, DOCUMENTS)
 
@@ -52,26 +52,26 @@ _REFERENCE = Path(__file__).parent / "reference"
 def pages() -> dict[Path, str]:
     """Every generated page with its text."""
     return {
-        _REFERENCE / "access.md": _page("Who may do what", "lakewarden/access/rights.py", access()),
-        _REFERENCE / "configuration.md": _page("Settings", "lakewarden/settings.py", configuration()),
-        _REFERENCE / "damage.md": _page("When something is lost", "tests/repair/states.py", damage()),
+        _REFERENCE / "access.md": _page("Who may do what", "lakewarden/catalog/access/rights.py", access()),
+        _REFERENCE / "configuration.md": _page("Settings", "lakewarden/base/settings.py", configuration()),
+        _REFERENCE / "damage.md": _page("When something is lost", "tests/maintenance/repair/states.py", damage()),
         _REFERENCE / "errors.md": _page("Errors", "lakewarden/errors.py", errors()),
-        _REFERENCE / "flip188.md": _page("FLIP-188, line by line", "tests/dynamic/lines.py", flip188_lines()),
+        _REFERENCE / "flip188.md": _page("FLIP-188, line by line", "tests/tables/dynamic/lines.py", flip188_lines()),
         _REFERENCE / "functions.md": _page("Functions in queries", "lakewarden/sql/query_engine/functions.py", functions()),
-        _REFERENCE / "k3.md": _page("K3, line by line", "tests/k3/lines.py", k3_lines()),
+        _REFERENCE / "k3.md": _page("K3, line by line", "tests/client/k3/lines.py", k3_lines()),
         _REFERENCE / "mutations.md": _page("Mutations", "tests/mutations/", mutations()),
-        _REFERENCE / "operations.md": _page("Operations", "lakewarden/specs.py", operations()),
+        _REFERENCE / "operations.md": _page("Operations", "lakewarden/catalog/operations.py", operations()),
         _REFERENCE / "values.md": _page("Values, door by door", "tests/doors/", values()),
-        _REFERENCE / "published-tests.md": _page("Published tests", "tests/dynamic/published.py", published_tests()),
+        _REFERENCE / "published-tests.md": _page("Published tests", "tests/tables/dynamic/published.py", published_tests()),
         _REFERENCE / "statements.md": _page("SQL statements", "lakewarden/sql/specs.py", statements()),
-        _REFERENCE / "templates.md": _page("Templates", "lakewarden/pipelines/templates/", templates()),
-        _REFERENCE / "types.md": _page("Column types", "lakewarden/catalog/types.py", column_types()),
+        _REFERENCE / "templates.md": _page("Templates", "lakewarden/ingest/templates/", templates()),
+        _REFERENCE / "types.md": _page("Column types", "lakewarden/catalog/columns/types.py", column_types()),
         _REFERENCE / "writes.md": _page("How statements write", "lakewarden/sql/shapes/table.py", writes()),
     }
 
 
 def access() -> Iterator[str]:
-    yield "One gate (`lakewarden/access/gate.py`) decides by these tables for every door. Whatever the role, the rows of"
+    yield "One gate (`lakewarden/catalog/access/gate.py`) decides by these tables for every door. Whatever the role, the rows of"
     yield "a USER or STREAM table that a session sees are its own user's; another's place is taken by `EXECUTE AS USER` only."
     yield from ("", "## Rows", "")
     yield from _table("table", "act", *ROLES)
@@ -228,7 +228,7 @@ def writes() -> Iterator[str]:
 
 
 def k3_lines() -> Iterator[str]:
-    yield "What K3 Tables states, a line each. The tests are in `tests/k3/`, through `lake.k3`; those of the wire form in"
+    yield "What K3 Tables states, a line each. The tests are in `tests/client/k3/`, through `lake.k3`; those of the wire form in"
     yield "`tests/serve/http/`, over HTTP."
     yield from _lines("K3", k3.SECTIONS, k3.line_tests())
     yield from ("", "## What differs from the seed", "")
@@ -245,7 +245,7 @@ def k3_lines() -> Iterator[str]:
 
 
 def flip188_lines() -> Iterator[str]:
-    yield "What FLIP-188 (built-in dynamic table) states, a line each. The tests are in `tests/dynamic/` and beside it."
+    yield "What FLIP-188 (built-in dynamic table) states, a line each. The tests are in `tests/tables/dynamic/` and beside it."
     yield from ("", "## What differs", "")
     yield from _table("line", "the seed", "here", "why")
     for each in flip188.DIFFERENCES:

@@ -5,22 +5,22 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from lakewarden.version import VERSION
+from lakewarden.base.version import VERSION
 
 if TYPE_CHECKING:
+    from lakewarden.base.settings import Settings
     from lakewarden.catalog.model import Column
-    from lakewarden.lakehouse import Lakehouse
-    from lakewarden.rows.files import Upload
-    from lakewarden.settings import Settings
+    from lakewarden.client import Lakehouse
+    from lakewarden.tables.rows.files import Upload
 
 __all__ = ["Column", "Lakehouse", "Settings", "Upload"]
 __version__ = VERSION
 
 _MODULES = {
     "Column": "lakewarden.catalog.model",
-    "Lakehouse": "lakewarden.lakehouse",
-    "Settings": "lakewarden.settings",
-    "Upload": "lakewarden.rows.files",
+    "Lakehouse": "lakewarden.client",
+    "Settings": "lakewarden.base.settings",
+    "Upload": "lakewarden.tables.rows.files",
 }
 
 

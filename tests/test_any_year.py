@@ -8,7 +8,7 @@ import duckdb
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from lakewarden.any_year import INFINITE_DAY, INFINITE_MOMENT, civil, day_text, moment_text
+from lakewarden.base.any_year import INFINITE_DAY, INFINITE_MOMENT, civil, day_text, moment_text
 from tests.fixtures.examples import examples
 
 _EPOCH = date(1970, 1, 1)

@@ -14,7 +14,7 @@ from typing import get_args
 import pytest
 
 from lakewarden import Column, Lakehouse
-from lakewarden.specs import PLANNABLE, QUEUEABLE, SPECS, Operation, Plannable, Queueable
+from lakewarden.catalog.operations import PLANNABLE, QUEUEABLE, SPECS, Operation, Plannable, Queueable
 
 _ROOT = Path(__file__).parent.parent
 _PAGE = (_ROOT / "docs" / "architecture.md").read_text()
@@ -62,20 +62,20 @@ def test_an_operation_has_its_row_its_types_and_its_job() -> None:
     assert set(get_args(Operation)) == set(SPECS)
     assert get_args(Queueable) == QUEUEABLE
     assert get_args(Plannable) == PLANNABLE
-    procedures = {path.stem for path in (_ROOT / "lakewarden" / "operations" / "procedures").glob("*.py")}
+    procedures = {path.stem for path in (_ROOT / "lakewarden" / "maintenance" / "procedures").glob("*.py")}
     assert set(SPECS) - procedures == {"import", "ingest", "repair", "write"}
     jobs = {path.stem for path in (_ROOT / "lakewarden" / "dagster" / "jobs").glob("*.py")}
     assert set(SPECS) - jobs == {"drop", "import", "write"}
 
 
 _NAMED_BY = {
-    "access/rights": "its right",
+    "catalog/access/rights": "its right",
     "dagster/jobs/evict": "its Dagster file",
     "dagster/jobs/materialize": "of a STREAM table it is what *Materialize* does",
     "dagster/orchestration/schedules": "when it runs",
-    "lakehouse/maintenance": "its method of the Python client",
-    "operations/procedures/evict": "itself",
-    "specs": "the table",
+    "client/maintenance": "its method of the Python client",
+    "maintenance/procedures/evict": "itself",
+    "catalog/operations": "the table",
 }
 
 
@@ -111,20 +111,20 @@ _OUTERMOST = {
     "lakewarden.cli.ui.command": "a session of processes has an id of its own, before a warehouse is open",
     "lakewarden.dagster.definitions": "a code location opens its warehouse",
     "lakewarden.dagster.resources.lakehouse": "a run opens its warehouse",
-    "lakewarden.rows.snowflake": "the numbers of a process begin once, for all of its warehouses",
+    "lakewarden.tables.rows.snowflake": "the numbers of a process begin once, for all of its warehouses",
     "lakewarden.spark.source.connection": "a reader or writer in Spark opens its warehouse",
     "lakewarden.sql.blocks.session_block": "a statement outside of any session has a block that refuses all",
-    "lakewarden.locks.lock": "another process opens the catalog from the place that it was sent",
+    "lakewarden.catalog.locks.lock": "another process opens the catalog from the place that it was sent",
 }
 _TASKS = {
-    "lakewarden.operations.check.storages",
-    "lakewarden.operations.direct.revise",
-    "lakewarden.operations.direct.shuffle",
-    "lakewarden.operations.flush.run",
-    "lakewarden.operations.maintain",
-    "lakewarden.operations.optimize.bins",
-    "lakewarden.pipelines.ingest.newest",
-    "lakewarden.repair.scope",
+    "lakewarden.maintenance.check.storages",
+    "lakewarden.tables.direct.revise",
+    "lakewarden.tables.direct.shuffle",
+    "lakewarden.maintenance.flush.run",
+    "lakewarden.maintenance.maintain",
+    "lakewarden.maintenance.optimize.bins",
+    "lakewarden.ingest.objects.newest",
+    "lakewarden.maintenance.repair.scope",
     "lakewarden.spark.change_data",
     "lakewarden.spark.large",
     "lakewarden.sql.handlers.writing.copying",
@@ -143,8 +143,8 @@ def test_time_and_randomness_are_parameters() -> None:
         called |= {module for func in calls if isinstance(func, ast.Name) and func.id in _SYSTEM}
         names = [node for node in ast.walk(tree) if isinstance(node, ast.Name) and node.id in _SYSTEM]
         passed |= {module for name in names if id(name) not in defaults}
-    assert called == {"lakewarden.clock", "lakewarden.cli.ui.command"}, "take a Clock or a NewId as a parameter"
-    assert passed - {"lakewarden.clock"} == _OUTERMOST.keys() | _TASKS, "pass on the warehouse's own"
+    assert called == {"lakewarden.base.clock", "lakewarden.cli.ui.command"}, "take a Clock or a NewId as a parameter"
+    assert passed - {"lakewarden.base.clock"} == _OUTERMOST.keys() | _TASKS, "pass on the warehouse's own"
 
 
 def _defaults(node: ast.AST) -> Iterator[ast.expr | None]:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from lakewarden import Lakehouse
-from lakewarden.connection import Location
+from lakewarden.base.connection import Location
 from lakewarden.errors import StorageRefused
 from lakewarden.storage.open import open_store
 from tests.fixtures.azurite import AzuriteServer

@@ -14,7 +14,7 @@ import pytest
 
 from lakewarden import Column, Lakehouse
 from lakewarden.errors import LakewardenError
-from lakewarden.table import TableClient
+from lakewarden.tables.client import TableClient
 from tests.fixtures.lakes import NOTES, Rows, eventual, make_notes, notes, strong
 from tests.fixtures.mounts import tmpfs
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
-from lakewarden.settings import load_settings
+from lakewarden.base.settings import load_settings
 from tests.fixtures import cluster, minio
 from tests.fixtures.minio import MinioServer
 from tests.fixtures.postgres import PostgresServer

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from lakewarden import Lakehouse
-from lakewarden.connection import Connection, Location
+from lakewarden.base.connection import Connection, Location
 from lakewarden.errors import NotFound, StorageRefused, StorageUnavailable
 from lakewarden.storage.objects import Missing
 from lakewarden.storage.open import open_store

@@ -12,12 +12,12 @@ import pyarrow as pa
 import pytest
 
 from lakewarden import Column, Lakehouse
-from lakewarden.clock import random_id
+from lakewarden.base.clock import random_id
+from lakewarden.base.scope import Scope, TableName
+from lakewarden.base.settings import MaintenanceSettings, Settings
+from lakewarden.catalog.state.audit import AuditLog
 from lakewarden.errors import Conflict, ConstraintViolation, Corrupt, InUse, InvalidArgument, NotFound
-from lakewarden.operations.tags import Tag
-from lakewarden.scope import Scope, TableName
-from lakewarden.settings import MaintenanceSettings, Settings
-from lakewarden.state.audit import AuditLog
+from lakewarden.tables.tags import Tag
 from tests.fixtures.bucket import copy_tree, path_of, remove_tree
 from tests.fixtures.children import CONTEXT, exit_statuses
 from tests.fixtures.lakes import NOTES, eventual, keys, lake_fixture, make_notes, notes, scope_path, strong

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from lakewarden.base.settings import CompactionSettings, FlushSettings, Settings, load_settings
+from lakewarden.client import Lakehouse
 from lakewarden.errors import InvalidArgument
-from lakewarden.lakehouse import Lakehouse
-from lakewarden.settings import CompactionSettings, FlushSettings, Settings, load_settings
 
 
 def test_the_environment_comes_before_the_file_and_the_file_before_the_default(tmp_path: Path) -> None:

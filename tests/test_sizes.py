@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from lakewarden.base.sizes import in_units
 from lakewarden.cli.output import Row, emit
-from lakewarden.sizes import in_units
 
 
 @pytest.mark.parametrize(

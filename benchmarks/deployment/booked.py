@@ -24,8 +24,8 @@ import dagster as dg
 from sqlalchemy import Engine, event
 
 from lakewarden.catalog.model import Column
-from lakewarden.lakehouse import Lakehouse
-from lakewarden.report import ScopeReport
+from lakewarden.catalog.report import ScopeReport
+from lakewarden.client import Lakehouse
 from tests.fixtures.dagster import on_postgres, sqlite_instance
 from tests.fixtures.postgres import serve_postgres
 

@@ -24,7 +24,7 @@ from tests.fixtures.servers import free_port
 _FILL = """
 import sys
 from lakewarden.catalog.model import Column
-from lakewarden.lakehouse import Lakehouse
+from lakewarden.client import Lakehouse
 name, users = sys.argv[2], int(sys.argv[3])
 columns = [Column("id", "BIGINT"), Column("content", "TEXT")]
 with Lakehouse.open(sys.argv[1]) as lake:

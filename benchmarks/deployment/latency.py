@@ -31,7 +31,7 @@ from benchmarks.__main__ import PAGE
 from benchmarks.measuring.page import Section, Table, rewrite
 from benchmarks.measuring.timing import spread
 from lakewarden.catalog.evolution import SetOptions
-from lakewarden.lakehouse import Lakehouse
+from lakewarden.client import Lakehouse
 from tests.fixtures.chat import MESSAGES, make_chat, write
 from tests.fixtures.servers import free_port
 

@@ -19,15 +19,15 @@ from dagster._core.storage.tags import ASSET_PARTITION_RANGE_END_TAG, ASSET_PART
 from benchmarks import data
 from benchmarks.deployment.booked import counted
 from benchmarks.quiet import make
+from lakewarden.base.connection import Location
+from lakewarden.base.scope import Scope, TableName
 from lakewarden.catalog.evolution import SetOptions
-from lakewarden.connection import Location
+from lakewarden.catalog.report import ScopeReport, ScopeState
+from lakewarden.client import Lakehouse
 from lakewarden.dagster import build_definitions
 from lakewarden.dagster.jobs.booking.events import Booked, book_events
 from lakewarden.dagster.jobs.booking.partitions import register_users
 from lakewarden.dagster.mount import Mount
-from lakewarden.lakehouse import Lakehouse
-from lakewarden.report import ScopeReport, ScopeState
-from lakewarden.scope import Scope, TableName
 from tests.fixtures.dagster import on_postgres
 from tests.fixtures.postgres import serve_postgres
 

@@ -7,7 +7,7 @@ import resource
 import sys
 from time import perf_counter
 
-from lakewarden.lakehouse import Lakehouse
+from lakewarden.client import Lakehouse
 
 
 def main(uri: str, table: str) -> None:

@@ -18,9 +18,9 @@ from benchmarks.ingest.files import put_all, small, write_large
 from benchmarks.measuring.page import Section, Table
 from benchmarks.measuring.scale import Scale
 from benchmarks.measuring.timing import seconds
-from lakewarden.connection import Location
-from lakewarden.lakehouse import Lakehouse
-from lakewarden.settings import SparkSettings
+from lakewarden.base.connection import Location
+from lakewarden.base.settings import SparkSettings
+from lakewarden.client import Lakehouse
 from lakewarden.spark.s3a import connect
 from lakewarden.spark.session import start_session
 from lakewarden.sql.results import Rows

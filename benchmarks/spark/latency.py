@@ -22,9 +22,9 @@ from benchmarks.measuring.scale import Scale
 from benchmarks.measuring.timing import percentile, quiet_seconds
 from benchmarks.spark.rows import COLUMNS, made
 from lakewarden import Column
-from lakewarden.changes.feed import ChangeFeed
-from lakewarden.lakehouse import Lakehouse
-from lakewarden.scope import TableName
+from lakewarden.base.scope import TableName
+from lakewarden.client import Lakehouse
+from lakewarden.tables.changes.feed import ChangeFeed
 
 _USERS, _SHARED = "bench.streamed", "bench.streamed_shared"
 _PACE = 0.25

@@ -14,8 +14,8 @@ from benchmarks.measuring.page import Section, Table
 from benchmarks.measuring.scale import Scale
 from benchmarks.spark.latency import streams
 from benchmarks.spark.rows import COLUMNS, made
-from lakewarden.lakehouse import Lakehouse
-from lakewarden.scope import Scope, TableName
+from lakewarden.base.scope import Scope, TableName
+from lakewarden.client import Lakehouse
 
 TABLE, WRITTEN = "bench.events", "bench.written"
 _AT_ONCE = 200

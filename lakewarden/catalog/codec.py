@@ -15,10 +15,10 @@ from datetime import datetime
 from functools import lru_cache
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
+from lakewarden.base.scope import TableName
+from lakewarden.catalog.columns.types import ColumnType
 from lakewarden.catalog.model import Catalog, Namespace, Table, TableOptions, TableSchema
-from lakewarden.catalog.types import ColumnType
 from lakewarden.errors import Corrupt, InvalidArgument
-from lakewarden.scope import TableName
 from lakewarden.storage.sums import is_whole, with_sum
 
 NEWEST = 3

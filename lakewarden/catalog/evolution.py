@@ -10,12 +10,12 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import reduce
 
-from lakewarden.catalog.defaults import LiteralDefault, canonical_default, initial_of, parse_default
+from lakewarden.catalog.columns.defaults import LiteralDefault, canonical_default, initial_of, parse_default
+from lakewarden.catalog.columns.types import ColumnType
 from lakewarden.catalog.model import Column, SchemaColumn, Table
 from lakewarden.catalog.names import check_column
 from lakewarden.catalog.options import alter_options
 from lakewarden.catalog.schema import check_kind, declare_column
-from lakewarden.catalog.types import ColumnType
 from lakewarden.errors import AlreadyExists, InvalidArgument
 
 

@@ -1,6 +1,6 @@
 """Settings of the whole warehouse: its catalog keeps them, so that all its processes go by the same.
 
-They are those by which scopes are found to have nothing to do (`state.floors.entries.Upkeep`). Were they each process's
+They are those by which scopes are found to have nothing to do (`catalog.state.floors.entries.Upkeep`). Were they each process's
 own, two processes with different ones would open each other's quiet scopes again and again.
 """
 
@@ -12,10 +12,10 @@ from functools import lru_cache
 
 import msgspec
 
+from lakewarden.base.settings import CompactionSettings, Described, Settings, check_settings, described_settings
 from lakewarden.catalog.model import Catalog, Table
 from lakewarden.catalog.upkeep import TailRule, UpkeepRules
 from lakewarden.errors import InvalidArgument
-from lakewarden.settings import CompactionSettings, Described, Settings, check_settings, described_settings
 
 KEPT: Mapping[str, Described] = {
     name: one

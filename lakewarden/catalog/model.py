@@ -7,13 +7,13 @@ from datetime import datetime
 from operator import attrgetter
 from typing import Literal
 
-from lakewarden.access.rights import AccessLevel
-from lakewarden.access.roles import Role
-from lakewarden.catalog.dynamic import DynamicOptions
+from lakewarden.base.connection import Connection
+from lakewarden.base.scope import TableName
+from lakewarden.catalog.access.rights import AccessLevel
+from lakewarden.catalog.access.roles import Role
+from lakewarden.catalog.columns.types import ColumnType
+from lakewarden.catalog.dynamic_table import DynamicOptions
 from lakewarden.catalog.pipeline import OBJECT, IngestRule, Pipeline
-from lakewarden.catalog.types import ColumnType
-from lakewarden.connection import Connection
-from lakewarden.scope import TableName
 
 TableType = Literal["USER", "SHARED", "STREAM"]
 Compression = Literal["none", "snappy", "zstd"]
@@ -137,7 +137,7 @@ class TableOptions:
 
 @dataclass(frozen=True)
 class Move:
-    """A table's way from one storage to another (operations/move/run.py).
+    """A table's way from one storage to another (maintenance/move/run.py).
 
     `copying`: all goes on at the source, while files are copied. `closing`: scope after scope is frozen and the rest is
     copied; no flush until that is done. `leaving`: the table is at the target, and what is left at the source goes.
@@ -210,7 +210,7 @@ class View:
 
 @dataclass(frozen=True)
 class Engine:
-    """What serves the tables of a namespace. While it is disabled, its tables are closed (`catalog.engines`)."""
+    """What serves the tables of a namespace. While it is disabled, its tables are closed (`catalog.changes.engines`)."""
 
     active: bool = True
     settings: str = "{}"
@@ -292,9 +292,9 @@ class Catalog:
     rules: dict[str, IngestRule] = field(default_factory=dict)
     """Of pipelines, by id."""
     blanks: dict[TableName, Table] = field(default_factory=dict)
-    """Tables of pipelines that have no schema yet: their `schemas` is empty (catalog/pipelines.py)."""
+    """Tables of pipelines that have no schema yet: their `schemas` is empty (catalog/changes/pipelines.py)."""
     leases: dict[str, Lease] = field(default_factory=dict)
-    """Those that are held now (catalog/leases.py)."""
+    """Those that are held now (catalog/changes/leases.py)."""
     settings: dict[str, str] | None = None
     """Those of the whole warehouse (catalog/kept_settings.py), where they are not the default; None in one of an earlier release,
     until its settings are taken over."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
 
-from lakewarden.scope import TableName
+from lakewarden.base.scope import TableName
 
 MissingColumns = Literal["reject", "null"]
 
@@ -33,7 +33,7 @@ class Pipeline:
     missing_columns: MissingColumns = "reject"
     """What an object that lacks a column of the table is: a reject, or rows with NULL there."""
     landed: int = 0
-    """The last attempt that counts although the table has no schema, since it brought no rows (`pipelines.ingest`)."""
+    """The last attempt that counts although the table has no schema, since it brought no rows (`ingest.objects`)."""
 
 
 @dataclass(frozen=True)

@@ -12,10 +12,10 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 
-from lakewarden.catalog.changes import first_catalog
+from lakewarden.base.clock import Clock, NewId, random_id
+from lakewarden.catalog.changes.objects import first_catalog
 from lakewarden.catalog.codec import Written, decode, encode
 from lakewarden.catalog.model import Catalog
-from lakewarden.clock import Clock, NewId, random_id
 from lakewarden.errors import Conflict, Corrupt, NotDurable, StorageUnavailable
 from lakewarden.storage.objects import AlreadyThere, Missing, ObjectStore, StoredObject
 

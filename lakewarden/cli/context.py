@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from lakewarden.catalog.report import ScopeReport
 from lakewarden.cli.output import Row, cell, emit, progress
+from lakewarden.client import Lakehouse
 from lakewarden.errors import ScopesFailed
-from lakewarden.lakehouse import Lakehouse
-from lakewarden.report import ScopeReport
 
 if TYPE_CHECKING:
-    from lakewarden.operations.plans.value import Plan
+    from lakewarden.maintenance.plans.value import Plan
 
 _SHORT_SECONDS = 10.0
 """A command that ends sooner is not in `system.cluster`, and requests nothing for it."""

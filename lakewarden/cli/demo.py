@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from lakewarden.base.settings import load_settings
 from lakewarden.cli.context import invocation
 from lakewarden.cli.output import Cell, Row, cell, emit, progress
-from lakewarden.demo.journal import Stage, Step
-from lakewarden.settings import load_settings
+from lakewarden.client.demo.journal import Stage, Step
 from lakewarden.spark.java import require_java
 
 if TYPE_CHECKING:
+    from lakewarden.client.demo.story import Told
     from lakewarden.delta.history import HistoryEntry
-    from lakewarden.demo.story import Told
 
 
 def register(app: typer.Typer) -> None:
@@ -35,8 +35,8 @@ def demo(
     Replaces the tables nyc.airlines, nyc.airports, nyc.planes, nyc.flights and nyc.flights_by_day; everything else in the
     warehouse stays.
     """
-    from lakewarden.demo.story import tell  # imports Delta and Arrow, which other commands do not need
-    from lakewarden.lakehouse import Lakehouse
+    from lakewarden.client import Lakehouse
+    from lakewarden.client.demo.story import tell  # imports Delta and Arrow, which other commands do not need
 
     call = invocation(context)
     if aircraft is None or aircraft >= load_settings(os.environ).flush.in_process_below:

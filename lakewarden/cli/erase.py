@@ -6,9 +6,9 @@ import getpass
 
 import typer
 
+from lakewarden.catalog.state.erasure.certificates import Certificate
 from lakewarden.cli.context import emit_planned, invocation
 from lakewarden.cli.output import Row, cell
-from lakewarden.state.erasure.certificates import Certificate
 
 _SHOWN = ("id", "user", "result", "finished_at", "tables", "objects_searched", "coincidences", "to_do", "unseen")
 

@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING
 from lakewarden.cli.output import Row, emit
 
 if TYPE_CHECKING:
-    from lakewarden.lakehouse import Lakehouse
-    from lakewarden.live.fold import Event
+    from lakewarden.client import Lakehouse
+    from lakewarden.tables.subscriptions.fold import Event
 
 
 def event_row(event: Event) -> Row:
-    from lakewarden.json_values import json_row  # imports Arrow, which a command that only prints its help does not need
+    from lakewarden.base.json_values import json_row  # imports Arrow, which a command that only prints its help does not need
 
     return {"kind": event.kind, "seq": event.seq, "row": json_row(event.row)}
 

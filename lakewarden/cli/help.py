@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 import typer
 from typer.models import CommandInfo
 
-from lakewarden.specs import SPECS
+from lakewarden.catalog.operations import SPECS
 
 
 def _operations(panel: str) -> Mapping[str, str]:

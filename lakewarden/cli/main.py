@@ -14,6 +14,7 @@ from itertools import pairwise
 
 import typer
 
+from lakewarden.base.version import VERSION
 from lakewarden.cli import (
     browse,
     demo,
@@ -36,7 +37,6 @@ from lakewarden.cli.output import printable
 from lakewarden.cli.transfer import file, ingest, kafka, load
 from lakewarden.cli.ui import command as ui
 from lakewarden.errors import Internal, LakewardenError
-from lakewarden.version import VERSION
 
 _VALUE_OPTIONS = ("--warehouse", "--format")
 _FLAG_OPTIONS = ("--debug", "--create")

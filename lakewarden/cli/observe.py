@@ -11,7 +11,7 @@ from lakewarden.cli.output import Row, cell
 from lakewarden.errors import ScopesFailed
 
 if TYPE_CHECKING:
-    from lakewarden.relay.every import RelayOutcome
+    from lakewarden.ingest.relay.every import RelayOutcome
 
 _SHOWN = 20
 """Scopes that a table shows, where it is not limited otherwise."""

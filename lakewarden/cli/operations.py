@@ -9,9 +9,9 @@ from typing import cast
 
 import typer
 
+from lakewarden.catalog.operations import SPECS, Command, Operation, OperationSpec, PlanOptions, Request
 from lakewarden.cli.context import emit_reports, invocation, split_names
 from lakewarden.delta.past import parse_moment
-from lakewarden.specs import SPECS, Command, Operation, OperationSpec, PlanOptions, Request
 
 OPTIONS: Mapping[str, Field[object]] = {one.name: one for one in fields(Request) if "help" in one.metadata}
 """The options of all operations."""

@@ -9,14 +9,14 @@ from pathlib import Path
 
 import typer
 
+from lakewarden.catalog.operations import PLANNABLE, SPECS
+from lakewarden.catalog.report import ScopeReport
 from lakewarden.cli.context import Invocation, emit_reports, invocation, raise_failed, report_row
 from lakewarden.cli.operations import OPTIONS, flag_of, option, options_of, taking
 from lakewarden.cli.output import Row
 from lakewarden.errors import Corrupt, InvalidArgument, NotFound
-from lakewarden.operations.plans.value import MAX_LINE, PLAN_ID, Plan, read_plans
-from lakewarden.operations.request import new_request, set_options
-from lakewarden.report import ScopeReport
-from lakewarden.specs import PLANNABLE, SPECS
+from lakewarden.maintenance.plans.value import MAX_LINE, PLAN_ID, Plan, read_plans
+from lakewarden.maintenance.request import new_request, set_options
 
 
 def register(app: typer.Typer) -> None:

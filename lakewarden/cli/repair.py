@@ -11,7 +11,7 @@ from lakewarden.cli.output import Row, cell
 from lakewarden.errors import ScopesFailed
 
 if TYPE_CHECKING:
-    from lakewarden.repair.report import Repaired
+    from lakewarden.maintenance.repair.report import Repaired
 
 
 def register(app: typer.Typer) -> None:

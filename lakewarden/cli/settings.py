@@ -7,8 +7,8 @@ from dataclasses import asdict
 
 import typer
 
-from lakewarden.admin.settings import WarehouseSetting
 from lakewarden.cli.context import Invocation, invocation
+from lakewarden.maintenance.admin.settings import WarehouseSetting
 
 
 def register(app: typer.Typer) -> None:

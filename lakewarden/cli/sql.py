@@ -14,9 +14,9 @@ from lakewarden.cli.context import invocation
 from lakewarden.cli.follow import follow as follow_subscription
 from lakewarden.cli.follow import write_events
 from lakewarden.cli.output import emit
+from lakewarden.client import Lakehouse
 from lakewarden.errors import InvalidArgument
-from lakewarden.lakehouse import Lakehouse
-from lakewarden.operations.reading.freshness import check_freshness
+from lakewarden.tables.reading.freshness import check_freshness
 
 if TYPE_CHECKING:
     from lakewarden.sql.results import Result
@@ -91,7 +91,7 @@ def _decoded(data: bytes, where: str) -> str:
 
 
 def _json(result: Result) -> None:
-    from lakewarden.lakehouse.answers import answer  # imports Arrow, which a command that only prints its help does not need
+    from lakewarden.client.answers import answer  # imports Arrow, which a command that only prints its help does not need
     from lakewarden.sql.results import Events  # as above
 
     if isinstance(result, Events):
@@ -103,7 +103,7 @@ def _json(result: Result) -> None:
 
 def _table(result: Result, unnamed: str | None) -> None:
     """Prints a result for people. `unnamed` is the session's user where the command did not name one."""
-    from lakewarden.json_values import json_rows  # as above
+    from lakewarden.base.json_values import json_rows  # as above
     from lakewarden.sql.results import Affected, Events, Rows
 
     match result:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import typer
 
+from lakewarden.base.connection import Connection
 from lakewarden.catalog.model import Storage
 from lakewarden.cli.context import invocation
 from lakewarden.cli.output import Row
 from lakewarden.cli.presets import preset_named
-from lakewarden.connection import Connection
 
 _USER_TEMPLATE = typer.Option("", help="Path of a user's scope; default {namespace}/{tableName}/{userId}.")
 _SHARED_TEMPLATE = typer.Option("", help="Path of a SHARED table; default {namespace}/{tableName}.")

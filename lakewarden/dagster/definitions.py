@@ -13,9 +13,12 @@ from importlib.util import find_spec
 
 import dagster as dg
 
+from lakewarden.base.clock import random_id, system_clock
+from lakewarden.base.connection import Location
+from lakewarden.base.scope import TableName
+from lakewarden.base.settings import load_settings
 from lakewarden.catalog.model import Catalog
-from lakewarden.clock import random_id, system_clock
-from lakewarden.connection import Location
+from lakewarden.catalog.operations import SPECS
 from lakewarden.dagster.assets.checks import build_table_checks
 from lakewarden.dagster.assets.expected import build_expectation_checks, checks_of
 from lakewarden.dagster.assets.health import build_health_assets
@@ -48,13 +51,10 @@ from lakewarden.dagster.orchestration.uploads import build_upload_sensors
 from lakewarden.dagster.resources.lakehouse import resources_of, shared_resources, without_forms
 from lakewarden.dagster.resources.spark import SparkResource
 from lakewarden.dagster.variables import value_of
-from lakewarden.scope import TableName
-from lakewarden.settings import load_settings
-from lakewarden.specs import SPECS
 from lakewarden.storage.location import canonical
 from lakewarden.storage.open import open_store
 from lakewarden.storage.paths import STATE
-from lakewarden.warehouse import Warehouse
+from lakewarden.tables.warehouse import Warehouse
 
 VARIABLE = "LAKEWARDEN_WAREHOUSE"
 DEFAULT = "./warehouse"

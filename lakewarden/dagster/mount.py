@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 import dagster as dg
 
+from lakewarden.base.scope import Scope, TableName
 from lakewarden.errors import InvalidArgument
-from lakewarden.scope import Scope, TableName
 
 WAREHOUSE = ".dagster/lakewarden_warehouse"
 """The tag of a run that says whose it is: several warehouses may have their runs in one Dagster."""
@@ -144,5 +144,5 @@ def _is_plain_prefix(part: str) -> bool:
 
 def _spelled(namespace: str) -> str:
     """As Dagster's names of jobs, steps and groups, which hold no `-`. No two namespaces differ only in that
-    (`catalog.changes.add_namespace`)."""
+    (`catalog.changes.objects.add_namespace`)."""
     return namespace.replace("-", "_")

@@ -12,7 +12,10 @@ from functools import partial
 import numpy as np
 import pyarrow as pa
 
-from lakewarden.clock import Clock, NewId
+from lakewarden.base.clock import Clock, NewId
+from lakewarden.base.faults import Reach, no_faults
+from lakewarden.catalog.report import ScopeState
+from lakewarden.catalog.target import ScopeTarget
 from lakewarden.delta.batch_keys import Numbers
 from lakewarden.delta.change import AT_ONCE, Change, Changes, TooLarge, changes_of, fresh
 from lakewarden.delta.change_data import check_feed, feed_to_set, has_feed, properties_to_set
@@ -30,13 +33,10 @@ from lakewarden.delta.scope import open_place, open_scope
 from lakewarden.delta.snapshot import Snapshot, first_snapshot
 from lakewarden.delta.table import check_whole
 from lakewarden.errors import Conflict, ConstraintViolation, Unsupported
-from lakewarden.faults import Reach, no_faults
 from lakewarden.log.noted import bare, taken
 from lakewarden.log.position import NOTHING
-from lakewarden.report import ScopeState
 from lakewarden.storage.open import open_store
 from lakewarden.storage.steps import Steps
-from lakewarden.target import ScopeTarget
 
 __all__ = ["Applied", "ColdApply", "TooLarge", "Written"]
 

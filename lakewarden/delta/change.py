@@ -19,7 +19,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakewarden.clock import to_micros
+from lakewarden.base.clock import to_micros
+from lakewarden.catalog.target import ScopeTarget
 from lakewarden.delta.batch_keys import BatchKeys, Numbers, SomeKeys
 from lakewarden.delta.parquet.change_files import DELETED, INSERT, POSTIMAGE, PREIMAGE, with_type
 from lakewarden.delta.parquet.column_ends import Bounds, Ends, Value, of_rows
@@ -32,7 +33,6 @@ from lakewarden.delta.reading.rows import newest_per_key, upserts
 from lakewarden.delta.table import ScopeTable
 from lakewarden.log.record import OP, UPSERT
 from lakewarden.storage.open import open_store
-from lakewarden.target import ScopeTarget
 
 _WHOLE = 1 << 20
 """Files up to this many bytes are read whole; of a larger file, the key columns are read first."""

@@ -5,11 +5,11 @@ The table's option decides, and where that says nothing the table's own property
 
 from __future__ import annotations
 
+from lakewarden.catalog.target import ScopeTarget
 from lakewarden.delta.commit_log.actions import CHANGE_DATA_FEED
 from lakewarden.delta.ownership import PROPERTY, owner_of, owner_to_set
 from lakewarden.delta.table import ScopeTable
 from lakewarden.errors import Unsupported
-from lakewarden.target import ScopeTarget
 
 
 def has_feed(table: ScopeTable | None, target: ScopeTarget) -> bool:

@@ -7,7 +7,9 @@ from datetime import datetime
 from hashlib import sha256
 from uuid import UUID
 
-from lakewarden.clock import NewId, random_id, to_millis
+from lakewarden.base.clock import NewId, random_id, to_millis
+from lakewarden.base.faults import Reach, no_faults
+from lakewarden.catalog.target import ScopeTarget
 from lakewarden.delta.commit_log.actions import CHANGE_DATA_FEED, Change, TableHead, commit_text
 from lakewarden.delta.commit_log.committing import held_still, transactions_of
 from lakewarden.delta.commit_log.publish import publish
@@ -16,9 +18,7 @@ from lakewarden.delta.ownership import PROPERTY, owner_of
 from lakewarden.delta.parquet.files import NewFile
 from lakewarden.delta.parquet.schema import delta_schema
 from lakewarden.delta.snapshot import Committed
-from lakewarden.faults import Reach, no_faults
 from lakewarden.storage.steps import Steps
-from lakewarden.target import ScopeTarget
 
 _CHECKPOINT_INTERVAL = 10
 """With delta-rs's default of 100, opening grows from 2 to 12 ms. On an object store each commit since the checkpoint costs an

@@ -12,17 +12,17 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from itertools import islice
 
-from lakewarden.clock import from_millis, to_millis
-from lakewarden.commit_metadata import shown_metadata
-from lakewarden.connection import Location
+from lakewarden.base.clock import from_millis, to_millis
+from lakewarden.base.commit_metadata import shown_metadata
+from lakewarden.base.connection import Location
+from lakewarden.base.scope import without_table
+from lakewarden.catalog.target import ScopeTarget
 from lakewarden.delta.commit_log.commits import Commit, CommitLog
 from lakewarden.delta.commit_log.stamp import CommitStamp
 from lakewarden.delta.scope import open_scope
 from lakewarden.delta.table import ScopeTable
 from lakewarden.errors import InvalidArgument
-from lakewarden.scope import without_table
 from lakewarden.storage.open import open_store
-from lakewarden.target import ScopeTarget
 
 _EXPRESSION_ID = re.compile(r"#\d+L?\b")
 

@@ -8,8 +8,8 @@ from threading import Lock
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from lakewarden.catalog.target import ScopeTarget
     from lakewarden.delta.commit_log.actions import TableHead
-    from lakewarden.target import ScopeTarget
 
 
 @dataclass(frozen=True)

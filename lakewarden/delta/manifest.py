@@ -13,8 +13,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
-from lakewarden.clock import to_millis
-from lakewarden.connection import Location
+from lakewarden.base.clock import to_millis
+from lakewarden.base.connection import Location
+from lakewarden.catalog.target import ScopeTarget
 from lakewarden.delta.commit_log.commits import CommitLog, checkpoint_name, is_fence
 from lakewarden.delta.kept.known import NAME
 from lakewarden.delta.kept.memory import KEPT_TEXTS, KEPT_VERSIONS
@@ -27,7 +28,6 @@ from lakewarden.delta.table import ScopeTable
 from lakewarden.storage.location import local_path
 from lakewarden.storage.objects import Missing, ObjectStore
 from lakewarden.storage.open import open_store
-from lakewarden.target import ScopeTarget
 
 _KEPT = ("snapshot", "mac")
 _KEPT_OF_A_SEGMENT = "stats"

@@ -6,12 +6,12 @@ its commits say it.
 
 from __future__ import annotations
 
+from lakewarden.catalog.target import ScopeTarget
 from lakewarden.delta.commit_log.stamp import DROP, ERASE, CommitStamp
 from lakewarden.delta.table import ScopeTable
 from lakewarden.delta.timeline import walk
 from lakewarden.errors import Corrupt
 from lakewarden.storage.open import open_store
-from lakewarden.target import ScopeTarget
 
 PROPERTY = "lakewarden.scope"
 

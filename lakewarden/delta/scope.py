@@ -5,6 +5,9 @@ from __future__ import annotations
 
 from functools import reduce
 
+from lakewarden.catalog.state.floors.entries import NOTHING, FloorLocation, Known
+from lakewarden.catalog.state.floors.floor import floor_at
+from lakewarden.catalog.target import ScopeTarget
 from lakewarden.delta.kept.known import kept_snapshot
 from lakewarden.delta.kept.version import KeptVersion
 from lakewarden.delta.known_rules import KNOWN_RULES
@@ -12,10 +15,7 @@ from lakewarden.delta.ownership import check_owner
 from lakewarden.delta.row_rules import rules_of
 from lakewarden.delta.table import ScopeTable
 from lakewarden.errors import Conflict, Corrupt
-from lakewarden.state.floors.entries import NOTHING, FloorLocation, Known
-from lakewarden.state.floors.floor import floor_at
 from lakewarden.storage.owner import RECENT_SECONDS, confirm, naming
-from lakewarden.target import ScopeTarget
 
 _LOOKS = 20
 

@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from lakewarden.clock import to_millis
+from lakewarden.base.clock import to_millis
+from lakewarden.catalog.report import ScopeState
 from lakewarden.delta.commit_log.actions import TableHead
 from lakewarden.delta.commit_log.committing import BATCH_APP, SWEPT
 from lakewarden.delta.parquet.files import DataFile, NewFile
-from lakewarden.report import ScopeState
 
 MOST_KEPT = 50_000
 """Live files that a process keeps of its last versions, of which each takes a kilobyte."""

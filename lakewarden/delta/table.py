@@ -15,9 +15,10 @@ from types import MappingProxyType
 
 from deltalake import PostCommitHookProperties, Schema
 
+from lakewarden.base.clock import NewId, random_id
+from lakewarden.base.connection import Location
+from lakewarden.base.faults import Reach, no_faults
 from lakewarden.catalog.model import TableSchema
-from lakewarden.clock import NewId, random_id
-from lakewarden.connection import Location
 from lakewarden.delta.commit_log import delegated
 from lakewarden.delta.commit_log.actions import READER, WRITE, Change, Mode, TableHead, commit_text
 from lakewarden.delta.commit_log.checkpoint import checkpoint_in_place, is_due, write_checkpoint
@@ -41,7 +42,6 @@ from lakewarden.delta.row_rules import RowRule, check_rows, check_understood, ru
 from lakewarden.delta.snapshot import Committed
 from lakewarden.delta.table_contents import TableContents
 from lakewarden.errors import Corrupt, InvalidArgument, LakewardenError, NotFound, Unsupported
-from lakewarden.faults import Reach, no_faults
 from lakewarden.storage.location import local_path
 from lakewarden.storage.open import open_store
 from lakewarden.storage.steps import Steps

@@ -10,8 +10,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from deltalake import DeltaTable
 
+from lakewarden.base.connection import Location
+from lakewarden.base.scope import Scope
 from lakewarden.catalog.model import TableSchema
-from lakewarden.connection import Location
+from lakewarden.catalog.report import ScopeState
 from lakewarden.delta.commit_log.actions import DELETION_VECTORS, TableHead
 from lakewarden.delta.commit_log.committing import BATCH_APP, SWEPT
 from lakewarden.delta.commit_log.plain import is_plain
@@ -25,8 +27,6 @@ from lakewarden.delta.partitions import value_of
 from lakewarden.delta.snapshot import MOST_KEPT, Snapshot, state_of
 from lakewarden.delta.table_version import TableVersion
 from lakewarden.errors import Corrupt, Unsupported
-from lakewarden.report import ScopeState
-from lakewarden.scope import Scope
 from lakewarden.storage.open import open_store
 
 

@@ -17,7 +17,7 @@ from itertools import accumulate
 from typing import Any
 from urllib.parse import unquote
 
-from lakewarden.clock import to_millis
+from lakewarden.base.clock import to_millis
 from lakewarden.delta.commit_log.commits import LOG, commit_name
 from lakewarden.delta.commit_log.stamp import DROP, ERASE, CommitStamp
 from lakewarden.errors import Corrupt

@@ -15,7 +15,7 @@ from typing import Any, cast, overload
 import numpy as np
 import pyarrow as pa
 
-from lakewarden.arrays import numbers
+from lakewarden.base.arrays import numbers
 from lakewarden.log.chunk import Chunk
 from lakewarden.log.message_body import Block, Body, Numbers, is_known, variable_bytes
 

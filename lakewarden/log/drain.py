@@ -9,8 +9,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
+from lakewarden.base.faults import Reach, no_faults
 from lakewarden.errors import Conflict, Corrupt
-from lakewarden.faults import Reach, no_faults
 from lakewarden.log.position import NOTHING
 from lakewarden.storage.objects import Missing
 from lakewarden.storage.steps import Steps

@@ -1,5 +1,5 @@
 """The fence of a table with one streaming writer: each stream that takes the place over raises it, and writes of earlier ones are
-refused where they would be appended or committed (operations/streaming).
+refused where they would be appended or committed (tables/dynamic/place).
 
 What a thread writes on behalf of a stream carries the token of its lease, as a keyed write carries its key (`write_key`).
 """

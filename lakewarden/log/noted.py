@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
-from lakewarden.commit_metadata import MOST_BYTES
+from lakewarden.base.commit_metadata import MOST_BYTES
 from lakewarden.log.chunk import Chunk, Payload, RowRange
 
 _MARK = b"\xffLWm"

@@ -13,15 +13,15 @@ from typing import Any, cast
 import numpy as np
 import pyarrow as pa
 
-from lakewarden.arrays import numbers
-from lakewarden.catalog.defaults import initial_values
+from lakewarden.base.arrays import numbers
+from lakewarden.base.settings import LogSettings
+from lakewarden.catalog.columns.defaults import initial_values
 from lakewarden.catalog.model import TableSchema
 from lakewarden.errors import Conflict, Corrupt, InvalidArgument
 from lakewarden.log.before import BEFORE, before_column, before_field, before_of
 from lakewarden.log.chunk import Chunk, Payload, RowRange
 from lakewarden.log.crowd import crowd_of
 from lakewarden.log.noted import with_metadata
-from lakewarden.settings import LogSettings
 
 USER = "_user"
 OP = "_op"

@@ -14,9 +14,11 @@ from typing import Final, Protocol
 
 import pyarrow as pa
 
+from lakewarden.base.clock import Clock, NewId
+from lakewarden.base.faults import Reach, no_faults
+from lakewarden.base.settings import LogSettings
+from lakewarden.base.write_key import Trace
 from lakewarden.catalog.model import TableSchema
-from lakewarden.clock import Clock, NewId
-from lakewarden.faults import Reach, no_faults
 from lakewarden.log.chunk import RowRange
 from lakewarden.log.faults import LogFaults
 from lakewarden.log.once import LastBatch, Once, Resume
@@ -26,8 +28,6 @@ from lakewarden.log.record import LogBatch
 from lakewarden.log.staging import Piece, Pieces, Staging
 from lakewarden.log.touched import Touched
 from lakewarden.log.view import LogView, PendingRows, Trail, UserSigns
-from lakewarden.settings import LogSettings
-from lakewarden.write_key import Trace
 
 Mark = Callable[[str], str]
 """The keyed hash by which a log names a user who is being erased."""

@@ -1,1 +1,1 @@
-"""Tables that uploaded files fall into: templates read objects, rules choose them."""
+"""The old place of what templates of others import: `lakewarden.ingest.templates` is the new one."""

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from lakewarden.clock import Clock, to_millis
+from lakewarden.base.clock import Clock, to_millis
+from lakewarden.base.settings import ServeSettings
 from lakewarden.serve.declined import Declined
-from lakewarden.settings import ServeSettings
 
 _MINUTE = 60_000
 

@@ -7,7 +7,7 @@ from collections import OrderedDict
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from lakewarden.clock import Clock
+from lakewarden.base.clock import Clock
 
 _KEPT = 10_000
 """Names that are counted at the same time; beyond, the one that failed longest ago is forgotten."""

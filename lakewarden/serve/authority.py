@@ -7,19 +7,19 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import NoReturn
 
-from lakewarden.access.gate import Principal
+from lakewarden.base.clock import to_millis
+from lakewarden.catalog.access.gate import Principal
 from lakewarden.catalog.model import User
 from lakewarden.catalog.passwords import MAX_LENGTH, hash_password, is_password
-from lakewarden.clock import to_millis
+from lakewarden.catalog.state.audit import AuditLog
 from lakewarden.errors import InvalidArgument
 from lakewarden.serve.attempts import Attempts
 from lakewarden.serve.declined import Declined
 from lakewarden.serve.keys import Keys
 from lakewarden.serve.logins import Logins, Refused
 from lakewarden.serve.tokens import LIFE, AccessToken, BadToken, Tokens
-from lakewarden.state.audit import AuditLog
 from lakewarden.storage.paths import check_user
-from lakewarden.warehouse import Warehouse
+from lakewarden.tables.warehouse import Warehouse
 
 _WRONG = "user or password is wrong"
 _NO_END = 1 << 62

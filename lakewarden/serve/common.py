@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from lakewarden.clock import NewId
-from lakewarden.lakehouse import Lakehouse
+from lakewarden.base.clock import NewId
+from lakewarden.client import Lakehouse
 from lakewarden.serve.allowance import Allowance
 from lakewarden.serve.authority import Authority
 from lakewarden.serve.figures import Figures

@@ -17,6 +17,8 @@ from typing import Protocol
 
 import msgspec
 
+from lakewarden.base.scope import TableName
+from lakewarden.base.write_key import WITHIN_SECONDS, WriteKey, carrying
 from lakewarden.errors import (
     Conflict,
     Corrupt,
@@ -27,10 +29,8 @@ from lakewarden.errors import (
     StorageRefused,
     StorageUnavailable,
 )
-from lakewarden.scope import TableName
 from lakewarden.serve.outcomes import Fate, Outcome
 from lakewarden.storage.objects import AlreadyThere, Missing, ObjectStore
-from lakewarden.write_key import WITHIN_SECONDS, WriteKey, carrying
 
 _ROOT = "serve/keyed"
 _EARLIER_ROOT = "serve/writes"

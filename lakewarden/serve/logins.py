@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from hashlib import sha256
 
-from lakewarden.clock import Clock, NewId
+from lakewarden.base.clock import Clock, NewId
 from lakewarden.storage.objects import AlreadyThere, Missing, ObjectStore
 
 _ROOT = "serve/logins"

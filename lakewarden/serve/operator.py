@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from lakewarden.access.gate import OPERATOR, Principal
-from lakewarden.access.roles import parse_role
+from lakewarden.catalog.access.gate import OPERATOR, Principal
+from lakewarden.catalog.access.roles import parse_role
+from lakewarden.catalog.state.audit import AuditLog
 from lakewarden.serve.keys import Keys
 from lakewarden.serve.tokens import Tokens
-from lakewarden.state.audit import AuditLog
 from lakewarden.storage.paths import check_user
-from lakewarden.warehouse import Warehouse
+from lakewarden.tables.warehouse import Warehouse
 
 
 def operator_token(warehouse: Warehouse, user: str, role: str, life: timedelta) -> str:

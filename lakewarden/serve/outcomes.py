@@ -7,15 +7,15 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import Enum
 
+from lakewarden.base.clock import to_millis
+from lakewarden.base.scope import TableName
+from lakewarden.base.write_key import PARAMETER, Trace
 from lakewarden.catalog.model import Table
-from lakewarden.clock import to_millis
 from lakewarden.delta.scope import open_scope
 from lakewarden.delta.timeline import walk
-from lakewarden.scope import TableName
 from lakewarden.sql.statements.base import OnTable, Statement
 from lakewarden.storage.open import open_store
-from lakewarden.warehouse import Warehouse
-from lakewarden.write_key import PARAMETER, Trace
+from lakewarden.tables.warehouse import Warehouse
 
 _BEFORE = timedelta(days=2)
 """Commits that say to be so much older than the request are not its: clocks differ by less."""

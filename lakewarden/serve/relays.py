@@ -7,9 +7,9 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from lakewarden.client import Lakehouse
 from lakewarden.errors import LakewardenError
-from lakewarden.lakehouse import Lakehouse
-from lakewarden.relay.background import NO_TOPIC_SECONDS
+from lakewarden.ingest.relay.background import NO_TOPIC_SECONDS
 
 _LOGGER = logging.getLogger("lakewarden.serve.relays")
 _STOPPED_WITHIN = 5.0

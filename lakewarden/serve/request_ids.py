@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from lakewarden.clock import NewId
+from lakewarden.base.clock import NewId
 
 _GIVEN = re.compile(r"[0-9a-fA-F-]{8,64}")
 """A client's own id: a UUID or the id of a trace. The audit log keeps it, so it must not hold a user's name."""

@@ -21,15 +21,15 @@ import uvicorn
 from anyio.to_thread import current_default_thread_limiter
 from starlette.applications import Starlette
 
+from lakewarden.base.settings import load_settings
+from lakewarden.client import Lakehouse
 from lakewarden.errors import InvalidArgument
-from lakewarden.lakehouse import Lakehouse
 from lakewarden.serve.common import Common
 from lakewarden.serve.flight.run import Port, served
 from lakewarden.serve.http.app import application
 from lakewarden.serve.http.live.stream import Following
 from lakewarden.serve.postgres.server import PostgresPort, postgres_clients
 from lakewarden.serve.relays import relaying_meanwhile
-from lakewarden.settings import load_settings
 
 _WAREHOUSE = "LAKEWARDEN_WAREHOUSE"
 _LISTENING = "LAKEWARDEN_LISTENING"

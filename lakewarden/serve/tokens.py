@@ -7,9 +7,9 @@ from datetime import datetime, timedelta
 
 import jwt
 
-from lakewarden.access.gate import Principal
-from lakewarden.access.roles import parse_role
-from lakewarden.clock import Clock, to_millis
+from lakewarden.base.clock import Clock, to_millis
+from lakewarden.catalog.access.gate import Principal
+from lakewarden.catalog.access.roles import parse_role
 from lakewarden.errors import InvalidArgument
 from lakewarden.serve.keys import PERIOD, Keys
 

@@ -1,4 +1,7 @@
-"""Everything that needs Spark: its session, jobs over scopes, and the data sources `lakewarden` and `lakewarden_kafka`."""
+"""Everything that needs Spark: its session, jobs over scopes, and the data sources `lakewarden` and `lakewarden_kafka`.
+
+Imports maintenance and below; `cluster.py` is what the rooms below get of it. Begin with `session.py` and `source/`.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ import os
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from lakewarden.settings import Settings
+    from lakewarden.base.settings import Settings
     from lakewarden.spark.session import SparkSession
 
 

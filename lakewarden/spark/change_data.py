@@ -11,13 +11,13 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812  # its name everywhere
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from lakewarden.clock import random_id
+from lakewarden.base.clock import random_id
+from lakewarden.catalog.target import ScopeTarget
 from lakewarden.delta.parquet import change_files
 from lakewarden.delta.parquet.change_files import CHANGE_TYPE, ChangeFile, write_changes
 from lakewarden.delta.parquet.schema import rows_schema
 from lakewarden.log.record import DELETE, OP
 from lakewarden.storage.durability import sync
-from lakewarden.target import ScopeTarget
 
 _COLUMNS: list[tuple[str, pa.DataType]] = [
     ("path", pa.string()),

@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from lakewarden.settings import SparkSettings
+from lakewarden.base.settings import SparkSettings
 
 if TYPE_CHECKING:
-    from lakewarden.operations.fanout import FanOut
-    from lakewarden.operations.flush.run import FlushTask
-    from lakewarden.report import ScopeReport
+    from lakewarden.catalog.report import ScopeReport
+    from lakewarden.maintenance.flush.run import FlushTask
     from lakewarden.spark.session import SparkSession
+    from lakewarden.tables.fanout import FanOut
 
 StartSpark = Callable[[], "SparkSession"]
 
 
 class SparkCluster:
-    """A session: the one that was passed in, or runs in this process; or one of its own (`execution.engine.Cluster`)."""
+    """A session: passed in, of this process, or one of its own (`maintenance.execution.engine.Cluster`)."""
 
     def __init__(self, settings: SparkSettings, start: StartSpark | None) -> None:
         self._settings = settings

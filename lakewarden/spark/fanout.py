@@ -12,13 +12,13 @@ from py4j.protocol import Py4JJavaError
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
-from lakewarden.clock import NewId, random_id
-from lakewarden.commit_metadata import carried, carrying
+from lakewarden.base.clock import NewId, random_id
+from lakewarden.base.commit_metadata import carried, carrying
+from lakewarden.base.settings import SparkSettings
 from lakewarden.errors import LakewardenError, StorageUnavailable, Unsupported
-from lakewarden.operations.fanout import Advance, Sized, pack
-from lakewarden.settings import SparkSettings
 from lakewarden.spark.archives import forget_archives
 from lakewarden.storage.steps import Steps, together
+from lakewarden.tables.fanout import Advance, Sized, pack
 
 T = TypeVar("T")
 R = TypeVar("R")

@@ -16,7 +16,9 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  # its name everywhere
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from lakewarden.clock import random_id
+from lakewarden.base.clock import random_id
+from lakewarden.catalog.report import ScopeReport
+from lakewarden.catalog.target import ScopeTarget
 from lakewarden.delta.apply import Written
 from lakewarden.delta.change import may_hold
 from lakewarden.delta.parquet.change_files import ChangeFile
@@ -30,16 +32,14 @@ from lakewarden.log.position import NOTHING
 from lakewarden.log.record import DELETE, OP
 from lakewarden.log.scope import LogScope
 from lakewarden.log.view import PendingRows
-from lakewarden.operations.fanout import guarded
-from lakewarden.operations.flush.run import FlushTask, done, hot_scope, open_cold
-from lakewarden.report import ScopeReport
+from lakewarden.maintenance.flush.run import FlushTask, done, hot_scope, open_cold
 from lakewarden.spark import change_data, s3a, s3a_files
 from lakewarden.storage.durability import sync
 from lakewarden.storage.objects import Missing
 from lakewarden.storage.open import open_store
 from lakewarden.storage.steps import Steps, alone
-from lakewarden.target import ScopeTarget
-from lakewarden.warehouse import state_store
+from lakewarden.tables.fanout import guarded
+from lakewarden.tables.warehouse import state_store
 
 _COLUMNS: list[tuple[str, pa.DataType]] = [
     ("path", pa.string()),

@@ -12,7 +12,7 @@ from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from lakewarden.connection import Location
+from lakewarden.base.connection import Location
 from lakewarden.errors import Corrupt, StorageRefused, StorageUnavailable
 from lakewarden.storage.options import s3a_options
 

@@ -15,6 +15,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812  # its name everywhere
 
+from lakewarden.catalog.target import ScopeTarget
 from lakewarden.delta.parquet.files import NewFile, scope_keys
 from lakewarden.delta.parquet.fitting import field_id
 from lakewarden.delta.parquet.footer import spark_file
@@ -22,7 +23,6 @@ from lakewarden.delta.parquet.schema import SEQ, file_schema
 from lakewarden.spark import s3a
 from lakewarden.storage.objects import keys_of
 from lakewarden.storage.open import open_store
-from lakewarden.target import ScopeTarget
 
 _OPTIONS = {"parquet.compression.codec.zstd.level": "1", "delta.dataSkippingNumIndexedCols": "0"}
 """Delta's statistics are not used: its texts are shorter than ours, its timestamps less exact."""

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 
+from lakewarden.base.scope import TableName
 from lakewarden.catalog.model import Catalog, Table
-from lakewarden.rows.files import file_columns
-from lakewarden.scope import TableName
 from lakewarden.sql.plain_values import cells_of, is_plain, values_of
 from lakewarden.sql.statements.base import Statement
 from lakewarden.sql.statements.rows import Insert
-from lakewarden.warehouse import Warehouse
+from lakewarden.tables.rows.files import file_columns
+from lakewarden.tables.warehouse import Warehouse
 
 _FEW = 100
 """Rows of an INSERT that is a matter of milliseconds."""

@@ -7,13 +7,14 @@ from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
-from lakewarden.access.gate import TableOf, impersonate, require
-from lakewarden.admin.session_gate import Door
-from lakewarden.catalog.engines import require_active
+from lakewarden.base.scope import TableName
+from lakewarden.base.workers.cancellation import Cancellation
+from lakewarden.catalog.access.gate import TableOf, impersonate, require
+from lakewarden.catalog.changes.engines import require_active
+from lakewarden.catalog.changes.users import role_of
 from lakewarden.catalog.model import Table
-from lakewarden.catalog.users import role_of
 from lakewarden.errors import InvalidArgument, NotFound, PermissionDenied, Unsupported
-from lakewarden.scope import TableName
+from lakewarden.maintenance.admin.session_gate import Door
 from lakewarden.sql.blocks.rules import words_of
 from lakewarden.sql.computed import queries_of
 from lakewarden.sql.context import Context
@@ -29,7 +30,6 @@ from lakewarden.sql.statements.rows import Delete, Explain, Insert, Merge, Query
 from lakewarden.sql.statements.session import SetFreshness, SetTableStorage
 from lakewarden.sql.statements.tables import CreateTemporaryTable, CreateView, DropTemporaryTable
 from lakewarden.sql.temporary.rules import check_read, is_about, shadowing_after
-from lakewarden.workers.cancellation import Cancellation
 
 
 @dataclass(frozen=True)

@@ -6,11 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from lakewarden.access.gate import Principal, TableOf
-from lakewarden.admin.session_gate import Door
+from lakewarden.base.scope import TableName
+from lakewarden.base.workers.cancellation import Cancellation
+from lakewarden.catalog.access.gate import Principal, TableOf
 from lakewarden.catalog.model import Catalog, Table
 from lakewarden.errors import InvalidArgument, NotFound
-from lakewarden.scope import TableName
+from lakewarden.maintenance.admin.session_gate import Door
 from lakewarden.sql.blocks.session_block import SessionBlock, no_block
 from lakewarden.sql.query_engine.engine import Limits, QueryEngine
 from lakewarden.sql.relations import SYSTEM, ViewQuery
@@ -19,12 +20,11 @@ from lakewarden.sql.shapes.table import Rules
 from lakewarden.sql.statements.base import Ref
 from lakewarden.sql.stored_views import view_query
 from lakewarden.sql.temporary.tables import TemporaryTable, TemporaryTables
-from lakewarden.warehouse import Warehouse, find_table
-from lakewarden.workers.cancellation import Cancellation
+from lakewarden.tables.warehouse import Warehouse, find_table
 
 if TYPE_CHECKING:
-    from lakewarden.operations.reading.freshness import Freshness
-    from lakewarden.rows.files import Upload
+    from lakewarden.tables.reading.freshness import Freshness
+    from lakewarden.tables.rows.files import Upload
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from lakewarden.sql.statement_spec import Audited, StatementSpec
 from lakewarden.sql.statements.base import Ref, Statement
 
 if TYPE_CHECKING:
-    from lakewarden.rows.files import Upload
+    from lakewarden.tables.rows.files import Upload
 
 Handler = Callable[[Context, Any], Result]
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lakewarden.access.gate import TableOf
+from lakewarden.base.scope import TableName
+from lakewarden.catalog.access.gate import TableOf
+from lakewarden.catalog.operations import SPECS, Request
 from lakewarden.errors import Unsupported
-from lakewarden.operations.plans.store import PlanLog
-from lakewarden.scope import TableName
-from lakewarden.specs import SPECS, Request
+from lakewarden.maintenance.plans.store import PlanLog
 from lakewarden.sql.context import Context
 from lakewarden.sql.statement_spec import Ask
 from lakewarden.sql.statements.upkeep import ApplyPlan
-from lakewarden.warehouse import live_tables
+from lakewarden.tables.warehouse import live_tables
 
 
 def asks_of_plan(context: Context, statement: ApplyPlan) -> Iterator[Ask]:

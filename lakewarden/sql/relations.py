@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 
 from sqlglot import exp
 
+from lakewarden.base.scope import TableName
 from lakewarden.catalog.names import check_namespace, check_table
 from lakewarden.delta.past import AsOf
 from lakewarden.errors import InvalidArgument, PermissionDenied, Unsupported
-from lakewarden.scope import TableName
 from lakewarden.sql.short_names import ShortNames
 from lakewarden.sql.statements.base import Ref
 

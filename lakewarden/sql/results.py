@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from lakewarden.any_year import INFINITE_MOMENT, day_text, moment_text
-from lakewarden.strategies import QueryStrategy, ServedBy, WriteStrategy
+from lakewarden.base.any_year import INFINITE_MOMENT, day_text, moment_text
+from lakewarden.base.strategies import QueryStrategy, ServedBy, WriteStrategy
 
 if TYPE_CHECKING:
-    from lakewarden.live.fold import Event
+    from lakewarden.tables.subscriptions.fold import Event
 
 _WHOLE = ("HUGEINT", "UHUGEINT", "BIGNUM")
 """DuckDB's whole numbers of 128 bits and more, which Arrow carries as DECIMAL or text."""

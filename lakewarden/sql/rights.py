@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from lakewarden.access.gate import TableOf, require
-from lakewarden.access.rights import AccessLevel, TableAct
+from lakewarden.base.scope import TableName
+from lakewarden.catalog.access.gate import TableOf, require
+from lakewarden.catalog.access.rights import AccessLevel, TableAct
+from lakewarden.catalog.dynamic.options import FILE_PATH
+from lakewarden.catalog.operations import SPECS
 from lakewarden.catalog.options import check_type
-from lakewarden.dynamic.options import FILE_PATH
-from lakewarden.scope import TableName
-from lakewarden.specs import SPECS
 from lakewarden.sql.context import Context
 from lakewarden.sql.relations import SYSTEM
 from lakewarden.sql.statement_spec import Ask, InWarehouse, OnScopes, OnTable, OwnRule, Requirement, Right, act_of

@@ -6,14 +6,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from lakewarden.access.gate import OPERATOR, Principal
+from lakewarden.catalog.access.gate import OPERATOR, Principal
 from lakewarden.sql.query_engine.engine import QueryEngine
 from lakewarden.sql.sessions import Sessions
-from lakewarden.warehouse import Warehouse
+from lakewarden.tables.warehouse import Warehouse
 
 if TYPE_CHECKING:
-    from lakewarden.execution.operator import Operator
-    from lakewarden.live.feed import Feeds
+    from lakewarden.maintenance.execution.operator import Operator
+    from lakewarden.tables.subscriptions.feed import Feeds
 
 
 @dataclass(frozen=True)

@@ -9,15 +9,18 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from lakewarden.access.gate import Principal
-from lakewarden.access.roles import parse_role
-from lakewarden.admin.session_gate import Door
+from lakewarden.base.clock import Pause, wait
+from lakewarden.base.commit_metadata import carried, carrying
+from lakewarden.base.scope import TableName
+from lakewarden.base.workers.cancellation import Cancellation
+from lakewarden.base.write_key import begin_statement
+from lakewarden.catalog.access.gate import Principal
+from lakewarden.catalog.access.roles import parse_role
 from lakewarden.catalog.anew import anew
-from lakewarden.clock import Pause, wait
-from lakewarden.commit_metadata import carried, carrying
+from lakewarden.catalog.state.audit import AuditLog
 from lakewarden.errors import SchemaChanged
-from lakewarden.operations.reading.freshness import Freshness, check_freshness
-from lakewarden.scope import TableName
+from lakewarden.maintenance.admin.session_gate import Door
+from lakewarden.maintenance.open_table import open_table
 from lakewarden.sql.announcing import announced
 from lakewarden.sql.bind import Bound, bind, bind_all
 from lakewarden.sql.blocks.errors import ReadOnlyBlock
@@ -40,18 +43,15 @@ from lakewarden.sql.system.seen import Seen, seen
 from lakewarden.sql.temporary.tables import TemporaryTables
 from lakewarden.sql.text_bounds import TextBounds
 from lakewarden.sql.uploads import File, uploads_for
-from lakewarden.state.audit import AuditLog
 from lakewarden.storage.paths import check_user
-from lakewarden.table.open_table import open_table
-from lakewarden.warehouse import find_table
-from lakewarden.workers.cancellation import Cancellation
-from lakewarden.write_key import begin_statement
+from lakewarden.tables.reading.freshness import Freshness, check_freshness
+from lakewarden.tables.warehouse import find_table
 
 if TYPE_CHECKING:
-    from lakewarden.live.subscription import Subscription
-    from lakewarden.rows.files import Upload
     from lakewarden.sql.queries.select import Spooled
     from lakewarden.sql.session_table import SessionTable
+    from lakewarden.tables.rows.files import Upload
+    from lakewarden.tables.subscriptions.subscription import Subscription
 
 
 class SqlSession:

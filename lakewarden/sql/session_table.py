@@ -8,19 +8,19 @@ from datetime import datetime
 
 import pyarrow as pa
 
-from lakewarden.access.rights import RowAct
-from lakewarden.admin.session_gate import Door
-from lakewarden.changes.value import Changes
-from lakewarden.commit_metadata import Metadata
+from lakewarden.base.commit_metadata import Metadata
+from lakewarden.catalog.access.rights import RowAct
 from lakewarden.delta.history import HistoryEntry
 from lakewarden.log.receipt import Receipt
-from lakewarden.operations.files.objects import OpenFile
-from lakewarden.operations.reading.freshness import Freshness
-from lakewarden.rows.files import FileRef, RowFile
-from lakewarden.rows.intake import Rows
+from lakewarden.maintenance.admin.session_gate import Door
 from lakewarden.sql.blocks.session_block import SessionBlock
-from lakewarden.table import FileMode, TableClient, WriteMode
-from lakewarden.warehouse import find_table
+from lakewarden.tables.changes.value import Changes
+from lakewarden.tables.client import FileMode, TableClient, WriteMode
+from lakewarden.tables.files.objects import OpenFile
+from lakewarden.tables.reading.freshness import Freshness
+from lakewarden.tables.rows.files import FileRef, RowFile
+from lakewarden.tables.rows.intake import Rows
+from lakewarden.tables.warehouse import find_table
 
 
 @dataclass(frozen=True)

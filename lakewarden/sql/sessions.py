@@ -9,7 +9,7 @@ from itertools import count
 from typing import Protocol
 from weakref import WeakSet
 
-from lakewarden.scope import TableName
+from lakewarden.base.scope import TableName
 
 
 @dataclass(frozen=True)

@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from lakewarden.access.gate import Guarded
-from lakewarden.access.rights import Act, Capability, TableAct, WarehouseAct
-from lakewarden.specs import SPECS, Operation
+from lakewarden.catalog.access.gate import Guarded
+from lakewarden.catalog.access.rights import Act, Capability, TableAct, WarehouseAct
+from lakewarden.catalog.operations import SPECS, Operation
 from lakewarden.sql.reader import Reader
 from lakewarden.sql.statements.base import Statement
 

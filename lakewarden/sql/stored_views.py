@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from lakewarden.base.scope import TableName
 from lakewarden.catalog.model import View
 from lakewarden.errors import InvalidArgument
-from lakewarden.scope import TableName
 from lakewarden.sql.parse import parse_query
 from lakewarden.sql.relations import ViewQuery, names
 from lakewarden.sql.statements.rows import Query

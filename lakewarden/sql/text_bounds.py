@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from lakewarden.base.settings import SqlSettings
 from lakewarden.errors import InvalidArgument
-from lakewarden.settings import SqlSettings
 
 _INSTEAD = "send several smaller texts, or write many rows as Arrow with `lake.session(…).table(…).write`"
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
+from lakewarden.base.settings import FilesSettings
 from lakewarden.errors import InvalidArgument
-from lakewarden.rows.files import Upload
-from lakewarden.settings import FilesSettings
 from lakewarden.sql.statements.base import Statement
 from lakewarden.sql.statements.others import ExecuteAs
 from lakewarden.sql.statements.rows import Insert
+from lakewarden.tables.rows.files import Upload
 
 File = bytes | Path | Upload
 """A file's content, its path, or either with its own name and type."""

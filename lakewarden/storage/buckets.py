@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from lakewarden.connection import Location
+from lakewarden.base.connection import Location
 from lakewarden.storage.location import canonical
 from lakewarden.storage.options import boto_options
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, cast
 
-from lakewarden.connection import Connection, Location
+from lakewarden.base.connection import Connection, Location
 from lakewarden.errors import NotFound, StorageRefused, StorageUnavailable, Unsupported
 from lakewarden.storage.location import canonical, join, local_path
 from lakewarden.storage.objects import Missing, ObjectStore

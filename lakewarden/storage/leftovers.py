@@ -14,7 +14,7 @@ from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import PurePosixPath
 
-from lakewarden.clock import Clock, system_clock
+from lakewarden.base.clock import Clock, system_clock
 from lakewarden.storage.location import local_path
 from lakewarden.storage.posix import TEMPORARY
 

@@ -16,7 +16,7 @@ from datetime import UTC, datetime
 from functools import partial
 from itertools import takewhile
 
-from lakewarden.clock import Clock, NewId, random_id, system_clock
+from lakewarden.base.clock import Clock, NewId, random_id, system_clock
 from lakewarden.errors import LakewardenError, NotDurable, StorageRefused, StorageUnavailable
 from lakewarden.storage.keys import check_key
 from lakewarden.storage.leftovers import remove_leftovers

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from lakewarden.connection import Location
+from lakewarden.base.connection import Location
 from lakewarden.storage.local import LocalObjects
 from lakewarden.storage.location import canonical, local_path
 from lakewarden.storage.objects import ObjectStore

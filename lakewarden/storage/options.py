@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from urllib.parse import urlsplit
 
-from lakewarden.connection import Connection, Location
+from lakewarden.base.connection import Connection, Location
 from lakewarden.errors import StorageRefused
 from lakewarden.storage.profiles import environment_has_keys, profile_keys
 

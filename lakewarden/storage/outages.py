@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import NamedTuple
 
-from lakewarden.connection import Location
+from lakewarden.base.connection import Location
 from lakewarden.errors import Unreachable
 from lakewarden.storage.location import bucket_uri
 from lakewarden.storage.options import address_of

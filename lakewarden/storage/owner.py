@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 
-from lakewarden.connection import StorageRoot
+from lakewarden.base.connection import StorageRoot
 from lakewarden.errors import Corrupt, InUse, LakewardenError, StorageRefused, StorageUnavailable
 from lakewarden.storage.durability import sync
 from lakewarden.storage.location import local_path

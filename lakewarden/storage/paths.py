@@ -11,8 +11,8 @@ import re
 from functools import lru_cache
 from typing import Literal
 
+from lakewarden.base.scope import Scope, TableName
 from lakewarden.errors import InvalidArgument
-from lakewarden.scope import Scope, TableName
 
 Kind = Literal["USER", "SHARED"]
 DEFAULT_TEMPLATES: dict[Kind, str] = {"USER": "{namespace}/{tableName}/{userId}", "SHARED": "{namespace}/{tableName}"}

@@ -8,8 +8,8 @@ import os
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
-from lakewarden.clock import NewId
-from lakewarden.connection import Location
+from lakewarden.base.clock import NewId
+from lakewarden.base.connection import Location
 from lakewarden.errors import StorageRefused, UnconditionalStore
 from lakewarden.storage.location import local_path
 from lakewarden.storage.objects import AlreadyThere, Missing, ObjectStore

@@ -25,8 +25,8 @@ from obstore.exceptions import (
     UnauthenticatedError,
 )
 
-from lakewarden.clock import NewId, random_id
-from lakewarden.connection import Location
+from lakewarden.base.clock import NewId, random_id
+from lakewarden.base.connection import Location
 from lakewarden.errors import AccessRefused, LakewardenError, NoBucket, StorageRefused, StorageUnavailable
 from lakewarden.storage.bucket.clients import Clients
 from lakewarden.storage.bucket.failures import failure_of

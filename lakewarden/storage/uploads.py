@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from lakewarden.connection import Location
+from lakewarden.base.connection import Location
 from lakewarden.storage.buckets import Bucket, Work, in_buckets
 
 _UNKNOWN = "incomplete uploads were not checked: boto3 is missing (install lakewarden[s3] and try again)"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 
-from lakewarden.connection import Location
+from lakewarden.base.connection import Location
 from lakewarden.storage.buckets import Bucket, Work, in_buckets
 
 _AT_ONCE = 1_000

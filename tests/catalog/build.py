@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
+from lakewarden.base.scope import TableName
 from lakewarden.catalog.model import Column, Storage, Table, TableOptions, TableType
 from lakewarden.catalog.schema import declare
-from lakewarden.scope import TableName
 
 NOW = datetime(2026, 11, 21, 9, 30, tzinfo=UTC)
 

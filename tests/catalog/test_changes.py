@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from lakewarden.catalog import changes
+from lakewarden.base.scope import TableName
+from lakewarden.catalog.changes import objects as changes
 from lakewarden.catalog.model import Catalog, Storage
 from lakewarden.errors import AlreadyExists, InUse, InvalidArgument, NotFound
-from lakewarden.scope import TableName
 from tests.catalog.build import NOW, base_of, storage, table
 
 

@@ -5,8 +5,8 @@ from decimal import Decimal
 
 import pytest
 
-from lakewarden.catalog.defaults import FunctionDefault, LiteralDefault, canonical_default, parse_default
-from lakewarden.catalog.types import ColumnType
+from lakewarden.catalog.columns.defaults import FunctionDefault, LiteralDefault, canonical_default, parse_default
+from lakewarden.catalog.columns.types import ColumnType
 from lakewarden.errors import InvalidArgument
 
 

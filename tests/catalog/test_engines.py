@@ -7,12 +7,12 @@ from datetime import timedelta
 
 import pytest
 
-from lakewarden.catalog import changes
+from lakewarden.base.scope import TableName
+from lakewarden.catalog.changes import objects as changes
+from lakewarden.catalog.changes.engines import engine_changed_at, engine_id, require_active, set_engine
 from lakewarden.catalog.codec import Written, decode, encode
-from lakewarden.catalog.engines import engine_changed_at, engine_id, require_active, set_engine
 from lakewarden.catalog.model import Catalog
 from lakewarden.errors import FailedPrecondition, InvalidArgument, NotFound
-from lakewarden.scope import TableName
 from tests.catalog.build import NOW
 
 EVENTS = TableName("kb-prod", "events")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 from datetime import UTC, datetime
 
-from lakewarden.catalog.changes import first_catalog
+from lakewarden.catalog.changes.objects import first_catalog
 from lakewarden.catalog.codec import Written, decode, encode
 from lakewarden.errors import Corrupt
 

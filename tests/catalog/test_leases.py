@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from lakewarden.catalog.changes import first_catalog
-from lakewarden.catalog.leases import give_back, grant, held, renew, under
+from lakewarden.catalog.changes.leases import give_back, grant, held, renew, under
+from lakewarden.catalog.changes.objects import first_catalog
 from lakewarden.catalog.model import Catalog, Lease
 from lakewarden.errors import Conflict
 

@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from lakewarden.catalog import changes
+from lakewarden.base.clock import random_id
+from lakewarden.base.connection import Location
+from lakewarden.catalog.changes import objects as changes
+from lakewarden.catalog.changes.leases import grant, under
 from lakewarden.catalog.codec import Written, decode, encode
-from lakewarden.catalog.leases import grant, under
 from lakewarden.catalog.model import Catalog, FlushPolicy, Lease, Table, TableOptions
 from lakewarden.catalog.store import CatalogStore
-from lakewarden.clock import random_id
-from lakewarden.connection import Location
 from lakewarden.errors import AlreadyExists, Conflict, Corrupt, StorageUnavailable
 from lakewarden.storage.local import LocalObjects
 from lakewarden.storage.objects import AlreadyThere, ObjectStore, StoredObject

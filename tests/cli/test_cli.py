@@ -16,9 +16,9 @@ from typing import Any
 import pytest
 
 from lakewarden import Column, Lakehouse
+from lakewarden.base.version import VERSION
 from lakewarden.cli.main import hoist, main
 from lakewarden.errors import NotFound
-from lakewarden.version import VERSION
 from tests.fixtures.lakes import NOTES, eventual, make_notes, notes, scope_path, strong
 
 _PROGRAM = str(Path(sys.executable).parent / "lakewarden")

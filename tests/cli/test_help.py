@@ -10,7 +10,7 @@ import pytest
 
 from lakewarden.cli.help import PANELS
 from lakewarden.cli.main import _command, hoist, main
-from lakewarden.lakehouse import Lakehouse
+from lakewarden.client import Lakehouse
 from tests.fixtures.lakes import NOTES, make_notes
 
 GROUPS = ("file", "jobs", "settings", "storage")

@@ -10,8 +10,8 @@ from threading import Thread
 import pytest
 from deltalake import DeltaTable
 
+from lakewarden.base.connection import Connection, Location
 from lakewarden.cli.main import main
-from lakewarden.connection import Connection, Location
 from lakewarden.storage.options import delta_options
 from tests.fixtures.servers import free_port
 

@@ -29,7 +29,7 @@ def test_a_query_without_tables_leaves_what_it_does_not_need_on_the_disk(tmp_pat
     loaded = _loaded("--warehouse", str(tmp_path / "lake"), "--format", "json", "sql", "SELECT 1")
     assert {"duckdb", "sqlglot"} <= loaded
     assert not _HEAVY & loaded
-    assert not {name for name in loaded if name.startswith(("lakewarden.operations.flush.run", "lakewarden.delta.table"))}
+    assert not {name for name in loaded if name.startswith(("lakewarden.maintenance.flush.run", "lakewarden.delta.table"))}
 
 
 @pytest.mark.slow

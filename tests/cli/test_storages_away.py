@@ -11,7 +11,7 @@ import pytest
 
 from lakewarden.catalog.model import Column
 from lakewarden.cli.main import main
-from lakewarden.lakehouse import Lakehouse
+from lakewarden.client import Lakehouse
 
 TABLES = {"near": "n.near", "far": "n.far"}
 """By the storage that each is on."""

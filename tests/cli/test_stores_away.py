@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from lakewarden.cli.main import main
-from lakewarden.lakehouse import Lakehouse
+from lakewarden.client import Lakehouse
 from lakewarden.storage import remote
 from lakewarden.storage.outages import Outages
 from tests.fixtures.minio import MinioServer

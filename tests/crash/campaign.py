@@ -39,7 +39,7 @@ T = TypeVar("T")
 ROUNDS = 8
 """Cuts of one warehouse, one after the other."""
 
-_NOT_USED = ("lakewarden.cli", "lakewarden.demo", "lakewarden.spark", "lakewarden.sql")
+_NOT_USED = ("lakewarden.cli", "lakewarden.client.demo", "lakewarden.spark", "lakewarden.sql")
 
 _THOROUGH = 0.7
 """Behind the others the next round works on what the cut left."""

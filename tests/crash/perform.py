@@ -7,11 +7,11 @@ from pathlib import Path
 from random import Random
 
 from lakewarden import Column, Lakehouse
+from lakewarden.base.clock import Clock, NewId, random_id, system_clock
+from lakewarden.base.settings import CompactionSettings, FlushSettings, LockSettings, LogSettings, MaintenanceSettings, Settings
 from lakewarden.catalog.model import TableType
-from lakewarden.clock import Clock, NewId, random_id, system_clock
+from lakewarden.catalog.report import ScopeReport
 from lakewarden.errors import Conflict
-from lakewarden.report import ScopeReport
-from lakewarden.settings import CompactionSettings, FlushSettings, LockSettings, LogSettings, MaintenanceSettings, Settings
 from lakewarden.storage.posix import TEMPORARY
 from tests.crash.steps import ScopeKey, Step, stamp_of, text_of
 

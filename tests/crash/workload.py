@@ -10,7 +10,7 @@ from itertools import count
 from random import Random
 
 from lakewarden import Lakehouse
-from lakewarden.clock import random_id, system_clock
+from lakewarden.base.clock import random_id, system_clock
 from tests.crash.journal import Journal
 from tests.crash.perform import BESIDE, FACTS, NOTES, SHARED, SHORT_LIVED, open_lake, perform, rows_of, who_of
 from tests.crash.power import Power

@@ -27,9 +27,9 @@ from deltalake import DeltaTable
 
 from lakewarden.catalog.model import Column
 from lakewarden.cli.main import main as cli
+from lakewarden.client import Lakehouse
 from lakewarden.dagster.assets.links import launchpad
 from lakewarden.errors import LakewardenError
-from lakewarden.lakehouse import Lakehouse
 from tests.fixtures.chromium import start_browser
 from tests.fixtures.pages import Pages
 from tests.fixtures.patience import PATIENCE

@@ -25,7 +25,7 @@ from dagster_graphql.client.query import LAUNCH_PARTITION_BACKFILL_MUTATION
 from deltalake import DeltaTable, write_deltalake
 
 from lakewarden.catalog.evolution import SetOptions
-from lakewarden.lakehouse import Lakehouse
+from lakewarden.client import Lakehouse
 from tests.dagster.orchestration.test_restarts import status, wait_for
 from tests.fixtures.chromium import start_browser
 from tests.fixtures.dagster import as_shipped

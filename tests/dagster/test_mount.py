@@ -9,14 +9,14 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from lakewarden.base.scope import TableName
 from lakewarden.catalog.model import Column
+from lakewarden.client import Lakehouse
 from lakewarden.dagster import build_definitions
 from lakewarden.dagster.assets.health import flushed_key, health_key
 from lakewarden.dagster.assets.rules import rule_key, source_key
 from lakewarden.dagster.mount import Mount
 from lakewarden.errors import InvalidArgument
-from lakewarden.lakehouse import Lakehouse
-from lakewarden.scope import TableName
 from tests.fixtures.dagster import DAGSTER
 
 pytestmark = DAGSTER

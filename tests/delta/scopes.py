@@ -9,21 +9,21 @@ from typing import Any
 
 import pyarrow as pa
 
+from lakewarden.base.clock import random_id
+from lakewarden.base.connection import Location
+from lakewarden.base.faults import Reach, no_faults
+from lakewarden.base.scope import Scope, TableName
+from lakewarden.catalog.columns.types import ColumnType
 from lakewarden.catalog.model import Compression, SchemaColumn, TableSchema
-from lakewarden.catalog.types import ColumnType
-from lakewarden.clock import random_id
-from lakewarden.connection import Location
+from lakewarden.catalog.target import ScopeTarget
 from lakewarden.delta.apply import ColdApply
 from lakewarden.delta.commit_log.committing import Committer
 from lakewarden.delta.parquet.column_ends import ColumnFacts, of_rows
 from lakewarden.delta.parquet.stats import stats_text
 from lakewarden.delta.reading.rows import read_rows
 from lakewarden.delta.table import ScopeTable
-from lakewarden.faults import Reach, no_faults
 from lakewarden.log.record import OP
-from lakewarden.scope import Scope, TableName
 from lakewarden.storage.steps import alone
-from lakewarden.target import ScopeTarget
 from tests.fixtures.bucket import AnyPath
 
 APP = "lakewarden/w/p"

@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable
 
-from lakewarden.connection import Location
+from lakewarden.base.connection import Location
 from lakewarden.delta.apply import TooLarge
 from lakewarden.delta.table import ScopeTable
 from lakewarden.errors import Conflict, Corrupt

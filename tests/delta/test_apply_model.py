@@ -9,9 +9,9 @@ from deltalake import DeltaTable
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from lakewarden.catalog.target import ScopeTarget
 from lakewarden.delta.reading.rows import merged, read_rows
 from lakewarden.storage.steps import alone
-from lakewarden.target import ScopeTarget
 from tests.delta.scopes import APP, Row, hot_of, opened, rows_of, schema, table_of, target
 
 Key = tuple[int, str]

@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from lakewarden.clock import random_id
-from lakewarden.connection import Location
+from lakewarden.base.clock import random_id
+from lakewarden.base.connection import Location
 from lakewarden.delta.between import Between, between
 from lakewarden.delta.commit_log.commits import commit_name
 from lakewarden.storage.objects import ObjectStore

@@ -14,9 +14,9 @@ import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
+from lakewarden.catalog.target import ScopeTarget
 from lakewarden.delta.reading.bounds import Bound, files_within
 from lakewarden.delta.reading.rows import read_rows
-from lakewarden.target import ScopeTarget
 from tests.delta.scopes import Row, flush, paths, rows_of, schema, table_of, target
 
 _FIRST, _LAST = datetime(1, 1, 1, tzinfo=UTC), datetime(9999, 12, 31, 23, 59, 59, 999999, tzinfo=UTC)

@@ -14,13 +14,13 @@ from deltalake import DeltaTable
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from lakewarden.catalog.target import ScopeTarget
 from lakewarden.delta.commit_log.commits import commit_name
 from lakewarden.delta.lifecycle.fence import fence
 from lakewarden.errors import Conflict, Unsupported
 from lakewarden.storage.objects import keys_of
 from lakewarden.storage.open import open_store
 from lakewarden.storage.steps import alone
-from lakewarden.target import ScopeTarget
 from tests.delta.scopes import PEOPLE, Row, by, flush, hot_of, opened, people, schema, table_of, target
 from tests.fixtures.change_data import applied, counted, fed, rows_at
 from tests.fixtures.examples import examples

@@ -11,12 +11,12 @@ import pytest
 from deltalake import DeltaTable
 
 from lakewarden.catalog.model import TableSchema
+from lakewarden.catalog.target import ScopeTarget
 from lakewarden.delta.commit_log.stamp import CommitStamp
 from lakewarden.delta.reading.bounds import Bound, files_within
 from lakewarden.delta.reading.rows import read_rows
 from lakewarden.errors import Corrupt, Unsupported
 from lakewarden.storage.steps import alone
-from lakewarden.target import ScopeTarget
 from tests.delta.scopes import PEOPLE, Row, at, column, flush, hot, opened, paths, people, rows_of, schema, table_of, target
 from tests.fixtures.bucket import AnyPath
 

@@ -11,7 +11,7 @@ from deltalake import DeltaTable
 from deltalake.exceptions import CommitFailedError, DeltaError
 
 from lakewarden import Lakehouse
-from lakewarden.connection import Location
+from lakewarden.base.connection import Location
 from lakewarden.delta.failures import delta_errors
 from lakewarden.delta.table import ScopeTable
 from lakewarden.errors import Conflict, Corrupt, LakewardenError, StorageRefused, StorageUnavailable, Unsupported

@@ -14,11 +14,11 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 from deltalake.transaction import AddAction
 
+from lakewarden.catalog.target import ScopeTarget
 from lakewarden.delta.commit_log.stamp import CommitStamp
 from lakewarden.delta.reading.rows import read_rows
 from lakewarden.errors import Unsupported
 from lakewarden.storage.steps import alone
-from lakewarden.target import ScopeTarget
 from tests.delta.scopes import at, flush, people, rows_of, table_of, target
 from tests.fixtures.bucket import path_of
 

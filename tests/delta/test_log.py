@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from lakewarden.catalog.target import ScopeTarget
 from lakewarden.delta.history import history
 from lakewarden.errors import Conflict
 from lakewarden.storage.steps import alone
-from lakewarden.target import ScopeTarget
 from tests.delta.scopes import APP, PEOPLE, flush, hot, opened, paths, people, rows_of, table_of, target
 
 

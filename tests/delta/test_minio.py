@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from lakewarden.connection import Location
+from lakewarden.base.connection import Location
+from lakewarden.catalog.target import ScopeTarget
 from lakewarden.delta.history import history
 from lakewarden.delta.lifecycle.fence import fence
 from lakewarden.delta.table import ScopeTable
@@ -16,7 +17,6 @@ from lakewarden.errors import Conflict, Corrupt, LakewardenError, NotFound
 from lakewarden.storage.objects import Missing, keys_of
 from lakewarden.storage.open import open_store
 from lakewarden.storage.steps import alone
-from lakewarden.target import ScopeTarget
 from tests.delta.scopes import APP, PEOPLE, by, flush, hot, opened, paths, people, rows_of, table_of, target
 from tests.fixtures.minio import MinioServer
 

@@ -19,13 +19,13 @@ from deltalake import DeltaTable, write_deltalake
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from lakewarden.catalog.target import ScopeTarget
 from lakewarden.delta.apply import TooLarge
 from lakewarden.delta.partitions import directory, divided, value_of
 from lakewarden.delta.reading.bounds import Bound, files_within
 from lakewarden.delta.reading.keys import Keys
 from lakewarden.delta.reading.rows import read_rows
 from lakewarden.storage.steps import alone
-from lakewarden.target import ScopeTarget
 from tests.delta.scopes import Row, flush, hot, hot_of, opened, paths, rows_of, schema, table_of, target
 
 KINDS = ["plain", "a/b", "k=v", "100%", "%2F", "a b", "zażółć", "😀", "'\"\\", "x" * 300, "日" * 100, "CON", "..", None]

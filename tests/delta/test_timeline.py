@@ -9,7 +9,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakewarden.clock import from_millis
+from lakewarden.base.clock import from_millis
 from lakewarden.delta.timeline import VACUUM_END, VACUUM_START, LogEntry, Timeline
 
 _HOUR = 3_600_000

@@ -10,9 +10,10 @@ from typing import TypeVar, cast
 
 import pyarrow as pa
 
+from lakewarden.base.clock import random_id, system_clock
+from lakewarden.base.settings import LogSettings
+from lakewarden.catalog.columns.types import ColumnType
 from lakewarden.catalog.model import SchemaColumn, TableSchema
-from lakewarden.catalog.types import ColumnType
-from lakewarden.clock import random_id, system_clock
 from lakewarden.log.objects.cache import HeaderCache
 from lakewarden.log.objects.log_view import LogView
 from lakewarden.log.objects.segments.header import ID_BYTES
@@ -21,7 +22,6 @@ from lakewarden.log.objects.segments.sums import sealed
 from lakewarden.log.objects.view import read_view, rows_of
 from lakewarden.log.objects.writer import LogWriter
 from lakewarden.log.record import UPSERT, LogBatch, log_batch
-from lakewarden.settings import LogSettings
 from lakewarden.storage.local import LocalObjects
 from lakewarden.storage.objects import ObjectStore, StoredObject
 from lakewarden.storage.sums import with_sum

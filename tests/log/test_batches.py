@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from lakewarden.clock import random_id, system_clock
+from lakewarden.base.clock import random_id, system_clock
+from lakewarden.base.settings import LogSettings
 from lakewarden.errors import BeingErased, InvalidArgument, SchemaChanged, StorageUnavailable, Unsupported
 from lakewarden.log.objects import names
 from lakewarden.log.objects.cuts.closing import close_user, leave_out, open_user
@@ -19,7 +20,6 @@ from lakewarden.log.position import WHOLE, position_of
 from lakewarden.log.record import LogBatch
 from lakewarden.log.staging import Piece
 from lakewarden.log.table_log import LogTerms
-from lakewarden.settings import LogSettings
 from tests.log.build import LOG, Store, joined, notes, pending_ids, view_of
 
 SMALL = LogSettings(segment_max_rows=3, retention_seconds=0)

@@ -10,9 +10,10 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from lakewarden.clock import random_id
+from lakewarden.base.clock import random_id
+from lakewarden.base.faults import Reach, no_faults
+from lakewarden.base.settings import LogSettings
 from lakewarden.errors import BeingErased, NotFound
-from lakewarden.faults import Reach, no_faults
 from lakewarden.log.before import before_column, before_field
 from lakewarden.log.objects import names
 from lakewarden.log.objects.cache import HeaderCache
@@ -26,7 +27,6 @@ from lakewarden.log.objects.put import PROBES
 from lakewarden.log.objects.trail import read_trail
 from lakewarden.log.position import NOTHING, end_of
 from lakewarden.log.record import LogBatch
-from lakewarden.settings import LogSettings
 from tests.fixtures.patience import PATIENCE
 from tests.log.build import LOG, NOTES, Store, joined, notes, pending_ids, view_of, writer
 

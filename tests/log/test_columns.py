@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from lakewarden.clock import random_id, system_clock
+from lakewarden.base.clock import random_id, system_clock
+from lakewarden.base.settings import LogSettings
 from lakewarden.errors import SchemaChanged
 from lakewarden.log.objects.cut import newest_cut
 from lakewarden.log.objects.log import ObjectLog
@@ -17,7 +18,6 @@ from lakewarden.log.once import Once
 from lakewarden.log.position import position_of
 from lakewarden.log.record import LogBatch
 from lakewarden.log.table_log import LogTerms
-from lakewarden.settings import LogSettings
 from tests.log.build import LOG, Store, notes, view_of, writer
 
 

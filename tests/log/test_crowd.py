@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from lakewarden.base.settings import LogSettings
 from lakewarden.log import crowd, record
 from lakewarden.log.chunk import Chunk
 from lakewarden.log.crowd import Crowd, crowd_of, names_in, rows_in
@@ -20,7 +21,6 @@ from lakewarden.log.objects.segments.pack import INDEXED, LINKED, pack_segment
 from lakewarden.log.objects.segments.segment import read_segment
 from lakewarden.log.position import seq_of
 from lakewarden.log.record import OP, USER, LogBatch, encode
-from lakewarden.settings import LogSettings
 from lakewarden.storage.objects import ObjectStore
 from tests.log.build import Store
 

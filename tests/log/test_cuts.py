@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from lakewarden.clock import random_id
+from lakewarden.base.clock import random_id
+from lakewarden.base.settings import LogSettings
 from lakewarden.errors import StorageUnavailable
 from lakewarden.log.objects import names
 from lakewarden.log.objects.cache import HeaderCache
@@ -21,7 +22,6 @@ from lakewarden.log.objects.trail import read_trail
 from lakewarden.log.objects.view import read_view
 from lakewarden.log.position import end_of, seq_of
 from lakewarden.log.receipt import Receipt
-from lakewarden.settings import LogSettings
 from lakewarden.storage.objects import StoredObject
 from tests.log.build import LOG, Store, joined, notes, pending_ids, view_of, writer
 

@@ -8,14 +8,14 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from lakewarden.clock import random_id
+from lakewarden.base.clock import random_id
+from lakewarden.base.settings import LogSettings
 from lakewarden.errors import Conflict, Corrupt
 from lakewarden.log.drain import Drained, drain, read_hot
 from lakewarden.log.objects.cuts.settle import settle
 from lakewarden.log.objects.log import ObjectReader
 from lakewarden.log.position import end_of
 from lakewarden.log.scope import LogScope
-from lakewarden.settings import LogSettings
 from lakewarden.storage.steps import Steps, alone
 from tests.log.build import LOG, NOTES, Store, ids_of, notes, view_of, writer
 

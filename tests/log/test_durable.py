@@ -11,9 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from lakewarden.catalog.changes import add_namespace
+from lakewarden.base.clock import random_id, system_clock
+from lakewarden.base.settings import LogSettings
+from lakewarden.catalog.changes.objects import add_namespace
 from lakewarden.catalog.store import CatalogStore
-from lakewarden.clock import random_id, system_clock
 from lakewarden.errors import NotDurable, StorageUnavailable
 from lakewarden.log.objects import names
 from lakewarden.log.objects.clean import clean
@@ -25,7 +26,6 @@ from lakewarden.log.objects.cuts.settle import settle
 from lakewarden.log.objects.log import ObjectReader
 from lakewarden.log.objects.view import make_durable
 from lakewarden.log.scope import LogScope
-from lakewarden.settings import LogSettings
 from lakewarden.storage.local import LocalObjects
 from tests.log.build import LOG, NOTES, Store, notes, pending_ids, view_of, writer
 

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from lakewarden.clock import random_id, system_clock
+from lakewarden.base.clock import random_id, system_clock
+from lakewarden.base.settings import LogSettings
 from lakewarden.errors import LostPlace
 from lakewarden.log.fence import fenced
 from lakewarden.log.objects.cut import newest_cut
@@ -14,7 +15,6 @@ from lakewarden.log.objects.log import ObjectLog
 from lakewarden.log.objects.segments.pack import INDEXED
 from lakewarden.log.once import Once
 from lakewarden.log.table_log import LogTerms
-from lakewarden.settings import LogSettings
 from tests.log.build import LOG, Store, notes, view_of, writer
 
 

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lakewarden.clock import random_id, system_clock
+from lakewarden.base.clock import random_id, system_clock
+from lakewarden.base.settings import LogSettings
 from lakewarden.errors import Corrupt
 from lakewarden.log.objects import names
 from lakewarden.log.objects.cache import HeaderCache
@@ -21,7 +22,6 @@ from lakewarden.log.objects.log_view import LogView
 from lakewarden.log.objects.put import WriterTerms
 from lakewarden.log.objects.view import read_view, rows_of
 from lakewarden.log.objects.writer import LogWriter
-from lakewarden.settings import LogSettings
 from tests.fixtures.examples import examples
 from tests.log.build import LOG, NOTES, Store, ids_of, joined, notes, view_of, writer
 

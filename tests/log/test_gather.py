@@ -12,8 +12,9 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from lakewarden.base.clock import HELD_AT_MOST, random_id
+from lakewarden.base.settings import LogSettings
 from lakewarden.catalog.model import TableSchema
-from lakewarden.clock import HELD_AT_MOST, random_id
 from lakewarden.errors import BeingErased, Conflict, LakewardenError, NotFound, StorageUnavailable
 from lakewarden.log.objects.cuts.closing import close_user
 from lakewarden.log.objects.put import WriterTerms
@@ -23,7 +24,6 @@ from lakewarden.log.position import NOTHING, end_of, seq_of
 from lakewarden.log.receipt import Receipt
 from lakewarden.log.record import UPSERT, log_batch
 from lakewarden.log.touched import Touched
-from lakewarden.settings import LogSettings
 from tests.fixtures.patience import PATIENCE
 from tests.log.build import LOG, NOTES, Store, column, notes, pending_ids, view_of, writer
 

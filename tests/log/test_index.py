@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lakewarden.clock import random_id
+from lakewarden.base.clock import random_id
+from lakewarden.base.settings import LogSettings
 from lakewarden.errors import Corrupt
 from lakewarden.log.chunk import Chunk
 from lakewarden.log.objects import names
@@ -21,7 +22,6 @@ from lakewarden.log.objects.segments.index import Index
 from lakewarden.log.objects.segments.pack import Carried, pack_carry, pack_segment
 from lakewarden.log.objects.segments.segment import read_carry, read_chunk, read_segment
 from lakewarden.log.objects.view import read_view
-from lakewarden.settings import LogSettings
 from lakewarden.storage.objects import Missing
 from tests.fixtures.examples import examples
 from tests.log.build import LOG, Store, joined, notes, pending_ids, view_of, with_its_sum, writer

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from lakewarden.clock import random_id, system_clock
+from lakewarden.base.clock import random_id, system_clock
+from lakewarden.base.settings import LogSettings
 from lakewarden.errors import Corrupt, Unsupported
 from lakewarden.log.chunk import Chunk
 from lakewarden.log.objects import names
@@ -25,7 +26,6 @@ from lakewarden.log.objects.segments.segment import read_put_id, read_segment
 from lakewarden.log.objects.view import read_view, read_views
 from lakewarden.log.objects.writer import LogWriter
 from lakewarden.log.position import position_of
-from lakewarden.settings import LogSettings
 from lakewarden.storage.local import LocalObjects
 from tests.log.build import LOG, Store, notes, pending_ids, resummed, view_of, writer
 

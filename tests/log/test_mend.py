@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from lakewarden.clock import random_id, system_clock
+from lakewarden.base.clock import random_id, system_clock
+from lakewarden.base.settings import LogSettings
 from lakewarden.errors import Corrupt, InvalidArgument
 from lakewarden.log.objects import names
 from lakewarden.log.objects.cache import HeaderCache
@@ -16,7 +17,6 @@ from lakewarden.log.objects.cuts.mend import LogFaults, faults_of, give_up, jump
 from lakewarden.log.objects.cuts.settle import settle
 from lakewarden.log.objects.trail import read_trail
 from lakewarden.log.position import LAST_POSITION, NOTHING, end_of, position_of
-from lakewarden.settings import LogSettings
 from tests.log.build import LOG, Store, joined, notes, pending_ids, resummed, view_of, writer
 
 at = partial(names.segment_key, LOG)

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from lakewarden.clock import random_id
+from lakewarden.base.clock import random_id
+from lakewarden.base.settings import LogSettings
 from lakewarden.log.objects.cuts.settle import settle
 from lakewarden.log.objects.view import rows_of
-from lakewarden.settings import LogSettings
 from lakewarden.storage.local import LocalObjects
 from tests.log.build import NOTES, ids_of, notes, view_of, writer
 

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lakewarden.base.settings import LogSettings
 from lakewarden.catalog.model import TableSchema
 from lakewarden.errors import Conflict, Corrupt, InvalidArgument
 from lakewarden.log.chunk import Chunk, RowRange
 from lakewarden.log.record import DELETE, OP, SEQ, UPSERT, USER, LogBatch, decode, encode, log_batch, log_schema
-from lakewarden.settings import LogSettings
 from tests.log.build import NOTES, column, joined, notes
 
 EVERYTHING = TableSchema(

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakewarden.clock import random_id
+from lakewarden.base.clock import random_id
 from lakewarden.errors import Corrupt
 from lakewarden.log.chunk import Chunk
 from lakewarden.log.objects.segments.pack import Carried, pack_carry, pack_segment

@@ -5,9 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from lakewarden.clock import random_id
+from lakewarden.base.clock import random_id
+from lakewarden.base.faults import Reach, no_faults
+from lakewarden.base.settings import LogSettings
 from lakewarden.errors import StorageUnavailable
-from lakewarden.faults import Reach, no_faults
 from lakewarden.log.objects import names
 from lakewarden.log.objects.cache import HeaderCache
 from lakewarden.log.objects.clean import clean
@@ -17,7 +18,6 @@ from lakewarden.log.objects.log_view import LogView
 from lakewarden.log.objects.trail import read_trail
 from lakewarden.log.objects.view import read_view
 from lakewarden.log.position import NOTHING
-from lakewarden.settings import LogSettings
 from tests.log.build import LOG, Store, joined, notes, pending_ids, view_of, writer
 
 ALWAYS, HALF, NEVER = LogSettings(carry_below=1), LogSettings(carry_below=0.5), LogSettings(carry_below=0)

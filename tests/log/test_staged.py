@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from lakewarden.clock import random_id, system_clock
+from lakewarden.base.clock import random_id, system_clock
+from lakewarden.base.settings import LogSettings
 from lakewarden.errors import BeingErased, Conflict, StorageRefused
 from lakewarden.log.chunk import Chunk
 from lakewarden.log.objects import names
@@ -19,7 +20,6 @@ from lakewarden.log.objects.staged import remove_abandoned, stage
 from lakewarden.log.position import NOTHING, seq_of
 from lakewarden.log.receipt import Receipt
 from lakewarden.log.table_log import LogTerms
-from lakewarden.settings import LogSettings
 from tests.log.build import LOG, Store, notes, pending_ids, view_of, writer
 
 SMALL = LogSettings(segment_max_rows=3)

@@ -10,13 +10,13 @@ import pyarrow as pa
 import pytest
 
 from lakewarden import Lakehouse
-from lakewarden.clock import random_id
+from lakewarden.base.clock import random_id
+from lakewarden.base.settings import LogSettings
 from lakewarden.log.objects.cut import newest_cut
 from lakewarden.log.objects.log import ObjectLog
 from lakewarden.log.objects.segments.pack import INDEXED
 from lakewarden.log.table_log import LogTerms
-from lakewarden.settings import LogSettings
-from lakewarden.table import TableClient
+from lakewarden.tables.client import TableClient
 from tests.log.build import LOG, Store
 
 OFF = [timedelta(minutes=-3), timedelta(minutes=3), timedelta(days=-3), timedelta(days=3)]

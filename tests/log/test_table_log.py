@@ -12,14 +12,14 @@ from pathlib import Path
 
 import pytest
 
-from lakewarden.clock import random_id, system_clock
+from lakewarden.base.clock import random_id, system_clock
+from lakewarden.base.settings import LogSettings
 from lakewarden.errors import BeingErased, Conflict, NotFound
 from lakewarden.log.logs import Logs
 from lakewarden.log.position import NOTHING, end_of, position_of
 from lakewarden.log.record import SEQ, decode
 from lakewarden.log.table_log import LogTerms, TableLog
 from lakewarden.log.view import PendingRows
-from lakewarden.settings import LogSettings
 from lakewarden.storage.local import LocalObjects
 from tests.log.build import LOG, NOTES, ids_of, joined, notes
 from tests.log.implementations import IMPLEMENTATIONS, Implementation

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lakewarden.clock import random_id
+from lakewarden.base.clock import random_id
+from lakewarden.base.settings import LogSettings
 from lakewarden.log.chunk import RowRange
 from lakewarden.log.objects.cuts import next_cut
 from lakewarden.log.objects.cuts.settle import settle
@@ -16,7 +17,6 @@ from lakewarden.log.objects.segments import pack, segment
 from lakewarden.log.objects.segments.columns import Columns
 from lakewarden.log.objects.segments.header import Header, highest_seq, total_bytes, without
 from lakewarden.log.objects.view import rows_of
-from lakewarden.settings import LogSettings
 from tests.fixtures.examples import examples
 from tests.log.build import NOTES, Store, ids_of, joined, notes, pending_ids, view_of, writer
 

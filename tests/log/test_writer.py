@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from lakewarden.clock import random_id
+from lakewarden.base.clock import random_id
+from lakewarden.base.settings import LogSettings
 from lakewarden.errors import Conflict, NotFound, StorageRefused, StorageUnavailable
 from lakewarden.log.objects import names
 from lakewarden.log.objects.cuts.seal import remove_log, seal
 from lakewarden.log.objects.cuts.settle import settle
 from lakewarden.log.position import NOTHING, position_of, seq_of
 from lakewarden.log.receipt import PartlyAppended, Receipt
-from lakewarden.settings import LogSettings
 from tests.fixtures.patience import PATIENCE
 from tests.log.build import LOG, Store, joined, notes, pending_ids, view_of, writer
 

@@ -24,11 +24,11 @@ from random import Random
 import httpx
 from dagster_graphql import DagsterGraphQLClient, DagsterGraphQLClientError
 
+from lakewarden.client import Lakehouse
 from lakewarden.errors import NotFound
-from lakewarden.kafka.topics import Topic, create_topic
-from lakewarden.lakehouse import Lakehouse
 from lakewarden.serve.operator import operator_token
-from lakewarden.warehouse import find_table
+from lakewarden.storage.kafka.topics import Topic, create_topic
+from lakewarden.tables.warehouse import find_table
 from tests.fixtures.kafka import KafkaServer
 from tests.fixtures.patience import PATIENCE
 from tests.fixtures.servers import free_port

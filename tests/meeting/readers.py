@@ -7,14 +7,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import httpx
 
-from lakewarden.kafka.topics import Topic
-from lakewarden.lakehouse import Lakehouse
-from lakewarden.settings import SparkSettings
+from lakewarden.base.settings import SparkSettings
+from lakewarden.client import Lakehouse
 from lakewarden.spark import register
 from lakewarden.spark.session import start_session
-from tests.kafka.topics import committed
+from lakewarden.storage.kafka.topics import Topic
 from tests.meeting.writes import TABLE, Row
 from tests.serve.kills.readers import changes_of, delta_table, duckdb_rows, folded
+from tests.storage.kafka.topics import committed
 
 Rows = Iterable[Mapping[str, object]]
 

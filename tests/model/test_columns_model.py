@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from lakewarden import Column, Lakehouse
+from lakewarden.base.settings import CompactionSettings, Settings
 from lakewarden.catalog.evolution import AddColumn, Alteration, DropColumn, RenameColumn
-from lakewarden.settings import CompactionSettings, Settings
 from lakewarden.sql.results import Rows
 from tests.fixtures.examples import examples
 

@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from lakewarden import Column, Lakehouse
+from lakewarden.base.settings import CompactionSettings, Settings
 from lakewarden.catalog.evolution import AddColumn, DropColumn, ModifyColumn, RenameColumn, SetDefault, SetNullable
 from lakewarden.errors import SchemaChanged
-from lakewarden.settings import CompactionSettings, Settings
-from lakewarden.table import TableClient
+from lakewarden.tables.client import TableClient
 from tests.fixtures.examples import examples
 
 _NAMES = ("a", "b", "c", "d")

@@ -17,17 +17,17 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from lakewarden import Column, Lakehouse
+from lakewarden.base.scope import Scope, TableName
+from lakewarden.base.settings import CompactionSettings, LogSettings, Settings
+from lakewarden.catalog.report import ScopeReport
+from lakewarden.catalog.target import ScopeTarget
 from lakewarden.delta import manifest
 from lakewarden.delta.kept.known import NAME
 from lakewarden.delta.kept.memory import KEPT_TEXTS, KEPT_VERSIONS
 from lakewarden.delta.snapshot import Snapshot
 from lakewarden.errors import ConstraintViolation, NotFound
-from lakewarden.operations.whole_tables import QUIET
-from lakewarden.report import ScopeReport
-from lakewarden.scope import Scope, TableName
-from lakewarden.settings import CompactionSettings, LogSettings, Settings
+from lakewarden.maintenance.whole_tables import QUIET
 from lakewarden.storage.open import open_store
-from lakewarden.target import ScopeTarget
 from tests.fixtures.bucket import STORE, fresh_place
 from tests.fixtures.examples import examples
 from tests.fixtures.lakes import Rows, eventual, keys, notes, strong

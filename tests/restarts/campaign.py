@@ -19,7 +19,7 @@ from random import Random
 import dagster as dg
 
 from lakewarden.catalog.model import Column
-from lakewarden.lakehouse import Lakehouse
+from lakewarden.client import Lakehouse
 from tests.fixtures.dagster import as_shipped
 from tests.fixtures.postgres import PostgresServer
 from tests.fixtures.servers import free_port

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import dagster as dg
 
+from lakewarden.client import Lakehouse
 from lakewarden.errors import NotFound
-from lakewarden.lakehouse import Lakehouse
 from tests.restarts.writer import TABLE
 
 _PAGE = 2_000

@@ -14,7 +14,7 @@ import time
 from pathlib import Path
 from random import Random
 
-from lakewarden.lakehouse import Lakehouse
+from lakewarden.client import Lakehouse
 
 TABLE = "app.notes"
 KEYS = 20

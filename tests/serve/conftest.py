@@ -13,11 +13,11 @@ import pytest
 import uvicorn
 
 from lakewarden import Lakehouse
-from lakewarden.clock import system_clock
+from lakewarden.base.clock import system_clock
+from lakewarden.base.settings import Settings, SqlSettings
 from lakewarden.serve.common import Common
 from lakewarden.serve.http.app import application
 from lakewarden.serve.operator import operator_token
-from lakewarden.settings import Settings, SqlSettings
 from tests.fixtures.patience import PATIENCE
 
 PASSWORD = "correct horse battery"

@@ -7,9 +7,9 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from lakewarden.base.settings import ServeSettings
 from lakewarden.serve.allowance import Allowance
 from lakewarden.serve.declined import Declined
-from lakewarden.settings import ServeSettings
 
 NOON = datetime(2026, 11, 23, 12, tzinfo=UTC)
 

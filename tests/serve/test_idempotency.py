@@ -10,8 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from lakewarden.clock import random_id
-from lakewarden.connection import Location
+from lakewarden.base.clock import random_id
+from lakewarden.base.connection import Location
+from lakewarden.base.scope import TableName
+from lakewarden.base.write_key import begin_statement
 from lakewarden.errors import (
     Conflict,
     ConstraintViolation,
@@ -21,12 +23,10 @@ from lakewarden.errors import (
     NotDurable,
     StorageUnavailable,
 )
-from lakewarden.scope import TableName
 from lakewarden.serve.idempotency import Done, Request, Writes
 from lakewarden.serve.outcomes import Fate, Outcome
 from lakewarden.storage.objects import ObjectStore
 from lakewarden.storage.open import open_store
-from lakewarden.write_key import begin_statement
 
 NOON = datetime(2026, 11, 22, 12, tzinfo=UTC)
 
@@ -124,7 +124,7 @@ def test_no_servers_clock_removes_a_key_and_the_stores_does_after_two_days(
     """Each `Writes` is another server's. It has no clock: a server that is days ahead removes nothing."""
     store = open_store(Location(str(tmp_path / "state")))
     at(store).once("ann", "k", R, made("first"))
-    monkeypatch.setattr("lakewarden.clock.system_clock", lambda: NOON + timedelta(days=400))
+    monkeypatch.setattr("lakewarden.base.clock.system_clock", lambda: NOON + timedelta(days=400))
     for key in ("other", "another"):
         at(store).once("ann", key, R, made(key))
         assert at(store).once("ann", "k", R, made("again")) == b"first"

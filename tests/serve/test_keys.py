@@ -6,8 +6,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from lakewarden.clock import random_id
-from lakewarden.connection import Location
+from lakewarden.base.clock import random_id
+from lakewarden.base.connection import Location
 from lakewarden.serve.keys import Keys
 from lakewarden.storage.objects import ObjectStore
 from lakewarden.storage.open import open_store

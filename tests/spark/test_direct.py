@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from lakewarden import Lakehouse
+from lakewarden.base.settings import FlushSettings, Settings, SqlSettings
 from lakewarden.errors import ConstraintViolation, InvalidArgument, Unsupported
-from lakewarden.settings import FlushSettings, Settings, SqlSettings
 from lakewarden.sql.results import Affected, Done
 
 if TYPE_CHECKING:

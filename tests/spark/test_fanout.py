@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from lakewarden import Lakehouse
+from lakewarden.base.settings import FlushSettings, Settings, SparkSettings
+from lakewarden.catalog.report import ScopeReport
 from lakewarden.errors import StorageUnavailable, Terminal
-from lakewarden.execution.engine import Progress, silent
-from lakewarden.operations.fanout import Sized
-from lakewarden.report import ScopeReport
-from lakewarden.settings import FlushSettings, Settings, SparkSettings
+from lakewarden.maintenance.execution.engine import Progress, silent
 from lakewarden.storage.steps import Steps
+from lakewarden.tables.fanout import Sized
 from tests.fixtures.lakes import NOTES, check_manifest, cold_seqs, eventual, keys, make_notes, notes, scope_path, strong
 
 if TYPE_CHECKING:

@@ -18,21 +18,21 @@ import pytest
 from deltalake import DeltaTable
 
 from lakewarden import Column, Lakehouse
+from lakewarden.base.clock import random_id
+from lakewarden.base.connection import Connection, Location
+from lakewarden.base.scope import Scope, TableName
+from lakewarden.base.settings import FlushSettings, Settings, SparkSettings
 from lakewarden.catalog.evolution import AddColumn
-from lakewarden.clock import random_id
-from lakewarden.connection import Connection, Location
+from lakewarden.catalog.target import ScopeTarget
 from lakewarden.delta.parquet.files import batch_folder, seq_range
 from lakewarden.delta.parquet.footer import spark_file
 from lakewarden.delta.parquet.schema import file_schema
 from lakewarden.delta.table import ScopeTable
 from lakewarden.errors import Conflict, Corrupt, StorageUnavailable
-from lakewarden.scope import Scope, TableName
-from lakewarden.settings import FlushSettings, Settings, SparkSettings
+from lakewarden.maintenance.verify import formats
 from lakewarden.spark import s3a, s3a_files
 from lakewarden.storage.open import open_store
-from lakewarden.table import TableClient
-from lakewarden.target import ScopeTarget
-from lakewarden.verify import formats
+from lakewarden.tables.client import TableClient
 from tests.delta.scopes import stats_of
 from tests.fixtures.lakes import check_manifest, cold_seqs, eventual, hot_seqs, keys, make_notes, notes, scope_path, strong
 from tests.fixtures.minio import S3A_KEYS, MinioServer

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from lakewarden import Lakehouse
-from lakewarden.operations.plans.value import Plan
+from lakewarden.maintenance.plans.value import Plan
 from tests.fixtures.lakes import NOTES, eventual, make_notes
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lakewarden import Lakehouse
-from lakewarden.settings import FlushSettings, Settings
+from lakewarden.base.settings import FlushSettings, Settings
 from lakewarden.spark import register
 
 if TYPE_CHECKING:

@@ -12,8 +12,8 @@ import pyspark
 import pytest
 
 from lakewarden import Lakehouse
+from lakewarden.base.settings import FlushSettings, Settings, SparkSettings
 from lakewarden.errors import Unsupported
-from lakewarden.settings import FlushSettings, Settings, SparkSettings
 from lakewarden.spark import s3a
 from lakewarden.spark.java import require_java
 from lakewarden.spark.session import spark_conf

@@ -21,8 +21,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lakewarden import Lakehouse
+from lakewarden.base.json_values import json_rows
 from lakewarden.errors import LakewardenError
-from lakewarden.json_values import json_rows
 from lakewarden.sql.results import Affected, Events, Result, Rows, Started
 from lakewarden.sql.session import SqlSession
 

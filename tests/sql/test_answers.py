@@ -7,9 +7,9 @@ from collections.abc import Iterator
 import pytest
 
 from lakewarden import Lakehouse
-from lakewarden.operations.reading.freshness import Freshness
+from lakewarden.base.strategies import QueryStrategy, ServedBy
 from lakewarden.sql.results import Rows
-from lakewarden.strategies import QueryStrategy, ServedBy
+from lakewarden.tables.reading.freshness import Freshness
 
 
 @pytest.fixture(scope="module")

@@ -8,12 +8,12 @@ from collections.abc import Iterator
 import pytest
 
 from lakewarden import Lakehouse
-from lakewarden.access.gate import Guarded
-from lakewarden.access.rights import Act
-from lakewarden.admin.session_gate import Door
+from lakewarden.catalog.access.gate import Guarded
+from lakewarden.catalog.access.rights import Act
 from lakewarden.catalog.model import Catalog
 from lakewarden.catalog.store import CatalogStore
 from lakewarden.errors import NotFound, PermissionDenied
+from lakewarden.maintenance.admin.session_gate import Door
 from lakewarden.sql.results import Affected, Events, Result, Rows
 
 _TABLES = """

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from lakewarden import Lakehouse
+from lakewarden.base.settings import FederationSettings, Settings
+from lakewarden.base.strategies import QueryStrategy
 from lakewarden.errors import Corrupt
-from lakewarden.operations.reading.freshness import Freshness
-from lakewarden.settings import FederationSettings, Settings
 from lakewarden.sql.results import Rows
-from lakewarden.strategies import QueryStrategy
+from lakewarden.tables.reading.freshness import Freshness
 
 
 @pytest.fixture

@@ -15,14 +15,14 @@ from hypothesis import strategies as st
 from sqlglot import exp
 
 from lakewarden import Lakehouse
+from lakewarden.base.settings import FederationSettings, Settings, SqlSettings
+from lakewarden.base.strategies import QueryStrategy, ServedBy
 from lakewarden.errors import InvalidArgument, Unsupported
-from lakewarden.settings import FederationSettings, Settings, SqlSettings
 from lakewarden.sql.grammar.dialect import Lakewarden
 from lakewarden.sql.queries.federation import run
 from lakewarden.sql.queries.federation.shape import is_aggregate
 from lakewarden.sql.results import Rows
 from lakewarden.sql.session import open_session
-from lakewarden.strategies import QueryStrategy, ServedBy
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

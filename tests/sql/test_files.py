@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from lakewarden import Lakehouse, Upload
+from lakewarden.base.settings import FilesSettings, Settings
 from lakewarden.errors import InvalidArgument, LakewardenError, PermissionDenied, Unsupported
-from lakewarden.settings import FilesSettings, Settings
 
 pytestmark = pytest.mark.disk  # they look into the directories themselves
 

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from lakewarden import Lakehouse, Settings
+from lakewarden.base.settings import SqlSettings
 from lakewarden.errors import LakewardenError
-from lakewarden.settings import SqlSettings
 from tests.sql.corpus import CORPUS, cases
 from tests.sql.mutate import mutated
 

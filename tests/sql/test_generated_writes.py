@@ -12,8 +12,8 @@ from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
 from lakewarden import Lakehouse
+from lakewarden.base.settings import Settings, SqlSettings
 from lakewarden.errors import LakewardenError, Unsupported
-from lakewarden.settings import Settings, SqlSettings
 from lakewarden.sql.query_engine import in_process
 from lakewarden.sql.results import Affected
 from lakewarden.sql.session import SqlSession

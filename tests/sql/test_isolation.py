@@ -14,14 +14,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from lakewarden import Lakehouse, Settings
-from lakewarden.access.rights import EVERYBODY, IMPERSONATE, SHARED_ROWS
+from lakewarden.base.settings import SqlSettings
+from lakewarden.catalog.access.rights import EVERYBODY, IMPERSONATE, SHARED_ROWS
 from lakewarden.catalog.model import Table
-from lakewarden.operations.reading.freshness import Freshness
-from lakewarden.operations.reading.scope import Wanted
-from lakewarden.settings import SqlSettings
 from lakewarden.sql.context import Context
 from lakewarden.sql.query_engine.workers.engine import pool_of_process
-from lakewarden.table import TableClient
+from lakewarden.tables.client import TableClient
+from lakewarden.tables.reading.freshness import Freshness
+from lakewarden.tables.reading.scope import Wanted
 from tests.fixtures.examples import examples
 from tests.sql.isolation.doors import DOORS, through
 from tests.sql.isolation.world import Leak, World

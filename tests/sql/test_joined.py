@@ -8,13 +8,13 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from lakewarden import Lakehouse, Settings
-from lakewarden.connection import Location
+from lakewarden.base.connection import Location
+from lakewarden.base.settings import SparkSettings
+from lakewarden.catalog.state.jobs.job import Job
 from lakewarden.delta.table import ScopeTable
 from lakewarden.errors import LakewardenError, NotFound, PermissionDenied
-from lakewarden.settings import SparkSettings
 from lakewarden.sql.results import Done, Result, Rows, Started
 from lakewarden.sql.system.relations import RELATIONS
-from lakewarden.state.jobs.job import Job
 from tests.fixtures.minio import MinioServer
 
 _SECRET = "sentinel-secret-7f3a9c"

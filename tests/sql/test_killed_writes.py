@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from lakewarden import Lakehouse
-from lakewarden.settings import LogSettings, Settings, SqlSettings
+from lakewarden.base.settings import LogSettings, Settings, SqlSettings
 from lakewarden.sql.query_engine import in_process
-from tests.load.kills import dies_before_change
-from tests.operations.steps import Died
+from tests.ingest.load.kills import dies_before_change
+from tests.maintenance.steps import Died
 
 pytestmark = [pytest.mark.slow, pytest.mark.disk]
 

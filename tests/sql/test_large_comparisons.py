@@ -10,12 +10,12 @@ import pyarrow as pa
 import pytest
 
 from lakewarden import Lakehouse
+from lakewarden.base.settings import Settings, SqlSettings
 from lakewarden.errors import ConstraintViolation, Unsupported
-from lakewarden.operations.intake import Revision
-from lakewarden.settings import Settings, SqlSettings
 from lakewarden.sql.query_engine import in_process
 from lakewarden.sql.results import Affected, Rows
-from lakewarden.table.compared import ComparedWrite, Share
+from lakewarden.tables.client.compared import ComparedWrite, Share
+from lakewarden.tables.intake import Revision
 
 _TABLES = """
 CREATE NAMESPACE app;

@@ -12,13 +12,13 @@ import pyarrow as pa
 import pytest
 
 from lakewarden import Lakehouse
+from lakewarden.base.settings import LogSettings, Settings, SqlSettings
 from lakewarden.errors import ConstraintViolation, InvalidArgument, StorageUnavailable, Unsupported
-from lakewarden.operations.reading.seen_keys import SeenKeys
-from lakewarden.rows.intake import Parts
-from lakewarden.settings import LogSettings, Settings, SqlSettings
 from lakewarden.sql.query_engine import in_process
 from lakewarden.sql.results import Affected, Rows
-from lakewarden.table.reader import TableReader
+from lakewarden.tables.client.reader import TableReader
+from lakewarden.tables.reading.seen_keys import SeenKeys
+from lakewarden.tables.rows.intake import Parts
 from tests.fixtures.lakes import lake_fixture
 
 _TABLES = """

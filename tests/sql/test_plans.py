@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from lakewarden import Lakehouse
+from lakewarden.base.settings import CompactionSettings, Settings
 from lakewarden.errors import InvalidArgument, NotFound, PermissionDenied, ScopesFailed, Unsupported
-from lakewarden.settings import CompactionSettings, Settings
 from lakewarden.sql.results import Done, Rows
 from tests.fixtures.lakes import NOTES, make_notes, notes, strong
 

@@ -9,11 +9,11 @@ import duckdb
 import pytest
 
 from lakewarden import Lakehouse, Settings
+from lakewarden.base.scope import Scope, TableName
+from lakewarden.base.settings import SqlSettings
 from lakewarden.delta.reading.bounds import Bound, files_within
 from lakewarden.delta.table import ScopeTable
 from lakewarden.errors import InvalidArgument, LakewardenError, Unsupported
-from lakewarden.scope import Scope, TableName
-from lakewarden.settings import SqlSettings
 from lakewarden.sql.parse import parse
 from lakewarden.sql.query_engine.functions import SCALAR_FUNCTIONS, TABLE_FUNCTIONS
 from lakewarden.sql.results import Affected, Rows, Started

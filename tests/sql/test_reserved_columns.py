@@ -13,7 +13,7 @@ from lakewarden import Column, Lakehouse
 from lakewarden.catalog.names import _SQL_WORDS
 from lakewarden.errors import InvalidArgument
 from lakewarden.sql.results import Result
-from tests.pipelines.uploads import place, upload_to
+from tests.ingest.pipelines.uploads import place, upload_to
 
 KINDS = {
     "user": ("USER TABLE", ""),

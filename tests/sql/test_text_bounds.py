@@ -7,10 +7,10 @@ import pytest
 from sqlglot import exp
 
 from lakewarden import Lakehouse, Settings
+from lakewarden.base.settings import SqlSettings
+from lakewarden.catalog.columns.types import ColumnType
 from lakewarden.catalog.model import SchemaColumn, TableSchema
-from lakewarden.catalog.types import ColumnType
 from lakewarden.errors import BadSyntax, InvalidArgument
-from lakewarden.settings import SqlSettings
 from lakewarden.sql import parse
 from lakewarden.sql.parse import parse as parsed
 from lakewarden.sql.queries import literal_forms

@@ -12,7 +12,7 @@ from lakewarden.errors import InvalidArgument, PermissionDenied
 from lakewarden.sql.results import Result, Rows
 
 if TYPE_CHECKING:
-    from lakewarden.k3.messages import QueryAnswer
+    from lakewarden.client.k3.messages import QueryAnswer
 
 Sql = Callable[[str], list[Result]]
 

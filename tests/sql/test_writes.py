@@ -9,12 +9,12 @@ import pytest
 from deltalake import DeltaTable
 
 from lakewarden import Column, Lakehouse
-from lakewarden.admin import create_table
 from lakewarden.errors import Conflict, ConstraintViolation, NotFound
+from lakewarden.maintenance.admin import create_table
 from lakewarden.sql.handlers import create_as
 from lakewarden.sql.results import Affected, Rows
 from lakewarden.sql.session import SqlSession, open_session
-from lakewarden.table.direct import DirectWrites
+from lakewarden.tables.client.direct import DirectWrites
 from tests.fixtures.lakes import lake_fixture
 
 _TABLES = """

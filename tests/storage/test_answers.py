@@ -18,7 +18,7 @@ import pytest
 from deltalake import DeltaTable
 
 from lakewarden import Lakehouse
-from lakewarden.clock import random_id
+from lakewarden.base.clock import random_id
 from lakewarden.errors import LakewardenError, StorageUnavailable
 from tests.fixtures.children import exit_status
 from tests.fixtures.lakes import NOTES, eventual, make_notes, notes, scope_path, strong

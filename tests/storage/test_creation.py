@@ -10,7 +10,7 @@ from pathlib import Path
 import boto3
 import pytest
 
-from lakewarden.connection import Location
+from lakewarden.base.connection import Location
 from lakewarden.errors import StorageUnavailable
 from lakewarden.storage.local import _name
 from lakewarden.storage.objects import AlreadyThere, ObjectStore

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from lakewarden.connection import Location
+from lakewarden.base.connection import Location
 from lakewarden.errors import StorageRefused
 from lakewarden.storage.durability import sync
 from lakewarden.storage.local import LocalObjects

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from lakewarden.connection import Location
+from lakewarden.base.connection import Location
 from lakewarden.errors import InvalidArgument
 from lakewarden.storage.location import canonical, join, local_path, overlaps
 from lakewarden.storage.open import open_store

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from lakewarden.clock import random_id
-from lakewarden.connection import Location
+from lakewarden.base.clock import random_id
+from lakewarden.base.connection import Location
 from lakewarden.errors import InvalidArgument
 from lakewarden.storage.objects import AlreadyThere, Missing, ObjectStore, keys_of
 from lakewarden.storage.open import open_store

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from lakewarden.connection import Connection, Location
+from lakewarden.base.connection import Connection, Location
 from lakewarden.errors import StorageRefused
 from lakewarden.storage.options import _PROVIDERS, delta_options, s3a_options, store_options
 

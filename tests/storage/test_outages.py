@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from lakewarden.connection import Connection, Location
+from lakewarden.base.connection import Connection, Location
 from lakewarden.errors import StorageUnavailable, Unreachable
 from lakewarden.storage import remote
 from lakewarden.storage.open import open_store

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from lakewarden.connection import Location, StorageRoot
+from lakewarden.base.connection import Location, StorageRoot
 from lakewarden.errors import Corrupt, InUse, StorageUnavailable
 from lakewarden.storage.objects import ObjectStore
 from lakewarden.storage.open import open_store

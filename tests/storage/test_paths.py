@@ -9,8 +9,8 @@ import pytest
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
+from lakewarden.base.scope import Scope, TableName
 from lakewarden.errors import InvalidArgument
-from lakewarden.scope import Scope, TableName
 from lakewarden.storage.location import overlaps
 from lakewarden.storage.paths import check_template, check_user, encode, scope_path, table_prefix
 

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import pytest
 
 from lakewarden import Lakehouse
-from lakewarden.clock import random_id
-from lakewarden.connection import Connection, Location
+from lakewarden.base.clock import random_id
+from lakewarden.base.connection import Connection, Location
 from lakewarden.errors import StorageRefused, UnconditionalStore
 from lakewarden.storage.open import open_store
 from lakewarden.storage.probe import PROBES, probe

@@ -6,8 +6,8 @@ import boto3
 import pytest
 
 from lakewarden import Lakehouse
-from lakewarden.clock import random_id
-from lakewarden.connection import Location
+from lakewarden.base.clock import random_id
+from lakewarden.base.connection import Location
 from lakewarden.errors import StorageRefused, StorageUnavailable
 from lakewarden.storage import remote
 from lakewarden.storage.bucket.clients import seconds_for

@@ -17,16 +17,16 @@ import httpx
 import pytest
 
 from lakewarden import Lakehouse
-from lakewarden.clock import random_id
-from lakewarden.connection import Connection, Location
+from lakewarden.base.clock import random_id
+from lakewarden.base.connection import Connection, Location
+from lakewarden.base.scope import Scope, TableName
 from lakewarden.delta.reading.reopening import TableCache
 from lakewarden.errors import AccessRefused, StorageRefused
-from lakewarden.scope import Scope, TableName
 from lakewarden.serve.operator import operator_token
 from lakewarden.storage.bucket.clients import Clients
 from lakewarden.storage.open import open_store
 from lakewarden.storage.sources.remote import _Pages
-from lakewarden.table import TableClient
+from lakewarden.tables.client import TableClient
 from tests.fixtures.lakes import NOTES, eventual, make_notes, notes, strong
 from tests.fixtures.minio import MinioServer, drive
 from tests.fixtures.proxy import Plan, Proxy, proxy_of

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from lakewarden.connection import Location
+from lakewarden.base.connection import Location
 from lakewarden.storage import uploads as module
 from lakewarden.storage.buckets import Bucket
 from lakewarden.storage.uploads import find_uploads, remove_uploads

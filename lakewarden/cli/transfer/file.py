@@ -14,8 +14,8 @@ from lakewarden.catalog.model import TableSchema
 from lakewarden.cli.context import Invocation, invocation
 from lakewarden.cli.output import Row, cell
 from lakewarden.errors import AlreadyExists, InvalidArgument
-from lakewarden.rows.files import FileRef
-from lakewarden.rows.texts import value_of
+from lakewarden.tables.rows.files import FileRef
+from lakewarden.tables.rows.texts import value_of
 
 if TYPE_CHECKING:
     from lakewarden.sql.session_table import SessionTable

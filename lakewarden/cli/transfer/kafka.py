@@ -8,23 +8,23 @@ from typing import TYPE_CHECKING, Literal, Protocol, cast
 
 import typer
 
+from lakewarden.base.clock import wait
 from lakewarden.cli.context import Invocation, invocation
 from lakewarden.cli.follow import until_stopped
 from lakewarden.cli.output import Row, cell
 from lakewarden.cli.transfer.resume import RESUME, resume_of
-from lakewarden.clock import wait
 from lakewarden.errors import InvalidArgument, Transient
 
 if TYPE_CHECKING:
-    from lakewarden.lakehouse.topics import Topics
+    from lakewarden.client.topics import Topics
+    from lakewarden.ingest.relay.background import BackgroundRelays
+    from lakewarden.ingest.relay.every import RelayOutcome
+    from lakewarden.ingest.relay.report import RelayReport
+    from lakewarden.ingest.relay.run import Relay
+    from lakewarden.ingest.topics.consume import Consumer
+    from lakewarden.ingest.topics.formats import ValueFormat
+    from lakewarden.ingest.topics.report import ConsumeReport
     from lakewarden.log.once import Resume
-    from lakewarden.pipelines.topics.consume import Consumer
-    from lakewarden.pipelines.topics.formats import ValueFormat
-    from lakewarden.pipelines.topics.report import ConsumeReport
-    from lakewarden.relay.background import BackgroundRelays
-    from lakewarden.relay.every import RelayOutcome
-    from lakewarden.relay.report import RelayReport
-    from lakewarden.relay.run import Relay
 
 Mode = Literal["auto", "upsert", "all"]
 

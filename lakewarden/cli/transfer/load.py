@@ -12,7 +12,7 @@ from lakewarden.cli.transfer.resume import RESUME, resume_of
 from lakewarden.errors import RowsRejected
 
 if TYPE_CHECKING:
-    from lakewarden.load.run import OnReject
+    from lakewarden.ingest.load.run import OnReject
 
 
 def register(app: typer.Typer) -> None:
@@ -54,7 +54,7 @@ def load(
 
 def _json_of(call: Invocation, paths: list[str]) -> str | None:
     """`--format json` is about printing first; it is about the files where their names do not end in another format."""
-    from lakewarden.load.sources import format_of  # imports the catalog
+    from lakewarden.ingest.load.sources import format_of  # imports the catalog
 
     return "json" if call.as_json and not any(format_of(path) for path in paths) else None
 

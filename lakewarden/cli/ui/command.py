@@ -19,13 +19,13 @@ from pathlib import Path
 import typer
 
 import lakewarden
+from lakewarden.base.clock import random_id
+from lakewarden.base.settings import Settings, load_settings
 from lakewarden.cli.context import invocation
 from lakewarden.cli.ui.home import SETTINGS, DagsterHome, Served, alone, home_name, prepare_home, writable
 from lakewarden.cli.ui.processes import end_session, running
-from lakewarden.clock import random_id
+from lakewarden.client import Lakehouse
 from lakewarden.errors import Internal, InUse, InvalidArgument, Unsupported
-from lakewarden.lakehouse import Lakehouse
-from lakewarden.settings import Settings, load_settings
 from lakewarden.spark.java import require_java
 from lakewarden.storage.location import canonical
 

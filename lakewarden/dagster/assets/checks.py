@@ -14,7 +14,10 @@ from dataclasses import dataclass
 import dagster as dg
 from pydantic import Field
 
+from lakewarden.base.scope import TableName
 from lakewarden.catalog.model import Catalog, Table
+from lakewarden.catalog.state.failed_checks import EXPECTATION, LATEST, Checked
+from lakewarden.client import Lakehouse
 from lakewarden.dagster.assets.expectations import Verdict
 from lakewarden.dagster.assets.health import FLUSHED_IN_TIME, lateness
 from lakewarden.dagster.assets.health_changes import report_changes
@@ -24,13 +27,10 @@ from lakewarden.dagster.assets.turns import Turn, next_turn
 from lakewarden.dagster.mount import Mount
 from lakewarden.dagster.resources.lakehouse import LAKE, SPARK, lake_of, spark_of
 from lakewarden.dagster.resources.spark import SparkResource
-from lakewarden.lakehouse import Lakehouse
-from lakewarden.operations.check.memory import BROKEN, nameless, results_of_table
-from lakewarden.operations.check.scope import CheckedScope, CheckTask, Finding, check_scope
-from lakewarden.planning.health import health
-from lakewarden.scope import TableName
-from lakewarden.state.failed_checks import EXPECTATION, LATEST, Checked
-from lakewarden.warehouse import cold_tables
+from lakewarden.maintenance.check.memory import BROKEN, nameless, results_of_table
+from lakewarden.maintenance.check.scope import CheckedScope, CheckTask, Finding, check_scope
+from lakewarden.maintenance.planning.health import health
+from lakewarden.tables.warehouse import cold_tables
 
 ONE_ROW_PER_KEY = "one_row_per_key"
 COLUMNS_AS_DECLARED = "columns_as_declared"

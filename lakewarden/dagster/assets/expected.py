@@ -8,7 +8,10 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import dagster as dg
 
+from lakewarden.base.scope import TableName
 from lakewarden.catalog.model import Catalog, Table
+from lakewarden.catalog.state.failed_checks import Checked
+from lakewarden.client import Lakehouse
 from lakewarden.dagster.assets.checks import (
     CheckConfig,
     Failed,
@@ -28,10 +31,7 @@ from lakewarden.dagster.mount import Mount
 from lakewarden.dagster.resources.lakehouse import LAKE, SPARK, lake_of, spark_of
 from lakewarden.dagster.resources.spark import SparkResource
 from lakewarden.errors import ConstraintViolation, Transient
-from lakewarden.lakehouse import Lakehouse
-from lakewarden.scope import TableName
-from lakewarden.state.failed_checks import Checked
-from lakewarden.warehouse import cold_tables
+from lakewarden.tables.warehouse import cold_tables
 
 LAP = "-expectations"
 """Behind a table's id: the rounds of its suite, which go by themselves."""

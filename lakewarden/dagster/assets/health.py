@@ -15,16 +15,16 @@ from typing import get_args
 
 import dagster as dg
 
+from lakewarden.base.scope import Scope, TableName
+from lakewarden.base.sizes import in_units
 from lakewarden.catalog.model import Catalog, Table
 from lakewarden.dagster.assets.links import launchpad, repair_form, restore_form
 from lakewarden.dagster.assets.metadata import Metadata, table_value
 from lakewarden.dagster.mount import FLUSHED, HEALTH, Mount
 from lakewarden.dagster.resources.lakehouse import LAKE, lake_of
-from lakewarden.planning.health import LATE_AFTER, Severity, TableHealth, Trouble, health, interval_of
-from lakewarden.scope import Scope, TableName
-from lakewarden.sizes import in_units
+from lakewarden.maintenance.planning.health import LATE_AFTER, Severity, TableHealth, Trouble, health, interval_of
 from lakewarden.storage.paths import encode
-from lakewarden.warehouse import cold_tables
+from lakewarden.tables.warehouse import cold_tables
 
 LOOK_EVERY = timedelta(minutes=5)
 """How often the health is looked at without a run."""

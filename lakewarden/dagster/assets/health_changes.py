@@ -12,6 +12,8 @@ import dagster as dg
 from dagster import AssetCheckEvaluation
 from dagster._core.definitions.asset_checks.asset_check_evaluation import AssetCheckEvaluationTargetMaterializationData
 
+from lakewarden.base.scope import TableName
+from lakewarden.client import Lakehouse
 from lakewarden.dagster.assets.health import (
     FLUSHED_IN_TIME,
     HEALTH_CHECKS,
@@ -24,10 +26,8 @@ from lakewarden.dagster.assets.health import (
 )
 from lakewarden.dagster.mount import Mount
 from lakewarden.errors import LakewardenError
-from lakewarden.lakehouse import Lakehouse
-from lakewarden.planning.health import TableHealth, health
-from lakewarden.scope import TableName
-from lakewarden.warehouse import cold_tables
+from lakewarden.maintenance.planning.health import TableHealth, health
+from lakewarden.tables.warehouse import cold_tables
 
 Said = dict[dg.AssetCheckKey, tuple[bool, str | None]]
 """Of each check whether its newest result passed, and its description."""

@@ -8,10 +8,10 @@ from datetime import datetime
 
 import dagster as dg
 
+from lakewarden.catalog.operations import SPECS
+from lakewarden.catalog.report import ScopeReport
 from lakewarden.dagster.assets.metadata import table_value
 from lakewarden.delta.history import HistoryEntry
-from lakewarden.report import ScopeReport
-from lakewarden.specs import SPECS
 
 HISTORY = "history"
 

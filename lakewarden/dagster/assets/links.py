@@ -8,8 +8,8 @@ from urllib.parse import urlencode
 import dagster as dg
 from dagster_shared.yaml_utils import dump_run_config_yaml
 
+from lakewarden.base.scope import Scope, TableName
 from lakewarden.dagster.mount import Mount
-from lakewarden.scope import Scope, TableName
 
 PARTITION = "dagster/partition"
 """The tag by which a run has a partition."""

@@ -13,16 +13,16 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakewarden.base.scope import Scope
 from lakewarden.catalog.model import TableSchema
+from lakewarden.catalog.target import ScopeTarget
+from lakewarden.client import Lakehouse
 from lakewarden.dagster.assets.expectations import Verdict, equal_pair, unique_together, validate_pandas, validate_spark
 from lakewarden.dagster.resources.spark import SparkResource
 from lakewarden.delta.parquet.schema import LiveColumn, delta_schema, live_columns, rows_schema
 from lakewarden.delta.reading.rows import scanned_rows
 from lakewarden.delta.table import ScopeTable
 from lakewarden.errors import LakewardenError, Terminal
-from lakewarden.lakehouse import Lakehouse
-from lakewarden.scope import Scope
-from lakewarden.target import ScopeTarget
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

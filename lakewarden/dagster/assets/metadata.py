@@ -10,10 +10,10 @@ from dataclasses import dataclass
 
 import dagster as dg
 
+from lakewarden.base.scope import Scope
+from lakewarden.base.sizes import in_units
+from lakewarden.catalog.report import ScopeReport
 from lakewarden.dagster.assets.partition_values import PartitionState
-from lakewarden.report import ScopeReport
-from lakewarden.scope import Scope
-from lakewarden.sizes import in_units
 from lakewarden.storage.location import join
 
 VERSION = "delta/version"

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from lakewarden.base.scope import Scope
 from lakewarden.catalog.model import Catalog, Table
 from lakewarden.delta.parquet.files import DataFile, by_partition
 from lakewarden.delta.partitions import Partition, directory
 from lakewarden.delta.scope import open_scope
 from lakewarden.delta.table import ScopeTable
 from lakewarden.errors import LakewardenError
-from lakewarden.scope import Scope
-from lakewarden.warehouse import Warehouse
+from lakewarden.tables.warehouse import Warehouse
 
 MAX_VALUES = 10_000
 """Partitions above which a table's asset has none: a commit that touches all of them logs an event for each."""

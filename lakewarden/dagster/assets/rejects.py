@@ -5,13 +5,13 @@ No `from __future__ import annotations`: Dagster reads the type of the context.
 
 import dagster as dg
 
+from lakewarden.base.scope import TableName
 from lakewarden.catalog.model import Catalog
+from lakewarden.client import Lakehouse
 from lakewarden.dagster.assets.metadata import table_value
 from lakewarden.dagster.assets.rules import live_pipelines, rule_key
 from lakewarden.dagster.mount import Mount
 from lakewarden.dagster.resources.lakehouse import LAKE, lake_of
-from lakewarden.lakehouse import Lakehouse
-from lakewarden.scope import TableName
 
 NO_REJECTS = "no_rejects"
 

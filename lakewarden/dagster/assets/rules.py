@@ -10,11 +10,11 @@ import re
 
 import dagster as dg
 
+from lakewarden.base.scope import TableName
+from lakewarden.catalog.changes.pipelines import rule_of
 from lakewarden.catalog.model import Catalog
 from lakewarden.catalog.pipeline import IngestRule, Pipeline
-from lakewarden.catalog.pipelines import rule_of
 from lakewarden.dagster.mount import INGEST, SOURCES, Mount, is_beneath
-from lakewarden.scope import TableName
 from lakewarden.storage.location import join
 
 _KINDS = {"file"}

@@ -16,9 +16,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
+from lakewarden.base.scope import TableName
+from lakewarden.catalog.state.failed_checks import EXPECTATION
 from lakewarden.errors import InvalidArgument
-from lakewarden.scope import TableName
-from lakewarden.state.failed_checks import EXPECTATION
 
 if TYPE_CHECKING:
     from great_expectations.expectations.expectation import Expectation

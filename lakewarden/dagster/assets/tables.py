@@ -12,10 +12,10 @@ from lakewarden.catalog.pipeline import Pipeline
 from lakewarden.dagster.assets.partition_values import MAX_VALUES, count_of, has_values
 from lakewarden.dagster.assets.rules import live_pipelines, rule_key
 from lakewarden.dagster.mount import Mount
-from lakewarden.pipelines.rejects import rejects_name
+from lakewarden.ingest.pipelines.rejects import rejects_name
 from lakewarden.storage.location import join
 from lakewarden.storage.paths import table_prefix
-from lakewarden.warehouse import Warehouse, live_tables
+from lakewarden.tables.warehouse import Warehouse, live_tables
 
 MAX_PARTITIONS = 100_000
 """Users above which a table's asset is unpartitioned: Dagster's own recommendation for one asset."""

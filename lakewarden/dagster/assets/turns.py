@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
+from lakewarden.base.scope import Scope
 from lakewarden.catalog.model import Table
-from lakewarden.lakehouse import Lakehouse
-from lakewarden.scope import Scope
-from lakewarden.state.rounds.checks import next_of_round, note_round
+from lakewarden.catalog.state.rounds.checks import next_of_round, note_round
+from lakewarden.client import Lakehouse
 
 
 @dataclass(frozen=True)

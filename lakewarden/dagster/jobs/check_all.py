@@ -3,14 +3,14 @@
 import dagster as dg
 from pydantic import Field
 
+from lakewarden.client import Lakehouse
 from lakewarden.dagster.assets.health import OTHERS
 from lakewarden.dagster.assets.health_changes import checks_of_health, report_checks
 from lakewarden.dagster.assets.metadata import table_value
 from lakewarden.dagster.jobs.runs.failures import RETRIES, declined
 from lakewarden.dagster.jobs.runs.tags import job_tags
 from lakewarden.dagster.mount import Mount
-from lakewarden.lakehouse import Lakehouse
-from lakewarden.planning.health import health
+from lakewarden.maintenance.planning.health import health
 
 _SHOWN = 100
 

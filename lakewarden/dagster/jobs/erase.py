@@ -10,6 +10,10 @@ from typing import TYPE_CHECKING
 import dagster as dg
 from pydantic import Field
 
+from lakewarden.base.scope import TableName
+from lakewarden.base.sizes import in_units
+from lakewarden.catalog.state.erasure.certificates import Certificate
+from lakewarden.client import Lakehouse
 from lakewarden.dagster.assets.health_changes import report_changes
 from lakewarden.dagster.assets.metadata import table_value
 from lakewarden.dagster.jobs.booking.behind import book_behind
@@ -17,10 +21,6 @@ from lakewarden.dagster.jobs.plans import apply_link, check_plan, plan_field
 from lakewarden.dagster.jobs.runs.failures import RETRIES, declined
 from lakewarden.dagster.jobs.runs.tags import job_tags
 from lakewarden.dagster.mount import Mount
-from lakewarden.lakehouse import Lakehouse
-from lakewarden.scope import TableName
-from lakewarden.sizes import in_units
-from lakewarden.state.erasure.certificates import Certificate
 
 if TYPE_CHECKING:
     from lakewarden.dagster.jobs.event_log.forgetting import Forgotten

@@ -3,14 +3,14 @@
 import dagster as dg
 from pydantic import Field
 
+from lakewarden.catalog.operations import PlanOptions
+from lakewarden.client import Lakehouse
 from lakewarden.dagster.jobs.booking.book import book
 from lakewarden.dagster.jobs.plans import plan_field, plan_link, run_or_apply
 from lakewarden.dagster.jobs.runs.failures import RETRIES, declined
 from lakewarden.dagster.jobs.runs.selection import ScopeSelection
 from lakewarden.dagster.jobs.runs.tags import job_tags
 from lakewarden.dagster.mount import Mount
-from lakewarden.lakehouse import Lakehouse
-from lakewarden.specs import PlanOptions
 
 
 class EvictConfig(ScopeSelection):

@@ -5,16 +5,16 @@ from collections.abc import Iterable
 import dagster as dg
 from pydantic import Field
 
+from lakewarden.base.scope import Scope, TableName
+from lakewarden.base.sizes import in_units
+from lakewarden.client import Lakehouse
 from lakewarden.dagster.assets.tables import is_crowded
 from lakewarden.dagster.jobs.booking.batches import log_events
 from lakewarden.dagster.jobs.booking.partitions import register_users
 from lakewarden.dagster.jobs.runs.failures import RETRIES, declined
 from lakewarden.dagster.jobs.runs.tags import job_tags
 from lakewarden.dagster.mount import Mount
-from lakewarden.lakehouse import Lakehouse
-from lakewarden.operations.export.contents import Export
-from lakewarden.scope import Scope, TableName
-from lakewarden.sizes import in_units
+from lakewarden.maintenance.export.contents import Export
 
 
 class ExportConfig(dg.Config):

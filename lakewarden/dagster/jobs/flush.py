@@ -5,13 +5,13 @@ from collections.abc import Sequence
 import dagster as dg
 from pydantic import Field
 
+from lakewarden.base.scope import Scope, TableName
+from lakewarden.catalog.report import ScopeReport
+from lakewarden.client import Lakehouse
 from lakewarden.dagster.jobs.booking.book import book
 from lakewarden.dagster.jobs.runs.failures import RETRIES, declined
 from lakewarden.dagster.jobs.runs.tags import SPARK, job_tags
 from lakewarden.dagster.mount import Mount
-from lakewarden.lakehouse import Lakehouse
-from lakewarden.report import ScopeReport
-from lakewarden.scope import Scope, TableName
 
 
 class FlushConfig(dg.Config):

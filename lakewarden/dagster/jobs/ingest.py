@@ -8,8 +8,11 @@ from collections.abc import Iterator
 import dagster as dg
 from pydantic import Field
 
+from lakewarden.base.scope import TableName
+from lakewarden.base.sizes import in_units
 from lakewarden.catalog.model import Catalog
 from lakewarden.catalog.pipeline import Pipeline
+from lakewarden.client import Lakehouse
 from lakewarden.dagster.assets.health_changes import report_checks
 from lakewarden.dagster.assets.metadata import Metadata, Row, table_value
 from lakewarden.dagster.assets.rejects import rejects_of
@@ -20,11 +23,8 @@ from lakewarden.dagster.jobs.runs.failures import RETRIES, declined
 from lakewarden.dagster.jobs.runs.tags import OPERATION, job_tags, subject_tags, tag_run
 from lakewarden.dagster.mount import INGEST, Mount
 from lakewarden.dagster.resources.lakehouse import LAKE, lake_of
-from lakewarden.lakehouse import Lakehouse
-from lakewarden.pipelines.ingest.report import IngestReport
-from lakewarden.pipelines.rejects import rejects_name
-from lakewarden.scope import TableName
-from lakewarden.sizes import in_units
+from lakewarden.ingest.objects.report import IngestReport
+from lakewarden.ingest.pipelines.rejects import rejects_name
 
 _SHOWN = 50
 """Objects in an event: it must stay small, and the rows say where they came from."""

@@ -9,7 +9,11 @@ from collections.abc import Iterator, Sequence
 import dagster as dg
 from dagster._core.definitions.source_asset import SYSTEM_METADATA_KEY_SOURCE_ASSET_OBSERVATION
 
+from lakewarden.base.scope import Scope, TableName
 from lakewarden.catalog.model import Catalog, Table
+from lakewarden.catalog.operations import Operation
+from lakewarden.catalog.report import ScopeReport
+from lakewarden.client import Lakehouse
 from lakewarden.dagster.jobs.booking.book import book
 from lakewarden.dagster.jobs.booking.unchanged import book_unchanged
 from lakewarden.dagster.jobs.booking.values import book_selected
@@ -19,10 +23,6 @@ from lakewarden.dagster.jobs.runs.selection import named_by
 from lakewarden.dagster.jobs.runs.tags import OPERATION, subject_tags, tag_run
 from lakewarden.dagster.mount import Mount
 from lakewarden.dagster.resources.lakehouse import LAKE, SPARK, lake_of
-from lakewarden.lakehouse import Lakehouse
-from lakewarden.report import ScopeReport
-from lakewarden.scope import Scope, TableName
-from lakewarden.specs import Operation
 
 PARTITIONS_PER_RUN = 500
 """Partitions of a backfill's run. Each costs some milliseconds of planning, and each run some seconds to start."""

@@ -3,11 +3,11 @@
 import dagster as dg
 from pydantic import Field
 
+from lakewarden.client import Lakehouse
 from lakewarden.dagster.jobs.booking.book import book
 from lakewarden.dagster.jobs.runs.failures import RETRIES, declined
 from lakewarden.dagster.jobs.runs.tags import SPARK, job_tags
 from lakewarden.dagster.mount import Mount
-from lakewarden.lakehouse import Lakehouse
 
 
 class MoveConfig(dg.Config):

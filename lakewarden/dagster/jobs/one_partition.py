@@ -8,7 +8,9 @@ from collections.abc import Iterator, Mapping, Sequence
 import dagster as dg
 from pydantic import Field
 
+from lakewarden.base.scope import Scope
 from lakewarden.catalog.model import Catalog, Table
+from lakewarden.client import Lakehouse
 from lakewarden.dagster.assets.links import COMPACT, OPTIMIZE, compact_job_name, optimize_job_name
 from lakewarden.dagster.assets.partition_values import has_values, key_of
 from lakewarden.dagster.jobs.booking.book import book
@@ -18,9 +20,7 @@ from lakewarden.dagster.mount import Mount
 from lakewarden.delta.parquet.files import by_partition
 from lakewarden.delta.scope import open_scope
 from lakewarden.errors import InvalidArgument, NotFound
-from lakewarden.lakehouse import Lakehouse
-from lakewarden.operations.optimize.predicate import condition_of
-from lakewarden.scope import Scope
+from lakewarden.tables.predicate import condition_of
 
 
 class OptimizePartitionConfig(dg.Config):

@@ -7,14 +7,14 @@ from collections.abc import Sequence
 import dagster as dg
 from pydantic import Field
 
+from lakewarden.base.scope import Scope, TableName
+from lakewarden.catalog.operations import Operation, PlanOptions, Request
+from lakewarden.catalog.report import ScopeReport
+from lakewarden.client import Lakehouse
 from lakewarden.dagster.assets.links import launchpad
 from lakewarden.errors import InvalidArgument, NotFound
-from lakewarden.lakehouse import Lakehouse
-from lakewarden.operations.plans.store import PlanLog
-from lakewarden.operations.request import new_request
-from lakewarden.report import ScopeReport
-from lakewarden.scope import Scope, TableName
-from lakewarden.specs import Operation, PlanOptions, Request
+from lakewarden.maintenance.plans.store import PlanLog
+from lakewarden.maintenance.request import new_request
 
 
 def plan_field() -> str:

@@ -6,12 +6,12 @@ from datetime import timedelta
 import dagster as dg
 from pydantic import Field
 
+from lakewarden.client import Lakehouse
 from lakewarden.dagster.assets.health import flushed_key, health_key
 from lakewarden.dagster.jobs.booking.partitions import strangers
 from lakewarden.dagster.jobs.runs.failures import RETRIES, declined
 from lakewarden.dagster.jobs.runs.tags import job_tags
 from lakewarden.dagster.mount import Mount
-from lakewarden.lakehouse import Lakehouse
 
 
 class PruneConfig(dg.Config):

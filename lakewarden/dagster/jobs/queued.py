@@ -3,11 +3,11 @@
 import dagster as dg
 from pydantic import Field
 
+from lakewarden.catalog.state.jobs.job import Job
+from lakewarden.client import Lakehouse
 from lakewarden.dagster.assets.metadata import table_value
 from lakewarden.dagster.jobs.runs.failures import RETRIES, declined
 from lakewarden.dagster.jobs.runs.tags import SPARK, job_tags
-from lakewarden.lakehouse import Lakehouse
-from lakewarden.state.jobs.job import Job
 
 
 class RunQueuedConfig(dg.Config):

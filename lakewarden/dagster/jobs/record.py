@@ -8,13 +8,13 @@ commit left them, with their history. Scopes that cannot be read fail the run, w
 import dagster as dg
 from pydantic import Field
 
+from lakewarden.client import Lakehouse
 from lakewarden.dagster.jobs.booking.behind import book_behind
 from lakewarden.dagster.jobs.booking.failed_partitions import mark_failed
 from lakewarden.dagster.jobs.runs.failures import RETRIES, declined, raise_failures
 from lakewarden.dagster.jobs.runs.selection import ScopeSelection
 from lakewarden.dagster.jobs.runs.tags import job_tags
 from lakewarden.dagster.mount import Mount
-from lakewarden.lakehouse import Lakehouse
 
 
 class RecordConfig(ScopeSelection):

@@ -5,15 +5,15 @@ from collections.abc import Sequence
 import dagster as dg
 from pydantic import Field
 
+from lakewarden.catalog.operations import PlanOptions
+from lakewarden.catalog.report import ScopeReport
+from lakewarden.client import Lakehouse
 from lakewarden.dagster.assets.metadata import table_value
 from lakewarden.dagster.jobs.booking.book import book
 from lakewarden.dagster.jobs.plans import plan_field, plan_link, run_or_apply
 from lakewarden.dagster.jobs.runs.failures import RETRIES, declined, raise_failures
 from lakewarden.dagster.jobs.runs.tags import job_tags
 from lakewarden.dagster.mount import Mount
-from lakewarden.lakehouse import Lakehouse
-from lakewarden.report import ScopeReport
-from lakewarden.specs import PlanOptions
 
 _SHOWN = 100
 

@@ -6,16 +6,16 @@ from typing import Literal
 import dagster as dg
 from pydantic import Field
 
+from lakewarden.base.scope import TableName
+from lakewarden.catalog.operations import PlanOptions
+from lakewarden.catalog.report import ScopeReport
+from lakewarden.client import Lakehouse
 from lakewarden.dagster.jobs.booking.book import book
 from lakewarden.dagster.jobs.plans import check_plan, plan_field, plan_link, planned_restore, run_or_apply
 from lakewarden.dagster.jobs.runs.failures import RETRIES, declined
 from lakewarden.dagster.jobs.runs.tags import job_tags
 from lakewarden.dagster.mount import Mount
 from lakewarden.errors import InvalidArgument
-from lakewarden.lakehouse import Lakehouse
-from lakewarden.report import ScopeReport
-from lakewarden.scope import TableName
-from lakewarden.specs import PlanOptions
 
 RESTORE_TAGS = job_tags("restore", 20)
 

@@ -10,7 +10,10 @@ from typing import Any
 import dagster as dg
 from pydantic import Field
 
+from lakewarden.base.scope import Scope
 from lakewarden.catalog.model import Catalog, Table
+from lakewarden.catalog.report import ScopeReport
+from lakewarden.client import Lakehouse
 from lakewarden.dagster.assets.history import history_table, line_of_entry
 from lakewarden.dagster.assets.links import RESTORE, plan_form, restore_job_name, versions_form
 from lakewarden.dagster.jobs.booking.book import book
@@ -20,11 +23,8 @@ from lakewarden.dagster.jobs.runs.failures import RETRIES, declined
 from lakewarden.dagster.jobs.runs.tags import TABLE, subject_tags, tag_run
 from lakewarden.dagster.mount import Mount
 from lakewarden.errors import InvalidArgument
-from lakewarden.lakehouse import Lakehouse
-from lakewarden.operations.request import new_request
-from lakewarden.report import ScopeReport
-from lakewarden.scope import Scope
-from lakewarden.warehouse import cold_tables
+from lakewarden.maintenance.request import new_request
+from lakewarden.tables.warehouse import cold_tables
 
 
 class RestoreTableConfig(dg.Config):

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 import dagster as dg
 from sqlglot import exp
 
+from lakewarden.base.scope import Scope
+from lakewarden.catalog.report import ScopeReport
+from lakewarden.client import Lakehouse
 from lakewarden.dagster.assets.metadata import table_value
 from lakewarden.errors import LakewardenError
-from lakewarden.lakehouse import Lakehouse
-from lakewarden.report import ScopeReport
-from lakewarden.scope import Scope
 from lakewarden.sql.results import Rows
 
 SHOWN = 10

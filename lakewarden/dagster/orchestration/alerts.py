@@ -16,13 +16,13 @@ from urllib.parse import urlsplit
 import dagster as dg
 import msgspec
 
+from lakewarden.base.scope import Scope, TableName
 from lakewarden.dagster.jobs.runs.selection import named_by_run
 from lakewarden.dagster.jobs.runs.tags import tables_in
 from lakewarden.dagster.mount import Mount
 from lakewarden.dagster.orchestration.reloading import VARIABLE as DAGSTER_URL
 from lakewarden.dagster.variables import value_of
 from lakewarden.errors import InvalidArgument
-from lakewarden.scope import Scope, TableName
 
 SHOWN = 100
 """Scopes that a report names: bodies stay small, and the page has them all."""

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 
 import dagster as dg
 
-from lakewarden.clock import Clock, system_clock
+from lakewarden.base.clock import Clock, system_clock
 
 OTHER_DAEMON = 3
 """The exit status when there is one."""

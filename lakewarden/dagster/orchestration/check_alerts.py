@@ -14,10 +14,10 @@ from urllib.parse import quote
 import dagster as dg
 from dagster._core.storage.asset_check_execution_record import AssetCheckExecutionRecord, AssetCheckExecutionRecordStatus
 
+from lakewarden.base.scope import Scope, TableName
 from lakewarden.dagster.assets.health import ALL_CHECKS_PASS, NOTHING_LATE
 from lakewarden.dagster.mount import Mount
 from lakewarden.dagster.orchestration.alerts import SHOWN, FailedAssetCheck, OnFailure, page
-from lakewarden.scope import Scope, TableName
 
 _REPEATED = frozenset({NOTHING_LATE, ALL_CHECKS_PASS})
 """Checks of the warehouse that sum up those of its tables, which are reported themselves."""

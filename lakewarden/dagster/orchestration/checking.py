@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 import dagster as dg
 
 from lakewarden.catalog.model import Table
+from lakewarden.client import Lakehouse
 from lakewarden.dagster.assets.checks import check_step, data_checks
 from lakewarden.dagster.assets.expected import checks_of, expect_step
 from lakewarden.dagster.assets.suites import Suite
@@ -19,8 +20,7 @@ from lakewarden.dagster.assets.turns import failing
 from lakewarden.dagster.mount import Mount
 from lakewarden.dagster.orchestration.evaluated import build_schedule, build_sensor
 from lakewarden.dagster.orchestration.runs import under_way
-from lakewarden.lakehouse import Lakehouse
-from lakewarden.warehouse import cold_tables
+from lakewarden.tables.warehouse import cold_tables
 
 SAMPLE = 50
 """Scopes of a table that are checked behind a flush: a run of seconds, however many were flushed."""

@@ -6,10 +6,10 @@ from collections.abc import Callable, Sequence
 
 import dagster as dg
 
+from lakewarden.client import Lakehouse
 from lakewarden.dagster.mount import Mount
 from lakewarden.dagster.orchestration.serving import ServingSensor
 from lakewarden.dagster.resources.ticks import lake_of_tick
-from lakewarden.lakehouse import Lakehouse
 
 Sense = Callable[[dg.SensorEvaluationContext, Lakehouse, Mount], dg.SensorResult | dg.SkipReason]
 Schedule = Callable[[dg.ScheduleEvaluationContext, Lakehouse, Mount], dg.RunRequest | dg.SkipReason]

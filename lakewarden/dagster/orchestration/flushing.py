@@ -10,10 +10,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from lakewarden.base.scope import Scope, TableName
 from lakewarden.dagster.jobs.flush import scopes_of
 from lakewarden.errors import InvalidArgument
-from lakewarden.planning.pending import Pending
-from lakewarden.scope import Scope, TableName
+from lakewarden.maintenance.planning.pending import Pending
 
 SCOPES_PER_RUN = 1_000
 """A run over many scopes is one Spark job; starting a run costs some seconds, so few large ones are better."""

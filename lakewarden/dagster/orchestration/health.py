@@ -6,14 +6,14 @@ from collections.abc import Sequence
 
 import dagster as dg
 
+from lakewarden.client import Lakehouse
 from lakewarden.dagster.assets.expected import load_failures
 from lakewarden.dagster.assets.health import LOOK_EVERY, OTHERS, health_events
 from lakewarden.dagster.assets.health_changes import checks_of_health, report_checks
 from lakewarden.dagster.assets.suites import Suite
 from lakewarden.dagster.mount import Mount
 from lakewarden.dagster.orchestration.evaluated import build_sensor
-from lakewarden.lakehouse import Lakehouse
-from lakewarden.planning.health import health
+from lakewarden.maintenance.planning.health import health
 
 
 def build_health_sensor(mount: Mount, serves: Sequence[dg.AssetKey], suites: Sequence[Suite] = ()) -> dg.SensorDefinition:

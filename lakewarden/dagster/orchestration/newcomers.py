@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from lakewarden.catalog.model import Table
-from lakewarden.warehouse import Warehouse
+from lakewarden.tables.warehouse import Warehouse
 
 _TABLES = 4096
 """Tables of which a process remembers the objects."""

@@ -6,10 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import dagster as dg
 
+from lakewarden.client import Lakehouse
 from lakewarden.dagster.jobs.runs.tags import QUEUED_BEHIND
 from lakewarden.dagster.mount import Mount
 from lakewarden.dagster.orchestration.runs import in_process, shown
-from lakewarden.lakehouse import Lakehouse
 
 _WAITING_SHOWN = 50
 """Runs that a tick looks at, those that wait longest."""

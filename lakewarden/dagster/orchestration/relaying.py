@@ -8,14 +8,14 @@ import dagster as dg
 import msgspec
 
 from lakewarden.catalog.model import Catalog
+from lakewarden.client import Lakehouse
 from lakewarden.dagster.jobs.topics.relay import RELAY
 from lakewarden.dagster.mount import Mount
 from lakewarden.dagster.orchestration.evaluated import build_sensor
 from lakewarden.dagster.orchestration.runs import under_way
-from lakewarden.dynamic.topic import topic_of_table
-from lakewarden.lakehouse import Lakehouse
-from lakewarden.relay.report import RelayReport
-from lakewarden.warehouse import live_tables
+from lakewarden.ingest.relay.report import RelayReport
+from lakewarden.tables.dynamic.topic import topic_of_table
+from lakewarden.tables.warehouse import live_tables
 
 _MOST_TICKS = 240
 """That a relay which does not get on is left alone: an hour."""

@@ -6,13 +6,13 @@ from collections.abc import Callable
 
 import dagster as dg
 
-from lakewarden.catalog.engines import DISABLED, is_active
+from lakewarden.catalog.changes.engines import DISABLED, is_active
 from lakewarden.catalog.model import Catalog, Table
+from lakewarden.client import Lakehouse
 from lakewarden.dagster.mount import Mount
 from lakewarden.dagster.orchestration.evaluated import build_schedule
 from lakewarden.dagster.orchestration.runs import under_way
-from lakewarden.lakehouse import Lakehouse
-from lakewarden.warehouse import live_tables
+from lakewarden.tables.warehouse import live_tables
 
 
 def build_schedules(mount: Mount, catalog: Catalog) -> list[dg.ScheduleDefinition]:

@@ -8,8 +8,11 @@ from datetime import UTC, datetime
 
 import dagster as dg
 
-from lakewarden.catalog.engines import DISABLED
+from lakewarden.base.scope import TableName
+from lakewarden.base.settings import FlushSettings
+from lakewarden.catalog.changes.engines import DISABLED
 from lakewarden.catalog.model import Table
+from lakewarden.client import Lakehouse
 from lakewarden.dagster.assets.partition_values import is_key
 from lakewarden.dagster.assets.tables import MAX_PARTITIONS
 from lakewarden.dagster.jobs.booking.behind import named_tables
@@ -25,9 +28,6 @@ from lakewarden.dagster.orchestration.pace import cursor_of, read_pace
 from lakewarden.dagster.orchestration.queue import queue_sensor
 from lakewarden.dagster.orchestration.reloading import reload_or_ask
 from lakewarden.dagster.orchestration.runs import cut_off, holders, under_way
-from lakewarden.lakehouse import Lakehouse
-from lakewarden.scope import TableName
-from lakewarden.settings import FlushSettings
 
 EACH_LOOK = 4
 """Seconds between two ticks that each of the daemon's looks at its sensors allows: it looks every 5 s, and what is due a moment

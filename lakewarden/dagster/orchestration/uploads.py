@@ -10,10 +10,12 @@ from itertools import takewhile
 import dagster as dg
 import msgspec
 
-from lakewarden.catalog.engines import DISABLED, is_active
+from lakewarden.base.sizes import in_units
+from lakewarden.catalog.changes.engines import DISABLED, is_active
+from lakewarden.catalog.changes.pipelines import rule_of
 from lakewarden.catalog.model import Catalog
 from lakewarden.catalog.pipeline import Pipeline
-from lakewarden.catalog.pipelines import rule_of
+from lakewarden.client import Lakehouse
 from lakewarden.dagster.assets.metadata import table_value
 from lakewarden.dagster.assets.rules import live_pipelines, rule_key, source_key, source_uri
 from lakewarden.dagster.jobs.runs.retries import UNDER_WAY
@@ -23,8 +25,6 @@ from lakewarden.dagster.orchestration.arrivals import LISTED_PER_TICK, Sums, loo
 from lakewarden.dagster.orchestration.evaluated import build_sensor
 from lakewarden.dagster.orchestration.flushing import LOOK_BACK, wait_after
 from lakewarden.dagster.orchestration.runs import shown
-from lakewarden.lakehouse import Lakehouse
-from lakewarden.sizes import in_units
 from lakewarden.storage.sources.uploaded import Uploaded
 
 OBJECTS_PER_RUN = 1_000

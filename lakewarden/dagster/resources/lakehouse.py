@@ -10,11 +10,11 @@ import dagster as dg
 from dagster._config.pythonic_config import ConfigurableResourceFactory  # documented as public, though its module is private
 from pydantic import Field
 
-from lakewarden.clock import NewId, random_id
+from lakewarden.base.clock import NewId, random_id
+from lakewarden.client import Lakehouse
 from lakewarden.dagster.mount import Mount
 from lakewarden.dagster.resources.alive import alive
 from lakewarden.dagster.resources.spark import SparkResource
-from lakewarden.lakehouse import Lakehouse
 
 LAKE = "lake"
 SPARK = "spark"

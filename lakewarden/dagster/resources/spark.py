@@ -12,7 +12,7 @@ import dagster as dg
 import msgspec
 from pydantic import Field, PrivateAttr
 
-from lakewarden.settings import SparkSettings, load_settings
+from lakewarden.base.settings import SparkSettings, load_settings
 
 if TYPE_CHECKING:
     from pyspark import SparkContext

@@ -11,10 +11,10 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from lakewarden.base.settings import load_settings
+from lakewarden.client import Lakehouse
 from lakewarden.dagster.mount import Mount
 from lakewarden.dagster.resources.lakehouse import LAKE, HasResources
-from lakewarden.lakehouse import Lakehouse
-from lakewarden.settings import load_settings
 
 
 def lake_of_tick(context: HasResources, mount: Mount) -> Lakehouse:

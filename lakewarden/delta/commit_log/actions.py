@@ -12,12 +12,12 @@ from typing import Literal
 
 import msgspec
 
-from lakewarden.clock import to_millis
+from lakewarden.base.clock import to_millis
+from lakewarden.base.version import VERSION
+from lakewarden.catalog.dynamic.buckets import bucket_named
 from lakewarden.delta.commit_log.stamp import CommitStamp
 from lakewarden.delta.parquet.change_files import ChangeFile
 from lakewarden.delta.parquet.files import DataFile, NewFile
-from lakewarden.dynamic.buckets import bucket_named
-from lakewarden.version import VERSION
 
 READER, WRITER = 1, 2
 """Delta's protocol versions of our tables (docs/decisions/0008-plain-tables.md), but for those with a change data feed."""

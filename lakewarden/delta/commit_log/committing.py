@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 
-from lakewarden.clock import HELD_AT_MOST, CarriedClock, Clock
+from lakewarden.base.clock import HELD_AT_MOST, CarriedClock, Clock
 from lakewarden.delta.commit_log.stamp import CommitStamp
 from lakewarden.errors import Conflict
 
@@ -18,7 +18,7 @@ SWEPT = "lakewarden/swept"
 """Application id that marks a fence which is being removed (delta/lifecycle/sweep.py)."""
 
 DIRECT_APP = "lakewarden/direct"
-"""Application id whose transaction version is the position of the log that the last direct write took (operations/direct)."""
+"""Application id whose transaction version is the position of the log that the last direct write took (tables/direct)."""
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from lakewarden.connection import Location
+from lakewarden.base.connection import Location
 from lakewarden.delta.commit_log.commits import LAST_CHECKPOINT, LOG, CommitLog, commit_name
 from lakewarden.delta.failures import delta_errors
 from lakewarden.errors import Corrupt

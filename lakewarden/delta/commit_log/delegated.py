@@ -8,7 +8,7 @@ from datetime import datetime
 from deltalake import CommitProperties, DeltaTable, PostCommitHookProperties, Schema, Transaction
 from deltalake.transaction import AddAction, RemoveAction
 
-from lakewarden.clock import to_millis
+from lakewarden.base.clock import to_millis
 from lakewarden.delta.commit_log.actions import Change
 from lakewarden.delta.parquet.files import DataFile, NewFile
 

@@ -14,7 +14,7 @@ from urllib.parse import unquote
 import pyarrow as pa
 from deltalake import DeltaTable
 
-from lakewarden.connection import Location
+from lakewarden.base.connection import Location
 from lakewarden.delta.commit_log.actions import TableHead
 from lakewarden.delta.commit_log.commits import Commit, CommitLog
 from lakewarden.delta.failures import delta_errors

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 
-from lakewarden.connection import Location
+from lakewarden.base.connection import Location
 from lakewarden.delta.commit_log.commits import CommitLog
 from lakewarden.delta.commit_log.stamp import CommitStamp
 from lakewarden.errors import Conflict, LakewardenError, StorageUnavailable

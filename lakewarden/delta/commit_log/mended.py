@@ -13,7 +13,7 @@ from pathlib import Path
 
 from deltalake import DeltaTable
 
-from lakewarden.connection import Location
+from lakewarden.base.connection import Location
 from lakewarden.delta.commit_log.commits import LAST_CHECKPOINT, LOG, CommitLog, checkpoint_name, commit_name
 from lakewarden.delta.commit_log.damage import readable_checkpoint
 from lakewarden.delta.failures import delta_errors

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from deltalake import DeltaTable
 
-from lakewarden.connection import Location
+from lakewarden.base.connection import Location
 from lakewarden.delta.commit_log.commits import commit_name
 from lakewarden.delta.commit_log.damage import torn_commits
 from lakewarden.delta.commit_log.mended import mended

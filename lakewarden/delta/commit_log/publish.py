@@ -13,12 +13,12 @@ from collections.abc import Callable
 from contextlib import suppress
 from hashlib import sha256
 
-from lakewarden.connection import Location
+from lakewarden.base.connection import Location
+from lakewarden.base.faults import Reach, no_faults
 from lakewarden.delta.commit_log.commits import LOG, commit_name
 from lakewarden.delta.commit_log.damage import check_name
 from lakewarden.delta.failures import delta_errors
 from lakewarden.errors import Conflict, StorageUnavailable
-from lakewarden.faults import Reach, no_faults
 from lakewarden.storage.location import local_path
 from lakewarden.storage.objects import AlreadyThere, Missing
 from lakewarden.storage.open import open_store

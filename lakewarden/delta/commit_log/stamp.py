@@ -8,8 +8,8 @@ from dataclasses import dataclass, field, replace
 
 import msgspec
 
-from lakewarden import exact_json
-from lakewarden.commit_metadata import carried, merged
+from lakewarden.base import exact_json
+from lakewarden.base.commit_metadata import carried, merged
 
 _MARK = "lakewarden"
 _METADATA = "metadata"
@@ -31,7 +31,7 @@ LEFT_OUT = "metadataLeftOut"
 """The parameter of a flush that counts the objects of metadata for which its commit had no room."""
 
 _DIRECT = ("WRITE", "UPDATE", "DELETE", "MERGE", "TRUNCATE")
-"""Operations of direct writes (operations/direct)."""
+"""Operations of direct writes (tables/direct)."""
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from lakewarden.connection import Location
+from lakewarden.base.connection import Location
 from lakewarden.delta.commit_log.commits import LOG, CommitLog
 from lakewarden.delta.commit_log.damage import readable_checkpoint
 from lakewarden.storage.objects import ObjectStore, keys_of

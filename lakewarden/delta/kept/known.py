@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from lakewarden.catalog.state.floors.entries import NOTHING
+from lakewarden.catalog.target import ScopeTarget
 from lakewarden.delta.kept.look import is_current
 from lakewarden.delta.kept.memory import KEPT_TEXTS, KEPT_VERSIONS
 from lakewarden.delta.kept.signed import verified
 from lakewarden.delta.snapshot import Snapshot
-from lakewarden.state.floors.entries import NOTHING
 from lakewarden.storage.location import local_path
 from lakewarden.storage.objects import Missing
 from lakewarden.storage.open import open_store
-from lakewarden.target import ScopeTarget
 
 NAME = "manifest.json"
 """The object beside the table that holds it (delta/manifest.py)."""

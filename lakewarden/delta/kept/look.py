@@ -13,8 +13,8 @@ import re
 from datetime import timedelta
 from hashlib import sha256
 
-from lakewarden.clock import HELD_AT_MOST, Clock, system_clock
-from lakewarden.connection import Location
+from lakewarden.base.clock import HELD_AT_MOST, Clock, system_clock
+from lakewarden.base.connection import Location
 from lakewarden.delta.commit_log.commits import LOG, commit_name
 from lakewarden.delta.snapshot import Snapshot
 from lakewarden.storage.location import local_path

@@ -11,7 +11,7 @@ from typing import Any, cast
 import msgspec
 from deltalake import DeltaTable
 
-from lakewarden.connection import Location
+from lakewarden.base.connection import Location
 from lakewarden.delta.commit_log.actions import TableHead
 from lakewarden.delta.commit_log.delta_rs import DeltaRsVersion
 from lakewarden.delta.commit_log.opening import open_version

@@ -5,6 +5,7 @@ dropped or erased; and columns are added to it before the next rows come.
 from __future__ import annotations
 
 from lakewarden.catalog.model import TableSchema
+from lakewarden.catalog.target import ScopeTarget
 from lakewarden.delta.change_data import feed_to_set
 from lakewarden.delta.commit_log.commits import CommitLog, is_fence
 from lakewarden.delta.commit_log.committing import Committer, TooLate
@@ -20,7 +21,6 @@ from lakewarden.delta.table import ScopeTable, check_whole
 from lakewarden.errors import Conflict
 from lakewarden.storage.open import open_store
 from lakewarden.storage.steps import Steps
-from lakewarden.target import ScopeTarget
 
 CREATE = "CREATE TABLE"
 """Delta's own name for the operation."""

@@ -12,11 +12,11 @@ from urllib.parse import unquote
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from lakewarden.base.faults import Reach, no_faults
 from lakewarden.delta.commit_log.commits import LOG
 from lakewarden.delta.failures import delta_errors
 from lakewarden.delta.table import ScopeTable
 from lakewarden.errors import Conflict, Corrupt
-from lakewarden.faults import Reach, no_faults
 from lakewarden.storage.objects import Missing, ObjectStore, keys_of
 from lakewarden.storage.open import open_store
 

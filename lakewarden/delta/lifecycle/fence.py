@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 
+from lakewarden.catalog.target import ScopeTarget
 from lakewarden.delta.commit_log.commits import LAST_CHECKPOINT, LOG
 from lakewarden.delta.commit_log.committing import Committer, TooLate, check_held
 from lakewarden.delta.commit_log.damage import leads_nowhere
@@ -24,7 +25,6 @@ from lakewarden.storage.leftovers import remove_all_leftovers, remove_emptied_di
 from lakewarden.storage.objects import ObjectStore, keys_of
 from lakewarden.storage.open import open_store
 from lakewarden.storage.steps import Steps
-from lakewarden.target import ScopeTarget
 
 _ATTEMPTS = 20
 """A flush may commit once more before it learns that the table is gone; more than this is a writer that will not stop."""

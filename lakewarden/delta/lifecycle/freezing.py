@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from lakewarden.catalog.target import ScopeTarget
 from lakewarden.delta.commit_log.commits import CommitLog, is_fence
 from lakewarden.delta.commit_log.committing import Committer, TooLate
 from lakewarden.delta.commit_log.stamp import MOVE, CommitStamp
@@ -19,7 +20,6 @@ from lakewarden.delta.table import ScopeTable
 from lakewarden.errors import Conflict, Corrupt, InUse
 from lakewarden.storage.open import open_store
 from lakewarden.storage.steps import Steps
-from lakewarden.target import ScopeTarget
 
 _PROPERTY = "lakewarden.frozen"
 """The log's application id, the token of who set it, and the version that was frozen; `-` where it was let go again."""

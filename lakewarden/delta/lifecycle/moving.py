@@ -14,7 +14,9 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from threading import Condition
 
-from lakewarden.connection import Location
+from lakewarden.base.connection import Location
+from lakewarden.base.faults import Reach, no_faults
+from lakewarden.catalog.target import ScopeTarget
 from lakewarden.delta.commit_log.commits import LOG
 from lakewarden.delta.commit_log.committing import Committer, TooLate, check_held
 from lakewarden.delta.kept.known import NAME as MANIFEST
@@ -23,10 +25,8 @@ from lakewarden.delta.parquet.change_files import FOLDER
 from lakewarden.delta.scope import open_scope
 from lakewarden.delta.table import ScopeTable
 from lakewarden.errors import Conflict, Corrupt, InUse
-from lakewarden.faults import Reach, no_faults
 from lakewarden.storage.objects import AlreadyThere, Missing, ObjectStore, StoredObject
 from lakewarden.storage.open import open_store
-from lakewarden.target import ScopeTarget
 
 _VERSION = re.compile(r"(?<!\d)\d{20}(?!\d)")
 _DERIVED = frozenset({MANIFEST, f"{LOG}/_last_checkpoint"})

@@ -12,7 +12,8 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Literal
 
-from lakewarden.connection import Location
+from lakewarden.base.connection import Location
+from lakewarden.base.faults import Reach, no_faults
 from lakewarden.delta.commit_log.commits import LOG, CommitLog, checkpoint_name, is_fence, without_nested
 from lakewarden.delta.commit_log.committing import SWEPT, Committer
 from lakewarden.delta.commit_log.stamp import SWEEP, CommitStamp
@@ -20,7 +21,6 @@ from lakewarden.delta.parquet.change_files import FOLDER
 from lakewarden.delta.parquet.files import SHUFFLE
 from lakewarden.delta.table import ScopeTable
 from lakewarden.errors import Conflict
-from lakewarden.faults import Reach, no_faults
 from lakewarden.storage.leftovers import remove_empty_directories
 from lakewarden.storage.objects import keys_of
 from lakewarden.storage.open import open_store

@@ -11,12 +11,12 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from lakewarden.clock import NewId
+from lakewarden.base.clock import NewId
+from lakewarden.catalog.target import ScopeTarget
 from lakewarden.delta.parquet.files import parquet_of, partition_keys, scope_keys
 from lakewarden.delta.parquet.schema import file_schema
 from lakewarden.delta.partitions import NO_PARTITION, Partition, directory, divided
 from lakewarden.storage.open import open_store
-from lakewarden.target import ScopeTarget
 
 FOLDER: Final = "_change_data"
 """Where Delta has them, in directories of partitions as the data files are."""

@@ -12,14 +12,14 @@ from typing import NamedTuple
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from lakewarden.clock import NewId
+from lakewarden.base.clock import NewId
+from lakewarden.catalog.dynamic.buckets import bucket_named, divided_by_bucket, in_bucket
+from lakewarden.catalog.target import ScopeTarget
 from lakewarden.delta.parquet.column_ends import ColumnFacts, of_rows, of_written
 from lakewarden.delta.parquet.schema import SEQ, file_schema
 from lakewarden.delta.parquet.stats import stats_text
 from lakewarden.delta.partitions import NO_PARTITION, Partition, directory, divided
-from lakewarden.dynamic.buckets import bucket_named, divided_by_bucket, in_bucket
 from lakewarden.storage.open import open_store
-from lakewarden.target import ScopeTarget
 
 VERSION_KEY = b"lakewarden.schema_version"
 MIN_KEY = b"lakewarden.min_seq"
@@ -118,7 +118,7 @@ def direct_name(new_id: NewId) -> str:
 
 
 SHUFFLE = re.compile(r"shuffle-[0-9a-f]{32}\.arrow")
-"""Names files with rows of several partitions that are yet to be written as data files (operations/direct/shuffle.py)."""
+"""Names files with rows of several partitions that are yet to be written as data files (tables/direct/shuffle.py)."""
 
 
 def shuffle_name(new_id: NewId) -> str:

@@ -9,9 +9,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from lakewarden.catalog.defaults import initial_values
+from lakewarden.catalog.columns.defaults import initial_values
+from lakewarden.catalog.columns.types import ColumnType
 from lakewarden.catalog.model import SchemaColumn
-from lakewarden.catalog.types import ColumnType
 from lakewarden.delta.partitions import filled
 from lakewarden.errors import Corrupt
 

@@ -10,15 +10,15 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from lakewarden.connection import Location
+from lakewarden.base.connection import Location
+from lakewarden.base.scope import Scope
+from lakewarden.catalog.target import ScopeTarget
 from lakewarden.delta.failures import file_errors
 from lakewarden.delta.parquet.column_ends import of_file
 from lakewarden.delta.parquet.files import PARTITION_KEY, SETTLED_KEY, TABLE_KEY, USER_KEY, VERSION_KEY, NewFile, new_file
 from lakewarden.delta.parquet.schema import SEQ, file_schema
 from lakewarden.errors import Corrupt
-from lakewarden.scope import Scope
 from lakewarden.storage.open import open_store
-from lakewarden.target import ScopeTarget
 
 _SPARK_SCHEMA = b"org.apache.spark.sql.parquet.row.metadata"
 _MAGIC = b"PAR1"

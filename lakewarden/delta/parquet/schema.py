@@ -15,8 +15,8 @@ from typing import Any
 import pyarrow as pa
 from deltalake import Schema
 
+from lakewarden.catalog.columns.types import ColumnType
 from lakewarden.catalog.model import SchemaColumn, TableSchema
-from lakewarden.catalog.types import ColumnType
 from lakewarden.delta.parquet.fitting import with_initial
 
 SEQ = "_seq"

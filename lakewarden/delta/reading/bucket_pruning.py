@@ -10,11 +10,11 @@ from math import prod
 
 import pyarrow as pa
 
+from lakewarden.catalog.dynamic.buckets import bucket_named, bucket_of
 from lakewarden.catalog.model import TableSchema
 from lakewarden.delta.parquet.files import DataFile
 from lakewarden.delta.reading.bounds import Bound, Value, files_within
 from lakewarden.delta.table import ScopeTable
-from lakewarden.dynamic.buckets import bucket_named, bucket_of
 
 _MOST_KEYS = 1_000
 """With more keys than this, few buckets would be left out."""

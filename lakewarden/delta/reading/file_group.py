@@ -9,8 +9,10 @@ from functools import partial
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakewarden.base.connection import Location
+from lakewarden.base.scope import Scope
 from lakewarden.catalog.model import TableSchema
-from lakewarden.connection import Location
+from lakewarden.catalog.target import ScopeTarget
 from lakewarden.delta.parquet.files import DataFile, NewFile
 from lakewarden.delta.parquet.reading import OpenFile, open_file
 from lakewarden.delta.parquet.schema import SEQ, SEQ_ID, read_schema
@@ -18,10 +20,8 @@ from lakewarden.delta.reading.column_cache import ColumnCache
 from lakewarden.delta.reading.keys import Keys
 from lakewarden.delta.table import ScopeTable
 from lakewarden.errors import Corrupt
-from lakewarden.scope import Scope
 from lakewarden.storage.objects import ObjectStore
 from lakewarden.storage.open import open_store
-from lakewarden.target import ScopeTarget
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from dataclasses import replace
 from datetime import datetime
 from itertools import accumulate, takewhile
 
-from lakewarden.clock import to_millis
+from lakewarden.base.clock import to_millis
 from lakewarden.delta.commit_log.commits import commit_name
 from lakewarden.delta.timeline import LogEntry, Timeline, entry_of, readable_commits, readable_from, walk
 from lakewarden.storage.objects import Missing, ObjectStore, StoredObject

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import datetime
 
-from lakewarden.clock import from_millis, to_millis
+from lakewarden.base.clock import from_millis, to_millis
+from lakewarden.base.scope import without_table
+from lakewarden.catalog.target import ScopeTarget
 from lakewarden.delta.commit_log.commits import LOG
 from lakewarden.delta.parquet.files import DataFile, NewFile
 from lakewarden.delta.past import AsOf
@@ -14,10 +16,8 @@ from lakewarden.delta.scope import open_scope
 from lakewarden.delta.table import ScopeTable
 from lakewarden.delta.timeline import Timeline, read_timeline
 from lakewarden.errors import Corrupt, LakewardenError, NotFound
-from lakewarden.scope import without_table
 from lakewarden.storage.objects import keys_of
 from lakewarden.storage.open import open_store
-from lakewarden.target import ScopeTarget
 
 _AT_ONCE = 16
 """Commits that are read at once from an object store: of a table that is flushed each minute there are ten thousand a week."""

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from lakewarden.connection import Location
+    from lakewarden.base.connection import Location
+    from lakewarden.catalog.target import ScopeTarget
     from lakewarden.delta.table import ScopeTable
-    from lakewarden.target import ScopeTarget
 
 
 @dataclass(frozen=True)

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from itertools import chain, islice
 
-from lakewarden.clock import Clock, NewId, to_micros
+from lakewarden.base.clock import Clock, NewId, to_micros
+from lakewarden.base.faults import Reach, no_faults
 from lakewarden.errors import Conflict, ConstraintViolation, LakewardenError, LostPlace, SchemaChanged
-from lakewarden.faults import Reach, no_faults
 from lakewarden.log.objects.gather import Gathering
 from lakewarden.log.objects.group import Parcel
 from lakewarden.log.objects.staged import abandon, discard, stage

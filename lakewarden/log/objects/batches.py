@@ -7,11 +7,12 @@ from contextlib import suppress
 
 import pyarrow as pa
 
+from lakewarden.base.clock import Clock, NewId, to_micros
+from lakewarden.base.commit_metadata import carried
+from lakewarden.base.faults import Reach, no_faults
+from lakewarden.base.settings import LogSettings
 from lakewarden.catalog.model import TableSchema
-from lakewarden.clock import Clock, NewId, to_micros
-from lakewarden.commit_metadata import carried
 from lakewarden.errors import Conflict, InvalidArgument, LakewardenError, LostPlace, SchemaChanged, Unsupported
-from lakewarden.faults import Reach, no_faults
 from lakewarden.log.chunk import RowRange
 from lakewarden.log.objects import names
 from lakewarden.log.objects.cache import HeaderCache
@@ -28,7 +29,6 @@ from lakewarden.log.receipt import Receipt
 from lakewarden.log.record import SEQ, LogBatch, decode, encode
 from lakewarden.log.staging import Piece, Pieces, Staging
 from lakewarden.log.touched import ANYTHING
-from lakewarden.settings import LogSettings
 from lakewarden.storage.objects import AlreadyThere, ObjectStore
 
 _ATTEMPTS = 1000

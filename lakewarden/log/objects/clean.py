@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import chain
 
-from lakewarden.faults import Reach, no_faults
+from lakewarden.base.faults import Reach, no_faults
 from lakewarden.log.objects import names
 from lakewarden.log.objects.cut import Cut, confirm, newest_cut
 from lakewarden.log.objects.names import Listing

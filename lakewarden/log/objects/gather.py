@@ -17,7 +17,8 @@ from contextlib import contextmanager
 from datetime import timedelta
 from math import inf
 
-from lakewarden.clock import HELD_AT_MOST, Clock, NewId, to_micros
+from lakewarden.base.clock import HELD_AT_MOST, Clock, NewId, to_micros
+from lakewarden.base.settings import LogSettings
 from lakewarden.errors import BeingErased, Conflict, LakewardenError, NotFound, SchemaChanged, StorageUnavailable
 from lakewarden.log.chunk import Chunk
 from lakewarden.log.crowd import Crowd, names_in
@@ -27,7 +28,6 @@ from lakewarden.log.objects.segments.header import NO_KEYS
 from lakewarden.log.position import seq_of
 from lakewarden.log.receipt import PartlyAppended, Receipt
 from lakewarden.log.touched import ANYTHING, OwnPuts, Touched
-from lakewarden.settings import LogSettings
 
 _LONG_SLEEP = timedelta(seconds=60)
 """Without an append; then it is seen to that the log is still the one that it was."""

@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from lakewarden.base.settings import LogSettings
+from lakewarden.base.write_key import carried, carried_until, part_of
 from lakewarden.errors import LakewardenError
 from lakewarden.log.chunk import Chunk
 from lakewarden.log.crowd import Crowd, names_in
@@ -16,8 +18,6 @@ from lakewarden.log.objects.staged import Staged
 from lakewarden.log.plain import PlainRow, encoded
 from lakewarden.log.receipt import Receipt
 from lakewarden.log.touched import OwnPuts, Touched, apart, united
-from lakewarden.settings import LogSettings
-from lakewarden.write_key import carried, carried_until, part_of
 
 
 class Parcel(NamedTuple):

@@ -10,9 +10,10 @@ from datetime import datetime
 import pyarrow as pa
 from msgspec.structs import replace
 
+from lakewarden.base.faults import Reach, no_faults
+from lakewarden.base.write_key import Trace, trace_of
 from lakewarden.catalog.model import TableSchema
 from lakewarden.errors import Corrupt
-from lakewarden.faults import Reach, no_faults
 from lakewarden.log.chunk import RowRange
 from lakewarden.log.faults import LogFaults
 from lakewarden.log.objects import names
@@ -58,7 +59,6 @@ from lakewarden.log.view import LogView as AnyView
 from lakewarden.log.view import PendingRows, UserSigns
 from lakewarden.storage.location import local_path
 from lakewarden.storage.objects import ObjectStore
-from lakewarden.write_key import Trace, trace_of
 
 _APART = 64 << 10
 """Bytes between two chunks that are read with them rather than left out by a request more."""

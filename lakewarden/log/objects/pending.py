@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakewarden.arrays import numbers, texts, values
+from lakewarden.base.arrays import numbers, texts, values
 from lakewarden.log.chunk import RowRange
 from lakewarden.log.objects.segments.columns import Columns, Numbers
 from lakewarden.log.objects.segments.header import Header

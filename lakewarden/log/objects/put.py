@@ -13,6 +13,8 @@ from functools import partial
 from math import inf
 from typing import NamedTuple, Protocol
 
+from lakewarden.base.faults import Reach, no_faults
+from lakewarden.base.write_key import WITHIN_SECONDS
 from lakewarden.errors import (
     BeingErased,
     Conflict,
@@ -24,7 +26,6 @@ from lakewarden.errors import (
     StorageRefused,
     StorageUnavailable,
 )
-from lakewarden.faults import Reach, no_faults
 from lakewarden.log.chunk import Chunk
 from lakewarden.log.crowd import names_in, rows_in
 from lakewarden.log.fence import check_fence
@@ -39,7 +40,6 @@ from lakewarden.log.objects.segments.segment import own_segment, read_put_id
 from lakewarden.log.position import LAST_POSITION
 from lakewarden.log.table_log import Mark
 from lakewarden.storage.objects import AlreadyThere, Missing, ObjectStore
-from lakewarden.write_key import WITHIN_SECONDS
 
 PROBES = 8
 """Positions found taken, one after the other, before the log is listed instead. Who has not looked at the cuts since some

@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import NamedTuple
 
-from lakewarden.clock import HELD_AT_MOST
+from lakewarden.base.clock import HELD_AT_MOST
 from lakewarden.errors import InvalidArgument, SchemaChanged
 from lakewarden.log.chunk import Chunk
 from lakewarden.log.objects import names

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
-from lakewarden.clock import Clock
+from lakewarden.base.clock import Clock
 from lakewarden.log.objects import names
 from lakewarden.storage.objects import ObjectStore
 

@@ -6,9 +6,10 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 
-from lakewarden.clock import Clock, NewId
-from lakewarden.commit_metadata import carried
-from lakewarden.faults import Reach, no_faults
+from lakewarden.base.clock import Clock, NewId
+from lakewarden.base.commit_metadata import carried
+from lakewarden.base.faults import Reach, no_faults
+from lakewarden.base.settings import LogSettings
 from lakewarden.log.chunk import Chunk
 from lakewarden.log.objects.appends import Appends
 from lakewarden.log.objects.batches import Batches
@@ -23,7 +24,6 @@ from lakewarden.log.receipt import Receipt
 from lakewarden.log.record import LogBatch, encode
 from lakewarden.log.table_log import Behind, Mark
 from lakewarden.log.touched import Touched
-from lakewarden.settings import LogSettings
 from lakewarden.storage.objects import ObjectStore
 
 

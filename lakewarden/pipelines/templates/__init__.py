@@ -1,1 +1,1 @@
-"""Templates: named functions that read an object of some format as Arrow rows."""
+"""As `lakewarden.ingest.templates`."""

@@ -14,13 +14,13 @@ from urllib.parse import unquote
 
 import grpc
 
-from lakewarden.access.gate import Principal
-from lakewarden.operations.reading.freshness import Freshness, check_freshness
+from lakewarden.base.workers.cancellation import Cancellation
+from lakewarden.catalog.access.gate import Principal
 from lakewarden.serve.common import Common
 from lakewarden.serve.declined import Declined
 from lakewarden.serve.flight.statuses import Problem
 from lakewarden.serve.request_ids import request_id_of
-from lakewarden.workers.cancellation import Cancellation
+from lakewarden.tables.reading.freshness import Freshness, check_freshness
 
 _LOG = logging.getLogger("lakewarden.serve")
 _LIFE = timedelta(hours=12)

@@ -5,12 +5,12 @@ from __future__ import annotations
 import msgspec
 import pyarrow as pa
 
-from lakewarden.catalog.engines import require_active
+from lakewarden.catalog.changes.engines import require_active
+from lakewarden.client import Lakehouse
 from lakewarden.errors import InvalidArgument, Unsupported
-from lakewarden.lakehouse import Lakehouse
 from lakewarden.serve.flight.calls import Call
 from lakewarden.serve.flight.messages import CommandStatementIngest, TableDefinitionOptions
-from lakewarden.table import WriteMode
+from lakewarden.tables.client import WriteMode
 
 _CREATE, _FAIL, _REPLACE = 1, 1, 3
 """Of TableNotExistOption, and two of TableExistsOption."""

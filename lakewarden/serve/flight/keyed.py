@@ -9,7 +9,7 @@ from hashlib import sha256
 import msgspec
 import pyarrow as pa
 
-from lakewarden.scope import TableName
+from lakewarden.base.scope import TableName
 from lakewarden.serve.flight.calls import Call
 from lakewarden.serve.flight.streams import stream_bytes
 from lakewarden.serve.idempotency import Done, Request, Writes

@@ -10,8 +10,8 @@ from itertools import chain
 import grpc
 import pyarrow as pa
 
+from lakewarden.base.scope import TableName
 from lakewarden.errors import Unsupported
-from lakewarden.scope import TableName
 from lakewarden.serve.common import Common
 from lakewarden.serve.flight.calls import Call, admitted, connected, observed
 from lakewarden.serve.flight.ingest import Ingest, ingested

@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from lakewarden.version import VERSION
+from lakewarden.base.version import VERSION
 
 _NO_TRANSACTIONS = 0
 _FACTS: Mapping[int, str | bool | int] = {

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from lakewarden.base.scope import TableName
+from lakewarden.client import Lakehouse
 from lakewarden.errors import InvalidArgument, Unsupported
-from lakewarden.lakehouse import Lakehouse
-from lakewarden.scope import TableName
 from lakewarden.serve.flight.calls import Call
 from lakewarden.serve.flight.joined import joined
 from lakewarden.serve.flight.keyed import once, rows_of, written

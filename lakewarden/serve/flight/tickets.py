@@ -12,8 +12,8 @@ from hashlib import sha256
 
 import msgspec
 
-from lakewarden.access.gate import Principal
-from lakewarden.clock import Clock
+from lakewarden.base.clock import Clock
+from lakewarden.catalog.access.gate import Principal
 from lakewarden.errors import InvalidArgument, PermissionDenied
 from lakewarden.serve.keys import Keys
 

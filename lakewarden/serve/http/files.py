@@ -17,15 +17,15 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
-from lakewarden.access.gate import Principal
+from lakewarden.catalog.access.gate import Principal
 from lakewarden.catalog.model import TableSchema
 from lakewarden.errors import InvalidArgument, Unsupported
-from lakewarden.operations.files.objects import OpenFile
-from lakewarden.rows.files import FileRef
-from lakewarden.rows.texts import value_of
 from lakewarden.serve.declined import Declined
 from lakewarden.serve.http.requests import admitted, lake_of
 from lakewarden.sql.session_table import SessionTable
+from lakewarden.tables.files.objects import OpenFile
+from lakewarden.tables.rows.files import FileRef
+from lakewarden.tables.rows.texts import value_of
 
 _IN_MEMORY = 1 << 20
 _STORED_TOGETHER = 4

@@ -14,17 +14,17 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
 
-from lakewarden.access.gate import Principal
+from lakewarden.base.scope import TableName
+from lakewarden.base.strategies import WriteStrategy
+from lakewarden.base.workers.cancellation import Cancellation
+from lakewarden.catalog.access.gate import Principal
+from lakewarden.client import Lakehouse
+from lakewarden.client.k3 import K3
+from lakewarden.client.k3.answers import wrote
 from lakewarden.errors import NotFound
-from lakewarden.k3 import K3
-from lakewarden.k3.answers import wrote
-from lakewarden.lakehouse import Lakehouse
-from lakewarden.scope import TableName
 from lakewarden.serve.http.requests import admitted, body_of, ended_with, lake_of, once
 from lakewarden.serve.idempotency import Done
 from lakewarden.serve.outcomes import Outcome
-from lakewarden.strategies import WriteStrategy
-from lakewarden.workers.cancellation import Cancellation
 
 CALLS = (
     *("createBucket", "getEngine", "enableEngine", "disableEngine"),

@@ -8,7 +8,7 @@ import time
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from lakewarden.clock import NewId
+from lakewarden.base.clock import NewId
 from lakewarden.serve.figures import Figures
 from lakewarden.serve.request_ids import request_id_of
 

@@ -12,16 +12,16 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from lakewarden.json_values import Json
-from lakewarden.lakehouse.answers import Answer, MessageAnswer
-from lakewarden.rows.files import FileRef
+from lakewarden.base.json_values import Json
+from lakewarden.base.version import VERSION
+from lakewarden.client.answers import Answer, MessageAnswer
 from lakewarden.serve.authority import Granted
 from lakewarden.serve.http.auth import LoginRequest, RefreshRequest
 from lakewarden.serve.http.files import PARAMETERS
 from lakewarden.serve.http.k3_calls import ANSWERS, REQUESTS, snake
 from lakewarden.serve.http.live.event_stream import EVENT_STREAM
 from lakewarden.serve.http.statements import ARROW, SqlRequest
-from lakewarden.version import VERSION
+from lakewarden.tables.rows.files import FileRef
 
 _SCHEMAS = "#/components/schemas/"
 _ERRORS = ("400", "401", "403", "404", "409", "412", "413", "422", "429", "503")

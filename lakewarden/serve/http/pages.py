@@ -8,7 +8,7 @@ from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 from swagger_ui_bundle import swagger_ui_path
 
-from lakewarden.json_values import Json
+from lakewarden.base.json_values import Json
 from lakewarden.serve.http.openapi import document
 
 _PAGE = """<!doctype html>

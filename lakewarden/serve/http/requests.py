@@ -12,10 +12,11 @@ import msgspec
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import HTTPConnection, Request
 
-from lakewarden.access.gate import Principal
-from lakewarden.exact_json import decoded_as, raw
-from lakewarden.lakehouse import Lakehouse
-from lakewarden.scope import TableName
+from lakewarden.base.exact_json import decoded_as, raw
+from lakewarden.base.scope import TableName
+from lakewarden.base.workers.cancellation import Cancellation
+from lakewarden.catalog.access.gate import Principal
+from lakewarden.client import Lakehouse
 from lakewarden.serve.allowance import Allowance
 from lakewarden.serve.authority import Authority
 from lakewarden.serve.declined import Declined
@@ -23,7 +24,6 @@ from lakewarden.serve.idempotency import Done, Writes
 from lakewarden.serve.idempotency import Request as Keyed
 from lakewarden.serve.outcomes import Outcome
 from lakewarden.serve.tokens import AccessToken
-from lakewarden.workers.cancellation import Cancellation
 
 T = TypeVar("T")
 

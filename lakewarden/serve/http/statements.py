@@ -14,14 +14,14 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
 
-from lakewarden.access.gate import Principal
+from lakewarden.base.exact_json import JsonNumber
+from lakewarden.base.json_values import json_rows
+from lakewarden.base.scope import TableName
+from lakewarden.base.workers.cancellation import Cancellation
+from lakewarden.catalog.access.gate import Principal
+from lakewarden.client import Lakehouse
+from lakewarden.client.answers import answer
 from lakewarden.errors import InvalidArgument, Unsupported
-from lakewarden.exact_json import JsonNumber
-from lakewarden.json_values import json_rows
-from lakewarden.lakehouse import Lakehouse
-from lakewarden.lakehouse.answers import answer
-from lakewarden.operations.reading.freshness import Freshness, check_freshness
-from lakewarden.scope import TableName
 from lakewarden.serve.http.requests import admitted, body_of, ended_with, lake_of, once
 from lakewarden.serve.http.streamed import StreamedAnswer
 from lakewarden.serve.idempotency import Done
@@ -29,7 +29,7 @@ from lakewarden.serve.outcomes import Outcome, places_of
 from lakewarden.sql.grammar.parameters import Value
 from lakewarden.sql.results import Affected, Events, OneLine, Result, Rows
 from lakewarden.sql.specs import gives_rows
-from lakewarden.workers.cancellation import Cancellation
+from lakewarden.tables.reading.freshness import Freshness, check_freshness
 
 ARROW = "application/vnd.apache.arrow.stream"
 _JSON = "application/json"

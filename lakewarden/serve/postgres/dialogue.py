@@ -9,6 +9,7 @@ from typing import TypeVar
 
 from starlette.concurrency import run_in_threadpool
 
+from lakewarden.base.workers.cancellation import Cancellation
 from lakewarden.errors import BadSyntax
 from lakewarden.serve.postgres import statements
 from lakewarden.serve.postgres.control import status_of
@@ -24,7 +25,6 @@ from lakewarden.serve.postgres.wire.rows import encoded, parts
 from lakewarden.serve.postgres.working import Working
 from lakewarden.sql.grammar.parameters import Value
 from lakewarden.sql.parse import Single
-from lakewarden.workers.cancellation import Cancellation
 
 T = TypeVar("T")
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from decimal import Decimal, InvalidOperation
 from uuid import UUID
 
-from lakewarden.any_year import clock_text, day_text, moment_text
+from lakewarden.base.any_year import clock_text, day_text, moment_text
 from lakewarden.errors import InvalidArgument, Unsupported
 from lakewarden.serve.postgres.wire import kinds
 from lakewarden.serve.postgres.wire.epoch import EPOCH_DAYS, EPOCH_MICROS, INFINITE_DAYS, INFINITE_MICROS

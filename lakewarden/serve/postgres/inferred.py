@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 
 from sqlglot import exp
 
+from lakewarden.catalog.columns.types import ColumnType
 from lakewarden.catalog.model import Table
-from lakewarden.catalog.types import ColumnType
 from lakewarden.serve.postgres.wire import kinds
 from lakewarden.serve.postgres.wire.kinds import Kind, kind_of_column
 from lakewarden.sql.statements.base import Ref, Statement

@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 
 from starlette.concurrency import run_in_threadpool
 
+from lakewarden.client import Lakehouse
 from lakewarden.errors import LakewardenError
-from lakewarden.lakehouse import Lakehouse
 from lakewarden.serve.authority import Authority
 from lakewarden.serve.declined import Declined
 from lakewarden.serve.postgres.peers import Key

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from lakewarden.base.workers.cancellation import Cancellation
 from lakewarden.errors import InvalidArgument
 from lakewarden.serve.postgres.prepared import Portal, Prepared
 from lakewarden.serve.postgres.things import Thing
@@ -12,7 +13,6 @@ from lakewarden.serve.postgres.variables import Variables
 from lakewarden.serve.postgres.wire.problems import NO_PORTAL, NO_STATEMENT, TOO_MUCH, Problem
 from lakewarden.sql.blocks.session_block import SessionBlock
 from lakewarden.sql.session import SqlSession
-from lakewarden.workers.cancellation import Cancellation
 
 _MOST = 1000
 """Prepared statements and portals of a connection."""

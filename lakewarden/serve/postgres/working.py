@@ -11,12 +11,12 @@ from typing import Any, TypeVar
 
 from starlette.concurrency import run_in_threadpool
 
+from lakewarden.base.workers.cancellation import Cancellation
 from lakewarden.errors import LakewardenError
 from lakewarden.serve.common import Common
 from lakewarden.serve.declined import Declined
 from lakewarden.serve.postgres.wire.problems import CANCELED, Problem, problem_of
 from lakewarden.serve.tokens import AccessToken
-from lakewarden.workers.cancellation import Cancellation
 
 T = TypeVar("T")
 

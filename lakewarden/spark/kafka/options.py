@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import msgspec
 
 from lakewarden.errors import InvalidArgument
-from lakewarden.kafka.topics import Topic, topic_of
+from lakewarden.storage.kafka.topics import Topic, topic_of
 
 _PREFIX = "kafka."
 _OWN = ("subscribe", "startingOffsets", "endingOffsets")

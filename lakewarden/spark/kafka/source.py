@@ -12,10 +12,10 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStrea
 from pyspark.sql.types import StructType
 
 from lakewarden.errors import NotFound
-from lakewarden.kafka.reader import Bounds, Message, reading
-from lakewarden.kafka.topics import partitions_of
 from lakewarden.spark.kafka.options import Offsets, TopicOptions
 from lakewarden.spark.source.connection import called_by_spark
+from lakewarden.storage.kafka.reader import Bounds, Message, reading
+from lakewarden.storage.kafka.topics import partitions_of
 
 NAME = "lakewarden_kafka"
 

@@ -8,15 +8,13 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
 from pyspark.sql.types import StructType
 
-from lakewarden.access.rights import can
-from lakewarden.catalog.engines import require_active
+from lakewarden.base.scope import Scope
+from lakewarden.catalog.access.rights import can
+from lakewarden.catalog.changes.engines import require_active
 from lakewarden.catalog.model import Table, TableSchema
 from lakewarden.delta.past import AsOf
 from lakewarden.errors import InvalidArgument, Unsupported
 from lakewarden.log.record import USER
-from lakewarden.operations.reading.past import PastScope, past_of
-from lakewarden.operations.reading.scope import Wanted, place_of
-from lakewarden.scope import Scope
 from lakewarden.spark.source.columns import Owned, batches, chosen, read_columns, source_schema
 from lakewarden.spark.source.connection import SparkConnection, called_by_spark
 from lakewarden.spark.source.filters import NEVER_NULL, Filtered
@@ -24,7 +22,9 @@ from lakewarden.spark.source.options import ReadOptions
 from lakewarden.spark.source.packs import scope_packs
 from lakewarden.spark.source.scope_rows import ScopeRead
 from lakewarden.spark.source.shared_rows import SharedTasks, shared_tasks
-from lakewarden.warehouse import Warehouse, check_scope, find_table
+from lakewarden.tables.reading.past import PastScope, past_of
+from lakewarden.tables.reading.scope import Wanted, place_of
+from lakewarden.tables.warehouse import Warehouse, check_scope, find_table
 
 
 class ScopePack(InputPartition):

@@ -10,7 +10,7 @@ import pyarrow as pa
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
-from lakewarden.arrays import numbers, texts
+from lakewarden.base.arrays import numbers, texts
 from lakewarden.catalog.model import TableSchema
 from lakewarden.errors import InvalidArgument
 from lakewarden.log.record import SEQ, USER

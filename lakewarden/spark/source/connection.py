@@ -10,11 +10,11 @@ from functools import lru_cache
 import msgspec
 from pyspark.errors import PySparkException
 
-from lakewarden.clock import random_id, system_clock
+from lakewarden.base.clock import random_id, system_clock
+from lakewarden.base.settings import Settings
 from lakewarden.errors import LakewardenError
-from lakewarden.settings import Settings
 from lakewarden.spark.archives import forget_archives
-from lakewarden.warehouse import Warehouse
+from lakewarden.tables.warehouse import Warehouse
 
 
 @dataclass(frozen=True)

@@ -6,12 +6,12 @@ import json
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
+from lakewarden.base.scope import TableName
 from lakewarden.delta.past import AsOf
 from lakewarden.errors import InvalidArgument
 from lakewarden.log.once import Once, Resume, check_resume
-from lakewarden.operations.reading.freshness import Freshness, check_freshness
-from lakewarden.scope import TableName
 from lakewarden.storage.paths import check_user
+from lakewarden.tables.reading.freshness import Freshness, check_freshness
 
 _READ = ("table", "user", "users", "freshness", "version", "timestamp", "push_filters")
 

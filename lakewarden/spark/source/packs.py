@@ -8,13 +8,13 @@ from typing import cast
 
 import numpy as np
 
-from lakewarden.access.rights import can
+from lakewarden.catalog.access.rights import can
 from lakewarden.catalog.model import Table
+from lakewarden.catalog.state.floors.entries import Known
+from lakewarden.catalog.state.floors.floor import RECENT_SECONDS, floor_at
 from lakewarden.log.view import LogView
-from lakewarden.operations.reading.freshness import Freshness
-from lakewarden.state.floors.entries import Known
-from lakewarden.state.floors.floor import RECENT_SECONDS, floor_at
-from lakewarden.warehouse import Warehouse
+from lakewarden.tables.reading.freshness import Freshness
+from lakewarden.tables.warehouse import Warehouse
 
 _SCOPE = 64 << 10
 """Bytes that take about as long to read as it takes to open a scope."""

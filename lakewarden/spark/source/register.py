@@ -15,7 +15,8 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from lakewarden.settings import Settings, load_settings
+from lakewarden.base.settings import Settings, load_settings
+from lakewarden.catalog.state.processes import Beat, Processes
 from lakewarden.spark.source.batch_read import BatchReader, FilteredReader, readable, schema_of
 from lakewarden.spark.source.batch_write import BatchWriter, check_append
 from lakewarden.spark.source.columns import spark_schema
@@ -25,9 +26,8 @@ from lakewarden.spark.source.stream_keeper import keep_streams
 from lakewarden.spark.source.stream_options import StreamOptions, is_stream, mark_streams
 from lakewarden.spark.source.stream_read import ChangeStream, stream_columns, streamable
 from lakewarden.spark.source.stream_write import StreamWriter
-from lakewarden.state.processes import Beat, Processes
 from lakewarden.storage.location import canonical
-from lakewarden.warehouse import Warehouse
+from lakewarden.tables.warehouse import Warehouse
 
 NAME = "lakewarden"
 

@@ -7,15 +7,15 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from lakewarden.catalog.engines import require_active
+from lakewarden.catalog.changes.engines import require_active
 from lakewarden.catalog.model import Catalog, Table
 from lakewarden.log.stream import read_stream
 from lakewarden.log.view import LogView
-from lakewarden.operations.reading.freshness import Freshness
-from lakewarden.operations.reading.scope import Wanted, place_of, read_cold, read_strong, read_undrained
 from lakewarden.spark.source.columns import Owned
 from lakewarden.spark.source.connection import SparkConnection
-from lakewarden.warehouse import Warehouse
+from lakewarden.tables.reading.freshness import Freshness
+from lakewarden.tables.reading.scope import Wanted, place_of, read_cold, read_strong, read_undrained
+from lakewarden.tables.warehouse import Warehouse
 
 
 @dataclass(frozen=True)

@@ -8,19 +8,19 @@ from functools import partial
 
 import pyarrow as pa
 
+from lakewarden.catalog.dynamic.buckets import bucket_named
+from lakewarden.catalog.target import ScopeTarget
 from lakewarden.delta.parquet.files import DataFile
 from lakewarden.delta.reading.bounds import rows_within
 from lakewarden.delta.reading.bucket_pruning import files_to_read
 from lakewarden.delta.reading.file_group import FileGroup
 from lakewarden.delta.reading.rows import empty_rows, hidden_by, merged
 from lakewarden.delta.scope import open_scope
-from lakewarden.dynamic.buckets import bucket_named
 from lakewarden.log.drain import read_hot
 from lakewarden.log.scope import LogScope
-from lakewarden.operations.reading.scope import place_of, where_it_lies
 from lakewarden.spark.source.scope_rows import ScopeRead
-from lakewarden.target import ScopeTarget
-from lakewarden.warehouse import Warehouse
+from lakewarden.tables.reading.scope import place_of, where_it_lies
+from lakewarden.tables.warehouse import Warehouse
 
 _MOST_PENDING = 32 << 20
 """Bytes of pending rows that every task is given; with more, one task reads the table as a whole."""

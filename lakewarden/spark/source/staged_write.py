@@ -8,29 +8,29 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 from pyspark.sql.datasource import WriterCommitMessage
 
-from lakewarden.access.gate import OPERATOR
-from lakewarden.catalog.engines import require_active
+from lakewarden.base.scope import Scope
+from lakewarden.catalog.access.gate import OPERATOR
+from lakewarden.catalog.changes.engines import require_active
 from lakewarden.catalog.model import Table
-from lakewarden.dynamic.writer import LEASE_SECONDS
 from lakewarden.errors import Conflict
 from lakewarden.log.once import Once, Resume
 from lakewarden.log.record import OP, UPSERT, LogBatch, log_batch
 from lakewarden.log.staging import Piece, Staging
-from lakewarden.operations.direct import value
-from lakewarden.operations.direct.commit import DirectWrite
-from lakewarden.operations.direct.effects import Keep
-from lakewarden.operations.direct.identities import transaction_app
-from lakewarden.operations.direct.resume import resume
-from lakewarden.operations.direct.run import DirectRun
-from lakewarden.operations.files.referring import check_batch
-from lakewarden.operations.images.log import appending
-from lakewarden.operations.images.taking import check_newest
-from lakewarden.operations.intake import TableIntake
-from lakewarden.operations.streaming import StreamPlace, take_place, writing
-from lakewarden.scope import Scope
 from lakewarden.spark.source.connection import SparkConnection
 from lakewarden.spark.source.options import WriteOptions
-from lakewarden.warehouse import Warehouse, find_table
+from lakewarden.tables.direct import value
+from lakewarden.tables.direct.commit import DirectWrite
+from lakewarden.tables.direct.effects import Keep
+from lakewarden.tables.direct.identities import transaction_app
+from lakewarden.tables.direct.resume import resume
+from lakewarden.tables.direct.run import DirectRun
+from lakewarden.tables.dynamic.place import StreamPlace, take_place, writing
+from lakewarden.tables.dynamic.writer import LEASE_SECONDS
+from lakewarden.tables.files.referring import check_batch
+from lakewarden.tables.images.log import appending
+from lakewarden.tables.images.taking import check_newest
+from lakewarden.tables.intake import TableIntake
+from lakewarden.tables.warehouse import Warehouse, find_table
 
 _PATIENCE = 2 * LEASE_SECONDS
 """Enough to learn whether another stream that has the place lives."""

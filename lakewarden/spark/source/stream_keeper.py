@@ -24,11 +24,11 @@ from pyspark.sql.streaming.listener import (
 )
 from pyspark.sql.streaming.query import StreamingQuery
 
-from lakewarden.dynamic.writer import LEASE_SECONDS, give_back, lease_name
+from lakewarden.base.scope import TableName
 from lakewarden.errors import LakewardenError
-from lakewarden.operations.streaming import take_place
-from lakewarden.scope import TableName
 from lakewarden.spark.source.connection import SparkConnection
+from lakewarden.tables.dynamic.place import take_place
+from lakewarden.tables.dynamic.writer import LEASE_SECONDS, give_back, lease_name
 
 _LOGGER = logging.getLogger(__name__)
 

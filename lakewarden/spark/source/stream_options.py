@@ -8,10 +8,10 @@ from functools import wraps
 
 from pyspark.sql.streaming.readwriter import DataStreamReader
 
-from lakewarden.changes.start import Start
+from lakewarden.base.scope import TableName
 from lakewarden.errors import InvalidArgument
-from lakewarden.scope import TableName
 from lakewarden.spark.source.options import check_known, table_of, users_of
+from lakewarden.tables.changes.start import Start
 
 _STREAM = ("table", "user", "users", "starting_from", "max_rows")
 

@@ -11,19 +11,19 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from lakewarden.clock import Clock, system_clock
+from lakewarden.base.clock import Clock, system_clock
+from lakewarden.base.scope import TableName
+from lakewarden.base.settings import SqlSettings
 from lakewarden.errors import LakewardenError, Terminal, Unsupported
-from lakewarden.rows.files import file_columns
-from lakewarden.scope import TableName
-from lakewarden.settings import SqlSettings
 from lakewarden.sql.blocks.errors import FailedBlock, IdleBlock, NoBlock, NoSavepoint
 from lakewarden.sql.sessions import OpenBlock
 from lakewarden.sql.temporary.tables import TemporaryTable, TemporaryTables
+from lakewarden.tables.rows.files import file_columns
 
 if TYPE_CHECKING:
-    from lakewarden.table import TableClient
-    from lakewarden.table.block import TableBlock
-    from lakewarden.table.kept_rows import Mark
+    from lakewarden.tables.client import TableClient
+    from lakewarden.tables.client.block import TableBlock
+    from lakewarden.tables.client.kept_rows import Mark
 
 
 @dataclass(frozen=True)
@@ -206,7 +206,7 @@ class SessionBlock:
             return client
         self._check_takes(client, user, past_log)
         if self._writes_to is None:
-            from lakewarden.table.block import TableBlock  # imports what writes need, which a query does not
+            from lakewarden.tables.client.block import TableBlock  # imports what writes need, which a query does not
 
             self._table = TableBlock(client, user, self._settings.block_bytes)
         assert self._table is not None, "it was made, or has rows"

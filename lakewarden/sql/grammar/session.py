@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from sqlglot.tokenizer_core import TokenType
 
-from lakewarden.commit_metadata import parsed_metadata
-from lakewarden.dynamic.options import PREFIX, check_session_option
-from lakewarden.operations.reading.freshness import check_freshness
+from lakewarden.base.commit_metadata import parsed_metadata
+from lakewarden.catalog.dynamic.options import PREFIX, check_session_option
 from lakewarden.sql.reader import Reader
 from lakewarden.sql.statements.base import Statement
 from lakewarden.sql.statements.others import Forbidden
 from lakewarden.sql.statements.session import SetFreshness, SetMetadata, SetTableStorage, ShowMetadata
+from lakewarden.tables.reading.freshness import check_freshness
 
 
 def set_freshness(read: Reader) -> Statement:

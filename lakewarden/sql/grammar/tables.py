@@ -173,7 +173,7 @@ def _generated(read: Reader) -> bool:
 
 
 def type_of(read: Reader) -> str:
-    """A type as written, with its numbers: `catalog.types` decides which are valid."""
+    """A type as written, with its numbers: `catalog.columns.types` decides which are valid."""
 
     def words() -> str:
         name = read.name("a type")

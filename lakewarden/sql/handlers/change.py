@@ -7,7 +7,6 @@ from __future__ import annotations
 import pyarrow as pa
 from sqlglot import exp
 
-from lakewarden.operations.intake import Revision
 from lakewarden.sql.context import Context
 from lakewarden.sql.handlers.writing.direct import delete_directly, update_directly
 from lakewarden.sql.handlers.writing.revision import changed, revision_query
@@ -16,6 +15,7 @@ from lakewarden.sql.queries import select
 from lakewarden.sql.relations import SEQ
 from lakewarden.sql.results import Affected
 from lakewarden.sql.statements.rows import Delete, Update
+from lakewarden.tables.intake import Revision
 
 
 def update(context: Context, statement: Update) -> Affected:

@@ -7,13 +7,12 @@ from dataclasses import replace
 
 import pyarrow as pa
 
-from lakewarden.admin.create_table import appearing, new_table
 from lakewarden.catalog.model import Table
 from lakewarden.catalog.options import check_type
 from lakewarden.errors import AlreadyExists, LakewardenError, Unsupported
-from lakewarden.operations.direct.value import TaskFiles
-from lakewarden.operations.procedures.drop import end_drop
-from lakewarden.rows.intake import Parts
+from lakewarden.maintenance.admin.create_table import appearing, new_table
+from lakewarden.maintenance.open_table import open_table
+from lakewarden.maintenance.procedures.drop import end_drop
 from lakewarden.sql.context import Context
 from lakewarden.sql.handlers.declaring import options_of
 from lakewarden.sql.handlers.writing.copying import Copying, copying_of
@@ -23,8 +22,9 @@ from lakewarden.sql.queries import select
 from lakewarden.sql.queries.select import Spooled
 from lakewarden.sql.results import Done
 from lakewarden.sql.statements.tables import CreateTableAs
-from lakewarden.table import TableClient
-from lakewarden.table.open_table import open_table
+from lakewarden.tables.client import TableClient
+from lakewarden.tables.direct.value import TaskFiles
+from lakewarden.tables.rows.intake import Parts
 
 
 def create_table_as(context: Context, statement: CreateTableAs) -> Done:

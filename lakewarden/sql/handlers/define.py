@@ -6,23 +6,23 @@ import json
 from dataclasses import dataclass, replace
 from functools import partial
 
-from lakewarden.access.roles import parse_role
-from lakewarden.admin.alter_table import alter
-from lakewarden.admin.create_table import make_table
-from lakewarden.admin.namespaces import make_namespace, make_view, remove_namespace, remove_view
-from lakewarden.admin.storages import StorageChange, change_storage, make_storage, new_storage, remove_storage
-from lakewarden.admin.users import change_user, remove_user
-from lakewarden.admin.users import create_user as make_user
-from lakewarden.catalog.changes import describe_namespace
+from lakewarden.base.connection import Connection
+from lakewarden.catalog.access.roles import parse_role
+from lakewarden.catalog.changes.objects import describe_namespace
+from lakewarden.catalog.changes.users import UserChange
 from lakewarden.catalog.evolution import AddColumn, AddColumns, Alteration, SetOptions
 from lakewarden.catalog.model import StorageMode, Table, User
+from lakewarden.catalog.operations import Request
 from lakewarden.catalog.options import check_type, ignored_options
-from lakewarden.catalog.users import UserChange
-from lakewarden.connection import Connection
 from lakewarden.errors import AlreadyExists, InvalidArgument
-from lakewarden.operations.beginning import widen
-from lakewarden.operations.procedures.drop import drop_now, end_drop
-from lakewarden.specs import Request
+from lakewarden.maintenance.admin.alter_table import alter
+from lakewarden.maintenance.admin.create_table import make_table
+from lakewarden.maintenance.admin.namespaces import make_namespace, make_view, remove_namespace, remove_view
+from lakewarden.maintenance.admin.storages import StorageChange, change_storage, make_storage, new_storage, remove_storage
+from lakewarden.maintenance.admin.users import change_user, remove_user
+from lakewarden.maintenance.admin.users import create_user as make_user
+from lakewarden.maintenance.beginning import widen
+from lakewarden.maintenance.procedures.drop import drop_now, end_drop
 from lakewarden.sql.context import Context
 from lakewarden.sql.handlers.declaring import declared, options_of
 from lakewarden.sql.handlers.dynamic import check_there, create_dynamic, is_dynamic
@@ -33,7 +33,7 @@ from lakewarden.sql.statements.storages import AlterStorage, CreateStorage, Drop
 from lakewarden.sql.statements.tables import AlterTable, CreateTable, CreateView, DropTable, DropView, SetProperties, TableChange
 from lakewarden.sql.statements.users import AlterUser, CreateUser, DropUser
 from lakewarden.sql.stored_views import read_by_view
-from lakewarden.warehouse import check_namespace
+from lakewarden.tables.warehouse import check_namespace
 
 
 def create_namespace(context: Context, statement: CreateNamespace) -> Done:

@@ -7,21 +7,20 @@ from collections.abc import Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakewarden.admin.dynamic_tables import DynamicDeclaration, make_dynamic_table
-from lakewarden.catalog.dynamic import DynamicOptions
+from lakewarden.base.clock import from_millis
+from lakewarden.base.durations import text_of
+from lakewarden.base.scope import TableName
+from lakewarden.catalog.dynamic.options import KIND
+from lakewarden.catalog.dynamic_table import DynamicOptions
 from lakewarden.catalog.model import Table
-from lakewarden.clock import from_millis
+from lakewarden.catalog.operations import Operation, Request
 from lakewarden.delta.commit_log.actions import CHANGE_DATA_FEED
 from lakewarden.delta.parquet.files import DataFile
 from lakewarden.delta.partitions import Partition, directory
 from lakewarden.delta.scope import open_scope
-from lakewarden.durations import text_of
-from lakewarden.dynamic.options import KIND
 from lakewarden.errors import Conflict, NotFound, Unsupported
-from lakewarden.operations.optimize.predicate import condition_of
-from lakewarden.operations.reading.scope import Wanted
-from lakewarden.scope import TableName
-from lakewarden.specs import Operation, Request
+from lakewarden.maintenance.admin.dynamic_tables import DynamicDeclaration, make_dynamic_table
+from lakewarden.maintenance.open_table import open_table
 from lakewarden.sql.context import Context
 from lakewarden.sql.handlers.declaring import declared, options_of
 from lakewarden.sql.handlers.partitions import named_of, partition_of
@@ -30,7 +29,8 @@ from lakewarden.sql.statements.dynamic import CompactTable, DescribeExtended, Dr
 from lakewarden.sql.statements.session import SetTableStorage
 from lakewarden.sql.statements.tables import CreateTable
 from lakewarden.sql.system.listings import FLAG, MOMENT, TEXT, WHOLE
-from lakewarden.table.open_table import open_table
+from lakewarden.tables.predicate import condition_of
+from lakewarden.tables.reading.scope import Wanted
 
 
 def set_table_storage(_: Context, statement: SetTableStorage) -> Done:

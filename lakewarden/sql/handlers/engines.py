@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from lakewarden.admin.namespaces import switch_engine
-from lakewarden.catalog.engines import engine_changed_at, engine_id
+from lakewarden.catalog.changes.engines import engine_changed_at, engine_id
+from lakewarden.maintenance.admin.namespaces import switch_engine
 from lakewarden.sql.context import Context
 from lakewarden.sql.results import Done, Rows, listing
 from lakewarden.sql.statements.namespaces import DisableEngine, EnableEngine, ShowEngines

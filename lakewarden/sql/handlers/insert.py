@@ -7,8 +7,6 @@ from functools import partial
 
 from lakewarden.catalog.model import SchemaColumn, TableSchema
 from lakewarden.errors import InvalidArgument, Unsupported
-from lakewarden.operations.direct.value import TaskFiles
-from lakewarden.rows.intake import Parts, Rows
 from lakewarden.sql.context import Context
 from lakewarden.sql.handlers.temporary import insert_temporary
 from lakewarden.sql.handlers.values import rows_of_values
@@ -23,7 +21,9 @@ from lakewarden.sql.queries import select
 from lakewarden.sql.query_engine.engine import Limits
 from lakewarden.sql.results import Affected
 from lakewarden.sql.statements.rows import Insert, Overwrite
-from lakewarden.table.client import WriteMode
+from lakewarden.tables.client.client import WriteMode
+from lakewarden.tables.direct.value import TaskFiles
+from lakewarden.tables.rows.intake import Parts, Rows
 
 
 def insert(context: Context, statement: Insert) -> Affected:

@@ -6,8 +6,6 @@ from functools import partial
 
 from sqlglot import exp
 
-from lakewarden.operations.reading.scope import EVERYTHING, Wanted
-from lakewarden.rows.intake import Parts
 from lakewarden.sql.context import Context
 from lakewarden.sql.handlers.writing.merge_branches import SOURCE, Branches
 from lakewarden.sql.handlers.writing.merge_deciding import Merging
@@ -19,6 +17,8 @@ from lakewarden.sql.handlers.writing.target import reads_itself, target_of
 from lakewarden.sql.queries import select
 from lakewarden.sql.results import Affected
 from lakewarden.sql.statements.rows import Merge
+from lakewarden.tables.reading.scope import EVERYTHING, Wanted
+from lakewarden.tables.rows.intake import Parts
 
 
 def merge(context: Context, statement: Merge) -> Affected:

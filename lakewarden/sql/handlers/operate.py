@@ -7,15 +7,18 @@ from collections.abc import Sequence
 import pyarrow as pa
 
 from lakewarden.catalog.model import Table
+from lakewarden.catalog.operations import Request
+from lakewarden.catalog.report import ScopeReport
+from lakewarden.catalog.state.jobs.active import AlreadyActive
+from lakewarden.catalog.state.jobs.job import Job, outcome_of
+from lakewarden.catalog.state.live_queries import LiveQueries
 from lakewarden.delta.past import parse_moment
 from lakewarden.errors import Conflict, Corrupt, InvalidArgument, NotFound, ScopesFailed, StorageUnavailable
-from lakewarden.execution.enqueue import enqueue
-from lakewarden.execution.planner import Planner
-from lakewarden.execution.runner import Runner
-from lakewarden.operations.export.run import own_place
-from lakewarden.operations.procedures.move import cancel_move
-from lakewarden.report import ScopeReport
-from lakewarden.specs import Request
+from lakewarden.maintenance.execution.enqueue import enqueue
+from lakewarden.maintenance.execution.planner import Planner
+from lakewarden.maintenance.execution.runner import Runner
+from lakewarden.maintenance.export.run import own_place
+from lakewarden.maintenance.procedures.move import cancel_move
 from lakewarden.sql.context import Context
 from lakewarden.sql.handlers.plans import applied, planned, preview
 from lakewarden.sql.results import Done, Row, Rows, Started, listing
@@ -30,10 +33,7 @@ from lakewarden.sql.statements.upkeep import (
     StorageJob,
     Vacuum,
 )
-from lakewarden.state.jobs.active import AlreadyActive
-from lakewarden.state.jobs.job import Job, outcome_of
-from lakewarden.state.live_queries import LiveQueries
-from lakewarden.warehouse import cold_tables
+from lakewarden.tables.warehouse import cold_tables
 
 _ACTIVE = "skipped: already queued or running"
 _NOTHING = {"flush": "no pending writes", "compact": "no small files to fold"}

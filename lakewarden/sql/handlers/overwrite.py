@@ -9,14 +9,14 @@ from typing import cast
 import pyarrow as pa
 
 from lakewarden.delta.partitions import Partition, divided, filled
-from lakewarden.operations.optimize.predicate import condition_of
-from lakewarden.rows.intake import Parts
 from lakewarden.sql.context import Context
 from lakewarden.sql.handlers.insert import incoming
 from lakewarden.sql.handlers.partitions import named_of
 from lakewarden.sql.handlers.writing.target import Target
 from lakewarden.sql.results import Affected
 from lakewarden.sql.statements.rows import Overwrite
+from lakewarden.tables.predicate import condition_of
+from lakewarden.tables.rows.intake import Parts
 
 
 def overwrite_dynamic(context: Context, statement: Overwrite, target: Target) -> Affected:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 
-from lakewarden.catalog.pipelines import pipelines_in, rule_of, status_of
+from lakewarden.catalog.changes.pipelines import pipelines_in, rule_of, status_of
 from lakewarden.errors import InvalidArgument
-from lakewarden.pipelines.create import edit_rule, make_pipeline, remove_pipeline
-from lakewarden.pipelines.source import source_uri
+from lakewarden.ingest.pipelines.create import edit_rule, make_pipeline, remove_pipeline
+from lakewarden.ingest.pipelines.source import source_uri
 from lakewarden.sql.context import Context
 from lakewarden.sql.results import Done, Row, Rows, listing
 from lakewarden.sql.statements.base import Pairs

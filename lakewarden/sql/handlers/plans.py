@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from lakewarden.execution.applier import Applier
-from lakewarden.execution.planner import Planner, Preview
-from lakewarden.report import ScopeReport
-from lakewarden.specs import Request
+from lakewarden.catalog.operations import Request
+from lakewarden.catalog.report import ScopeReport
+from lakewarden.maintenance.execution.applier import Applier
+from lakewarden.maintenance.execution.planner import Planner, Preview
 from lakewarden.sql.context import Context
 from lakewarden.sql.plan_rights import asks_of_request
 from lakewarden.sql.results import Columns, Row, Rows, listing

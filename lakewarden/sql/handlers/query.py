@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lakewarden.commit_metadata import carried
+from lakewarden.base.commit_metadata import carried
 from lakewarden.sql.context import Context
 from lakewarden.sql.queries import select
 from lakewarden.sql.results import Done, Rows, listing

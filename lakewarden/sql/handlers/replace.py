@@ -5,9 +5,6 @@ from __future__ import annotations
 import pyarrow as pa
 
 from lakewarden.errors import Unsupported
-from lakewarden.operations.intake import Revision
-from lakewarden.operations.reading.scope import Wanted
-from lakewarden.rows.intake import Parts, Rows
 from lakewarden.sql.context import Context
 from lakewarden.sql.handlers.insert import copied, incoming
 from lakewarden.sql.handlers.overwrite import overwrite_dynamic
@@ -16,6 +13,9 @@ from lakewarden.sql.handlers.writing.parts import replace_by_parts
 from lakewarden.sql.handlers.writing.target import Target, target_of
 from lakewarden.sql.results import Affected
 from lakewarden.sql.statements.rows import Overwrite, Truncate
+from lakewarden.tables.intake import Revision
+from lakewarden.tables.reading.scope import Wanted
+from lakewarden.tables.rows.intake import Parts, Rows
 
 
 def overwrite(context: Context, statement: Overwrite) -> Affected:

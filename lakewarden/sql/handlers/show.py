@@ -5,15 +5,18 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 
-from lakewarden.access.gate import may
-from lakewarden.access.rights import can
-from lakewarden.admin.health import health
+from lakewarden.base.scope import Scope
+from lakewarden.catalog.access.gate import may
+from lakewarden.catalog.access.rights import can
 from lakewarden.catalog.model import Table
+from lakewarden.catalog.report import ScopeState
+from lakewarden.catalog.state.floors.entries import NO_TABLE
+from lakewarden.catalog.state.jobs.job import Job
 from lakewarden.delta.scope import open_scope
 from lakewarden.errors import NotFound, StorageRefused, StorageUnavailable
-from lakewarden.operations.export.run import own_place
-from lakewarden.report import ScopeState
-from lakewarden.scope import Scope
+from lakewarden.maintenance.admin.health import health
+from lakewarden.maintenance.export.run import own_place
+from lakewarden.maintenance.open_table import open_table
 from lakewarden.sql.context import Context
 from lakewarden.sql.relations import SYSTEM
 from lakewarden.sql.results import Row, Rows, listing
@@ -32,10 +35,7 @@ from lakewarden.sql.system.listings import (
     texts,
 )
 from lakewarden.sql.system.relations import relation_named
-from lakewarden.state.floors.entries import NO_TABLE
-from lakewarden.state.jobs.job import Job
-from lakewarden.table.open_table import open_table
-from lakewarden.warehouse import cold_tables
+from lakewarden.tables.warehouse import cold_tables
 
 _EXPORTS = 20
 _PRIVATE = ("credentials", "config_json")

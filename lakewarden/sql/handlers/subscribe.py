@@ -8,14 +8,11 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 from sqlglot import exp
 
-from lakewarden.access.gate import require
+from lakewarden.base.clock import Pause, wait
+from lakewarden.base.scope import TableName
+from lakewarden.catalog.access.gate import require
 from lakewarden.catalog.model import Table
-from lakewarden.clock import Pause, wait
 from lakewarden.errors import InvalidArgument, Unsupported
-from lakewarden.live.fold import Row
-from lakewarden.live.follower import FollowBounds, Follower, FollowRequest
-from lakewarden.live.subscription import Subscription
-from lakewarden.scope import TableName
 from lakewarden.sql.bind import Bound, bind
 from lakewarden.sql.context import Context
 from lakewarden.sql.queries import select
@@ -24,6 +21,9 @@ from lakewarden.sql.relations import SEQ, ViewQuery, names
 from lakewarden.sql.results import Events
 from lakewarden.sql.statements.base import Pairs
 from lakewarden.sql.statements.rows import LARGEST, Query, Subscribe
+from lakewarden.tables.subscriptions.fold import Row
+from lakewarden.tables.subscriptions.follower import FollowBounds, Follower, FollowRequest
+from lakewarden.tables.subscriptions.subscription import Subscription
 
 _PLACE = "_lakewarden_place"
 """The column that carries a row's `_seq`."""

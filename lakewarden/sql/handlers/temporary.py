@@ -5,24 +5,24 @@ from __future__ import annotations
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakewarden.admin.create_table import new_table
-from lakewarden.admin.dynamic_tables import DynamicDeclaration, new_dynamic_table
+from lakewarden.base.scope import TableName
+from lakewarden.catalog.dynamic.options import FILE_PATH, KAFKA
 from lakewarden.catalog.model import Table
 from lakewarden.catalog.names import check_table
 from lakewarden.catalog.options import check_type
 from lakewarden.delta.reading.rows import empty_rows, matches
-from lakewarden.dynamic.options import FILE_PATH, KAFKA
 from lakewarden.errors import AlreadyExists, ConstraintViolation, InvalidArgument, NotFound, Unsupported
 from lakewarden.log.record import SEQ
-from lakewarden.rows.intake import Parts, Rows
-from lakewarden.scope import TableName
+from lakewarden.maintenance.admin.create_table import new_table
+from lakewarden.maintenance.admin.dynamic_tables import DynamicDeclaration, new_dynamic_table
+from lakewarden.maintenance.open_table import open_table
 from lakewarden.sql.context import Context
 from lakewarden.sql.handlers.declaring import declared, options_of
 from lakewarden.sql.handlers.dynamic import is_dynamic
 from lakewarden.sql.results import Affected, Done
 from lakewarden.sql.statements.tables import CreateTable, CreateTemporaryTable, DropTemporaryTable
 from lakewarden.sql.temporary.tables import TemporaryTable
-from lakewarden.table.open_table import open_table
+from lakewarden.tables.rows.intake import Parts, Rows
 
 
 def create_temporary_table(context: Context, statement: CreateTemporaryTable) -> Done:

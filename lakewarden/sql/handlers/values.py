@@ -13,9 +13,9 @@ from decimal import Decimal
 
 from sqlglot import exp
 
+from lakewarden.base.json_values import NOT_FINITE
 from lakewarden.catalog.model import SchemaColumn
 from lakewarden.errors import InvalidArgument
-from lakewarden.json_values import NOT_FINITE
 from lakewarden.sql.context import Context
 from lakewarden.sql.plain_values import cells_of, is_default, is_own_function
 from lakewarden.sql.queries import select

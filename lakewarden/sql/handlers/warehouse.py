@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 
-from lakewarden.admin.settings import alter_warehouse as alter
-from lakewarden.admin.settings import settings_of
+from lakewarden.maintenance.admin.settings import alter_warehouse as alter
+from lakewarden.maintenance.admin.settings import settings_of
 from lakewarden.sql.context import Context
 from lakewarden.sql.handlers.declaring import options_of
 from lakewarden.sql.results import Done, Row, Rows, listing

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
+from lakewarden.base.strategies import QueryStrategy, ServedBy
 from lakewarden.catalog.model import Table
-from lakewarden.operations.reading.freshness import Freshness
 from lakewarden.sql.context import Context
 from lakewarden.sql.relations import Relation
-from lakewarden.strategies import QueryStrategy, ServedBy
+from lakewarden.tables.reading.freshness import Freshness
 
 
 @dataclass(frozen=True)

@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 
 from sqlglot import exp
 
+from lakewarden.catalog.columns.types import ColumnType
+from lakewarden.catalog.columns.values import convert
 from lakewarden.catalog.model import TableSchema
-from lakewarden.catalog.types import ColumnType
-from lakewarden.catalog.values import convert
 
 Schemas = Mapping[int, TableSchema]
 """The schemas of a query's tables, by the `id` of the node that names each."""

@@ -6,16 +6,16 @@ from typing import Any
 
 import pyarrow as pa
 
+from lakewarden.base.scope import TableName
 from lakewarden.catalog.model import TableSchema
-from lakewarden.operations.reading.past import PastScope
-from lakewarden.operations.reading.scope import Wanted
-from lakewarden.scope import TableName
+from lakewarden.maintenance.open_table import open_table
 from lakewarden.sql.context import Context
 from lakewarden.sql.queries.pushdown import Pushdown
 from lakewarden.sql.relations import SYSTEM, Relation
 from lakewarden.sql.system.relations import system_relation
-from lakewarden.table.open_table import open_table
-from lakewarden.warehouse import find_table
+from lakewarden.tables.reading.past import PastScope
+from lakewarden.tables.reading.scope import Wanted
+from lakewarden.tables.warehouse import find_table
 
 
 def relation(context: Context, name: TableName, pushdown: Pushdown, read: pa.Table | None) -> pa.Table:

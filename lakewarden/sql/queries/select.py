@@ -12,12 +12,11 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 from sqlglot import exp
 
-from lakewarden.access.gate import TableOf
+from lakewarden.base.scope import TableName
+from lakewarden.catalog.access.gate import TableOf
 from lakewarden.catalog.model import Table, TableSchema
 from lakewarden.catalog.pipeline import OBJECT
 from lakewarden.errors import PermissionDenied
-from lakewarden.rows.intake import Parts
-from lakewarden.scope import TableName
 from lakewarden.sql.context import Context
 from lakewarden.sql.queries.answer import Answer, answer_of, several_tables
 from lakewarden.sql.queries.literal_forms import ColumnTypes, take_kept_forms
@@ -30,9 +29,10 @@ from lakewarden.sql.query_engine.engine import Answer as EngineAnswer
 from lakewarden.sql.query_engine.engine import Limits
 from lakewarden.sql.relations import SEQ, Relation, Resolved, resolved
 from lakewarden.sql.results import Rows
+from lakewarden.tables.rows.intake import Parts
 
 if TYPE_CHECKING:
-    from lakewarden.operations.reading.past import PastScope
+    from lakewarden.tables.reading.past import PastScope
 
 _NO_SCHEMAS: Mapping[str, TableSchema] = {}
 _NO_ROWS: Mapping[TableName, pa.Table] = {}

@@ -6,12 +6,12 @@ from datetime import date, datetime
 
 from sqlglot import exp
 
+from lakewarden.catalog.columns.types import ColumnType
 from lakewarden.catalog.model import SchemaColumn
-from lakewarden.catalog.types import ColumnType
 from lakewarden.errors import InvalidArgument
-from lakewarden.rows.defaults import Defaults
 from lakewarden.sql.context import Context
 from lakewarden.sql.session_names import DAYS, IDS, MADE, MOMENTS, USERS, name_of
+from lakewarden.tables.rows.defaults import Defaults
 
 
 def with_session_values(context: Context, query: exp.Query) -> exp.Query:

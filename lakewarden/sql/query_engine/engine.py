@@ -8,8 +8,8 @@ from typing import Protocol
 
 import pyarrow as pa
 
+from lakewarden.base.workers.cancellation import Cancellation
 from lakewarden.sql.query_engine.spool import Spool
-from lakewarden.workers.cancellation import Cancellation
 
 
 @dataclass(frozen=True)

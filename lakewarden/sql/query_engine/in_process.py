@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, TypeVar
 
 import pyarrow as pa
 
+from lakewarden.base.settings import SqlSettings
 from lakewarden.errors import InvalidArgument, LakewardenError, PermissionDenied, Unsupported
-from lakewarden.settings import SqlSettings
 from lakewarden.sql.query_engine.database import Database, locked_down
 from lakewarden.sql.query_engine.deadline import Deadlines
 from lakewarden.sql.query_engine.engine import Answer, Limits, QueryEngine

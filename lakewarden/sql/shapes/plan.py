@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
+from lakewarden.base.strategies import WriteStrategy
 from lakewarden.catalog.model import Table
 from lakewarden.errors import Unsupported
 from lakewarden.sql.plain_values import values_of
@@ -14,7 +15,6 @@ from lakewarden.sql.shapes.columns import ColumnsOf
 from lakewarden.sql.shapes.condition import Condition, Target, condition_of
 from lakewarden.sql.shapes.table import BYPASS, NO_BYPASS, SHAPES, Form, Rules, Shape, TableKind, Verb
 from lakewarden.sql.statements.rows import Delete, Insert, Merge, Overwrite, Truncate, Update
-from lakewarden.strategies import WriteStrategy
 
 Write = Insert | Overwrite | Update | Delete | Truncate | Merge
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from lakewarden.base.strategies import WriteStrategy as To
 from lakewarden.sql.shapes.condition import OnKey
-from lakewarden.strategies import WriteStrategy as To
 
 Rules = Literal["native", "k3"]
 """Whose rules a session follows: those of Lakewarden's SQL, or those of K3's calls (k3.md)."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from lakewarden.operations.reading.freshness import Freshness
 from lakewarden.sql.statements.base import Statement
+from lakewarden.tables.reading.freshness import Freshness
 
 
 @dataclass(frozen=True)

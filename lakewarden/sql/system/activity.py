@@ -8,22 +8,22 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
+from lakewarden.base.clock import to_millis
+from lakewarden.base.scope import Scope, TableName
+from lakewarden.base.settings import described_settings
 from lakewarden.catalog.kept_settings import KEPT
 from lakewarden.catalog.passwords import REDACTED
-from lakewarden.clock import to_millis
+from lakewarden.catalog.state.jobs.job import Job
+from lakewarden.catalog.state.jobs.node import this_node
+from lakewarden.catalog.state.live_queries import LiveQueries
+from lakewarden.catalog.state.processes import Processes
 from lakewarden.delta.manifest import shown_manifest
 from lakewarden.errors import StorageRefused, StorageUnavailable
-from lakewarden.operations.scopes import scopes_of
-from lakewarden.planning.pending import pending_in
-from lakewarden.scope import Scope, TableName
-from lakewarden.settings import described_settings
+from lakewarden.maintenance.planning.pending import pending_in
+from lakewarden.maintenance.scopes import scopes_of
 from lakewarden.sql.results import Row
 from lakewarden.sql.system.listings import MOMENT, WHOLE, Listing, texts
-from lakewarden.state.jobs.job import Job
-from lakewarden.state.jobs.node import this_node
-from lakewarden.state.live_queries import LiveQueries
-from lakewarden.state.processes import Processes
-from lakewarden.warehouse import cold_tables, live_tables
+from lakewarden.tables.warehouse import cold_tables, live_tables
 
 if TYPE_CHECKING:
     from lakewarden.sql.context import Context

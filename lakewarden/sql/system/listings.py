@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from lakewarden.base.durations import text_of
 from lakewarden.catalog.model import Catalog, Storage, Table, TableSchema, User
 from lakewarden.catalog.passwords import REDACTED
-from lakewarden.durations import text_of
 from lakewarden.sql.results import Columns, Row
-from lakewarden.warehouse import live_tables
+from lakewarden.tables.warehouse import live_tables
 
 if TYPE_CHECKING:
     from lakewarden.sql.context import Context

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from lakewarden.access.gate import Principal, may
+from lakewarden.base.scope import TableName
+from lakewarden.catalog.access.gate import Principal, may
 from lakewarden.catalog.model import Table
-from lakewarden.scope import TableName
 from lakewarden.sql.context import Context
-from lakewarden.warehouse import live_tables
+from lakewarden.tables.warehouse import live_tables
 
 
 @dataclass(frozen=True)

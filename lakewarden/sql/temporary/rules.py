@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from lakewarden.base.scope import TableName
 from lakewarden.errors import InvalidArgument, Unsupported
-from lakewarden.scope import TableName
 from lakewarden.sql.statements.base import Statement
 from lakewarden.sql.statements.pipelines import CreateFromTemplate
 from lakewarden.sql.statements.rows import Insert, Subscribe

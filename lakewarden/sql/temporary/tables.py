@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
+from lakewarden.base.scope import TableName
 from lakewarden.catalog.model import Table
 from lakewarden.errors import NotFound, Unsupported
-from lakewarden.rows.intake import Parts
-from lakewarden.scope import TableName
+from lakewarden.tables.rows.intake import Parts
 
 _MOST_CHUNKS = 64
 """Rows that come one by one are put together when there are more: each chunk has a cost of its own."""

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 
 from obstore.store import MemoryStore, S3Store, from_url
 
-from lakewarden.connection import Location
+from lakewarden.base.connection import Location
 from lakewarden.storage.location import bucket_uri, local_path
 from lakewarden.storage.options import (
     ANSWERS_WITHIN,

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, BinaryIO, cast
 import obstore
 from obstore.exceptions import PreconditionError
 
-from lakewarden.clock import NewId
-from lakewarden.connection import Location
+from lakewarden.base.clock import NewId
+from lakewarden.base.connection import Location
 from lakewarden.errors import InvalidArgument
 from lakewarden.storage.objects import Missing
 from lakewarden.storage.remote import RemoteObjects

@@ -9,11 +9,11 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 from pyspark.sql import SparkSession
 
+from lakewarden.client import Lakehouse
 from lakewarden.dagster.assets.checks import build_table_checks
 from lakewarden.dagster.assets.tables import build_table_specs
 from lakewarden.dagster.mount import Mount
 from lakewarden.dagster.resources.lakehouse import resources_of
-from lakewarden.lakehouse import Lakehouse
 from tests.fixtures.chat import MESSAGES
 from tests.fixtures.dagster import DAGSTER
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import dagster as dg
 
-from lakewarden.connection import Location
+from lakewarden.base.connection import Location
+from lakewarden.base.scope import Scope, TableName
+from lakewarden.catalog.report import ScopeReport, ScopeState
 from lakewarden.dagster.assets.metadata import Backlog, scope_metadata, table_value
-from lakewarden.report import ScopeReport, ScopeState
-from lakewarden.scope import Scope, TableName
 from tests.fixtures.dagster import DAGSTER
 
 pytestmark = DAGSTER

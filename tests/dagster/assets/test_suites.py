@@ -15,16 +15,16 @@ import pytest
 from dagster.components.testing import create_defs_folder_sandbox
 from pyspark.sql import SparkSession
 
+from lakewarden.base.scope import Scope, TableName
 from lakewarden.catalog.evolution import AddColumn
 from lakewarden.catalog.model import Column
+from lakewarden.client import Lakehouse
 from lakewarden.dagster import WarehouseComponent, build_definitions
 from lakewarden.dagster.assets.looks import look_at
 from lakewarden.dagster.assets.suite_verdicts import evaluate
 from lakewarden.dagster.assets.suites import SuiteSource, old_modules, suites_of
 from lakewarden.dagster.resources.spark import SparkResource
-from lakewarden.lakehouse import Lakehouse
-from lakewarden.planning.health import health
-from lakewarden.scope import Scope, TableName
+from lakewarden.maintenance.planning.health import health
 from tests.fixtures.dagster import DAGSTER
 
 pytestmark = DAGSTER

@@ -8,9 +8,9 @@ import dagster as dg
 import pytest
 
 from lakewarden import Column
+from lakewarden.client import Lakehouse
 from lakewarden.dagster.assets.tables import build_table_specs
 from lakewarden.dagster.mount import Mount
-from lakewarden.lakehouse import Lakehouse
 from tests.fixtures.chat import make_chat
 from tests.fixtures.dagster import DAGSTER
 

@@ -7,9 +7,9 @@ import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
 
+from lakewarden.client import Lakehouse
 from lakewarden.dagster.jobs.flush import flush_job
 from lakewarden.dagster.jobs.optimize import optimize_job
-from lakewarden.lakehouse import Lakehouse
 from tests.dagster.assets.test_checks import execute
 from tests.dagster.jobs.conftest import RunJob
 from tests.dagster.jobs.test_jobs import materialized

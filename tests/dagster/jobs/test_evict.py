@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import dagster as dg
 
+from lakewarden.client import Lakehouse
 from lakewarden.dagster.jobs.evict import evict_job
-from lakewarden.lakehouse import Lakehouse
 from tests.dagster.jobs.conftest import RunJob
 from tests.fixtures.chat import MESSAGES, TYPING, add_stream
 from tests.fixtures.dagster import DAGSTER

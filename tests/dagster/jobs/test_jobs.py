@@ -6,6 +6,7 @@ import dagster as dg
 import pytest
 from deltalake import DeltaTable
 
+from lakewarden.client import Lakehouse
 from lakewarden.dagster.jobs.booking.book import book
 from lakewarden.dagster.jobs.compact import compact_job
 from lakewarden.dagster.jobs.flush import flush_job
@@ -14,7 +15,6 @@ from lakewarden.dagster.jobs.record import record_job
 from lakewarden.dagster.jobs.restore import restore_job
 from lakewarden.dagster.jobs.vacuum import vacuum_job
 from lakewarden.dagster.mount import Mount
-from lakewarden.lakehouse import Lakehouse
 from tests.dagster.jobs.conftest import RunJob
 from tests.fixtures.bucket import path_of
 from tests.fixtures.chat import MESSAGES, ROOMS, USERS, contents, write

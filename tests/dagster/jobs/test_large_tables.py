@@ -10,6 +10,8 @@ import pyarrow as pa
 import pytest
 
 from lakewarden import Column
+from lakewarden.base.scope import TableName
+from lakewarden.client import Lakehouse
 from lakewarden.dagster.assets.history import lines_in
 from lakewarden.dagster.assets.links import OPTIMIZE, compact_job_name, optimize_job_name
 from lakewarden.dagster.assets.tables import build_table_specs
@@ -23,9 +25,7 @@ from lakewarden.dagster.jobs.restore import restore_job
 from lakewarden.dagster.jobs.vacuum import vacuum_job
 from lakewarden.dagster.mount import Mount
 from lakewarden.dagster.resources.lakehouse import resources_of
-from lakewarden.lakehouse import Lakehouse
-from lakewarden.operations.direct.value import Edit
-from lakewarden.scope import TableName
+from lakewarden.tables.direct.value import Edit
 from tests.dagster.jobs.conftest import RunJob, runner
 from tests.dagster.jobs.test_jobs import materialized
 from tests.dagster.jobs.test_materialize import materialize

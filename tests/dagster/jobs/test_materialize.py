@@ -8,6 +8,9 @@ from dagster._core.definitions.automation_tick_evaluation_context import build_r
 from dagster._core.definitions.events import AssetKeyPartitionKey
 from dagster._core.storage.tags import ASSET_PARTITION_RANGE_END_TAG, ASSET_PARTITION_RANGE_START_TAG
 
+from lakewarden.base.scope import Scope, TableName
+from lakewarden.catalog.report import ScopeReport
+from lakewarden.client import Lakehouse
 from lakewarden.dagster import build_definitions
 from lakewarden.dagster.assets.tables import build_table_specs
 from lakewarden.dagster.jobs import materialize as materialize_module
@@ -18,9 +21,6 @@ from lakewarden.dagster.jobs.record import record_job
 from lakewarden.dagster.jobs.runs.tags import OPERATION, SCOPES, TABLE, USER
 from lakewarden.dagster.mount import Mount
 from lakewarden.dagster.resources.lakehouse import resources_of, shared_resources
-from lakewarden.lakehouse import Lakehouse
-from lakewarden.report import ScopeReport
-from lakewarden.scope import Scope, TableName
 from tests.dagster.jobs.conftest import RunJob
 from tests.dagster.jobs.test_jobs import MESSAGES_KEY, ROOMS_KEY, materialized
 from tests.fixtures.bucket import path_of

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import dagster as dg
 
+from lakewarden.client import Lakehouse
 from lakewarden.dagster.jobs.move import move_job
-from lakewarden.lakehouse import Lakehouse
 from tests.dagster.jobs.conftest import RunJob
 from tests.fixtures.chat import MESSAGES
 from tests.fixtures.dagster import DAGSTER

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from lakewarden.client import Lakehouse
 from lakewarden.dagster.jobs.queued import run_queued_job
-from lakewarden.lakehouse import Lakehouse
 from tests.dagster.jobs.conftest import RunJob
 from tests.fixtures.chat import MESSAGES, write
 from tests.fixtures.dagster import DAGSTER

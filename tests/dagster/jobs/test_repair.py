@@ -6,10 +6,10 @@ from urllib.parse import unquote_plus
 
 import dagster as dg
 
+from lakewarden.client import Lakehouse
 from lakewarden.dagster.jobs.check_all import check_all_job
 from lakewarden.dagster.jobs.flush import flush_job
 from lakewarden.dagster.jobs.repair import repair_job
-from lakewarden.lakehouse import Lakehouse
 from tests.dagster.jobs.conftest import RunJob
 from tests.dagster.jobs.test_jobs import MESSAGES_KEY, failure, materialized
 from tests.fixtures.bucket import path_of

@@ -9,15 +9,15 @@ import dagster as dg
 import pytest
 import yaml
 
+from lakewarden.base.scope import Scope, TableName
+from lakewarden.client import Lakehouse
 from lakewarden.dagster.assets.links import restore_form
 from lakewarden.dagster.jobs.flush import flush_job
 from lakewarden.dagster.jobs.restore_table import build_restore_jobs, parse_target
 from lakewarden.dagster.mount import Mount
 from lakewarden.dagster.resources.lakehouse import resources_of
 from lakewarden.errors import InvalidArgument
-from lakewarden.lakehouse import Lakehouse
-from lakewarden.operations.plans.value import Plan
-from lakewarden.scope import Scope, TableName
+from lakewarden.maintenance.plans.value import Plan
 from tests.dagster.jobs.conftest import RunJob
 from tests.dagster.jobs.test_jobs import failure, materialized, observed
 from tests.fixtures.chat import MESSAGES, ROOMS, contents, write

@@ -11,9 +11,9 @@ from dagster._config import ConfigSchemaSnapshot
 from dagster._config.config_type import ConfigTypeKind
 from dagster._core.snap.snap_to_yaml import default_values_yaml_from_type_snap
 
+from lakewarden.client import Lakehouse
 from lakewarden.dagster import build_definitions
 from lakewarden.dagster.definitions import VARIABLE
-from lakewarden.lakehouse import Lakehouse
 from tests.fixtures.chat import MESSAGES, TYPING, USERS, add_stream, contents
 from tests.fixtures.dagster import DAGSTER
 

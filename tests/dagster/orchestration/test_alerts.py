@@ -10,11 +10,11 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
+from lakewarden.client import Lakehouse
 from lakewarden.dagster import FailedAssetCheck, FailedRun, Webhook, build_definitions
 from lakewarden.dagster.mount import Mount
 from lakewarden.dagster.orchestration.reloading import VARIABLE as DAGSTER_URL
 from lakewarden.errors import InvalidArgument
-from lakewarden.lakehouse import Lakehouse
 from tests.dagster.orchestration.conftest import Receiver
 from tests.fixtures.chat import MESSAGES, write
 from tests.fixtures.dagster import DAGSTER

@@ -10,9 +10,9 @@ import dagster as dg
 import pytest
 from dagster._core.definitions.asset_checks.asset_check_evaluation import AssetCheckEvaluationPlanned
 
+from lakewarden.client import Lakehouse
 from lakewarden.dagster import FailedAssetCheck, FailedRun, Webhook, build_definitions
 from lakewarden.dagster.orchestration.reloading import VARIABLE as DAGSTER_URL
-from lakewarden.lakehouse import Lakehouse
 from tests.dagster.orchestration.conftest import Receiver
 from tests.dagster.orchestration.test_health import events_of_a_tick, with_interval, write_long_ago
 from tests.fixtures.chat import MESSAGES

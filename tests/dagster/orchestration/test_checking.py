@@ -7,10 +7,10 @@ import pyarrow as pa
 import pytest
 
 from lakewarden.catalog.model import Column
+from lakewarden.client import Lakehouse
 from lakewarden.dagster.jobs.runs.tags import OPERATION
 from lakewarden.dagster.mount import Mount
 from lakewarden.dagster.orchestration.checking import SAMPLE
-from lakewarden.lakehouse import Lakehouse
 from tests.dagster.orchestration.conftest import Load
 from tests.fixtures.dagster import DAGSTER
 

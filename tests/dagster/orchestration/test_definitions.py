@@ -12,12 +12,12 @@ import pytest
 
 import lakewarden.dagster
 from lakewarden.catalog.model import Column
+from lakewarden.client import Lakehouse
 from lakewarden.dagster import Pools, WarehouseComponent, build_definitions
 from lakewarden.dagster.definitions import VARIABLE, WEBHOOK
 from lakewarden.dagster.jobs.runs.tags import SCOPE
 from lakewarden.dagster.mount import is_beneath
 from lakewarden.errors import InvalidArgument
-from lakewarden.lakehouse import Lakehouse
 from tests.dagster.orchestration.conftest import Load
 from tests.fixtures.chat import add_stream, make_chat, write
 from tests.fixtures.dagster import DAGSTER, sqlite_instance

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
+from lakewarden.base.scope import Scope, TableName
 from lakewarden.dagster.orchestration.flushing import FIRST_WAIT, LONGEST_WAIT, FlushRun, choose, flush_run
-from lakewarden.planning.pending import Pending
-from lakewarden.scope import Scope, TableName
+from lakewarden.maintenance.planning.pending import Pending
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 TABLE = TableName("chat", "messages")

@@ -11,7 +11,7 @@ from dagster._core.loader import LoadingContextForTest
 from dagster._core.test_utils import freeze_time
 from dagster._daemon.freshness import FreshnessDaemon
 
-from lakewarden.lakehouse import Lakehouse
+from lakewarden.client import Lakehouse
 from tests.dagster.orchestration.conftest import Load
 from tests.dagster.orchestration.test_health import events_of_a_tick, with_interval, write_long_ago
 from tests.fixtures.dagster import DAGSTER

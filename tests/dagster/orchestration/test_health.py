@@ -13,10 +13,10 @@ from dagster._core.loader import LoadingContextForTest
 from dagster._core.storage.asset_check_execution_record import AssetCheckExecutionRecord
 from dagster._core.storage.partition_status_cache import get_and_update_asset_status_cache_value
 
-from lakewarden.clock import system_clock
+from lakewarden.base.clock import system_clock
+from lakewarden.client import Lakehouse
 from lakewarden.dagster.assets.health import HEALTH_CHECKS
 from lakewarden.dagster.jobs.event_log.redacting import Names
-from lakewarden.lakehouse import Lakehouse
 from tests.dagster.orchestration.conftest import Load
 from tests.fixtures.chat import MESSAGES
 from tests.fixtures.dagster import DAGSTER

@@ -17,8 +17,8 @@ from dagster._core.storage.tags import PARENT_RUN_ID_TAG
 from dagster_graphql import DagsterGraphQLClient
 
 from lakewarden.cli.ui.command import _Address, _answers
+from lakewarden.client import Lakehouse
 from lakewarden.dagster.resources import alive
-from lakewarden.lakehouse import Lakehouse
 from tests.dagster.orchestration.test_restarts import status, wait_for
 from tests.fixtures.chat import contents, make_chat, write
 from tests.fixtures.dagster import DAGSTER, as_shipped
@@ -31,7 +31,7 @@ CODE = """
 import pathlib, time
 import dagster as dg
 from lakewarden.dagster import build_definitions
-from lakewarden.lakehouse import Lakehouse
+from lakewarden.client import Lakehouse
 
 @dg.op
 def report({name}_lake: dg.ResourceParam[Lakehouse]):

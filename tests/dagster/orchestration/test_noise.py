@@ -7,13 +7,13 @@ import pytest
 from dagster._core.snap.snap_to_yaml import default_values_yaml_from_type_snap
 from dagster._core.storage.tags import HIDDEN_TAG_PREFIX
 
+from lakewarden.base.scope import TableName
 from lakewarden.catalog.model import Catalog
+from lakewarden.client import Lakehouse
 from lakewarden.dagster.jobs.runs import tags
 from lakewarden.dagster.mount import WAREHOUSE, Mount
 from lakewarden.dagster.orchestration.schedules import build_schedules
 from lakewarden.dagster.orchestration.sensors import _announced
-from lakewarden.lakehouse import Lakehouse
-from lakewarden.scope import TableName
 from tests.dagster.orchestration.conftest import Load
 from tests.fixtures.chat import add_stream
 from tests.fixtures.dagster import DAGSTER

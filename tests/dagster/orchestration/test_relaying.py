@@ -7,16 +7,16 @@ from pathlib import Path
 import dagster as dg
 
 from lakewarden import Lakehouse
+from lakewarden.base.scope import TableName
 from lakewarden.dagster.jobs.topics.relay import relay_job
 from lakewarden.dagster.mount import Mount
 from lakewarden.dagster.orchestration.relaying import Seen, build_relay_sensor, look_at
 from lakewarden.dagster.resources.lakehouse import resources_of
-from lakewarden.relay.report import RelayReport
-from lakewarden.scope import TableName
+from lakewarden.ingest.relay.report import RelayReport
 from tests.dagster.orchestration.conftest import Load
 from tests.fixtures.dagster import DAGSTER
 from tests.fixtures.kafka import KafkaServer
-from tests.kafka.topics import committed
+from tests.storage.kafka.topics import committed
 
 pytestmark = DAGSTER
 

@@ -13,6 +13,9 @@ from dagster._core.storage.event_log import EventLogStorage
 from dagster._core.storage.tags import ASSET_PARTITION_RANGE_END_TAG as RANGE_END
 from dagster._core.storage.tags import ASSET_PARTITION_RANGE_START_TAG as RANGE_START
 
+from lakewarden.base.scope import TableName
+from lakewarden.catalog.state.users.scopes import ScopeRegistry
+from lakewarden.client import Lakehouse
 from lakewarden.dagster.jobs.flush import flush_job
 from lakewarden.dagster.jobs.queued import run_queued_job
 from lakewarden.dagster.jobs.record import record_job
@@ -26,9 +29,6 @@ from lakewarden.dagster.orchestration.reloading import VARIABLE as URL
 from lakewarden.dagster.orchestration.reloading import build_catalog_sensor
 from lakewarden.dagster.orchestration.sensors import build_sensors
 from lakewarden.dagster.resources.lakehouse import resources_of
-from lakewarden.lakehouse import Lakehouse
-from lakewarden.scope import TableName
-from lakewarden.state.users.scopes import ScopeRegistry
 from lakewarden.storage.local import LocalObjects
 from tests.fixtures.chat import MESSAGES, USERS, write
 from tests.fixtures.dagster import DAGSTER

@@ -8,8 +8,8 @@ import dagster as dg
 import pytest
 
 from lakewarden.catalog.model import Column
-from lakewarden.lakehouse import Lakehouse
-from lakewarden.planning.health import health
+from lakewarden.client import Lakehouse
+from lakewarden.maintenance.planning.health import health
 from tests.dagster.orchestration.conftest import Load
 from tests.fixtures.chat import write
 from tests.fixtures.dagster import DAGSTER

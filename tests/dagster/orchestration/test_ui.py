@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from lakewarden.lakehouse import Lakehouse
+from lakewarden.client import Lakehouse
 from tests.fixtures.chat import MESSAGES, make_chat
 from tests.fixtures.dagster import DAGSTER
 from tests.fixtures.pages import Pages

@@ -12,13 +12,13 @@ import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable
 
+from lakewarden.catalog.target import ScopeTarget
 from lakewarden.delta.commit_log.checkpoint import is_due, write_checkpoint
 from lakewarden.delta.commit_log.commits import LAST_CHECKPOINT, checkpoint_name, commit_name
 from lakewarden.delta.lifecycle.fence import fence
 from lakewarden.storage.objects import keys_of
 from lakewarden.storage.open import open_store
 from lakewarden.storage.steps import alone
-from lakewarden.target import ScopeTarget
 from tests.delta.scopes import APP, by, flush, people, rows_of, table_of, target
 
 if TYPE_CHECKING:

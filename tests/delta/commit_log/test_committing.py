@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from lakewarden.clock import HELD_AT_MOST
+from lakewarden.base.clock import HELD_AT_MOST
+from lakewarden.catalog.target import ScopeTarget
 from lakewarden.delta.commit_log.committing import TooLate
 from lakewarden.delta.commit_log.stamp import CommitStamp
 from lakewarden.delta.create import create_table
 from lakewarden.delta.table import ScopeTable
 from lakewarden.storage.steps import alone
-from lakewarden.target import ScopeTarget
 from tests.delta.scopes import PEOPLE, at, flush, people, target
 
 _STAMP = CommitStamp("J-1", "OPTIMIZE")

@@ -9,17 +9,17 @@ from pathlib import Path
 
 import pytest
 
-from lakewarden.connection import Location
+from lakewarden.base.connection import Location
+from lakewarden.catalog.target import ScopeTarget
 from lakewarden.delta.commit_log.commits import LAST_CHECKPOINT, checkpoint_name, commit_name
 from lakewarden.delta.commit_log.damage import Damage, damage_of
 from lakewarden.delta.lifecycle.fence import fence, fence_settled
 from lakewarden.errors import Corrupt, NotFound
 from lakewarden.storage.open import open_store
 from lakewarden.storage.steps import alone
-from lakewarden.target import ScopeTarget
 from tests.delta.scopes import APP, by, flush, people, rows_of, table_of, target
 from tests.fixtures.minio import MinioServer
-from tests.operations.steps import compact, data_files, optimize, restore, vacuum
+from tests.maintenance.steps import compact, data_files, optimize, restore, vacuum
 
 _NEWEST = 12
 _CHECKPOINT = 9

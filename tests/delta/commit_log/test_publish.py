@@ -12,8 +12,9 @@ from typing import Any
 import pytest
 from deltalake import DeltaTable
 
-from lakewarden.clock import random_id
-from lakewarden.connection import Location
+from lakewarden.base.clock import random_id
+from lakewarden.base.connection import Location
+from lakewarden.catalog.target import ScopeTarget
 from lakewarden.delta.commit_log import publish as publishing
 from lakewarden.delta.commit_log.commits import commit_name
 from lakewarden.delta.commit_log.committing import TooLate
@@ -25,7 +26,6 @@ from lakewarden.errors import Conflict, StorageUnavailable
 from lakewarden.storage.objects import ObjectStore
 from lakewarden.storage.open import open_store
 from lakewarden.storage.steps import alone
-from lakewarden.target import ScopeTarget
 from tests.delta.scopes import APP, PEOPLE, at, by, flush, people, rows_of, schema, table_of, target
 
 

@@ -14,8 +14,11 @@ import deltalake
 import pyarrow as pa
 import pytest
 
-from lakewarden.clock import HELD_AT_MOST, CarriedClock, random_id, system_clock
-from lakewarden.connection import Location
+from lakewarden.base.clock import HELD_AT_MOST, CarriedClock, random_id, system_clock
+from lakewarden.base.connection import Location
+from lakewarden.base.faults import Reach, no_faults
+from lakewarden.catalog.state.floors.entries import Known
+from lakewarden.catalog.target import ScopeTarget
 from lakewarden.delta.apply import ColdApply
 from lakewarden.delta.commit_log.checkpoint import checkpoint_in_place
 from lakewarden.delta.commit_log.commits import commit_name
@@ -31,13 +34,10 @@ from lakewarden.delta.manifest import refresh_manifest
 from lakewarden.delta.scope import open_scope
 from lakewarden.delta.table import ScopeTable
 from lakewarden.errors import Conflict, Corrupt
-from lakewarden.faults import Reach, no_faults
-from lakewarden.state.floors.entries import Known
 from lakewarden.storage.location import local_path
 from lakewarden.storage.objects import ObjectStore
 from lakewarden.storage.open import open_store
 from lakewarden.storage.steps import alone
-from lakewarden.target import ScopeTarget
 from tests.delta.kept.test_signed import KEY
 from tests.delta.scopes import hot, people, rows_of, target
 from tests.fixtures.bucket import AnyPath

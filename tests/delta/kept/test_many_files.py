@@ -8,11 +8,11 @@ from dataclasses import replace
 
 import pytest
 
-from lakewarden.clock import system_clock
+from lakewarden.base.clock import system_clock
+from lakewarden.catalog.target import ScopeTarget
 from lakewarden.delta.kept.memory import KEPT_TEXTS, KEPT_VERSIONS
 from lakewarden.delta.manifest import refresh_manifest
 from lakewarden.delta.scope import open_scope
-from lakewarden.target import ScopeTarget
 from tests.delta.kept.test_attacks import _agrees, _flush, _named, _rows, _stranger, _swept, _text
 from tests.delta.kept.test_signed import KEY
 from tests.delta.scopes import table_of, target

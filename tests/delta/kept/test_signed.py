@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from lakewarden.catalog.target import ScopeTarget
 from lakewarden.delta.kept.signed import sign, verified
 from lakewarden.delta.snapshot import Snapshot
-from lakewarden.target import ScopeTarget
 from tests.delta.scopes import APP, flush, people, table_of, target
 
 KEY = "0123456789abcdef" * 8

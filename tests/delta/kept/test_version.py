@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
+from lakewarden.catalog.target import ScopeTarget
 from lakewarden.delta.kept.version import KeptVersion
 from lakewarden.delta.scope import open_scope
 from lakewarden.delta.table import ScopeTable
-from lakewarden.target import ScopeTarget
 from tests.delta.kept.test_signed import KEY
 from tests.delta.scopes import PEOPLE, flush, schema, table_of, target
 

@@ -9,11 +9,11 @@ import pytest
 from deltalake import DeltaTable
 
 from lakewarden import Lakehouse
+from lakewarden.base.scope import Scope, TableName
 from lakewarden.catalog.evolution import AddColumn, AddColumns, RenameColumn
 from lakewarden.catalog.model import Column
-from lakewarden.operations.beginning import widen
-from lakewarden.scope import Scope, TableName
-from lakewarden.warehouse import Warehouse, find_table
+from lakewarden.maintenance.beginning import widen
+from lakewarden.tables.warehouse import Warehouse, find_table
 
 NAME = TableName("b", "t")
 COLUMNS: list[dict[str, object]] = [

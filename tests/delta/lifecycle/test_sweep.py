@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from lakewarden.connection import Location
+from lakewarden.base.connection import Location
 from lakewarden.delta.lifecycle.sweep import sweep_fence
 from lakewarden.delta.parquet.files import batch_folder
 from lakewarden.storage.steps import alone

@@ -13,16 +13,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lakewarden.base.connection import Location
 from lakewarden.catalog.model import TableSchema
-from lakewarden.connection import Location
 from lakewarden.delta.parquet.files import NewFile, write_files
 from lakewarden.delta.parquet.footer import spark_file
 from lakewarden.delta.parquet.reading import open_file
 from lakewarden.delta.parquet.schema import file_schema
 from lakewarden.errors import Corrupt
+from lakewarden.maintenance.verify import formats
+from lakewarden.maintenance.verify.contents import named_in_data
 from lakewarden.storage.open import open_store
-from lakewarden.verify import formats
-from lakewarden.verify.contents import named_in_data
 from tests.delta.scopes import PEOPLE, schema, stats_of, target
 
 pytestmark = pytest.mark.disk  # pyarrow writes the file, as Spark would

@@ -8,12 +8,12 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from lakewarden.catalog.target import ScopeTarget
 from lakewarden.delta.parquet.reading import OpenFile, open_file
 from lakewarden.delta.parquet.schema import file_schema
 from lakewarden.delta.reading.column_cache import ColumnCache
 from lakewarden.delta.table import ScopeTable
 from lakewarden.storage.open import open_store
-from lakewarden.target import ScopeTarget
 from tests.delta.scopes import flush, people, table_of, target
 
 

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakewarden.clock import system_clock
-from lakewarden.connection import Location
+from lakewarden.base.clock import system_clock
+from lakewarden.base.connection import Location
 from lakewarden.delta.commit_log.commits import LOG, commit_name
 from lakewarden.delta.reading.moments import SHORT, SKEW, timeline_about
 from lakewarden.delta.timeline import read_timeline

@@ -9,6 +9,7 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any, cast
 
+from lakewarden.base.settings import LogSettings
 from lakewarden.errors import BeingErased, Conflict, Corrupt, LakewardenError, NotFound, StorageUnavailable
 from lakewarden.log.chunk import RowRange
 from lakewarden.log.drain import StrongRead, drain, read_hot
@@ -28,7 +29,6 @@ from lakewarden.log.objects.trail import read_trail
 from lakewarden.log.objects.view import make_durable, read_view
 from lakewarden.log.position import NOTHING, position_of
 from lakewarden.log.receipt import PartlyAppended, Receipt
-from lakewarden.settings import LogSettings
 from lakewarden.storage.objects import Missing, ObjectStore, StoredObject
 from lakewarden.storage.steps import Steps, together
 from tests.log.simulation.journal import Erasure, Journal, Written

@@ -7,7 +7,6 @@ from datetime import UTC, datetime
 from itertools import groupby
 from typing import NamedTuple, cast
 
-from lakewarden.changes.batching import upto_of
 from lakewarden.errors import BeingErased, Conflict, Corrupt, LakewardenError, NotFound, StorageUnavailable
 from lakewarden.log.objects.batches import Batches
 from lakewarden.log.objects.cache import HeaderCache
@@ -21,6 +20,7 @@ from lakewarden.log.position import NOTHING
 from lakewarden.log.receipt import Receipt
 from lakewarden.log.staging import Piece, Staging
 from lakewarden.storage.objects import Missing, ObjectStore
+from lakewarden.tables.changes.batching import upto_of
 from tests.log.simulation.actors import FORGOTTEN, LOG, Warehouse, expect
 from tests.log.simulation.journal import Written
 from tests.log.simulation.light import chunk_of, rows_in

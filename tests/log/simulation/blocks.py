@@ -1,6 +1,6 @@
 """A process with transaction blocks: several looks at one scope, with the turns of others between, and one append for all.
 
-The rule is that of `table/block.py`: at the end, every key that is written has the `_seq` that the block saw first, and
+The rule is that of `tables/client/block.py`: at the end, every key that is written has the `_seq` that the block saw first, and
 nobody's rows were erased since the block began, or are being erased.
 """
 

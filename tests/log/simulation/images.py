@@ -20,9 +20,9 @@ from lakewarden.log.objects.view import read_view
 from lakewarden.log.once import Once
 from lakewarden.log.receipt import Receipt
 from lakewarden.log.staging import Piece
-from lakewarden.operations.images import current as current_module
-from lakewarden.operations.images.current import Current
 from lakewarden.storage.objects import ObjectStore
+from lakewarden.tables.images import current as current_module
+from lakewarden.tables.images.current import Current
 from tests.log.simulation.actors import LOG, Warehouse, Writer
 from tests.log.simulation.batches import Query
 from tests.log.simulation.journal import Written

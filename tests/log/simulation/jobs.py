@@ -7,18 +7,18 @@ from contextlib import suppress
 from functools import partial
 from typing import TypeVar, cast
 
-from lakewarden.clock import system_clock
+from lakewarden.base.clock import system_clock
+from lakewarden.catalog.operations import Operation
+from lakewarden.catalog.report import Outcome, ScopeReport, ScopeState
+from lakewarden.catalog.target import ScopeTarget
 from lakewarden.errors import Conflict, Corrupt, LakewardenError, NotFound, StorageUnavailable
 from lakewarden.log.drain import drain
-from lakewarden.operations.fanout import Sized, failed_report
-from lakewarden.operations.flush.run import FlushTask, flush_scopes
-from lakewarden.operations.maintain import MaintainTask
-from lakewarden.operations.restore.scope import RestoreOptions
-from lakewarden.operations.rewind import Rewind, rewind
-from lakewarden.report import Outcome, ScopeReport, ScopeState
-from lakewarden.specs import Operation
+from lakewarden.maintenance.flush.run import FlushTask, flush_scopes
+from lakewarden.maintenance.maintain import MaintainTask
+from lakewarden.maintenance.restore.scope import RestoreOptions
+from lakewarden.maintenance.rewind import Rewind, rewind
 from lakewarden.storage.steps import Steps, together
-from lakewarden.target import ScopeTarget
+from lakewarden.tables.fanout import Sized, failed_report
 from tests.log.simulation.actors import Flusher, Warehouse, expect
 from tests.log.simulation.light import SimScope
 from tests.log.simulation.premises import TABLE, Premises

@@ -12,7 +12,7 @@ from datetime import datetime
 from typing import Any
 from unittest.mock import patch
 
-from lakewarden.clock import NewId
+from lakewarden.base.clock import NewId
 from lakewarden.log import drain
 from lakewarden.log.chunk import RowRange
 from lakewarden.log.drain import read_hot

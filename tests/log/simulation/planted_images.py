@@ -11,7 +11,7 @@ from lakewarden.log.once import Once
 from lakewarden.log.receipt import Receipt
 from lakewarden.log.staging import Pieces, Staging
 from lakewarden.log.touched import Touched
-from lakewarden.operations.images.current import Current
+from lakewarden.tables.images.current import Current
 from tests.log.simulation.planted import Fault
 from tests.log.simulation.schedule import IMAGES
 

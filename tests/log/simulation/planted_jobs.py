@@ -9,19 +9,19 @@ from typing import Any
 
 from greenlet import getcurrent
 
+from lakewarden.base.faults import Reach
 from lakewarden.catalog.model import Catalog
-from lakewarden.faults import Reach
+from lakewarden.catalog.report import ScopeReport
+from lakewarden.catalog.target import ScopeTarget
 from lakewarden.log.objects.log_view import LogView
 from lakewarden.log.position import NOTHING
-from lakewarden.operations import rewind
-from lakewarden.operations.floors import Unnoted
-from lakewarden.operations.flush import run as flush
-from lakewarden.operations.flush.run import FlushTask, flush_scopes
-from lakewarden.operations.maintain import maintain_targets
-from lakewarden.operations.presence import Presence
-from lakewarden.report import ScopeReport
-from lakewarden.target import ScopeTarget
-from lakewarden.warehouse import Warehouse
+from lakewarden.maintenance import rewind
+from lakewarden.maintenance.flush import run as flush
+from lakewarden.maintenance.flush.run import FlushTask, flush_scopes
+from lakewarden.maintenance.maintain import maintain_targets
+from lakewarden.tables.floors import Unnoted
+from lakewarden.tables.presence import Presence
+from lakewarden.tables.warehouse import Warehouse
 from tests.log.simulation.planted import Fault
 from tests.log.simulation.premises import Premises
 from tests.log.simulation.schedule import Roles

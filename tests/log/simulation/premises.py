@@ -14,23 +14,24 @@ from unittest.mock import patch
 
 from greenlet import getcurrent
 
-from lakewarden import warehouse as warehouse_module
+from lakewarden.base.connection import Location, StorageRoot
+from lakewarden.base.scope import TableName
+from lakewarden.base.settings import FlushSettings, Settings
 from lakewarden.catalog.model import Catalog, Move, Storage, Table, TableOptions, TableSchema
-from lakewarden.connection import Location, StorageRoot
+from lakewarden.catalog.state.floors.entries import NOTHING, FloorLocation, Known
+from lakewarden.catalog.state.floors.floor import Floor
+from lakewarden.catalog.state.users.scopes import ScopeRegistry
+from lakewarden.catalog.target import ScopeTarget
 from lakewarden.errors import Corrupt, StorageUnavailable
 from lakewarden.log.logs import Logs
 from lakewarden.log.objects.cache import HeaderCache
 from lakewarden.log.objects.view import read_view
-from lakewarden.operations import floors, maintain, presence
-from lakewarden.operations.flush import run as flush
-from lakewarden.scope import TableName
-from lakewarden.settings import FlushSettings, Settings
-from lakewarden.state.floors.entries import NOTHING, FloorLocation, Known
-from lakewarden.state.floors.floor import Floor
-from lakewarden.state.users.scopes import ScopeRegistry
+from lakewarden.maintenance import maintain
+from lakewarden.maintenance.flush import run as flush
 from lakewarden.storage.objects import ObjectStore
-from lakewarden.target import ScopeTarget
-from lakewarden.warehouse import Warehouse
+from lakewarden.tables import floors, presence
+from lakewarden.tables import warehouse as warehouse_module
+from lakewarden.tables.warehouse import Warehouse
 from tests.log.simulation import actors
 from tests.log.simulation.light import rows_in
 from tests.log.simulation.stores import SimObjects, Snapshot, open_table

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 from unittest.mock import patch
 
+from lakewarden.base.settings import LogSettings
 from lakewarden.errors import Corrupt, LakewardenError
 from lakewarden.log.objects import clean as clean_module
 from lakewarden.log.objects import cut as cut_module
@@ -24,7 +25,6 @@ from lakewarden.log.objects.segments import segment as segment_module
 from lakewarden.log.objects.segments.columns import MANY
 from lakewarden.log.objects.view import read_view
 from lakewarden.log.position import NOTHING, position_of
-from lakewarden.settings import LogSettings
 from tests.log.simulation.actors import COUNTER, LOG, Eraser, Flusher, Follower, Loser, Reader, Warehouse, Writer, drop
 from tests.log.simulation.batches import Feed, Query
 from tests.log.simulation.blocks import BlockWriter

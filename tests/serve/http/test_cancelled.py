@@ -14,9 +14,9 @@ import pytest
 from adbc_driver_flightsql import DatabaseOptions, dbapi
 
 from lakewarden import Lakehouse
+from lakewarden.base.settings import ServeSettings, Settings, SqlSettings
 from lakewarden.serve.common import Common
 from lakewarden.serve.flight.run import Port, served
-from lakewarden.settings import ServeSettings, Settings, SqlSettings
 from tests.fixtures.patience import PATIENCE
 from tests.serve.conftest import PASSWORD, Moving, bearer, login
 from tests.serve.postgres.conftest import address, listening

@@ -13,9 +13,9 @@ import httpx
 import pytest
 
 from lakewarden import Lakehouse
-from lakewarden.operations.files.objects import PIECE
+from lakewarden.base.settings import FilesSettings, Settings, SqlSettings
 from lakewarden.serve.operator import operator_token
-from lakewarden.settings import FilesSettings, Settings, SqlSettings
+from lakewarden.tables.files.objects import PIECE
 from tests.fixtures.patience import PATIENCE
 from tests.serve.conftest import Moving, bearer
 
@@ -162,8 +162,8 @@ def test_a_forged_reference_is_refused_and_never_followed(
         assert (answer.status_code, answer.json()["error"]["code"]) == (400, "CONSTRAINT_VIOLATION"), answer.text
     assert ann.get("/v1/files/app/photos/forged/photo").status_code == 404
     with monkeypatch.context() as patch:  # as an earlier release took it
-        patch.setattr("lakewarden.rows.validate._references", lambda _column, array: array)
-        patch.setattr("lakewarden.table.client.check_batch", lambda *_: None)
+        patch.setattr("lakewarden.tables.rows.validate._references", lambda _column, array: array)
+        patch.setattr("lakewarden.tables.client.client.check_batch", lambda *_: None)
         lake.table("app.photos").write([{"id": "old", "photo": text}], user="ann")
     if "sha256" not in field:
         assert ann.get("/v1/files/app/photos/old/photo").status_code == 404

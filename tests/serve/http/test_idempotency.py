@@ -13,7 +13,7 @@ from lakewarden import Lakehouse
 from lakewarden.errors import Conflict, StorageUnavailable
 from lakewarden.log.objects.gather import Gathering
 from lakewarden.log.objects.put import Puts, Segment
-from lakewarden.operations.direct.run import DirectRun
+from lakewarden.tables.direct.run import DirectRun
 from tests.serve.conftest import Moving, bearer, login
 
 _NUMBERS = count()

@@ -7,8 +7,8 @@ from typing import Any
 
 from lakewarden import Lakehouse
 from lakewarden.serve.http.k3_calls import CALLS
-from tests.k3.lines import call_tests
-from tests.pipelines.uploads import upload_to
+from tests.client.k3.lines import call_tests
+from tests.ingest.pipelines.uploads import upload_to
 from tests.serve.http.clients import Call
 from tests.serve.http.test_k3_wire import LONG, STRING, done, refused
 

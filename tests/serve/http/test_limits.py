@@ -10,8 +10,8 @@ import httpx
 import pytest
 
 from lakewarden import Lakehouse
+from lakewarden.base.settings import ServeSettings, Settings
 from lakewarden.serve.operator import operator_token
-from lakewarden.settings import ServeSettings, Settings
 from tests.fixtures.patience import PATIENCE
 from tests.serve.conftest import bearer, serving
 

@@ -18,7 +18,7 @@ from random import Random
 
 import psutil
 
-from lakewarden.lakehouse import Lakehouse
+from lakewarden.client import Lakehouse
 from lakewarden.log.position import NOTHING
 from lakewarden.serve.operator import operator_token
 from tests.fixtures.clock import Clock

@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 import duckdb
 from deltalake import DeltaTable
 
-from lakewarden.lakehouse import Lakehouse
+from lakewarden.base.scope import Scope, TableName
+from lakewarden.client import Lakehouse
 from lakewarden.log.position import NOTHING
-from lakewarden.scope import Scope, TableName
 from tests.serve.http.live.follower import LAST
 from tests.serve.kills.load import KEYED, PLAIN, Client
 from tests.serve.kills.rows import Row, keyed_rows, plain_rows

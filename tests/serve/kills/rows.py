@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
-from lakewarden.lakehouse import Lakehouse
+from lakewarden.client import Lakehouse
 from lakewarden.sql.results import Result, Rows
 from tests.serve.http.live.follower import LAST
 from tests.serve.kills.load import KEYED, PLAIN, Client, Known

@@ -17,16 +17,16 @@ from typing import Any
 import pytest
 
 from lakewarden import Lakehouse
-from lakewarden.kafka.topics import Topic
-from lakewarden.scope import TableName
-from lakewarden.warehouse import find_table
+from lakewarden.base.scope import TableName
+from lakewarden.storage.kafka.topics import Topic
+from lakewarden.tables.warehouse import find_table
 from tests.fixtures.children import KILLED, exit_status
 from tests.fixtures.gate import kills
 from tests.fixtures.kafka import KafkaServer
-from tests.kafka.topics import committed, topic_for
-from tests.relay.carrying import PLACES, in_child, ingest, relay
+from tests.ingest.relay.carrying import PLACES, in_child, ingest, relay
 from tests.spark.chain.process import StreamProcess
 from tests.spark.chain.streams import CHANGE_COLUMNS, COPY, ROWS, SOURCE, SOURCE_COLUMNS, STREAM, TAKEN, key_of
+from tests.storage.kafka.topics import committed, topic_for
 
 _SEED = int(os.environ.get("LAKEWARDEN_CHAIN_SEED", "25275"))
 """By which a stream, the relay and the ingest die, in this order, if there are three kills; `make torture` has a hundred."""

@@ -11,11 +11,11 @@ from pyspark.errors import PySparkException
 from pyspark.sql import Row, SparkSession
 
 from lakewarden.errors import InvalidArgument
-from lakewarden.kafka.topics import Topic, create_topic
 from lakewarden.spark.kafka.options import TopicOptions
 from lakewarden.spark.kafka.source import NAME, TopicBatch, TopicRange, TopicStream, register
+from lakewarden.storage.kafka.topics import Topic, create_topic
 from tests.fixtures.kafka import KafkaServer
-from tests.kafka.topics import topic_for
+from tests.storage.kafka.topics import topic_for
 
 
 @pytest.fixture

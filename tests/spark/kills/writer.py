@@ -9,9 +9,9 @@ import sys
 from collections.abc import Callable, Sequence
 
 from lakewarden import Lakehouse
+from lakewarden.base.settings import FederationSettings, FlushSettings, LoadSettings, Settings, SparkSettings
+from lakewarden.catalog.report import ScopeReport
 from lakewarden.errors import LakewardenError
-from lakewarden.report import ScopeReport
-from lakewarden.settings import FederationSettings, FlushSettings, LoadSettings, Settings, SparkSettings
 from lakewarden.spark.session import start_session
 
 DONE = "done"

@@ -9,7 +9,7 @@ from pyspark.sql.datasource import Filter
 from pyspark.sql.types import StructType
 
 from lakewarden import Lakehouse
-from lakewarden.settings import Settings
+from lakewarden.base.settings import Settings
 from lakewarden.spark.source.batch_read import BatchReader, FilteredReader
 from lakewarden.spark.source.connection import SparkConnection
 from lakewarden.spark.source.options import ReadOptions

@@ -14,9 +14,9 @@ from pyspark.sql.datasource import EqualTo, Filter, GreaterThan, In, IsNull, Les
 from pyspark.sql.types import DataType, IntegerType, LongType, StringType, StructField, StructType
 
 from lakewarden import Lakehouse
-from lakewarden.dynamic.buckets import bucket_of
+from lakewarden.base.settings import Settings, SparkSettings
+from lakewarden.catalog.dynamic.buckets import bucket_of
 from lakewarden.errors import InvalidArgument
-from lakewarden.settings import Settings, SparkSettings
 from lakewarden.spark.source.batch_read import ScopePack
 from lakewarden.spark.source.options import ReadOptions
 from tests.fixtures.examples import examples

@@ -11,12 +11,12 @@ import pytest
 from pyspark.errors import PySparkException
 
 from lakewarden import Lakehouse
-from lakewarden.dynamic import buckets
-from lakewarden.dynamic.writer import StreamingWriter, holder_of
+from lakewarden.base.scope import TableName
+from lakewarden.catalog.dynamic import buckets
 from lakewarden.errors import Conflict
-from lakewarden.scope import TableName
 from lakewarden.spark import register
 from lakewarden.spark.buckets import bucket_of
+from lakewarden.tables.dynamic.writer import StreamingWriter, holder_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -10,11 +10,11 @@ import pytest
 from pyspark.sql.streaming.listener import QueryStartedEvent, QueryTerminatedEvent
 
 from lakewarden import Lakehouse
+from lakewarden.base.scope import TableName
 from lakewarden.catalog.model import Lease
-from lakewarden.dynamic.writer import StreamingWriter, lease_name
 from lakewarden.errors import Conflict
-from lakewarden.scope import TableName
 from lakewarden.spark.source.stream_keeper import Sink, StreamKeeper
+from lakewarden.tables.dynamic.writer import StreamingWriter, lease_name
 from tests.spark.source.reading import connection
 
 TABLE = TableName("app", "readings")

@@ -11,9 +11,9 @@ import pytest
 from pyspark.errors import PySparkException
 
 from lakewarden import Column, Lakehouse
+from lakewarden.base.settings import Settings, SparkSettings
 from lakewarden.catalog.evolution import AddColumn, DropColumn
 from lakewarden.errors import InvalidArgument
-from lakewarden.settings import Settings, SparkSettings
 from lakewarden.spark.source.stream_options import StreamOptions
 from lakewarden.spark.source.stream_read import ChangeStream, Offset
 from tests.fixtures.lakes import lake_fixture

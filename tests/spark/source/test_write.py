@@ -12,21 +12,21 @@ from pyspark.errors import PySparkException
 from pyspark.sql.datasource import WriterCommitMessage
 
 from lakewarden import Lakehouse
-from lakewarden.dynamic.writer import give_back
+from lakewarden.base.scope import TableName
+from lakewarden.base.settings import LogSettings, Settings
 from lakewarden.errors import InvalidArgument, Unsupported
 from lakewarden.log.position import position_of
-from lakewarden.scope import TableName
-from lakewarden.settings import LogSettings, Settings
 from lakewarden.spark.source import staged_write
 from lakewarden.spark.source.batch_write import check_append
 from lakewarden.spark.source.connection import _opened
 from lakewarden.spark.source.options import WriteOptions
 from lakewarden.spark.source.stream_write import StreamWriter
 from lakewarden.storage.local import LocalObjects
+from lakewarden.tables.dynamic.writer import give_back
 from tests.fixtures.lakes import lake_fixture
-from tests.operations.images.held import held_after, live
 from tests.spark.source.reading import connection, read
 from tests.spark.source.writing import Rows, batch_writer, batches, stream_batch, write
+from tests.tables.images.held import held_after, live
 
 _TABLES = """
 CREATE NAMESPACE app;

@@ -10,7 +10,8 @@ from datetime import datetime, timedelta
 import pytest
 
 from lakewarden import Lakehouse
-from lakewarden.clock import system_clock
+from lakewarden.base.clock import system_clock
+from lakewarden.base.settings import LogSettings, Settings, SqlSettings
 from lakewarden.errors import (
     BadSyntax,
     BeingErased,
@@ -20,7 +21,6 @@ from lakewarden.errors import (
     NotFound,
     Unsupported,
 )
-from lakewarden.settings import LogSettings, Settings, SqlSettings
 from lakewarden.sql.blocks.errors import FailedBlock, IdleBlock, NoBlock, NoSavepoint, ReadOnlyBlock
 from lakewarden.sql.results import Affected, Done, Rows
 from lakewarden.sql.session import SqlSession

@@ -15,11 +15,11 @@ from random import Random
 import pytest
 
 from lakewarden import Lakehouse
+from lakewarden.base.settings import LogSettings, Settings
 from lakewarden.errors import Conflict, StorageUnavailable
-from lakewarden.settings import LogSettings, Settings
 from lakewarden.sql.results import Rows
-from tests.load.kills import before_changes, dies_before_change
-from tests.operations.steps import Died
+from tests.ingest.load.kills import before_changes, dies_before_change
+from tests.maintenance.steps import Died
 
 pytestmark = pytest.mark.disk
 

@@ -15,8 +15,8 @@ import pyarrow as pa
 import pytest
 
 from lakewarden import Lakehouse, Settings
+from lakewarden.base.settings import SqlSettings
 from lakewarden.errors import Canceled, InvalidArgument, PermissionDenied, Unsupported
-from lakewarden.settings import SqlSettings
 from lakewarden.sql.query_engine.database import locked_down
 from lakewarden.sql.query_engine.engine import Limits, QueryEngine
 from lakewarden.sql.query_engine.in_process import engine_of_process

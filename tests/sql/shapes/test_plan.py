@@ -7,14 +7,14 @@ from datetime import UTC, datetime
 import pytest
 from sqlglot import exp
 
+from lakewarden.base.scope import TableName
+from lakewarden.base.strategies import WriteStrategy
+from lakewarden.catalog.columns.types import ColumnType
 from lakewarden.catalog.model import SchemaColumn, Table, TableOptions, TableSchema, TableType
-from lakewarden.catalog.types import ColumnType
 from lakewarden.errors import Unsupported
-from lakewarden.scope import TableName
 from lakewarden.sql.parse import parse
 from lakewarden.sql.shapes.plan import Write, WritePlan, plan_of
 from lakewarden.sql.shapes.table import SHAPES, Rules
-from lakewarden.strategies import WriteStrategy
 
 _COLUMNS = ("id", "user_id", "n", "event_type")
 _KEYS = {"keyed": ("id", "user_id"), "single": ("id",), "keyless": (), "mine": ("id",), "stream": ()}

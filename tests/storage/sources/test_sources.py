@@ -8,8 +8,8 @@ from pathlib import Path
 import obstore
 import pytest
 
-from lakewarden.clock import random_id
-from lakewarden.connection import Location
+from lakewarden.base.clock import random_id
+from lakewarden.base.connection import Location
 from lakewarden.storage.objects import Missing
 from lakewarden.storage.open import open_store
 from lakewarden.storage.sources.local import LocalSource

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 import dagster as dg
 from dagster._core.events import DagsterEvent, DagsterEventBatchMetadata
 
-from lakewarden.clock import NewId, random_id
+from lakewarden.base.clock import NewId, random_id
 
 BATCH = 500
 """Events in a batch: enough to make each cheap, few enough that a crash loses few."""

@@ -11,8 +11,12 @@ from typing import cast
 
 import dagster as dg
 
+from lakewarden.base.connection import Location
+from lakewarden.base.scope import Scope
 from lakewarden.catalog.model import Table
-from lakewarden.connection import Location
+from lakewarden.catalog.operations import Operation
+from lakewarden.catalog.report import ScopeReport
+from lakewarden.client import Lakehouse
 from lakewarden.dagster.assets.history import SHOWN, line_of_entry
 from lakewarden.dagster.assets.metadata import NO_BACKLOG, VERSION
 from lakewarden.dagster.assets.partition_values import MAX_VALUES, has_values, is_key
@@ -28,11 +32,7 @@ from lakewarden.dagster.resources.lakehouse import run_of
 from lakewarden.delta.history import entries_of
 from lakewarden.delta.scope import open_scope
 from lakewarden.errors import LakewardenError
-from lakewarden.lakehouse import Lakehouse
-from lakewarden.operations.fanout import fault_of
-from lakewarden.report import ScopeReport
-from lakewarden.scope import Scope
-from lakewarden.specs import Operation
+from lakewarden.tables.fanout import fault_of
 
 Versions = frozenset[tuple[Scope, int | None]]
 

@@ -8,6 +8,9 @@ from itertools import islice
 
 import dagster as dg
 
+from lakewarden.base.scope import Scope, TableName
+from lakewarden.catalog.report import ScopeReport
+from lakewarden.client import Lakehouse
 from lakewarden.dagster.assets.health import events_of
 from lakewarden.dagster.assets.health_changes import report_changes
 from lakewarden.dagster.assets.links import link, repair_form
@@ -26,11 +29,8 @@ from lakewarden.dagster.jobs.runs.retries import attempts_before
 from lakewarden.dagster.jobs.runs.selection import named_by
 from lakewarden.dagster.mount import Mount
 from lakewarden.errors import LakewardenError
-from lakewarden.lakehouse import Lakehouse
-from lakewarden.operations.check.memory import BROKEN
-from lakewarden.planning.health import health
-from lakewarden.report import ScopeReport
-from lakewarden.scope import Scope, TableName
+from lakewarden.maintenance.check.memory import BROKEN
+from lakewarden.maintenance.planning.health import health
 
 _SKIPS_SHOWN = 100
 

@@ -6,17 +6,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import cast
 
+from lakewarden.base.scope import Scope
 from lakewarden.catalog.model import Catalog
+from lakewarden.catalog.operations import Operation
+from lakewarden.catalog.report import ScopeReport
+from lakewarden.catalog.target import ScopeTarget
+from lakewarden.client import Lakehouse
 from lakewarden.dagster.assets.history import job_id_of, operation_of
 from lakewarden.dagster.assets.metadata import Backlog
 from lakewarden.dagster.jobs.booking.events import Booked, backlog_of
 from lakewarden.delta.history import HistoryEntry
 from lakewarden.delta.table import ScopeTable
-from lakewarden.lakehouse import Lakehouse
-from lakewarden.report import ScopeReport
-from lakewarden.scope import Scope
-from lakewarden.specs import Operation
-from lakewarden.target import ScopeTarget
 
 
 @dataclass(frozen=True)

@@ -13,11 +13,11 @@ from collections.abc import Sequence
 import dagster as dg
 from dagster._core.events import AssetMaterializationPlannedData, DagsterEvent
 
+from lakewarden.catalog.report import Fault, ScopeReport
+from lakewarden.client import Lakehouse
 from lakewarden.dagster.assets.partition_values import is_key
 from lakewarden.dagster.jobs.booking.partitions import existing, register_users
 from lakewarden.dagster.mount import Mount
-from lakewarden.lakehouse import Lakehouse
-from lakewarden.report import Fault, ScopeReport
 
 _MOST = 100
 """Each costs an event by itself; with more failed scopes than this, the fault is hardly theirs."""

@@ -13,13 +13,13 @@ from functools import partial
 
 import dagster as dg
 
-from lakewarden.connection import Location
+from lakewarden.base.connection import Location
+from lakewarden.base.scope import Scope, TableName
 from lakewarden.dagster.assets.history import SHOWN, CommitLine, line_of_entry, line_of_report, lines_in
 from lakewarden.dagster.jobs.booking.events import Booked
 from lakewarden.dagster.mount import Mount
 from lakewarden.delta.history import entries_below
 from lakewarden.errors import LakewardenError
-from lakewarden.scope import Scope, TableName
 
 _THREADS = 8
 _PAGE = 500

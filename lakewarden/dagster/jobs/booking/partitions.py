@@ -6,11 +6,11 @@ from collections.abc import Collection, Iterable
 
 import dagster as dg
 
+from lakewarden.base.scope import Scope, TableName
 from lakewarden.catalog.model import Table
+from lakewarden.client import Lakehouse
 from lakewarden.dagster.assets.partition_values import is_key
 from lakewarden.dagster.mount import Mount
-from lakewarden.lakehouse import Lakehouse
-from lakewarden.scope import Scope, TableName
 
 
 def register_users(instance: dg.DagsterInstance, mount: Mount, scopes: Iterable[Scope]) -> None:

@@ -9,6 +9,10 @@ from functools import partial
 
 import dagster as dg
 
+from lakewarden.base.scope import Scope
+from lakewarden.catalog.operations import Operation
+from lakewarden.catalog.report import ScopeReport
+from lakewarden.client import Lakehouse
 from lakewarden.dagster.assets.metadata import NO_BACKLOG
 from lakewarden.dagster.jobs.booking.commits import Now, booked_commit, look
 from lakewarden.dagster.jobs.booking.events import Booked, book_events
@@ -17,10 +21,6 @@ from lakewarden.dagster.jobs.booking.partitions import existing, register_users
 from lakewarden.dagster.mount import Mount
 from lakewarden.delta.history import entries_of
 from lakewarden.delta.scope import open_scope
-from lakewarden.lakehouse import Lakehouse
-from lakewarden.report import ScopeReport
-from lakewarden.scope import Scope
-from lakewarden.specs import Operation
 
 _THREADS = 8
 

@@ -8,7 +8,11 @@ from dataclasses import replace
 
 import dagster as dg
 
+from lakewarden.base.scope import Scope
 from lakewarden.catalog.model import Table
+from lakewarden.catalog.report import ScopeReport
+from lakewarden.catalog.target import ScopeTarget
+from lakewarden.client import Lakehouse
 from lakewarden.dagster.assets.partition_values import MAX_VALUES, PartitionState, has_values, key_of, states_of
 from lakewarden.dagster.jobs.booking.batches import log_events
 from lakewarden.dagster.jobs.booking.events import Booked, Touched, partition_event
@@ -17,12 +21,8 @@ from lakewarden.dagster.jobs.booking.unchanged import NOTHING_PENDING
 from lakewarden.dagster.mount import Mount
 from lakewarden.delta.commit_log.commits import CommitLog
 from lakewarden.delta.scope import open_scope
-from lakewarden.lakehouse import Lakehouse
-from lakewarden.report import ScopeReport
-from lakewarden.scope import Scope
 from lakewarden.storage.objects import Missing
 from lakewarden.storage.open import open_store
-from lakewarden.target import ScopeTarget
 
 
 def with_values(context: dg.OpExecutionContext, lake: Lakehouse, mount: Mount, booked: Iterable[Booked]) -> list[Booked]:

@@ -16,14 +16,14 @@ from dagster._core.definitions.run_request import InstigatorType
 from dagster._core.scheduler.instigation import TickStatus
 from dagster._serdes import serialize_value
 
-from lakewarden.clock import Clock, system_clock
+from lakewarden.base.clock import Clock, system_clock
+from lakewarden.base.scope import TableName
 from lakewarden.dagster.jobs.event_log.redacting import Names
 from lakewarden.dagster.jobs.event_log.sqlite import overwriting
 from lakewarden.dagster.jobs.event_log.sweeping import Storages, sweep
 from lakewarden.dagster.jobs.runs.selection import op_config
 from lakewarden.dagster.jobs.runs.tags import SCOPE
 from lakewarden.dagster.mount import Mount
-from lakewarden.scope import TableName
 
 _PAGE = 100
 

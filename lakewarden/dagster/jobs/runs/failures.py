@@ -7,10 +7,10 @@ from contextlib import contextmanager
 
 import dagster as dg
 
+from lakewarden.catalog.report import ScopeReport
 from lakewarden.dagster.assets.metadata import table_value
 from lakewarden.dagster.jobs.runs.tags import subject_tags, tag_run
 from lakewarden.errors import LakewardenError, Transient
-from lakewarden.report import ScopeReport
 
 RETRIES = dg.RetryPolicy(max_retries=2, delay=5, backoff=dg.Backoff.EXPONENTIAL, jitter=dg.Jitter.PLUS_MINUS)
 """For transient failures; `allow_retries` of the failure decides."""

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import dagster as dg
 
-from lakewarden.clock import Clock
+from lakewarden.base.clock import Clock
 from lakewarden.dagster.resources.lakehouse import begin_of
 
 UNDER_WAY = [

@@ -8,8 +8,8 @@ import dagster as dg
 from dagster._core.storage.tags import ASSET_PARTITION_RANGE_END_TAG, ASSET_PARTITION_RANGE_START_TAG, PARTITION_NAME_TAG
 from pydantic import Field
 
+from lakewarden.base.scope import TableName
 from lakewarden.dagster.mount import Mount
-from lakewarden.scope import TableName
 
 
 class ScopeSelection(dg.Config):

@@ -4,11 +4,11 @@ from collections.abc import Sequence
 
 import dagster as dg
 
+from lakewarden.client import Lakehouse
 from lakewarden.dagster.assets.metadata import Row, table_value
 from lakewarden.dagster.jobs.runs.failures import RETRIES, declined
 from lakewarden.dagster.jobs.runs.tags import job_tags
-from lakewarden.lakehouse import Lakehouse
-from lakewarden.relay.every import RelayOutcome
+from lakewarden.ingest.relay.every import RelayOutcome
 
 RELAY = "relay"
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from lakewarden.clock import NewId
+from lakewarden.base.clock import NewId
+from lakewarden.base.settings import LogSettings
 from lakewarden.log.chunk import RowRange
 from lakewarden.log.objects import names
 from lakewarden.log.objects.cut import Kept
@@ -13,7 +14,6 @@ from lakewarden.log.objects.cuts.history import Leaving
 from lakewarden.log.objects.segments.header import Header
 from lakewarden.log.objects.segments.pack import Carried, pack_carry
 from lakewarden.log.objects.segments.segment import copied_chunks, tiny_carry
-from lakewarden.settings import LogSettings
 from lakewarden.storage.objects import ObjectStore
 
 

@@ -15,9 +15,10 @@ from collections.abc import Callable, Collection
 from dataclasses import replace
 from datetime import datetime
 
-from lakewarden.clock import NewId
+from lakewarden.base.clock import NewId
+from lakewarden.base.faults import Reach, no_faults
+from lakewarden.base.settings import LogSettings
 from lakewarden.errors import Conflict
-from lakewarden.faults import Reach, no_faults
 from lakewarden.log.objects import names
 from lakewarden.log.objects.cache import HeaderCache
 from lakewarden.log.objects.clean import clean
@@ -35,7 +36,6 @@ from lakewarden.log.objects.view import check_given_up, read_view
 from lakewarden.log.position import NOTHING, end_of, position_of
 from lakewarden.log.table_log import Mark
 from lakewarden.log.view import PendingRows
-from lakewarden.settings import LogSettings
 from lakewarden.storage.objects import Missing, ObjectStore
 
 _ATTEMPTS = 100

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from lakewarden.clock import NewId
+from lakewarden.base.clock import NewId
 from lakewarden.log.objects.cut import Cut
 from lakewarden.log.objects.cuts.advance import advance
 from lakewarden.log.objects.cuts.fill import fill

@@ -4,7 +4,7 @@ A write is noted before it takes its position, and forgotten when it is in the t
 the log goes, then the newest cut, and then the table, finds in the table every row of the writes that the cut does not note.
 
 A write renews its note while it runs, and commits only while it is noted. A barrier takes the place of notes that went quiet
-(operations/direct/barrier.py). How old a note is, the store's time says (store_clock.py): the clocks of processes may differ.
+(tables/direct/barrier.py). How old a note is, the store's time says (store_clock.py): the clocks of processes may differ.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import datetime, timedelta
 
-from lakewarden.clock import to_millis
+from lakewarden.base.clock import to_millis
 from lakewarden.log.objects import names
 from lakewarden.log.objects.cut import Cut, newest_cut
 from lakewarden.log.objects.cuts.advance import advance

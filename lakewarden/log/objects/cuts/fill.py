@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 
-from lakewarden.clock import NewId
+from lakewarden.base.clock import NewId
 from lakewarden.log.objects import names
 from lakewarden.log.objects.cut import newest_cut
 from lakewarden.log.objects.links import Links

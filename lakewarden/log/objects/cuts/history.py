@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from lakewarden.clock import to_micros
+from lakewarden.base.clock import to_micros
 from lakewarden.log.chunk import RowRange
 from lakewarden.log.objects.cut import Cut, Kept
 from lakewarden.log.objects.segments.header import Header, highest_seq, total_bytes, without

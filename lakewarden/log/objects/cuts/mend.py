@@ -11,9 +11,10 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from itertools import pairwise
 
-from lakewarden.clock import NewId
+from lakewarden.base.clock import NewId
+from lakewarden.base.faults import no_faults
+from lakewarden.base.settings import LogSettings
 from lakewarden.errors import Conflict, Corrupt, InvalidArgument
-from lakewarden.faults import no_faults
 from lakewarden.log.chunk import RowRange
 from lakewarden.log.objects import names
 from lakewarden.log.objects.cache import HeaderCache
@@ -32,7 +33,6 @@ from lakewarden.log.objects.view import read_view
 from lakewarden.log.once import ANY
 from lakewarden.log.position import LAST_POSITION, NOTHING, end_of
 from lakewarden.log.table_log import Mark
-from lakewarden.settings import LogSettings
 from lakewarden.storage.objects import Missing, ObjectStore
 
 _ATTEMPTS = 100

@@ -11,13 +11,13 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
+from lakewarden.base.settings import LogSettings
 from lakewarden.log.chunk import RowRange
 from lakewarden.log.objects.cut import Kept
 from lakewarden.log.objects.cuts.history import Chunks, History, history_after, history_without
 from lakewarden.log.objects.log_view import LogView
 from lakewarden.log.objects.segments.header import Header, total_bytes
 from lakewarden.log.position import NOTHING, end_of, whole
-from lakewarden.settings import LogSettings
 
 _GROWTH = 2
 """A carry object joins what is newly carried unless it is this many times larger: so there are few, and a row is

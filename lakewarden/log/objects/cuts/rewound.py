@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from lakewarden.clock import NewId
+from lakewarden.base.clock import NewId
 from lakewarden.log.objects.cut import EVERYBODY, Cut
 from lakewarden.log.objects.cuts.advance import advance
 from lakewarden.log.objects.put import Puts, Segment, WriterTerms

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from lakewarden.faults import Reach, no_faults
+from lakewarden.base.faults import Reach, no_faults
 from lakewarden.log.objects import names
 from lakewarden.log.objects.clean import clean
 from lakewarden.log.objects.cut import Cut

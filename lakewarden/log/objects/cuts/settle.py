@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from itertools import chain
 
-from lakewarden.clock import NewId
+from lakewarden.base.clock import NewId
+from lakewarden.base.faults import Reach, no_faults
+from lakewarden.base.settings import LogSettings
 from lakewarden.errors import Conflict, NotDurable, StorageUnavailable
-from lakewarden.faults import Reach, no_faults
 from lakewarden.log.objects import names
 from lakewarden.log.objects.cache import HeaderCache
 from lakewarden.log.objects.clean import clean, remove_below
@@ -37,7 +38,6 @@ from lakewarden.log.objects.segments.header import UNKNOWN, Header, Published
 from lakewarden.log.objects.segments.pack import INDEXED
 from lakewarden.log.objects.segments.segment import read_carry
 from lakewarden.log.objects.view import read_view
-from lakewarden.settings import LogSettings
 from lakewarden.storage.objects import AlreadyThere, Missing, ObjectStore
 
 _ATTEMPTS = 100

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from lakewarden.arrays import numbers, texts, values
+from lakewarden.base.arrays import numbers, texts, values
 from lakewarden.log.chunk import RowRange
 from lakewarden.log.position import NOTHING
 

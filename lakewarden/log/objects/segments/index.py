@@ -20,7 +20,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakewarden.arrays import texts, values
+from lakewarden.base.arrays import texts, values
 from lakewarden.errors import Corrupt
 from lakewarden.log.objects.segments.columns import Columns, Numbers
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from lakewarden.arrays import texts
+from lakewarden.base.arrays import texts
 from lakewarden.errors import Corrupt, Unsupported
 from lakewarden.log.chunk import Payload, RowRange
 from lakewarden.log.noted import MOST_BEHIND, is_odd, metadata_behind

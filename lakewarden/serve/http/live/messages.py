@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 import msgspec
 
-from lakewarden.json_values import json_row
-from lakewarden.live.fold import Event
+from lakewarden.base.json_values import json_row
+from lakewarden.tables.subscriptions.fold import Event
 
 _IN_MEMORY = 256 << 10
 """Bytes of encoded events that wait in memory for a client to read them; more of them wait in a temporary file."""

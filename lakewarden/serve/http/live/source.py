@@ -5,13 +5,13 @@ from __future__ import annotations
 import logging
 import threading
 
+from lakewarden.client import Lakehouse
 from lakewarden.errors import StorageUnavailable
-from lakewarden.lakehouse import Lakehouse
-from lakewarden.live.subscription import Subscription
 from lakewarden.serve.authority import Authority
 from lakewarden.serve.http.live.messages import Batch
 from lakewarden.serve.http.live.query import Asked
 from lakewarden.serve.tokens import AccessToken
+from lakewarden.tables.subscriptions.subscription import Subscription
 
 _LOG = logging.getLogger("lakewarden.serve")
 _POLL_BYTES = 256 << 10

@@ -13,12 +13,12 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
+from lakewarden.base.settings import ServeSettings
 from lakewarden.errors import LakewardenError, Transient
 from lakewarden.serve.declined import Declined
 from lakewarden.serve.http.live.messages import Batch, Message, failed, goodbye, heartbeat
 from lakewarden.serve.http.live.source import LOOK_SECONDS, Source
 from lakewarden.serve.http.problems import refusal
-from lakewarden.settings import ServeSettings
 
 T = TypeVar("T")
 

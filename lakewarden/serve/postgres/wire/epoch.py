@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import date
 
-from lakewarden.any_year import DAY_MICROS
+from lakewarden.base.any_year import DAY_MICROS
 
 EPOCH_DAYS = (date(2000, 1, 1) - date(1970, 1, 1)).days
 EPOCH_MICROS = EPOCH_DAYS * DAY_MICROS

@@ -13,8 +13,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakewarden.any_year import DAY_MICROS, INFINITE_DAY, INFINITE_MOMENT, day_text, moment_text
-from lakewarden.json_values import json_row
+from lakewarden.base.any_year import DAY_MICROS, INFINITE_DAY, INFINITE_MOMENT, day_text, moment_text
+from lakewarden.base.json_values import json_row
 from lakewarden.serve.postgres.wire import kinds
 from lakewarden.serve.postgres.wire.epoch import EPOCH_DAYS, EPOCH_MICROS, INFINITE_DAYS, INFINITE_MICROS
 from lakewarden.serve.postgres.wire.kinds import Kind

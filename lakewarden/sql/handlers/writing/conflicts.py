@@ -13,11 +13,6 @@ from sqlglot import exp
 
 from lakewarden.delta.reading.rows import matches
 from lakewarden.errors import InvalidArgument
-from lakewarden.operations.intake import Revision
-from lakewarden.operations.reading.keys import key_bounds
-from lakewarden.operations.reading.scope import EVERYTHING, Wanted
-from lakewarden.operations.reading.seen_keys import SeenKeys
-from lakewarden.rows.intake import Parts, Rows
 from lakewarden.sql.context import Context
 from lakewarden.sql.handlers.writing.parts import check_divides, of_shares
 from lakewarden.sql.handlers.writing.revision import changed, of_target, revision_query
@@ -26,7 +21,12 @@ from lakewarden.sql.queries import select
 from lakewarden.sql.queries.scan import for_duck
 from lakewarden.sql.results import Affected
 from lakewarden.sql.statements.rows import Assignment, Insert, OnConflict
-from lakewarden.table.compared import Share
+from lakewarden.tables.client.compared import Share
+from lakewarden.tables.intake import Revision
+from lakewarden.tables.reading.keys import key_bounds
+from lakewarden.tables.reading.scope import EVERYTHING, Wanted
+from lakewarden.tables.reading.seen_keys import SeenKeys
+from lakewarden.tables.rows.intake import Parts, Rows
 
 _EXCLUDED = "excluded"
 

@@ -13,18 +13,14 @@ from functools import partial
 import msgspec
 from sqlglot import exp
 
+from lakewarden.base.clock import random_id
 from lakewarden.catalog.model import SchemaColumn, Table
-from lakewarden.clock import random_id
+from lakewarden.catalog.target import ScopeTarget
 from lakewarden.delta.parquet.files import NewFile
 from lakewarden.delta.reading.file_group import FileGroup
 from lakewarden.errors import InvalidArgument, LakewardenError
 from lakewarden.log.position import WHOLE
-from lakewarden.operations.direct.outputs import Outputs
-from lakewarden.operations.direct.shuffle import PartWriter, Written, remove_written, shuffled
-from lakewarden.operations.direct.value import Reserve, TaskFiles
-from lakewarden.operations.fanout import Sized, done_and_failed
-from lakewarden.operations.intake import TableIntake
-from lakewarden.operations.reading.partitions import Apart, read_apart
+from lakewarden.maintenance.open_table import open_table
 from lakewarden.sql.context import Context
 from lakewarden.sql.handlers.writing.revision import fitted_rows
 from lakewarden.sql.queries.federation.run import PartTask
@@ -34,9 +30,13 @@ from lakewarden.sql.queries.scan import for_duck, wanted_by
 from lakewarden.sql.queries.select import prepare
 from lakewarden.sql.results import Rows
 from lakewarden.storage.steps import Steps
-from lakewarden.table import TableClient
-from lakewarden.table.open_table import open_table
-from lakewarden.target import ScopeTarget
+from lakewarden.tables.client import TableClient
+from lakewarden.tables.direct.outputs import Outputs
+from lakewarden.tables.direct.shuffle import PartWriter, Written, remove_written, shuffled
+from lakewarden.tables.direct.value import Reserve, TaskFiles
+from lakewarden.tables.fanout import Sized, done_and_failed
+from lakewarden.tables.intake import TableIntake
+from lakewarden.tables.reading.partitions import Apart, read_apart
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Carries out statements straight in Delta, past the write log: by one commit each (operations/direct)."""
+"""Carries out statements straight in Delta, past the write log: by one commit each (tables/direct)."""
 
 from __future__ import annotations
 
@@ -11,10 +11,6 @@ import msgspec
 import pyarrow as pa
 from sqlglot import exp
 
-from lakewarden.operations.direct.revise import Spread
-from lakewarden.operations.direct.value import DirectResult, Given
-from lakewarden.operations.fanout import Sized
-from lakewarden.rows.intake import Parts, Rows
 from lakewarden.sql.context import Context
 from lakewarden.sql.handlers.writing.file_query import DeleteFile, FileQuery, UpdateFile
 from lakewarden.sql.handlers.writing.revision import Reviser
@@ -24,6 +20,10 @@ from lakewarden.sql.query_engine.in_process import engine_of_process
 from lakewarden.sql.results import Affected
 from lakewarden.sql.statements.rows import Assignment
 from lakewarden.storage.steps import Steps
+from lakewarden.tables.direct.revise import Spread
+from lakewarden.tables.direct.value import DirectResult, Given
+from lakewarden.tables.fanout import Sized
+from lakewarden.tables.rows.intake import Parts, Rows
 
 T = TypeVar("T")
 R = TypeVar("R")

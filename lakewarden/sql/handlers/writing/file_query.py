@@ -10,10 +10,8 @@ import numpy as np
 import pyarrow as pa
 from sqlglot import exp
 
-from lakewarden.arrays import numbers
+from lakewarden.base.arrays import numbers
 from lakewarden.catalog.model import TableSchema
-from lakewarden.operations.direct.value import Edit
-from lakewarden.rows.columns import single
 from lakewarden.sql.context import Context
 from lakewarden.sql.handlers.writing.revision import Reviser
 from lakewarden.sql.handlers.writing.target import Target
@@ -21,6 +19,8 @@ from lakewarden.sql.queries import select
 from lakewarden.sql.queries.scan import for_duck
 from lakewarden.sql.query_engine.engine import Limits, QueryEngine
 from lakewarden.sql.results import Rows
+from lakewarden.tables.direct.value import Edit
+from lakewarden.tables.rows.columns import single
 
 FILE = "rows of a file"
 """The relation of the rows; no table can have this name."""

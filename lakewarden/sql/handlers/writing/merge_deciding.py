@@ -9,11 +9,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakewarden.errors import ConstraintViolation
-from lakewarden.operations.intake import Revision
 from lakewarden.sql.context import Context
 from lakewarden.sql.handlers.writing.merge_branches import SOURCE, Branch, Delete, Insert, Update
 from lakewarden.sql.handlers.writing.target import Target
 from lakewarden.sql.queries import select
+from lakewarden.tables.intake import Revision
 
 
 @dataclass(frozen=True)

@@ -11,9 +11,9 @@ from sqlglot import exp
 from lakewarden.catalog.model import TableSchema
 from lakewarden.delta.reading.bounds import Bound
 from lakewarden.errors import Unsupported
-from lakewarden.operations.reading.keys import bound_of
 from lakewarden.sql.handlers.writing.target import Target
 from lakewarden.sql.statements.rows import Merge
+from lakewarden.tables.reading.keys import bound_of
 
 
 @dataclass(frozen=True)

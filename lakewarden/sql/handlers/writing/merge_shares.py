@@ -12,9 +12,6 @@ from sqlglot import exp
 
 from lakewarden.delta.reading.rows import empty_rows
 from lakewarden.errors import Unsupported
-from lakewarden.operations.intake import Revision
-from lakewarden.operations.reading.seen_keys import SeenKeys
-from lakewarden.rows.intake import Parts
 from lakewarden.sql.handlers.writing.merge_branches import SOURCE
 from lakewarden.sql.handlers.writing.merge_deciding import Merging, ambiguous
 from lakewarden.sql.handlers.writing.merge_on import KeyPairs
@@ -22,7 +19,10 @@ from lakewarden.sql.handlers.writing.parts import check_divides, of_shares
 from lakewarden.sql.handlers.writing.target import node_of
 from lakewarden.sql.queries import select
 from lakewarden.sql.statements.rows import Merge
-from lakewarden.table.compared import Share
+from lakewarden.tables.client.compared import Share
+from lakewarden.tables.intake import Revision
+from lakewarden.tables.reading.seen_keys import SeenKeys
+from lakewarden.tables.rows.intake import Parts
 
 _WHOLE = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT", "UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT", "UHUGEINT")
 

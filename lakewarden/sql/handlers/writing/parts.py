@@ -7,11 +7,11 @@ from dataclasses import replace
 from sqlglot import exp
 
 from lakewarden.errors import Unsupported
-from lakewarden.rows.intake import Parts
 from lakewarden.sql.context import Context
 from lakewarden.sql.handlers.writing.target import Target
 from lakewarden.sql.query_engine.engine import Limits
 from lakewarden.sql.results import Affected
+from lakewarden.tables.rows.intake import Parts
 
 
 def insert_parts(target: Target, given: Parts) -> Affected:

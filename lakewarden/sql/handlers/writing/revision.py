@@ -11,18 +11,18 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from sqlglot import exp
 
+from lakewarden.base.json_values import NOT_FINITE
 from lakewarden.catalog.model import SchemaColumn, TableSchema
 from lakewarden.errors import Unsupported
-from lakewarden.json_values import NOT_FINITE
-from lakewarden.operations.intake import TableIntake
-from lakewarden.rows.columns import single
-from lakewarden.rows.defaults import Defaults
 from lakewarden.sql.context import Context
 from lakewarden.sql.handlers.values import FLOATING
 from lakewarden.sql.handlers.writing.target import Target, column_of, node_of
 from lakewarden.sql.plain_values import is_default
 from lakewarden.sql.results import Rows as Found
 from lakewarden.sql.statements.rows import Assignment
+from lakewarden.tables.intake import TableIntake
+from lakewarden.tables.rows.columns import single
+from lakewarden.tables.rows.defaults import Defaults
 
 _WHOLE = ("SMALLINT", "INT", "BIGINT")
 
@@ -112,7 +112,7 @@ def changed(context: Context, target: Target, found: Found, assignments: Sequenc
 def fitted(column: SchemaColumn, values: pa.ChunkedArray[Any], type: str) -> pa.ChunkedArray[Any]:
     """Converts values for a column: a whole number of another type takes the column's type where nothing is lost.
 
-    `rows.validate` refuses everything else that does not fit.
+    `tables.rows.validate` refuses everything else that does not fit.
     """
     if column.type.name in FLOATING and pa.types.is_string(values.type):
         return _not_finite(values)

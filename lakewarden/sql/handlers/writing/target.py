@@ -10,7 +10,7 @@ from sqlglot import exp
 
 from lakewarden.catalog.model import SchemaColumn, Table, TableSchema
 from lakewarden.errors import InvalidArgument
-from lakewarden.operations.reading.scope import Wanted
+from lakewarden.maintenance.open_table import open_table
 from lakewarden.sql.context import Context
 from lakewarden.sql.queries import select
 from lakewarden.sql.relations import SEQ, Relation, resolved
@@ -18,8 +18,8 @@ from lakewarden.sql.results import Affected
 from lakewarden.sql.shapes.plan import Write, WritePlan, plan_of
 from lakewarden.sql.statements.base import Ref
 from lakewarden.sql.statements.rows import Insert, Merge, OnConflict, Overwrite, Truncate, Update
-from lakewarden.table import TableClient
-from lakewarden.table.open_table import open_table
+from lakewarden.tables.client import TableClient
+from lakewarden.tables.reading.scope import Wanted
 
 
 @dataclass(frozen=True)

@@ -10,14 +10,14 @@ from collections.abc import Collection
 import numpy as np
 from sqlglot import exp
 
-from lakewarden.arrays import numbers
+from lakewarden.base.arrays import numbers
 from lakewarden.delta.partitions import Partition
 from lakewarden.errors import InvalidArgument
-from lakewarden.operations.direct.value import Within
-from lakewarden.operations.optimize.predicate import STEADY, as_rows
 from lakewarden.sql.context import Context
 from lakewarden.sql.handlers.writing.target import Target
 from lakewarden.sql.queries import select
+from lakewarden.tables.direct.value import Within
+from lakewarden.tables.predicate import STEADY, as_rows
 
 _PARTITIONS = "partitions of the table"
 _PLACE = "place among the partitions"

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from lakewarden.base.strategies import QueryStrategy, ServedBy
 from lakewarden.sql.queries.answer import Answer
-from lakewarden.strategies import QueryStrategy, ServedBy
 
 
 @dataclass(frozen=True)

@@ -17,14 +17,14 @@ import msgspec
 import pyarrow as pa
 from sqlglot import exp
 
+from lakewarden.base.settings import SqlSettings
+from lakewarden.base.strategies import QueryStrategy
 from lakewarden.catalog.model import Table, TableSchema
 from lakewarden.delta.reading.bounds import Bound, rows_within
 from lakewarden.delta.reading.file_group import FileGroup
 from lakewarden.delta.reading.number import nothing_but, number_of_rows
 from lakewarden.errors import LakewardenError, Unsupported
-from lakewarden.operations.fanout import Sized
-from lakewarden.operations.reading.partitions import Apart, read_apart
-from lakewarden.settings import SqlSettings
+from lakewarden.maintenance.open_table import open_table
 from lakewarden.sql.context import Context
 from lakewarden.sql.queries import answer
 from lakewarden.sql.queries.federation.names import Names, Untold
@@ -37,8 +37,8 @@ from lakewarden.sql.queries.texts import text_of
 from lakewarden.sql.query_engine.engine import Answer, Limits
 from lakewarden.sql.query_engine.in_process import engine_of_process
 from lakewarden.storage.steps import in_one_step
-from lakewarden.strategies import QueryStrategy
-from lakewarden.table.open_table import open_table
+from lakewarden.tables.fanout import Sized
+from lakewarden.tables.reading.partitions import Apart, read_apart
 
 _AT_ONCE = 2
 """Partitions at once in this process: one is read while another is computed."""

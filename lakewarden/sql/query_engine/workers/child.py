@@ -13,18 +13,18 @@ import sys
 
 import pyarrow as pa
 
+from lakewarden.base.settings import SqlSettings
+from lakewarden.base.workers import frames
+from lakewarden.base.workers.child import LONGEST, alarm, end_with
+from lakewarden.base.workers.memory import Memory
+from lakewarden.base.workers.priority import Priority
 from lakewarden.errors import LakewardenError, Unsupported
-from lakewarden.settings import SqlSettings
 from lakewarden.sql.query_engine.engine import Limits
 from lakewarden.sql.query_engine.failures import too_large
 from lakewarden.sql.query_engine.in_process import InProcess, within
 from lakewarden.sql.query_engine.workers import messages
 from lakewarden.sql.query_engine.workers.bounds import overall
 from lakewarden.sql.query_engine.workers.messages import End, Request
-from lakewarden.workers import frames
-from lakewarden.workers.child import LONGEST, alarm, end_with
-from lakewarden.workers.memory import Memory
-from lakewarden.workers.priority import Priority
 
 GRACE = 1.0
 """Seconds after a query's limit in which DuckDB heeds an interrupt; then the kernel ends the process."""

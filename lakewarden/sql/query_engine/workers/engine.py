@@ -11,14 +11,14 @@ from typing import Literal
 
 import pyarrow as pa
 
-from lakewarden.settings import SqlSettings
+from lakewarden.base.settings import SqlSettings
+from lakewarden.base.workers.frames import encoded
+from lakewarden.base.workers.pool import Pool
 from lakewarden.sql.query_engine.engine import Answer, Limits
 from lakewarden.sql.query_engine.spool import Spool
 from lakewarden.sql.query_engine.workers.bounds import Bounds
 from lakewarden.sql.query_engine.workers.messages import End, Request
 from lakewarden.sql.query_engine.workers.worker import Worker, no_rows
-from lakewarden.workers.frames import encoded
-from lakewarden.workers.pool import Pool
 
 _REMEMBERED = 4096
 """How many texts that passed are kept."""

@@ -9,14 +9,14 @@ from time import monotonic
 
 import pyarrow as pa
 
+from lakewarden.base.workers import frames
+from lakewarden.base.workers.process import Process
 from lakewarden.errors import BadSyntax, InvalidArgument, LakewardenError, PermissionDenied, Unsupported
 from lakewarden.sql.query_engine.engine import Limits
 from lakewarden.sql.query_engine.failures import too_long
 from lakewarden.sql.query_engine.workers import messages
 from lakewarden.sql.query_engine.workers.bounds import Bounds, overall
 from lakewarden.sql.query_engine.workers.messages import End, Request
-from lakewarden.workers import frames
-from lakewarden.workers.process import Process
 
 _MODULE = "lakewarden.sql.query_engine.workers.child"
 _GRACE_SECONDS = 2.0

@@ -11,7 +11,9 @@ from dagster._core.events.log import EventLogEntry
 from dagster._core.execution.context.system import IStepContext
 from dagster._core.storage.event_log import EventLogStorage
 
-from lakewarden.connection import Location
+from lakewarden.base.connection import Location
+from lakewarden.base.scope import Scope, TableName
+from lakewarden.catalog.report import ScopeReport, ScopeState
 from lakewarden.dagster.assets.history import CommitLine
 from lakewarden.dagster.jobs.booking import batches
 from lakewarden.dagster.jobs.booking.batches import log_events
@@ -19,8 +21,6 @@ from lakewarden.dagster.jobs.booking.events import Booked, book_events
 from lakewarden.dagster.jobs.booking.partitions import register_users
 from lakewarden.dagster.jobs.event_log.sqlite import relaxed
 from lakewarden.dagster.mount import Mount
-from lakewarden.report import ScopeReport, ScopeState
-from lakewarden.scope import Scope, TableName
 from tests.fixtures.dagster import DAGSTER
 
 pytestmark = DAGSTER

@@ -7,12 +7,12 @@ from collections.abc import Sequence
 import dagster as dg
 import pytest
 
+from lakewarden.client import Lakehouse
 from lakewarden.dagster.jobs.booking import behind
 from lakewarden.dagster.jobs.booking.commits import Now, look
 from lakewarden.dagster.jobs.flush import flush_job
 from lakewarden.dagster.jobs.record import record_job
 from lakewarden.dagster.resources.lakehouse import ids_of
-from lakewarden.lakehouse import Lakehouse
 from tests.dagster.jobs.conftest import RunJob
 from tests.dagster.jobs.test_jobs import materialized
 from tests.fixtures.chat import MESSAGES, write

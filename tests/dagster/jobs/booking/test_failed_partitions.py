@@ -9,12 +9,12 @@ import dagster as dg
 import pytest
 from dagster._core.storage.partition_status_cache import get_and_update_asset_status_cache_value
 
+from lakewarden.catalog.report import Fault
 from lakewarden.dagster.jobs.booking.failed_partitions import is_of_the_scope
 from lakewarden.dagster.jobs.flush import flush_job
 from lakewarden.dagster.jobs.prune import prune_job
 from lakewarden.dagster.jobs.restore import restore_job
 from lakewarden.dagster.jobs.vacuum import vacuum_job
-from lakewarden.report import Fault
 from tests.dagster.jobs.conftest import RunJob
 from tests.dagster.jobs.test_jobs import failure
 from tests.fixtures.chat import MESSAGES, USERS, write

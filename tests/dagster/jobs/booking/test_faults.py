@@ -11,12 +11,12 @@ from dagster._core.events import DagsterEventType
 from dagster._core.storage.event_log.base import EventLogStorage
 from sqlalchemy.exc import OperationalError
 
+from lakewarden.catalog.report import ScopeReport
+from lakewarden.client import Lakehouse
 from lakewarden.dagster.jobs.booking.book import book
 from lakewarden.dagster.jobs.flush import flush_job
 from lakewarden.dagster.jobs.record import record_job
 from lakewarden.dagster.mount import Mount
-from lakewarden.lakehouse import Lakehouse
-from lakewarden.report import ScopeReport
 from tests.dagster.jobs.booking.test_behind import versions
 from tests.dagster.jobs.conftest import RunJob, runner
 from tests.dagster.jobs.test_jobs import failure, materialized

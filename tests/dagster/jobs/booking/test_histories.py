@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakewarden.connection import Location
+from lakewarden.base.connection import Location
+from lakewarden.client import Lakehouse
 from lakewarden.dagster.assets.history import SHOWN, CommitLine, line_of_entry
 from lakewarden.dagster.jobs.booking.histories import newest_lines
 from lakewarden.dagster.jobs.flush import flush_job
@@ -19,7 +20,6 @@ from lakewarden.dagster.jobs.optimize import optimize_job
 from lakewarden.dagster.jobs.restore import restore_job
 from lakewarden.delta.commit_log.commits import commit_name
 from lakewarden.delta.history import entries_below
-from lakewarden.lakehouse import Lakehouse
 from tests.dagster.jobs.conftest import RunJob
 from tests.dagster.jobs.test_jobs import materialized, observed
 from tests.fixtures.bucket import path_of

@@ -8,11 +8,11 @@ import dagster as dg
 import sqlalchemy as db
 from dagster._core.storage.event_log import SqlEventLogStorage, SqliteEventLogStorage
 
-from lakewarden.connection import Location
+from lakewarden.base.connection import Location
+from lakewarden.base.scope import Scope, TableName
+from lakewarden.catalog.report import ScopeReport, ScopeState
 from lakewarden.dagster.assets.history import SHOWN, CommitLine
 from lakewarden.dagster.jobs.booking.events import Booked
-from lakewarden.report import ScopeReport, ScopeState
-from lakewarden.scope import Scope, TableName
 from tests.dagster.jobs.booking.test_batches import book_in_a_run
 from tests.dagster.jobs.event_log.test_packed import stored_bytes
 from tests.fixtures.dagster import DAGSTER

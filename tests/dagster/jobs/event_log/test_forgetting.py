@@ -12,13 +12,13 @@ from dagster._core.storage.runs.schema import RunStorageSqlMetadata
 from dagster._core.storage.schedules.schema import ScheduleStorageSqlMetadata
 
 from lakewarden.catalog.model import Column
+from lakewarden.client import Lakehouse
 from lakewarden.dagster.jobs.erase import erase_job
 from lakewarden.dagster.jobs.event_log import sweeping
 from lakewarden.dagster.jobs.event_log.redacting import Names
 from lakewarden.dagster.jobs.flush import flush_job
 from lakewarden.dagster.jobs.record import record_job
 from lakewarden.dagster.mount import Mount
-from lakewarden.lakehouse import Lakehouse
 from tests.dagster.jobs.conftest import RunJob, runner
 from tests.dagster.jobs.test_erase import KEY, USER, ask
 from tests.fixtures.chat import MESSAGES, write

@@ -12,10 +12,10 @@ from dagster._serdes import serialize_value
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lakewarden.client import Lakehouse
 from lakewarden.dagster.jobs.event_log.packed import PackedEventLogStorage
 from lakewarden.dagster.jobs.event_log.packing import pack, unpack
 from lakewarden.dagster.jobs.flush import flush_job
-from lakewarden.lakehouse import Lakehouse
 from tests.dagster.jobs.conftest import runner
 from tests.fixtures.chat import MESSAGES
 from tests.fixtures.dagster import DAGSTER

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from lakewarden import Lakehouse
-from lakewarden.settings import ServeSettings, Settings, SqlSettings
+from lakewarden.base.settings import ServeSettings, Settings, SqlSettings
 from tests.serve.conftest import PASSWORD, Moving
 
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import httpx
 
-from lakewarden.json_values import Json
+from lakewarden.base.json_values import Json
 
 
 class Told(NamedTuple):

@@ -14,7 +14,7 @@ import pytest
 
 from lakewarden import Lakehouse
 from lakewarden.serve.operator import operator_token
-from lakewarden.table import TableClient
+from lakewarden.tables.client import TableClient
 from tests.fixtures.patience import PATIENCE
 from tests.serve.conftest import Moving, bearer, login
 from tests.serve.http.live.events import Told, changes, subscribed

@@ -14,7 +14,7 @@ from websockets.sync.client import ClientConnection, connect
 from websockets.typing import Subprotocol
 
 from lakewarden import Lakehouse
-from lakewarden.json_values import Json
+from lakewarden.base.json_values import Json
 from lakewarden.serve.operator import operator_token
 from tests.fixtures.patience import PATIENCE
 from tests.serve.conftest import Moving, bearer, login

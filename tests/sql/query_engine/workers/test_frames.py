@@ -8,9 +8,9 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from lakewarden.base.workers import frames
 from lakewarden.sql.query_engine.workers import messages
 from lakewarden.sql.query_engine.workers.messages import End, Request
-from lakewarden.workers import frames
 
 _RELATIONS = {
     "empty": pa.table({"n": pa.array([], pa.int64())}),

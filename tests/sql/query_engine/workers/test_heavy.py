@@ -23,7 +23,7 @@ import json, resource, sys, threading
 from concurrent.futures import ThreadPoolExecutor
 from lakewarden import Lakehouse, Settings
 from lakewarden.errors import LakewardenError
-from lakewarden.settings import SqlSettings
+from lakewarden.base.settings import SqlSettings
 from tests.sql.query_engine.heavy import HEAVY
 
 memory, result, place, names = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3], json.loads(sys.argv[4])

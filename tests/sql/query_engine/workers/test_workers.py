@@ -16,8 +16,11 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from lakewarden.base.settings import SqlSettings
+from lakewarden.base.workers import frames
+from lakewarden.base.workers.memory import Memory
+from lakewarden.base.workers.pool import Pool
 from lakewarden.errors import BadSyntax, InvalidArgument, Unsupported
-from lakewarden.settings import SqlSettings
 from lakewarden.sql.query_engine.engine import Answer, Limits
 from lakewarden.sql.query_engine.in_process import engine_of_process
 from lakewarden.sql.query_engine.workers import messages
@@ -25,9 +28,6 @@ from lakewarden.sql.query_engine.workers.bounds import Bounds, overall
 from lakewarden.sql.query_engine.workers.engine import Workers, pool_of_process
 from lakewarden.sql.query_engine.workers.messages import Request
 from lakewarden.sql.query_engine.workers.worker import Worker
-from lakewarden.workers import frames
-from lakewarden.workers.memory import Memory
-from lakewarden.workers.pool import Pool
 from tests.fixtures.patience import PATIENCE
 from tests.sql.query_engine.heavy import HEAVY
 
@@ -294,7 +294,7 @@ def test_closing_ends_it_by_itself(worker: Worker) -> None:
 
 _ORPHANING = """
 import sys, threading
-from lakewarden.settings import SqlSettings
+from lakewarden.base.settings import SqlSettings
 from lakewarden.sql.query_engine.engine import Limits
 from lakewarden.sql.query_engine.workers.engine import Workers
 
@@ -327,7 +327,7 @@ def test_workers_end_with_their_process_however_it_ends(how: str) -> None:
 
 _FORKING = """
 import os, sys
-from lakewarden.settings import SqlSettings
+from lakewarden.base.settings import SqlSettings
 from lakewarden.sql.query_engine.engine import Limits
 from lakewarden.sql.query_engine.workers.engine import Workers
 

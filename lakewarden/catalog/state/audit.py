@@ -1,0 +1,122 @@
+"""The audit log: who did what, or was refused. Append-only: an entry is an object that is never changed, except by the
+erasure of a user, whose keyed hash replaces the id (`catalog.state.rewriting`).
+
+Keys begin with the inverted moment, so that a listing shows the newest first. No statement's text is kept, and hence no
+password.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, replace
+from datetime import datetime
+from functools import partial
+
+from lakewarden.base.clock import Clock, NewId
+from lakewarden.catalog.access.gate import Principal
+from lakewarden.catalog.state.newest_first import backwards
+from lakewarden.catalog.state.rewriting import content, empty_replaced, first_of, newest, rewrite
+from lakewarden.errors import Corrupt
+from lakewarden.storage.objects import ObjectStore
+from lakewarden.storage.paths import without_name
+
+_ROOT = "audit"
+
+
+@dataclass(frozen=True)
+class AuditEntry:
+    """One act. `action` is in capitals, such as CREATE_TABLE; `details` is text for people."""
+
+    audit_id: str
+    timestamp: datetime
+    actor_user_id: str
+    action: str
+    target: str
+    details: str = ""
+    subject_user_id: str | None = None
+    """The user in whose place it was done."""
+    request_id: str | None = None
+    """The request over a network that did it."""
+
+
+@dataclass(frozen=True)
+class AuditLog:
+    """The audit log of one warehouse; `store` is rooted at its `_lakewarden/`. Safe for threads."""
+
+    store: ObjectStore
+    clock: Clock
+    new_id: NewId
+
+    def note(self, principal: Principal, action: str, target: str, details: str = "", subject: str | None = None) -> AuditEntry:
+        """Stores one act; returns when it is durable.
+
+        Args:
+            principal: who acts. In EXECUTE AS USER, the actor is the user who runs it, and the subject is the other.
+            target: what it is done to, such as `table:app.t` or `user:alice`.
+            subject: the user to act as, if the principal does not act as that user yet.
+        """
+        actor = principal.actor or principal
+        taken = principal.user if principal.actor else None
+        entry = AuditEntry(
+            self.new_id(), self.clock(), actor.user, action, target, details, subject or taken, principal.opener.request_id
+        )
+        self.store.create(_key(entry), _encode(entry))
+        return entry
+
+    def newest(self, limit: int | None = None) -> list[AuditEntry]:
+        """Returns the last entries, newest first. Names are in order by the millisecond, and entries by the microsecond."""
+        found = (self._read(stored.key) for stored in newest(self.store.list(_ROOT))[:limit])
+        return sorted((entry for entry in found if entry), key=lambda entry: entry.timestamp, reverse=True)
+
+    def expire(self, before: datetime) -> int:
+        """Removes older entries, and returns how many."""
+        old = [stored.key for stored in self.store.list(_ROOT) if stored.key > f"{_ROOT}/{backwards(before)}"]
+        self.store.delete(old)
+        return len({*map(first_of, old)})
+
+    def hide_user(self, user: str, mark: str, found: Callable[[int], None]) -> None:
+        """Replaces a user's id by the keyed hash. Calls `found` with the number of entries before changing the first."""
+        listing = self.store.list(_ROOT)
+        entries = ((stored.key, self._read(stored.key)) for stored in newest(listing))
+        changed = [key for key, entry in entries if entry is not None and _without(entry, user, mark) != entry]
+        found(len(changed))
+        for key in changed:
+            rewrite(self.store, key, partial(_hidden, key, user, mark))
+        empty_replaced(self.store, listing)
+
+    def _read(self, key: str) -> AuditEntry | None:
+        data = content(self.store, key)
+        return None if data is None else _decode(key, data)
+
+
+def _hidden(key: str, user: str, mark: str, data: bytes) -> bytes:
+    entry = _decode(key, data)
+    hidden = _without(entry, user, mark)
+    return data if hidden == entry else _encode(hidden)
+
+
+def _without(entry: AuditEntry, user: str, mark: str) -> AuditEntry:
+    return replace(
+        entry,
+        actor_user_id=mark if entry.actor_user_id == user else entry.actor_user_id,
+        subject_user_id=mark if entry.subject_user_id == user else entry.subject_user_id,
+        target=f"user:{mark}" if entry.target == f"user:{user}" else entry.target,
+        details=without_name(entry.details, user, mark),
+    )
+
+
+def _encode(entry: AuditEntry) -> bytes:
+    return json.dumps(asdict(entry) | {"timestamp": entry.timestamp.isoformat()}, ensure_ascii=False).encode()
+
+
+def _key(entry: AuditEntry) -> str:
+    return f"{_ROOT}/{backwards(entry.timestamp)}-{entry.audit_id}"
+
+
+def _decode(key: str, text: bytes) -> AuditEntry:
+    try:
+        content = json.loads(text)
+        return AuditEntry(**{**content, "timestamp": datetime.fromisoformat(content["timestamp"])})
+    except (ValueError, KeyError, TypeError) as error:
+        raise Corrupt(f"the audit entry {key} can't be read: {text[:80]!r}") from error

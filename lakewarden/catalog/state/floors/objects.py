@@ -1,0 +1,174 @@
+"""The objects of floors: how they are named and encoded, and what the head of one says without reading the rest."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field, replace
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+
+from lakewarden.catalog.state.floors.blocks import Blocks, block_in, packed
+from lakewarden.catalog.state.floors.entries import NEVER
+from lakewarden.catalog.state.floors.known_scopes import KnownScopes, Numbers
+from lakewarden.errors import Corrupt
+from lakewarden.storage.objects import ObjectStore
+
+_STORAGES = b"storages"
+_ABSORBED = b"absorbed"
+_SUMMARY = b"summary"
+_BLOCKS = b"blocks"
+
+_HEAD = 64 << 10
+"""Bytes that are read of an object for its head: enough for the schema and what is said in it."""
+
+_FEW = 4
+"""Rules that a summary lists; a table has one, and a second while the settings change."""
+
+
+@dataclass(frozen=True)
+class Summary:
+    """What holds for all scopes of an object together: enough to see that none of them needs maintenance."""
+
+    scopes: int
+    looked_at: int
+    """The earliest; `UNSEEN` when one was not looked at."""
+    compacted: tuple[int, ...] | None
+    """The different rules; None when there are many."""
+    optimized: tuple[int, ...] | None
+    dead_since: int
+    """The earliest."""
+    log_since: int
+    """The earliest."""
+
+    @classmethod
+    def of(cls, scopes: KnownScopes) -> Summary:
+        return cls(
+            len(scopes),
+            _lowest(scopes["looked_at"]),
+            _few(scopes["compacted"]),
+            _few(scopes["optimized"]),
+            _lowest(scopes["dead_since"]),
+            _lowest(scopes["log_since"]),
+        )
+
+
+@dataclass(frozen=True)
+class Head:
+    """What an object says besides its notes."""
+
+    storages: Mapping[str, int] = field(default_factory=dict)
+    """By storage id, the position that its writer saw in the floor there."""
+    absorbed: tuple[str, ...] = ()
+    """Names of objects whose notes it has, as far as another one may still count on them (`catalog.state.floors.whole`)."""
+    summary: Summary | None = None
+    """None in objects of earlier releases."""
+    blocks: Blocks | None = None
+    """None in small objects, and in those of earlier releases."""
+    bytes: int = 0
+    """Of the head."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """One object, read whole."""
+
+    scopes: KnownScopes
+    head: Head
+
+
+def encoded(scopes: KnownScopes, storages: Mapping[str, int], absorbed: Iterable[str]) -> bytes:
+    said = {
+        _STORAGES: json.dumps(dict(storages)).encode(),
+        _ABSORBED: json.dumps(sorted(absorbed)).encode(),
+        _SUMMARY: json.dumps(asdict(Summary.of(scopes))).encode(),
+    }
+
+    def head(blocks: Blocks | None) -> pa.Schema:
+        more = {} if blocks is None else {_BLOCKS: json.dumps(asdict(blocks)).encode()}
+        return scopes.table.schema.with_metadata(said | more)
+
+    return packed(scopes.table, head)
+
+
+def read_part(store: ObjectStore, key: str) -> Part:
+    """Raises:
+    Missing: it was merged into another object.
+    Corrupt: it cannot be read.
+    """
+    data = store.get(key)
+    try:
+        with pa.ipc.open_stream(pa.BufferReader(data)) as reader:
+            table = reader.read_all()
+        table.validate()
+        return Part(KnownScopes(table), _head(table.schema))
+    except (pa.ArrowException, ValueError, KeyError, TypeError, OSError) as error:
+        raise unreadable(store, key, error) from error
+
+
+def read_head(store: ObjectStore, key: str) -> Head:
+    """Raises as `read_part`."""
+    data = store.get_range(key, 0, _HEAD)
+    try:
+        return replace(_head(pa.ipc.read_schema(pa.py_buffer(data))), bytes=8 + int.from_bytes(data[4:8], "little"))
+    except (pa.ArrowException, ValueError, KeyError, TypeError, OSError) as error:
+        raise unreadable(store, key, error) from error
+
+
+def read_block(store: ObjectStore, key: str, head: Head, number: int) -> KnownScopes:
+    """The notes of one block of an object with this head. Raises as `read_part`."""
+    assert head.blocks is not None, "an object in blocks"
+    size = head.blocks.size
+    data = store.get_range(key, head.bytes + number * size, size)
+    try:
+        found = block_in(data)
+        if not head.blocks.begins(number, found.mark(0)):
+            raise ValueError(f"block {number} begins with {found.mark(0)}")
+        return found
+    except (pa.ArrowException, ValueError, IndexError, KeyError, TypeError, OSError) as error:
+        raise unreadable(store, key, error) from error
+
+
+def unreadable(store: ObjectStore, key: str, error: Exception) -> Corrupt:
+    return Corrupt(f"{store.uri}/{key} cannot be read: {error}; lakewarden repair rebuilds it from its copy")
+
+
+def is_part(key: str) -> bool:
+    return key.rpartition("/")[2][:20].isdecimal()
+
+
+def position_in(key: str) -> int:
+    """Reads a position from a name, which begins with the number of settled positions: one more than the last."""
+    return int(key.rpartition("/")[2][:20]) - 1
+
+
+def highest(positions: Iterable[Mapping[str, int]]) -> dict[str, int]:
+    """Returns the highest position by storage id."""
+    found: dict[str, int] = {}
+    for each in positions:
+        for storage_id, position in each.items():
+            found[storage_id] = max(position, found.get(storage_id, position))
+    return found
+
+
+def _head(schema: pa.Schema) -> Head:
+    said = schema.metadata or {}
+    names = (_STORAGES, _ABSORBED, _SUMMARY, _BLOCKS)
+    storages, absorbed, summary, blocks = (json.loads(said.get(name, b"null")) for name in names)
+    return Head(
+        storages or {},
+        tuple(absorbed or ()),
+        None if summary is None else msgspec.convert(summary, Summary),
+        None if blocks is None else msgspec.convert(blocks, Blocks),
+    )
+
+
+def _lowest(column: Numbers) -> int:
+    return int(column.min()) if len(column) else NEVER
+
+
+def _few(column: Numbers) -> tuple[int, ...] | None:
+    found = np.unique(column)
+    return tuple(map(int, found)) if len(found) <= _FEW else None

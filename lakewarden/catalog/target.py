@@ -1,0 +1,57 @@
+"""The input of work on one scope's Delta table. A picklable value: it is sent to Spark's tasks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from lakewarden.base.connection import Location, StorageRoot
+from lakewarden.base.scope import Scope
+from lakewarden.catalog.model import Compression, TableSchema
+from lakewarden.catalog.state.floors.entries import FloorLocation, Known
+from lakewarden.catalog.upkeep import UpkeepRules
+from lakewarden.storage.location import local_path
+
+
+@dataclass(frozen=True)
+class ScopeTarget:
+    """Everything that work on one scope's Delta table needs to know."""
+
+    scope: Scope
+    location: Location
+    """Where its Delta table is. Contains no credential."""
+    schemas: tuple[TableSchema, ...]
+    """Every schema version of the table, oldest first; the last one is current."""
+    app_id: str
+    """Application id of the flush watermark: `lakewarden/<warehouse uuid>/<log partition uuid>` (docs/log.md)."""
+    compression: Compression
+    target_file_size: int
+    retention_hours: int
+    root: StorageRoot | None = None
+    """The storage that it is on; None when that is not checked."""
+    mark: str = ""
+    """The scope's keyed hash (`catalog.state.erasure`); empty in a warehouse of format 1."""
+    manifest_key: str = field(default="", repr=False)
+    """The key under which the scope's newest version is kept (`delta.kept`); empty in a warehouse of format 1: none is."""
+    floor: FloorLocation | None = None
+    """The floor of its table in the warehouse's state; None in a warehouse of format 1."""
+    known: Known | None = None
+    """What that floor knew of the scope when the target was made; None when it knew nothing, or when that is not checked."""
+
+    change_data_feed: bool | None = None
+    """Whether its table is to have Delta's change data feed; None where the table itself says so (`delta.change_data`)."""
+    buckets: int = 1
+    """Into how many files a partition's rows are divided by their key (`catalog.dynamic.buckets`)."""
+    rules: UpkeepRules = field(default_factory=UpkeepRules)
+    """By which maintenance finds something to do."""
+
+    @property
+    def uri(self) -> str:
+        return self.location.uri
+
+    @property
+    def on_disk(self) -> bool:
+        return local_path(self.uri) is not None
+
+    @property
+    def schema(self) -> TableSchema:
+        return self.schemas[-1]

@@ -1,0 +1,59 @@
+"""`lake.jobs`: the jobs of a warehouse."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from lakewarden.base.commit_metadata import Metadata, attaches
+from lakewarden.catalog.operations import Queueable, Request
+from lakewarden.client.parts import Parts
+
+if TYPE_CHECKING:
+    from lakewarden.catalog.state.jobs.job import Job
+
+
+@dataclass(frozen=True)
+class Jobs:
+    """`lake.jobs`."""
+
+    parts: Parts
+
+    # `lake.jobs(limit)` was a method before it was a noun; its callers may still call it.
+    def __call__(self, limit: int | None = 50) -> list[Job]:
+        """The last jobs, newest first."""
+        return self.parts.operator.jobs.newest(limit)
+
+    @attaches
+    def enqueue(
+        self, operation: Queueable, *tables: str, user: str | None = None, to: str | None = None, metadata: Metadata | None = None
+    ) -> Job:
+        """Requests an operation that `run_jobs` will run, in this process or another.
+
+        Args:
+            to: the storage to move to; only for a move.
+            metadata: a JSON object that its commits will carry.
+
+        Raises:
+            NotFound, InvalidArgument: a table or a storage does not exist, or a user's name is not valid.
+            AlreadyActive: the same request is already queued or running.
+        """
+        from lakewarden.maintenance.execution.enqueue import enqueue
+
+        return enqueue(self.parts.operator, Request(operation, tables, user, to=to))
+
+    def waiting(self) -> list[Job]:
+        """The jobs that `run_jobs` would run now, oldest first."""
+        return self.parts.runner.waiting()
+
+    def run(self, only: Collection[str] | None = None) -> list[Job]:
+        """Runs the queued jobs (`only`: these ids), oldest first; a failed one does not stop the others.
+
+        Takes over jobs whose runner has died.
+        """
+        return self.parts.runner.run_waiting(only)
+
+    def kill(self, job_id: str) -> Job:
+        """Cancels a job that is not over; a running one stops before its next scope."""
+        return self.parts.operator.jobs.kill(job_id)

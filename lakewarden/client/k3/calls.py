@@ -1,0 +1,118 @@
+"""What K3's calls share: the warehouse, the gate, and how buckets and tables are found."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+
+from lakewarden.base.scope import TableName
+from lakewarden.base.workers.cancellation import Cancellation
+from lakewarden.catalog.access.gate import OPERATOR, Principal, TableOf
+from lakewarden.catalog.access.rights import Act, TableAct
+from lakewarden.catalog.changes.engines import namespace_of, require_active
+from lakewarden.catalog.model import Catalog, Table
+from lakewarden.catalog.state.audit import AuditLog
+from lakewarden.client.k3.arguments import checked
+from lakewarden.errors import InvalidArgument, Unsupported
+from lakewarden.maintenance.admin.session_gate import Door
+from lakewarden.maintenance.open_table import open_table
+from lakewarden.sql.results import Result
+from lakewarden.sql.services import Services
+from lakewarden.sql.session import SqlSession
+from lakewarden.sql.statements.base import Statement
+from lakewarden.tables.client import TableClient
+from lakewarden.tables.reading.freshness import Freshness
+from lakewarden.tables.warehouse import Warehouse, find_table, live_tables
+
+
+class Calls:
+    """A family of K3's calls, for one principal. A bucket is a namespace; its tables are the SHARED ones.
+
+    What a family makes public is a call, and the types of its arguments are checked.
+    """
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        for name, member in list(vars(cls).items()):
+            if not name.startswith("_") and callable(member):
+                setattr(cls, name, checked(member))
+
+    def __init__(self, services: Services, principal: Principal = OPERATOR, cancellation: Cancellation | None = None) -> None:
+        """
+        Args:
+            cancellation: of the calls' statements, as of `SqlSession.run`.
+        """
+        self._services = services
+        self._principal = principal
+        self._cancellation = cancellation
+
+    @property
+    def _warehouse(self) -> Warehouse:
+        return self._services.warehouse
+
+    @cached_property
+    def _door(self) -> Door:
+        warehouse = self._warehouse
+        return Door(self._principal, AuditLog(warehouse.state, warehouse.clock, warehouse.new_id))
+
+    def _catalog(self, bucket: str, act: Act | None = None) -> Catalog:
+        """Raises:
+        NotFound: the bucket does not exist.
+        PermissionDenied: the principal may not.
+        """
+        if act is not None:
+            self._door.allow(act)
+        catalog = self._warehouse.catalog.read()
+        namespace_of(catalog, bucket)
+        return catalog
+
+    def _table(self, bucket: str, name: str, act: TableAct | None) -> Table:
+        """A table of a bucket.
+
+        Args:
+            act: what is to be done with its rows; None to look at the table itself.
+
+        Raises:
+            NotFound: the bucket or the table does not exist.
+            PermissionDenied, FailedPrecondition: the principal may not, or the bucket's engine is disabled.
+            Unsupported: it is no SHARED table.
+        """
+        table = find_table(self._catalog(bucket), TableName(bucket, name))
+        if table.type != "SHARED":
+            raise Unsupported(f"{table.name} is a {table.type} table; K3's calls are for SHARED tables")
+        if act is None:
+            self._door.allow("look at what exists")
+            return table
+        self._door.allow(act, table)
+        if act != "drop":
+            require_active(self._warehouse.catalog.read(), table.name)
+        return table
+
+    def _client(self, table: Table) -> TableClient:
+        return open_table(self._warehouse, table).by(self._principal.user)
+
+    def _tables(self, catalog: Catalog, bucket: str) -> list[Table]:
+        """The bucket's tables, those of pipelines without a schema yet among them."""
+        there = (*live_tables(catalog), *catalog.blanks.values())
+        return [table for table in there if table.name.namespace == bucket and table.type == "SHARED"]
+
+    def _session(self, bucket: str) -> SqlSession:
+        return SqlSession(self._services, self._principal, "k3", bucket, refuses_blocks="K3's calls have no transaction block")
+
+    def _check_active(self, catalog: Catalog, bucket: str, name: str, act: TableAct) -> None:
+        """Of a table that does not exist yet."""
+        self._door.allow(act, TableOf(TableName(bucket, name), "SHARED"))
+        require_active(catalog, TableName(bucket, name))
+
+    def _run(self, bucket: str, statement: Statement, freshness: Freshness = "strong") -> Result:
+        (result,) = self._session(bucket).run([statement], freshness=freshness, cancellation=self._cancellation)
+        return result
+
+
+def only(statements: Sequence[Statement]) -> Statement:
+    """Raises:
+    InvalidArgument: there is not exactly one statement.
+    """
+    if len(statements) != 1:
+        raise InvalidArgument(f"a call takes one statement, and this text has {len(statements)}: make a call for each")
+    return statements[0]

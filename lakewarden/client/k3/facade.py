@@ -1,0 +1,18 @@
+"""`lake.k3`: every call of K3 Tables, by its name in snake_case."""
+
+from __future__ import annotations
+
+from lakewarden.client.k3.buckets import Buckets
+from lakewarden.client.k3.ingest import Ingest
+from lakewarden.client.k3.inspection import Inspection
+from lakewarden.client.k3.rows import RowWrites
+from lakewarden.client.k3.statements import Statements
+from lakewarden.client.k3.upkeep import Upkeep
+
+
+class K3(Buckets, Ingest, RowWrites, Statements, Inspection, Upkeep):
+    """K3's calls: arguments by K3's field names, answers as plain dicts in K3's wire form, errors of Lakewarden.
+
+    A later insert of a key wins, queries are EVENTUAL unless they say otherwise, and a write without a WHERE on the merge keys
+    goes straight into Delta (docs/decisions/0049-k3-as-a-facade.md).
+    """

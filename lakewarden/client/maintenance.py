@@ -1,0 +1,270 @@
+"""`lake.maintenance`: the operations over scopes. Each returns a report for each scope.
+
+The commits of an operation carry its `metadata`, a JSON object of the caller (`HistoryEntry.metadata`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import TYPE_CHECKING, Unpack
+
+from lakewarden.base.commit_metadata import Metadata, attaches
+from lakewarden.base.scope import Scope, TableName
+from lakewarden.catalog.operations import PlanOptions, Request
+from lakewarden.client.parts import Parts
+from lakewarden.client.plans import Plans
+from lakewarden.client.status import Status
+from lakewarden.maintenance.request import check_request, new_request
+
+if TYPE_CHECKING:
+    from lakewarden.catalog.report import ScopeReport
+    from lakewarden.maintenance.admin.upgrade import UpgradedStorage
+    from lakewarden.maintenance.repair.report import Repaired
+
+
+@dataclass(frozen=True)
+class Maintenance:
+    """`lake.maintenance`."""
+
+    parts: Parts
+
+    @property
+    def status(self) -> Status:
+        """What is pending, due or damaged."""
+        return Status(self.parts.warehouse, self.parts.engine)
+
+    @property
+    def plans(self) -> Plans:
+        """The operations as plans."""
+        return Plans(self.parts, self.status)
+
+    def upgrade(self) -> list[UpgradedStorage]:
+        """Upgrades a warehouse of an earlier release to the newest format: gives every storage its identity and every
+        table its floor. Stop processes of earlier releases first; open the warehouse again afterwards.
+
+        Raises:
+            StorageUnavailable, StorageRefused, Corrupt: a storage, or the table of a flushed scope, does not exist;
+                nothing was upgraded.
+        """
+        from lakewarden.maintenance.admin.upgrade import upgrade
+
+        return upgrade(self.parts.warehouse)
+
+    @attaches
+    def repair(
+        self,
+        table: str | None = None,
+        *,
+        user: str | None = None,
+        dry_run: bool = False,
+        restored: bool = False,
+        metadata: Metadata | None = None,
+    ) -> list[Repaired]:
+        """Repairs damaged logs and scopes from the rows that are left, and reports what is lost.
+
+        Moves damaged objects, and rows that may have been deleted, to `_quarantine/` in the scope's directory.
+
+        Args:
+            table: by default all tables.
+            user: only this user's scopes.
+            dry_run: reports what would be done, and changes nothing; `apply` of its plan does that.
+            restored: the required step after the warehouse or its data was restored from a backup.
+
+        Returns:
+            A report for each damaged log and ledger, and for each scope; `skipped` where nothing is wrong. It names the writers
+            not all of whose rows are back: they stop until they are resumed.
+
+        Raises:
+            NotFound, InvalidArgument: the table does not exist; the user's name is not valid, or given for a SHARED table.
+            StorageUnavailable: a storage is unavailable, or not the one that this warehouse uses.
+        """
+        from lakewarden.ingest.pipelines.gone import with_uploads
+        from lakewarden.maintenance.repair.plan import as_reports
+        from lakewarden.maintenance.repair.procedure import damage, repaired
+
+        request = check_request(new_request("repair", () if table is None else (table,), user=user, restored=restored))
+        at = self.parts.operator.workplace
+        if not dry_run:
+            return with_uploads(at.warehouse, repaired(at, request))
+        planned_at, found = at.warehouse.clock(), damage(at, request)
+        plan_id = self.parts.planner.kept(request, as_reports(at.warehouse, found), planned_at).plan.plan_id
+        return [replace(one, plan_id=plan_id) for one in found]
+
+    @attaches
+    def flush(self, *tables: str, user: str | None = None, metadata: Metadata | None = None) -> list[ScopeReport]:
+        """Moves pending rows into the Delta tables: by default of all tables and users.
+
+        Raises:
+            NotFound: a table does not exist; nothing was flushed.
+        """
+        return self._run(new_request("flush", tables, user=user), dry_run=False)
+
+    @attaches
+    def flush_scopes(self, scopes: Iterable[Scope], *, metadata: Metadata | None = None) -> list[ScopeReport]:
+        """Flushes exactly these scopes, in one job; skips those without pending rows."""
+        from lakewarden.maintenance.procedures.flush import flush_exactly
+
+        return flush_exactly(self.parts.operator.workplace, set(scopes))
+
+    @attaches
+    def compact(
+        self,
+        *tables: str,
+        user: str | None = None,
+        where: str | None = None,
+        ratio: float | None = None,
+        scheduled: bool = False,
+        look: bool = False,
+        dry_run: bool = False,
+        metadata: Metadata | None = None,
+    ) -> list[ScopeReport]:
+        """Folds each scope's newest small files into one.
+
+        Over whole tables, this opens the scopes that may need it, by what the state knows of them. The others are
+        `skipped`, with the metric `scopes_quiet`: more than a hundred of a table in one report. So are those of a storage that is
+        away, with `scopes_failed`. Optimize and vacuum do the same.
+
+        Args:
+            where: a condition on partition columns, such as `day = '2024-05-01'`: only these partitions.
+            ratio: leaves a file with more than so many times the rows of the newer ones together. Without it, or with 0, all
+                files are taken that fit; with `scheduled` the table's COMPACTION_RATIO counts, or `compaction.ratio`.
+            scheduled: as a schedule does it. After a change of the rule, scopes that were quiet come a part at a time.
+            look: opens each scope. Without it, commits of other programs may be missed until the next rolling look.
+        """
+        options = PlanOptions(user=user, where=where, ratio=ratio, scheduled=scheduled, look=look)
+        return self._run(new_request("compact", tables, **options), dry_run)
+
+    def evict(self, *tables: str, user: str | None = None, dry_run: bool = False) -> list[ScopeReport]:
+        """Removes STREAM rows that have expired or exceed their scope's size: a report for each such scope.
+
+        Raises:
+            NotFound, Unsupported: a table does not exist or is not a STREAM table; nothing was evicted.
+        """
+        return self._run(new_request("evict", tables, user=user), dry_run)
+
+    @attaches
+    def optimize(
+        self,
+        *tables: str,
+        user: str | None = None,
+        zorder: Sequence[str] = (),
+        where: str | None = None,
+        target_file_size: int | None = None,
+        ratio: float | None = None,
+        scheduled: bool = False,
+        look: bool = False,
+        dry_run: bool = False,
+        metadata: Metadata | None = None,
+    ) -> list[ScopeReport]:
+        """Packs each scope's files to the target size, or clusters them by columns; each partition by itself.
+
+        Args:
+            where: a condition on partition columns, in SQL; other partitions are left.
+            target_file_size: in bytes, instead of the table's.
+            ratio: leaves a file with more than so many times the bytes of the smaller ones together; as in `compact`.
+            scheduled: as a schedule does it; a change of `maintenance.min_gain` then reaches the scopes a part at a time.
+            look: as in `compact`.
+        """
+        options = PlanOptions(user=user, zorder=tuple(zorder), where=where, look=look)
+        options |= PlanOptions(target_file_size=target_file_size, ratio=ratio, scheduled=scheduled)
+        return self._run(new_request("optimize", tables, **options), dry_run)
+
+    @attaches
+    def vacuum(
+        self,
+        *tables: str,
+        user: str | None = None,
+        retain_hours: float | None = None,
+        force: bool = False,
+        ignore_checks: bool = False,
+        look: bool = False,
+        dry_run: bool = True,
+        metadata: Metadata | None = None,
+    ) -> list[ScopeReport]:
+        """Deletes files that no version inside the retention needs; only lists them unless `dry_run=False`. `look` is as in
+        `compact`.
+
+        A scope that failed a check, and has passed none since, is `failed` with CONFLICT, and the others are done.
+
+        Args:
+            ignore_checks: vacuums such scopes, too.
+
+        Raises:
+            InvalidArgument: the retention is below 168 hours, and `force` is not given.
+        """
+        options = PlanOptions(user=user, retain_hours=retain_hours, force=force, ignore_checks=ignore_checks, look=look)
+        return self._run(new_request("vacuum", tables, **options), dry_run)
+
+    @attaches
+    def restore(
+        self,
+        table: str,
+        *,
+        user: str | None = None,
+        version: int | None = None,
+        timestamp: datetime | None = None,
+        discard_pending: bool = False,
+        dry_run: bool = True,
+        metadata: Metadata | None = None,
+    ) -> list[ScopeReport]:
+        """Restores a scope (or, by timestamp, all scopes of a table); only reports what it would do unless `dry_run=False`.
+
+        Pending rows are flushed first, or dropped with `discard_pending`.
+
+        Raises:
+            InvalidArgument: not exactly one of `version` and `timestamp`, or a version of a USER table without a user.
+        """
+        options = PlanOptions(user=user, version=version, timestamp=timestamp, discard_pending=discard_pending)
+        return self._run(new_request("restore", (table,), **options), dry_run)
+
+    @attaches
+    def run(
+        self,
+        operation: str,
+        *tables: str,
+        dry_run: bool = False,
+        metadata: Metadata | None = None,
+        **options: Unpack[PlanOptions],
+    ) -> list[ScopeReport]:
+        """Runs an operation by its name; the methods of this noun do that for most.
+
+        Raises:
+            InvalidArgument, Unsupported, NotFound: the request is not valid, by `specs.SPECS`; nothing was done.
+        """
+        return self._run(check_request(new_request(operation, tables, **options)), dry_run)
+
+    def _run(self, request: Request, dry_run: bool) -> list[ScopeReport]:
+        return self.parts.planner.preview(request).reports if dry_run else self.parts.operator.run(request)
+
+    @attaches
+    def move(self, table: str, to: str, *, metadata: Metadata | None = None) -> list[ScopeReport]:
+        """Moves a table to another storage: copies, compares, switches, and empties the old place. Reads and writes continue;
+        flushes wait while the last part is copied. Continues a move that was interrupted.
+
+        The scopes of users with their own storage stay there.
+
+        Args:
+            to: the storage's id.
+
+        Returns:
+            A report for each scope; empty if the table is there already. If a scope failed, the table stays where it is.
+
+        Raises:
+            NotFound, Unsupported: the table or storage does not exist; it is a STREAM table.
+            InUse: the table is being moved elsewhere, or its place there is not empty.
+            Conflict: a reader pins a version, or a user is being erased; try again later.
+        """
+        return self._run(new_request("move", (table,), to=to), dry_run=False)
+
+    def cancel_move(self, table: str) -> list[ScopeReport]:
+        """Cancels a move before its switch; the table stays where it is, and the copies are removed.
+
+        Raises:
+            NotFound: the table does not exist.
+            InUse: the table is at the new place already; the move can only be completed.
+        """
+        from lakewarden.maintenance.procedures.move import cancel_move
+
+        return cancel_move(self.parts.operator.workplace, TableName.parse(table))

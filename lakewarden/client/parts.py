@@ -1,0 +1,98 @@
+"""The parts of an open warehouse that its nouns share."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from datetime import timedelta
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from lakewarden.catalog.state.live_queries import LiveQueries
+from lakewarden.maintenance.execution.engine import Engine
+from lakewarden.spark.cluster import SparkCluster
+from lakewarden.sql.sessions import Sessions
+from lakewarden.tables.warehouse import Warehouse
+
+if TYPE_CHECKING:
+    from lakewarden.catalog.state.ledger.ledger import Ledger
+    from lakewarden.maintenance.execution.applier import Applier
+    from lakewarden.maintenance.execution.operator import Operator
+    from lakewarden.maintenance.execution.planner import Planner
+    from lakewarden.maintenance.execution.runner import Runner
+    from lakewarden.sql.query_engine.workers.engine import Workers
+    from lakewarden.sql.services import Services
+    from lakewarden.tables.subscriptions.feed import Feeds
+
+
+@dataclass(frozen=True)
+class Parts:
+    """Creates each part, and imports its modules, when it is first needed.
+
+    Importing all operations takes as long as a whole query from the command line.
+    """
+
+    warehouse: Warehouse
+    engine: Engine
+    cluster: SparkCluster
+    ledgers: dict[str, Ledger] = field(default_factory=dict)
+
+    @cached_property
+    def operator(self) -> Operator:
+        from lakewarden.catalog.state.jobs.log import JobLog
+        from lakewarden.maintenance.execution.operator import Operator
+
+        warehouse = self.warehouse
+        lease = timedelta(seconds=warehouse.settings.jobs.lease_seconds)
+        return Operator(warehouse, self.engine, JobLog(warehouse.state, warehouse.clock, warehouse.new_id, lease))
+
+    @cached_property
+    def planner(self) -> Planner:
+        from lakewarden.maintenance.execution.planner import Planner
+
+        return Planner(self.operator)
+
+    @cached_property
+    def applier(self) -> Applier:
+        from lakewarden.maintenance.execution.applier import Applier
+
+        return Applier(self.operator)
+
+    @cached_property
+    def runner(self) -> Runner:
+        from lakewarden.maintenance.execution.runner import Runner
+
+        return Runner(self.operator)
+
+    @cached_property
+    def services(self) -> Services:
+        """The services of all SQL sessions."""
+        from lakewarden.sql.query_engine.in_process import engine_of_process  # imports Arrow
+        from lakewarden.sql.services import Services
+
+        engine = engine_of_process(self.warehouse.settings.sql)
+        return Services(self.warehouse, engine, self.workers, Sessions(), lambda: self.operator, lambda: self.feeds)
+
+    @cached_property
+    def workers(self) -> Workers:
+        from lakewarden.sql.query_engine.workers.engine import Workers  # imports Arrow
+
+        return Workers.of(self.warehouse.settings.sql)
+
+    def ledger(self, pipeline_id: str) -> Ledger:
+        """One for each pipeline: it remembers what it has read of what never changes."""
+        from lakewarden.catalog.state.ledger.ledger import Ledger  # imports NumPy
+
+        return self.ledgers.setdefault(pipeline_id, Ledger(self.warehouse.state, pipeline_id))
+
+    def close(self) -> None:
+        self.engine.close()
+        if "workers" in self.__dict__:
+            self.workers.close()
+
+    @cached_property
+    def feeds(self) -> Feeds:
+        """One reader of each table's log, for all subscriptions of this process."""
+        from lakewarden.tables.subscriptions.feed import Feeds
+
+        return Feeds(LiveQueries(self.warehouse.state), time.monotonic)

@@ -1,0 +1,156 @@
+"""`lake.privacy`: the rights of a user to a copy of their data, and to its removal with proof."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from lakewarden.catalog.state.erasure.requests import ErasureRequest, find_request, nameless
+from lakewarden.client.parts import Parts
+from lakewarden.maintenance.request import request_of
+from lakewarden.storage.paths import check_user
+
+if TYPE_CHECKING:
+    from lakewarden.catalog.state.erasure.certificates import Certificate
+    from lakewarden.maintenance.export.contents import Export
+    from lakewarden.maintenance.plans.value import Plan
+    from lakewarden.maintenance.verify.search import Searched
+    from lakewarden.tables.client import TableClient
+
+
+@dataclass(frozen=True)
+class Privacy:
+    """`lake.privacy`."""
+
+    parts: Parts
+    open_table: Callable[[str], TableClient]
+
+    def export(self, user: str, to: str) -> Export:
+        """Flushes all data of a user and copies it, as Delta tables with their history; the manifest is written last.
+
+        Args:
+            to: a directory or URI that is empty, or has an earlier or interrupted export of the same user.
+
+        Raises:
+            InvalidArgument: the place contains a credential, or is in a storage or the warehouse (except `exports/`).
+            InUse: the place contains something else.
+            Conflict: a scope could not be flushed, or was rewritten meanwhile. Try again.
+            NotFound: nothing is known of the user.
+        """
+        self._check_known(user)
+        from lakewarden.maintenance.procedures.export import export_user
+
+        return export_user(self.parts.operator.workplace, user, to)
+
+    def import_user(self, source: str, user: str, tables: Sequence[str] | None = None) -> dict[str, int]:
+        """Writes the rows of an export, as of its newest versions, for a user of this warehouse; rows by table.
+
+        Args:
+            tables: only these; by default all of the export. They must exist, with the same columns.
+
+        Raises:
+            NotFound: the export is missing or unfinished, or a table is missing in it or here; nothing was written.
+            Corrupt: a file differs from the manifest; nothing was written.
+        """
+        from lakewarden.client.importing import import_export
+
+        return import_export(self.open_table, source, user, tuple(tables or ()))
+
+    def erase(
+        self,
+        user: str,
+        tables: Sequence[str] | None = None,
+        *,
+        deep: bool = False,
+        asked_by: str = "operator",
+        even_if_unknown: bool = False,
+    ) -> Certificate:
+        """Removes all data of a user, hot and cold, and searches for remains. Continues one that was interrupted.
+
+        Meanwhile the user's writes raise `BeingErased`; afterwards the user may write again.
+
+        Args:
+            tables: only these; by default all USER tables.
+            deep: read every object under every storage.
+            asked_by: the requester that the certificate names.
+            even_if_unknown: erase, search and certify although nothing is known of the user.
+
+        Raises:
+            NotFound, InvalidArgument: a table does not exist or is SHARED, or nothing is known of the user; nothing was done.
+            Conflict: something remains, or is still written to. Remove what the message names, and erase again.
+        """
+        if not even_if_unknown:
+            self._check_known(user, tables)
+        from lakewarden.maintenance.procedures.erase import erase_user
+
+        return erase_user(self.parts.operator.workplace, ErasureRequest(user, tuple(tables or ()), asked_by, deep))
+
+    def request_erasure(
+        self,
+        user: str,
+        tables: Sequence[str] | None = None,
+        *,
+        deep: bool = False,
+        asked_by: str = "operator",
+        even_if_unknown: bool = False,
+    ) -> str:
+        """Queues an erasure for `erase_requested`, in this process or another; returns the user's keyed hash, which names it.
+
+        Raises:
+            NotFound, InvalidArgument: as `erase`.
+        """
+        from lakewarden.maintenance.erase.run import request_erasure
+
+        if not even_if_unknown:
+            self._check_known(user, tables)
+        return request_erasure(self.parts.warehouse, ErasureRequest(user, tuple(tables or ()), asked_by, deep))
+
+    def requested_erasure(self, request: str) -> ErasureRequest:
+        """The erasure that was requested under this keyed hash.
+
+        Raises:
+            NotFound, InvalidArgument: no such request; not a keyed hash.
+        """
+        return find_request(self.parts.warehouse.state, request)
+
+    def plan_requested_erasure(self, request: str) -> Plan:
+        """The plan of the erasure that was requested under this keyed hash.
+
+        Raises:
+            NotFound, InvalidArgument: no such request; not a keyed hash.
+        """
+        erasure = self.requested_erasure(request)
+        with nameless(erasure.user, request):
+            return self.parts.planner.preview(request_of(erasure)).plan
+
+    def erase_requested(self, request: str, *, plan_id: str | None = None) -> Certificate:
+        """Runs the erasure that was requested under this keyed hash. A failed one stays queued.
+
+        Args:
+            plan_id: a plan of it, made by `plan("erase", …)`: it runs only if the tables are still those of the plan.
+
+        Raises as `erase`, with the keyed hash in place of the id.
+        """
+        from lakewarden.maintenance.procedures.erase import erase_as_planned, erase_requested
+
+        at = self.parts.operator.workplace
+        return erase_requested(at, request) if plan_id is None else erase_as_planned(at, request, plan_id)
+
+    def verify_erased(self, user: str, tables: Sequence[str] | None = None, *, deep: bool = False) -> Searched:
+        """Searches for anything of a user, with code that is independent of the deletion; changes nothing."""
+        from lakewarden.maintenance.verification import verify_erased
+
+        return verify_erased(self.parts.warehouse, user, tuple(tables or ()), deep=deep)
+
+    def certificates(self, user: str | None = None) -> list[Certificate]:
+        """The certificates, oldest first; with `user` those of one erased user, found by their keyed hash."""
+        from lakewarden.catalog.state.erasure.certificates import certificates
+
+        mark = None if user is None else self.parts.warehouse.erasures.mark(check_user(user))
+        return [found for found in certificates(self.parts.warehouse.state) if mark in (None, found.user)]
+
+    def _check_known(self, user: str, tables: Sequence[str] | None = None) -> None:
+        from lakewarden.maintenance.known_users import check_known
+
+        check_known(self.parts.warehouse, user, tables or ())

@@ -1,0 +1,119 @@
+"""`lake.sessions`: SQL over a warehouse, for one user in one role at a time; and Spark's session, as the operator."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from lakewarden.base.commit_metadata import Metadata, attaches
+from lakewarden.client.parts import Parts
+from lakewarden.errors import FailedPrecondition
+from lakewarden.tables.warehouse import check_namespace
+
+if TYPE_CHECKING:
+    from lakewarden.base.workers.cancellation import Cancellation
+    from lakewarden.catalog.access.gate import Principal
+    from lakewarden.client.k3 import K3
+    from lakewarden.spark.session import SparkSession
+    from lakewarden.sql.results import Result
+    from lakewarden.sql.services import Services
+    from lakewarden.sql.session import SqlSession
+    from lakewarden.sql.uploads import File
+    from lakewarden.tables.reading.freshness import Freshness
+
+
+_ONE_REQUEST = (
+    "a request has no transaction block: each statement of its text takes effect by itself. Blocks are for PostgreSQL's protocol,"
+    " `lake.session(…)` and `lakewarden sql`"
+)
+
+
+@dataclass(frozen=True)
+class SqlSessions:
+    """`lake.sessions`."""
+
+    parts: Parts
+
+    @attaches
+    def sql(
+        self,
+        text: str,
+        *,
+        user: str = "root",
+        role: str = "system",
+        freshness: Freshness | None = None,
+        wait: bool = True,
+        files: Mapping[str, File] | None = None,
+        each: Callable[[Result], None] | None = None,
+        metadata: Metadata | None = None,
+    ) -> list[Result]:
+        """Runs the statements of a text in order. The syntax and rights of all are checked before any runs.
+
+        Args:
+            user: the user whose rows it sees and writes in USER tables.
+            role: anonymous, user, service, dba or system.
+            freshness: of queries; `strong` unless the text sets another.
+            wait: runs the jobs that a statement starts before the next one; else they stay queued for `run_jobs`.
+            files: the attached files by the name of their `FILE('name')` in VALUES: bytes, a `Path`, or an `Upload`.
+            each: receives every result as soon as it is available.
+            metadata: a JSON object that the commits of what it writes will carry, unless the text sets another.
+
+        Raises:
+            BadSyntax, PermissionDenied, Unsupported: nothing was done, if the text alone shows the error.
+            FailedPrecondition: the text begins a block, and does not end it.
+            LakewardenError: a statement failed; those before it have run, but for those of a block that it is in.
+        """
+        session = self.open(user=user, role=role)
+        results = session.sql(text, freshness=freshness, wait=wait, files=files, each=each)
+        if session.block.open:
+            raise FailedPrecondition("the text ends inside a block, and nothing of the block was written: end it with COMMIT")
+        return results
+
+    def open(self, *, user: str, role: str = "user") -> SqlSession:
+        """A session for one user in one role, through the gate. Its calls see and do what the role allows.
+
+        Raises:
+            InvalidArgument: the user's name is not valid, or the role does not exist.
+        """
+        from lakewarden.sql.session import open_session  # imports sqlglot: a third of a second, which other commands do not need
+
+        return open_session(self.parts.services, user, role)
+
+    def served(self, principal: Principal, namespace: str | None = None, *, connected: bool = False) -> SqlSession:
+        """A session of a request over a network: `namespace` is in use, and every bound holds, whoever it is.
+
+        Args:
+            connected: whether it lasts as long as a connection, and so has blocks.
+
+        Raises:
+            NotFound: there is no such namespace.
+        """
+        from lakewarden.sql.session import SqlSession  # as above
+
+        if namespace is not None and namespace not in self.parts.warehouse.catalog.recent().namespaces:
+            check_namespace(self.parts.warehouse.catalog.read(), namespace)
+        return SqlSession(self._served, principal, namespace=namespace, refuses_blocks="" if connected else _ONE_REQUEST)
+
+    def served_k3(self, principal: Principal, cancellation: Cancellation | None = None) -> K3:
+        """K3's calls of a request over a network, with the rights of its principal; `cancellation` as of `SqlSession.run`."""
+        from lakewarden.client.k3 import K3  # as above
+
+        return K3(self._served, principal, cancellation)
+
+    @property
+    def _served(self) -> Services:
+        return replace(self.parts.services, served=True)
+
+    def spark(self) -> SparkSession:
+        """The Spark session of this warehouse's jobs, in which `format("lakewarden")` reads and writes its tables.
+
+        Raises:
+            Unsupported: Java is missing or too old.
+            StorageUnavailable: Spark did not start.
+        """
+        from lakewarden.spark import register
+
+        session = self.parts.cluster.session()
+        register(session, self.parts.warehouse.uri, self.parts.warehouse.settings)
+        return session

@@ -1,0 +1,259 @@
+"""`lake.topics`: tables and Kafka's topics."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, Required, TypedDict, Unpack
+
+from lakewarden.base.scope import TableName
+from lakewarden.client.parts import Parts
+from lakewarden.errors import InvalidArgument, LakewardenError
+from lakewarden.tables.warehouse import find_table, live_tables
+
+if TYPE_CHECKING:
+    from lakewarden.catalog.model import Catalog, Table
+    from lakewarden.ingest.relay.background import BackgroundRelays
+    from lakewarden.ingest.relay.every import RelayOutcome, Relays
+    from lakewarden.ingest.relay.report import RelayReport
+    from lakewarden.ingest.relay.run import Relay
+    from lakewarden.ingest.topics.consume import Consumer
+    from lakewarden.ingest.topics.formats import ValueFormat
+    from lakewarden.ingest.topics.report import ConsumeReport
+    from lakewarden.log.once import Resume
+    from lakewarden.storage.kafka.topics import Topic
+
+_SERVERS = "bootstrap.servers"
+
+
+class RelayOptions(TypedDict, total=False):
+    """Those of `Topics.relaying`, which says what they mean."""
+
+    brokers: str | None
+    mode: Literal["auto", "upsert", "all"]
+    start: str | None
+    restart: bool
+    partitions: int
+    client: Mapping[str, str] | None
+
+
+class ConsumeOptions(TypedDict, total=False):
+    """Those of `Topics.consume`, which says what they mean, but for `resume`."""
+
+    brokers: Required[str]
+    format: ValueFormat
+    user: str | None
+    user_column: str | None
+    skip_lost: bool
+    client: Mapping[str, str] | None
+
+
+@dataclass(frozen=True)
+class Topics:
+    """`lake.topics`."""
+
+    parts: Parts
+
+    @contextmanager
+    def relaying(
+        self,
+        table: str,
+        topic: str | None = None,
+        *,
+        brokers: str | None = None,
+        mode: Literal["auto", "upsert", "all"] = "auto",
+        start: str | None = None,
+        restart: bool = False,
+        partitions: int = 1,
+        client: Mapping[str, str] | None = None,
+    ) -> Iterator[Relay]:
+        """Opens the relay that carries a table's changes to a topic, each once: docs/kafka.md. Each `look` publishes what is new.
+
+        Args:
+            topic: by default named after the table; it is created if it does not exist.
+            brokers: `host:port`, several separated by commas. A table with `log.system` kafka has both by its options.
+            mode: `upsert` publishes the row after each change, and of a deleted row its key; `all` also the row before. By
+                default `upsert` of a table with a primary key.
+            start: where a topic that carries nothing yet begins: `full`, `latest`, `timestamp:…` or `seq:…`. By default at the
+                creation of a table that has it by its options, while all changes since are kept, and else `full`.
+            restart: begin there again.
+            partitions: of a topic that has to be created.
+            client: further settings of librdkafka's client.
+
+        Raises:
+            NotFound: the table does not exist, or the topic was deleted.
+            InUse: the topic carries another table.
+            InvalidArgument: a bad setting or name, or the table has no changes of that mode.
+            Unsupported: the extra `lakewarden[kafka]` is not installed.
+            StorageUnavailable, StorageRefused: the broker.
+        """
+        from lakewarden.ingest.relay.run import RelayRequest, relaying
+        from lakewarden.tables.changes.feed import ChangeFeed  # imports Arrow, with what follows
+        from lakewarden.tables.changes.start import Start
+
+        warehouse = self.parts.warehouse
+        found = find_table(warehouse.catalog.read(), TableName.parse(table))
+        begin = None if start is None else Start.parse(start)
+        request = RelayRequest(_topic(found, topic, brokers, client), mode, begin, restart, partitions)
+        with relaying(found, request, ChangeFeed(warehouse, found.name, table_id=found.id), warehouse.clock) as relay:
+            yield relay
+
+    def relay(self, table: str, topic: str | None = None, **options: Unpack[RelayOptions]) -> RelayReport:
+        """Publishes the changes that the topic lacks, once. Arguments and errors as of `relaying`."""
+        with self.relaying(table, topic, **options) as relay:
+            return relay.look()
+
+    @contextmanager
+    def relaying_every(self) -> Iterator[Relays]:
+        """Opens the relays of all tables with `log.system` kafka, each as of `relaying` by its own options. Each `look`
+        publishes what is new of all of them, tables that were created meanwhile among them, and returns what became of each.
+
+        Raises:
+            Unsupported: the extra `lakewarden[kafka]` is not installed. What concerns one table is in its outcome.
+        """
+        from lakewarden.ingest.relay.every import relaying_every  # imports Arrow
+
+        with relaying_every(self._with_topic, lambda table: self.relaying(str(table.name))) as relays:
+            yield relays
+
+    def relay_every(self) -> list[RelayOutcome]:
+        """Publishes the changes that the topics of all tables with `log.system` kafka lack, once."""
+        with self.relaying_every() as relays:
+            return relays.look()
+
+    @contextmanager
+    def relaying_in_background(self, only: str | None = None, **options: Unpack[RelayOptions]) -> Iterator[BackgroundRelays]:
+        """The same, or for one of these tables, beside other work and in any number of processes at once: one of them publishes
+        a topic, the others stand by.
+
+        A broker that is away, or another error of a table, is in the outcome of that table, and is retried.
+        """
+        from lakewarden.ingest.relay.background import background_relays  # imports Arrow
+
+        def tables() -> list[Table]:
+            found = _with_topic(self.parts.warehouse.catalog.recent())
+            return [table for table in found if only in (None, str(table.name))]
+
+        def opened(table: Table) -> AbstractContextManager[Relay]:
+            return self.relaying(str(table.name), **options)
+
+        with background_relays(tables, opened, lambda table: self.relay_status(str(table.name))) as relays:
+            yield relays
+
+    def _with_topic(self) -> list[Table]:
+        return _with_topic(self.parts.warehouse.catalog.read())
+
+    def relay_status_of_every(self) -> list[RelayOutcome]:
+        """How far the topics of all tables with `log.system` kafka follow them."""
+        from lakewarden.ingest.relay.every import RelayOutcome  # as above
+
+        found = []
+        for table in sorted(_with_topic(self.parts.warehouse.catalog.recent()), key=lambda table: table.name):
+            try:
+                found.append(RelayOutcome(table.name, self.relay_status(str(table.name))))
+            except LakewardenError as error:
+                found.append(RelayOutcome(table.name, None, error))
+        return found
+
+    def relay_status(
+        self, table: str, topic: str | None = None, *, brokers: str | None = None, client: Mapping[str, str] | None = None
+    ) -> RelayReport:
+        """How far the topic follows the table, without a change. Raises as `relaying`."""
+        from lakewarden.ingest.relay.run import report
+        from lakewarden.storage.kafka.publisher import last_position
+        from lakewarden.tables.changes.feed import ChangeFeed  # imports Arrow, with what follows
+
+        warehouse = self.parts.warehouse
+        found = find_table(warehouse.catalog.read(), TableName.parse(table))
+        to = _topic(found, topic, brokers, client)
+        return report(found, to, last_position(to), ChangeFeed(warehouse, found.name))
+
+    def consume(
+        self,
+        table: str,
+        topic: str,
+        *,
+        brokers: str,
+        format: ValueFormat = "debezium-json",
+        user: str | None = None,
+        user_column: str | None = None,
+        skip_lost: bool = False,
+        resume: Resume | None = None,
+        client: Mapping[str, str] | None = None,
+    ) -> ConsumeReport:
+        """Takes the committed messages of a topic into a table, each once, whatever dies: docs/kafka.md.
+
+        Args:
+            brokers: `host:port`, several separated by commas.
+            format: of the values: `debezium-json`, or `json` with the row as an object.
+            user: whose rows they are (USER and STREAM tables).
+            user_column: instead, the field that names each row's user; `_user` by default.
+            skip_lost: go on where messages expired before they were taken.
+            resume: how to go on where a repair left uncertain which were taken: `repeat` takes again what may be there, `skip`
+                leaves out what may be missing.
+            client: further settings of librdkafka's client, such as `security.protocol`.
+
+        Raises:
+            NotFound: the table or the topic does not exist.
+            InvalidArgument: a bad format or setting, or whose the rows are does not fit the table.
+            FailedPrecondition: messages expired before they were taken; or a repair left uncertain which were.
+            Unsupported: the extra `lakewarden[kafka]` is not installed.
+            Conflict, StorageUnavailable: try again: what was taken is not taken twice.
+        """
+        with self.consuming(
+            table,
+            topic,
+            brokers=brokers,
+            format=format,
+            user=user,
+            user_column=user_column,
+            skip_lost=skip_lost,
+            client=client,
+        ) as consumer:
+            return consumer.look(resume)
+
+    @contextmanager
+    def consuming(self, table: str, topic: str, **options: Unpack[ConsumeOptions]) -> Iterator[Consumer]:
+        """Opens the ingest of a topic, of which each `look` takes what is new. Into a dynamic table it is a stream, and the only
+        one while it is open, also while no message comes. Arguments and errors as of `consume`.
+
+        Raises:
+            Conflict: another stream writes to the dynamic table.
+        """
+        from lakewarden.ingest.topics.consume import ConsumeRequest, consuming  # imports Arrow
+
+        name, warehouse = TableName.parse(table), self.parts.warehouse
+        source = _topic(find_table(warehouse.catalog.read(), name), topic, options["brokers"], options.get("client"))
+        request = ConsumeRequest(
+            name,
+            source,
+            options.get("format", "debezium-json"),
+            options.get("user"),
+            options.get("user_column"),
+            options.get("skip_lost", False),
+        )
+        with consuming(warehouse, request) as consumer:
+            yield consumer
+
+
+def _with_topic(catalog: Catalog) -> list[Table]:
+    """The tables that have a topic of their own."""
+    from lakewarden.tables.dynamic.topic import topic_of_table  # imports Kafka's names
+
+    return [table for table in live_tables(catalog) if topic_of_table(table) is not None]
+
+
+def _topic(table: Table, name: str | None, brokers: str | None, client: Mapping[str, str] | None) -> Topic:
+    """Raises:
+    InvalidArgument: no brokers are named.
+    """
+    from lakewarden.storage.kafka.topics import topic_of
+    from lakewarden.tables.dynamic.topic import topic_of_table
+
+    own = topic_of_table(table)
+    if own is not None and brokers is None and name is None and table.dynamic is not None:
+        return topic_of(str(table.name), {**table.dynamic.kafka, **(client or {})})
+    if brokers is None:
+        raise InvalidArgument(f"name the brokers that have the topic of {table.name}, such as localhost:9092")
+    return topic_of(str(table.name), {**(client or {}), _SERVERS: brokers, **({"topic": name} if name else {})})

@@ -1,0 +1,91 @@
+"""Reads a piece of a file: its rows, block by block, each checked, and what was rejected."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from lakewarden.errors import LakewardenError, Reject
+from lakewarden.ingest.load.checking import Checked, RowCheck
+from lakewarden.ingest.load.csv_rows import parse_csv
+from lakewarden.ingest.load.json_rows import parse_json
+from lakewarden.ingest.load.parquet_rows import open_parquet, parse_parquet
+from lakewarden.ingest.load.pieces import form_of, named, opened, records_of
+from lakewarden.ingest.load.value import SHOWN_REJECTS, Piece
+from lakewarden.tables.rows.records import Block, Records, record_lines
+
+
+@dataclass
+class Rejects:
+    """Rejected rows: the first ones by name, all by number."""
+
+    count: int = 0
+    first: tuple[Reject, ...] = ()
+
+    def add(self, count: int, first: tuple[Reject, ...]) -> None:
+        self.count += count
+        self.first = (*self.first, *first)[:SHOWN_REJECTS]
+
+
+def read_piece(check: RowCheck, piece: Piece, rejects: Rejects) -> Iterator[Checked]:
+    """Yields the rows that fit, in order, and notes the others.
+
+    Raises:
+        InvalidArgument: the file cannot be parsed.
+        NotFound, StorageUnavailable, StorageRefused: it cannot be read.
+    """
+    with named(piece.source):
+        yield from _row_groups(check, piece, rejects) if piece.source.format == "parquet" else _lines(check, piece, rejects)
+
+
+@dataclass(frozen=True)
+class PieceChecked:
+    """What a look at all rows of a piece found."""
+
+    rows: int
+    rejects: Rejects
+
+
+def check_piece(check: RowCheck, piece: Piece) -> PieceChecked | LakewardenError:
+    """Reads a piece and keeps no row of it. An error is a value: a task of Spark cannot raise it."""
+    rejects = Rejects()
+    try:
+        return PieceChecked(sum(made.rows.num_rows for made in read_piece(check, piece, rejects)), rejects)
+    except LakewardenError as error:
+        return error
+
+
+def _row_groups(check: RowCheck, piece: Piece, rejects: Rejects) -> Iterator[Checked]:
+    line = piece.line
+    with opened(piece.source) as file:
+        for given in parse_parquet(check.schema, open_parquet(file), piece.first, piece.last):
+            made = check(given)
+            _note(rejects, piece, {number: line + number for number in made.rejects}, made)
+            line += given.rows
+            yield made
+
+
+def _lines(check: RowCheck, piece: Piece, rejects: Rejects) -> Iterator[Checked]:
+    form = form_of(piece.source)
+    with opened(piece.source) as file:
+        for block in _blocks(piece, records_of(piece.source, file, piece)):
+            if form.quotes:
+                made = check(parse_csv(check.schema, block.data, piece.header))
+            else:
+                made = check(parse_json(check.schema, block.data, check.extra))
+            if made.rejects:
+                lines = record_lines(block, form)
+                _note(rejects, piece, {number: int(lines[number]) for number in made.rejects}, made)
+            yield made
+
+
+def _blocks(piece: Piece, records: Records) -> Iterator[Block]:
+    if piece.first or piece.header:
+        records.skip_one()  # the header, or a record that begins in the piece before
+    yield from records.blocks(None if piece.source.packed else piece.last - records.passed)
+
+
+def _note(rejects: Rejects, piece: Piece, lines: dict[int, int], made: Checked) -> None:
+    numbers = sorted(made.rejects)
+    uri = piece.source.found.uri
+    rejects.add(len(numbers), tuple(Reject(uri, lines[number], made.rejects[number]) for number in numbers[:SHOWN_REJECTS]))

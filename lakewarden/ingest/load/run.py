@@ -1,0 +1,204 @@
+"""Loads files into a table: all rows in one commit, or none."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import groupby
+from typing import Literal, TypeVar
+
+import pyarrow as pa
+
+from lakewarden.catalog.target import ScopeTarget
+from lakewarden.delta.parquet.files import NewFile
+from lakewarden.errors import InvalidArgument, LakewardenError, RowsRejected, Unsupported
+from lakewarden.ingest.load.by_user import append_of_many
+from lakewarden.ingest.load.checking import Owner, RowCheck
+from lakewarden.ingest.load.pieces import Survey, count_piece, placed, survey
+from lakewarden.ingest.load.reading import PieceChecked, Rejects, check_piece, read_piece
+from lakewarden.ingest.load.sources import find_sources, total_bytes
+from lakewarden.ingest.load.value import LoadReport, Piece, Source
+from lakewarden.ingest.load.writing import PieceTask, PieceWritten, write_piece
+from lakewarden.log.once import Resume
+from lakewarden.log.position import WHOLE
+from lakewarden.log.record import UPSERT, log_batch
+from lakewarden.storage.location import local_path
+from lakewarden.storage.steps import in_one_step
+from lakewarden.tables.client import TableClient
+from lakewarden.tables.direct.shuffle import remove_written, shuffled
+from lakewarden.tables.direct.value import Given, Once, Reserve, TaskFiles
+from lakewarden.tables.fanout import Run, Sized
+from lakewarden.tables.intake import TableIntake
+from lakewarden.tables.rows.files import file_columns
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+OnReject = Literal["refuse", "stop", "skip"]
+ON_REJECT: tuple[OnReject, ...] = ("refuse", "stop", "skip")
+
+_NAMED = 3
+"""Rejected rows that the message of an error names."""
+
+
+@dataclass(frozen=True)
+class LoadRequest:
+    """What to load. `on_reject`: rows that do not fit refuse the load once all files are read (`refuse`) or at once (`stop`), or
+    are left out (`skip`)."""
+
+    paths: tuple[str, ...]
+    format: str | None = None
+    user: str | None = None
+    user_column: str | None = None
+    on_reject: OnReject = "refuse"
+    once: str | None = None
+    """The load's identity: a table without a key takes a load of this name once."""
+    resume: Resume | None = None
+    """How to go on where a repair left uncertain whether it was taken."""
+
+
+@dataclass
+class Load:
+    """One load into one table."""
+
+    client: TableClient
+    request: LoadRequest
+    run_tasks: Run
+    """In this process, or in Spark where the items are large."""
+    rejects: Rejects = field(default_factory=Rejects)
+
+    def __post_init__(self) -> None:
+        if self.request.on_reject not in ON_REJECT:
+            raise InvalidArgument(f"on_reject {self.request.on_reject!r} does not exist; it is one of {', '.join(ON_REJECT)}")
+
+    def run(self) -> LoadReport:
+        """Loads the files.
+
+        Raises:
+            NotFound: a path matches no file.
+            FailedPrecondition: the engine of the table's namespace is disabled; or a repair left uncertain whether the table has
+                the load: `resume` says how to go on.
+            InvalidArgument: a file is empty or unreadable, or its columns are not those of the table; or a bad option.
+            RowsRejected: rows do not fit.
+            Conflict, StorageUnavailable: as `TableClient.write` and `DirectWrites.append`.
+        """
+        table, request = self.client.table, self.request
+        self.client.reader.check_writable()
+        check = RowCheck(table.schema, self._owner(), self.client.warehouse.clock, self.client.warehouse.new_id)
+        sources = find_sources(self.client.warehouse, request.paths, request.format)
+        pieces = self._pieces(check, sources)
+        if table.type == "SHARED" and not table.schema.keyed:
+            once = None if request.once is None else Once(f"load/{request.once}", 0)
+            if once is not None and request.resume is not None:
+                self.client.direct.resume(once.app, request.resume, once.version)
+            done = self.client.direct.append(self._given(check, pieces), once=once)
+            rows, version, repeated = done.rows_inserted, done.version, done.repeated
+        else:
+            rows, version, repeated = self._by_key(check, pieces), None, False
+        size = total_bytes(sources)
+        return LoadReport(
+            str(table.name), len(sources), size, rows, self.rejects.count, self.rejects.first, version, repeated=repeated
+        )
+
+    def _owner(self) -> Owner:
+        """Raises:
+        InvalidArgument: a user of a SHARED table's rows, or none, or two, of another's.
+        Unsupported: the table has FILE columns; or `once`, and it is written by key.
+        """
+        client = self.client
+        if self.request.once is not None and (client.table.type != "SHARED" or client.table.schema.keyed):
+            raise Unsupported(f"{client.table.name} is written by key: a load that is repeated replaces its rows, without once")
+        if columns := file_columns(client.table.schema):
+            raise Unsupported(f"{client.table.name} has the FILE column {columns[0]!r}: its rows are written with their files")
+        intake = TableIntake(client.table, client.warehouse.clock, client.warehouse.new_id, client.author)
+        user = intake.owner(self.request.user, self.request.user_column)
+        return Owner(user, self.request.user_column, client.author)
+
+    def _pieces(self, check: RowCheck, sources: Sequence[Source]) -> list[Piece]:
+        """The pieces of all files, in order."""
+        look = Survey(check, self.client.warehouse.settings.load.piece_bytes)
+        surveyed = self._each(partial(survey, look), sources, lambda _source: 0, lambda source: source.found.place.uri)
+        pieces = [piece for found in surveyed for piece in _or_raise(found)]
+        long = [piece for piece in pieces if piece.source.format != "parquet" and piece.size < piece.source.found.size]
+        counted = self._each(count_piece, long, lambda piece: piece.size, lambda piece: piece.source.found.place.uri)
+        counts = dict(zip(long, counted, strict=True))
+        made: list[Piece] = []
+        for _, group in groupby(pieces, key=lambda piece: piece.source):
+            own = list(group)
+            made += placed(own, [counts[piece] for piece in own]) if own[0] in counts else own
+        return made
+
+    def _each(self, work: Callable[[T], R], items: Sequence[T], size: Callable[[T], int], place: Callable[[T], str]) -> list[R]:
+        sized = [Sized(item, size(item), on_disk=local_path(place(item)) is not None) for item in items]
+        return self.run_tasks(partial(in_one_step, work), sized)
+
+    def _given(self, check: RowCheck, pieces: Sequence[Piece]) -> Given:
+        """The rows as they are read, one piece after the other; of many bytes, data files that tasks write."""
+        if sum(piece.size for piece in pieces) < self.client.warehouse.settings.load.in_process_bytes:
+            return self._rows(check, pieces)
+        return TaskFiles(partial(self._written, check, pieces))
+
+    def _written(self, check: RowCheck, pieces: Sequence[Piece], target: ScopeTarget, reserve: Reserve) -> Sequence[NewFile]:
+        """Has a task write each piece; raises `RowsRejected` where the request says so."""
+        stops = self.request.on_reject == "stop"
+        tasks = [PieceTask(target, check, piece, reserve(min(piece.most, WHOLE)), stops) for piece in pieces]
+        sized = [
+            Sized(task, task.piece.size, on_disk=local_path(task.piece.source.found.place.uri) is not None) for task in tasks
+        ]
+        found = self.run_tasks(write_piece, sized)
+        written = [each.written for each in found if isinstance(each, PieceWritten)]
+        try:
+            self._note(map(_or_raise, found))
+        except LakewardenError:
+            remove_written(target, written)
+            raise
+        return shuffled(self.run_tasks, target, written)
+
+    def _rows(self, check: RowCheck, pieces: Sequence[Piece]) -> Iterator[pa.Table]:
+        """Yields the rows of all pieces; raises `RowsRejected` where the request says so."""
+        read = 0
+        for piece in pieces:
+            for made in read_piece(check, piece, self.rejects):
+                read += made.rows.num_rows
+                self._check_rejects(read, end=False)
+                yield made.rows
+        self._check_rejects(read, end=True)
+
+    def _check_rejects(self, read: int, *, end: bool) -> None:
+        if self.rejects.count and (self.request.on_reject == "stop" or (end and self.request.on_reject == "refuse")):
+            count, first = self.rejects.count, self.rejects.first
+            named = "; ".join(f"{one.file}, line {one.line}: {one.reason}" for one in first[:_NAMED])
+            more = f"; and {count - _NAMED} more" if count > _NAMED else ""
+            of = f"{count} of {read + count} rows do" if end else f"{count} row{'s do' if count > 1 else ' does'}"
+            raise RowsRejected(f"{of} not fit {self.client.table.name}, and nothing was loaded: {named}{more}", count, first)
+
+    def _by_key(self, check: RowCheck, pieces: Sequence[Piece]) -> int:
+        """Writes the rows to the log. Those of one owner become visible together; those of many after a look at all of them."""
+        owner = check.owner.user
+        if self.request.user_column is None:
+            batches = (log_batch(check.schema, rows, owner, UPSERT) for rows in self._rows(check, pieces) if rows.num_rows)
+            return self.client.reader.appending.append_whole(batches).rows
+        if self.request.on_reject != "skip":
+            found = self._each(
+                partial(check_piece, check), pieces, lambda piece: piece.size, lambda piece: piece.source.found.place.uri
+            )
+            self._note(map(_or_raise, found))
+        blocks = (made for piece in pieces for made in read_piece(check, piece, self.rejects))
+        return append_of_many(self.client.log, check.schema, blocks, self.client.warehouse.settings.log.segment_max_rows)
+
+    def _note(self, pieces: Iterable[PieceChecked | PieceWritten]) -> None:
+        """Raises:
+        RowsRejected: rows of these pieces do not fit, and the request does not skip them.
+        """
+        rows = 0
+        for each in pieces:
+            self.rejects.add(each.rejects.count, each.rejects.first)
+            rows += each.rows
+        self._check_rejects(rows, end=True)
+
+
+def _or_raise(found: R | LakewardenError) -> R:
+    if isinstance(found, LakewardenError):
+        raise found
+    return found

@@ -1,0 +1,69 @@
+"""What the given paths mean: files, their formats, and whether they are compressed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import PurePosixPath
+
+from lakewarden.base.connection import Connection
+from lakewarden.catalog.model import Catalog
+from lakewarden.errors import InvalidArgument
+from lakewarden.ingest.load.value import FORMATS, FileFormat, Source
+from lakewarden.storage.finding import FoundFile, find_files
+from lakewarden.storage.location import canonical, within
+from lakewarden.tables.warehouse import Warehouse
+
+_ENDINGS: dict[str, FileFormat] = {
+    ".csv": "csv",
+    ".json": "json",
+    ".jsonl": "json",
+    ".ndjson": "json",
+    ".parquet": "parquet",
+}
+_PACKED = (".gz", ".gzip")
+
+
+def find_sources(warehouse: Warehouse, paths: Sequence[str], format: str | None) -> list[Source]:
+    """Returns the files, each once, in the order of the paths.
+
+    Args:
+        format: of all files; without it, the ending of each name says it.
+
+    Raises:
+        InvalidArgument: no path, an unknown format, a name whose ending says none, or a path with a credential.
+        NotFound: a path matches no file.
+    """
+    if not paths:
+        raise InvalidArgument("name at least one file, directory or pattern to load")
+    if format is not None and format not in FORMATS:
+        raise InvalidArgument(f"the format {format!r} does not exist; it is one of {', '.join(FORMATS)}")
+    catalog = warehouse.catalog.read()
+    found = dict.fromkeys(one for path in paths for one in find_files(path, lambda uri: _connection(warehouse, catalog, uri)))
+    return [_source(one, next((each for each in FORMATS if each == format), None)) for one in found]
+
+
+def total_bytes(sources: Iterable[Source]) -> int:
+    return sum(source.found.size for source in sources)
+
+
+def format_of(path: str) -> FileFormat | None:
+    """The format that the ending of a name says."""
+    name = PurePosixPath(path.lower())
+    return _ENDINGS.get(PurePosixPath(name.stem).suffix if name.suffix in _PACKED else name.suffix)
+
+
+def _source(found: FoundFile, format: FileFormat | None) -> Source:
+    packed = found.name.lower().endswith(_PACKED)
+    chosen = format or format_of(found.name)
+    if chosen is None:
+        raise InvalidArgument(f"{found.uri}: the name does not say the format; give one of {', '.join(FORMATS)} as --format")
+    if packed and chosen == "parquet":
+        raise InvalidArgument(f"{found.uri}: Parquet is compressed inside; a file that gzip compressed has to be unpacked first")
+    return Source(found, chosen, packed)
+
+
+def _connection(warehouse: Warehouse, catalog: Catalog, uri: str) -> Connection:
+    """That of the storage which contains the place; otherwise the environment decides."""
+    bases = ((canonical(warehouse.base(storage)), storage.connection) for storage in catalog.storages.values())
+    around = [(len(base), connection) for base, connection in bases if within(uri, base)]
+    return max(around, key=lambda one: one[0])[1] if around else Connection()

@@ -1,0 +1,1 @@
+"""Tables that uploaded files fall into: templates read objects, rules choose them."""

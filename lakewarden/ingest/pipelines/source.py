@@ -1,0 +1,132 @@
+"""The source of a pipeline: where it is, how it is reached, and what the name of an object means."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import BinaryIO
+
+from lakewarden.base.connection import Connection, Location
+from lakewarden.base.scope import TableName
+from lakewarden.catalog.model import Catalog
+from lakewarden.catalog.pipeline import Pipeline
+from lakewarden.errors import InvalidArgument, NotFound
+from lakewarden.ingest.pipelines.rules import matches
+from lakewarden.storage.finding import find_files
+from lakewarden.storage.location import canonical, join, within
+from lakewarden.storage.objects import Missing
+from lakewarden.storage.sources.open import open_source
+from lakewarden.storage.sources.uploaded import Source, Uploaded
+from lakewarden.tables.warehouse import Warehouse
+
+_WILD = re.compile(r"[*?\[]")
+
+
+def default_source(table: TableName) -> str:
+    """One place below the warehouse for all pipelines of a namespace."""
+    return f"uploads/{table.namespace}"
+
+
+def source_uri(warehouse: Warehouse, pipeline: Pipeline) -> str:
+    apart = "://" in pipeline.source or pipeline.source.startswith("/")
+    return pipeline.source if apart else join(warehouse.uri, pipeline.source)
+
+
+def source_of(warehouse: Warehouse, catalog: Catalog, pipeline: Pipeline) -> PipelineSource:
+    bases = [(canonical(warehouse.base(storage)), storage.connection) for storage in catalog.storages.values()]
+    connection, uri = Connections(tuple(bases)), canonical(source_uri(warehouse, pipeline))
+    return PipelineSource(open_source(Location(uri, connection(uri))), connection)
+
+
+@dataclass(frozen=True)
+class Connections:
+    """How places are reached: by the storages of the warehouse, as their bases and connections."""
+
+    bases: tuple[tuple[str, Connection], ...]
+
+    def __call__(self, uri: str) -> Connection:
+        """That of the storage which is around the place; else of one in the same bucket; else the environment decides."""
+        around = [(len(base), connection) for base, connection in self.bases if within(uri, base)]
+        if around:
+            return max(around, key=lambda one: one[0])[1]
+        bucket = uri.split("/")[:3] if "://" in uri else None
+        return next((connection for base, connection in self.bases if bucket and base.split("/")[:3] == bucket), Connection())
+
+
+@dataclass(frozen=True)
+class PipelineSource(Source):
+    """The place of a pipeline's objects, and objects elsewhere, whose keys are their whole URIs or absolute paths. Picklable.
+
+    No key of the place itself looks like one: a part of it would be empty.
+    """
+
+    own: Source
+    connection: Connections
+
+    @property
+    def uri(self) -> str:
+        return self.own.uri
+
+    def uploads(self, after: str = "") -> Iterator[Uploaded]:
+        return self.own.uploads(after)
+
+    def look(self, key: str) -> Uploaded:
+        source, name = self._split(key)
+        found = source.look(name)
+        return found if name == key else Uploaded(key, found.size, found.etag, found.modified, found.refused)
+
+    def open(self, uploaded: Uploaded) -> BinaryIO:
+        source, name = self._split(uploaded.key)
+        return source.open(_named(uploaded, name))
+
+    def prove(self, uploaded: Uploaded) -> None:
+        source, name = self._split(uploaded.key)
+        source.prove(_named(uploaded, name))
+
+    def named(self, name: str, *, anywhere: bool) -> list[Uploaded]:
+        """The objects that a caller means: a key, an absolute path or a URI, or a pattern of them.
+
+        Args:
+            anywhere: also objects outside of the pipeline's place; a relative path is one below the working directory then.
+
+        Raises:
+            NotFound: there is no such object.
+        """
+        key = name
+        if _is_apart(name):
+            place = f"{self.uri.rstrip('/')}/"
+            full = _canonical(name)
+            key = full.removeprefix(place)
+        if not _is_apart(key):
+            try:
+                return [self.own.look(key)]
+            except Missing:
+                if _WILD.search(key) and (found := [one for one in self.own.uploads() if matches(key, one.key)]):
+                    return found
+        if anywhere:
+            return [self.look(one.uri) for one in find_files(name, self.connection)]
+        raise NotFound(f"there is no object {name[:200]!r} in {self.uri}")
+
+    def _split(self, key: str) -> tuple[Source, str]:
+        if not _is_apart(key):
+            return self.own, key
+        place, _, name = key.rpartition("/")
+        return open_source(Location(place or "/", self.connection(place))), name
+
+
+def _named(uploaded: Uploaded, name: str) -> Uploaded:
+    if name == uploaded.key:
+        return uploaded
+    return Uploaded(name, uploaded.size, uploaded.etag, uploaded.modified, uploaded.refused)
+
+
+def _is_apart(key: str) -> bool:
+    return key.startswith("/") or "://" in key
+
+
+def _canonical(name: str) -> str:
+    try:
+        return canonical(name)
+    except InvalidArgument as error:
+        raise NotFound(f"there is no object {name[:200]!r}: {error.message}") from error

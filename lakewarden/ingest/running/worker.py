@@ -1,0 +1,130 @@
+"""One worker for templates, as the process that started it sees it."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from time import monotonic
+
+from lakewarden.base.workers import frames
+from lakewarden.base.workers.process import Process
+from lakewarden.errors import InvalidArgument, LakewardenError, NotFound, StorageUnavailable, Unsupported
+from lakewarden.ingest.running import messages
+from lakewarden.ingest.running.bounds import Bounds
+from lakewarden.ingest.running.messages import MOST_BYTES, Outcome, Task, Wanted
+from lakewarden.ingest.templates.object_file import Ranges
+from lakewarden.ingest.templates.template import Columns
+
+_MODULE = "lakewarden.ingest.running.child"
+_LEAST_BYTES = 64 << 10
+"""What a request for fewer bytes counts as: each costs the store a look-up."""
+_OVER_AND_OVER = b"the template reads the object over and over"
+_MISUSES: dict[str, type[LakewardenError]] = {each.__name__: each for each in (InvalidArgument, NotFound, Unsupported)}
+
+
+@dataclass(frozen=True)
+class Job:
+    """An object to be read."""
+
+    template: str
+    key: str
+    size: int
+    """Bytes."""
+    options: Mapping[str, object] = field(default_factory=dict)
+    """As `parse_options` takes them."""
+    columns: Columns = field(default_factory=dict)
+    """The table's, if it has a schema."""
+
+
+@dataclass(frozen=True)
+class Read:
+    """An object was read: its columns, none where it has no rows."""
+
+    rows: int
+    bytes: int
+    """In Arrow's form."""
+    columns: Columns
+
+
+@dataclass(frozen=True)
+class Rejected:
+    """An object cannot be read, or not within its bounds."""
+
+    code: str
+    """Of the errors (docs/reference/errors.md)."""
+    reason: str
+    """One line."""
+
+
+class Reader(Process):
+    """Reads objects."""
+
+    bounds: Bounds
+
+    @classmethod
+    def start(cls, bounds: Bounds) -> Reader:
+        """Raises:
+        Internal: the process cannot be started.
+        """
+        started = cls.of_module(_MODULE, [bounds.memory_bytes])
+        started.bounds = bounds
+        return started
+
+    def read(self, job: Job, ranges: Ranges, into: Path) -> Read | Rejected:
+        """Raises:
+        NotFound, InvalidArgument, Unsupported: because of the template or its options.
+        Whatever `ranges` raises.
+        """
+        self.usable = False
+        try:
+            outcome = self._answered(job, ranges, into)
+        except (OSError, EOFError) as error:
+            return Rejected(Unsupported.code, self._lost(job, late=isinstance(error, TimeoutError)))
+        self.usable = not outcome.grown
+        reason = frames.decoded(outcome.reason)
+        if outcome.misused:
+            raise _MISUSES[outcome.misused](reason)
+        if outcome.code:
+            return Rejected(outcome.code, reason)
+        return Read(outcome.rows, outcome.size, messages.columns_of(outcome.columns))
+
+    def _answered(self, job: Job, ranges: Ranges, into: Path) -> Outcome:
+        by = monotonic() + self.bounds.wall(job.size)
+        left = self.bounds.fetched(job.size)
+        columns = messages.typed(job.columns)
+        task = Task(job.template, job.options, columns, frames.encoded(job.key), job.size, self.bounds)
+        with into.open("wb") as file:
+            self.wait_until(by)
+            frames.send(self._connection, messages.packed(task), last=True, handle=file.fileno())
+        while not (frame := self.receive(by, MOST_BYTES)).last:
+            wanted = messages.unpacked(frame.payload, Wanted)
+            left -= max(wanted.length, _LEAST_BYTES)
+            if left < 0:
+                return Outcome(code=Unsupported.code, reason=_OVER_AND_OVER, grown=True)
+            began = monotonic()
+            data = _fetched(ranges, wanted)
+            by += monotonic() - began
+            self.wait_until(by)
+            frames.send(self._connection, data, last=True)
+        return messages.unpacked(frame.payload, Outcome)
+
+    def _lost(self, job: Job, *, late: bool) -> str:
+        """Why an object lost its worker."""
+        status = self.end()
+        if status == -signal.SIGPROF:
+            return f"reading the object takes more than {self.bounds.cpu(job.size):g} seconds of processor time"
+        if late:
+            return f"reading the object takes longer than {self.bounds.wall(job.size):g} seconds"
+        return (
+            f"the object ended the process that read it, with status {status}: it needs more memory than the"
+            f" {self.bounds.memory_bytes:,} bytes that are allowed, or the template {job.template!r} cannot read it"
+        )
+
+
+def _fetched(ranges: Ranges, wanted: Wanted) -> bytes:
+    try:
+        return ranges(wanted.start, wanted.length)
+    except (OSError, EOFError) as error:
+        raise StorageUnavailable(f"cannot read the object: {error}") from error

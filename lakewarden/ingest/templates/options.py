@@ -1,0 +1,94 @@
+"""The options of a template: known by the fields of its dataclass, checked by their types."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import MISSING, dataclass, fields
+from decimal import Decimal
+from types import UnionType
+from typing import Any, Union, get_args, get_origin, get_type_hints
+
+import msgspec
+
+from lakewarden.errors import InvalidArgument
+from lakewarden.ingest.templates.template import Template
+
+
+@dataclass(frozen=True)
+class DescribedOption:
+    """An option, for a page."""
+
+    name: str
+    default: object
+    description: str
+
+
+def option_names(template: Template[Any]) -> tuple[str, ...]:
+    """In lower case."""
+    return tuple(field.name for field in fields(template.options))
+
+
+def described_options(template: Template[Any]) -> Iterator[DescribedOption]:
+    hints = get_type_hints(template.options, include_extras=True)
+    for field in fields(template.options):
+        metas = (each for each in get_args(hints[field.name]) if isinstance(each, msgspec.Meta))
+        default = None if field.default is MISSING else field.default
+        yield DescribedOption(field.name, default, next((meta.description or "" for meta in metas), ""))
+
+
+def parse_options(template: Template[Any], given: Mapping[str, object]) -> Any:
+    """The options as the template takes them: its dataclass.
+
+    Args:
+        given: by name, in any case; texts, numbers, truth values, and lists of them. A text may stand for a number or a truth
+            value, and for a list: the text of a JSON list, or any other for a list of one.
+
+    Raises:
+        InvalidArgument: an option is unknown, given twice, or its value is not allowed.
+    """
+    known = option_names(template)
+    values: dict[str, object] = {}
+    for name, value in given.items():
+        option = name.lower()
+        if option not in known:
+            listed = f"its options are {', '.join(known)}" if known else "it has no options"
+            raise InvalidArgument(f"template {template.name!r} has no option {name!r}; {listed}")
+        if option in values:
+            raise InvalidArgument(f"option {name!r} of template {template.name!r} is given twice")
+        values[option] = value
+    hints = get_type_hints(template.options)
+    taken = {name: _listed(value) if _takes_list(hints[name]) else value for name, value in values.items()}
+    plain = {name: float(value) if isinstance(value, Decimal) else value for name, value in taken.items()}
+    try:
+        return msgspec.convert(plain, template.options, strict=False)
+    except (msgspec.ValidationError, TypeError) as error:
+        raise InvalidArgument(f"options of template {template.name!r}: {error}") from error
+
+
+def given_options(template: Template[Any], given: Mapping[str, object]) -> dict[str, object]:
+    """The options that are given, each as the template takes it, to be kept and shown. Raises as `parse_options`."""
+    taken = parse_options(template, given)
+    return {name: msgspec.to_builtins(getattr(taken, name)) for name in (each.lower() for each in given)}
+
+
+def list_of(text: str) -> list[object] | None:
+    """The list that a text is in JSON; None where it is none."""
+    if not text.lstrip().startswith("["):
+        return None
+    try:
+        found = msgspec.json.decode(text)
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        return None
+    return found if isinstance(found, list) else None
+
+
+def _listed(value: object) -> object:
+    if isinstance(value, str) and (found := list_of(value)) is not None:
+        return found
+    return value if isinstance(value, list | tuple | set | frozenset) or value is None else [value]
+
+
+def _takes_list(hint: object) -> bool:
+    """Whether an option is a list, or one of several kinds and a list among them."""
+    origin = get_origin(hint) or hint
+    return origin in (tuple, list, set, frozenset) or (origin in (Union, UnionType) and any(map(_takes_list, get_args(hint))))

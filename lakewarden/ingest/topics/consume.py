@@ -1,0 +1,223 @@
+"""Takes the messages of a topic into a table: what is committed there now, each message once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from lakewarden.base.faults import Reach, no_faults
+from lakewarden.base.scope import TableName
+from lakewarden.errors import FailedPrecondition, NotFound
+from lakewarden.ingest.pipelines.rejects import rejects_table
+from lakewarden.ingest.topics.fit import Fit, Fitted, Misfit, RowsOf
+from lakewarden.ingest.topics.formats import decoder
+from lakewarden.ingest.topics.landing import DirectLanding, Landing, LogLanding, Span
+from lakewarden.ingest.topics.report import ConsumeReport, PartitionReport
+from lakewarden.log.once import Resume
+from lakewarden.maintenance.open_table import open_table
+from lakewarden.storage.kafka.reader import Batch, Bounds, reading
+from lakewarden.storage.kafka.topics import Topic, partitions_of, topic_id
+from lakewarden.tables.client import TableClient
+from lakewarden.tables.direct.value import Once
+from lakewarden.tables.dynamic.place import StreamPlace, holding_place, writing
+from lakewarden.tables.warehouse import Warehouse, find_table
+
+
+@dataclass(frozen=True)
+class ConsumeRequest:
+    """An ingest of a topic as it was requested."""
+
+    table: TableName
+    topic: Topic
+    value_format: str = "debezium-json"
+    user: str | None = None
+    user_column: str | None = None
+    skip_lost: bool = False
+    """Go on although messages expired before they were taken."""
+    batch_messages: int = 10_000
+    resume: Resume | None = None
+    """How to go on where a repair left uncertain what was taken."""
+
+
+@dataclass(frozen=True)
+class Consumer:
+    """An ingest of a topic that goes on. Created by `consuming`. For one thread."""
+
+    warehouse: Warehouse
+    request: ConsumeRequest
+    place: StreamPlace | None
+    """As the one streaming writer of a dynamic table."""
+    reach: Reach
+
+    def look(self, resume: Resume | None = None) -> ConsumeReport:
+        """Takes what the topic has behind the last ingest. Others may do the same at the same time.
+
+        Args:
+            resume: how to go on where a repair left uncertain what was taken.
+
+        Raises:
+            LostPlace: another stream writes to the table: open another consumer when that one ended; and as `consume`.
+        """
+        with writing(self.place, self.warehouse):
+            return _taken(self.warehouse, replace(self.request, resume=resume), self.place, self.reach)
+
+
+@contextmanager
+def consuming(warehouse: Warehouse, request: ConsumeRequest, reach: Reach = no_faults) -> Iterator[Consumer]:
+    """Opens the ingest of a topic: into a dynamic table, it is a stream, and has its place while it is open.
+
+    Raises:
+        NotFound: the table does not exist.
+        Conflict: another stream writes to the dynamic table.
+    """
+    table = find_table(warehouse.catalog.read(), request.table)
+    with holding_place(warehouse, table, str(request.topic)) as place:
+        yield Consumer(warehouse, request, place, reach)
+
+
+def consume(warehouse: Warehouse, request: ConsumeRequest, reach: Reach = no_faults) -> ConsumeReport:
+    """Takes what the topic has behind the last ingest.
+
+    Raises:
+        NotFound: the table or the topic does not exist.
+        InvalidArgument: a bad format, or whose the rows are does not fit the table.
+        FailedPrecondition: messages expired before they were taken; `skip_lost` goes on without them. Or a repair left uncertain
+            which were taken; `resume` says how to go on.
+        BeingErased: rows are of a user who is being erased; try again when that is over.
+        Conflict, StorageUnavailable: try again: what was taken is not taken twice.
+    """
+    with consuming(warehouse, request, reach) as consumer:
+        return consumer.look(request.resume)
+
+
+def _taken(warehouse: Warehouse, request: ConsumeRequest, place: StreamPlace | None, reach: Reach) -> ConsumeReport:
+    table = find_table(warehouse.catalog.read(), request.table)
+    client = open_table(warehouse, table)
+    owners = RowsOf.of(table, request.user, request.user_column)
+    fit = Fit(
+        table, owners, decoder(request.value_format), warehouse.clock, warehouse.new_id, client.author, client.reader.target
+    )
+    partitions = partitions_of(request.topic)
+    if partitions is None:
+        raise NotFound(f"Kafka at {request.topic.broker.servers} has no {request.topic}")
+    source = f"kafka/{topic_id(request.topic)}"
+    with reading(request.topic) as reader:
+        consumers = (
+            PartitionConsumer(client, request, fit, reader, f"{source}/{each}", each, reach, place) for each in range(partitions)
+        )
+        taken = [consumer.take() for consumer in consumers]
+    return ConsumeReport(table.name, request.topic.name, tuple(taken))
+
+
+class Reader(Protocol):
+    """What a consumer asks of a topic (`TopicReader`)."""
+
+    def bounds(self, partition: int, /) -> Bounds: ...
+
+    def read(self, partition: int, first: int, most: int, upto: int, /) -> Batch: ...
+
+
+@dataclass(frozen=True)
+class PartitionConsumer:
+    """One pass over one partition of a topic."""
+
+    client: TableClient
+    request: ConsumeRequest
+    fit: Fit
+    reader: Reader
+    app: str
+    """The topic's own id and the partition: a topic that takes the place of a deleted one is another source."""
+    number: int
+    reach: Reach
+    place: StreamPlace | None = None
+
+    def take(self) -> PartitionReport:
+        bounds, landing = self.reader.bounds(self.number), self._landing()
+        if self.request.resume is not None:
+            landing.resume(self.request.resume, bounds.high)
+            self._rejects().direct.resume(self._rejects_app, self.request.resume, bounds.high)
+        report = PartitionReport(self.number, 0, 0, 0, 0, 0, 0)
+        at = self._first(landing.taken_upto(), bounds)
+        while at < bounds.high:
+            batch = self.reader.read(self.number, at, self.request.batch_messages, bounds.high)
+            fitted = self._land(landing, batch, Span(at, batch.next_offset))
+            if fitted is None:
+                at = self._first(landing.taken_upto(), bounds)  # another ingest took some of them
+            else:
+                report, at = _counted(report, batch, fitted), batch.next_offset
+        return replace(report, next_offset=at, lag=max(0, self.reader.bounds(self.number).high - at))
+
+    def _first(self, taken_upto: int | None, bounds: Bounds) -> int:
+        """Where to go on.
+
+        Raises:
+            FailedPrecondition: messages from there on are gone.
+        """
+        if taken_upto is None or bounds.low <= taken_upto <= bounds.high or self.request.skip_lost:
+            return bounds.low if taken_upto is None else min(max(taken_upto, bounds.low), bounds.high)
+        raise FailedPrecondition(
+            f"{self.client.table.name} has partition {self.number} of {self.request.topic} up to offset {taken_upto}, and the"
+            f" broker now has {bounds.low} to {bounds.high}: messages expired before they were taken, or were lost;"
+            " go on without them with skip_lost (--skip-lost)"
+        )
+
+    def _land(self, landing: Landing, batch: Batch, span: Span) -> Fitted | None:
+        """Rejects first: what comes again after a death is known there by its offset. None where the batch was taken before."""
+        fitted = self.fit.fit(batch.messages)
+        if not batch.messages:
+            return fitted  # the end of transactions, which stands for no row
+        if self.place is not None:
+            self.place.check(self.client.warehouse)
+        if fitted.misfits:
+            self._reject(fitted.misfits, span.next_offset)
+        self.reach("consume:rejected")
+        if not landing.take(fitted.batch, span):
+            return None
+        self.reach("consume:taken")
+        return fitted
+
+    def _landing(self) -> Landing:
+        table = self.client.table
+        if table.type == "SHARED" and not table.schema.keyed:
+            return DirectLanding(self.client, self.app)
+        return LogLanding(self.client, self.app)
+
+    def _reject(self, misfits: Sequence[Misfit], next_offset: int) -> None:
+        rejects, app = self._rejects(), self._rejects_app
+        while True:
+            known = rejects.direct.last_once(app) or 0
+            rows = [self._reject_row(each) for each in misfits if each.offset >= known]
+            if not rows:
+                return
+            added = rejects.completed(rows, user=None)
+            if not rejects.direct.append([added], once=Once(app, next_offset, known)).repeated:
+                return
+
+    def _rejects(self) -> TableClient:
+        warehouse = self.client.warehouse
+        return open_table(warehouse, rejects_table(warehouse, self.client.table.name))
+
+    @property
+    def _rejects_app(self) -> str:
+        return f"{self.app}/rejects"
+
+    def _reject_row(self, misfit: Misfit) -> dict[str, object]:
+        return {
+            "object": f"{self.request.topic.name}/{self.number}/{misfit.offset}",
+            "etag": self.app,
+            "error": misfit.reason,
+            "at": self.client.warehouse.clock(),
+            "size": misfit.size,
+        }
+
+
+def _counted(report: PartitionReport, batch: Batch, fitted: Fitted) -> PartitionReport:
+    return replace(
+        report,
+        messages=report.messages + len(batch.messages),
+        written=report.written + fitted.written,
+        removed=report.removed + fitted.removed,
+        rejected=report.rejected + len(fitted.misfits),
+    )

@@ -1,0 +1,201 @@
+"""Fits the rows of messages into a table; those that do not fit are found one by one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pyarrow as pa
+
+from lakewarden.base.clock import Clock, NewId
+from lakewarden.catalog.model import Table, TableSchema
+from lakewarden.errors import ConstraintViolation, InvalidArgument
+from lakewarden.ingest.topics.connect import value_of
+from lakewarden.ingest.topics.formats import Change, Changes, Decode, Row
+from lakewarden.log.record import DELETE, UPSERT, USER, LogBatch, log_batch, log_schema
+from lakewarden.storage.kafka.reader import Message
+from lakewarden.storage.paths import check_user
+from lakewarden.tables.files.referring import Targets, check_batch
+from lakewarden.tables.rows.defaults import Defaults
+from lakewarden.tables.rows.intake import split_users, to_arrow
+from lakewarden.tables.rows.json import from_json
+from lakewarden.tables.rows.validate import keys, validated
+
+
+@dataclass(frozen=True)
+class Misfit:
+    """A message that does not fit the table."""
+
+    offset: int
+    size: int
+    reason: str
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """The rows of messages, in order, and the messages that have none."""
+
+    batch: LogBatch
+    misfits: tuple[Misfit, ...]
+    written: int
+    removed: int
+
+
+@dataclass(frozen=True)
+class RowsOf:
+    """Whose the rows are: of one user, or of the user that a column names; neither on a SHARED table."""
+
+    user: str | None = None
+    user_column: str | None = None
+
+    @classmethod
+    def of(cls, table: Table, user: str | None, user_column: str | None) -> RowsOf:
+        """By default, the column `_user` names them, as our own messages have it.
+
+        Raises:
+            InvalidArgument: two of them, or one on a SHARED table.
+        """
+        if table.type == "SHARED":
+            if user is not None or user_column is not None:
+                raise InvalidArgument(f"{table.name} is a SHARED table: its rows belong to no user, so name none")
+            return cls()
+        if user is not None and user_column is not None:
+            raise InvalidArgument("name either the user, or the column that names each row's")
+        if user is not None:
+            return cls(check_user(user))
+        return cls(None, user_column or USER)
+
+
+@dataclass(frozen=True)
+class _Numbered:
+    """A change, and its place among those of all messages."""
+
+    number: int
+    change: Change
+
+
+@dataclass
+class _Found:
+    rows: list[tuple[pa.Table, Sequence[_Numbered]]] = field(default_factory=list)
+    misfits: dict[int, Misfit] = field(default_factory=dict)
+    """By offset."""
+
+
+@dataclass(frozen=True)
+class Fit:
+    """The rules for one table."""
+
+    table: Table
+    rows_of: RowsOf
+    decode: Decode
+    clock: Clock
+    new_id: NewId
+    author: str
+    targets: Targets
+
+    def fit(self, messages: Sequence[Message]) -> Fitted:
+        found = _Found()
+        changes: list[_Numbered] = []
+        for message in messages:
+            try:
+                said = tuple(map(self._read, self._without_needless(self.decode(message))))
+                self._check_allowed(said)
+            except InvalidArgument as error:
+                found.misfits[message.offset] = Misfit(message.offset, len(message.value or b""), error.message)
+            else:
+                changes += (_Numbered(len(changes) + at, change) for at, change in enumerate(said))
+        sizes = {message.offset: len(message.value or b"") for message in messages}
+        for removes, convert in ((True, self._removed), (False, self._written)):
+            self._take(found, [each for each in changes if each.change.removes == removes], convert, sizes)
+        return self._joined(found)
+
+    def _read(self, change: Change) -> Change:
+        """The values as the schema beside the message says."""
+        if not change.described:
+            return change
+        row = dict(change.row)
+        for column in self.table.schema.columns:
+            if (described := change.described.get(column.name)) is not None and column.name in row:
+                row[column.name] = value_of(described, row[column.name], column.type)
+        return replace(change, row=row)
+
+    def _without_needless(self, said: Changes) -> Changes:
+        """An update removes its row from before only where that had another key."""
+        if len(said) != 2 or not self.table.schema.keyed:
+            return said
+        before, after = said
+        same = all(before.row.get(name) == after.row.get(name) for name in self._identity)
+        return (after,) if same else said
+
+    @property
+    def _identity(self) -> tuple[str, ...]:
+        owner = () if self.rows_of.user_column is None else (self.rows_of.user_column,)
+        return (*self.table.schema.primary_key, *owner)
+
+    def _check_allowed(self, said: Changes) -> None:
+        schema = self.table.schema
+        if (not schema.keyed or schema.append_only) and any(each.removes for each in said):
+            raise InvalidArgument(f"it changes or removes a row, and {self.table.name} takes new rows only")
+
+    def _take(
+        self,
+        found: _Found,
+        changes: Sequence[_Numbered],
+        convert: Callable[[Sequence[Row]], pa.Table],
+        sizes: Mapping[int, int],
+    ) -> None:
+        """Halves what does not fit, until the row is alone."""
+        if not changes:
+            return
+        try:
+            rows = convert([each.change.row for each in changes])
+        except (InvalidArgument, ConstraintViolation) as error:
+            if len(changes) == 1:
+                offset = changes[0].change.offset
+                found.misfits[offset] = Misfit(offset, sizes[offset], error.message)
+                return
+            middle = len(changes) // 2
+            self._take(found, changes[:middle], convert, sizes)
+            self._take(found, changes[middle:], convert, sizes)
+        else:
+            found.rows.append((rows, changes))
+
+    def _written(self, rows: Sequence[Row]) -> pa.Table:
+        schema = self.table.schema
+        given, users = self._with_users(rows)
+        shared = self.table.type == "SHARED"
+        defaults = Defaults(self.clock, self.new_id, self.author if shared else self.rows_of.user)
+        checked = validated(schema, given, defaults, None if shared else users, repeats=True)
+        batch = log_batch(schema, checked, users, UPSERT)
+        check_batch(schema, batch, self.targets)
+        return batch.rows
+
+    def _removed(self, rows: Sequence[Row]) -> pa.Table:
+        """Of a whole row, its key counts."""
+        schema = self.table.schema
+        only = [{name: row[name] for name in self._identity if name in row} for row in rows]
+        given, users = self._with_users(only)
+        return log_batch(schema, keys(schema, given, users, repeats=True), users, DELETE).rows
+
+    def _with_users(self, rows: Sequence[Row]) -> tuple[pa.Table, pa.Array[Any]]:
+        given = to_arrow(rows, self.table.schema, from_json)
+        if self.rows_of.user_column is None:
+            return given, pa.repeat(self.rows_of.user or "", given.num_rows)
+        return split_users(given, self.rows_of.user_column)
+
+    def _joined(self, found: _Found) -> Fitted:
+        """All rows in the order of their messages; of a message that does not fit, none."""
+        schema = self.table.schema
+        changes = [each for _, some in found.rows for each in some]
+        fits = [at for at, each in enumerate(changes) if each.change.offset not in found.misfits]
+        order = sorted(fits, key=lambda at: changes[at].number)
+        empty = _no_rows(schema)
+        rows = pa.concat_tables([empty, *(rows for rows, _ in found.rows)]).take(pa.array(order, pa.int64()))
+        removed = sum(changes[at].change.removes for at in order)
+        misfits = tuple(found.misfits[offset] for offset in sorted(found.misfits))
+        return Fitted(LogBatch(schema.version, rows), misfits, len(order) - removed, removed)
+
+
+def _no_rows(schema: TableSchema) -> pa.Table:
+    return log_schema(schema).append(pa.field(USER, pa.string())).empty_table()

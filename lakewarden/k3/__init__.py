@@ -1,5 +1,0 @@
-"""K3's calls, with K3's rules and wire forms; what they do is done by the rooms below."""
-
-from lakewarden.k3.facade import K3
-
-__all__ = ["K3"]

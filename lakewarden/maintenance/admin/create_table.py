@@ -1,0 +1,88 @@
+"""Creates tables: checks the whole declaration, changes the catalog once, then begins the Delta table where that is due."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+
+from lakewarden.base.scope import TableName
+from lakewarden.catalog.changes.leases import under
+from lakewarden.catalog.changes.objects import add_table, show_table
+from lakewarden.catalog.dynamic.options import check_outside
+from lakewarden.catalog.model import Column, Table, TableType
+from lakewarden.catalog.options import check_type, parse_options
+from lakewarden.catalog.schema import declare
+from lakewarden.maintenance.beginning import begins_at_once, begun
+from lakewarden.tables.warehouse import Warehouse
+
+
+def make_table(
+    warehouse: Warehouse,
+    name: TableName,
+    type: TableType,
+    columns: Sequence[Column],
+    primary_key: Sequence[str],
+    options: Mapping[str, object],
+    partition_by: Sequence[str] = (),
+    *,
+    at_once: bool = False,
+) -> Table:
+    """Args:
+        at_once: begins the Delta table of a SHARED table too, whatever table it is.
+
+    Raises:
+        InvalidArgument, AlreadyExists, NotFound, InUse: nothing was created.
+        StorageUnavailable, StorageRefused, Conflict: the table was created, and its first use begins its Delta table.
+    """
+    return add_new(warehouse, new_table(warehouse, name, type, columns, primary_key, options, partition_by), at_once=at_once)
+
+
+def new_table(
+    warehouse: Warehouse,
+    name: TableName,
+    type: TableType,
+    columns: Sequence[Column],
+    primary_key: Sequence[str],
+    options: Mapping[str, object],
+    partition_by: Sequence[str] = (),
+) -> Table:
+    """The table that such a declaration makes, which is in no catalog yet.
+
+    Raises:
+        InvalidArgument, Unsupported: the declaration is not valid.
+    """
+    checked = check_type(type)
+    check_outside(name, options)
+    return Table(
+        id=warehouse.new_id(),
+        name=name,
+        type=checked,
+        options=parse_options(checked, options),
+        schemas=(declare(columns, primary_key, checked, partition_by),),
+        log_id=warehouse.new_id(),
+        created_at=warehouse.clock(),
+    )
+
+
+def add_new(warehouse: Warehouse, table: Table, *, at_once: bool = False) -> Table:
+    """Raises as `make_table`."""
+    catalog = warehouse.catalog.change(lambda catalog: add_table(catalog, table, warehouse.base))
+    if begins_at_once(table) or (at_once and table.type == "SHARED"):
+        begun(warehouse, catalog, table)
+    return table
+
+
+@contextmanager
+def appearing(warehouse: Warehouse, table: Table) -> Iterator[None]:
+    """Creates a table that other callers see only once the block, which fills it, is done.
+
+    Until then the catalog has it as one whose drop has begun: what a crash, or an error in the block, leaves is removed by
+    whoever drops it, or takes its name next (`maintenance.procedures.drop.end_drop`).
+
+    Raises as `make_table`; and Conflict: another process holds the table's lock, or took it over.
+    """
+    with warehouse.locks.create().hold(table.name.namespace, table.name.name) as lease:
+        add_new(warehouse, replace(table, dropping=True))
+        yield
+        warehouse.catalog.change(under(lease, lambda catalog: show_table(catalog, table)))

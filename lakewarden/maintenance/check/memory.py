@@ -1,0 +1,142 @@
+"""What checks and operations found broken, kept in the state until something finds it right (`catalog.state.failed_checks`).
+
+A check that passes lifts all that it looks at, and the failures of operations. So does the check of each broken scope that an
+operation has changed, which comes behind it: what a repair or a restore mends is known to be mended at once.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from functools import partial
+
+from lakewarden.base.scope import TableName
+from lakewarden.catalog.access.rights import can
+from lakewarden.catalog.model import Catalog, Table
+from lakewarden.catalog.operations import SPECS, Operation
+from lakewarden.catalog.report import Fault, ScopeReport
+from lakewarden.catalog.state.failed_checks import LATEST, UNREADABLE, Checked
+from lakewarden.catalog.target import ScopeTarget
+from lakewarden.errors import Corrupt, LakewardenError, StorageRefused, StorageUnavailable
+from lakewarden.log.position import NOTHING
+from lakewarden.maintenance.check.scope import PENDING_ROWS, SCOPE_CHECKS, UNKNOWN, CheckedScope, CheckTask, Finding, check_scope
+from lakewarden.storage.paths import encode
+from lakewarden.storage.steps import in_one_step
+from lakewarden.tables.fanout import Run, Sized
+from lakewarden.tables.warehouse import Warehouse, cold_tables
+
+BROKEN = ("CORRUPT", "UNSUPPORTED", "INTERNAL")
+"""Codes of faults that stay until something is mended; others are of the request, or of the moment."""
+
+_SCOPE_COST = 64 << 10
+
+
+def results_of(target: ScopeTarget, one: CheckedScope, garbled: Finding | None = None) -> list[Checked]:
+    """What a check of the scope shows, to be recorded. `garbled`: its rows in the log cannot be read."""
+    found = results_of_table(target, one)
+    if garbled is None:
+        return [*found, Checked(target.scope.user, PENDING_ROWS, LATEST, passed=True)]
+    theirs = [each for each in found if each.check != "flush"]  # a flush fails again
+    return [
+        *theirs,
+        Checked(target.scope.user, garbled.check, UNREADABLE, False, garbled.code, nameless(garbled.message, target)),
+    ]
+
+
+def results_of_table(target: ScopeTarget, one: CheckedScope) -> list[Checked]:
+    """The same without the scope's rows in the log, where these were not looked at."""
+    user = target.scope.user
+    if all(finding.passed for finding in one.findings):
+        version = LATEST if one.version is None else one.version
+        right = [Checked(user, name, version, passed=True) for name in SCOPE_CHECKS]
+        lifted = [name for name in SPECS if name != "flush" or one.ruled is None]  # rows in the log may still break a rule
+        return right + [Checked(user, name, LATEST, passed=True) for name in lifted]
+    version = UNREADABLE if one.version is None else one.version
+    return [
+        Checked(user, each.check, version, each.passed, each.code, nameless(each.message, target))
+        for each in one.findings
+        if each.code in BROKEN or (each.passed and one.version is not None and each.check in SCOPE_CHECKS)
+    ]
+
+
+def remember(warehouse: Warehouse, run: Run, operation: Operation, reports: Sequence[ScopeReport], *, rechecks: bool) -> None:
+    """Keeps which scopes an operation found broken.
+
+    Args:
+        rechecks: whether it spends a request for each table to check those again that were broken before and that it changed.
+    """
+    found = defaultdict[TableName, list[ScopeReport]](list)
+    for report in reports:
+        if (report.fault and report.fault.code in BROKEN) or (rechecks and report.outcome == "done"):
+            found[report.scope.table].append(report)
+    if not found:
+        return
+    catalog = warehouse.catalog.read()
+    tables = {table.name: table for table in cold_tables(catalog)}
+    for name, theirs in found.items():
+        if name in tables:
+            with suppress(StorageUnavailable, StorageRefused):  # the reports say all the same what failed
+                _remember(warehouse, run, catalog, tables[name], operation, theirs)
+
+
+def _remember(
+    warehouse: Warehouse, run: Run, catalog: Catalog, table: Table, operation: Operation, reports: Iterable[ScopeReport]
+) -> None:
+    targets = {
+        report.scope.user: (_target(warehouse, catalog, table, report.scope.user), report.fault)
+        for report in reports
+        if (report.scope.user is not None) == can(table.type, "a scope per user")  # otherwise of the table's log
+    }
+    results = [_failed(target, operation, fault) for target, fault in targets.values() if fault is not None]
+    changed = {warehouse.erasures.mark(user or ""): target for user, (target, fault) in targets.items() if fault is None}
+    if changed:
+        before = warehouse.failed_checks.of(table.id)
+        results += _rechecked(warehouse, run, table, [target for mark, target in changed.items() if mark in before])
+    if results:
+        warehouse.failed_checks.record(table.id, results)
+
+
+def _target(warehouse: Warehouse, catalog: Catalog, table: Table, user: str | None) -> ScopeTarget:
+    try:
+        return warehouse.target_of(catalog, table, user)
+    except Corrupt:  # its floor cannot be read
+        return warehouse.bare_target(catalog, table, user)
+
+
+def _failed(target: ScopeTarget, operation: Operation, fault: Fault) -> Checked:
+    watermark = NOTHING if target.known is None else target.known.watermark
+    return Checked(target.scope.user, operation, watermark, False, fault.code, nameless(fault.message, target))
+
+
+def _rechecked(warehouse: Warehouse, run: Run, table: Table, targets: Sequence[ScopeTarget]) -> list[Checked]:
+    if not targets:
+        return []
+    end = log_end(warehouse, table)
+    tasks = [CheckTask(target, end, warehouse.clock(), table.move is not None) for target in targets]
+    found = run(partial(in_one_step, check_scope), [Sized(task, _SCOPE_COST) for task in tasks])
+    return [result for target, one in zip(targets, found, strict=True) for result in results_of_table(target, one)]
+
+
+def log_end(warehouse: Warehouse, table: Table) -> int:
+    """The last `_seq` of the table's log; `UNKNOWN` where it cannot be read."""
+    try:
+        return warehouse.log(table).view(()).end
+    except LakewardenError:
+        return UNKNOWN
+
+
+_PLACE, _SCOPE = "{place}", "{scope}"
+
+
+def nameless(message: str, target: ScopeTarget) -> str:
+    """The message without the scope's name and place, which `named` puts back; empty where it names the user elsewhere."""
+    text = message.replace(target.uri, _PLACE).replace(str(target.scope), _SCOPE)
+    user = target.scope.user
+    names = [] if user is None else [user, *(encode(user, folds_case=folds) for folds in (False, True))]
+    return "" if any(re.search(rf"(?<!\w){re.escape(name)}(?!\w)", text, re.IGNORECASE) for name in names) else text
+
+
+def named(text: str, target: ScopeTarget) -> str:
+    return text.replace(_PLACE, target.uri).replace(_SCOPE, str(target.scope))

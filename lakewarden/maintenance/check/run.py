@@ -1,0 +1,129 @@
+"""Checks that every storage is reachable, every scope readable, log and table consistent. Changes nothing of the tables."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from lakewarden.base.scope import Scope
+from lakewarden.catalog.access.rights import can
+from lakewarden.catalog.model import Catalog, Table
+from lakewarden.errors import StorageRefused, StorageUnavailable
+from lakewarden.maintenance.check.logs import check_floors, check_ledger, check_log, own_standing, standings_of, unreadable_floor
+from lakewarden.maintenance.check.memory import results_of
+from lakewarden.maintenance.check.pending import garbled_pending, with_pending
+from lakewarden.maintenance.check.scope import UNKNOWN, CheckedScope, CheckTask, Finding, check_scope
+from lakewarden.maintenance.check.storages import check_storage, storages_named
+from lakewarden.maintenance.scopes import scopes_of
+from lakewarden.maintenance.upkeep.needs import Unseen
+from lakewarden.maintenance.upkeep.select import select
+from lakewarden.maintenance.vacuum.unreferenced_files import hot_files
+from lakewarden.storage.steps import in_one_step
+from lakewarden.tables.fanout import Run, Sized
+from lakewarden.tables.warehouse import Warehouse, live_tables
+
+_SCOPE_COST = 64 << 10
+
+
+def check(warehouse: Warehouse, run: Run, storage_id: str | None, *, quick: bool = False) -> list[Finding]:
+    """Checks every storage and scope, or one storage and the scopes on it.
+
+    With `quick` it opens only the scopes that failed a check or that the state does not know, and says how many it knows.
+
+    Raises:
+        NotFound: the storage does not exist.
+    """
+    catalog = warehouse.catalog.read()
+    storages = storages_named(catalog, storage_id)
+    looked = [check_storage(warehouse, storage) for storage in storages.values()]
+    there = {id_ for id_ in catalog.storages if id_ not in {each.id for each in looked if each.away}}
+    tables = [table for table in live_tables(catalog) if table.options.storage_id in storages]
+    logs = {table.id: check_log(warehouse, table) for table in tables}
+    floors = ((table, unreadable_floor(warehouse, catalog, table, quick=quick)) for table in tables)
+    unread = {table.id: finding for table, finding in floors if finding is not None}
+    scopes = {table.id: _to_open(warehouse, catalog, table, quick=quick and table.id not in unread) for table in tables}
+    findings = [finding for chosen in scopes.values() for finding in chosen.findings]
+    ends = {table.id: warehouse.log(table).view(()).end if logs[table.id].passed else UNKNOWN for table in tables}
+    wanted = {
+        table.id: list(_tasks(warehouse, catalog, table, scopes[table.id].scopes, ends[table.id], known=table.id not in unread))
+        for table in tables
+    }
+    tasks = {id_: [task for task in those if task.storage_id in there] for id_, those in wanted.items()}
+    left_out = Counter(task.storage_id for those in wanted.values() for task in those)
+    findings = [finding for each in looked for finding in each.without(left_out[each.id])] + findings
+    readable = [table for table in tables if table.id not in unread and ends[table.id] != UNKNOWN]
+    standings = standings_of(task for table in readable for task in tasks[table.id])
+    if quick:
+        own = [table for table in readable if table.options.storage_id in there]
+        standings |= {own_standing(warehouse, catalog, table, ends[table.id]): str(table.name) for table in own}
+    ledgers = _ledgers(warehouse, catalog, there & set(storages))
+    findings += [*logs.values(), *unread.values(), *check_floors(warehouse, standings), *ledgers]
+    every = [task for several in tasks.values() for task in several]
+    opened = run(partial(in_one_step, check_scope), [Sized(task, _SCOPE_COST) for task in every])
+    found = [with_pending(warehouse, task.target, one) for task, one in zip(every, opened, strict=True)]
+    garbled = {
+        table.id: garbled_pending(warehouse, table, _users(table, scopes[table.id].scopes, quick=quick)) for table in tables
+    }
+    findings += [finding for theirs in garbled.values() for finding in theirs.values()]
+    results = iter(found)
+    for table in tables:
+        checked = [(task, next(results)) for task in tasks[table.id]]
+        findings += _recorded(warehouse, table, checked, garbled[table.id])
+    return findings + [finding for one in found for finding in one.findings]
+
+
+def _ledgers(warehouse: Warehouse, catalog: Catalog, storages: Container[str]) -> Iterator[Finding]:
+    """Those of the pipelines whose tables are on the storages."""
+    every = [*live_tables(catalog), *catalog.blanks.values()]
+    own = {table.id for table in every if table.options.storage_id in storages}
+    return (check_ledger(warehouse, catalog, one) for one in catalog.pipelines.values() if one.table_id in own)
+
+
+def _users(table: Table, scopes: Sequence[Scope], *, quick: bool) -> set[str] | None:
+    """Whose rows in the log are read: of all, and quickly of the scopes that are opened."""
+    return {scope.user or "" for scope in scopes} if quick and can(table.type, "cold tier") else None
+
+
+def _recorded(
+    warehouse: Warehouse,
+    table: Table,
+    checked: Sequence[tuple[CheckTask, CheckedScope]],
+    garbled: Mapping[str | None, Finding],
+) -> list[Finding]:
+    """Keeps what failed, for all who ask what is broken; a finding where that was not possible."""
+    results = [result for task, one in checked for result in results_of(task.target, one, garbled.get(task.target.scope.user))]
+    try:
+        warehouse.failed_checks.record(table.id, results)
+    except (StorageUnavailable, StorageRefused) as error:
+        return [Finding(str(table.name), "recorded", False, error.code, error.message)]
+    return []
+
+
+@dataclass(frozen=True)
+class _Opened:
+    """The scopes of a table that are opened, and what is found of the others."""
+
+    scopes: list[Scope]
+    findings: tuple[Finding, ...] = ()
+
+
+def _to_open(warehouse: Warehouse, catalog: Catalog, table: Table, *, quick: bool) -> _Opened:
+    if not (quick and warehouse.identifies and can(table.type, "cold tier")):
+        return _Opened(scopes_of(warehouse, table, None))
+    found = select(warehouse, catalog, table, Unseen(), besides=warehouse.failed_checks.of(table.id))
+    message = f"{found.quiet} scopes were not opened: the state knows them. Without --quick each is opened"
+    scopes = [Scope(table.name, user) for user in sorted(found.users, key=str)]
+    return _Opened(scopes, (Finding(str(table.name), "state", True, message=message),) if found.quiet else ())
+
+
+def _tasks(
+    warehouse: Warehouse, catalog: Catalog, table: Table, scopes: Sequence[Scope], end: int, *, known: bool
+) -> Iterable[CheckTask]:
+    """The checks of these scopes of one table. `known`: its floor can be read."""
+    hot = hot_files(warehouse, table) if scopes and end != UNKNOWN else {}
+    for scope in scopes:
+        kept, moving = hot.get(scope.user, frozenset()), table.move is not None
+        target = warehouse.target(catalog, scope) if known else warehouse.bare_target(catalog, table, scope.user)
+        yield CheckTask(target, end, warehouse.clock(), moving, kept)

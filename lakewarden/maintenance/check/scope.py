@@ -1,0 +1,182 @@
+"""Checks one scope: its table, what its rows say, and what crashes left beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+
+from lakewarden.catalog.target import ScopeTarget
+from lakewarden.delta.commit_log.actions import TableHead
+from lakewarden.delta.commit_log.committing import DIRECT_APP
+from lakewarden.delta.commit_log.damage import damage_of
+from lakewarden.delta.lifecycle.freezing import is_frozen
+from lakewarden.delta.ownership import check_owner, copied_from
+from lakewarden.delta.row_rules import rules_of
+from lakewarden.delta.scope import open_place, what_is_lost
+from lakewarden.delta.table import ScopeTable
+from lakewarden.delta.timeline import read_timeline
+from lakewarden.errors import Corrupt, LakewardenError, Unsupported
+from lakewarden.log.position import LAST_POSITION, NOTHING, end_of
+from lakewarden.maintenance.check.rows import row_facts
+from lakewarden.maintenance.vacuum.orphans import described, orphans, unnamed_commits
+from lakewarden.maintenance.vacuum.unreferenced_files import stray_files
+from lakewarden.storage.open import open_store
+from lakewarden.tables.fanout import fault_of
+
+UNKNOWN = end_of(LAST_POSITION)
+"""Stands for the end of a log that cannot be read: nothing is beyond it."""
+
+
+SCOPE_CHECKS = (
+    "scope",
+    "known",
+    "damage",
+    "readable",
+    "one_row_per_key",
+    "no_null_in_key",
+    "rows_in_their_bucket",
+    "takes_rows",
+    "pending_rows_keep_rules",
+    "not_frozen",
+    "log_and_table_agree",
+)
+"""What is looked at of a scope, and may be found wrong."""
+
+PENDING_ROWS = "pending_rows_readable"
+"""What is looked at of its rows in the log, by checks alone."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One check of one subject (a storage, or a scope). `code` is empty where it passed; a `message` then only informs."""
+
+    subject: str
+    check: str
+    passed: bool
+    code: str = ""
+    message: str = ""
+
+
+@dataclass(frozen=True)
+class CheckedScope:
+    """The findings on one scope, and the version of its table that they are of; None where none could be opened."""
+
+    findings: tuple[Finding, ...]
+    version: int | None = None
+    ruled: TableHead | None = None
+    """What the table says of itself, where other writers ask something of its rows."""
+
+
+@dataclass(frozen=True)
+class CheckTask:
+    """The check of one scope; `log_end` is the last `_seq` that its log has given out, -1 for none, or `UNKNOWN`.
+
+    `moving`: its table is being moved to another storage. `hot_files`: paths to which rows in the log refer.
+    """
+
+    target: ScopeTarget
+    log_end: int
+    now: datetime
+    moving: bool = False
+    hot_files: frozenset[str] = frozenset()
+
+    @property
+    def storage_id(self) -> str:
+        return "" if self.target.root is None else self.target.root.storage_id
+
+
+def check_scope(task: CheckTask) -> CheckedScope:
+    """Checks one scope's table: readable, one row per key in its bucket, no watermark beyond the log, and what crashes left."""
+    subject = str(task.target.scope)
+    try:
+        table = open_place(task.target)
+        if table is not None and (wrong := _another(table, task.target)):
+            return CheckedScope((Finding(subject, "scope", False, "CORRUPT", wrong),))
+        table, lost = what_is_lost(table, task.target)
+        known = Finding(subject, "known", not lost, "CORRUPT" if lost else "", lost)
+        if table is None:
+            torn = _damage(task)
+            damage = Finding(subject, "damage", not torn, "CORRUPT" if torn else "", torn)
+            return CheckedScope((known, damage, *([] if lost else [Finding(subject, "readable", True)])))
+        looked = [("scope", ""), ("damage", _damage(task)), *_look(task, table)]
+        findings = [Finding(subject, name, not wrong, _code(name) if wrong else "", wrong) for name, wrong in looked]
+        orphaned = Finding(subject, "orphans", True, message=_orphans(task, table))
+        return CheckedScope((known, *findings, orphaned), table.version, table.head if rules_of(table.head) else None)
+    except LakewardenError as error:
+        fault = fault_of(error)
+        return CheckedScope((Finding(subject, "readable", False, fault.code, fault.message),))
+
+
+def _code(check: str) -> str:
+    return Unsupported.code if check == "takes_rows" else Corrupt.code
+
+
+def _another(table: ScopeTable, target: ScopeTarget) -> str:
+    """Says whose table it is, if not the scope's own."""
+    if copied := copied_from(table, target):
+        return f"it was copied here: {copied}"
+    try:
+        check_owner(table, target)
+    except Corrupt as error:
+        return error.message
+    return ""
+
+
+def _look(task: CheckTask, table: ScopeTable) -> Iterable[tuple[str, str]]:
+    """Yields each check's name and what is wrong; empty where it passed."""
+    rows = row_facts(table, task.target.schemas, buckets=task.target.buckets)
+    yield "readable", ""
+    twice = f"{rows.repeated} rows repeat a key; an upsert or a delete of those keys settles them at its flush"
+    yield "one_row_per_key", twice if rows.repeated else ""
+    yield "no_null_in_key", f"NULL in key column {', '.join(rows.nulls)}" if rows.nulls else ""
+    if rows.misplaced:
+        yield "rows_in_their_bucket", f"{rows.misplaced} rows are in a file of another bucket: a look-up by key misses them"
+    yield "takes_rows", _obstacle(task.target, table)
+    if is_frozen(table, task.target) and not task.moving:
+        yield "not_frozen", f"an abandoned move left it frozen: lakewarden move {task.target.scope.table} --cancel"
+    yield "log_and_table_agree", _disagreement(task, table, rows.newest)
+
+
+def _obstacle(target: ScopeTarget, table: ScopeTable) -> str:
+    """Why a flush into it fails, or may: what other programs ask of it."""
+    try:
+        table.check_takes_rows(target.schema)
+        table.check_plain()
+    except Unsupported as error:
+        return error.message
+    return ""
+
+
+def _damage(task: CheckTask) -> str:
+    """Damage that readers skip and `repair` puts aside."""
+    damage = damage_of(task.target.location)
+    torn = [f"commit {version} is empty or cut off" for version in damage.torn]
+    found = [*torn, *(f"{name} cannot be read" for name in damage.checkpoints)]
+    return f"{'; '.join(found)}: lakewarden repair {task.target.scope.table} puts it aside" if found else ""
+
+
+def _orphans(task: CheckTask, table: ScopeTable) -> str:
+    """Crashes leave them. They are harmless and a vacuum removes them, so they are reported and are not a failure."""
+    listing = open_store(task.target.location).list("")
+    timeline = read_timeline(open_store(task.target.location), table.version, listing)
+    lost = orphans(listing, timeline, frozenset(file.path for file in table.files()))
+    stray = stray_files(listing, task.target, [table], task.hot_files)
+    parts = (
+        described(lost, "no commit names", task.now),
+        described(unnamed_commits(listing), "were to be commits", task.now),
+        described(stray, "no row refers to", task.now),
+    )
+    return "; ".join(part for part in parts if part)
+
+
+def _disagreement(task: CheckTask, table: ScopeTable, newest: int | None) -> str:
+    watermark = table.watermark(task.target.app_id)
+    if watermark is not None and watermark > task.log_end:
+        where = f"its watermark {watermark} is beyond the log's end {task.log_end}"
+        return f"{where}: the table was copied, or is another warehouse's"
+    direct = table.watermark(DIRECT_APP)
+    known = max(NOTHING if watermark is None else watermark, NOTHING if direct is None else end_of(direct))
+    if newest is not None and known != NOTHING and newest > known:
+        return f"it has a row of _seq {newest}, beyond its watermark {known}"
+    return ""

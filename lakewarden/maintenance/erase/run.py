@@ -1,0 +1,325 @@
+"""Erases a user: closed, fenced, taken out of the log, removed from every list, searched for, certified, opened again.
+
+The fence comes first: its commit hides all rows of a scope at once, those in the log too, which are below its watermark. So a
+reader of an interrupted erasure sees all rows of a scope, or none.
+
+Every step is idempotent. Requesting an interrupted erasure again runs all of them once more; the user stays closed until a
+search finds nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+
+from lakewarden.base.clock import CarriedClock, to_millis
+from lakewarden.base.connection import Location
+from lakewarden.base.faults import Reach, no_faults
+from lakewarden.catalog.access.rights import can
+from lakewarden.catalog.model import Catalog, Table
+from lakewarden.catalog.report import ScopeReport
+from lakewarden.catalog.state.audit import AuditLog
+from lakewarden.catalog.state.erasure.certificates import Certificate, keep_certificate
+from lakewarden.catalog.state.erasure.erasures import Counts, Erasure, Erasures
+from lakewarden.catalog.state.erasure.exports import ExportRecord
+from lakewarden.catalog.state.erasure.requests import ErasureRequest, forget_request, keep_request
+from lakewarden.catalog.state.floors.entries import absent
+from lakewarden.catalog.state.jobs.log import JobLog
+from lakewarden.catalog.state.live_queries import LiveQueries
+from lakewarden.catalog.target import ScopeTarget
+from lakewarden.delta.commit_log.committing import Committer, TooLate
+from lakewarden.delta.lifecycle.fence import fence_settled
+from lakewarden.errors import Conflict, NoBucket
+from lakewarden.log.logs import reader_of
+from lakewarden.maintenance.erase.other_storages import clear, places_elsewhere
+from lakewarden.maintenance.plans.store import PlanLog
+from lakewarden.maintenance.sweep import bury
+from lakewarden.maintenance.verification import tables_of_users, what_to_search
+from lakewarden.maintenance.verify.search import Searched, search
+from lakewarden.storage.durability import sync
+from lakewarden.storage.leftovers import remove_leftovers
+from lakewarden.storage.open import open_store
+from lakewarden.storage.paths import check_user, without_id
+from lakewarden.storage.steps import Steps
+from lakewarden.storage.uploads import remove_uploads
+from lakewarden.storage.versions import remove_old_versions
+from lakewarden.tables.fanout import Run, Sized, guarded
+from lakewarden.tables.floors import forget
+from lakewarden.tables.pins import remove_pins
+from lakewarden.tables.presence import Presence
+from lakewarden.tables.tags import remove_tags
+from lakewarden.tables.warehouse import Warehouse, state_store
+
+_SCOPE_COST = 32 << 10
+
+
+@dataclass(frozen=True)
+class EraseTask:
+    """The fence of one scope. `watermark` is the last `_seq` that rows of the user can have."""
+
+    target: ScopeTarget
+    watermark: int
+    job_id: str
+    clock: CarriedClock
+    state_uri: str
+    log_id: str
+    mark: str
+
+
+@dataclass(frozen=True)
+class _Scope:
+    """A scope whose user is closed. `had`: the scope was known before, so a late flush could bring it back."""
+
+    table: Table
+    target: ScopeTarget
+    watermark: int
+    had: bool
+
+
+class _Tally:
+    """What was found, stored with the erasure before any of it is removed."""
+
+    def __init__(self, erasures: Erasures, erasure: Erasure, job_id: str) -> None:
+        self._erasures = erasures
+        self._job_id = job_id
+        self.erasure = erasure
+
+    @property
+    def counts(self) -> Counts:
+        return self.erasure.counts
+
+    def note(self, counts: Counts) -> None:
+        self.erasure = self._erasures.note(self.erasure, self._job_id, counts)
+
+
+def erase(
+    warehouse: Warehouse, run: Run, jobs: JobLog, request: ErasureRequest, job_id: str, *, reach: Reach = no_faults
+) -> Certificate:
+    """Returns the certificate of a complete erasure.
+
+    Raises:
+        NotFound, InvalidArgument: a table does not exist, or has no users; nothing was done.
+        StorageUnavailable: a storage is not present, so nothing can be certified; erase again when it is.
+        Conflict: something of the user was found afterwards, or is still written to; the user stays closed: remove what the
+            message names, and erase again. Or a table is being moved; nothing was done.
+    """
+    user, mark = check_user(request.user), warehouse.erasures.mark(request.user)
+    catalog = warehouse.catalog.read()
+    tables = tables_of_users(catalog, request.tables)
+    present = Presence.among(warehouse.root(storage) for storage in catalog.storages.values())
+    present.check()
+    started = warehouse.clock()
+    request = replace(request, asked_by=without_id(request.asked_by, user, mark))
+    wanted = Erasure(job_id, mark, tuple(table.id for table in tables), request.asked_by, started)
+    begun = warehouse.erasures.begin(wanted, frozenset(table.id for table in catalog.tables.values()))
+    catalog, tables = _still(warehouse, tables, begun, job_id)
+    tally = _Tally(warehouse.erasures, begun, job_id)
+    forget_request(warehouse.state, mark)
+    reach("erase:begun")
+    scopes = [_closed(warehouse, catalog, table, user, tally) for table in tables]
+    reach("erase:closed")
+    _fence(warehouse, run, scopes, job_id, mark)
+    before = [place for scope in scopes for place in places_elsewhere(warehouse, catalog, scope.table, scope.target)]
+    for place in before:
+        clear(place)
+    sync({warehouse.uri, *(warehouse.base(storage) for storage in catalog.storages.values())})
+    bury(warehouse, [scope.target for scope in scopes if scope.had], job_id)
+    reach("erase:fenced")
+    for table in tables:
+        warehouse.log(table).leave_out(user, warehouse.clock(), reach=reach)
+    reach("erase:cut")
+    for scope in scopes:
+        _forget(warehouse, scope.table, user, tally)
+    exports, gone = _remove_exports(warehouse, mark, {str(table.name) for table in tables}, tally)
+    _hide(warehouse, jobs, request, {str(table.name) for table in tables}, tally)
+    reach("erase:forgotten")
+    own = [Location(warehouse.state.uri), *(Location(record.target) for record in exports)]
+    buckets = [place for place in before if place.uri.startswith("s3://")]  # without them, old versions are not searched for
+    places = [*own, *(scope.target.location for scope in scopes), *buckets]
+    for root in {*(place.uri for place in places), *map(warehouse.base, catalog.storages.values())}:
+        remove_leftovers(root)
+    uploads = remove_uploads(places, _uploads_removed(tally))
+    versions = remove_old_versions(places, _old_versions_removed(tally))
+    reach("erase:removed")
+    exported = tuple(record.target for record in exports)
+    searched = search(what_to_search(warehouse, catalog, tables, request, mark, exported, versions=not versions))
+    present.again().check()  # a storage that was away was not searched
+    reach("erase:searched")
+    to_do = "; ".join(note for note in (uploads, versions, *gone) if note)
+    certificate = _certificate(tally.erasure, request, job_id, tables, to_do, searched, (started, warehouse.clock()))
+    keep_certificate(warehouse.state, certificate)
+    reach("erase:certified")
+    if searched.findings:
+        raise _left(searched)
+    if not request.tables:
+        warehouse.erasures.remember(mark, warehouse.clock())
+    for table in tables:
+        warehouse.log(table).open_user(mark)
+    warehouse.erasures.end(tally.erasure)
+    return certificate
+
+
+def erase_scope(task: EraseTask) -> Steps[ScopeReport]:
+    """Empties the scope under a fence that refuses late commits and shows late flushes that their rows are settled."""
+
+    def still() -> None:
+        if not reader_of(state_store(task.state_uri), task.log_id).signs(task.mark).shut:
+            raise TooLate(f"the erasure from {task.target.scope.table} was ended by another process meanwhile")
+
+    def steps() -> Steps[ScopeReport]:
+        by = Committer(task.job_id, task.clock.moment, task.clock)
+        version = yield from fence_settled(task.target, task.watermark, by, still)
+        return ScopeReport(task.target.scope, "erase", "done", task.target.location, version=version)
+
+    return guarded(task.target, "erase", task.clock, steps())
+
+
+def request_erasure(warehouse: Warehouse, request: ErasureRequest) -> str:
+    """Stores the request until it is run; returns the user's keyed hash, which is its name.
+
+    Raises:
+        NotFound, InvalidArgument: a table does not exist or is SHARED, or the id is invalid.
+    """
+    mark = warehouse.erasures.mark(check_user(request.user))
+    tables_of_users(warehouse.catalog.read(), request.tables)
+    keep_request(warehouse.state, mark, request)
+    return mark
+
+
+def _still(warehouse: Warehouse, tables: Sequence[Table], begun: Erasure, job_id: str) -> tuple[Catalog, list[Table]]:
+    """The catalog and the tables after the erasure was recorded: a move that is not seen here sees the record, and gives way.
+
+    Raises:
+        Conflict: one of the tables is being moved, so the user's rows are in two places.
+    """
+    catalog = warehouse.catalog.read()
+    there = {table.id: table for table in catalog.tables.values()}
+    now = [there.get(table.id, table) for table in tables]
+    if moving := [table.name for table in now if table.move is not None]:
+        if begun.job_id == job_id:  # else it is an earlier one, which was interrupted
+            warehouse.erasures.end(begun)
+        raise Conflict(f"{moving[0]} is being moved to another storage: complete or cancel that move, and erase again")
+    return catalog, now
+
+
+def _closed(warehouse: Warehouse, catalog: Catalog, table: Table, user: str, tally: _Tally) -> _Scope:
+    """Closes the user, and counts what there is. Records the scope before anything of it goes: a later run has to know of it."""
+    log, name, cold = warehouse.log(table), str(table.name), can(table.type, "cold tier")
+    upto = log.close_user(warehouse.erasures.mark(user))
+    if (pending := log.view({user}).pending.get(user)) is not None:
+        tally.note(tally.counts.with_table(name, hot_rows=pending.rows))
+        if cold:
+            warehouse.registry.add(table.id, {user})
+    target = warehouse.target_of(catalog, table, user)
+    listing = open_store(target.location).list("") if cold else []
+    if not tally.counts.of(name).files:  # else it may already be a fence
+        tally.note(tally.counts.with_table(name, files=len(listing), bytes=sum(found.size for found in listing)))
+    had = cold and (bool(listing) or user in warehouse.registry.users(table.id))
+    return _Scope(table, target, upto, had)
+
+
+def _fence(warehouse: Warehouse, run: Run, scopes: Sequence[_Scope], job_id: str, mark: str) -> None:
+    """Raises:
+    Conflict: some scopes could not be emptied.
+    """
+    for scope in scopes:
+        if scope.had:
+            forget(scope.target, scope.watermark, absent(to_millis(warehouse.clock())))
+    clock, state = CarriedClock.of(warehouse.clock), warehouse.state.uri
+    tasks = [
+        EraseTask(scope.target, scope.watermark, job_id, clock, state, scope.table.log_id, mark) for scope in scopes if scope.had
+    ]
+    failed = [report for report in run(erase_scope, [Sized(task, _SCOPE_COST) for task in tasks]) if report.fault]
+    if failed:
+        first = f"{failed[0].scope}: {failed[0].reason}"
+        raise Conflict(f"{len(failed)} scopes could not be emptied: {first}; the user stays closed: erase again")
+
+
+def _forget(warehouse: Warehouse, table: Table, user: str, tally: _Tally) -> None:
+    """Removes tags, pins, subscriptions, failed checks and the registry's entry."""
+    warehouse.registry.discard(table.id, user)
+    LiveQueries(warehouse.state).forget(table.log_id, user)
+    remove_pins(warehouse.state, table.id, user)
+    warehouse.failed_checks.forget(table.id, user)
+    remove_tags(warehouse.state, table.id, user, lambda tags: tally.note(tally.counts.with_table(str(table.name), tags=tags)))
+
+
+def _remove_exports(warehouse: Warehouse, mark: str, tables: set[str], tally: _Tally) -> tuple[list[ExportRecord], list[str]]:
+    """Removes whole exports that hold one of the tables, and their records last. Returns those whose place still exists, and
+    what to do about the others."""
+    known = [record for record in warehouse.exports.of(mark) if tables.intersection(record.tables)]
+    tally.note(replace(tally.counts, exports=max(tally.counts.exports, len(known))))
+    there, gone = [], []
+    for record in known:
+        place = open_store(Location(record.target))
+        try:
+            place.delete([found.key for found in place.list("")])
+            there.append(record)
+        except NoBucket:
+            gone.append(f"the bucket of the export at {record.target} no longer exists: if it only has another address, empty it")
+    warehouse.exports.forget(known)
+    return there, gone
+
+
+def _hide(warehouse: Warehouse, jobs: JobLog, request: ErasureRequest, tables: set[str], tally: _Tally) -> None:
+    """Removes the user from plans with these tables; after a whole erasure jobs and the audit log name the user by the
+    keyed hash."""
+    user = request.user
+    PlanLog(warehouse.state, warehouse.erasures).forget(user, tables if request.tables else None)
+    if request.tables:
+        return
+    mark = tally.erasure.mark
+    audit = AuditLog(warehouse.state, warehouse.clock, warehouse.new_id)
+    jobs.hide_user(user, mark, lambda found: tally.note(replace(tally.counts, jobs=max(tally.counts.jobs, found))))
+    audit.hide_user(user, mark, lambda found: tally.note(replace(tally.counts, audit=max(tally.counts.audit, found))))
+
+
+def _uploads_removed(tally: _Tally) -> Callable[[int], None]:
+    return lambda more: tally.note(replace(tally.counts, uploads=tally.counts.uploads + more))
+
+
+def _old_versions_removed(tally: _Tally) -> Callable[[int], None]:
+    return lambda more: tally.note(replace(tally.counts, old_versions=tally.counts.old_versions + more))
+
+
+def _certificate(
+    erasure: Erasure,
+    request: ErasureRequest,
+    job_id: str,
+    tables: Sequence[Table],
+    to_do: str,
+    searched: Searched,
+    moments: tuple[datetime, datetime],
+) -> Certificate:
+    counts, (started, finished) = erasure.counts, moments
+    return Certificate(
+        id=job_id,
+        erasure=erasure.job_id,
+        user=erasure.mark,
+        asked_by=request.asked_by,
+        result="failed" if searched.findings else "complete",
+        tables=tuple(counts.of(str(table.name)) for table in tables),
+        exports=counts.exports,
+        jobs=counts.jobs,
+        audit=counts.audit,
+        old_versions=counts.old_versions,
+        to_do=to_do,
+        deep=request.deep,
+        objects_searched=searched.objects,
+        bytes_searched=searched.bytes,
+        objects_read=searched.read,
+        checksum=searched.checksum,
+        coincidences=searched.coincidences,
+        findings=tuple(without_id(f"{found.what}: {found.uri}", request.user, erasure.mark) for found in searched.findings),
+        started_at=started.astimezone(UTC).isoformat(),
+        finished_at=finished.astimezone(UTC).isoformat(),
+        uploads=counts.uploads,
+        unseen=searched.unseen,
+    )
+
+
+def _left(searched: Searched) -> Conflict:
+    first = searched.findings[0]
+    more = f" and {len(searched.findings) - 1} more" if len(searched.findings) > 1 else ""
+    return Conflict(f"not everything is gone: {first.what} ({first.uri}){more}; the user stays closed: remove it and erase again")

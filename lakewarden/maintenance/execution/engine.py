@@ -1,0 +1,94 @@
+"""Where work over scopes runs: a few in this process, many in Spark, whose session starts when it is first needed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Protocol, TypeVar
+
+from lakewarden.base.settings import Settings
+from lakewarden.errors import Unsupported
+
+if TYPE_CHECKING:
+    from lakewarden.catalog.report import ScopeReport
+    from lakewarden.maintenance.flush.run import FlushTask
+    from lakewarden.storage.steps import Steps
+    from lakewarden.tables.fanout import FanOut, Sized
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+Progress = Callable[[int, int], None]
+"""Called with the number of scopes just finished, and the total."""
+
+
+class Cluster(Protocol):
+    """What work needs of Spark (`spark.cluster`); each call may start the session."""
+
+    def fan_out(self) -> FanOut:
+        """Over its executors."""
+
+    def flush_large(self, task: FlushTask) -> ScopeReport:
+        """Flushes a scope that is too large for one process."""
+
+    def close(self) -> None:
+        """Ends the session, if it was started for this."""
+
+
+def silent(done: int, total: int) -> None:
+    """Ignores progress."""
+
+
+class Engine:
+    """Runs work over scopes; `tables.fanout.Run` is its interface."""
+
+    def __init__(self, settings: Settings, progress: Progress, cluster: Cluster | None) -> None:
+        """Without a cluster, all work is done in this process."""
+        self._settings = settings
+        self._progress = progress
+        self.cluster = cluster
+
+    def run(self, work: Callable[[T], Steps[R]], items: Sequence[Sized[T]]) -> list[R]:
+        """The results in the order of the items."""
+        total = len(items)
+        return self._fan_out(total)(work, items, lambda done: self._progress(done, total))
+
+    def run_large(self, work: Callable[[T], Steps[R]], items: Sequence[Sized[T]], here: int) -> list[R]:
+        """As `run`, in this process where the items have fewer bytes than `here` together, whatever their number."""
+        total = len(items)
+        fan_out = self._here() if sum(item.bytes for item in items) < here else self._spread()
+        return fan_out(work, items, lambda done: self._progress(done, total))
+
+    def watched(self, watch: Progress) -> Engine:
+        """The same engine for one job: `watch` is called too, and stops the work when it raises."""
+
+        def both(done: int, total: int) -> None:
+            watch(done, total)
+            self._progress(done, total)
+
+        return Engine(self._settings, both, self.cluster)
+
+    def flush_large(self, task: FlushTask) -> ScopeReport:
+        """
+        Raises:
+            Unsupported: there is no cluster.
+        """
+        if self.cluster is None:
+            raise Unsupported(
+                f"{task.target.scope} has {task.pending.bytes} bytes pending, which need Spark, and this engine has none"
+            )
+        return self.cluster.flush_large(task)
+
+    def close(self) -> None:
+        if self.cluster is not None:
+            self.cluster.close()
+
+    def _fan_out(self, items: int) -> FanOut:
+        return self._here() if items < self._settings.flush.in_process_below else self._spread()
+
+    def _here(self) -> FanOut:
+        from lakewarden.tables.fanout import in_process  # brings Delta, which a command that only looks need not load
+
+        return in_process
+
+    def _spread(self) -> FanOut:
+        return self._here() if self.cluster is None else self.cluster.fan_out()

@@ -1,0 +1,104 @@
+"""Runs queued jobs with a heartbeat, retries those that may succeed, and takes over jobs whose runner died."""
+
+from __future__ import annotations
+
+import time
+import traceback
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, field, replace
+
+from lakewarden.base.settings import JobsSettings
+from lakewarden.catalog.report import Fault
+from lakewarden.catalog.state.jobs.job import Job, JobStatus, outcome_of
+from lakewarden.catalog.state.jobs.node import this_node
+from lakewarden.errors import Conflict
+from lakewarden.maintenance.execution.heartbeat import Heartbeat, Stopped
+from lakewarden.maintenance.execution.operator import Operator
+from lakewarden.tables.fanout import fault_of
+
+
+@dataclass(frozen=True)
+class _Ending:
+    """How one attempt at a job ended."""
+
+    status: JobStatus
+    message: str
+    fault: Fault | None = None
+    """What it failed for, the first of several."""
+    transient: bool = False
+    """Whether another attempt may succeed."""
+    trace: str | None = None
+
+
+@dataclass(frozen=True)
+class Runner:
+    """Runs the jobs of one warehouse in this process, one after another."""
+
+    operator: Operator
+    pause: Callable[[float], None] = time.sleep
+    faults: dict[str, Fault] = field(default_factory=dict)
+    """By job id, what the jobs that it ran failed for."""
+
+    def waiting(self) -> list[Job]:
+        """Jobs that no runner has, or whose runner seems dead; oldest first."""
+        return self.operator.jobs.runnable()
+
+    def run_waiting(self, only: Collection[str] | None = None) -> list[Job]:
+        """Runs the waiting jobs (`only`: these ids), oldest first; one that fails does not hold up the others."""
+        ran = (self._taken(job) for job in self.waiting() if only is None or job.job_id in only)
+        return [self._run(job) for job in ran if job is not None]
+
+    def run(self, job: Job) -> Job:
+        """Runs one queued job; returns it as it ended.
+
+        Raises:
+            Conflict: another runner took the job first.
+        """
+        return self._run(self.operator.jobs.claim(job, this_node()))
+
+    @property
+    def _settings(self) -> JobsSettings:
+        return self.operator.warehouse.settings.jobs
+
+    def _taken(self, job: Job) -> Job | None:
+        try:
+            return self.operator.jobs.claim(job, this_node())
+        except Conflict:
+            return None  # another runner's
+
+    def _run(self, job: Job) -> Job:
+        """Retries until the job ends or has used its attempts; a killed job is left as it is."""
+        jobs = self.operator.jobs
+        try:
+            while job.retry_count <= self._settings.max_retries:
+                job, ending = self._try(job)
+                if not ending.transient or job.retry_count == self._settings.max_retries:
+                    if ending.fault is not None:
+                        self.faults[job.job_id] = ending.fault
+                    return jobs.finish(job, ending.status, ending.message, ending.trace)
+                job = jobs.retry(job, ending.message)
+                self.pause(self._settings.retry_backoff_ms / 1000 * 2 ** (job.retry_count - 1))
+                job = jobs.claim(job, this_node())
+            return jobs.finish(job, "failed", f"given up after {job.retry_count - 1} retries: its runner died")
+        except (Stopped, Conflict):
+            return jobs.find(job.job_id)
+
+    def _try(self, job: Job) -> tuple[Job, _Ending]:
+        beat = Heartbeat(self.operator.jobs, job, self._settings.heartbeat_seconds)
+        with beat:
+            ending = self._work(job, replace(self.operator, engine=self.operator.engine.watched(beat.advance)))
+        return beat.job, ending
+
+    def _work(self, job: Job, operator: Operator) -> _Ending:
+        """The one broad `except` of a runner: a job that fails through a bug must not stay `running` for ever."""
+        try:
+            reports = operator.work_of(job)
+        except Stopped:
+            raise
+        except Exception as error:  # noqa: BLE001  # kept with the job, as INTERNAL where it is none of our family
+            fault = fault_of(error)
+            trace = "".join(traceback.format_exception(error)) if fault.code == "INTERNAL" else None
+            return _Ending("failed", f"{fault.code}: {fault.message}", fault, fault.transient, trace)
+        status, message = outcome_of(reports)
+        faults = [report.fault for report in reports if report.fault]
+        return _Ending(status, message, next(iter(faults), None), any(fault.transient for fault in faults))

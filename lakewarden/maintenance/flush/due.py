@@ -1,0 +1,80 @@
+"""The scopes that a flush takes, and their registration before their first commit, so that none is ever lost."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from lakewarden.base.scope import Scope
+from lakewarden.catalog.model import Catalog, Table
+from lakewarden.catalog.state.users.registered import Seen
+from lakewarden.log.view import LogView, PendingRows
+from lakewarden.maintenance.flush.wanted import pending_wanted
+from lakewarden.tables.warehouse import Warehouse, cold_tables
+
+
+@dataclass(frozen=True)
+class Due:
+    """A scope with rows in the log, up to whose end they were seen."""
+
+    table: Table
+    scope: Scope
+    rows: PendingRows
+    end: int
+
+
+def due_scopes(catalog: Catalog, views: Mapping[str, LogView], wanted: Callable[[Scope], bool]) -> Iterable[Due]:
+    for table in cold_tables(catalog):
+        if (view := views.get(table.log_id)) is not None:
+            for rows in pending_wanted(table.name, view, wanted):
+                yield Due(table, Scope(table.name, rows.user or None), rows, view.end)
+
+
+def until(one: Due, end: int) -> Due | None:
+    """Returns the scope's rows up to the planned end of the log; None where it has none."""
+    early = tuple(each for each in one.rows.ranges if each.last_seq <= end)
+    if not early:
+        return None
+    rows, size = sum(each.rows for each in early), sum(each.length for each in early)
+    return replace(one, rows=replace(one.rows, rows=rows, bytes=size, ranges=early), end=min(one.end, end))
+
+
+def registered(
+    warehouse: Warehouse, catalog: Catalog, views: Mapping[str, LogView], due: Sequence[Due]
+) -> tuple[list[Due], Catalog]:
+    """Decides the places of scopes, and registers the new ones, one object a table; returns them with the catalog to go on with.
+
+    Leaves out those of users who were erased since the log was read, which no erasure would remove again. A move that the catalog
+    does not show sees every scope that is returned.
+    """
+
+    def seen_now(log_id: str, catalog: Catalog) -> Seen:
+        return Seen(views[log_id].removals, catalog.version, warehouse.clock())
+
+    users: dict[str, set[str]] = defaultdict(set)
+    for one in due:
+        if one.scope.user is not None:
+            users[one.table.log_id].add(one.scope.user)
+    tables = {one.table.log_id: one.table for one in due}
+    if all(warehouse.registered.has(tables[log_id].id, found, seen_now(log_id, catalog)) for log_id, found in users.items()):
+        return list(due), catalog
+    gone = {log_id: _register(warehouse, catalog, tables[log_id], views[log_id], found) for log_id, found in users.items()}
+    catalog = warehouse.catalog.read()  # read again: a move that is not seen here sees the scopes that were just registered
+    for log_id, found in users.items():
+        warehouse.registered.note(tables[log_id].id, found - gone[log_id], seen_now(log_id, catalog))
+    return [one for one in due if one.rows.user not in gone.get(one.table.log_id, ())], catalog
+
+
+def _register(warehouse: Warehouse, catalog: Catalog, table: Table, view: LogView, users: set[str]) -> set[str]:
+    """The users who were erased meanwhile, whose scopes are not registered."""
+    for user in users:
+        warehouse.fix_storage(catalog, table, user)
+    new = users - warehouse.registry.known(table.id, users)
+    if not new:
+        return set()
+    noted = warehouse.registry.add(table.id, new)
+    gone = warehouse.log(table).gone_since(view, new)
+    if gone:
+        warehouse.registry.withdraw(table.id, noted, gone)
+    return gone

@@ -1,0 +1,325 @@
+"""Flush: moves rows from the write log into the scopes' Delta tables, one strict commit a scope, one job for all that are due.
+
+The order keeps rows safe: read the log, commit each scope with its watermark, make the commits durable, and only
+then settle the log (docs/log.md, Flush). After a crash at any point, the next flush repeats it correctly.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from datetime import datetime
+from functools import partial
+
+import pyarrow as pa
+
+from lakewarden.base.clock import CarriedClock, random_id
+from lakewarden.base.faults import Reach, no_faults
+from lakewarden.base.scope import Scope
+from lakewarden.catalog.model import Catalog
+from lakewarden.catalog.report import ScopeReport
+from lakewarden.catalog.state.jobs.job import new_job_id
+from lakewarden.catalog.target import ScopeTarget
+from lakewarden.delta.apply import ColdApply, TooLarge
+from lakewarden.delta.manifest import refresh_manifest
+from lakewarden.delta.proof import check_settled
+from lakewarden.errors import Conflict, Corrupt, LakewardenError, Terminal
+from lakewarden.log.drain import drain
+from lakewarden.log.logs import reader_of
+from lakewarden.log.position import NOTHING, position_of
+from lakewarden.log.scope import LogScope
+from lakewarden.log.view import LogView, PendingRows
+from lakewarden.maintenance.flush.due import Due, due_scopes, registered, until
+from lakewarden.maintenance.flush.wanted import users_wanted
+from lakewarden.maintenance.plans.moved import PLAN
+from lakewarden.storage.durability import sync
+from lakewarden.storage.objects import Missing
+from lakewarden.storage.steps import Steps
+from lakewarden.tables.direct.barrier import raise_barriers
+from lakewarden.tables.fanout import Run, Sized, failed_report, fault_of, guarded
+from lakewarden.tables.floors import Noted, Standing, floor_faults, known_of, raise_floors, shown
+from lakewarden.tables.presence import Presence
+from lakewarden.tables.warehouse import Warehouse, cold_tables, state_store
+
+_SCOPE_COST = 32 << 10
+"""The cost of opening, merging and committing a scope, in bytes of a pack, beside its rows: a few milliseconds' worth."""
+
+
+@dataclass(frozen=True)
+class FlushTask:
+    """The flush of one scope, as it is sent to a task: it carries the places of the rows, never the rows."""
+
+    target: ScopeTarget
+    state_uri: str
+    log_id: str
+    pending: PendingRows
+    end: int
+    job_id: str
+    attempts: int
+    large_bytes: int
+    clock: CarriedClock
+    """Goes on from when the scope's place was read."""
+    plan_id: str = ""
+    """The plan being applied, if any; then rows beyond `end` stay in the log."""
+    kept_seconds: float | bool = True
+    """How long the log keeps the rows behind the flush, as `TableLog.settle` takes it."""
+
+
+FlushLarge = Callable[[FlushTask], ScopeReport]
+"""Flushes a scope that is too large for one task (`spark.large.flush_large`)."""
+
+
+@dataclass(frozen=True)
+class Upto:
+    """How far to flush the logs, where a plan is applied: by log id, the end of the log when it was planned."""
+
+    plan_id: str
+    ends: Mapping[str, int]
+
+
+def flush_scopes(
+    warehouse: Warehouse,
+    run: Run,
+    large: FlushLarge,
+    wanted: Callable[[Scope], bool],
+    *,
+    job_id: str | None = None,
+    upto: Upto | None = None,
+    catalog: Catalog | None = None,
+    reach: Reach = no_faults,
+) -> list[ScopeReport]:
+    """Flushes the wanted pending scopes in one job; one report a scope, and the log settled when it returns. A table whose
+    log is corrupt gets one failed report.
+
+    A scope that fails keeps its rows in the log; the others are done. With `upto`, later rows stay in the log. `catalog` was just
+    read, and spares a read.
+    """
+    catalog = catalog or warehouse.catalog.read()
+    found = warehouse.logs.views(users_wanted(catalog, wanted))
+    views = found.sound
+    job_id = job_id or new_job_id("flush", warehouse.clock, warehouse.new_id)
+    due = list(due_scopes(catalog, views, wanted))
+    if upto is not None:
+        due = [early for one in due if (early := until(one, upto.ends.get(one.table.log_id, NOTHING))) is not None]
+    logs = {one.table.log_id: warehouse.log(one.table) for one in due}
+    forget_expired(warehouse, catalog, {log_id: view for log_id, view in views.items() if log_id not in logs})
+    raise_barriers(warehouse, catalog, views, reach)
+    unread = list(_unread(warehouse, catalog, found.faults, wanted))
+    if not due:
+        return unread
+    for log_id in sorted(logs):
+        logs[log_id].make_durable(views[log_id])
+    reach("planned")
+    due, catalog = registered(warehouse, catalog, views, due)
+    planned, held = _tasks(warehouse, catalog, due, job_id)
+    if upto is not None:
+        planned = [replace(task, plan_id=upto.plan_id) for task in planned]
+    present, refused = _refused(warehouse, planned)
+    tasks = [task for task in planned if task.target.scope not in refused]
+    held += _failed(planned, refused, warehouse.clock())
+    small = run(
+        partial(flush_scope, reach=reach), [Sized(task, task.pending.bytes + _SCOPE_COST, task.target.on_disk) for task in tasks]
+    )
+    pairs = zip(tasks, small, strict=True)
+    reports = [large(task) if report.outcome == "deferred" else report for task, report in pairs]
+    reach("after-commits")
+    # the log's own objects too: a reader may have seen a segment just before its directory entry was durable
+    sync({warehouse.uri, *(warehouse.base(storage) for storage in catalog.storages.values())})
+    reach("after-sync")
+    later = present.again()  # commits into an empty mount point are not settled
+    reports = [later.judged(task.target, "flush", report, task.clock()) for task, report in zip(tasks, reports, strict=True)]
+    reports = _noted(tasks, reports, warehouse.clock())
+    reach("after-floors")
+    _settle(warehouse, views, tasks, reports, reach)
+    return reports + held + unread
+
+
+def flush_scope(task: FlushTask, reach: Reach = no_faults) -> Steps[ScopeReport]:
+    """Flushes one scope in this process; one that is too large is `deferred`."""
+    return guarded(task.target, "flush", task.clock, _flush(task, reach))
+
+
+def open_cold(task: FlushTask, reach: Reach = no_faults, *, newest: bool = True) -> ColdApply:
+    """Opens the scope's table for a flush. `newest` as in `open_scope`.
+
+    Raises:
+        Corrupt: by its watermark the table has some of the pending rows, and files that may hold them are missing.
+    """
+    cold = ColdApply(
+        task.target,
+        job_id=task.job_id,
+        clock=task.clock,
+        new_id=random_id,
+        reach=reach,
+        large_bytes=task.large_bytes,
+        planned_at=task.clock.moment,
+        named={PLAN: task.plan_id} if task.plan_id else {},
+        newest=newest,
+    )
+    watermark = cold.watermark()
+    if cold.table is not None and watermark is not None and watermark >= task.pending.first_seq:
+        check_settled(cold.table, task.pending.first_seq)
+    return cold
+
+
+def hot_scope(task: FlushTask) -> LogScope:
+    """The scope's pending rows, as the job planned them."""
+    log = reader_of(state_store(task.state_uri), task.log_id)
+    kind = _EarlyRows if task.plan_id else LogScope
+    return kind(log, task.pending.user, task.target.schemas, task.end, task.pending, with_metadata=True)
+
+
+@dataclass(frozen=True)
+class _EarlyRows(LogScope):
+    """Rows up to the planned end of the log: a second read would include later ones."""
+
+    def rows(self) -> pa.Table:
+        try:
+            return super().rows()
+        except Missing as gone:
+            raise Conflict(f"{gone} was settled by another flush while the plan was applied; apply it again") from gone
+
+
+def done(task: FlushTask, cold: ColdApply) -> ScopeReport:
+    """The report of a flushed scope: what its commit did, or that another flush came first."""
+    applied = cold.applied
+    if applied is None and cold.table is not None:
+        refresh_manifest(task.target, cold.table, task.clock())  # the committer may have died before writing its manifest
+    state = cold.state()
+    return ScopeReport(
+        task.target.scope,
+        "flush",
+        "done" if applied else "skipped",
+        task.target.location,
+        reason="" if applied else "the rows were flushed meanwhile",
+        version=state.version if state else None,
+        parameters={"job_id": task.job_id},
+        metrics=applied.metrics if applied else {},
+        state=state,
+        finished_at=task.clock(),
+    )
+
+
+def _flush(task: FlushTask, reach: Reach) -> Steps[ScopeReport]:
+    if task.pending.bytes > task.large_bytes:
+        return _deferred(task)
+    opened: list[ColdApply] = []
+
+    def open_again() -> ColdApply:
+        opened.append(open_cold(task, reach, newest=bool(opened)))  # a commit that lost shows that a newer one exists
+        return opened[-1]
+
+    try:
+        yield from drain(hot_scope(task), open_again, attempts=task.attempts, reach=reach)
+    except TooLarge:
+        return _deferred(task)
+    if opened[-1].applied is None:
+        opened[-1].refresh_manifest()
+    return done(task, opened[-1])
+
+
+def _deferred(task: FlushTask) -> ScopeReport:
+    return ScopeReport(task.target.scope, "flush", "deferred", task.target.location)
+
+
+def _unread(
+    warehouse: Warehouse, catalog: Catalog, faults: Mapping[str, Terminal], wanted: Callable[[Scope], bool]
+) -> Iterable[ScopeReport]:
+    """Which scopes of a corrupt log have rows is unknown, so any wanted scope may be one of them."""
+    for table in cold_tables(catalog):
+        users = (None, *warehouse.registry.users(table.id)) if table.log_id in faults else ()
+        if any(wanted(Scope(table.name, user)) for user in users):
+            fault, now = fault_of(faults[table.log_id]), warehouse.clock()
+            place = warehouse.location(catalog.storages[table.options.storage_id])
+            whole = Scope(table.name, None)
+            yield ScopeReport(whole, "flush", "failed", place, reason=fault.message, fault=fault, finished_at=now)
+
+
+def _tasks(warehouse: Warehouse, catalog: Catalog, due: Sequence[Due], job_id: str) -> tuple[list[FlushTask], list[ScopeReport]]:
+    """The tasks, and the scopes that wait for the end of a move or whose floor cannot be read. A table that was
+    dropped meanwhile has none."""
+    flush, clock = warehouse.settings.flush, CarriedClock.of(warehouse.clock)
+    tasks, held = [], []
+    _read_ahead(warehouse, due)
+    for one in due:
+        table = catalog.tables.get(one.scope.table)
+        if table is None or table.log_id != one.table.log_id or table.dropping:
+            continue
+        try:
+            target = warehouse.target_of(catalog, table, one.scope.user)
+            warehouse.check_open(catalog, table, one.scope.user)
+        except (Conflict, Corrupt) as error:
+            held.append(failed_report(warehouse.bare_target(catalog, table, one.scope.user), "flush", error, clock()))
+            continue
+        where = (warehouse.state.uri, table.log_id)
+        task = FlushTask(target, *where, one.rows, one.end, job_id, flush.attempts, flush.large_scope_bytes, clock)
+        tasks.append(replace(task, kept_seconds=warehouse.retention_of(table)))
+    return tasks, held
+
+
+def _read_ahead(warehouse: Warehouse, due: Sequence[Due]) -> None:
+    """Reads what the state knows of the scopes, each table's at once."""
+    tables = {one.table.id: one.table for one in due}
+    users: dict[str, list[str | None]] = defaultdict(list)
+    for one in due:
+        users[one.table.id].append(one.scope.user)
+    for id_, table in tables.items():
+        with suppress(Conflict, Corrupt):  # as each of its scopes will say
+            warehouse.read_ahead(table, users[id_])
+
+
+def _refused(warehouse: Warehouse, tasks: Sequence[FlushTask]) -> tuple[Presence, Mapping[Scope, LakewardenError]]:
+    """The storages, and the scopes whose storage is not present, is older than it was, or is newer than the log."""
+    standings = {
+        task.target.scope: Standing(task.target.floor, task.target.root, task.log_id, position_of(task.end))
+        for task in tasks
+        if task.target.floor is not None and task.target.root is not None
+    }
+    faults = floor_faults(warehouse.state, standings.values())
+    present = Presence.of((task.target for task in tasks), proven=shown(standings.values()))
+    older = {scope: faults[standing] for scope, standing in standings.items() if standing in faults}
+    return present, older | {task.target.scope: error for task in tasks if (error := present.why_not(task.target)) is not None}
+
+
+def _failed(tasks: Sequence[FlushTask], refused: Mapping[Scope, LakewardenError], now: datetime) -> list[ScopeReport]:
+    found = ((task.target, refused.get(task.target.scope)) for task in tasks)
+    return [failed_report(target, "flush", error, now) for target, error in found if error is not None]
+
+
+def _noted(tasks: Sequence[FlushTask], reports: Sequence[ScopeReport], now: datetime) -> list[ScopeReport]:
+    """The reports; those whose scopes could not be recorded on the floors become failed, and their rows stay in the log."""
+    pairs = [(task.target, report) for task, report in zip(tasks, reports, strict=True)]
+    positions = {task.target.floor.table_id: position_of(task.end) for task in tasks if task.target.floor is not None}
+    found = ((target, known_of(target, report, now)) for target, report in pairs)
+    unnoted = raise_floors([Noted(target, known) for target, known in found if known is not None], positions)
+    return [unnoted.judged(target, report, now) for target, report in pairs]
+
+
+def _settle(
+    warehouse: Warehouse, views: Mapping[str, LogView], tasks: Sequence[FlushTask], reports: Sequence[ScopeReport], reach: Reach
+) -> None:
+    """Settles each table's log for the scopes that are in their Delta tables; those that failed keep their rows."""
+    settled: dict[str, dict[str, int]] = defaultdict(dict)
+    for task, report in zip(tasks, reports, strict=True):
+        if report.fault is None:
+            settled[task.log_id][task.pending.user] = task.end
+    kept = {task.log_id: task.kept_seconds for task in tasks}
+    for log_id, marks in settled.items():
+        settle_log(warehouse, views[log_id], marks, reach, keep=kept[log_id])
+
+
+def settle_log(
+    warehouse: Warehouse, view: LogView, marks: Mapping[str, int], reach: Reach = no_faults, *, keep: bool | float = True
+) -> None:
+    """Settles a log, which the job has open, up to the `_seq` to which each user's rows are durably in their Delta tables.
+    `keep` as in `TableLog.settle`."""
+    warehouse.logs.opened(view.log_id).settle(view, marks, keep=keep, reach=reach)
+
+
+def forget_expired(warehouse: Warehouse, catalog: Catalog, views: Mapping[str, LogView]) -> None:
+    """Removes history that was kept for subscribers long enough."""
+    for table in catalog.tables.values():
+        if table.log_id in views:
+            warehouse.log(table).forget_expired(views[table.log_id], warehouse.retention_of(table))

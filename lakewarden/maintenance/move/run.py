@@ -1,0 +1,271 @@
+"""Moves a table to another storage: copied while writes continue, closed, frozen scope by scope, switched, old place emptied.
+
+Every step is idempotent: requesting an interrupted move again continues it where it stopped. Why nothing is lost:
+docs/decisions/0014-moving-by-freezing.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import timedelta
+
+from lakewarden.base.clock import CarriedClock
+from lakewarden.base.connection import Location, StorageRoot
+from lakewarden.base.faults import Reach, no_faults
+from lakewarden.base.scope import Scope, TableName
+from lakewarden.catalog.access.gate import require
+from lakewarden.catalog.changes.leases import held, under
+from lakewarden.catalog.changes.moving import begin_move, close_table, end_move, reopen_table, switch_table
+from lakewarden.catalog.changes.objects import table_place
+from lakewarden.catalog.model import Catalog, Lease, Table
+from lakewarden.catalog.report import ScopeReport
+from lakewarden.delta.commit_log.commits import LOG
+from lakewarden.errors import Conflict, InUse
+from lakewarden.maintenance.move.scope import MoveTask, copy_scope, leave_scope, move_scope, thaw_scope
+from lakewarden.maintenance.scopes import scopes_of
+from lakewarden.maintenance.sweep import bury
+from lakewarden.storage.durability import sync
+from lakewarden.storage.objects import StoredObject
+from lakewarden.storage.open import open_store
+from lakewarden.storage.steps import Steps
+from lakewarden.tables.fanout import Run, Sized, in_process
+from lakewarden.tables.floors import copy_floor, forget, known_version
+from lakewarden.tables.pins import pinned_versions
+from lakewarden.tables.presence import Presence
+from lakewarden.tables.warehouse import Warehouse, find_table
+
+_SCOPE_COST = 1 << 20
+"""The assumed bytes of one scope in a pack: its size is unknown until it is listed."""
+
+
+@dataclass(frozen=True)
+class Mover:
+    """One run of a move. `lease` is the table lock's: a mover that lost it no longer changes the catalog."""
+
+    warehouse: Warehouse
+    run: Run
+    lease: Lease
+    name: TableName
+    job_id: str
+    reach: Reach = no_faults
+
+    def move(self, storage_id: str) -> list[ScopeReport]:
+        """Moves the table; one report per scope, none where it is already there. If a scope fails, the table stays where it
+        is, and open; requesting the move again continues it.
+
+        Raises:
+            NotFound: the table or the storage does not exist.
+            Unsupported: a STREAM table, which has no place on a storage.
+            StorageUnavailable: one of the two storages is not present; nothing was changed.
+            InUse: it is being moved elsewhere, or its place at the target is not empty. Nothing was changed.
+            Conflict: a reader pins a version, or a user is being erased; or the lock was lost. Try again later.
+        """
+        before = self._table()
+        require(before, "cold tier", "moves between storages")
+        catalog = begin_move(self.warehouse.catalog.read(), self.name, storage_id, self.warehouse.base)  # before the checks
+        if catalog.tables[self.name].move is None:
+            return []
+        self._check_present(storage_id, before.options.storage_id)
+        if before.move is None:
+            self._clear_way(storage_id)
+        self._change(lambda newest: begin_move(newest, self.name, storage_id, self.warehouse.base))
+        self.reach("move:begun")
+        copied: Mapping[Scope, tuple[str, ...]] = {}
+        if self._phase() == "copying":
+            self._check_unused()
+            reports = self._each(copy_scope)
+            if _failed(reports):
+                return reports
+            copied = {report.scope: report.files for report in reports}
+            self.reach("move:copied")
+            self._change(lambda newest: close_table(newest, self.name))
+            self.reach("move:closed")
+        if self._phase() == "closing":
+            try:
+                reports = self._each(move_scope, copied)
+            except BaseException:  # interrupted, or Spark is gone: flushes must not wait for the move to be run again
+                self._reopen()
+                raise
+            if _failed(reports):
+                return [*reports, *self._reopen()]
+            sync({self._place(storage_id).uri})
+            self._check_present(storage_id)
+            self._note(storage_id, reports)
+            self.reach("move:frozen")
+            self._change(lambda newest: switch_table(newest, self.name))
+            self.reach("move:switched")
+            left = self._leave()
+            return left if _failed(left) else reports or [self._nothing_lay(storage_id)]
+        return self._leave()
+
+    def cancel(self) -> list[ScopeReport]:
+        """Cancels a move before its switch: the table stays where it is, and what was copied is removed. Also releases scopes
+        that are frozen although no move is under way.
+
+        Raises:
+            NotFound: no such table.
+            InUse: it is already at the target, so the move can only be completed.
+        """
+        table = self._table()
+        if table.move is not None and table.move.phase == "leaving":
+            raise InUse(
+                f"{self.name} is already on storage {table.move.target!r}, and only its old place is left to be emptied:"
+                f" complete the move (lakewarden move {self.name} --to {table.move.target})"
+            )
+        self._check_present(*table.storage_ids)
+        reports = self._thawed()
+        if _failed(reports) or table.move is None:
+            return reports
+        self._change(lambda newest: reopen_table(newest, self.name))  # the lease is still ours, so no other mover has switched
+        open_store(self._place(table.move.target)).delete([found.key for found in self._lying(table.move.target)])
+        self.reach("move:cleared")
+        self._change(lambda newest: end_move(newest, self.name))
+        return reports
+
+    def _note(self, storage_id: str, reports: Sequence[ScopeReport]) -> None:
+        """Gives the new storage the floors. A version above the frozen one is not moved, and is not missed there."""
+        if not self.warehouse.identifies:
+            return
+        catalog = self.warehouse.catalog.read()
+        table = find_table(catalog, self.name)
+        copy_floor(self.warehouse.floor(table), self._root(storage_id))
+        for report in reports:
+            target = self.warehouse.target_on(storage_id, catalog, table, report.scope.user)
+            if report.state is not None and known_version(target) > report.state.version:
+                forget(target, report.state.last_seq)
+
+    def _leave(self) -> list[ScopeReport]:
+        """Empties the old place."""
+        table = self._table()
+        assert table.move is not None
+        self._check_present(table.move.source)
+        reports = self._each(leave_scope)
+        if not _failed(reports):
+            sync({self._place(table.move.source).uri})
+            left = {report.scope for report in reports if report.outcome == "done"}
+            sources = [task.source for task in self._tasks(self.warehouse.catalog.read()) if task.source.scope in left]
+            bury(self.warehouse, sources, self.job_id)
+            self.reach("move:left")
+            self._change(lambda newest: end_move(newest, self.name))
+        return reports
+
+    def _nothing_lay(self, storage_id: str) -> ScopeReport:
+        """The report of a table that moved and has no scope yet."""
+        return ScopeReport(Scope(self.name), "move", "done", self._place(storage_id), finished_at=self.warehouse.clock())
+
+    def _reopen(self) -> list[ScopeReport]:
+        """Lets flushes continue at the old place, since not all scopes moved; returns those that could not be released."""
+        failed = [report for report in self._thawed() if report.fault]
+        if not failed:
+            self._change(lambda newest: reopen_table(newest, self.name))
+        return failed
+
+    def _thawed(self) -> list[ScopeReport]:
+        """Runs in this process: a job that was killed runs nothing more anywhere else."""
+        tasks = [Sized(task, _SCOPE_COST) for task in self._tasks(self.warehouse.catalog.read())]
+        return in_process(thaw_scope, tasks, lambda done: None)
+
+    def _each(
+        self, work: Callable[[MoveTask], Steps[ScopeReport]], copied: Mapping[Scope, tuple[str, ...]] | None = None
+    ) -> list[ScopeReport]:
+        """Runs the work on every scope that moves, in one job."""
+        catalog = self.warehouse.catalog.read()
+        tasks = [replace(task, copied=(copied or {}).get(task.source.scope, ())) for task in self._tasks(catalog)]
+        return self.run(work, [Sized(task, _SCOPE_COST) for task in tasks])
+
+    def _tasks(self, catalog: Catalog) -> list[MoveTask]:
+        table, clock = find_table(catalog, self.name), CarriedClock.of(self.warehouse.clock)
+        source, target = (table.move.source, table.move.target) if table.move else (table.options.storage_id,) * 2
+        lies_there = source == table.options.storage_id
+        return [
+            MoveTask(
+                self.warehouse.target_of(catalog, table, scope.user)
+                if lies_there
+                else self.warehouse.target_on(source, catalog, table, scope.user),
+                self.warehouse.target_on(target, catalog, table, scope.user),
+                self.job_id,
+                self.lease.token,
+                clock,
+            )
+            for scope in scopes_of(self.warehouse, table, None)
+            if self.warehouse.goes_along(catalog, table, scope.user)
+        ]
+
+    def _clear_way(self, storage_id: str) -> None:
+        """Removes old fences of tables that were once at the target.
+
+        Raises:
+            InUse: the target holds anything else.
+            Conflict: the lock was lost.
+        """
+        lying = self._lying(storage_id)
+        if not lying:
+            return
+        place = self._place(storage_id)
+        if not all(f"/{LOG}/" in f"/{found.key}" for found in lying):
+            raise InUse(
+                f"{place} is not empty ({len(lying)} objects, such as {lying[0].key}): remove them, or choose another storage"
+            )
+        hours = self.warehouse.settings.maintenance.fence_retention_hours
+        if max(found.modified for found in lying) > self.warehouse.clock() - timedelta(hours=hours):
+            raise InUse(
+                f"a table was at {place} until recently, and its fences stay for {hours} hours:"
+                " wait, or choose another storage (one with another base directory will do)"
+            )
+        held(self.warehouse.catalog.read(), self.lease)  # deletes cannot be fenced, so the last check is right before them
+        open_store(place).delete([found.key for found in lying])
+
+    def _lying(self, storage_id: str) -> list[StoredObject]:
+        """The objects at the table's place on that storage, except scopes of users whose own storage it is."""
+        catalog = self.warehouse.catalog.read()
+        table = find_table(catalog, self.name)
+        place = self._place(storage_id)
+        own = tuple(
+            self.warehouse.target(catalog, scope).uri.removeprefix(f"{place.uri}/") + "/"
+            for scope in scopes_of(self.warehouse, table, None)
+            if not self.warehouse.goes_along(catalog, table, scope.user)
+        )
+        return [found for found in open_store(place).list("") if not found.key.startswith(own)]
+
+    def _place(self, storage_id: str) -> Location:
+        catalog = self.warehouse.catalog.read()
+        storage = catalog.storages[storage_id]
+        return Location(table_place(storage, find_table(catalog, self.name), self.warehouse.base), storage.connection)
+
+    def _check_unused(self) -> None:
+        """Checks after the move was recorded: a reader or erasure that begins later sees it, and waits.
+
+        Raises:
+            Conflict: a version is pinned, or a user is being erased; the move is cancelled.
+        """
+        table = self._table()
+        pins = pinned_versions(self.warehouse.state, table.id, self.warehouse.clock())
+        held = f"readers pin versions of {len(pins)} scope(s)" if pins else ""
+        erased = "users are being erased from it" if self.warehouse.erasures.over(table.id) else ""
+        if why := held or erased:
+            self.cancel()
+            raise Conflict(f"{self.name} cannot be moved while {why}; try again when that is over")
+
+    def _check_present(self, *storage_ids: str) -> None:
+        """Raises:
+        StorageUnavailable: one of these storages is not present.
+        """
+        Presence.among(self._root(id_) for id_ in storage_ids).check()
+
+    def _root(self, storage_id: str) -> StorageRoot:
+        return self.warehouse.root(self.warehouse.catalog.read().storages[storage_id])
+
+    def _phase(self) -> str:
+        move = self._table().move
+        return "" if move is None else move.phase
+
+    def _table(self) -> Table:
+        return find_table(self.warehouse.catalog.read(), self.name)
+
+    def _change(self, change: Callable[[Catalog], Catalog]) -> None:
+        self.warehouse.catalog.change(under(self.lease, change))
+
+
+def _failed(reports: Sequence[ScopeReport]) -> bool:
+    return any(report.fault for report in reports)

@@ -1,0 +1,106 @@
+"""Which scopes are known to be broken, why, and what mends them: from the state alone, opening none."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import islice
+
+from lakewarden.base.scope import Scope
+from lakewarden.catalog.model import Catalog, Table
+from lakewarden.catalog.operations import SPECS
+from lakewarden.catalog.state.failed_checks import EXPECTATION, FailedCheck
+from lakewarden.errors import Corrupt
+from lakewarden.log.position import NOTHING
+from lakewarden.maintenance.check.memory import BROKEN, named
+from lakewarden.tables.warehouse import Warehouse
+
+_OF_ROWS = ("one_row_per_key", "no_null_in_key", "rows_in_their_bucket", "columns_as_declared", "log_and_table_agree")
+"""Checks that fail for what another program committed: a repair, which brings back what is missing, does nothing about it."""
+
+
+_OF_VALUES = frozenset(_OF_ROWS) - {"log_and_table_agree"}
+
+
+def is_broken(check: str) -> bool:
+    """Whether a failure is of the scope as a whole: it cannot be read, or an operation cannot work on it. Other checks find rows
+    or columns that are not as they should be."""
+    return check not in _OF_VALUES and not check.startswith(EXPECTATION)
+
+
+@dataclass(frozen=True)
+class BrokenScope:
+    """A scope that a check, or an operation, found broken: which, why, and the command that mends it or shows more."""
+
+    scope: Scope
+    check: str
+    code: str
+    reason: str
+    command: str
+
+
+@dataclass(frozen=True)
+class BrokenScopes:
+    """Those of one table, by user."""
+
+    warehouse: Warehouse
+    catalog: Catalog
+    table: Table
+    failed: tuple[tuple[Scope, FailedCheck], ...]
+    """Of each, the newest failure."""
+
+    @classmethod
+    def of(cls, warehouse: Warehouse, catalog: Catalog, table: Table) -> BrokenScopes:
+        """One listing; users are looked up only where something is broken."""
+        failed = warehouse.failed_checks.of(table.id)
+        if not failed:
+            return cls(warehouse, catalog, table, ())
+        users = [None] if table.type == "SHARED" else sorted(warehouse.registry.users(table.id))
+        marks = ((Scope(table.name, user), failed.get(warehouse.erasures.mark(user or ""), ())) for user in users)
+        standing = ((scope, _standing(warehouse, catalog, table, scope, found)) for scope, found in marks if found)
+        return cls(warehouse, catalog, table, tuple((scope, found[-1]) for scope, found in standing if found))
+
+    def __len__(self) -> int:
+        return len(self.failed)
+
+    def first(self, most: int | None = None) -> list[BrokenScope]:
+        """One read for each."""
+        return [self._broken(scope, failure) for scope, failure in islice(self.failed, most)]
+
+    def scope(self, scope: Scope) -> BrokenScope:
+        """What is known of this one: one read."""
+        return next(self._broken(one, failure) for one, failure in self.failed if one == scope)
+
+    def _broken(self, scope: Scope, failure: FailedCheck) -> BrokenScope:
+        mark = self.warehouse.erasures.mark(scope.user or "")
+        cause = self.warehouse.failed_checks.cause(self.table.id, mark, failure)
+        said = named(cause.reason, self.warehouse.bare_target(self.catalog, self.table, scope.user)) or f"it is {cause.code}"
+        what = f"{failure.check} failed" if failure.check in SPECS else f"failed check {failure.check}"
+        return BrokenScope(scope, failure.check, cause.code, f"{what}: {said}", command_for(scope, failure.check, cause.code))
+
+
+def _standing(
+    warehouse: Warehouse, catalog: Catalog, table: Table, scope: Scope, found: Sequence[FailedCheck]
+) -> Sequence[FailedCheck]:
+    """The failures, oldest first, without that of a flush if rows were flushed since."""
+    flushed = NOTHING
+    if any(each.check == "flush" for each in found):
+        with suppress(Corrupt):  # the floor cannot be read, and nothing says that it succeeded
+            known = warehouse.target_of(catalog, table, scope.user).known
+            flushed = NOTHING if known is None else known.watermark
+    left = [each for each in found if each.check != "flush" or each.version >= flushed]
+    return sorted(left, key=lambda each: each.at)
+
+
+def command_for(scope: Scope, check: str, code: str) -> str:
+    """What mends such a failure, or shows how."""
+    whose = f"{scope.table}" if scope.user is None else f"{scope.table} --user {shlex.quote(scope.user)}"
+    if check.startswith(EXPECTATION):
+        return f"lakewarden history {whose}"
+    if check == "not_frozen":
+        return f"lakewarden move {scope.table} --cancel"
+    if code == "INTERNAL" or code not in BROKEN:
+        return "lakewarden check"
+    return f"lakewarden {'history' if code == 'UNSUPPORTED' or check in _OF_ROWS else 'repair'} {whose}"

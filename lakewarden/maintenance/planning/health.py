@@ -1,0 +1,208 @@
+"""The health of each table in numbers, with the scopes that are worst and why: from the log and the state, opening none."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from itertools import groupby
+from typing import Literal
+
+import numpy as np
+
+from lakewarden.base.scope import Scope, TableName
+from lakewarden.catalog.model import Table
+from lakewarden.errors import LakewardenError
+from lakewarden.maintenance.planning.broken import BrokenScopes, is_broken
+from lakewarden.maintenance.planning.overview import Overview, TableStatus, overview
+from lakewarden.maintenance.planning.pending import PendingScopes
+from lakewarden.maintenance.planning.status import ScopeStatus
+from lakewarden.tables.presence import Presence
+from lakewarden.tables.warehouse import Warehouse, cold_tables
+
+EXAMPLES = 3
+"""Scopes that a reason names."""
+
+LATE_AFTER = timedelta(minutes=5)
+"""How long rows may wait beyond the interval of FLUSH_POLICY: a flush has to be started, and others come before it."""
+
+
+Severity = Literal["away", "broken", "failed check", "late", "waiting", "many files"]
+"""The worst first."""
+
+
+@dataclass(frozen=True)
+class Trouble:
+    """Why scopes of a table need attention: one reason, how many scopes have it, and the worst of them."""
+
+    severity: Severity
+    reason: str
+    count: int
+    examples: tuple[Scope, ...]
+    code: str = ""
+    """The error code of what is broken."""
+    command: str = ""
+    """What mends the first example, or shows how."""
+
+
+@dataclass(frozen=True)
+class TableHealth:
+    """One table: its numbers, how many scopes are late or broken, and the worst of them."""
+
+    table: TableName
+    interval: int
+    """Seconds, of FLUSH_POLICY; 0 without one."""
+    status: TableStatus
+    late_scopes: int
+    """Scopes with rows that wait too long."""
+    broken_scopes: int
+    """Scopes that cannot be read, or on which an operation failed for good."""
+    failed_scopes: int
+    """Scopes whose rows or columns failed a check."""
+    away_scopes: int
+    """All of the table's, where its storage is away."""
+    worst: tuple[Trouble, ...]
+    """A line a reason, the most severe first. The examples of late scopes are those that wait longest; of those with rows in the
+    log, or with files, those that have most."""
+
+    @property
+    def is_late(self) -> bool:
+        return self.late_scopes > 0
+
+
+def health(warehouse: Warehouse, names: Iterable[TableName] | None = None, files_of: int = 0) -> list[TableHealth]:
+    """The health of these tables, of all without names, in the order of the catalog; STREAM tables have none.
+
+    Args:
+        files_of: the number of scopes in all tables that are looked at for their files, where fewer have pending rows.
+    """
+    catalog = warehouse.catalog.read()
+    tables = cold_tables(catalog)
+    found = overview(warehouse, files_of)
+    views, now = warehouse.logs.views(), warehouse.clock()
+    by_name = {TableName.parse(one.table): (one, broken) for one, broken in zip(found.tables, found.broken, strict=True)}
+    wanted = by_name.keys() if names is None else by_name.keys() & set(names)
+    storages = {table.options.storage_id for table in tables if table.name in wanted}
+    present = Presence.among(warehouse.root(catalog.storages[id_]) for id_ in storages)
+    away = {root.storage_id: error for root, error in present.away.items()}
+    return [
+        _health(
+            table,
+            *by_name[table.name],
+            PendingScopes.of([table], views.sound),
+            _with_files(found, table),
+            _opened(found, table, by_name[table.name][1]),
+            away.get(table.options.storage_id),
+            now,
+        )
+        for table in tables
+        if table.name in wanted
+    ]
+
+
+def _with_files(found: Overview, table: Table) -> list[Trouble]:
+    """The scopes that maintenance has work in, by its reason."""
+    of_table = [one for one in found.scopes if one.table == str(table.name) and one.pending_rows == 0 and one.code is None]
+    by_reason = groupby(sorted(of_table, key=lambda one: one.reason), key=lambda one: one.reason)
+    return [_of_files(table, reason, list(scopes)) for reason, scopes in by_reason]
+
+
+def _opened(found: Overview, table: Table, failed: BrokenScopes) -> list[Trouble]:
+    """The scopes that were opened for this look, and are broken, which nothing had found before."""
+    known = {scope.user for scope, _ in failed.failed}
+    of_table = [one for one in found.scopes if one.table == str(table.name) and one.pending_rows and one.user not in known]
+    return [
+        Trouble("broken", one.reason, 1, (Scope(table.name, one.user),), one.code, one.command or "")
+        for one in of_table
+        if one.code
+    ]
+
+
+def _of_files(table: Table, reason: str, scopes: Sequence[ScopeStatus]) -> Trouble:
+    most = sorted(scopes, key=lambda one: one.files or 0, reverse=True)
+    examples = tuple(Scope(table.name, one.user) for one in most[:EXAMPLES])
+    return Trouble("many files", f"{reason}: up to {most[0].files} files", len(most), examples)
+
+
+def _health(
+    table: Table,
+    status: TableStatus,
+    failed: BrokenScopes,
+    pending: PendingScopes,
+    with_files: Sequence[Trouble],
+    opened: Sequence[Trouble],
+    away: LakewardenError | None,
+    now: datetime,
+) -> TableHealth:
+    late = late_scopes(table, pending, now)
+    broken, by_check = _by_reason(failed)
+    broken += opened
+    known = {scope.user for scope, failure in failed.failed if is_broken(failure.check)}
+    others = _without(pending[len(late) :], known.union(*({scope.user for scope in one.examples} for one in opened)))
+    missing = [] if away is None else [_away(table, status, away)]
+    troubles = (*missing, *broken, *by_check, *_late(table, late, now), *_waiting(others), *with_files)
+    counts = len(late), _count(broken), _count(by_check), _count(missing)
+    return TableHealth(table.name, interval_of(table), status, *counts, troubles)
+
+
+def _away(table: Table, status: TableStatus, error: LakewardenError) -> Trouble:
+    command = f"lakewarden check {table.options.storage_id}"
+    return Trouble("away", error.message, max(status.scopes, 1), (Scope(table.name),), error.code, command)
+
+
+def _count(troubles: Iterable[Trouble]) -> int:
+    return sum(one.count for one in troubles)
+
+
+def interval_of(table: Table) -> int:
+    """The seconds of FLUSH_POLICY's interval; 0 without one."""
+    policy = table.options.flush_policy
+    return policy.interval if policy and policy.interval else 0
+
+
+def late_scopes(table: Table, pending: PendingScopes, now: datetime) -> PendingScopes:
+    """The scopes whose oldest row waits for longer than the interval of FLUSH_POLICY and `LATE_AFTER`; oldest first."""
+    interval = interval_of(table)
+    if not interval:
+        return pending[:0]
+    late = now - timedelta(seconds=interval) - LATE_AFTER
+    count = next((at for at, one in enumerate(pending) if one.oldest > late), len(pending))
+    return pending[:count]
+
+
+def _by_reason(failed: BrokenScopes) -> tuple[list[Trouble], list[Trouble]]:
+    """What is broken, and what failed a check of rows or columns, the most frequent first. Reads the causes of the examples."""
+    by_check: dict[str, list[Scope]] = {}
+    for scope, failure in failed.failed:
+        by_check.setdefault(failure.check, []).append(scope)
+    most_first = sorted(by_check.items(), key=lambda one: -len(one[1]))
+    broken, others = list[Trouble](), list[Trouble]()
+    for check, scopes in most_first:
+        first = failed.scope(scopes[0])
+        severity: Severity = "broken" if is_broken(check) else "failed check"
+        found = Trouble(severity, first.reason, len(scopes), tuple(scopes[:EXAMPLES]), first.code, first.command)
+        (broken if severity == "broken" else others).append(found)
+    return broken, others
+
+
+def _late(table: Table, late: PendingScopes, now: datetime) -> Iterator[Trouble]:
+    examples = list(late[:EXAMPLES])
+    if examples:
+        waits = (now - examples[0].oldest).total_seconds()
+        said = f"late: rows wait for up to {waits:,.0f} s of interval:{interval_of(table)}"
+        yield Trouble("late", said, len(late), tuple(one.scope for one in examples))
+
+
+def _without(pending: PendingScopes, users: Collection[str | None]) -> PendingScopes:
+    """The others: a flush of what is broken fails again."""
+    if not users:
+        return pending
+    return pending.taken(np.array([at for at, one in enumerate(pending) if one.user not in users], dtype=np.int64))
+
+
+def _waiting(others: PendingScopes) -> Iterator[Trouble]:
+    """The scopes that have rows in the log and are not late."""
+    most = np.argsort(-others.rows, kind="stable")[:EXAMPLES]
+    examples = list(others.taken(most))
+    if examples:
+        yield Trouble("waiting", f"up to {examples[0].rows:,} rows in the log", len(others), tuple(one.scope for one in examples))

@@ -1,0 +1,204 @@
+"""The state of a warehouse at a glance: each table in numbers, and the scopes that are worst, with the reason.
+
+Answered from the log and from what the state knows of the scopes (`maintenance.upkeep`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import reduce
+
+import numpy as np
+
+from lakewarden.base.clock import from_millis
+from lakewarden.catalog.access.rights import can
+from lakewarden.catalog.model import Catalog, Table
+from lakewarden.catalog.operations import Operation
+from lakewarden.catalog.state.floors.entries import NO_TABLE
+from lakewarden.catalog.state.floors.known_scopes import KnownScopes, Rows
+from lakewarden.catalog.state.floors.totals import Totals, find_totals, keep_totals
+from lakewarden.errors import Corrupt, LakewardenError, StorageRefused
+from lakewarden.maintenance.planning.broken import BrokenScopes
+from lakewarden.maintenance.planning.pending import PendingScopes
+from lakewarden.maintenance.planning.status import ScopeStatus, as_known, quiet, status
+from lakewarden.maintenance.upkeep.needs import Need, unattended
+from lakewarden.maintenance.upkeep.select import newest_notes
+from lakewarden.maintenance.upkeep.survey import Survey, surveyed
+from lakewarden.tables.warehouse import Warehouse, cold_tables
+
+_OTHERS = 20
+"""Scopes without pending rows that are listed where no limit is given."""
+
+_NONE = Totals(0, 0, 0, 0, 0)
+
+_WORTH_KEEPING = 10_000
+"""Notes that take longer to add up than their sums take to keep and read."""
+
+
+@dataclass(frozen=True)
+class TableStatus:
+    """One table in numbers. Ages in seconds, sizes in bytes; those of the Delta tables as the state knows them."""
+
+    table: str
+    type: str
+    scopes: int
+    """Scopes that were ever flushed."""
+    scopes_pending: int
+    pending_rows: int
+    pending_bytes: int
+    oldest_pending_age: float | None
+    rows: int
+    files: int
+    bytes: int
+    last_commit: datetime | None
+    """The newest of ours."""
+    scopes_to_compact: int
+    """Scopes in which the operation may find something to do."""
+    scopes_to_optimize: int
+    scopes_to_vacuum: int
+    scopes_unknown: int
+    """Scopes of which rows, files and bytes are not known: the next maintenance of the whole table opens them."""
+    error: str | None
+    """Why the table's log or floor could not be read; then numbers are missing."""
+    broken_scopes: int = 0
+    """Scopes that a check or an operation found broken, and nothing found right since; a log that cannot be read is one more."""
+
+
+@dataclass(frozen=True)
+class Overview:
+    """Every table with Delta tables, and the scopes that need something: broken ones first, then pending ones, the longest
+    waiting first; then those with the most files."""
+
+    tables: tuple[TableStatus, ...]
+    scopes: tuple[ScopeStatus, ...]
+    broken: tuple[BrokenScopes, ...] = ()
+    """For each of the tables, the scopes that are known to be broken."""
+
+
+def overview(warehouse: Warehouse, limit: int | None = None) -> Overview:
+    """Lists at most `limit` scopes; without one, all that are broken or have pending rows, and some of the others."""
+    catalog, views = warehouse.catalog.read(), warehouse.logs.views()
+    tables = cold_tables(catalog)
+    pending = PendingScopes.of(tables, views.sound)
+    most = _OTHERS if limit is None else limit
+    parts = [_Part.of(warehouse, catalog, table, 2 * most) for table in tables]  # a lost state is there again for what follows
+    broken = tuple(BrokenScopes.of(warehouse, catalog, table) for table in tables)
+    waiting = status(warehouse, pending, limit, broken, views.faults)
+    room = most if limit is None else limit - len(waiting)
+    listed = {(one.table, one.user) for one in waiting}
+    others = [one for part in parts for one in part.worst if (one.table, one.user) not in listed]
+    others.sort(key=lambda one: one.files or 0, reverse=True)
+    now = warehouse.clock()
+    found = tuple(
+        _table_status(part, pending, views.faults.get(part.table.log_id), _count_broken(one, waiting, views.faults), now)
+        for part, one in zip(parts, broken, strict=True)
+    )
+    return Overview(found, (*waiting, *others[:room]), broken)
+
+
+def _count_broken(broken: BrokenScopes, shown: Sequence[ScopeStatus], faults: Mapping[str, LakewardenError]) -> int:
+    """With those that were found only now, as they were opened for this."""
+    table, users = str(broken.table.name), {scope.user for scope, _ in broken.failed}
+    opened = {one.user for one in shown if one.table == table and one.code and one.pending_rows}
+    return len(users | opened) + (broken.table.log_id in faults)
+
+
+@dataclass(frozen=True)
+class _Part:
+    """What the state knows of one table."""
+
+    table: Table
+    scopes: int = 0
+    unknown: int = 0
+    totals: Totals = _NONE
+    due: Mapping[Operation, int] = field(default_factory=dict)
+    """By operation, in how many scopes it may find something to do."""
+    worst: tuple[ScopeStatus, ...] = ()
+    error: Corrupt | None = None
+
+    @classmethod
+    def of(cls, warehouse: Warehouse, catalog: Catalog, table: Table, most: int) -> _Part:
+        if not warehouse.identifies:
+            return cls(table, len(warehouse.registry.users(table.id)) if can(table.type, "a scope per user") else 1)
+        needs = unattended(warehouse, table)
+        try:
+            return surveyed(warehouse, catalog, table, lambda survey: cls._of(survey, needs, most))
+        except Corrupt as error:
+            return cls(table, error=error)
+
+    @classmethod
+    def _of(cls, survey: Survey, needs: Mapping[Operation, Need], most: int) -> _Part:
+        notes = _notes(survey, list(needs.values()))
+        rows = {operation: need.rows(notes) & _there(notes) for operation, need in needs.items()}
+        due = {operation: int(found.sum()) for operation, found in rows.items()}
+        worst = tuple(_worst(survey, notes, rows, most))
+        totals = _totals(survey)
+        return cls(survey.table, survey.scopes, totals.unseen + len(survey.unknown), totals, due, worst)
+
+
+def _notes(survey: Survey, needs: Sequence[Need]) -> KnownScopes:
+    """The newest notes of the scopes that may need something."""
+    summaries = survey.summaries
+    if not any(summary is None or need.anywhere(summary) for summary in summaries for need in needs):
+        return KnownScopes.of({})
+    return newest_notes(survey.parts(), lambda part: reduce(np.logical_or, (need.rows(part) for need in needs)))
+
+
+def _there(notes: KnownScopes) -> Rows:
+    there: Rows = ~notes["forgotten"].astype(np.bool_) & (notes["version"] != NO_TABLE)
+    return there
+
+
+def _totals(survey: Survey) -> Totals:
+    state, table_id = survey.warehouse.state, survey.table.id
+    totals = find_totals(state, table_id, survey.scan)
+    if totals is None:
+        known = KnownScopes.union(survey.parts())
+        totals = Totals.of(known)
+        if len(known) >= _WORTH_KEEPING:
+            with suppress(StorageRefused):  # whoever only looks may not be allowed to write
+                keep_totals(state, table_id, survey.scan, totals)
+    return totals
+
+
+def _worst(survey: Survey, notes: KnownScopes, due: Mapping[Operation, Rows], most: int) -> Iterator[ScopeStatus]:
+    """Those with the most files."""
+    chosen = np.flatnonzero(reduce(np.logical_or, due.values(), np.zeros(len(notes), np.bool_)))
+    chosen = chosen[np.argsort(-notes["files"][chosen], kind="stable")[:most]]
+    if not len(chosen):
+        return
+    users = survey.registered()
+    for row in chosen:
+        mark = notes.mark(int(row))
+        known = notes.get(mark)
+        if mark in users and known is not None:
+            reason = ", ".join(operation for operation, rows in due.items() if rows[row])
+            yield as_known(quiet(str(survey.table.name), users[mark], f"may need {reason}"), known)
+
+
+def _table_status(part: _Part, pending: PendingScopes, fault: LakewardenError | None, broken: int, now: datetime) -> TableStatus:
+    table, totals, error = part.table, part.totals, fault or part.error
+    waiting = pending.of_table(table)
+    age = (now - waiting[0].oldest).total_seconds() if len(waiting) else None
+    return TableStatus(
+        table=str(table.name),
+        type=table.type,
+        scopes=part.scopes,
+        scopes_pending=len(waiting),
+        pending_rows=int(waiting.rows.sum()),
+        pending_bytes=int(waiting.bytes.sum()),
+        oldest_pending_age=None if age is None else round(age, 3),
+        rows=totals.rows,
+        files=totals.files,
+        bytes=totals.bytes,
+        last_commit=from_millis(totals.committed_at) if totals.committed_at else None,
+        scopes_to_compact=part.due.get("compact", 0),
+        scopes_to_optimize=part.due.get("optimize", 0),
+        scopes_to_vacuum=part.due.get("vacuum", 0),
+        scopes_unknown=part.unknown,
+        error=None if error is None else error.message,
+        broken_scopes=broken,
+    )

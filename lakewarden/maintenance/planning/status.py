@@ -1,0 +1,200 @@
+"""The status of scopes that are broken or have pending rows: an operator's view of what is wrong, and what is waiting."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from lakewarden.base.scope import Scope
+from lakewarden.catalog.access.rights import can
+from lakewarden.catalog.model import Catalog, Table
+from lakewarden.catalog.report import ScopeState
+from lakewarden.catalog.state.floors.entries import NO_TABLE, OPERATIONS, Known
+from lakewarden.catalog.target import ScopeTarget
+from lakewarden.delta.commit_log.damage import torn_error
+from lakewarden.delta.history import history
+from lakewarden.delta.scope import open_scope
+from lakewarden.delta.table import check_whole
+from lakewarden.errors import LakewardenError
+from lakewarden.maintenance.check.memory import BROKEN
+from lakewarden.maintenance.planning.broken import BrokenScope, BrokenScopes, command_for
+from lakewarden.maintenance.planning.pending import Pending, why_pending
+from lakewarden.tables.warehouse import Warehouse, find_table
+
+_THREADS = 8
+
+_NO_FAULTS: Mapping[str, LakewardenError] = {}
+
+OPENED = 100
+"""Scopes, the worst, whose tables are opened, so that damage shows; of the others the state knows enough."""
+
+
+@dataclass(frozen=True)
+class ScopeStatus:
+    """One scope that needs something. Ages in seconds, sizes in bytes; files and bytes are those of its Delta table."""
+
+    table: str
+    user: str | None
+    pending_rows: int
+    pending_bytes: int
+    oldest_pending_age: float | None
+    """None where no row is pending."""
+    oldest_pending: datetime | None
+    version: int | None
+    files: int | None
+    """None, as `bytes`, where the scope was not looked at since the state was lost."""
+    bytes: int | None
+    last_operation: str | None
+    error: str | None
+    """Why the Delta table could not be read."""
+    reason: str
+    """Why the scope is listed."""
+    code: str | None = None
+    """That of the error, where the scope, or for a table the log, is broken; then `reason` says what is."""
+    command: str | None = None
+    """What mends that, or shows more."""
+
+
+def status(
+    warehouse: Warehouse,
+    pending: Sequence[Pending],
+    limit: int | None = None,
+    broken: Sequence[BrokenScopes] = (),
+    faults: Mapping[str, LakewardenError] = _NO_FAULTS,
+) -> list[ScopeStatus]:
+    """The scopes that are broken, then those with pending rows, the longest waiting first; at most `limit`.
+
+    Args:
+        faults: by log id, why a table's log cannot be read.
+    """
+    now = warehouse.clock()
+    catalog = warehouse.catalog.read()
+    shown = list(pending[: len(pending) if limit is None else limit])
+    with ThreadPoolExecutor(_THREADS) as pool:
+        looked = list(pool.map(lambda one: _look(warehouse, catalog, one, now), shown[:OPENED]))
+    waiting = looked + _as_known(warehouse, catalog, shown[OPENED:], now)
+    red = {(str(one.scope.table), one.scope.user): one for each in broken for one in each.first(limit)}
+    known = {(one.table, one.user): one for one in waiting}
+    found = [_log_status(each.table, fault) for each in broken if (fault := faults.get(each.table.log_id))]
+    found += [_marked(known.get(key) or _without_rows(warehouse, catalog, one), one) for key, one in red.items()]
+    others = [one for key, one in known.items() if key not in red]
+    return sorted(found + others, key=lambda one: one.code is None)[:limit]
+
+
+def _log_status(table: Table, fault: LakewardenError) -> ScopeStatus:
+    """That of a table whose log cannot be read."""
+    shown = quiet(str(table.name), None, fault.message)
+    return replace(shown, error=fault.message, code=fault.code, command=command_for(Scope(table.name), "log", fault.code))
+
+
+def _without_rows(warehouse: Warehouse, catalog: Catalog, one: BrokenScope) -> ScopeStatus:
+    """The status of a scope that is listed for what is wrong alone."""
+    shown = quiet(str(one.scope.table), one.scope.user, one.reason)
+    try:
+        known = warehouse.target(catalog, one.scope).known
+    except LakewardenError as error:
+        return replace(shown, error=error.message)
+    return shown if known is None else as_known(shown, known)
+
+
+def _ill(shown: ScopeStatus, scope: Scope, error: LakewardenError) -> ScopeStatus:
+    """The status of a scope that could not be read: broken, unless it is the storage that is away."""
+    shown = replace(shown, error=error.message)
+    if error.code not in BROKEN:
+        return shown
+    return replace(shown, reason=error.message, code=error.code, command=command_for(scope, "readable", error.code))
+
+
+def _marked(shown: ScopeStatus, one: BrokenScope) -> ScopeStatus:
+    return replace(shown, reason=one.reason, code=one.code, command=one.command)
+
+
+def _look(warehouse: Warehouse, catalog: Catalog, one: Pending, now: datetime) -> ScopeStatus:
+    """What is found in the scope's table."""
+    state, last_operation, error = _cold(lambda: warehouse.target(catalog, one.scope))
+    shown = replace(
+        _waiting(catalog, one, now),
+        version=state.version if state else None,
+        files=state.files if state else 0,
+        bytes=state.bytes if state else 0,
+        last_operation=last_operation,
+    )
+    return shown if error is None else _ill(shown, one.scope, error)
+
+
+def _as_known(warehouse: Warehouse, catalog: Catalog, pending: Sequence[Pending], now: datetime) -> list[ScopeStatus]:
+    """What the state knows of the scopes."""
+    users = {table: {one.user or "" for one in pending if one.table == table} for table in {one.table for one in pending}}
+    flushed = {
+        Scope(name, user)
+        for name, those in users.items()
+        if can((table := find_table(catalog, name)).type, "a scope per user")
+        for user in warehouse.registry.known(table.id, those)
+    }
+    found: list[ScopeStatus] = []
+    for one in pending:
+        shown = _waiting(catalog, one, now)
+        try:
+            known = warehouse.target(catalog, one.scope).known
+        except LakewardenError as error:
+            found.append(_ill(shown, one.scope, error))
+            continue
+        if known is None and (one.user is None or one.scope in flushed):
+            shown = replace(shown, files=None, bytes=None)
+        found.append(shown if known is None else as_known(shown, known))
+    return found
+
+
+def as_known(shown: ScopeStatus, known: Known) -> ScopeStatus:
+    """The status with what the state knows of the table."""
+    if known.forgotten or known.version == NO_TABLE:
+        return shown
+    noted = known.upkeep
+    return replace(
+        shown,
+        version=known.version,
+        files=None if noted is None else noted.files,
+        bytes=None if noted is None else noted.bytes,
+        last_operation=(OPERATIONS[noted.operation] or None) if noted else None,
+    )
+
+
+def quiet(table: str, user: str | None, reason: str) -> ScopeStatus:
+    """The status of a scope without pending rows, as if it had no table."""
+    return ScopeStatus(table, user, 0, 0, None, None, None, 0, 0, None, None, reason)
+
+
+def _waiting(catalog: Catalog, one: Pending, now: datetime) -> ScopeStatus:
+    """The status without what is known of the table."""
+    return ScopeStatus(
+        table=str(one.table),
+        user=one.user,
+        pending_rows=one.rows,
+        pending_bytes=one.bytes,
+        oldest_pending_age=round((now - one.oldest).total_seconds(), 3),
+        oldest_pending=one.oldest,
+        version=None,
+        files=0,
+        bytes=0,
+        last_operation=None,
+        error=None,
+        reason=why_pending(find_table(catalog, one.table).options.flush_policy, one, now),
+    )
+
+
+def _cold(target_of: Callable[[], ScopeTarget]) -> tuple[ScopeState | None, str | None, LakewardenError | None]:
+    """The Delta table's state and last operation; or why they are unknown, or why no flush proceeds. A fault hides no other
+    scope."""
+    try:
+        target = target_of()
+        table = open_scope(target)
+        if table is None:
+            check_whole(table, target.location)
+            return None, None, None
+        newest = history(target, 1, None)
+        torn = None if table.torn is None else torn_error(target.location, table.torn)
+        return table.state(target.app_id), newest[0].operation if newest else None, torn
+    except LakewardenError as error:
+        return None, None, error

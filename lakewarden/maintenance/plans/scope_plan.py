@@ -1,0 +1,141 @@
+"""What every plan of a maintenance operation has in common: one scope, the version that was read, and words for people."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+
+from lakewarden.base.clock import Clock, NewId
+from lakewarden.catalog.operations import Operation
+from lakewarden.catalog.report import Basis, Outcome, Remains, ScopeReport, ScopeState
+from lakewarden.catalog.target import ScopeTarget
+from lakewarden.delta.commit_log.commits import CommitLog
+from lakewarden.delta.commit_log.committing import check_held
+from lakewarden.delta.lifecycle.freezing import check_not_frozen
+from lakewarden.delta.table import ScopeTable, check_whole
+from lakewarden.errors import Conflict
+from lakewarden.storage.open import open_store
+from lakewarden.storage.steps import Steps
+from lakewarden.tables.fanout import Run
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScopePlan(ABC):
+    """A plan for one scope; printed, it says what would be done, or why nothing is."""
+
+    target: ScopeTarget
+    operation: Operation
+    planned_at: datetime
+    """From before the first look at the store on which the plan rests; by the clock with which it is run."""
+    version: int | None
+    """The Delta version that it was made from, and that it can be run on; None where the scope has no table."""
+    state: ScopeState | None = None
+    parameters: Mapping[str, str] = field(default_factory=dict)
+    nothing: str = ""
+    """Why there is nothing to do; empty where there is something."""
+    summary: str = ""
+    """What would be done, and what would be left and why."""
+    metrics: Mapping[str, int] = field(default_factory=dict)
+    """What is known of the outcome before it."""
+    files: tuple[str, ...] = ()
+    """The files that it would touch, relative to the scope."""
+    remains: Remains | None = None
+    """What a vacuum leaves."""
+    table: ScopeTable | None = field(default=None, repr=False, compare=False)
+    """The snapshot that was read; what the plan commits directly follows it."""
+
+    def __str__(self) -> str:
+        where = "no table" if self.version is None else f"version {self.version}"
+        what = f"nothing to do: {self.nothing}" if self.nothing else self.summary
+        return f"{self.operation} {self.target.scope} at {where}: {what}"
+
+    @abstractmethod
+    def run(self, *, job_id: str, clock: Clock, new_id: NewId) -> Steps[ScopeReport]:
+        """Does what is planned, in one commit.
+
+        Raises:
+            Conflict: the table moved on since the plan was made; nothing was changed.
+        """
+
+    @property
+    def of_all(self) -> bool:
+        """Whether it chose among all files of the scope."""
+        return True
+
+    def is_larger(self, size: int) -> bool:
+        """Whether it can be spread over tasks, and reads more than so many bytes."""
+        return False
+
+    def spread_over(self, run: Run) -> ScopePlan:
+        """The same plan, which then runs its parts there."""
+        return self
+
+    def deferred(self) -> ScopeReport:
+        """The report of a scope that is continued with `spread_over`."""
+        return self._report("deferred", "", ())
+
+    def report(self) -> ScopeReport:
+        """What a dry run answers: `planned` with the files and figures, or `skipped` with the reason."""
+        report = self._report("skipped" if self.nothing else "planned", self.nothing or self.summary, self.files)
+        return report if self.table is None else replace(report, basis=Basis(self.table.digest))
+
+    def skipped(self, reason: str, state: ScopeState | None = None) -> ScopeReport:
+        """The report of a run that changed nothing."""
+        return self._report("skipped", reason, (), state)
+
+    def done(self, state: ScopeState, metrics: Mapping[str, int], files: tuple[str, ...], at: datetime) -> ScopeReport:
+        return ScopeReport(
+            self.target.scope,
+            self.operation,
+            "done",
+            self.target.location,
+            version=state.version,
+            parameters=dict(self.parameters),
+            metrics=dict(metrics),
+            state=state,
+            files=files,
+            finished_at=at,
+            remains=self.remains,
+        )
+
+    def _report(self, outcome: Outcome, reason: str, files: tuple[str, ...], state: ScopeState | None = None) -> ScopeReport:
+        shown = state or self.state
+        return ScopeReport(
+            self.target.scope,
+            self.operation,
+            outcome,
+            self.target.location,
+            reason=reason,
+            version=shown.version if shown else None,
+            parameters=dict(self.parameters),
+            metrics=dict(self.metrics) if outcome == "planned" else {},
+            state=shown,
+            files=files,
+            quiet=bool(self.nothing) and reason == self.nothing and self.of_all,
+            remains=self.remains if self.nothing else None,
+        )
+
+
+def unmoved(plan: ScopePlan, now: datetime) -> ScopeTable:
+    """The table that the plan was made from; a commit on it fails all the same if another comes first.
+
+    Raises:
+        Conflict: it has another version by now, or is being moved; or the plan is too old to be run (`TooLate`).
+        Corrupt: a torn commit is on top of it.
+    """
+    table = plan.table
+    assert table is not None  # else there is nothing to do, which the plan says
+    check_fresh(plan, now)
+    check_not_frozen(table, plan.target)
+    check_whole(table, table.location)
+    if CommitLog(open_store(table.location)).has(table.version + 1):
+        planned = f"the {plan.operation} of {plan.target.scope} was planned at version {table.version}"
+        raise Conflict(f"{planned}, and there is version {table.version + 1} now; plan again")
+    return table
+
+
+def check_fresh(plan: ScopePlan, now: datetime) -> None:
+    """Raises as `check_held`."""
+    check_held(f"the {plan.operation} of {plan.target.scope}", plan.planned_at, now)

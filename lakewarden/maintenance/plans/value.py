@@ -1,0 +1,234 @@
+"""A plan: what an operation would do to which scopes, and what it rests on; as lines of JSON for files and the warehouse.
+
+Nothing in a plan is trusted when it is applied (docs/decisions/0026-plans-as-values.md). It holds no credential and no value of
+a column.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from itertools import islice
+from typing import TypeVar
+
+import msgspec
+
+from lakewarden.base.clock import HELD_AT_MOST
+from lakewarden.base.connection import Location
+from lakewarden.base.scope import Scope, TableName
+from lakewarden.catalog.operations import Operation, Request
+from lakewarden.catalog.report import Fault, Outcome, ScopeReport
+from lakewarden.errors import Corrupt, InvalidArgument, LakewardenError, Moved, Transient
+from lakewarden.tables.rows.files import without_name
+
+T = TypeVar("T")
+
+MAX_SCOPES = 100_000
+"""Of one plan: its lines are in memory while it is applied, half a kilobyte each."""
+
+MAX_LINE = 64 << 20
+"""Characters of one line: a vacuum of a million files."""
+
+VALID_FOR = HELD_AT_MOST
+"""A plan is a look at the store, and no look is acted on for longer."""
+
+KEPT_FOR = 2 * VALID_FOR
+"""So that a plan that is too old is still known, and says so."""
+
+PLAN_ID = re.compile(r"PL-[0-9a-f]{12}-[0-9a-f]{8}")
+
+_FORMAT = 1
+_PARTITION = re.compile(r"[^/]*=[^/]*(?=/)")
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlannedScope:
+    """What would be done to one scope, and what that rests on: a line of the plan."""
+
+    table: str
+    user: str | None
+    log_id: str
+    uri: str
+    """Its place: that of its Delta table."""
+    version: int | None = None
+    digest: str = ""
+    """SHA-256 of that version's commit."""
+    end: int | None = None
+    """The last possible `_seq` of the log as it was read; None where the operation leaves the log alone."""
+    parameters: Mapping[str, str] = field(default_factory=dict)
+    """What was resolved when it was planned, as the version that a timestamp means."""
+    metrics: Mapping[str, int] = field(default_factory=dict)
+    """Expected gain and cost, by the names that the report of the operation has."""
+    files: tuple[str, ...] = ()
+    """The files that it rests on, relative to the scope."""
+    summary: str = ""
+
+    @property
+    def scope(self) -> Scope:
+        return Scope(TableName.parse(self.table), self.user)
+
+    @property
+    def key(self) -> tuple[Scope, str]:
+        """What tells the line from the others: a repair has one for the scope, the log and the floor."""
+        return self.scope, self.parameters.get("subject", "")
+
+    @classmethod
+    def of(cls, report: ScopeReport, log_id: str) -> PlannedScope:
+        """The line for a scope that a dry run reported."""
+        return cls(
+            table=str(report.scope.table),
+            user=report.scope.user,
+            log_id=log_id,
+            uri=report.uri,
+            version=report.version,
+            digest=report.basis.digest,
+            end=report.basis.end,
+            parameters=report.parameters,
+            metrics=report.metrics,
+            files=tuple(map(plain_path, report.files)),
+            summary=report.reason,
+        )
+
+    def planned(self, operation: Operation, plan_id: str) -> ScopeReport:
+        """The report of what would be done."""
+        return replace(self._report(operation, "planned", self.summary), files=self.files, plan_id=plan_id)
+
+    def done(self, operation: Operation, at: datetime, reason: str = "") -> ScopeReport:
+        """The report of a scope for which all is done that was planned."""
+        return replace(self._report(operation, "done", reason), finished_at=at)
+
+    def failed(self, operation: Operation, error: LakewardenError, at: datetime) -> ScopeReport:
+        """The report of a scope that was refused."""
+        fault = Fault(error.code, error.message, transient=isinstance(error, Transient))
+        return replace(self._report(operation, "failed", error.message), metrics={}, fault=fault, finished_at=at)
+
+    def _report(self, operation: Operation, outcome: Outcome, reason: str) -> ScopeReport:
+        parameters, metrics = dict(self.parameters), dict(self.metrics)
+        return ScopeReport(self.scope, operation, outcome, Location(self.uri), reason, self.version, parameters, metrics)
+
+    def check_place(self, log_id: str, uri: str) -> None:
+        """Raises:
+        Moved: the table is another one by now, or the scope is at another place.
+        """
+        if log_id != self.log_id:
+            raise Moved(f"{self.scope} was planned on another table of that name, which was dropped; plan again")
+        if uri != self.uri:
+            raise Moved(f"{self.scope} was planned at {self.uri} and is at {uri} now; plan again")
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What an operation would do, scope by scope. Scopes with nothing to do are not in it."""
+
+    plan_id: str
+    warehouse: str
+    """Id of the warehouse that it was made for."""
+    planned_at: datetime
+    """By the clock of the process that made it, from before its first look at the store."""
+    request: Request
+    scopes: tuple[PlannedScope, ...]
+
+    @property
+    def operation(self) -> Operation:
+        return self.request.operation
+
+    @property
+    def head(self) -> Head:
+        return Head(self.plan_id, self.warehouse, self.planned_at, self.request, len(self.scopes))
+
+    @property
+    def users(self) -> set[str]:
+        """Whom it names."""
+        named = {each.user for each in self.scopes} | {self.request.user}
+        return {user for user in named if user is not None}
+
+    def lines(self) -> Iterator[bytes]:
+        """The plan as lines of JSON, without their ends: what it is for, then a line for each scope."""
+        return (msgspec.json.encode(one) for one in (self.head, *self.scopes))
+
+    def to_json(self) -> str:
+        """The lines as one text, which `from_json` reads."""
+        return "".join(f"{line.decode()}\n" for line in self.lines())
+
+    @classmethod
+    def from_json(cls, text: str) -> Plan:
+        """Raises as `read_plans`; InvalidArgument: the text holds several plans, or none."""
+        found = list(read_plans(text.split("\n")))  # an id may hold what `splitlines` takes for the end of a line
+        if len(found) != 1:
+            raise InvalidArgument(f"the text holds {len(found)} plans; give the lines of one")
+        return found[0]
+
+
+@dataclass(frozen=True)
+class Applying:
+    """A plan that is being applied: the lines that still stand, by their scopes."""
+
+    plan_id: str
+    scopes: Mapping[Scope, PlannedScope]
+
+
+@dataclass(frozen=True)
+class Head:
+    """The first line of a plan. `count` is the number of lines that follow it."""
+
+    plan_id: str
+    warehouse: str
+    planned_at: datetime
+    request: Request
+    count: int
+    format: int = _FORMAT
+
+
+def read_plans(lines: Iterable[str]) -> Iterator[Plan]:
+    """The plans that lines of JSON hold, one after another; a line is read when it is needed.
+
+    Raises:
+        Corrupt: a line is not of a plan, or lines are missing.
+        InvalidArgument: a plan has more than `MAX_SCOPES` scopes, or is of a later release.
+    """
+    rest = (line for line in lines if line.strip())
+    for line in rest:
+        head = read_line(line, Head)
+        check_head(head)
+        scopes = tuple(read_line(each, PlannedScope) for each in islice(rest, head.count))
+        if len(scopes) < head.count:
+            raise Corrupt(f"plan {head.plan_id} has {head.count} scopes, and {len(scopes)} of them are there: it was cut off")
+        yield Plan(head.plan_id, head.warehouse, head.planned_at, head.request, scopes)
+
+
+def check_head(head: Head) -> None:
+    """Raises:
+    Corrupt: no plan has such an id or count.
+    InvalidArgument: the plan is too long, or of a later release.
+    """
+    if not PLAN_ID.fullmatch(head.plan_id) or head.count < 0 or head.planned_at.tzinfo is None:
+        raise Corrupt(f"{head.plan_id[:40]!r} is not the head of a plan")
+    if head.format != _FORMAT:
+        raise InvalidArgument(f"plan {head.plan_id} has format {head.format}, of a later release; this one reads {_FORMAT}")
+    if head.count > MAX_SCOPES:
+        raise InvalidArgument(f"plan {head.plan_id} has {head.count} scopes; a plan has at most {MAX_SCOPES}: plan fewer tables")
+
+
+def read_line(line: str | bytes, kind: type[T]) -> T:
+    """Raises:
+    Corrupt: the line is not JSON of that kind.
+    """
+    if len(line) > MAX_LINE:
+        raise Corrupt(f"a line of the plan has more than {MAX_LINE} characters")
+    try:
+        return msgspec.json.decode(line, type=kind)
+    except (msgspec.MsgspecError, UnicodeError) as error:
+        raise Corrupt(f"{line[:60]!r} is not a line of a plan: {error}") from error
+
+
+def plain_path(path: str) -> str:
+    """The path as a plan has it: a FILE by its id alone, partition values as hashes."""
+    return _PARTITION.sub(_hashed, without_name(path))
+
+
+def _hashed(found: re.Match[str]) -> str:
+    name, _, value = found[0].partition("=")
+    return f"{name}={hashlib.sha256(value.encode()).hexdigest()[:16]}"

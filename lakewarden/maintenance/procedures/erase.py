@@ -1,0 +1,104 @@
+"""Erase: removes all data of a user, as a whole, and searches for remains."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from lakewarden.base.connection import Location
+from lakewarden.base.scope import Scope, TableName
+from lakewarden.catalog.operations import Request
+from lakewarden.catalog.report import ScopeReport
+from lakewarden.catalog.state.erasure.certificates import Certificate, certificates
+from lakewarden.catalog.state.erasure.requests import ErasureRequest, find_request, keep_request, nameless
+from lakewarden.errors import Conflict, InvalidArgument, LakewardenError
+from lakewarden.maintenance.erase.run import erase
+from lakewarden.maintenance.plans.removals import check_standing, plan_erase
+from lakewarden.maintenance.plans.store import DoneBy, PlanLog
+from lakewarden.maintenance.plans.value import Plan
+from lakewarden.maintenance.procedures.procedure import AsAWhole
+from lakewarden.maintenance.procedures.workplace import Workplace
+from lakewarden.maintenance.request import request_of
+from lakewarden.tables.warehouse import Warehouse
+
+_OPERATOR = "operator"
+
+
+class Erase(AsAWhole):
+    def look(self, at: Workplace, request: Request) -> list[ScopeReport]:
+        return plan_erase(at.warehouse, request)
+
+    def run(self, at: Workplace, request: Request, job_id: str | None = None) -> list[ScopeReport]:
+        certificate = erase_user(at, ErasureRequest(request.user or "", request.tables, _OPERATOR, request.deep))
+        return _reports(at.warehouse, certificate, f"certificate {certificate.id}")
+
+    def apply(self, at: Workplace, plan: Plan) -> DoneBy:
+        check_standing(at.warehouse, plan)
+        request = plan.request
+        return _done_by(erase_user(at, ErasureRequest(request.user or "", request.tables, f"plan {plan.plan_id}", request.deep)))
+
+
+def erase_user(at: Workplace, erasure: ErasureRequest) -> Certificate:
+    """Raises as `maintenance.erase.run.erase`; the job log knows the user by the keyed hash alone."""
+    started = at.warehouse.clock()
+    job_id = at.new_job_id("erase")
+    parameters = {"tables": ",".join(erasure.tables), "deep": str(erasure.deep)}
+    keep = partial(at.jobs.keep, "erase", job_id, started)
+    try:
+        certificate = erase(at.warehouse, at.run, at.jobs, erasure, job_id)
+    except Conflict as error:
+        keep(parameters | {"user": at.warehouse.erasures.mark(erasure.user)}, "failed", error.code)
+        raise
+    keep(parameters | {"user": certificate.user}, "completed", f"certificate {certificate.id}")
+    return certificate
+
+
+def erase_requested(at: Workplace, request: str) -> Certificate:
+    """Erases what was requested under this keyed hash; raises as `erase_user`, with the hash in place of the id, and the
+    request stays."""
+    state = at.warehouse.state
+    erasure = find_request(state, request)
+    with nameless(erasure.user, request):
+        try:
+            return erase_user(at, erasure)
+        except LakewardenError:
+            keep_request(state, request, erasure)
+            raise
+
+
+def erase_as_planned(at: Workplace, request: str, plan_id: str) -> Certificate:
+    """Erases what was requested under this keyed hash, as it was planned.
+
+    Raises:
+        InvalidArgument, NotFound: it is not a plan of that erasure.
+        Moved: a table of the plan changed; nothing was erased.
+    """
+    plans = PlanLog(at.warehouse.state, at.warehouse.erasures)
+    found = plans.begin(plan_id, at.warehouse.clock())
+    erasure = find_request(at.warehouse.state, request)
+    if found.plan is None or found.plan.request != request_of(erasure):
+        raise InvalidArgument(f"plan {plan_id} does not belong to the erasure {request}; preview that erasure again")
+    with nameless(erasure.user, request):
+        check_standing(at.warehouse, found.plan)
+    certificate = erase_requested(at, request)
+    plans.finish(plan_id, _done_by(certificate))
+    return certificate
+
+
+def erased_before(warehouse: Warehouse, done: DoneBy) -> list[ScopeReport]:
+    """What a plan did that was removed with its user, by the certificate."""
+    found = (each for each in certificates(warehouse.state) if each.id == done.job_id)
+    return [report for certificate in found for report in _reports(warehouse, certificate, done.message)]
+
+
+def _done_by(certificate: Certificate) -> DoneBy:
+    return DoneBy(certificate.id, f"certificate {certificate.id}")
+
+
+def _reports(warehouse: Warehouse, certificate: Certificate, reason: str) -> list[ScopeReport]:
+    return [
+        ScopeReport(Scope(TableName.parse(table.table), certificate.user), "erase", "done", Location(warehouse.uri), reason)
+        for table in certificate.tables
+    ]
+
+
+PROCEDURE = Erase()

@@ -1,0 +1,107 @@
+"""Evict: removes expired rows of STREAM tables from the log, whole segments at once and without reading them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from lakewarden.base.connection import Location
+from lakewarden.base.scope import Scope, TableName
+from lakewarden.catalog.changes.engines import is_active, require_active
+from lakewarden.catalog.model import Catalog, Table
+from lakewarden.catalog.operations import Request
+from lakewarden.catalog.report import Basis, Outcome, ScopeReport
+from lakewarden.errors import Unsupported
+from lakewarden.log.stream import Expired, to_evict
+from lakewarden.maintenance.plans.value import Plan, PlannedScope
+from lakewarden.maintenance.procedures.procedure import ByScope
+from lakewarden.maintenance.procedures.standing import apply_standing
+from lakewarden.maintenance.procedures.workplace import Workplace
+from lakewarden.maintenance.scopes import left_out
+from lakewarden.tables.warehouse import Warehouse, find_table, live_tables
+
+
+class Evict(ByScope):
+    """Raises, beside what every procedure does:
+    Unsupported: a name is not a STREAM table's.
+    """
+
+    def look(self, at: Workplace, request: Request) -> list[ScopeReport]:
+        return self._evict(at, request, None, dry_run=True)
+
+    def run(self, at: Workplace, request: Request, job_id: str | None = None) -> list[ScopeReport]:
+        return self._evict(at, request, job_id, dry_run=False)
+
+    def apply(self, at: Workplace, plan: Plan, job_id: str) -> list[ScopeReport]:
+        return apply_standing(at.warehouse, plan, lambda still: _apply(at.warehouse, still.lines), in_log=True)
+
+    def check_queued(self, at: Workplace, request: Request) -> None:
+        self.look(at, request)
+
+    def _evict(self, at: Workplace, request: Request, job_id: str | None, *, dry_run: bool) -> list[ScopeReport]:
+        """One report for each scope with something to evict."""
+
+        def work(id_: str) -> list[ScopeReport]:
+            catalog = at.warehouse.catalog.read()
+            tables = _streams(catalog, request.tables)
+            reports = [report for table in tables for report in _evict(at.warehouse, table, request.user, dry_run, id_)]
+            return reports + (left_out(at.warehouse, catalog, "evict", _all_streams(catalog)) if not request.tables else [])
+
+        return at.as_job("evict", request.selection.parameters, work, job_id, keep=not dry_run)
+
+
+def _streams(catalog: Catalog, names: Sequence[str]) -> list[Table]:
+    found = [find_table(catalog, TableName.parse(name)) for name in names]
+    for table in found:
+        if table.type != "STREAM":
+            raise Unsupported(f"{table.name} is a {table.type} table, whose rows never expire; STREAM tables are evicted")
+        require_active(catalog, table.name)
+    return found if names else [table for table in _all_streams(catalog) if is_active(catalog, table.name)]
+
+
+def _all_streams(catalog: Catalog) -> list[Table]:
+    return [table for table in live_tables(catalog) if table.type == "STREAM"]
+
+
+def _evict(warehouse: Warehouse, table: Table, user: str | None, dry_run: bool, job_id: str) -> list[ScopeReport]:
+    log = warehouse.log(table)
+    view = log.view(None if user is None else (user,))
+    now = warehouse.clock()
+    wanted = (view.pending if user is None else view.pending_of((user,))).values()
+    gone = [expired for pending in wanted if (expired := to_evict(pending, table.options, now))]
+    if gone and not dry_run:
+        log.settle(view, {each.user: each.end for each in gone}, keep=False)  # subscribers do not need expired rows either
+    outcome: Outcome = "planned" if dry_run else "done"
+    return [_report(warehouse, table, each, outcome, job_id) for each in gone]
+
+
+def _report(warehouse: Warehouse, table: Table, gone: Expired, outcome: Outcome, job_id: str) -> ScopeReport:
+    return ScopeReport(
+        Scope(table.name, gone.user),
+        "evict",
+        outcome,
+        Location(warehouse.state.uri).below(warehouse.log(table).home),
+        reason="" if outcome == "done" else f"{table.options.eviction_strategy}: {gone.rows} rows can be removed",
+        parameters={"job_id": job_id},
+        metrics={"rows_evicted": gone.rows, "bytes_evicted": gone.bytes},
+        finished_at=warehouse.clock(),
+        basis=Basis(end=gone.end),
+    )
+
+
+def _apply(warehouse: Warehouse, lines: Sequence[PlannedScope]) -> list[ScopeReport]:
+    """Evicts the planned rows, and none after them. Rows that are already gone count as done."""
+    catalog = warehouse.catalog.read()
+    by_table: dict[TableName, list[PlannedScope]] = {}
+    for line in lines:
+        by_table.setdefault(line.scope.table, []).append(line)
+    for name, planned in by_table.items():
+        log = warehouse.log(find_table(catalog, name))
+        ends = {line.user or "": line.end for line in planned if line.end is not None}
+        view = log.view(ends.keys())
+        marks = {user: ends[user] for user, rows in view.pending_of(ends.keys()).items() if rows.first_seq <= ends[user]}
+        if marks:
+            log.settle(view, marks, keep=False)
+    return [line.done("evict", warehouse.clock()) for line in lines]
+
+
+PROCEDURE = Evict()

@@ -1,0 +1,82 @@
+"""Export: copies all data of a user to another place, as a whole."""
+
+from __future__ import annotations
+
+from lakewarden.base.connection import Location
+from lakewarden.base.scope import Scope, TableName
+from lakewarden.catalog.operations import Request
+from lakewarden.catalog.report import ScopeReport
+from lakewarden.errors import InvalidArgument
+from lakewarden.maintenance.export.contents import Export
+from lakewarden.maintenance.export.run import check_target, export, own_place
+from lakewarden.maintenance.plans.copies import plan_export
+from lakewarden.maintenance.plans.removals import check_standing
+from lakewarden.maintenance.plans.store import DoneBy
+from lakewarden.maintenance.plans.value import Plan
+from lakewarden.maintenance.procedures.flush import flush_user
+from lakewarden.maintenance.procedures.procedure import AsAWhole
+from lakewarden.maintenance.procedures.workplace import Workplace
+from lakewarden.storage.paths import check_user
+
+
+class ExportUser(AsAWhole):
+    def look(self, at: Workplace, request: Request) -> list[ScopeReport]:
+        return plan_export(at.warehouse, request)
+
+    def run(self, at: Workplace, request: Request, job_id: str | None = None) -> list[ScopeReport]:
+        """Without a place, it goes to a folder of its own in the warehouse."""
+        user = check_user(request.user)
+
+        def work(id_: str) -> list[ScopeReport]:
+            place = check_target(at.warehouse, request.to or own_place(at.warehouse, id_), user)
+            return _reports(at, user, _exported(at, user, place, id_))
+
+        return at.as_job("export", {"user": user}, work, job_id)
+
+    def apply(self, at: Workplace, plan: Plan) -> DoneBy:
+        check_standing(at.warehouse, plan)
+        made = export_user(at, plan.request.user or "", plan.request.to or "")
+        return DoneBy("", f"{len(made.files)} files were exported")
+
+    def check_queued(self, at: Workplace, request: Request) -> None:
+        if request.user is None:
+            raise InvalidArgument("an export takes one user's tables, all of them: name the user")
+        if request.to is not None:
+            raise InvalidArgument("a queued export goes to a folder of its own in the warehouse: name no place")
+        check_user(request.user)
+
+
+def export_user(at: Workplace, user: str, to: str) -> Export:
+    """Flushes what the user has pending, then copies; raises as `maintenance.export.run` does."""
+    place = check_target(at.warehouse, to, check_user(user))
+    started = at.warehouse.clock()
+    job_id = at.new_job_id("export")
+    made = _exported(at, user, place, job_id)
+    at.jobs.keep("export", job_id, started, {"user": user}, "completed", f"{len(made.files)} files")
+    return made
+
+
+def _exported(at: Workplace, user: str, place: str, job_id: str) -> Export:
+    faults = [(report.scope, report.fault) for report in flush_user(at, user) if report.fault]
+    if faults:
+        scope, first = faults[0]
+        raise first.hinders(f"nothing was exported: {scope} could not be flushed")
+    return export(at.warehouse, user, place, job_id)
+
+
+def _reports(at: Workplace, user: str, made: Export) -> list[ScopeReport]:
+    return [
+        ScopeReport(
+            Scope(TableName.parse(table.name), user),
+            "export",
+            "done",
+            Location(made.uri).below(table.path),
+            version=table.version,
+            metrics={"rows_exported": table.rows},
+            finished_at=at.warehouse.clock(),
+        )
+        for table in made.tables
+    ]
+
+
+PROCEDURE = ExportUser()

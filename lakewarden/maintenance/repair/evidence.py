@@ -1,0 +1,215 @@
+"""What is left of a damaged scope: the last version whose files all exist, and rows that later commits had added.
+
+A file counts as present when it has its recorded size. Rows that no readable version shows come from batch files,
+whose footers name their scope and their `_seq`, and from the write log with its history, which has the tombstones too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakewarden.catalog.target import ScopeTarget
+from lakewarden.delta.commit_log.commits import CommitLog, is_fence
+from lakewarden.delta.commit_log.committing import DIRECT_APP
+from lakewarden.delta.manifest import read_manifest
+from lakewarden.delta.parquet.files import DataFile
+from lakewarden.delta.parquet.reading import OpenFile, open_file
+from lakewarden.delta.parquet.schema import read_schema
+from lakewarden.delta.reading.rows import empty_rows, read_rows
+from lakewarden.delta.table import ScopeTable
+from lakewarden.delta.timeline import LogEntry, walk
+from lakewarden.errors import Corrupt, LakewardenError, NotFound
+from lakewarden.log.chunk import RowRange
+from lakewarden.log.position import LAST_POSITION, NOTHING, end_of
+from lakewarden.log.record import OP, SEQ, UPSERT, decode
+from lakewarden.log.table_log import LogReader
+from lakewarden.maintenance.repair.decide import with_survival
+from lakewarden.maintenance.repair.task import RepairTask
+from lakewarden.maintenance.vacuum.orphans import data_files
+from lakewarden.storage.objects import ObjectStore, StoredObject
+from lakewarden.storage.open import open_store
+
+
+@dataclass(frozen=True)
+class Base:
+    """The last version that can be read whole; `version` is None where there is none."""
+
+    version: int | None
+    watermark: int
+    rows: pa.Table
+    """The newest schema's columns and `_seq`."""
+    files: frozenset[str]
+    direct: int
+    """The last possible `_seq` of the newest direct write in it."""
+
+
+@dataclass(frozen=True)
+class Later:
+    """By the readable commits above a base: the last `_seq` after which a flush deleted rows, and whether any set rows back
+    (`CommitStamp.sets_back`)."""
+
+    last_delete: int
+    restored: bool
+
+
+def missing_files(files: Sequence[DataFile], sizes: Mapping[str, int]) -> tuple[DataFile, ...]:
+    """The files that do not exist, or do not have their recorded size."""
+    return tuple(file for file in files if sizes.get(file.path) != file.size)
+
+
+def garbled_files(target: ScopeTarget, files: Iterable[DataFile]) -> tuple[DataFile, ...]:
+    """Those of the files, each of which has its recorded size, that cannot be read all the same."""
+    store = open_store(target.location)
+    return tuple(file for file in files if not _is_sound(store, file.path))
+
+
+def _is_sound(store: ObjectStore, path: str) -> bool:
+    try:
+        open_file(store, path).check()
+    except Corrupt:
+        return False
+    return True
+
+
+def listed(task: RepairTask, listing: Sequence[StoredObject]) -> Base | None:
+    """The last version that was ever committed, by the manifest beside the table, if that is the manifest of that version and
+    all its files are there. Then only the commit is lost."""
+    target, known, sizes = task.target, task.known, {found.key: found.size for found in listing}
+    manifest = read_manifest(target.location)
+    if known is None or manifest is None or manifest.version != known.version or manifest.files.items() - sizes.items():
+        return None
+    try:
+        files = [open_file(open_store(target.location), path) for path in manifest.files]
+        if not all(_is_own(target, opened) for opened in files):
+            return None
+        parts = [opened.read(read_schema(target.schema), {}) for opened in files]
+    except LakewardenError:
+        return None
+    rows = pa.concat_tables([empty_rows(target.schema), *parts])
+    return Base(known.version, known.watermark, rows, frozenset(manifest.files), end_of(LAST_POSITION))
+
+
+def last_whole(target: ScopeTarget, newest: ScopeTable | None, sizes: Mapping[str, int]) -> Base:
+    """Goes back from `newest` to the first version whose files all exist and can be read; never below a fence."""
+    for table in _versions(target, newest):
+        if missing_files(table.files(), sizes):
+            continue
+        try:
+            rows = read_rows(table, target.schemas)
+        except Corrupt:
+            continue  # a file with its size but not its content
+        known, direct = table.watermark(target.app_id), table.watermark(DIRECT_APP)
+        return Base(
+            table.version,
+            NOTHING if known is None else known,
+            rows,
+            frozenset(file.path for file in table.files()),
+            NOTHING if direct is None else end_of(direct),
+        )
+    return Base(None, NOTHING, empty_rows(target.schema), frozenset(), NOTHING)
+
+
+def _versions(target: ScopeTarget, newest: ScopeTable | None) -> Iterator[ScopeTable]:
+    if newest is None:
+        return
+    yield newest
+    log = CommitLog(open_store(target.location))
+    for version in range(newest.version - 1, -1, -1):
+        above = log.read(version + 1)
+        if above is None or is_fence(above):
+            return
+        try:
+            table = ScopeTable.open(target.location, version)
+        except NotFound:
+            return  # the version is no longer in the log
+        except Corrupt:
+            continue
+        if table is not None:
+            yield table
+
+
+def later_commits(target: ScopeTarget, newest: ScopeTable | None, base: Base) -> Later:
+    entries: list[LogEntry] = []
+    if newest is not None:
+        above = -1 if base.version is None else base.version
+        for entry in walk(open_store(target.location), newest.version):
+            if entry.version <= above:
+                break
+            entries.append(entry)
+    deletes = [
+        entry.stamp.last_seq or 0
+        for entry in entries
+        if entry.stamp is not None and entry.stamp.metrics.get("numTargetRowsDeleted", 0)
+    ]
+    return Later(max(deletes, default=NOTHING), any(entry.stamp.sets_back for entry in entries if entry.stamp is not None))
+
+
+def rows_of_files(target: ScopeTarget, listing: Sequence[StoredObject], base: Base, upto: int) -> pa.Table:
+    """Rows of the scope's data files that the base does not name, beyond its watermark and not beyond `upto`, as `decide`
+    has them. A file's rows survived the deletions up to the flush that wrote it."""
+    parts = [
+        rows for found in data_files(listing) if found.key not in base.files for rows in _beyond(target, found.key, base, upto)
+    ]
+    return pa.concat_tables([with_survival(decode([], [], target.schemas), None), *parts])
+
+
+def _beyond(target: ScopeTarget, path: str, base: Base, upto: int) -> Iterator[pa.Table]:
+    try:
+        opened = open_file(open_store(target.location), path)
+        if not _is_own(target, opened):
+            return
+        rows = opened.read(read_schema(target.schema), {})
+    except LakewardenError:
+        return  # torn: its rows are found elsewhere or lost
+    own = rows.filter((pc.field(SEQ) > base.watermark) & (pc.field(SEQ) <= upto))
+    if own.num_rows:
+        newest = pc.max(rows.column(SEQ)).as_py()
+        yield with_survival(_as_log(target, own), max(newest, opened.footer.settled_upto or NOTHING))
+
+
+def rows_of_direct_writes(target: ScopeTarget, listing: Sequence[StoredObject], base: Base, upto: int) -> pa.Table:
+    """Rows that direct writes made after the base: the newest schema's columns and `_seq`. Whether they were ever committed, and
+    are still live, is not known.
+
+    Args:
+        upto: the watermark. A flush's rows beyond it are in the log.
+    """
+    after = max(base.direct, upto)
+    parts = [empty_rows(target.schema)]
+    for found in data_files(listing):
+        if found.key in base.files:
+            continue
+        try:
+            opened = open_file(open_store(target.location), found.key)
+            if _is_own(target, opened) and opened.footer.settled_upto is None:
+                parts.append(opened.read(read_schema(target.schema), {}).filter(pc.field(SEQ) > after))
+        except LakewardenError:
+            continue  # torn
+    rows = pa.concat_tables(parts)
+    places = pa.table({"seq": rows.column(SEQ), "at": pa.array(range(rows.num_rows), pa.int64())})
+    return rows.take(places.group_by("seq", use_threads=False).aggregate([("at", "min")]).column("at_min"))
+
+
+def _is_own(target: ScopeTarget, opened: OpenFile) -> bool:
+    footer = opened.footer
+    return footer.schema_version is not None and footer.table == str(target.scope.table) and footer.user == target.scope.user
+
+
+def _as_log(target: ScopeTarget, rows: pa.Table) -> pa.Table:
+    wanted = decode([], [], target.schemas).schema
+    return rows.append_column(OP, pa.array([UPSERT] * rows.num_rows, pa.int8())).select(wanted.names).cast(wanted)
+
+
+def rows_of_log(log: LogReader, target: ScopeTarget, ranges: Sequence[RowRange], upto: int) -> pa.Table:
+    """The scope's rows and tombstones that the log and its history still have, not beyond `upto`, as `decide` has them.
+
+    Raises:
+        Missing: objects of the log were removed meanwhile.
+    """
+    wanted = [each for each in ranges if each.first_seq <= upto]
+    rows = decode([log.chunk(each) for each in wanted], wanted, target.schemas)
+    return with_survival(rows.filter(pc.field(SEQ) <= upto), None)

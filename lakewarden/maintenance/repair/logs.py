@@ -1,0 +1,89 @@
+"""Repairs one table's write log: gives up what is lost, and continues it after everything that was ever settled."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+from lakewarden.base.scope import Scope
+from lakewarden.catalog.model import Table
+from lakewarden.log.faults import LogFaults
+from lakewarden.log.garbled import garbled_of
+from lakewarden.log.once import ANY
+from lakewarden.log.position import NOTHING
+from lakewarden.log.table_log import TableLog
+from lakewarden.maintenance.repair.report import Repaired, UncertainWriter
+from lakewarden.tables.warehouse import Warehouse
+
+
+def without_lost(warehouse: Warehouse, table: Table, faults: LogFaults, settled: int, *, dry_run: bool) -> list[Repaired]:
+    """Gives up what is lost; returns one report, or none where nothing is.
+
+    Args:
+        settled: the last position that is known to have been settled. What is missing up to it is in the tables: a cut was
+            lost, but no row.
+    """
+    if not faults:
+        return []
+    rows = [faults.rows.get(position) for position in faults.positions if position > settled]
+    lost = None if faults.carry or None in rows else sum(count or 0 for count in rows)
+    planned = Repaired(Scope(table.name, None), "planned", "log", faults.summary, rows_lost=lost)
+    log = warehouse.log(table)
+    doubted = bool(faults.positions or faults.carry)
+    if doubted:
+        planned = replace(planned, writers_uncertain=writers_in_doubt(log))
+    if dry_run:
+        return [planned]
+    log.give_up(faults)
+    return [planned.ended("done")]
+
+
+def without_garbled(warehouse: Warehouse, table: Table, user: str | None, spared: Callable[[str | None], bool]) -> list[Repaired]:
+    """Gives up what is garbled of the pending rows, of all users or of one; a report for each of them.
+
+    Args:
+        spared: whether a user's rows are only looked at; None for a SHARED table's.
+    """
+    log = warehouse.log(table)
+    view = log.view(None if user is None else {user})
+    pending = view.pending if user is None else view.pending_of({user})
+    garbled = garbled_of(log, [each for rows in pending.values() for each in rows.ranges])
+    found = []
+    for name in sorted({each.user for each in garbled}):
+        theirs = [each for each in garbled if each.user == name]
+        reason = f"{garbled[theirs[0]].message}; what no flush has taken of them is lost"
+        lost = sum(each.rows for each in theirs)
+        planned = Repaired(
+            Scope(table.name, name or None), "planned", "log", reason, rows_lost=lost, writers_uncertain=writers_in_doubt(log)
+        )
+        if not spared(name or None):
+            log.leave_out_chunks(theirs)
+            planned = planned.ended("done")
+        found.append(planned)
+    return found
+
+
+def writers_in_doubt(log: TableLog) -> tuple[UncertainWriter, ...]:
+    """All writers with an identity, of which there may be others: parts of the log are lost."""
+    known = (UncertainWriter(key, last.number) for key, last in log.last_batches().items())
+    return (*known, UncertainWriter(ANY, None))
+
+
+def behind(
+    warehouse: Warehouse, table: Table, position: int, watermarks: Mapping[str, int], *, lost: bool, dry_run: bool
+) -> list[Repaired]:
+    """Cuts the log after a position.
+
+    Args:
+        lost: whether the log ends before it: what was appended up to there is in the tables, but not who appended it.
+        watermarks: up to which `_seq` each user's rows are in the user's table.
+    """
+    reason = f"it goes on behind position {position}: all up to there was settled" if position > NOTHING else "it goes on anew"
+    planned = Repaired(Scope(table.name, None), "planned", "log", f"{reason}; every subscription ends")
+    log = warehouse.log(table)
+    if lost:
+        planned = replace(planned, writers_uncertain=writers_in_doubt(log))
+    if dry_run:
+        return [planned]
+    log.jump(position, watermarks, lost=lost)
+    return [planned.ended("done")]

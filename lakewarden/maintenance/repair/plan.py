@@ -1,0 +1,103 @@
+"""Plans of repairs: a line for each scope, log and floor that is damaged; applied where what would be done is still the same."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
+
+from lakewarden.base.connection import Location
+from lakewarden.base.scope import Scope, TableName
+from lakewarden.catalog.model import Catalog, Table
+from lakewarden.catalog.report import ScopeReport
+from lakewarden.errors import Moved
+from lakewarden.maintenance.plans.value import Plan, PlannedScope
+from lakewarden.maintenance.repair.report import Repaired
+from lakewarden.maintenance.repair.run import Key, Request, key_of, repair
+from lakewarden.tables.fanout import Run
+from lakewarden.tables.warehouse import Warehouse, find_table
+
+
+def as_reports(warehouse: Warehouse, found: Sequence[Repaired]) -> list[ScopeReport]:
+    """What of a repair a plan keeps: what is wrong, and what would come of it."""
+    catalog = warehouse.catalog.read()
+    return [_report(warehouse, catalog, one) for one in found]
+
+
+def _report(warehouse: Warehouse, catalog: Catalog, one: Repaired) -> ScopeReport:
+    table = _table(catalog, one.scope.table)
+    if one.subject == "scope":
+        place = warehouse.bare_target(catalog, table, one.scope.user).location
+    else:
+        place = Location(warehouse.state.uri).below(warehouse.log(table).home)
+    lost = {} if one.rows_lost is None else {"rows_lost": one.rows_lost}
+    if one.writers_uncertain:  # how many: a name may hold a user's id, and plans are kept
+        lost |= {"writers_uncertain": len(one.writers_uncertain)}
+    counts = {"rows_recovered": one.rows_recovered, "rows_quarantined": one.rows_quarantined, "rows": one.rows}
+    return ScopeReport(
+        one.scope,
+        "repair",
+        one.outcome,
+        place,
+        one.reason,
+        one.version,
+        parameters={"subject": one.subject, "watermark": str(one.watermark)},
+        metrics=counts | lost,
+        fault=one.fault,
+        files=one.put_aside,
+    )
+
+
+def apply_repair(warehouse: Warehouse, run: Run, plan: Plan, job_id: str) -> list[ScopeReport]:
+    """Repairs what was planned and is still as it was planned; a report for each line. What is sound by now is `skipped`.
+
+    Raises:
+        NotFound, StorageUnavailable: as `repair`.
+    """
+    catalog = warehouse.catalog.read()
+    gone = [line for line in plan.scopes if not _stands(catalog, line)]
+    lines = {_key(line): line for line in plan.scopes if line not in gone}
+    names = tuple(sorted({line.table for line in lines.values()}))
+    request = Request(names, plan.request.user, restored=plan.request.restored)
+    now = _lines(warehouse, repair(warehouse, run, replace(request, dry_run=True), job_id)) if lines else {}
+    same = {key for key, line in lines.items() if now.get(key) == line}
+    found = repair(warehouse, run, request, job_id, frozenset(same)) if same else []
+    at = warehouse.clock()
+    reports = zip(found, as_reports(warehouse, found), strict=True)
+    done = {key_of(one): report for one, report in reports if key_of(one) in same}
+    held = [line.failed("repair", Moved(f"{line.table} was dropped since; plan again"), at) for line in gone]
+    return [done.get(key) or _refused(line, now, at) for key, line in lines.items()] + held
+
+
+def _table(catalog: Catalog, name: TableName) -> Table:
+    """Also one without a schema: its pipeline has a ledger, and its log may be older than its rows."""
+    return catalog.blanks.get(name) or find_table(catalog, name)
+
+
+def _stands(catalog: Catalog, line: PlannedScope) -> bool:
+    """Whether its table is the one that was planned for."""
+    table = catalog.tables.get(line.scope.table) or catalog.blanks.get(line.scope.table)
+    return table is not None and not table.dropping and table.log_id == line.log_id
+
+
+def _lines(warehouse: Warehouse, found: Sequence[Repaired]) -> dict[Key, PlannedScope]:
+    """What a plan would keep of the damage."""
+    catalog = warehouse.catalog.read()
+    reports = zip(found, as_reports(warehouse, found), strict=True)
+    return {
+        key_of(one): PlannedScope.of(report, _table(catalog, one.scope.table).log_id)
+        for one, report in reports
+        if one.outcome == "planned"
+    }
+
+
+def _refused(line: PlannedScope, now: Mapping[Key, PlannedScope], at: datetime) -> ScopeReport:
+    there = now.get(_key(line))
+    if there is None:
+        return replace(line.done("repair", at, "nothing of what was planned is wrong any more"), outcome="skipped")
+    why = f"{line.scope} was planned to be repaired otherwise ({line.summary}); now {there.summary}: plan again"
+    return line.failed("repair", Moved(why), at)
+
+
+def _key(line: PlannedScope) -> Key:
+    return line.parameters["subject"], Scope(line.scope.table, line.user)

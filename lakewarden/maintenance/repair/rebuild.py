@@ -1,0 +1,137 @@
+"""Rebuilds a scope's rows, and compares them with what was there and with what had been committed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakewarden.delta.parquet.files import DataFile
+from lakewarden.delta.reading.rows import read_files
+from lakewarden.log.garbled import garbled_of
+from lakewarden.log.logs import reader_of
+from lakewarden.log.position import NOTHING
+from lakewarden.log.record import SEQ
+from lakewarden.maintenance.repair.decide import Decided, decide, doubt_after
+from lakewarden.maintenance.repair.evidence import (
+    Base,
+    last_whole,
+    later_commits,
+    listed,
+    rows_of_direct_writes,
+    rows_of_files,
+    rows_of_log,
+)
+from lakewarden.maintenance.repair.identities import Identities, identities
+from lakewarden.maintenance.repair.look import Look
+from lakewarden.maintenance.repair.task import RepairTask
+from lakewarden.tables.warehouse import state_store
+
+
+@dataclass(frozen=True)
+class Rebuilt:
+    """`watermark` is that of the repaired table; `lost` is None where the number is not known."""
+
+    decided: Decided
+    watermark: int
+    recovered: int
+    lost: int | None
+    identities: Identities
+    complete: bool
+    """Whether each row that the scope had is there again."""
+
+
+def rebuild(task: RepairTask, look: Look) -> Rebuilt:
+    task = _readable(task)
+    watermark = max(look.watermark, task.known_watermark)
+    newest = listed(task, look.listing)
+    base = newest or last_whole(task.target, look.newest, look.sizes)
+    decided = _found(task, look, base, watermark) if newest is None else _whole(newest, task)
+    visible = _visible(task, look)
+    expected = _expected(task, look)
+    back = decided.rows.filter(pc.invert(pc.is_in(decided.rows.column(SEQ), value_set=visible)))
+    lost = _lost(expected, decided)
+    complete = lost == 0 and not decided.doubtful.num_rows and (newest is not None or _is_known(task, look, base, back))
+    kept = identities(task, look, base, decided, complete=complete)
+    return Rebuilt(decided, watermark, back.num_rows, lost, kept, complete)
+
+
+def _readable(task: RepairTask) -> RepairTask:
+    """Without the chunks of the log and its history that are garbled: they are as good as gone."""
+    garbled = garbled_of(reader_of(state_store(task.state_uri), task.log_id), task.ranges)
+    if not garbled:
+        return task
+    ranges = tuple(each for each in task.ranges if each not in garbled)
+    return replace(task, ranges=ranges, complete_after=max(task.complete_after, *(each.last_seq for each in garbled)))
+
+
+def _is_known(task: RepairTask, look: Look, base: Base, back: pa.Table) -> bool:
+    """Whether what came back are the very rows that were lost, not older ones of their keys."""
+    if task.complete_after <= base.watermark:
+        return True
+    return task.known_version <= look.version and all(_is_back(file, back) for file in look.lost)
+
+
+def _is_back(file: DataFile, back: pa.Table) -> bool:
+    if file.rows is None or file.min_seq is None or file.max_seq is None:
+        return False
+    return bool(back.filter((pc.field(SEQ) >= file.min_seq) & (pc.field(SEQ) <= file.max_seq)).num_rows >= file.rows)
+
+
+def _whole(newest: Base, task: RepairTask) -> Decided:
+    """The last version that was ever committed: what is settled is in it, and nothing else."""
+    rows = _unerased(newest.rows, task.erased_upto)
+    return Decided(rows, rows.slice(0, 0))
+
+
+def _found(task: RepairTask, look: Look, base: Base, watermark: int) -> Decided:
+    """The last version that can be read whole, and what came after it."""
+    target, files = task.target, () if look.foreign else look.listing
+    hot = rows_of_log(reader_of(state_store(task.state_uri), task.log_id), target, task.ranges, watermark)
+    found = pa.concat_tables([rows_of_files(target, files, base, watermark), hot])
+    rows, changes = (_unerased(each, task.erased_upto) for each in (base.rows, found))
+    decided = decide(rows, changes, target.schema.primary_key, _doubt(task, look, base, watermark))
+    direct = rows_of_direct_writes(target, files, base, watermark)
+    return replace(decided, doubtful=pa.concat_tables([decided.doubtful, direct.select(decided.doubtful.column_names)]))
+
+
+def _lost(expected: int | None, decided: Decided) -> int | None:
+    """How many rows were not found; None where that is unknown, as when rows that were set apart may be among them."""
+    if expected is None or (expected > decided.rows.num_rows and decided.doubtful.num_rows):
+        return None
+    return max(0, expected - decided.rows.num_rows)
+
+
+def _doubt(task: RepairTask, look: Look, base: Base, watermark: int) -> int:
+    """As `decide` has it: what commits that cannot be read any more may have deleted, or taken back."""
+    later, gone = later_commits(task.target, look.newest, base), task.known_version > look.version
+    last_delete = later.last_delete
+    if gone or look.newest is None:
+        known = task.known
+        last_delete = watermark if known is None else max(last_delete, known.deleted_upto)
+    undone = task.rewound_upto if later.restored or (gone and task.rewound_upto > look.watermark) else NOTHING
+    return doubt_after(base.watermark, last_delete, task.complete_after, undone)
+
+
+def _unerased(rows: pa.Table, upto: int) -> pa.Table:
+    """The rows without those that an erasure had removed."""
+    return rows if upto == NOTHING else rows.filter(pc.field(SEQ) > upto)
+
+
+def _visible(task: RepairTask, look: Look) -> pa.Array[Any]:
+    """`_seq` of the rows in the newest version's files that are there."""
+    if look.newest is None:
+        return pa.array([], pa.int64())
+    there = [file for file in look.newest.files() if file not in look.lost]
+    return read_files(look.newest, there, task.target.schemas, [SEQ]).column(SEQ).combine_chunks()
+
+
+def _expected(task: RepairTask, look: Look) -> int | None:
+    """How many rows the scope had, as far as is known."""
+    known = task.known
+    if known is not None and known.version >= look.version:
+        return known.rows
+    counts = [] if look.newest is None else [file.rows for file in look.newest.files()]
+    return None if None in counts or look.newest is None else sum(count or 0 for count in counts)

@@ -1,0 +1,265 @@
+"""Repair: makes what damage has hidden readable again, and reports what is lost (docs/decisions/0021-repair.md).
+
+It goes table by table, under the table's lock. First it rebuilds the floors and gives up what is lost of the write log. Then
+it rebuilds each scope from its table, the log and the log's history. Last, if the log ends below what was settled, the log
+continues after that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from lakewarden.base.clock import CarriedClock
+from lakewarden.base.connection import StorageRoot
+from lakewarden.base.scope import Scope, TableName
+from lakewarden.catalog.access.rights import can
+from lakewarden.catalog.model import Catalog, Table
+from lakewarden.catalog.pipeline import Pipeline
+from lakewarden.catalog.state.floors.entries import FloorLocation, Known
+from lakewarden.catalog.state.floors.floor import floor_at
+from lakewarden.catalog.target import ScopeTarget
+from lakewarden.errors import BeingErased, LakewardenError
+from lakewarden.log.position import NOTHING, end_of, position_of
+from lakewarden.log.view import Trail
+from lakewarden.maintenance.repair.columns import with_younger_columns
+from lakewarden.maintenance.repair.floors import mend_floors
+from lakewarden.maintenance.repair.ledgers import mend_ledger
+from lakewarden.maintenance.repair.logs import behind, without_garbled, without_lost
+from lakewarden.maintenance.repair.report import Repaired
+from lakewarden.maintenance.repair.scope import repair_scope
+from lakewarden.maintenance.repair.strays import unlisted_users
+from lakewarden.maintenance.repair.task import RepairTask
+from lakewarden.maintenance.scopes import scopes_of
+from lakewarden.tables.fanout import Run, Sized, fault_of
+from lakewarden.tables.floors import Noted, raise_floors
+from lakewarden.tables.presence import Presence
+from lakewarden.tables.warehouse import Warehouse, find_table, live_tables
+
+_SCOPE_COST = 1 << 20
+"""The assumed bytes of a scope in a pack: most are sound, and a damaged one is read whole."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """What to repair: some tables (all where none is named), one user's scopes or all.
+
+    `restored`: the warehouse, or its data, was just restored from a backup, so either may be older than the other shows.
+    """
+
+    tables: tuple[str, ...] = ()
+    user: str | None = None
+    dry_run: bool = False
+    restored: bool = False
+
+
+Key = tuple[str, Scope]
+"""What a report is about: its subject, and whose."""
+
+
+def key_of(one: Repaired) -> Key:
+    return one.subject, one.scope
+
+
+def repair(warehouse: Warehouse, run: Run, request: Request, job_id: str, only: frozenset[Key] | None = None) -> list[Repaired]:
+    """A report for each damaged log, and one for each scope.
+
+    Args:
+        only: what to repair of all that is damaged, as a dry run named it; the rest is only looked at.
+
+    A storage that is away is one report; all else is repaired.
+
+    Raises:
+        NotFound, InvalidArgument: the table does not exist, or the user is invalid; nothing was done.
+        StorageUnavailable: a storage is away, or is not the one that this warehouse uses, and without it the one table that is
+            named cannot be judged.
+    """
+    catalog = warehouse.catalog.read()
+    tables = _tables(catalog, request)
+    present = Presence.among(map(warehouse.root, catalog.storages.values()))
+    found = _of_storages(present, tables)
+    for table in tables:
+        with warehouse.locks.create().hold(table.name.namespace, table.name.name):
+            try:
+                found += _repaired(warehouse, run, request, job_id, catalog, table, present, only)
+            except LakewardenError as error:
+                if len(request.tables) == 1:
+                    raise
+                found.append(Repaired(Scope(table.name, None), "failed", "log").failed(fault_of(error)))
+    for pipeline in _pipelines(catalog, request):
+        blank = catalog.blanks.get(pipeline.table)
+        if blank is not None:
+            found += _TableRepair(warehouse, run, request, job_id, catalog, blank, present, only).log_behind()
+        spared = request.dry_run or (only is not None and ("ledger", Scope(pipeline.table, None)) not in only)
+        found += mend_ledger(warehouse, catalog, pipeline, dry_run=spared)
+    return found
+
+
+def _repaired(
+    warehouse: Warehouse,
+    run: Run,
+    request: Request,
+    job_id: str,
+    catalog: Catalog,
+    table: Table,
+    present: Presence,
+    only: frozenset[Key] | None,
+) -> list[Repaired]:
+    """Columns first: without them, no scope can be read. Behind a backup, each storage may show what the others lack."""
+    if not request.restored:
+        return _TableRepair(warehouse, run, request, job_id, catalog, table, present, only).repaired()
+    present.check()
+    spared = request.dry_run or (only is not None and ("columns", Scope(table.name, None)) not in only)
+    catalog, columns = with_younger_columns(warehouse, catalog, table, request.user, dry_run=spared)
+    table = find_table(catalog, table.name)
+    found = _TableRepair(warehouse, run, request, job_id, catalog, table, present, only).repaired()
+    if columns and not spared:
+        warehouse.log(table).require_columns(table.schema.version)
+    return columns + found
+
+
+def _of_storages(present: Presence, tables: Sequence[Table]) -> list[Repaired]:
+    """A failed report for each storage that is away; it stands with a table whose scopes are there by default, if any is."""
+    if not tables:
+        return []
+    at = {table.options.storage_id: table for table in reversed(tables)}
+    away = ((at.get(root.storage_id, tables[0]), error) for root, error in present.away.items())
+    return [Repaired(Scope(table.name, None), "failed", "storage").failed(fault_of(error)) for table, error in away]
+
+
+def _pipelines(catalog: Catalog, request: Request) -> list[Pipeline]:
+    """Those that fill the tables, also one that has no schema yet: the state may be older than its first one."""
+    if request.user is not None:
+        return []
+    own = [*live_tables(catalog), *catalog.blanks.values()]
+    ids = {table.id for table in own if not request.tables or str(table.name) in request.tables}
+    return [one for one in catalog.pipelines.values() if one.table_id in ids]
+
+
+def _tables(catalog: Catalog, request: Request) -> list[Table]:
+    names = [name for name in map(TableName.parse, request.tables) if name not in catalog.blanks]
+    named = [find_table(catalog, name) for name in names] if request.tables else live_tables(catalog)
+    return [table for table in named if request.tables or request.user is None or can(table.type, "a scope per user")]
+
+
+@dataclass(frozen=True)
+class _TableRepair:
+    """The repair of one table."""
+
+    warehouse: Warehouse
+    run: Run
+    request: Request
+    job_id: str
+    catalog: Catalog
+    table: Table
+    present: Presence
+    only: frozenset[Key] | None = None
+
+    def repaired(self) -> list[Repaired]:
+        table, log = self.table, self.warehouse.log(self.table)
+        by_steps = self.request.dry_run or self.only is not None
+        floors = mend_floors(self.warehouse, self.catalog, table, self.present, dry_run=self._spared("floor"))
+        if floors and by_steps:
+            return floors  # without them no scope can be compared with what is recorded
+        targets = [target for target in self._targets() if self.present.why_not(target) is None]
+        settled = self._settled()
+        faults = log.faults()
+        if faults:
+            self.present.check()  # which rows of it are needed still, each storage's floor may say
+        logs = without_lost(self.warehouse, table, faults, settled, dry_run=self._spared("log"))
+        if faults and by_steps:
+            return logs  # until they are given up the log cannot be read, and scopes are repaired from its rows
+        logs += without_garbled(self.warehouse, table, self.request.user, partial(self._spared, "log"))
+        trail = log.trail(NOTHING)
+        scopes = self._scopes(targets, trail, settled)
+        last = max([settled, *(position_of(one.watermark) for one in scopes if one.watermark > NOTHING)])
+        if self.request.restored or trail.view.last_position < last:
+            users = zip(targets, scopes, strict=True)
+            watermarks = {target.scope.user or "": one.watermark for target, one in users if one.watermark > NOTHING}
+            older = trail.view.last_position < last
+            logs += behind(self.warehouse, table, last, watermarks, lost=older, dry_run=self._spared("log"))
+        return floors + logs + scopes
+
+    def log_behind(self) -> list[Repaired]:
+        """Of a table without a schema: the state may be older than its first one, and then its log ends before its rows."""
+        settled, shown = self._settled(), self.warehouse.log(self.table).trail(NOTHING).view.last_position
+        if settled <= shown:
+            return []
+        return behind(self.warehouse, self.table, settled, {}, lost=True, dry_run=self._spared("log"))
+
+    def _spared(self, subject: str, user: str | None = None) -> bool:
+        """Whether that is only looked at."""
+        return self.request.dry_run or (self.only is not None and (subject, Scope(self.table.name, user)) not in self.only)
+
+    def _targets(self) -> list[ScopeTarget]:
+        """Every scope, or the user's; scopes known only from their directories are registered first."""
+        if not can(self.table.type, "cold tier"):
+            return []
+        if self.request.restored and not self.request.dry_run:
+            users = unlisted_users(self.warehouse, self.catalog, self.table)
+            if users:
+                self.warehouse.registry.add(self.table.id, users)
+        scopes = scopes_of(self.warehouse, self.table, self.request.user)
+        return [self.warehouse.target(self.catalog, scope) for scope in scopes]
+
+    def _settled(self) -> int:
+        """The last position that a floor records as settled; the state's has that of all storages, unless it is of a backup."""
+        if not (self.warehouse.identifies and can(self.table.type, "cold tier")):
+            return NOTHING
+        places = [FloorLocation.on_storage(root.location, self.table.id) for root in self.present.devices]
+        return max(floor_at(place).position() for place in (*places, self.warehouse.floor(self.table)))
+
+    def _scopes(self, targets: Sequence[ScopeTarget], trail: Trail, settled: int) -> list[Repaired]:
+        clock = CarriedClock.of(self.warehouse.clock)
+        broken = self.warehouse.failed_checks.of(self.table.id) if targets and not self.request.tables else ()
+        tasks = [
+            self._task(target, trail, settled, clock, reads_files=bool(self.request.tables) or target.mark in broken)
+            for target in targets
+        ]
+        found = self.run(repair_scope, [Sized(task, _SCOPE_COST) for task in tasks])
+        done = [(target, one) for target, one in zip(targets, found, strict=True) if one.outcome == "done"]
+        noted = [
+            Noted(target, Known(one.version, one.watermark, one.rows, one.watermark))
+            for target, one in done
+            if one.version is not None
+        ]
+        noted += self._one_of_each_storage(targets, {one.target.root for one in noted})
+        raise_floors(noted, {self.table.id: max(settled, trail.view.last_position)}).check()
+        self._tell_subscribers([target.mark for target, _ in done])
+        return found
+
+    def _one_of_each_storage(self, targets: Sequence[ScopeTarget], noted: Collection[StorageRoot | None]) -> list[Noted]:
+        """Behind a backup, what is known of one scope on each other storage, so that its floor and the state's agree on how far
+        the log went: an earlier repair may have died between the two."""
+        if not self.request.restored or self.request.dry_run or self.only is not None:
+            return []
+        firsts = {target.root: Noted(target, target.known) for target in reversed(targets) if target.known is not None}
+        return [one for root, one in firsts.items() if root not in noted]
+
+    def _task(self, target: ScopeTarget, trail: Trail, settled: int, clock: CarriedClock, *, reads_files: bool) -> RepairTask:
+        user = target.scope.user or ""
+        signs = trail.signs(self.warehouse.erasures.mark(user))
+        if signs.closed:
+            raise BeingErased(frozenset([user]))
+        shown = trail.view.last_position
+        return RepairTask(
+            target=target,
+            table_id=self.table.id,
+            state_uri=self.warehouse.state.uri,
+            log_id=self.table.log_id,
+            ranges=trail.ranges(user, NOTHING),
+            complete_after=max(trail.forgotten, end_of(settled) if settled > shown else NOTHING),
+            settled_upto=trail.settled_upto(user),
+            erased_upto=NOTHING if signs.erased is None else end_of(signs.erased),
+            rewound_upto=NOTHING if signs.rewound is None else end_of(signs.rewound),
+            reads_files=reads_files,
+            dry_run=self._spared("scope", target.scope.user),
+            job_id=self.job_id,
+            clock=clock,
+        )
+
+    def _tell_subscribers(self, marks: Sequence[str]) -> None:
+        """Rows changed without rows in the log, as with a restore."""
+        if marks and any(marks):
+            self.warehouse.log(self.table).note_rewound(marks)

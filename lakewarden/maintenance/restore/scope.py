@@ -1,0 +1,287 @@
+"""Restore: puts a scope's rows back to an older version, by a new commit on top: no history is lost.
+
+The rows come back, but never an older schema: the table has the newest columns afterwards. The watermark of the write log
+stays where it is, so that no row is flushed a second time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import ClassVar
+
+from lakewarden.base.clock import Clock, NewId
+from lakewarden.base.faults import Reach, no_faults
+from lakewarden.base.scope import Scope, TableName, without_table
+from lakewarden.catalog.model import Table
+from lakewarden.catalog.operations import Operation
+from lakewarden.catalog.report import ScopeReport
+from lakewarden.catalog.target import ScopeTarget
+from lakewarden.delta.commit_log.stamp import CommitStamp
+from lakewarden.delta.manifest import write_manifest
+from lakewarden.delta.parquet.files import DataFile, NewFile
+from lakewarden.delta.parquet.schema import version_of
+from lakewarden.delta.past import in_utc
+from lakewarden.delta.reading.past import missing, versions_left
+from lakewarden.delta.scope import open_scope
+from lakewarden.delta.table import ScopeTable
+from lakewarden.delta.timeline import Timeline, read_timeline
+from lakewarden.errors import Conflict, InvalidArgument, Moved, NotFound, Unsupported
+from lakewarden.maintenance.plans.moved import check_version, planned_table
+from lakewarden.maintenance.plans.scope_options import ScopeOptions
+from lakewarden.maintenance.plans.scope_plan import ScopePlan, check_fresh, unmoved
+from lakewarden.maintenance.plans.value import PlannedScope
+from lakewarden.maintenance.restore.files import RESTORE, copied_apart, difference, written_again
+from lakewarden.maintenance.rewrite import discard
+from lakewarden.storage.open import open_store
+from lakewarden.storage.steps import Steps
+
+
+@dataclass(frozen=True)
+class RestoreOptions(ScopeOptions):
+    """Exactly one of the two. A timestamp without a zone is UTC."""
+
+    operation: ClassVar[Operation] = "restore"
+    commits: ClassVar[str] = RESTORE
+
+    version: int | None = None
+    timestamp: datetime | None = None
+    discard_to: int | None = None
+    """Drop the scope's pending rows up to this `_seq`: the commit sets the watermark there, so no flush applies them."""
+    always: bool = False
+    """Commit also where the rows are those of the version already, as K3 has it."""
+
+    def plan(self, target: ScopeTarget, *, clock: Clock) -> RestorePlan:
+        return plan_restore(target, self, clock=clock)
+
+    def replan(self, target: ScopeTarget, planned: PlannedScope, plan_id: str, *, clock: Clock) -> RestorePlan:
+        return replan_restore(target, self, planned, plan_id, clock=clock)
+
+
+def restore_options(table: Table, user: str | None, version: int | None, timestamp: datetime | None) -> RestoreOptions:
+    """Raises:
+    InvalidArgument: not exactly one of the two, or a version of a USER table without a user.
+    """
+    if (version is None) == (timestamp is None):
+        raise _without_target(table.name)
+    if version is not None and user is None and table.type == "USER":
+        raise InvalidArgument(
+            f"{table.name} is a USER table and each scope has its own versions: name the user, or restore by timestamp"
+        )
+    return RestoreOptions(version, timestamp)
+
+
+def _without_target(what: TableName | Scope) -> InvalidArgument:
+    return InvalidArgument(
+        f"restore {what}: name either a version to go back to (`version`, as --version 3; the history lists them) or a time"
+        " (`timestamp`, as --timestamp 2026-11-21T08:30:00Z)"
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class RestorePlan(ScopePlan):
+    """`adds` are added and `removes` removed; `to` is the version whose rows result."""
+
+    to: int = 0
+    adds: tuple[NewFile, ...] = ()
+    removes: tuple[DataFile, ...] = ()
+    watermark: int | None = None
+    """The watermark that the commit sets, to drop pending rows; None leaves it as it is."""
+    rewritten: ScopeTable | None = field(default=None, repr=False, compare=False)
+    """The restored version, where its files have to be written again: `adds` are its files."""
+
+    def run(self, *, job_id: str, clock: Clock, new_id: NewId) -> Steps[ScopeReport]:
+        return run_restore(self, job_id=job_id, clock=clock, new_id=new_id)
+
+
+def plan_restore(target: ScopeTarget, options: RestoreOptions, *, clock: Clock) -> RestorePlan:
+    """Plans which files and rows are added and removed.
+
+    Raises:
+        InvalidArgument: not exactly one of version and timestamp.
+        NotFound: the version does not exist, no version did at that time, or its files were vacuumed; says which versions work.
+        Unsupported: another writer's columns, deletion vectors or partitions are in the way.
+    """
+    if (options.version is None) == (options.timestamp is None):
+        raise _without_target(target.scope)
+    now = clock()
+    table = open_scope(target)
+    if table is None:
+        raise without_table(target.scope)
+    if not _foreign(target, table):
+        table.check_takes_rows(target.schema)
+        table.check_plain()
+    _check(target, table)
+    listing = open_store(target.location).list("")
+    timeline = read_timeline(open_store(target.location), table.version, listing)
+    present = frozenset(found.key for found in listing)
+    to = _version(target, table, timeline, options, present)
+    source = open_scope(target, to) or table
+    source.schema_version(target.schemas)
+    _check(target, source)
+    if lost := missing(source.files(), present):
+        raise _gone(target, table, timeline, present, f"{len(lost)} of the files of version {to} are missing")
+    return _plan(target, options, table, source, timeline, now)
+
+
+def replan_restore(
+    target: ScopeTarget, options: RestoreOptions, planned: PlannedScope, plan_id: str, *, clock: Clock
+) -> RestorePlan:
+    """Plans again, to the planned version, on the same version; or on the flush that its apply started with.
+
+    Raises:
+        Moved: the table is at another version.
+        NotFound, Unsupported: as `plan_restore`.
+    """
+    table = planned_table(target, planned)
+    check_version(table, planned, plan_id)
+    to = RestoreOptions(version=int(planned.parameters["version"]), discard_to=options.discard_to)
+    plan = plan_restore(target, to, clock=clock)
+    if plan.version != table.version:
+        raise Moved(f"{planned.scope} moved to version {plan.version} while its restore was applied; plan again")
+    return replace(plan, parameters=planned.parameters)
+
+
+def run_restore(
+    plan: RestorePlan,
+    *,
+    job_id: str,
+    clock: Clock,
+    new_id: NewId,
+    reach: Reach = no_faults,
+) -> Steps[ScopeReport]:
+    """Makes one strict commit, after a last check that every file that comes back exists.
+
+    Raises:
+        Conflict: the table moved on since the plan was made; nothing was changed.
+        NotFound: a file was lost since the plan was made; nothing was changed.
+    """
+    if plan.nothing:
+        return plan.skipped(plan.nothing)
+    table = unmoved(plan, clock())
+    present = frozenset(found.key for found in open_store(plan.target.location).list(""))
+    if lost := missing(plan.adds, present):
+        raise NotFound(f"restore {plan.target.scope}: {len(lost)} files of version {plan.to} vanished since the plan: {lost[0]}")
+    reach("after-read")
+    check_fresh(plan, clock())  # before rows lie there again
+    again = plan.rewritten
+    adds = copied_apart(table, plan.adds, new_id) if again is None else written_again(plan, again, clock, new_id)
+    now = clock()
+    transaction = None if plan.watermark is None else (plan.target.app_id, plan.watermark)
+    metrics, schemas = _metrics(adds, plan.removes), plan.target.schemas
+    stamp, since = _stamp(job_id, plan.parameters, metrics), plan.planned_at
+    try:
+        made = yield from table.commit(
+            adds, plan.removes, schemas=schemas, stamp=stamp, since=since, now=now, transaction=transaction, reach=reach
+        )
+    except Conflict:
+        returning = {file.path for file in plan.adds}
+        discard(plan.target, (file for file in adds if file.path not in returning))
+        raise
+    reach("after-commit")
+    snapshot = table.snapshot(plan.target.app_id).after(made, adds, plan.removes, now)
+    write_manifest(plan.target, snapshot, now=now)
+    reach("after-manifest")
+    return plan.done(snapshot.state, metrics, _names(adds, plan.removes), clock())
+
+
+def _version(target: ScopeTarget, table: ScopeTable, timeline: Timeline, options: RestoreOptions, present: frozenset[str]) -> int:
+    if options.version is not None:
+        if not 0 <= options.version <= timeline.newest:
+            raise _gone(target, table, timeline, present, f"there is no version {options.version}")
+        if not timeline.has(options.version):
+            raise _gone(
+                target, table, timeline, present, f"version {options.version} was removed by a vacuum, or is no longer in the log"
+            )
+        return options.version
+    assert options.timestamp is not None  # exactly one of the two is given
+    moment = in_utc(options.timestamp)
+    found = timeline.at(moment)
+    if found is None or not timeline.has(found):
+        what = f"no version from {moment.isoformat()} is left"
+        raise _gone(target, table, timeline, present, what)
+    return found
+
+
+def _gone(target: ScopeTarget, table: ScopeTable, timeline: Timeline, present: frozenset[str], what: str) -> NotFound:
+    """The refusal, with the range that still works."""
+    return NotFound(f"restore {target.scope}: {what}; {versions_left(table, timeline, present)}")
+
+
+def _check(target: ScopeTarget, table: ScopeTable) -> None:
+    """Raises:
+    Unsupported: the version's rows are not simply those of its files.
+    """
+    divided = table.has_files and table.head.partition_columns != target.schema.partition_by
+    if table.mapping != "none" or not ((table.plain and not divided) or _foreign(target, table)):
+        raise Unsupported(
+            f"restore {target.scope}: version {table.version} has another writer's column mapping, deletion vectors or"
+            " partitions, which only that writer's own RESTORE can put back"
+        )
+
+
+def _foreign(target: ScopeTarget, table: ScopeTable) -> bool:
+    """Whether another writer changed the columns in Delta itself; the restore then brings ours back, by replacing every file."""
+    return version_of(table.head.schema, target.schemas) is None
+
+
+def _plan(
+    target: ScopeTarget, options: RestoreOptions, table: ScopeTable, source: ScopeTable, timeline: Timeline, now: datetime
+) -> RestorePlan:
+    change = difference(target, table, source, timeline)
+    metrics = _metrics(change.adds, change.removes)
+    discards = options.discard_to is not None and options.discard_to > (table.watermark(target.app_id) or -1)
+    requested = {} if options.timestamp is None else {"timestamp": in_utc(options.timestamp).isoformat(timespec="milliseconds")}
+    changes = change.adds or change.removes or change.columns or discards or options.always
+    again = "; the columns changed since, so the files are written again" if change.rewrites else ""
+    return RestorePlan(
+        target=target,
+        operation="restore",
+        planned_at=now,
+        version=table.version,
+        table=table,
+        state=table.state(target.app_id),
+        parameters={"version": str(source.version)} | requested | dict(change.parameters),
+        nothing="" if changes else f"it is already in the state of version {source.version}",
+        summary=(
+            f"back to version {source.version}: adds {len(change.adds)} files with {metrics['rows_added']} rows,"
+            f" removes {len(change.removes)} files with {metrics['rows_removed']} rows{again}"
+        ),
+        metrics=metrics,
+        files=_names(change.adds, change.removes),
+        to=source.version,
+        adds=change.adds,
+        removes=change.removes,
+        watermark=options.discard_to if discards else None,
+        rewritten=source if change.rewrites else None,
+    )
+
+
+def _metrics(adds: Iterable[NewFile], removes: Iterable[DataFile]) -> dict[str, int]:
+    added, removed = tuple(adds), tuple(removes)
+    return {
+        "files_added": len(added),
+        "files_removed": len(removed),
+        "bytes_added": sum(file.size for file in added),
+        "bytes_removed": sum(file.size for file in removed),
+        "rows_added": sum(file.rows for file in added),
+        "rows_removed": sum(file.rows or 0 for file in removed),
+    }
+
+
+def _names(adds: Iterable[NewFile], removes: Iterable[DataFile]) -> tuple[str, ...]:
+    return (*(f"+{file.path}" for file in adds), *(f"-{file.path}" for file in removes))
+
+
+def _stamp(job_id: str, parameters: Mapping[str, str], metrics: Mapping[str, int]) -> CommitStamp:
+    """Metrics under the names of Delta's own RESTORE."""
+    native = {
+        "numRestoredFiles": metrics["files_added"],
+        "numRemovedFiles": metrics["files_removed"],
+        "restoredFilesSize": metrics["bytes_added"],
+        "removedFilesSize": metrics["bytes_removed"],
+        "numRestoredRows": metrics["rows_added"],
+        "numRemovedRows": metrics["rows_removed"],
+    }
+    return CommitStamp(job_id, RESTORE, dict(parameters), native)

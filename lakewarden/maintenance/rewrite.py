@@ -1,0 +1,234 @@
+"""The commit of compact and optimize: the same rows in other files. On a race with a flush, the rewrite backs off.
+
+The commit may follow others' commits as long as every file that it replaces is still live; delta-rs would rebase it the
+same way. It is a strict commit anyway, on a snapshot that was checked: a rebase could also pass a vacuum's horizon, and a
+vacuum may delete files that were not committed before it (maintenance/vacuum/scope.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from datetime import datetime
+from functools import partial
+from itertools import takewhile
+
+import pyarrow as pa
+
+from lakewarden.base.clock import Clock, NewId
+from lakewarden.base.faults import Reach
+from lakewarden.catalog.report import ScopeReport
+from lakewarden.catalog.target import ScopeTarget
+from lakewarden.delta.commit_log.committing import TooLate
+from lakewarden.delta.commit_log.features import check_features
+from lakewarden.delta.commit_log.stamp import CommitStamp
+from lakewarden.delta.manifest import write_manifest
+from lakewarden.delta.parquet.files import DataFile, NewFile, compact_name, write_files
+from lakewarden.delta.scope import open_place
+from lakewarden.delta.snapshot import Snapshot
+from lakewarden.delta.table import ScopeTable
+from lakewarden.delta.timeline import walk
+from lakewarden.errors import Conflict
+from lakewarden.maintenance.plans.scope_plan import ScopePlan, check_fresh, unmoved
+from lakewarden.storage.open import open_store
+from lakewarden.storage.steps import Steps
+
+_ATTEMPTS = 10
+"""How many commits of others in a row may come between; a scope that is written that fast is compacted later."""
+
+Objection = Callable[[ScopeTable], str]
+"""Returns why a rewrite may not follow this newer version; empty where it may."""
+
+
+Written = Callable[[ScopeTable, ScopeTarget], tuple[NewFile, ...]]
+
+
+def _no_objection(_: ScopeTable) -> str:
+    return ""
+
+
+@dataclass(frozen=True)
+class Work:
+    """What a rewrite does: the files that it replaces, and the rows of each new file from the table and its current schema."""
+
+    operation: str
+    """As the commit says."""
+    inputs: tuple[DataFile, ...]
+    parts: Callable[[ScopeTable, ScopeTarget], Iterator[pa.Table]]
+    objection: Objection = _no_objection
+    written: Written | None = None
+    """Writes the new files itself, instead of `parts`."""
+
+
+@dataclass(frozen=True)
+class Rewrite:
+    """New files, and those that they replace. `table` is the snapshot from which the latter were read."""
+
+    target: ScopeTarget
+    table: ScopeTable
+    inputs: tuple[DataFile, ...]
+    outputs: tuple[NewFile, ...]
+    stamp: CommitStamp
+    since: datetime
+    """When the inputs were planned."""
+
+
+def run_rewrite(plan: ScopePlan, work: Work, *, job_id: str, clock: Clock, new_id: NewId, reach: Reach) -> Steps[ScopeReport]:
+    """Writes the new files and swaps them in; discards them where others changed what they replace meanwhile.
+
+    Raises:
+        Conflict: the table moved on since the plan was made; nothing was changed.
+    """
+    if plan.nothing:
+        return plan.skipped(plan.nothing)
+    table = unmoved(plan, clock())
+    target = live_schema(plan.target, table)
+    if work.written is None:
+        outputs = write_outputs(plan, target, work.parts(table, target), clock, new_id)
+    else:
+        outputs = work.written(table, target)
+    reach("after-data-file")
+    metrics = rewrite_metrics(work.inputs, outputs)
+    stamp = CommitStamp(job_id, work.operation, dict(plan.parameters), native_metrics(metrics))
+    rewrite = Rewrite(target, table, work.inputs, outputs, stamp, plan.planned_at)
+    landed = yield from land(rewrite, work.objection, clock, reach)
+    if isinstance(landed, str):
+        return plan.skipped(landed)
+    return plan.done(landed.state, metrics, plan.files, clock())
+
+
+def rewrite_metrics(inputs: Sequence[DataFile], outputs: Sequence[NewFile]) -> dict[str, int]:
+    return {
+        "files_added": len(outputs),
+        "files_removed": len(inputs),
+        "bytes_added": sum(file.size for file in outputs),
+        "bytes_removed": sum(file.size for file in inputs),
+        "rows_rewritten": sum(file.rows for file in outputs),
+    }
+
+
+def native_metrics(metrics: Mapping[str, int]) -> dict[str, int]:
+    """The same under the names of Delta's own OPTIMIZE, for its history."""
+    return {
+        "numAddedFiles": metrics["files_added"],
+        "numRemovedFiles": metrics["files_removed"],
+        "numAddedBytes": metrics["bytes_added"],
+        "numRemovedBytes": metrics["bytes_removed"],
+        "numOutputRows": metrics["rows_rewritten"],
+    }
+
+
+def live_schema(target: ScopeTarget, table: ScopeTable) -> ScopeTarget:
+    """The target at the table's current schema version: maintenance brings no columns. Without files, it is the newest.
+
+    Raises:
+        Unsupported: the table's files cannot be rewritten: it has another writer's columns, deletion vectors or partitions.
+    """
+    if not table.has_files:  # a fence of a dropped table, perhaps with its columns
+        return target
+    schema = table.schema_version(target.schemas)
+    check_features(table.head, table.uri)
+    table.check_plain()
+    table.check_partitions(schema)
+    return replace(target, schemas=target.schemas[: target.schemas.index(schema) + 1])
+
+
+def write_outputs(
+    plan: ScopePlan, target: ScopeTarget, parts: Iterable[pa.Table], clock: Clock, new_id: NewId
+) -> tuple[NewFile, ...]:
+    """Writes each part as a file, or one for each bucket. If one fails, none stays: their rows may have been removed meanwhile.
+
+    Raises:
+        TooLate: the plan is too old.
+    """
+    outputs: list[NewFile] = []
+    with ExitStack() as undo:
+        undo.callback(discard, target, outputs)
+        for rows in parts:
+            check_fresh(plan, clock())  # before rows are written there again
+            outputs += write_files(target, rows, partial(compact_name, new_id))
+        undo.pop_all()
+    return tuple(outputs)
+
+
+def land(rewrite: Rewrite, objection: Objection, clock: Clock, reach: Reach) -> Steps[Snapshot | str]:
+    """Commits with `dataChange` false and renews the manifest; or deletes the outputs and returns why they were discarded.
+
+    Raises:
+        TooLate: it was planned too long ago; the outputs are deleted.
+    """
+    table = rewrite.table
+    reason = "other commits kept coming between"
+    for _ in range(_ATTEMPTS):
+        try:
+            return (yield from _commit(rewrite, table, clock(), reach))
+        except TooLate:
+            discard(rewrite.target, rewrite.outputs)
+            raise
+        except Conflict:
+            pass  # handled below
+        newer = open_place(rewrite.target)
+        if newer is None:
+            reason = "the table is gone"
+            break
+        table = newer
+        if _landed(table, rewrite):  # the response to an attempt was lost
+            return _finish(rewrite, table.snapshot(rewrite.target.app_id), clock(), reach)
+        if objected := _moved(rewrite, table) or objection(table):
+            reason = objected
+            break
+    discard(rewrite.target, rewrite.outputs)
+    return f"discarded: {reason}"
+
+
+def discard(target: ScopeTarget, outputs: Iterable[NewFile]) -> None:
+    """Deletes files that no commit names."""
+    open_store(target.location).delete(file.path for file in outputs)
+
+
+def _commit(rewrite: Rewrite, table: ScopeTable, now: datetime, reach: Reach) -> Steps[Snapshot]:
+    made = yield from table.commit(
+        rewrite.outputs,
+        rewrite.inputs,
+        stamp=rewrite.stamp,
+        since=rewrite.since,
+        now=now,
+        data_change=False,
+        reach=reach,
+    )
+    reach("after-commit")
+    snapshot = table.snapshot(rewrite.target.app_id).after(made, rewrite.outputs, rewrite.inputs, now)
+    return _finish(rewrite, snapshot, now, reach)
+
+
+def _finish(rewrite: Rewrite, snapshot: Snapshot, now: datetime, reach: Reach) -> Snapshot:
+    write_manifest(rewrite.target, snapshot, now=now)
+    reach("after-manifest")
+    return snapshot
+
+
+def _landed(table: ScopeTable, rewrite: Rewrite) -> bool:
+    live = {file.path for file in table.files()}
+    return any(file.path in live for file in rewrite.outputs)
+
+
+def _moved(rewrite: Rewrite, newer: ScopeTable) -> str:
+    return _vacuumed(newer, rewrite.table.version) or _replaced(newer, rewrite.inputs) or _lacking(rewrite.table, newer)
+
+
+def _lacking(table: ScopeTable, newer: ScopeTable) -> str:
+    """The new files have the columns that `table` has, each of which `newer` must have, too. It may have more."""
+    there = {(column.name, column.type) for column in newer.columns}
+    return "" if all((column.name, column.type) in there for column in table.columns) else "columns were changed meanwhile"
+
+
+def _replaced(table: ScopeTable, inputs: Sequence[DataFile]) -> str:
+    live = {file.path for file in table.files()}
+    gone = sum(file.path not in live for file in inputs)
+    return f"another commit replaced {gone} of its files meanwhile" if gone else ""
+
+
+def _vacuumed(table: ScopeTable, since: int) -> str:
+    between = takewhile(lambda entry: entry.version > since, walk(open_store(table.location), table.version))
+    return "a vacuum started meanwhile" if any(entry.operation.startswith("VACUUM") for entry in between) else ""

@@ -1,0 +1,74 @@
+"""Which scopes an operation covers: those of the named tables, or of all, for every user or for one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from lakewarden.base.scope import Scope, TableName
+from lakewarden.catalog.access.gate import require
+from lakewarden.catalog.changes.engines import DISABLED, is_active, require_active
+from lakewarden.catalog.model import Catalog, Table
+from lakewarden.catalog.operations import Operation
+from lakewarden.catalog.report import ScopeReport
+from lakewarden.catalog.target import ScopeTarget
+from lakewarden.errors import Corrupt
+from lakewarden.tables.warehouse import Warehouse, cold_tables, find_table
+
+
+def named_tables(catalog: Catalog, names: Sequence[str]) -> list[Table]:
+    """The named tables, which need a cold tier and an active engine; all of the warehouse's that have both where none is named.
+
+    Raises:
+        NotFound: a name is not a table's.
+        Unsupported: a name is a STREAM table's.
+        FailedPrecondition: the engine of a named table is disabled.
+    """
+    found = [find_table(catalog, TableName.parse(name)) for name in names]
+    for table in found:
+        require(table, "cold tier", "flushes, maintenance, versions")
+        require_active(catalog, table.name)
+    return found if names else [table for table in cold_tables(catalog) if is_active(catalog, table.name)]
+
+
+def left_out(warehouse: Warehouse, catalog: Catalog, operation: Operation, tables: Iterable[Table]) -> list[ScopeReport]:
+    """A report for each of these tables whose engine is disabled: `skipped`, with the reason."""
+    idle = [table for table in tables if not is_active(catalog, table.name)]
+    places = [warehouse.location(catalog.storages[table.options.storage_id]) for table in idle]
+    return [
+        ScopeReport(Scope(table.name), operation, "skipped", place, reason=DISABLED)
+        for table, place in zip(idle, places, strict=True)
+    ]
+
+
+def scopes_of(warehouse: Warehouse, table: Table, user: str | None) -> list[Scope]:
+    """The scopes of a table that were ever flushed; the one of `user` where it is given.
+
+    Raises:
+        InvalidArgument: a user for a SHARED table.
+    """
+    if table.type == "SHARED" or user is not None:
+        return [Scope(table.name, user)]
+    return [Scope(table.name, one) for one in sorted(warehouse.registry.users(table.id))]
+
+
+def targets_of(warehouse: Warehouse, catalog: Catalog, names: Sequence[str], user: str | None) -> list[ScopeTarget]:
+    scopes = [scope for table in named_tables(catalog, names) for scope in scopes_of(warehouse, table, user)]
+    return [warehouse.target(catalog, scope) for scope in scopes]
+
+
+def readable_targets(
+    warehouse: Warehouse, catalog: Catalog, names: Sequence[str], user: str | None
+) -> tuple[list[ScopeTarget], list[tuple[ScopeTarget, Corrupt]]]:
+    """The same of the tables whose floors can be read; and the scopes of the others, each with the reason.
+
+    Raises as `targets_of`, except for a floor.
+    """
+    found: list[ScopeTarget] = []
+    unread: list[tuple[ScopeTarget, Corrupt]] = []
+    for table in named_tables(catalog, names):
+        scopes = scopes_of(warehouse, table, user)
+        try:
+            found += [warehouse.target(catalog, scope) for scope in scopes]
+        except Corrupt as error:
+            unread += [(warehouse.bare_target(catalog, table, scope.user), error) for scope in scopes]
+    return found, unread

@@ -1,0 +1,196 @@
+"""Removes the fences and seals of dropped tables and erased users, once no paused process can still need them.
+
+A drop and an erasure record where their fences are: the directory in plain text, the scope in it as a keyed hash, so that
+the note holds no id. After `maintenance.fence_retention_hours` a vacuum lists those directories and removes the fences,
+unless a table was started there again. If no note is due, a sweep costs one listing of the notes.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, field
+from datetime import datetime, timedelta
+
+from lakewarden.base.clock import to_millis
+from lakewarden.base.connection import Connection, Location
+from lakewarden.base.faults import Reach, no_faults
+from lakewarden.catalog.changes.leases import held
+from lakewarden.catalog.target import ScopeTarget
+from lakewarden.delta.commit_log.committing import Committer
+from lakewarden.delta.lifecycle.sweep import Fate, Still, sweep_fence
+from lakewarden.errors import Corrupt, LakewardenError, NoBucket
+from lakewarden.storage.leftovers import remove_leftovers
+from lakewarden.storage.location import overlaps
+from lakewarden.storage.objects import ObjectStore
+from lakewarden.storage.open import open_store
+from lakewarden.storage.owner import RECENT_SECONDS, confirm
+from lakewarden.storage.steps import Steps, together
+from lakewarden.tables.warehouse import Warehouse
+
+_ROOT = "graves"
+_LOCK = ("_lakewarden", "fences")
+"""A name that no table can have: no namespace begins with an underscore."""
+_AT_ONCE = 1_000
+"""The most notes that one sweep handles; the others wait for the next."""
+
+
+@dataclass(frozen=True)
+class Ground:
+    """A directory with fences. `path` is relative to the warehouse, where it is inside it."""
+
+    path: str
+    connection: Connection
+
+
+@dataclass(frozen=True)
+class Grave:
+    """One drop, or one erasure: its fences as keyed hashes, and the log that was sealed, if any."""
+
+    key: str
+    fences: dict[Ground, frozenset[str]]
+    log_id: str | None
+
+
+@dataclass(frozen=True)
+class Swept:
+    """How many fences and seals were removed, and why others stay, with a keyed hash in place of the name."""
+
+    fences: int = 0
+    seals: int = 0
+    failed: tuple[str, ...] = ()
+
+
+def bury(warehouse: Warehouse, targets: Iterable[ScopeTarget], job_id: str, log_id: str | None = None) -> None:
+    """Records fences that were just made, and the sealed log. Idempotent."""
+    fences: dict[Ground, set[str]] = defaultdict(set)
+    for target in targets:
+        ground, name = _ground(warehouse, target.location)
+        fences[ground].add(warehouse.erasures.mark(name))
+    if fences or log_id:
+        content = {"fences": [[asdict(ground), sorted(marks)] for ground, marks in fences.items()], "log_id": log_id}
+        warehouse.state.put(f"{_ROOT}/{to_millis(warehouse.clock()):014d}-{job_id}", json.dumps(content).encode())
+
+
+def sweep(warehouse: Warehouse, job_id: str, *, reach: Reach = no_faults) -> Swept:
+    """Removes the fences and seals that are older than `fence_retention_hours`; what fails is left for the next sweep. Also
+    removes what killed processes left of unfinished writes.
+
+    One process at a time, under the catalog's lock: a process that paused while another removed a fence would delete the first
+    commits of a table started there since, because they have the names of the fence's.
+
+    Raises:
+        Conflict: other processes are sweeping, and take too long.
+        Corrupt, StorageUnavailable: a note cannot be read.
+    """
+    for root in (warehouse.state.uri, *map(warehouse.base, warehouse.catalog.read().storages.values())):
+        remove_leftovers(root)
+    before = warehouse.clock() - timedelta(hours=warehouse.settings.maintenance.fence_retention_hours)
+    if not _due(warehouse.state, before):
+        return Swept()
+    with warehouse.locks.create().hold(*_LOCK) as lease:
+
+        def still() -> None:
+            held(warehouse.catalog.read(), lease)
+
+        return _sweep(warehouse, before, _Sweeper(job_id, still, reach))
+
+
+def _sweep(warehouse: Warehouse, before: datetime, sweeper: _Sweeper) -> Swept:
+    graves = [_read(warehouse.state, key) for key in _due(warehouse.state, before)]
+    wanted: dict[Ground, set[str]] = defaultdict(set)
+    for grave in graves:
+        for ground, marks in grave.fences.items():
+            wanted[ground] |= marks
+    found = {ground: _sweep_ground(warehouse, ground, marks, before, sweeper) for ground, marks in wanted.items()}
+    seals = 0
+    for grave in graves:
+        over = grave.log_id is None or warehouse.logs.remove(grave.log_id, before)
+        seals += grave.log_id is not None and over
+        if over and not any(marks & found[ground].waiting for ground, marks in grave.fences.items()):
+            warehouse.state.delete([grave.key])
+    failed = tuple(why for ground in found.values() for why in ground.failed)
+    return Swept(sum(ground.gone for ground in found.values()), seals, failed)
+
+
+@dataclass(frozen=True)
+class _Sweeper:
+    """One sweep. `still` raises `Conflict` once the lock is lost; deletes cannot be fenced, so it is called right before them."""
+
+    job_id: str
+    still: Still
+    reach: Reach
+
+
+@dataclass
+class _Ground:
+    """Sweeps the fences in one directory; returns how many were removed, and the hashes of those that have to wait."""
+
+    gone: int = 0
+    waiting: set[str] = field(default_factory=set)
+    failed: list[str] = field(default_factory=list)
+
+
+def _sweep_ground(warehouse: Warehouse, ground: Ground, marks: set[str], before: datetime, sweeper: _Sweeper) -> _Ground:
+    place, found, clock = _location(warehouse, ground), _Ground(), warehouse.clock
+    try:
+        _confirm_storage(warehouse, place)
+        names = sorted({stored.key.partition("/")[0] for stored in open_store(place).list("")})
+    except NoBucket:
+        return found
+    except LakewardenError as error:  # the storage may have been dropped since, and its keys with it
+        return _Ground(waiting=marks, failed=[error.message])
+    named = {name: mark for name in names if (mark := warehouse.erasures.mark(name)) in marks}
+    fates = together(_swept(place.below(name), before, Committer(sweeper.job_id, clock(), clock), sweeper) for name in named)
+    for (name, mark), (fate, why) in zip(named.items(), fates, strict=True):
+        found.gone += fate == "gone"
+        if fate == "too young":
+            found.waiting.add(mark)
+        if why:
+            found.failed.append(why.replace(name, mark))
+    return found
+
+
+def _swept(place: Location, before: datetime, by: Committer, sweeper: _Sweeper) -> Steps[tuple[Fate, str]]:
+    """Sweeps one fence; returns the outcome, and why it could not be removed, empty where nothing failed."""
+    try:
+        return (yield from sweep_fence(place, before, by, sweeper.still, reach=sweeper.reach)), ""
+    except LakewardenError as error:
+        return "too young", error.message
+
+
+def _confirm_storage(warehouse: Warehouse, place: Location) -> None:
+    """Raises:
+    StorageUnavailable: the fences' storage is not present. One that was dropped since is not checked.
+    """
+    for storage in warehouse.catalog.read().storages.values():
+        root = warehouse.root(storage)
+        if overlaps(root.location.uri, place.uri, folds_case=True):
+            confirm(root, RECENT_SECONDS)
+
+
+def _due(state: ObjectStore, before: datetime) -> list[str]:
+    last = f"{_ROOT}/{to_millis(before):014d}"
+    return [found.key for found in state.list(_ROOT) if found.key < last][:_AT_ONCE]
+
+
+def _read(state: ObjectStore, key: str) -> Grave:
+    try:
+        content = json.loads(state.get(key))
+        fences = {
+            Ground(ground["path"], Connection(**ground["connection"])): frozenset(marks) for ground, marks in content["fences"]
+        }
+        return Grave(key, fences, content["log_id"])
+    except (ValueError, KeyError, TypeError) as error:
+        raise Corrupt(f"{state.uri}/{key} is not a note of fences: {error!r}") from error
+
+
+def _ground(warehouse: Warehouse, location: Location) -> tuple[Ground, str]:
+    above, _, name = location.uri.rpartition("/")
+    return Ground(above.removeprefix(f"{warehouse.uri}/"), location.connection), name
+
+
+def _location(warehouse: Warehouse, ground: Ground) -> Location:
+    inside = "://" not in ground.path and not ground.path.startswith("/")
+    return Location(f"{warehouse.uri}/{ground.path}" if inside else ground.path, ground.connection)

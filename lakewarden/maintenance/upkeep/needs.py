@@ -1,0 +1,129 @@
+"""Which scopes an operation has to open, by what was noted of them: for one note, and for all of an object together."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Literal
+
+import numpy as np
+
+from lakewarden.base.clock import to_millis
+from lakewarden.catalog.model import Table
+from lakewarden.catalog.operations import Operation
+from lakewarden.catalog.state.floors.entries import NO_TABLE, UNSEEN
+from lakewarden.catalog.state.floors.known_scopes import KnownScopes, Rows
+from lakewarden.catalog.state.floors.objects import Summary
+from lakewarden.maintenance.vacuum.removable import LOG_AGE
+from lakewarden.maintenance.vacuum.retention import SAFE_HOURS, horizon_of
+from lakewarden.maintenance.vacuum.scope import VacuumOptions
+from lakewarden.tables.upkeep.rules import UNKNOWN, FoldRule, PackRule, Rule
+from lakewarden.tables.warehouse import Warehouse
+
+
+class Need(ABC):
+    """When an operation may find something to do. A scope that was not looked at is always opened."""
+
+    @abstractmethod
+    def anywhere(self, summary: Summary) -> bool:
+        """Whether it may for one of the scopes."""
+
+    @abstractmethod
+    def rows(self, scopes: KnownScopes) -> Rows:
+        """For which of the scopes."""
+
+    def later(self, scopes: KnownScopes) -> Rows:
+        """For which of the others it may, too, where that can wait for a rolling look."""
+        return np.zeros(len(scopes), np.bool_)
+
+
+@dataclass(frozen=True)
+class Unseen(Need):
+    """A check: those alone that were not looked at."""
+
+    def anywhere(self, summary: Summary) -> bool:
+        return summary.looked_at == UNSEEN
+
+    def rows(self, scopes: KnownScopes) -> Rows:
+        found: Rows = scopes["looked_at"] == UNSEEN
+        return found
+
+
+@dataclass(frozen=True)
+class OtherRule(Need):
+    """Compact and optimize: unless nothing was to do by this rule, or by a looser one, and no commit came since.
+
+    `paced`: where nothing was to do by another rule, and no commit came since, a rolling look comes to it.
+    """
+
+    column: Literal["compacted", "optimized"]
+    rule: Rule
+    paced: bool = False
+
+    def anywhere(self, summary: Summary) -> bool:
+        found = summary.compacted if self.column == "compacted" else summary.optimized
+        return summary.looked_at == UNSEEN or found is None or not all(map(self._covers, found))
+
+    def rows(self, scopes: KnownScopes) -> Rows:
+        found: Rows = (scopes["looked_at"] == UNSEEN) | (self._uncovered(scopes) & ~self.later(scopes))
+        return found
+
+    def later(self, scopes: KnownScopes) -> Rows:
+        found: Rows = self._uncovered(scopes) & (scopes[self.column] != UNKNOWN) & self.paced
+        return found
+
+    def _uncovered(self, scopes: KnownScopes) -> Rows:
+        noted = np.unique(scopes[self.column])
+        covering = [number for number in noted.tolist() if self._covers(number)]
+        found: Rows = ~np.isin(scopes[self.column], covering)
+        return found
+
+    def _covers(self, noted: int) -> bool:
+        return noted == NO_TABLE or self.rule.covers(noted)
+
+
+@dataclass(frozen=True)
+class OldRemains(Need):
+    """Vacuum: unless nothing is superfluous for so long. Milliseconds."""
+
+    dead_before: int
+    log_before: int
+
+    @classmethod
+    def before(cls, horizon: datetime, now: datetime) -> OldRemains:
+        return cls(to_millis(horizon), to_millis(min(horizon, now - LOG_AGE)))
+
+    def anywhere(self, summary: Summary) -> bool:
+        return summary.looked_at == UNSEEN or summary.dead_since <= self.dead_before or summary.log_since <= self.log_before
+
+    def rows(self, scopes: KnownScopes) -> Rows:
+        dead, log = np.less_equal(scopes["dead_since"], self.dead_before), np.less_equal(scopes["log_since"], self.log_before)
+        found: Rows = (scopes["looked_at"] == UNSEEN) | dead | log
+        return found
+
+
+def to_compact(warehouse: Warehouse, table: Table, ratio: float | None = None, *, paced: bool = False) -> Need:
+    """With another ratio than the table's where it is given."""
+    tail = warehouse.rules(table).tail
+    return OtherRule("compacted", FoldRule(tail if ratio is None else replace(tail, ratio=ratio)), paced)
+
+
+def to_optimize(warehouse: Warehouse, table: Table, ratio: float | None = None, *, paced: bool = False) -> Need:
+    """Without a Z-order, which opens each scope. With another ratio as `to_compact`."""
+    rules = warehouse.rules(table)
+    chosen = rules.tail.ratio if ratio is None else ratio
+    return OtherRule("optimized", PackRule(warehouse.target_file_size(table), rules.min_gain, chosen), paced)
+
+
+def to_vacuum(warehouse: Warehouse, table: Table, options: VacuumOptions) -> Need:
+    now, hours = warehouse.clock(), options.retention(table.name, warehouse.retention_hours(table))
+    return OldRemains.before(horizon_of(hours, now, options.latest), now)
+
+
+def unattended(warehouse: Warehouse, table: Table) -> dict[Operation, Need]:
+    """What maintenance does without being forced, and when it opens a scope."""
+    needs: dict[Operation, Need] = {"compact": to_compact(warehouse, table), "optimize": to_optimize(warehouse, table)}
+    if warehouse.retention_hours(table) >= SAFE_HOURS:
+        needs["vacuum"] = to_vacuum(warehouse, table, VacuumOptions())
+    return needs

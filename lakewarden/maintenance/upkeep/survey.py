@@ -1,0 +1,156 @@
+"""What the state knows of a table's scopes, and which registered scopes it does not know.
+
+That every registered user is known is noted (`catalog.state.floors.whole`). Users who were added since are compared alone.
+Without that note, or if the floor on a storage has settled more than the state knows, as when the state was deleted or
+replaced by an older one, every user is compared once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+import numpy as np
+
+from lakewarden.catalog.access.rights import can
+from lakewarden.catalog.model import Catalog, Table
+from lakewarden.catalog.state.floors.entries import NOTHING, UNSEEN, FloorLocation
+from lakewarden.catalog.state.floors.floor import Floor, FloorScan, floor_at
+from lakewarden.catalog.state.floors.known_scopes import KnownScopes
+from lakewarden.catalog.state.floors.objects import Summary
+from lakewarden.catalog.state.floors.whole import Whole, earlier_whole, find_whole, keep_whole
+from lakewarden.catalog.state.users.scopes import Added
+from lakewarden.errors import Conflict, StorageRefused, StorageUnavailable
+from lakewarden.storage.objects import Missing
+from lakewarden.tables.warehouse import Warehouse
+
+_ATTEMPTS = 10
+
+_ONE_SCOPE = "shared"
+"""Instead of the registry's version, where a table has one scope, which is not registered."""
+
+_SHARED = Added(frozenset({""}), frozenset(), 1)
+"""In place of what is registered there; its hash is that of the empty name."""
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Survey:
+    """A table's floor in the state as of one listing, compared with the table's registered scopes."""
+
+    warehouse: Warehouse
+    table: Table
+    floor: Floor
+    scan: FloorScan
+    scopes: int
+    """The number of registered scopes."""
+    unknown: frozenset[str] = frozenset()
+    """Those that the state does not know, by keyed hash."""
+
+    @property
+    def summaries(self) -> list[Summary | None]:
+        """Returns what each object says of all its notes; None of one from an earlier release."""
+        return [head.summary for head in self.scan.heads.values()]
+
+    def parts(self) -> list[KnownScopes]:
+        """Returns the notes, of which a scope may have several. Raises `Missing` when objects were merged since."""
+        return list(self.floor.parts(self.scan.heads).values())
+
+    def registered(self) -> dict[str, str | None]:
+        """Returns the table's users by keyed hash; the one scope of a SHARED table has no user."""
+        mark = self.warehouse.erasures.mark
+        if not can(self.table.type, "a scope per user"):
+            return {mark(""): None}
+        return {mark(user): user for user in self.warehouse.registry.users(self.table.id)}
+
+
+def surveyed(warehouse: Warehouse, catalog: Catalog, table: Table, of: Callable[[Survey], T]) -> T:
+    """Returns the result of `of`, which is called again if the floor's objects are merged meanwhile.
+
+    Raises:
+        Corrupt: the floor or the registry cannot be read.
+        Conflict: the floor changed with each look.
+    """
+    for _ in range(_ATTEMPTS):
+        with suppress(Missing):  # objects were merged since the listing
+            return of(_survey(warehouse, catalog, table))
+    raise Conflict(f"the floor of {table.name} changed {_ATTEMPTS} times while it was read; try again")
+
+
+def _survey(warehouse: Warehouse, catalog: Catalog, table: Table) -> Survey:
+    floor = floor_at(warehouse.floor(table))
+    version = warehouse.registry.version(table.id) if can(table.type, "a scope per user") else _ONE_SCOPE
+    scan = floor.scan()
+    exact = find_whole(warehouse.state, table.id, version)
+    whole = exact or earlier_whole(warehouse.state, table.id)
+    if whole is None or not whole.holds(scan) or _settled(warehouse, catalog, table) > scan.position:
+        return _compared(warehouse, catalog, table, version)
+    if exact is None:
+        return _extended(warehouse, table, version, scan, whole) or _compared(warehouse, catalog, table, version)
+    if not whole.objects <= scan.names:  # a later run finds fewer of them among the names of what was absorbed
+        keep_whole(warehouse.state, table.id, version, replace(whole, objects=scan.names))
+    return Survey(warehouse, table, floor, scan, whole.users)
+
+
+def _extended(warehouse: Warehouse, table: Table, version: str, scan: FloorScan, whole: Whole) -> Survey | None:
+    """Compares the users who were added since the note; None where it is not known who they are."""
+    added = warehouse.registry.added(table.id, whole.registry)
+    if added is None:
+        return None
+    floor = floor_at(warehouse.floor(table))
+    unknown = frozenset(map(warehouse.erasures.mark, added.users))
+    fresh = [key for key in scan.heads if key.rpartition("/")[2] not in whole.objects]
+    for keys in (fresh, scan.heads):  # their notes are mostly in the objects that came since, which are small
+        if unknown:
+            parts = floor.parts(keys).values()
+            unknown = frozenset(mark for mark in unknown if all(part.get(mark) is None for part in parts))
+    scopes = whole.users + len(added.users) if added.counted is None else added.counted
+    if not unknown:
+        keep_whole(warehouse.state, table.id, version, Whole(scopes, added.objects, scan.names))
+    return Survey(warehouse, table, floor, scan, scopes, unknown)
+
+
+def _compared(warehouse: Warehouse, catalog: Catalog, table: Table, version: str) -> Survey:
+    """Compares all registered users with what the floors know of them."""
+    floor = floor_at(warehouse.floor(table))
+    users = can(table.type, "a scope per user")
+    everything = warehouse.registry.everything(table.id) if users else _SHARED
+    registered = {warehouse.erasures.mark(user) for user in everything.users}
+    if not registered:
+        return Survey(warehouse, table, floor, FloorScan({}, ()), 0)
+    _restored(warehouse, catalog, table, floor)
+    scan = floor.scan()
+    known = KnownScopes.union(floor.parts(scan.heads).values())
+    unknown = registered.difference(known.hexadecimal(np.ones(len(known), np.bool_)))
+    if not unknown:
+        keep_whole(warehouse.state, table.id, version, Whole(len(registered), everything.objects, scan.names))
+    return Survey(warehouse, table, floor, scan, len(registered), frozenset(unknown))
+
+
+def _restored(warehouse: Warehouse, catalog: Catalog, table: Table, floor: Floor) -> None:
+    """Gives the state what the storages know and it does not; that is looked at again."""
+    copies = list(_copies(warehouse, catalog, table))
+    before = floor.look().all()
+    joined = KnownScopes.union([before, *(copy.look().all().without_upkeep() for copy in copies)])
+    news = joined.only(joined["looked_at"] == UNSEEN).besides(before)
+    settled = max((copy.seen for copy in copies), default=NOTHING)
+    if len(news) or settled > floor.seen:
+        floor.add(max(settled, floor.seen), news)
+
+
+def _settled(warehouse: Warehouse, catalog: Catalog, table: Table) -> int:
+    """The highest position that a storage with scopes of the table knows to be settled; storages that are away know none."""
+    return max((copy.seen for copy in _copies(warehouse, catalog, table)), default=NOTHING)
+
+
+def _copies(warehouse: Warehouse, catalog: Catalog, table: Table) -> Iterator[Floor]:
+    """The table's floors on the storages that are there, each listed now."""
+    own = [catalog.storages[table.options.storage_id]]
+    for storage in catalog.storages.values() if table.options.use_user_storage else own:
+        copy = floor_at(FloorLocation.on_storage(warehouse.location(storage), table.id))
+        with suppress(StorageUnavailable, StorageRefused):
+            copy.position()
+            yield copy

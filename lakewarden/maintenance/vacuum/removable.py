@@ -1,0 +1,135 @@
+"""What a vacuum may delete.
+
+What stays, whatever a writer's clock said:
+
+- every file of every version that was the newest at some moment since the horizon (`now` less the retention), by its
+  writer's clock or by the store's, and of the versions in `keep_versions`; so every live file too;
+- the change files of the commits after the oldest of these versions, for readers of Delta's change data feed;
+- a file that no commit names, until it is older than the horizon *and* than a day: its writer may still be about to
+  commit it. Our own writers commit strictly, so one that wrote before the horizon's commit can't commit after it;
+- in `_files/`, the files that rows refer to, in the newest version, in those in `keep_versions` and in the log; and files
+  newer than both;
+- a commit that was never given its name, until it is as old as that (other unfinished writes: storage/leftovers.py);
+- `manifest.json`, and whatever else is not a Parquet file or is below a name that begins with `_` or `.`, but `_change_data/`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from functools import partial
+
+from lakewarden.catalog.target import ScopeTarget
+from lakewarden.delta.commit_log.damage import has_readable_checkpoint
+from lakewarden.delta.scope import open_scope
+from lakewarden.delta.table import ScopeTable
+from lakewarden.delta.timeline import Timeline, expired_log
+from lakewarden.errors import NotFound
+from lakewarden.maintenance.vacuum.orphans import ORPHAN_AGE, orphans, table_files, unnamed_commits
+from lakewarden.maintenance.vacuum.unreferenced_files import stray_files
+from lakewarden.storage.objects import StoredObject
+from lakewarden.storage.open import open_store
+
+LOG_AGE = timedelta(days=30)
+"""Delta's own `logRetentionDuration`: a writer paused for longer could commit a version number a second time."""
+
+
+@dataclass(frozen=True)
+class Contents:
+    """What there is of a scope: its table, what its log says, and all objects of its directory."""
+
+    target: ScopeTarget
+    table: ScopeTable
+    timeline: Timeline
+    listing: Sequence[StoredObject]
+
+    def has_dead(self) -> bool:
+        """Whether a commit names a file that exists and is not live."""
+        live = frozenset(file.path for file in self.table.files())
+        unnamed = orphans(self.listing, self.timeline, live)
+        return any(found.key not in live for found in table_files(self.listing) if found not in unnamed)
+
+
+@dataclass(frozen=True)
+class Removable:
+    """What may go, and what is left."""
+
+    oldest: int
+    """The version that was the newest at the horizon."""
+    kept: tuple[int, ...]
+    """Older versions that stay."""
+    data: tuple[StoredObject, ...]
+    log: tuple[str, ...]
+    """Keys of log files, in the order in which they may go."""
+    stray: tuple[str, ...]
+    """Files of FILE columns that no row refers to."""
+    left: tuple[StoredObject, ...]
+    young: tuple[StoredObject, ...]
+    """Those of `left` that no row refers to, and that may not go yet."""
+
+
+def removable(
+    contents: Contents, horizon: datetime, now: datetime, *, versions: Sequence[int], files: frozenset[str]
+) -> Removable:
+    """What a vacuum with this horizon may delete.
+
+    Args:
+        versions: these stay, however old.
+        files: paths of FILE columns that rows in the log refer to.
+
+    Raises:
+        NotFound: one of `versions` no longer exists.
+    """
+    table, timeline, listing = contents.table, contents.timeline, contents.listing
+    oldest = timeline.needed_since(horizon)
+    kept = _kept(timeline, versions, oldest)
+    nobodys = min(horizon, now - ORPHAN_AGE)
+    data = _data(contents, _needed(table, timeline, oldest, kept), nobodys)
+    log = (*_expired(contents, min(oldest, *kept, table.version), min(horizon, now - LOG_AGE)), *_unnamed(listing, nobodys))
+    strays = _strays(contents, versions, files)
+    stray = tuple(found.key for found in strays if found.modified <= nobodys)
+    deleted = {*(file.key for file in data), *log, *stray}
+    left = tuple(found for found in listing if found.key not in deleted)
+    young = tuple(found for found in strays if found.key not in deleted)
+    return Removable(oldest, kept, data, log, stray, left, young)
+
+
+def _kept(timeline: Timeline, wanted: Sequence[int], oldest: int) -> tuple[int, ...]:
+    """The versions to keep that are older than the horizon's."""
+    for version in wanted:
+        if not timeline.has(version):
+            raise NotFound(
+                f"version {version} cannot be kept: it no longer exists; versions {timeline.oldest} to {timeline.newest} do"
+            )
+    return tuple(sorted({version for version in wanted if version < oldest}))
+
+
+def _needed(table: ScopeTable, timeline: Timeline, oldest: int, kept: Sequence[int]) -> frozenset[str]:
+    """The paths that were live at `oldest`, were added since, or are in kept versions; and those that say what changed since."""
+    paths = timeline.added_after(oldest) | timeline.changed_after(oldest) | {file.path for file in table.files()}
+    for version in {oldest, *kept} - {table.version}:
+        if old := ScopeTable.open(table.location, version):
+            paths |= {file.path for file in old.files()}
+    return frozenset(paths)
+
+
+def _data(contents: Contents, needed: frozenset[str], orphans_before: datetime) -> tuple[StoredObject, ...]:
+    listing = contents.listing
+    young = {found.key for found in orphans(listing, contents.timeline, needed) if found.modified > orphans_before}
+    return tuple(found for found in table_files(listing) if found.key not in needed and found.key not in young)
+
+
+def _expired(contents: Contents, oldest: int, before: datetime) -> list[str]:
+    readable = partial(has_readable_checkpoint, open_store(contents.target.location), [found.key for found in contents.listing])
+    return list(expired_log(contents.listing, oldest, before, readable))
+
+
+def _unnamed(listing: Sequence[StoredObject], before: datetime) -> list[str]:
+    return [found.key for found in unnamed_commits(listing) if found.modified <= before]
+
+
+def _strays(contents: Contents, versions: Sequence[int], files: frozenset[str]) -> list[StoredObject]:
+    kept = (open_scope(contents.target, version) for version in versions)
+    tables = [contents.table, *(old for old in kept if old is not None)]
+    return stray_files(contents.listing, contents.target, tables, files)

@@ -1,0 +1,328 @@
+"""Vacuum: deletes the files that no version inside the retention needs, and the log entries that no reader can use.
+
+What stays: maintenance/vacuum/removable.py. The horizon is committed first, strictly (VACUUM START), and deletes follow: deletes
+cannot be fenced, but a restore that needs one of these files either came before, and then this commit is refused, or comes
+after, and sees it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import ClassVar
+
+from lakewarden.base.clock import Clock, NewId
+from lakewarden.base.faults import Reach, no_faults
+from lakewarden.base.scope import Scope, TableName
+from lakewarden.catalog.model import TableSchema
+from lakewarden.catalog.operations import Operation
+from lakewarden.catalog.report import ScopeReport
+from lakewarden.catalog.target import ScopeTarget
+from lakewarden.delta.commit_log.features import check_features
+from lakewarden.delta.commit_log.stamp import CommitStamp
+from lakewarden.delta.manifest import write_manifest
+from lakewarden.delta.scope import open_scope
+from lakewarden.delta.snapshot import Snapshot
+from lakewarden.delta.table import ScopeTable
+from lakewarden.delta.timeline import KEPT, OLDEST, VACUUM_END, VACUUM_START, read_timeline
+from lakewarden.errors import Conflict, LakewardenError, Moved, Unsupported
+from lakewarden.maintenance.plans.moved import commit_of
+from lakewarden.maintenance.plans.scope_options import ScopeOptions
+from lakewarden.maintenance.plans.scope_plan import ScopePlan, check_fresh, unmoved
+from lakewarden.maintenance.plans.value import PlannedScope, plain_path
+from lakewarden.maintenance.vacuum.blocked import blocked_scopes
+from lakewarden.maintenance.vacuum.remains import remains_of
+from lakewarden.maintenance.vacuum.removable import Contents, Removable, removable
+from lakewarden.maintenance.vacuum.retention import horizon_of, require_retention
+from lakewarden.maintenance.vacuum.unreferenced_files import hot_files
+from lakewarden.storage.leftovers import remove_emptied_directories, remove_leftovers
+from lakewarden.storage.objects import StoredObject
+from lakewarden.storage.open import open_store
+from lakewarden.storage.steps import Steps
+from lakewarden.tables.pins import forget_expired, pinned_versions
+from lakewarden.tables.rows.files import without_name
+from lakewarden.tables.tags import tagged_versions
+from lakewarden.tables.warehouse import Warehouse, find_table
+
+_SKEW = timedelta(days=1)
+"""How far ahead a commit's time may be before a vacuum marks it: waiting for that time costs less than a commit."""
+
+_MARKS = "; a commit is dated after today, so the retention of what it replaced counts from this vacuum"
+
+_ATTEMPTS = 10
+
+
+@dataclass(frozen=True)
+class VacuumOptions(ScopeOptions):
+    """`retain_hours` in place of the table's retention; below 168 hours, its own included, `force` is required."""
+
+    operation: ClassVar[Operation] = "vacuum"
+    commits: ClassVar[str] = VACUUM_END
+
+    retain_hours: float | None = None
+    force: bool = False
+    ignore_checks: bool = False
+    """Whether to vacuum scopes that failed a check of their data, too."""
+    keep_versions: tuple[int, ...] = ()
+    keep_files: frozenset[str] = frozenset()
+    """Paths that rows in the log refer to."""
+    latest: datetime | None = None
+    """The horizon is not later than this."""
+    recorded: bool = False
+    """Whether to commit the marks even if nothing is deleted."""
+
+    def check(self, subject: Scope | TableName, schema: TableSchema, retention_hours: float) -> None:
+        self.retention(subject, retention_hours)
+
+    def retention(self, subject: Scope | TableName, retention_hours: float) -> float:
+        """Hours: these, or else those of the table.
+
+        Raises:
+            InvalidArgument: not a number of hours, or below 168 without `force`.
+        """
+        hours = retention_hours if self.retain_hours is None else self.retain_hours
+        require_retention(subject, hours, force=self.force)
+        return float(hours)
+
+    def refused(self, warehouse: Warehouse, targets: Sequence[ScopeTarget]) -> Mapping[Scope, LakewardenError]:
+        """Those that failed a check."""
+        return {} if self.ignore_checks else blocked_scopes(warehouse, targets)
+
+    def completed(self, warehouse: Warehouse, targets: Sequence[ScopeTarget], now: datetime) -> Sequence[VacuumOptions]:
+        """With what tags name, readers pin, and hot rows refer to. Versions pinned since `now` are inside the retention."""
+        catalog = warehouse.catalog.read()
+        names = {target.scope.table for target in targets}
+        ids = {name: find_table(catalog, name).id for name in names}
+        tagged = {name: tagged_versions(warehouse.state, table_id) for name, table_id in ids.items()}
+        pinned = {name: pinned_versions(warehouse.state, table_id, now) for name, table_id in ids.items()}
+        hot = {name: hot_files(warehouse, find_table(catalog, name)) for name in names}
+        return [
+            replace(
+                self,
+                keep_versions=(*self.keep_versions, *_of(tagged, target.scope), *_of(pinned, target.scope)),
+                keep_files=hot[target.scope.table].get(target.scope.user, frozenset()),
+            )
+            for target in targets
+        ]
+
+    def finish(self, warehouse: Warehouse, targets: Sequence[ScopeTarget], now: datetime) -> None:
+        catalog = warehouse.catalog.read()
+        for name in {target.scope.table for target in targets}:
+            forget_expired(warehouse.state, find_table(catalog, name).id, now)
+
+    def plan(self, target: ScopeTarget, *, clock: Clock) -> VacuumPlan:
+        return plan_vacuum(target, self, clock=clock)
+
+    def replan(self, target: ScopeTarget, planned: PlannedScope, plan_id: str, *, clock: Clock) -> VacuumPlan:
+        return replan_vacuum(target, self, planned, plan_id, clock=clock)
+
+
+def _of(kept: Mapping[TableName, Mapping[str | None, tuple[int, ...]]], scope: Scope) -> tuple[int, ...]:
+    return kept[scope.table].get(scope.user, ())
+
+
+@dataclass(frozen=True, kw_only=True)
+class VacuumPlan(ScopePlan):
+    """Deletes `data_files` after the horizon's commit, then `log_files`, in this order, then `stray`. `files` are all of them."""
+
+    data_files: tuple[StoredObject, ...] = ()
+    log_files: tuple[str, ...] = ()
+    stray: tuple[str, ...] = ()
+    """Files of FILE columns that no row refers to."""
+    marks: bool = False
+    """Whether to commit the horizon although no data file is deleted: so that a later vacuum can count from this one, or history
+    has it."""
+    oldest: int = 0
+    """The oldest version that an earlier vacuum left whole."""
+
+    def run(self, *, job_id: str, clock: Clock, new_id: NewId) -> Steps[ScopeReport]:
+        return run_vacuum(self, job_id=job_id, clock=clock, new_id=new_id)
+
+
+def plan_vacuum(target: ScopeTarget, options: VacuumOptions, *, clock: Clock) -> VacuumPlan:
+    """Plans exactly what a run removes.
+
+    Raises:
+        InvalidArgument: the retention is not a number of hours, or below 168 without `force`.
+        NotFound: a version to keep no longer exists.
+    """
+    hours = options.retention(target.scope, target.retention_hours)
+    now = clock()
+    horizon = horizon_of(hours, now, options.latest)
+    table = open_scope(target)
+    if table is None:
+        return VacuumPlan(target=target, operation="vacuum", planned_at=now, version=None, nothing="nothing was flushed yet")
+    check_features(table.head, table.uri)
+    listing = open_store(target.location).list("")
+    timeline = read_timeline(open_store(target.location), table.version, listing)
+    contents = Contents(target, table, timeline, listing)
+    found = removable(contents, horizon, now, versions=options.keep_versions, files=options.keep_files)
+    dated_ahead = not found.data and timeline.ahead(now + _SKEW) and contents.has_dead()
+    marks = dated_ahead or options.recorded
+    return VacuumPlan(
+        target=target,
+        operation="vacuum",
+        planned_at=now,
+        version=table.version,
+        table=table,
+        state=table.state(target.app_id),
+        parameters=_parameters(hours, horizon, found),
+        nothing="" if found.data or found.log or found.stray or marks else _all_needed(hours) + _vectors(table),
+        summary=_summary(found, hours) + (_MARKS if dated_ahead else ""),
+        metrics={
+            "files_deleted": len(found.data),
+            "bytes_deleted": sum(file.size for file in found.data),
+            "log_files_deleted": len(found.log),
+            "stray_files_deleted": len(found.stray),
+        },
+        files=(*(file.key for file in found.data), *found.log, *map(without_name, found.stray)),
+        data_files=found.data,
+        log_files=found.log,
+        stray=found.stray,
+        marks=marks,
+        oldest=timeline.oldest,
+        remains=remains_of(found.left, found.young, table, timeline, kept=bool(found.kept), now=now),
+    )
+
+
+def _vectors(table: ScopeTable) -> str:
+    """What else is to say of a table in which nothing is to do."""
+    try:
+        table.check_plain()
+    except Unsupported as error:
+        return f"; {error.message}"
+    return ""
+
+
+def replan_vacuum(
+    target: ScopeTarget, options: VacuumOptions, planned: PlannedScope, plan_id: str, *, clock: Clock
+) -> VacuumPlan:
+    """Plans again with exactly these files. It commits its marks even if nothing is deleted, to show that it was applied.
+
+    Raises:
+        Moved: one of the files is needed again, or gone; or a vacuum moved the horizon.
+        InvalidArgument, NotFound: as `plan_vacuum`.
+    """
+    latest = datetime.fromisoformat(planned.parameters["horizon"])
+    plan = plan_vacuum(target, replace(options, latest=latest), clock=clock)
+    oldest = int(planned.parameters[OLDEST])
+    if not plan.oldest <= oldest <= int(plan.parameters.get(OLDEST, "-1")):
+        raise Moved(f"the horizon of {planned.scope} moved since it was planned, by another vacuum or its retention; plan again")
+    removable = {*(file.key for file in plan.data_files), *plan.log_files, *plan.stray}
+    wanted = frozenset(planned.files)
+    taken = {key for key in removable if plain_path(key) in wanted}
+    kept = wanted - {plain_path(key) for key in taken}
+    marks = [commit_of(target, planned, plan_id, mark) for mark in (VACUUM_START, VACUUM_END)] if kept else []
+    if kept and (marks[0] is None or marks[1] is not None):  # between its marks, an apply that died left the rest
+        raise Moved(
+            f"{len(kept)} of the {len(planned.files)} files that a vacuum of {planned.scope} was to delete are needed again, or"
+            f" gone: {min(kept)}; plan again"
+        )
+    return replace(
+        plan,
+        nothing="",
+        summary=planned.summary,
+        parameters=planned.parameters,
+        metrics=planned.metrics,
+        files=planned.files,
+        data_files=tuple(file for file in plan.data_files if file.key in taken),
+        log_files=tuple(key for key in plan.log_files if key in taken),
+        stray=tuple(key for key in plan.stray if key in taken),
+        marks=True,
+        remains=None,  # what is not in the plan is left to the next vacuum
+    )
+
+
+def run_vacuum(
+    plan: VacuumPlan,
+    *,
+    job_id: str,
+    clock: Clock,
+    new_id: NewId,  # noqa: ARG001  # every run's shape
+    reach: Reach = no_faults,
+) -> Steps[ScopeReport]:
+    """Commits the horizon, deletes what the plan lists, commits the end.
+
+    Raises:
+        Conflict: the table moved on since the plan was made; nothing was changed.
+    """
+    remove_leftovers(plan.target.uri)
+    if plan.nothing:
+        return plan.skipped(plan.nothing)
+    table = unmoved(plan, clock())
+    state = plan.state or table.state(plan.target.app_id)
+    if plan.data_files or plan.marks:
+        yield from _commit_horizon(plan, table, job_id, clock())
+        reach("after-start")
+        yield plan.target.uri  # else a power cut could keep the deletes and lose the commits that allow them
+        check_fresh(plan, clock())
+        _delete(plan, reach)
+        state = (yield from _commit_end(plan, job_id, clock, reach)).state
+    if plan.log_files:
+        yield plan.target.uri  # the checkpoint that replaces them may have been written by another process that synced nothing
+    check_fresh(plan, clock())  # names in the log are used again if the table was recreated
+    open_store(plan.target.location).delete((*plan.log_files, *plan.stray))
+    reach("after-log")
+    return plan.done(state, plan.metrics, plan.files, clock())
+
+
+def _parameters(hours: float, horizon: datetime, found: Removable) -> dict[str, str]:
+    return {
+        "retention_hours": f"{hours:g}",
+        "horizon": horizon.isoformat(timespec="milliseconds"),
+        OLDEST: str(found.oldest),
+        KEPT: ",".join(map(str, found.kept)),
+    }
+
+
+def _all_needed(hours: float) -> str:
+    return f"a version of the last {hours:g} hours, or a writer, may need any of its files"
+
+
+def _summary(found: Removable, hours: float) -> str:
+    size = sum(file.size for file in found.data)
+    files = f"{len(found.data)} files of {size} bytes, which no version of the last {hours:g} hours needs, are deleted"
+    return f"{files}; version {found.oldest} is the oldest that still works" + "".join(
+        (
+            f"; {len(found.log)} expired log files are deleted" if found.log else "",
+            f"; {len(found.stray)} files that no row refers to are deleted" if found.stray else "",
+        )
+    )
+
+
+def _commit_horizon(plan: VacuumPlan, table: ScopeTable, job_id: str, now: datetime) -> Steps[None]:
+    metrics = {"numFilesToDelete": plan.metrics["files_deleted"], "sizeOfDataToDelete": plan.metrics["bytes_deleted"]}
+    stamp = CommitStamp(job_id, VACUUM_START, dict(plan.parameters), metrics)
+    yield from table.commit((), (), stamp=stamp, since=plan.planned_at, now=now, data_change=False)
+
+
+def _delete(plan: VacuumPlan, reach: Reach) -> None:
+    store = open_store(plan.target.location)
+    half = len(plan.data_files) // 2
+    store.delete(file.key for file in plan.data_files[:half])
+    reach("during-deletes")
+    store.delete(file.key for file in plan.data_files[half:])
+    remove_emptied_directories(store.uri, (file.key for file in plan.data_files))
+    reach("after-deletes")
+
+
+def _commit_end(plan: VacuumPlan, job_id: str, clock: Clock, reach: Reach) -> Steps[Snapshot]:
+    """Commits the second mark, on top of whatever others committed meanwhile."""
+    metrics = {"numDeletedFiles": plan.metrics["files_deleted"], "sizeOfDeletedData": plan.metrics["bytes_deleted"]}
+    stamp = CommitStamp(job_id, VACUUM_END, dict(plan.parameters) | {"status": "COMPLETED"}, metrics)
+    for _ in range(_ATTEMPTS):
+        looked = clock()
+        table = open_scope(plan.target)
+        if table is None:
+            break
+        now = clock()
+        try:
+            made = yield from table.commit((), (), stamp=stamp, since=looked, now=now, data_change=False)
+        except Conflict:
+            continue
+        reach("after-end")
+        snapshot = table.snapshot(plan.target.app_id).after(made, (), (), now)
+        write_manifest(plan.target, snapshot, now=now)
+        return snapshot
+    raise Conflict(f"the vacuum of {plan.target.scope} deleted its files, but others kept committing before its end was recorded")

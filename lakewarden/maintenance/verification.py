@@ -1,0 +1,75 @@
+"""What the search for an erased user needs to know of the warehouse; the search itself shares no code with this module."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from lakewarden.base.scope import TableName
+from lakewarden.catalog.access.rights import can
+from lakewarden.catalog.model import Catalog, Table
+from lakewarden.catalog.state.erasure.requests import ErasureRequest
+from lakewarden.errors import InvalidArgument
+from lakewarden.maintenance.verify.search import Search, Searched, Suspect, search
+from lakewarden.storage.paths import check_user
+from lakewarden.tables.warehouse import Warehouse, find_table
+
+
+def verify_erased(warehouse: Warehouse, user: str, names: Sequence[str], *, deep: bool) -> Searched:
+    """Runs only the search: is anything of the user left?"""
+    catalog = warehouse.catalog.read()
+    request = ErasureRequest(check_user(user), tuple(names), "", deep)
+    mark = warehouse.erasures.mark(user)
+    return search(what_to_search(warehouse, catalog, tables_of_users(catalog, names), request, mark, (), versions=True))
+
+
+def tables_of_users(catalog: Catalog, names: Sequence[str]) -> list[Table]:
+    """The named tables; where none is named all that have users, including those still being dropped.
+
+    Raises:
+        NotFound: the table does not exist.
+        InvalidArgument: a table is SHARED.
+    """
+    if not names:
+        return [table for table in catalog.tables.values() if can(table.type, "a scope per user")]
+    found = [find_table(catalog, TableName.parse(name)) for name in names]
+    shared = [str(table.name) for table in found if not can(table.type, "a scope per user")]
+    if shared:
+        raise InvalidArgument(f"{', '.join(shared)}: rows of a SHARED table belong to no user, so none can be erased from it")
+    return found
+
+
+def what_to_search(
+    warehouse: Warehouse,
+    catalog: Catalog,
+    tables: Sequence[Table],
+    request: ErasureRequest,
+    mark: str,
+    exports: tuple[str, ...],
+    *,
+    versions: bool,
+) -> Search:
+    ids = {table.id for table in tables}
+    others = [table for table in catalog.tables.values() if table.id not in ids]
+    return Search(
+        warehouse=warehouse.uri,
+        user=request.user,
+        mark=mark,
+        suspects=tuple(_suspects(warehouse, catalog, tables, everywhere=True)),
+        others=tuple(_suspects(warehouse, catalog, others, everywhere=False)),
+        storages=tuple(warehouse.location(storage) for storage in catalog.storages.values()),
+        exports=exports,
+        whole=not request.tables,
+        deep=request.deep,
+        versions=versions,
+    )
+
+
+def _suspects(warehouse: Warehouse, catalog: Catalog, tables: Iterable[Table], *, everywhere: bool) -> Iterable[Suspect]:
+    """Each table at its place; at its place on each storage, where users may have storages of their own, or `everywhere`, since
+    it may have been moved from there."""
+    for table in tables:
+        for storage in catalog.storages.values():
+            if everywhere or storage.id == table.options.storage_id or table.options.use_user_storage:
+                template = storage.shared_template if table.type == "SHARED" else storage.user_template
+                base = warehouse.base(storage)
+                yield Suspect(table.id, table.log_id, table.name.namespace, table.name.name, base, template)

@@ -1,0 +1,74 @@
+"""What an object's bytes show of a user: each function returns the text of a finding, empty for none."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from lakewarden.maintenance.verify import formats
+
+_UNFINISHED = "rows of the user in an unfinished write; an erasure removes it after a day, or after the machine was restarted"
+
+
+def named_in_state(room: str, data: bytes, user: str) -> str:
+    """Checks an object of the warehouse's own state; `room` is the first part of its key."""
+    if user in (formats.log_users(data) or ()):
+        return _UNFINISHED if room == ".tmp" else "rows of the user in the write log"
+    said = formats.parsed(data)
+    match room:
+        case "log" if isinstance(settled := formats.field(said, "settled"), dict) and user in settled:
+            return "a cut of the write log that marks the user by name"
+        case "tags" | "leases" if formats.field(said, "user") == user:
+            return "a tag of the user" if room == "tags" else "a reader's pin on the user's scope"
+        case "live" if formats.field(said, "user") == user:
+            return "a subscription of the user"
+        case "scopes" if user in _listed(said) or any(user in _listed(formats.parsed(line)) for line in data.split(b"\n")[1:]):
+            return "the user in the list of a table's scopes"
+        case "jobs" if _job_names(said, user):
+            return "a job that names the user"
+        case "audit" if user in (formats.field(said, "actor_user_id"), formats.field(said, "subject_user_id")):
+            return "an entry of the audit log that names the user"
+    return ""
+
+
+def named_in_plan(data: bytes, user: str, tables: Collection[str] | None) -> str:
+    """Checks the lines of a plan: whether one is about the user in one of the tables, or its head requests only those.
+
+    Args:
+        tables: those that the user was erased from, as `namespace.name`; all where it is None.
+    """
+    for line in map(formats.parsed, data.split(b"\n")):
+        head = formats.field(line, "request")
+        named = _texts(formats.field(head, "tables"))
+        mine = formats.field(line, "user") == user and (tables is None or formats.field(line, "table") in tables)
+        if mine or (formats.field(head, "user") == user and (tables is None or (named and set(named) <= set(tables)))):
+            return "a plan that names the user"
+    return ""
+
+
+def named_in_data(data: bytes, user: str, tables: Collection[str]) -> str:
+    """Checks any other object; `tables` as `namespace.name`."""
+    if user in (formats.log_users(data) or ()):
+        return "a copy of the write log with rows of the user"
+    footer = formats.footer(data) or {}
+    if footer.get("lakewarden.user") == user and footer.get("lakewarden.table") in tables:
+        return "its footer names the user"
+    said = formats.parsed(data) if data[:1] == b"{" else None
+    table = str(formats.field(said, "table_id")).replace(":", ".", 1)
+    if formats.field(said, "user_id") == user and table in tables:
+        return "a manifest of the user's scope"
+    return "an export of the user" if formats.field(said, "exported_user") == user else ""
+
+
+def _texts(value: object) -> list[str]:
+    return [str(each) for each in value] if isinstance(value, list) else []
+
+
+def _listed(said: object) -> list[object]:
+    """The users of a list of scopes: of an entry, or of what entries were folded into."""
+    users = formats.field(said, "users") if isinstance(said, dict) else said
+    return users if isinstance(users, list) else []
+
+
+def _job_names(job: object, user: str) -> bool:
+    named = formats.field(formats.field(job, "parameters"), "user")
+    return named == user or f"[{user}]" in str(formats.field(job, "message"))

@@ -1,0 +1,170 @@
+"""Publishes messages and the position that they reach in one transaction of Kafka, so that neither is there without the other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from lakewarden.base.faults import Reach, no_faults
+from lakewarden.errors import Corrupt, InUse, LakewardenError
+from lakewarden.storage.kafka.reader import TopicReader, reading
+from lakewarden.storage.kafka.topics import Topic
+
+if TYPE_CHECKING:
+    from confluent_kafka import Producer
+
+_WINDOW = 16
+"""Offsets that are looked at first for the newest position: a transaction takes two, its message and its marker."""
+
+
+@dataclass(frozen=True)
+class Outgoing:
+    """A message to publish."""
+
+    partition: int
+    key: bytes | None
+    value: bytes | None
+
+
+@dataclass(frozen=True)
+class Part:
+    """The rows of a snapshot that are in the topic: those of users before `user`, and the first `rows` of that one."""
+
+    user: str = ""
+    rows: int = 0
+
+
+@dataclass(frozen=True)
+class Position:
+    """How far a topic follows its table. Without a `seq`, nothing of the table is in it."""
+
+    owner: str
+    """The id of the table."""
+    seq: int | None = None
+    at: str = ""
+    """When that was published, by the clock of the process: ISO 8601 in UTC."""
+    snapshot: bool = False
+    """Whether that was the table as a whole."""
+    part: Part | None = None
+    """How far a snapshot as of `seq` is that has more rows than this; None where all of them are in the topic."""
+
+
+class Publisher:
+    """The one producer of a topic: whoever opens the next one fences it. Created by `publishing`. For one thread.
+
+    After an error, open another: it finds out from the topic whether the last transaction was committed.
+    """
+
+    def __init__(self, topic: Topic, producer: Producer, position: Position | None, reach: Reach) -> None:
+        self._topic = topic
+        self._producer = producer
+        self._reach = reach
+        self._open = False
+        """Whether a transaction was begun and is not known to be over."""
+        self.position = position
+        """The last that was committed; None where the topic carries no table yet."""
+
+    def publish(self, messages: Iterable[Outgoing], position: Position) -> int:
+        """Commits the messages, in order, and the position; returns how many messages there were.
+
+        Raises:
+            Ended: a later publisher of the same topic took over.
+            StorageUnavailable: it is not known whether they were committed; the next publisher's `position` says it.
+            StorageRefused: the broker refused a message; nothing was committed.
+            LakewardenError: what `messages` raises; nothing was committed.
+        """
+        reaching, name = self._topic.broker.reaching(str(self._topic)), self._topic.position.name
+        with reaching:
+            self._producer.begin_transaction()
+            self._open = True
+            self._reach("publish:begun")
+            sent = self._send(messages)
+            self._reach("publish:sent")
+            self._produce(name, 0, b"position", msgspec.json.encode(position))
+            self._reach("publish:position")
+            self._producer.commit_transaction(self._topic.broker.patience)
+            self._reach("publish:committed")
+        self._open, self.position = False, position
+        return sent
+
+    def close(self) -> None:
+        """Ends what is open, so that no reader waits for it; whether a commit that failed was made stays open."""
+        if self._open:
+            with suppress(LakewardenError), self._topic.broker.reaching(str(self._topic)):
+                self._producer.abort_transaction(self._topic.broker.patience)
+        self._producer.purge()
+
+    def _send(self, messages: Iterable[Outgoing]) -> int:
+        sent = 0
+        try:
+            for each in messages:
+                self._produce(self._topic.name, each.partition, each.key, each.value)
+                sent += 1
+        except LakewardenError:
+            self._producer.abort_transaction(self._topic.broker.patience)
+            self._open = False
+            raise
+        return sent
+
+    def _produce(self, topic: str, partition: int, key: bytes | None, value: bytes | None) -> None:
+        while True:
+            try:
+                self._producer.produce(topic, value, key, partition)
+            except BufferError:  # the client's queue is full: wait until some of it is sent
+                self._producer.poll(self._topic.broker.patience)
+            else:
+                return
+
+
+@contextmanager
+def publishing(topic: Topic, owner: str, reach: Reach = no_faults) -> Iterator[Publisher]:
+    """Opens the topic's publisher: earlier ones are fenced, and what they left open is over.
+
+    Raises:
+        NotFound: the topic does not exist.
+        InUse: the topic carries another table.
+        StorageUnavailable, StorageRefused: as `Broker.reaching`.
+    """
+    producer = topic.broker.producer({"transactional.id": f"lakewarden/{topic.name}", "enable.idempotence": "true"})
+    with topic.broker.reaching(str(topic)):
+        producer.init_transactions(topic.broker.patience)
+    reach("publish:open")
+    position = last_position(topic)
+    if position is not None and position.owner != owner:
+        raise InUse(f"{topic} carries another table (its id is {position.owner}): relay this one into a topic of its own")
+    with closing(Publisher(topic, producer, position, reach)) as publisher:
+        yield publisher
+
+
+def last_position(topic: Topic) -> Position | None:
+    """The newest position that is committed.
+
+    Raises:
+        NotFound: the topic was not made for a table.
+        Corrupt: what is there is no position.
+        StorageUnavailable, StorageRefused: as `Broker.reaching`.
+    """
+    with reading(topic.position) as reader:
+        data = _last_value(reader)
+    try:
+        return None if data is None else msgspec.json.decode(data, type=Position)
+    except msgspec.DecodeError as error:
+        raise Corrupt(f"{topic.position} holds what is no position: {error}") from error
+
+
+def _last_value(reader: TopicReader) -> bytes | None:
+    """Looks from the end backwards, in windows that grow: what aborted transactions left there are no messages."""
+    bounds = reader.bounds(0)
+    window = _WINDOW
+    while True:
+        first = max(bounds.low, bounds.high - window)
+        found = reader.read(0, first, window, bounds.high).messages
+        if found:
+            return found[-1].value
+        if first == bounds.low:
+            return None
+        window *= 8

@@ -1,0 +1,169 @@
+"""The changes of scopes of one table: their rows of the log, and the rows that were live before them.
+
+What is done for each scope costs more than its rows where they are few, so the scopes of a batch go together: their chunks are
+read and decoded at once, and their changes are made by one comparison of keys. Only what was live is looked up scope by scope.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import accumulate, pairwise
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from lakewarden.catalog.model import Table
+from lakewarden.catalog.target import ScopeTarget
+from lakewarden.delta.reading.keys import Keys
+from lakewarden.delta.reading.rows import empty_rows, upserts
+from lakewarden.log.chunk import RowRange
+from lakewarden.log.position import NOTHING
+from lakewarden.log.record import DELETE, OP, SEQ, USER, decode
+from lakewarden.log.stream import is_over, undeleted
+from lakewarden.log.view import Trail
+from lakewarden.tables.changes.normalize import Typed, appended_and_removed, inserted, kept, normalized, upserted
+from lakewarden.tables.reading.as_of import read_as_of
+from lakewarden.tables.reading.scope import Place, where_it_lies
+from lakewarden.tables.warehouse import Warehouse
+
+_OWNER = "_owner"
+"""The number of a row's user among those of a batch."""
+
+
+class Behind(Exception):  # as `Missing`
+    """A flush has taken rows that the trail does not know: read the trail again."""
+
+
+@dataclass(frozen=True)
+class ScopeReader:
+    """Reads scopes of one table from one trail, which was read from the beginning.
+
+    Its methods raise `Missing` and `Behind` where flushes went on since: read the trail again.
+    """
+
+    warehouse: Warehouse
+    table: Table
+    place: Callable[[str], Place]
+    trail: Trail
+    since: int = 0
+    """As `ChangeFeed.since`."""
+
+    def changes(self, users: Sequence[str], after: int, upto: int, *, images: bool) -> Typed:
+        """The changes of these users beyond `after`, up to `upto`, with a column `_user`; user by user, and of each by `_seq`.
+
+        Raises:
+            InvalidArgument: rows since `after` are no longer kept.
+        """
+        self.trail.load(users)
+        ranges = [[each for each in self._ranges(user, after) if each.first_seq <= upto] for user in users]
+        every = [each for theirs in ranges for each in theirs]
+        rows = self._decoded(every, with_before=self.table.schema.keeps_before and images).append_column(_OWNER, _owners(ranges))
+        rows = rows.filter(_between(rows, after, upto)).combine_chunks()
+        found = self._changes(users, rows, after, images=images)
+        return _named(_without([each for each in every if each.stored_at < self.since], found), users)
+
+    def _changes(self, users: Sequence[str], rows: pa.Table, after: int, *, images: bool) -> Typed:
+        if self.table.schema.keeps_before:
+            found = kept(rows) if images else None
+            return upserted(rows) if found is None else Typed(_owned(found.rows, rows), found.types)
+        scopes = list(zip(users, _apart(rows, len(users)), strict=True))
+        if self.table.type == "STREAM":
+            return _joined([self._of_stream(user, theirs, after) for user, theirs in scopes], rows)
+        key = self.table.schema.primary_key
+        complete = self.trail.complete_after(after)
+        looked = [(user, theirs) for user, theirs in scopes if not complete or (images and theirs.num_rows)]
+        live = [_owned(self.as_of(user, after, theirs.select(key)), theirs) for user, theirs in looked]
+        if not images:
+            return upserted(rows)
+        before = pa.concat_tables([each for each in live if each.num_rows] or [_owned(empty_rows(self.table.schema), rows)])
+        key = key if len(users) == 1 else (_OWNER, *key)
+        if not before.num_rows and upserts(rows) is rows and Keys(rows, key).are_distinct():
+            return inserted(rows)
+        return normalized(before, rows, key)
+
+    def _of_stream(self, user: str, rows: pa.Table, after: int) -> Typed:
+        removes = bool(pc.any(pc.equal(rows.column(OP), pa.scalar(DELETE, pa.int8()))).as_py())
+        earlier = self._earlier(user, after) if removes else rows.slice(0, 0).drop_columns([_OWNER])
+        return appended_and_removed(_owned(earlier, rows), rows)
+
+    def as_of(self, user: str, seq: int, keys: pa.Table | None = None) -> pa.Table:
+        """The rows that were live then: all of them, or those with the keys of these rows."""
+        if self.table.type == "STREAM":
+            return undeleted(self._earlier(user, seq))
+        mark = self.warehouse.erasures.mark(user)
+
+        def read(target: ScopeTarget) -> tuple[pa.Table | None, bool]:
+            return read_as_of(target, self.warehouse.log(self.table), self.trail, seq, mark, keys)
+
+        found = where_it_lies(self.place(user), read)
+        if found is None:
+            raise Behind
+        return found
+
+    def _earlier(self, user: str, upto: int) -> pa.Table:
+        rows = self._decoded(self._ranges(user, NOTHING))
+        return rows.filter(_between(rows, NOTHING, upto))
+
+    def _decoded(self, ranges: Sequence[RowRange], *, with_before: bool = False) -> pa.Table:
+        return decode(self.warehouse.log(self.table).chunks(ranges), ranges, self.table.schemas, with_before=with_before)
+
+    def _ranges(self, user: str, after: int) -> tuple[RowRange, ...]:
+        """Of a STREAM table those that have not expired."""
+        ranges, ttl = self.trail.ranges(user, after), self.table.options.ttl_seconds
+        if self.table.type != "STREAM" or ttl is None:
+            return ranges
+        now = self.warehouse.clock()
+        return tuple(each for each in ranges if not is_over(each, ttl, now))
+
+
+def _owners(ranges: Sequence[Sequence[RowRange]]) -> pa.Array[Any]:
+    """For each row of these chunks, the number of its user."""
+    return pa.array(np.repeat(np.arange(len(ranges)), [sum(each.rows for each in theirs) for theirs in ranges]))
+
+
+def _between(rows: pa.Table, after: int, upto: int) -> pa.Array[Any]:
+    seqs = rows.column(SEQ).to_numpy()
+    return pa.array((seqs > after) & (seqs <= upto))
+
+
+def _apart(rows: pa.Table, users: int) -> Iterator[pa.Table]:
+    """The rows of each user, which stand together."""
+    counts = np.bincount(rows.column(_OWNER).to_numpy(), minlength=users).tolist()
+    return (rows.slice(start, end - start) for start, end in pairwise(accumulate(counts, initial=0)))
+
+
+def _owned(rows: pa.Table, like: pa.Table) -> pa.Table:
+    """Rows with the number of the user whose others are."""
+    number = like.column(_OWNER)[0] if like.num_rows else pa.scalar(0, pa.int64())
+    return rows.append_column(_OWNER, pa.repeat(number, rows.num_rows))
+
+
+def _joined(parts: Sequence[Typed], like: pa.Table) -> Typed:
+    none = [like.slice(0, 0).select(parts[0].rows.column_names)] if parts else [like.slice(0, 0)]
+    types: Any = pa.chunked_array([each.types for each in parts], pa.string()).combine_chunks()
+    return Typed(pa.concat_tables([*none, *(each.rows for each in parts)]), types)
+
+
+def _without(ranges: Sequence[RowRange], found: Typed) -> Typed:
+    """Without the changes that the rows of these chunks made."""
+    if not ranges:
+        return found
+    seqs = found.rows.column(SEQ).to_numpy()
+    firsts, lasts = _ends(sorted(ranges, key=lambda each: each.first_seq))
+    at = np.searchsorted(firsts, seqs, side="right") - 1
+    kept = pa.array((at < 0) | (seqs > lasts[at]))
+    return Typed(found.rows.filter(kept), found.types.filter(kept))
+
+
+def _ends(ranges: Sequence[RowRange]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    return np.array([each.first_seq for each in ranges]), np.array([each.last_seq for each in ranges])
+
+
+def _named(found: Typed, users: Sequence[str]) -> Typed:
+    """With the users' names in place of their numbers."""
+    names = pa.array(users, pa.string()).take(found.rows.column(_OWNER).combine_chunks())
+    return Typed(found.rows.drop_columns([_OWNER]).append_column(USER, names), found.types)

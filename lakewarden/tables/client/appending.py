@@ -1,0 +1,190 @@
+"""Appends batches to the log right after what was read of it, with the files that they refer to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakewarden.delta.reading.rows import matches
+from lakewarden.errors import BeingErased, Conflict, SchemaChanged, Terminal
+from lakewarden.log.pending_keys import Key
+from lakewarden.log.plain import Batch, PlainRow
+from lakewarden.log.position import NOTHING, position_of
+from lakewarden.log.receipt import Receipt
+from lakewarden.log.record import USER
+from lakewarden.log.view import LogView
+from lakewarden.storage.paths import check_user
+from lakewarden.tables.client.decision import Decision, absent, key_taken, later_rows
+from lakewarden.tables.client.reader import TableReader
+from lakewarden.tables.files.changes import Filing, Held
+from lakewarden.tables.images.taking import inserted
+from lakewarden.tables.reading.keys import key_bounds, touched_by
+from lakewarden.tables.reading.scope import Wanted
+from lakewarden.tables.rows.files import FileRef, Files, file_columns, references
+
+_ATTEMPTS = 20
+"""Attempts to read and append before a call raises CONFLICT; each lost one is another writer's success."""
+
+_APPENDS = 1000
+"""Attempts to append. One that is lost to rows that change nothing of what was read costs no new reading."""
+
+
+@dataclass(frozen=True)
+class TableAppender:
+    """Appends to the log of the table that `reader` reads."""
+
+    reader: TableReader
+
+    def append(self, batch: Batch) -> Receipt:
+        """Appends after whatever is there."""
+        self.reader.check_writable()
+        some = isinstance(batch, PlainRow) or batch.rows.num_rows
+        return self.reader.appending.append(batch) if some else Receipt(0, NOTHING)
+
+    def insert(self, batch: Batch, filing: Filing) -> Receipt:
+        """Raises:
+        ConstraintViolation: a key is live; nothing was written.
+        """
+
+        schema = self.reader.table.schema
+        # only all rows show whether others refer to a file
+        keys = None if file_columns(schema) else touched_by(schema, batch.rows)
+
+        def unless_taken(view: LogView) -> Decision:
+            self._check_absent(batch, None if keys is None else view)
+            made = inserted(batch, schema) if schema.keeps_before else batch
+            return Decision(made, None if file_columns(schema) else absent(batch, schema), keys)
+
+        if not batch.rows.num_rows:
+            return Receipt(0, NOTHING)
+        return self.behind(unless_taken, filing, () if keys is None else keys.keys(), short=keys is not None)
+
+    def behind(
+        self, decide: Callable[[LogView], Decision], filing: Filing, users: Collection[str] = (), *, short: bool = False
+    ) -> Receipt:
+        """Reads, decides and appends right after what was read. If others appended in between what changes the decision, or may,
+        starts again.
+
+        Args:
+            users: whom `decide` looks up in the view.
+            short: whether it reads little, so that appends of others wait for this one, and none of them for a turn.
+        """
+        table, warehouse, log = self.reader.table, self.reader.warehouse, self.reader.log
+        try:
+            self.reader.check_writable()
+            made, former, decisions = None, None, 0
+            for _ in range(_APPENDS):
+                with log.announced() if short else log.turn(filing.user):
+                    view = log.view(made.read.users if made is not None and made.read is not None else users)
+                    self.reader.appending.ready(view)
+                    if made is None or former is None or not self._holds(made, former, view):
+                        if decisions == _ATTEMPTS:
+                            break
+                        decisions += 1
+                        made = decide(view)
+                        batch = made.batch
+                        if not batch.rows.num_rows:
+                            filing.undo()
+                            return Receipt(0, NOTHING)
+                        held = list(self._held(batch))
+                        filing.store()
+                    former = view
+                    try:
+                        receipt = self.reader.appending.append(batch, position_of(view.end), made.touched)
+                    except Conflict:
+                        continue
+                filing.settle(held, self._brought(batch))
+                return receipt
+            raise Conflict(f"{table.name} was written to {decisions} times in between; try again")
+        except (
+            Terminal,
+            Conflict,
+            SchemaChanged,
+            BeingErased,
+        ) as error:  # after any other error the rows may be stored, and need their files
+            filing.undo()
+            if isinstance(error, BeingErased) and filing.noted is not None and filing.user is not None:
+                warehouse.registry.withdraw(table.id, filing.noted, {filing.user})
+            raise
+
+    def _holds(self, made: Decision, former: LogView, view: LogView) -> bool:
+        """Whether a decision from a former view is the same as of this one."""
+        if made.read is None or view.end == former.end:
+            return False
+        later = later_rows(self.reader, former, view, made.read.users)
+        return later is not None and (later.num_rows == 0 or made.read.holds(later))
+
+    def filing(self, user: str | None, files: Files = ()) -> Filing:
+        """The files of a change in one scope."""
+        noted = self._keep_place(check_user(user)) if files and user is not None else None
+        return Filing(user, files, self.reader.target, partial(self.reader.open_target, user), noted)
+
+    def _keep_place(self, user: str) -> str | None:
+        """Registers the scope before anything is stored there, so that a drop finds it and its place stays fixed.
+
+        Returns the key of a new entry. A user who is being erased gets none.
+        """
+        table, warehouse = self.reader.table, self.reader.warehouse
+        if self.reader.log.signs(warehouse.erasures.mark(user)).closed:
+            raise BeingErased(frozenset({user}))
+        warehouse.fix_storage(warehouse.catalog.read(), table, user)
+        known = bool(warehouse.registry.known(table.id, {user}))
+        return None if known else warehouse.registry.add(table.id, {user})
+
+    def _held(self, batch: Batch) -> Iterator[Held]:
+        """The files of live rows that a batch replaces or removes, without files that other rows refer to."""
+        columns, key = file_columns(self.reader.table.schema), self.reader.table.schema.primary_key
+        for user, rows in _by_user(batch) if columns else ():
+            live = self.reader.scan_to_write(Wanted((*key, *columns)), user)
+            hit = matches(live, rows, key)
+            yield from ((user, ref) for ref in _only_there(live.filter(hit), live.filter(pc.invert(hit)), columns))
+
+    def _brought(self, batch: Batch) -> Iterator[Held]:
+        """The files that a batch refers to."""
+        columns = file_columns(self.reader.table.schema)
+        for user, rows in _by_user(batch) if columns else ():
+            yield from ((user, ref) for ref in references(rows, columns))
+
+    def _check_absent(self, batch: Batch, view: LogView | None) -> None:
+        """With a view, looks each key up; without one, the rows are many, and all keys are read."""
+        for user, mine in _by_user(batch):
+            taken = self._first_live(mine, user) if view is None else self.reader.first_live(mine, user, view)
+            if taken is not None:
+                raise key_taken(self.reader.table, taken)
+
+    def _first_live(self, rows: pa.Table, user: str | None) -> Key | None:
+        key = self.reader.table.schema.primary_key
+        live = self.reader.scan_to_write(Wanted(key, key_bounds(key, rows)), user)
+        taken = rows.filter(matches(rows, live, key)) if live.num_rows else live
+        return tuple(taken[name][0].as_py() for name in key) if taken.num_rows else None
+
+
+def _only_there(rows: pa.Table, others: pa.Table, columns: Sequence[str]) -> Iterator[FileRef]:
+    """The files that rows refer to and others do not: copying a row copies its reference, and both share the file.
+
+    By its path, whatever else a reference says of it.
+    """
+    mine = [*references(rows, columns)]
+    ids = pa.array({ref.id for ref in mine}, pa.string())
+    alike = [others.filter(pc.is_in(_ids(others.column(name)), value_set=ids)).select([name]) for name in columns]
+    shared = {ref.path for rows in alike for ref in references(rows, rows.column_names)}
+    return (ref for ref in mine if ref.path not in shared)
+
+
+def _ids(texts: pa.ChunkedArray[Any]) -> Any:
+    """The id in each reference, found without reading all of it; NULL where there is none."""
+    return pc.struct_field(pc.extract_regex(texts, r'"id"\s*:\s*"(?P<id>[0-9]+)"'), "id")
+
+
+def _by_user(batch: Batch) -> Iterator[tuple[str | None, pa.Table]]:
+    """Each user's rows; None for the rows of a SHARED table."""
+    if batch.rows.num_rows == 1:
+        yield batch.rows[USER][0].as_py() or None, batch.rows
+        return
+    for user in batch.rows[USER].unique():
+        yield user.as_py() or None, batch.rows.filter(pc.equal(batch.rows[USER], user))

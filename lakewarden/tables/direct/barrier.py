@@ -1,0 +1,121 @@
+"""Barriers: subscribers need not wait for direct writes whose processes died.
+
+A write that went quiet loses its note in the log, and so the right to commit. But it may have looked before, and have a commit on
+its way. That commit follows a version which was the newest then, so it loses once another commit came first: the barrier, which
+changes nothing.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+
+from lakewarden.base.faults import Reach, no_faults
+from lakewarden.catalog.model import Catalog
+from lakewarden.catalog.state.jobs.job import new_job_id
+from lakewarden.catalog.target import ScopeTarget
+from lakewarden.delta.commit_log.stamp import CommitStamp
+from lakewarden.delta.lifecycle.freezing import check_not_frozen
+from lakewarden.delta.manifest import write_manifest
+from lakewarden.delta.scope import open_scope
+from lakewarden.errors import Conflict, LakewardenError, StorageUnavailable
+from lakewarden.log.table_log import HELD, TableLog
+from lakewarden.log.view import LogView
+from lakewarden.storage.durability import sync
+from lakewarden.storage.steps import alone
+from lakewarden.tables.presence import Presence
+from lakewarden.tables.warehouse import Warehouse
+
+RENEWED_SECONDS = 20.0
+"""How often a write says that it lives: several times before it counts as quiet."""
+
+_LOGGER = logging.getLogger(__name__)
+_OPERATION = "BARRIER"
+_ATTEMPTS = 20
+
+
+@contextmanager
+def alive(log: TableLog, write_id: str) -> Iterator[None]:
+    """Renews a write's note inside the block, from a thread, once it is noted."""
+    ended = threading.Event()
+
+    def renew() -> None:
+        while not ended.wait(RENEWED_SECONDS):
+            with suppress(Conflict, StorageUnavailable):  # the next time tells
+                log.renew_direct(write_id)
+
+    thread = threading.Thread(target=renew, name=f"alive-{write_id}", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
+
+
+def raise_barriers(warehouse: Warehouse, catalog: Catalog, views: Mapping[str, LogView], reach: Reach = no_faults) -> None:
+    """Raises one in each table of whose writes some went quiet. What fails is left to the next call: the notes stay."""
+    for table in catalog.tables.values():
+        view = views.get(table.log_id)
+        if view is None or table.dropping or not warehouse.log(table).has_quiet(view):
+            continue
+        try:
+            warehouse.check_open(catalog, table, None)
+            raise_barrier(warehouse, warehouse.target_of(catalog, table, None), warehouse.log(table), reach)
+        except LakewardenError as error:  # one table's fault holds back no other's flush
+            _LOGGER.warning("subscribers of %s wait for direct writes that went quiet: %s", table.name, error.message)
+
+
+def raise_barrier(warehouse: Warehouse, target: ScopeTarget, log: TableLog, reach: Reach = no_faults) -> None:
+    """Takes their right to commit from the table's direct writes that went quiet, and lets subscribers pass them. Without such
+    writes, it changes nothing.
+
+    Raises:
+        Conflict, StorageUnavailable: try again; until then, subscribers wait.
+    """
+    present = Presence.of([target])
+    present.check()
+    job_id = new_job_id("write", warehouse.clock, warehouse.new_id)
+    barrier_id = f"{HELD}{job_id}" if target.schema.keeps_before else job_id
+    if not log.replace_quiet(barrier_id):
+        return
+    reach("barrier:noted")
+    _commit(warehouse, target, job_id)
+    reach("barrier:committed")
+    sync({warehouse.uri, target.root.location.uri if target.root is not None else target.uri})
+    present.again().check()
+    log.close_direct(barrier_id)
+
+
+def pass_direct_writes(warehouse: Warehouse, target: ScopeTarget) -> None:
+    """Takes from the table's direct writes what they looked up of the catalog: those under way look again, or are committed when
+    this returns. Does nothing where there is no table yet.
+
+    Raises:
+        Conflict, StorageUnavailable: others kept on committing, or the store failed.
+    """
+    table = open_scope(target)
+    if table is None or table.is_swept:
+        return
+    _commit(warehouse, target, new_job_id("write", warehouse.clock, warehouse.new_id))
+    sync({warehouse.uri, target.root.location.uri if target.root is not None else target.uri})
+
+
+def _commit(warehouse: Warehouse, target: ScopeTarget, job_id: str) -> None:
+    """Commits a version that changes nothing. Raises `Conflict` where there is no table yet, or others kept on committing."""
+    for _ in range(_ATTEMPTS):
+        looked = warehouse.clock()
+        table = open_scope(target)
+        check_not_frozen(table, target)
+        if table is None or table.is_swept:
+            break
+        now, stamp = warehouse.clock(), CommitStamp(job_id, _OPERATION, {})
+        try:
+            made = alone(table.commit((), (), stamp=stamp, since=looked, now=now, data_change=False))
+        except Conflict:
+            continue
+        write_manifest(target, table.snapshot(target.app_id).after(made, (), (), now), now=now)
+        return
+    raise Conflict(f"{target.scope}: no commit could be made behind its direct writes that went quiet; try again")

@@ -1,0 +1,248 @@
+"""The commit of a direct write: strict, on the version that it was made for, or again where others came first.
+
+What lost goes on top as it is if the commits between touched nothing that it read. Otherwise it runs again on what is there
+now, at most `RUNS` times more: a flush wins.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from itertools import takewhile
+
+from lakewarden.base.clock import Clock
+from lakewarden.base.faults import Reach, no_faults
+from lakewarden.catalog.target import ScopeTarget
+from lakewarden.delta.between import between
+from lakewarden.delta.change_data import feed_to_set, has_feed, properties_to_set
+from lakewarden.delta.commit_log.committing import DIRECT_APP, TooLate
+from lakewarden.delta.commit_log.stamp import SILENT
+from lakewarden.delta.create import create_table
+from lakewarden.delta.lifecycle.freezing import check_not_frozen
+from lakewarden.delta.manifest import write_manifest
+from lakewarden.delta.parquet.change_files import INSERT
+from lakewarden.delta.parquet.files import NewFile
+from lakewarden.delta.reading.file_group import FileGroup
+from lakewarden.delta.scope import open_scope
+from lakewarden.delta.snapshot import Snapshot, first_snapshot
+from lakewarden.delta.table import ScopeTable, check_whole
+from lakewarden.delta.timeline import walk
+from lakewarden.errors import Conflict, ConstraintViolation
+from lakewarden.storage.open import open_store
+from lakewarden.storage.steps import Steps
+from lakewarden.tables.direct.effects import Draft, Effect, carried
+from lakewarden.tables.direct.identities import last_write, writer_of
+from lakewarden.tables.direct.outputs import Numbers, Outputs
+from lakewarden.tables.direct.stamp import stamp_of
+from lakewarden.tables.direct.value import Given, Once
+
+RUNS = 3
+"""How often a write runs again, unless it says otherwise."""
+
+_COMMITS = 100
+"""Others' commits that may come between, each of which touched nothing that the write read."""
+
+
+@dataclass(frozen=True)
+class DirectWrite:
+    """A direct write as it was requested."""
+
+    operation: str
+    """As history names it: Spark's word."""
+    effect: Effect
+    given: Given = ()
+    parameters: Mapping[str, str] = field(default_factory=dict)
+    once: Once | None = None
+    """Its `app` is as Delta has it (`identities.transaction_app`)."""
+    again: int = RUNS
+    """How often it runs again where others changed what it reads."""
+
+    @property
+    def silent(self) -> bool:
+        """Whether subscribers do not hear of it, and go on (FL-44)."""
+        return SILENT.items() <= self.parameters.items()
+
+
+@dataclass(frozen=True)
+class Landed:
+    """The version that a direct write made, or that it found where it had nothing to do (`committed` is False) or had been made
+    before (`repeated`)."""
+
+    snapshot: Snapshot | None
+    draft: Draft
+    rows: int
+    """The rows that were given."""
+    committed: bool
+    repeated: bool = False
+
+
+class DirectCommit:
+    """One direct write on its way into a scope's table. `still` raises where the place is no longer the table's."""
+
+    def __init__(
+        self,
+        target: ScopeTarget,
+        write: DirectWrite,
+        numbers: Numbers,
+        outputs: Outputs,
+        *,
+        job_id: str,
+        planned_at: datetime,
+        clock: Clock,
+        still: Callable[[], None],
+        announce: Callable[[], None],
+        reach: Reach = no_faults,
+    ) -> None:
+        self._target = target
+        self._write = write
+        self._numbers = numbers
+        self._outputs = outputs
+        self._job_id = job_id
+        self._once = write.once
+        self._planned_at = planned_at
+        self._clock = clock
+        self._still = still
+        self._announce = announce
+        self._reach = reach
+        self.may_be_named = False
+        """Whether a commit names the files that were written, or may do so."""
+
+    def steps(self) -> Steps[Landed]:
+        """Commits the write.
+
+        Raises:
+            Conflict: others changed what it reads each time that it ran; nothing was changed.
+        """
+        try:
+            return (yield from self._landed())
+        finally:
+            if not self.may_be_named:
+                self._outputs.discard()
+
+    def _landed(self) -> Steps[Landed]:
+        if self._once is not None and (found := self._repeated(self._open())) is not None:
+            return found
+        given = self._outputs.fresh(self._write.given)
+        self._write.effect.check(given, self._target)
+        self._reach("direct:written")
+        table, draft = self._open(), Draft()
+        for run in range(self._write.again + 1):
+            if (found := self._repeated(table)) is not None:
+                return found
+            if run:
+                self._outputs.discard(draft.paths)
+                self._numbers.renew()
+            draft = self._draft(table, given)
+            self._reach("direct:drafted")
+            if draft.empty and not given and self._once is None:
+                return Landed(None if table is None else table.snapshot(self._target.app_id), draft, 0, committed=False)
+            table, snapshot = yield from self._committed(table, draft, given)
+            if snapshot is not None:
+                return Landed(snapshot, draft, sum(file.rows for file in given), committed=True)
+        raise Conflict(
+            f"{self._target.scope}: others changed what the {self._write.operation} reads, each of the"
+            f" {self._write.again + 1} times that it ran; nothing was changed, retry: try again"
+        )
+
+    def _repeated(self, table: ScopeTable | None) -> Landed | None:
+        """What another call of the same write left, which was told nothing, or died.
+
+        Raises:
+            FailedPrecondition: whether there is such a call is uncertain since a repair.
+        """
+        once = self._once
+        if once is None or table is None:
+            return None
+        last = last_write(table, once.app)
+        if once.resumes:
+            return self._found(table) if last.certain else None
+        return self._found(table) if last.stands_for(once.floor, writer_of(once.app), self._target.scope.table) else None
+
+    def _found(self, table: ScopeTable) -> Landed:
+        return Landed(table.snapshot(self._target.app_id), Draft(), 0, committed=False, repeated=True)
+
+    def _draft(self, table: ScopeTable | None, given: tuple[NewFile, ...]) -> Draft:
+        if table is None or not table.files():
+            return Draft()
+        draft = carried(table, self._target, self._write.effect.draft(table, self._target, self._outputs), self._outputs)
+        if not has_feed(table, self._target) or not (draft.adds or draft.changes):
+            return draft  # readers of a feed take new files for inserts, and removed ones for deletes
+        rows = (FileGroup.of_new(self._target, file).read() for file in given)
+        inserts = (made for some in rows for made in self._outputs.changed(some, INSERT))
+        return replace(draft, changes=(*draft.changes, *inserts))
+
+    def _open(self) -> ScopeTable | None:
+        table = open_scope(self._target)
+        check_not_frozen(table, self._target)
+        check_whole(table, self._target.location)
+        if table is not None and table.is_swept:
+            raise Conflict(f"the remains of an earlier table at {self._target.location} are being removed; try again")
+        if table is not None:
+            feed_to_set(table, self._target)  # refused before anything may be named, as what follows
+            table.check_takes_rows(self._target.schema)
+        self._still()
+        return table
+
+    def _committed(
+        self, table: ScopeTable | None, draft: Draft, given: tuple[NewFile, ...]
+    ) -> Steps[tuple[ScopeTable | None, Snapshot | None]]:
+        """Returns the version that was made; or, where the draft is no longer right, the newest table and None."""
+        since = table
+        for _ in range(_COMMITS):
+            self._announce()
+            self.may_be_named = True
+            try:
+                return table, (yield from self._commit(table, draft, given))
+            except (TooLate, ConstraintViolation):
+                self.may_be_named = False
+                raise
+            except Conflict:
+                table = self._open()
+            if table is not None and self._is_there(since, table):  # the answer to an attempt was lost
+                return table, table.snapshot(self._target.app_id)
+            self.may_be_named = False
+            if since is None or table is None or self._repeated(table) or not self._stands(draft, since, table):
+                return table, None
+        raise Conflict(f"{self._target.scope}: other commits kept coming between; nothing was changed, try again")
+
+    def _is_there(self, since: ScopeTable | None, table: ScopeTable) -> bool:
+        """Whether one of the commits since is ours."""
+        above = -1 if since is None else since.version
+        entries = takewhile(lambda entry: entry.version > above, walk(open_store(table.location), table.version))
+        return any(entry.stamp is not None and entry.stamp.job_id == self._job_id for entry in entries)
+
+    def _stands(self, draft: Draft, since: ScopeTable, table: ScopeTable) -> bool:
+        found = between(open_store(table.location), since.version, table.version)
+        return not found.bar and self._write.effect.stands(draft, found, table, self._target)
+
+    def _commit(self, table: ScopeTable | None, draft: Draft, given: tuple[NewFile, ...]) -> Steps[Snapshot]:
+        now, adds, target = self._clock(), (*given, *draft.adds), self._target
+        stamp = stamp_of(self._write.operation, self._write.parameters, target, self._job_id, given, draft)
+        position = self._numbers.position
+        transaction = None if self._once is None else (self._once.app, self._once.version)
+        self._reach("direct:committing")
+        if table is None:
+            made = yield from create_table(
+                target, adds, stamp, transaction, since=self._planned_at, now=now, direct=position, reach=self._reach
+            )
+            snapshot = first_snapshot(made, adds, target.app_id, now)
+        else:
+            made = yield from table.commit(
+                adds,
+                draft.removes,
+                schemas=target.schemas,
+                stamp=stamp,
+                since=self._planned_at,
+                now=now,
+                transaction=transaction,
+                direct=max(position, table.watermark(DIRECT_APP) or 0),  # who took a position earlier may commit later
+                data_change=bool(given or draft.updated or draft.deleted) or not has_feed(table, target),
+                changes=draft.changes,
+                properties=properties_to_set(table, target),
+                reach=self._reach,
+            )
+            snapshot = table.snapshot(target.app_id).after(made, adds, draft.removes, now)
+        self._reach("direct:committed")
+        write_manifest(target, snapshot, now=now)
+        return snapshot

@@ -1,0 +1,85 @@
+"""What a direct write is given, and what it returns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from lakewarden.catalog.target import ScopeTarget
+from lakewarden.delta.parquet.files import NewFile
+from lakewarden.delta.partitions import Partition
+
+Batches = Iterable[pa.Table | pa.RecordBatch]
+"""Rows with the columns of the newest schema, checked and complete; their `_seq` is given by the write."""
+
+Reserve = Callable[[int], int]
+"""Takes a number of rows, at most `WHOLE` (log/position.py); returns the first of as many consecutive `_seq`. Some may stay
+unused. Not for several threads."""
+
+
+@dataclass(frozen=True)
+class TaskFiles:
+    """Rows that tasks write to data files, in this process or elsewhere, instead of passing them on."""
+
+    write: Callable[[ScopeTarget, Reserve], Sequence[NewFile]]
+    """Returns the files, which are durable where they were written. Called once. If it raises, what it wrote is its own to
+    delete; what it returns is committed or deleted."""
+
+
+Given = Batches | TaskFiles
+"""The rows that a direct write adds."""
+
+
+@dataclass(frozen=True)
+class Once:
+    """The identity of a write that is made once: a commit of the same `app` with this version, or a later one, stands for it."""
+
+    app: str
+    version: int
+    above: int | None = None
+    """With it, each version above stands for it: those of attempts of the same write."""
+    resumes: bool = False
+    """Whether it says from where a writer goes on whose last write is uncertain (`log.once`); otherwise that stops the write."""
+
+    @property
+    def floor(self) -> int:
+        """The last version that does not stand for it."""
+        return self.version - 1 if self.above is None else self.above
+
+
+@dataclass(frozen=True)
+class Edit:
+    """What becomes of the rows of one file, or of several small ones."""
+
+    gone: pa.Array[Any]
+    """The numbers, from 0, of the rows that leave."""
+    rows: pa.Table
+    """Rows that come: new versions of those that left, or others. Columns as in `Batches`."""
+
+
+Decide = Callable[[pa.Table], Edit]
+"""Takes the rows of one file, or of several small ones: the columns of the newest schema, and `_seq`. Called again where a commit
+lost."""
+
+Within = Callable[[Collection[Partition]], Collection[Partition]]
+"""Of some partitions, those that a write can concern."""
+
+
+@dataclass(frozen=True)
+class DirectResult:
+    """What a direct write did. `version` is the table's Delta version then; None when there is no table."""
+
+    version: int | None
+    rows_inserted: int
+    rows_updated: int
+    rows_deleted: int
+    committed: bool
+    """False where no row matched, so that no commit was needed."""
+    job_id: str
+    last_seq: int
+    """The last possible `_seq` of its rows; -1 without a commit."""
+    repeated: bool = False
+    """Whether the table had the write before, so that nothing was committed (`Once`)."""

@@ -1,0 +1,142 @@
+"""Runs work over many scopes, packed by estimated bytes, so that a fault in one scope does not affect the others.
+
+Where the packs run (this process, or Spark's tasks) is the caller's choice; the work is the same plain function.
+"""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Generic, Protocol, TypeVar
+
+from lakewarden.base.clock import Clock
+from lakewarden.base.commit_metadata import carried, carry
+from lakewarden.catalog.operations import Operation
+from lakewarden.catalog.report import Fault, ScopeReport
+from lakewarden.catalog.target import ScopeTarget
+from lakewarden.delta.lifecycle.freezing import check_not_frozen
+from lakewarden.delta.scope import open_place
+from lakewarden.errors import Conflict, LakewardenError, Transient
+from lakewarden.storage.owner import named_by
+from lakewarden.storage.steps import Steps, together
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+_THREADS_ON_DISK = 2
+"""Threads for small scopes in one process. On a disk they compute most of the time: more of them take turns with the
+interpreter so often that each scope costs a quarter more."""
+
+_THREADS = 4
+"""The same where they mostly wait for an object store."""
+
+
+@dataclass(frozen=True)
+class Sized(Generic[T]):
+    """A piece of work and its estimated bytes."""
+
+    work: T
+    bytes: int
+    on_disk: bool = False
+    """Whether no object store is waited for."""
+
+
+Advance = Callable[[int], None]
+"""Called with the number of further scopes that are finished."""
+
+
+class FanOut(Protocol):
+    """Runs the steps of `work` over every item, anywhere, and returns the results in the order of the items."""
+
+    def __call__(self, work: Callable[[T], Steps[R]], items: Sequence[Sized[T]], advance: Advance) -> list[R]: ...
+
+
+class Run(Protocol):
+    """Runs work on a chosen `FanOut` and shows its progress (`engine.Engine.run`)."""
+
+    def __call__(self, work: Callable[[T], Steps[R]], items: Sequence[Sized[T]]) -> list[R]: ...
+
+
+def pack(items: Sequence[Sized[T]], *, max_bytes: int, max_items: int) -> list[list[int]]:
+    """Indexes of the items, in packs of at most so many bytes and items; the heaviest packs first.
+
+    An item above `max_bytes` gets a pack of its own, so that one big tenant does not hold up thousands.
+    """
+    packs: list[list[int]] = []
+    room = 0
+    for index in sorted(range(len(items)), key=lambda i: -items[i].bytes):
+        if not packs or items[index].bytes > room or len(packs[-1]) == max_items:
+            packs.append([])
+            room = max_bytes
+        packs[-1].append(index)
+        room -= items[index].bytes
+    return packs
+
+
+def in_process(work: Callable[[T], Steps[R]], items: Sequence[Sized[T]], advance: Advance) -> list[R]:
+    """A `FanOut` for a few small scopes: no JVM, a few threads."""
+
+    def counted(item: Sized[T]) -> Steps[R]:
+        result = yield from work(item.work)
+        advance(1)
+        return result
+
+    threads = _THREADS_ON_DISK if all(item.on_disk for item in items) else _THREADS
+    with ThreadPoolExecutor(threads, initializer=carry, initargs=(carried(),)) as pool:
+        return together(map(counted, items), pool.map)
+
+
+def run_here(work: Callable[[T], Steps[R]], items: Sequence[Sized[T]]) -> list[R]:
+    """A `Run` in this process."""
+    return in_process(work, items, lambda _done: None)
+
+
+def done_and_failed(found: Iterable[R | LakewardenError]) -> tuple[list[R], LakewardenError | None]:
+    """The results of the tasks that succeeded, and the first error of those whose result it is."""
+    done, errors = list[R](), list[LakewardenError]()
+    for each in found:
+        if isinstance(each, LakewardenError):
+            errors.append(each)
+        else:
+            done.append(each)
+    return done, next(iter(errors), None)
+
+
+def fault_of(error: Exception) -> Fault:
+    """The error as a value. One that is not a `LakewardenError` is a bug, and keeps its location."""
+    if isinstance(error, LakewardenError):
+        return Fault(error.code, error.message, isinstance(error, Transient))
+    where = traceback.extract_tb(error.__traceback__)[-1]
+    return Fault("INTERNAL", f"{type(error).__name__}: {error} (in {where.name}, line {where.lineno} of {where.filename})", False)
+
+
+def guarded(target: ScopeTarget, operation: Operation, clock: Clock, steps: Steps[ScopeReport]) -> Steps[ScopeReport]:
+    """Wraps the work on one scope: whatever it raises becomes that scope's report.
+
+    The one broad `except` of a task: among thousands of scopes, an unforeseen fault in one must not end the others' work.
+    """
+    try:
+        return (yield from steps)
+    except Exception as error:  # noqa: BLE001  # reported as INTERNAL with its place, and the job fails for it
+        moved = None if isinstance(error, Transient) or operation == "move" else _moved(target)
+        return failed_report(target, operation, moved or error, clock())
+
+
+def failed_report(target: ScopeTarget, operation: Operation, error: Exception, now: datetime) -> ScopeReport:
+    """The report of a scope on which the operation could not be done."""
+    fault = fault_of(named_by(target.root, error) if isinstance(error, LakewardenError) else error)
+    return ScopeReport(target.scope, operation, "failed", target.location, reason=fault.message, fault=fault, finished_at=now)
+
+
+def _moved(target: ScopeTarget) -> Conflict | None:
+    """Says why the work failed if the scope was moved meanwhile: files that it needed may be gone."""
+    try:
+        check_not_frozen(open_place(target), target)
+    except Conflict as conflict:
+        return conflict
+    except LakewardenError:
+        pass  # the work's own error says more
+    return None

@@ -1,0 +1,117 @@
+"""Pins: a reader's claim on one version of a scope for some time, stored as an object, so that no vacuum removes it.
+
+Only a version inside the retention can be pinned. That makes it safe without a lock: a vacuum that did not see the pin
+had started before, with an earlier horizon, and so keeps that version too. (A vacuum that was forced to retain less than
+the table does is not bound by that: force is for when there are no readers.)
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from lakewarden.base.clock import NewId
+from lakewarden.base.scope import without_table
+from lakewarden.catalog.target import ScopeTarget
+from lakewarden.delta.scope import open_scope
+from lakewarden.errors import Corrupt, InvalidArgument, NotFound
+from lakewarden.storage.objects import Missing, ObjectStore
+from lakewarden.tables.tags import timeline_now
+
+_LONGEST = timedelta(days=30)
+"""An abandoned reader must not keep files for ever; a tag is for versions that have to stay."""
+
+
+@dataclass(frozen=True)
+class Pin:
+    """A version of one scope that stays until `expires`. `user` is None for a SHARED table."""
+
+    key: str
+    user: str | None
+    version: int
+    expires: datetime
+
+
+def pin_version(
+    state: ObjectStore, table_id: str, target: ScopeTarget, version: int | None, seconds: float, *, now: datetime, new_id: NewId
+) -> Pin:
+    """Pins a version, the newest where none is given.
+
+    Raises:
+        InvalidArgument: the time is not above 0 and up to 30 days.
+        NotFound: the scope has no table yet, or the version does not exist or is older than the retention.
+    """
+    if not 0 < seconds <= _LONGEST.total_seconds():
+        raise InvalidArgument(
+            f"cannot pin a version for {seconds:g} seconds: give more than 0 and at most {_LONGEST.total_seconds():g};"
+            " tag what has to stay"
+        )
+    table = open_scope(target, version)
+    if table is None:
+        raise without_table(target.scope)
+    _check_retained(table.version, target, now)
+    user = target.scope.user
+    key = f"{_home(table_id, user)}/{new_id()}"
+    pin = Pin(key, user, table.version, now + timedelta(seconds=seconds))
+    content = {"user": pin.user, "version": pin.version, "expires": pin.expires.isoformat()}
+    state.create(key, json.dumps(content).encode())
+    return pin
+
+
+def release(state: ObjectStore, pin: Pin) -> None:
+    """Ends a pin before its time; an expired one is not an error."""
+    state.delete([pin.key])
+
+
+def pinned_versions(state: ObjectStore, table_id: str, now: datetime) -> Mapping[str | None, tuple[int, ...]]:
+    """The versions that pins of a table keep now, by user.
+
+    Raises:
+        Corrupt: a pin cannot be read.
+    """
+    kept: dict[str | None, tuple[int, ...]] = defaultdict(tuple)
+    for entry in state.list(f"leases/{table_id}"):
+        pin = _read(state, entry.key)
+        if pin is not None and pin.expires > now:
+            kept[pin.user] += (pin.version,)
+    return kept
+
+
+def forget_expired(state: ObjectStore, table_id: str, now: datetime) -> None:
+    """Removes expired pins."""
+    keys = [entry.key for entry in state.list(f"leases/{table_id}")]
+    state.delete([key for key in keys if (pin := _read(state, key)) is not None and pin.expires <= now])
+
+
+def remove_pins(state: ObjectStore, table_id: str, user: str) -> None:
+    """Ends every pin on one user's scope."""
+    state.delete([entry.key for entry in state.list(_home(table_id, user))])
+
+
+def _home(table_id: str, user: str | None) -> str:
+    return f"leases/{table_id}/{hashlib.sha256((user or '').encode()).hexdigest()}"
+
+
+def _read(state: ObjectStore, key: str) -> Pin | None:
+    """None where it was released meanwhile."""
+    try:
+        content = json.loads(state.get(key))
+        return Pin(key, content["user"], int(content["version"]), datetime.fromisoformat(content["expires"]))
+    except Missing:
+        return None
+    except (ValueError, KeyError, TypeError) as error:
+        raise Corrupt(f"the pin {key} in {state.uri} can't be read: {error}") from error
+
+
+def _check_retained(version: int, target: ScopeTarget, now: datetime) -> None:
+    timeline = timeline_now(target)
+    oldest = timeline.needed_since(now - timedelta(hours=target.retention_hours))
+    if version < oldest:
+        raise NotFound(
+            f"version {version} of {target.scope} is older than the {target.retention_hours} hours that are kept:"
+            f" versions {oldest} to {timeline.newest} can be pinned"
+        )

@@ -1,0 +1,122 @@
+"""A scope's rows as of the moment when the log ended at some `_seq`: where a subscriber begins, or continues."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import accumulate, groupby
+from operator import itemgetter
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakewarden.catalog.target import ScopeTarget
+from lakewarden.delta.asof import Base, base_at
+from lakewarden.delta.commit_log.stamp import CommitStamp
+from lakewarden.delta.lifecycle.freezing import is_frozen
+from lakewarden.delta.reading.keys import Keys
+from lakewarden.delta.reading.rows import empty_rows, merged, read_keyed, read_rows
+from lakewarden.delta.scope import open_scope
+from lakewarden.delta.table import ScopeTable
+from lakewarden.errors import Corrupt, InvalidArgument, NotFound
+from lakewarden.log.chunk import RowRange
+from lakewarden.log.position import NOTHING, end_of
+from lakewarden.log.record import SEQ, decode
+from lakewarden.log.table_log import LogReader
+from lakewarden.log.view import Trail
+from lakewarden.tables.reading.keys import key_bounds
+
+_NO_TABLE = Base(None, NOTHING, ())
+
+_AT_ONCE = 64 << 20
+"""Bytes of the log in which keys are sought at once."""
+
+
+def read_as_of(
+    target: ScopeTarget, log: LogReader, trail: Trail, seq: int, mark: str, keys: pa.Table | None = None
+) -> tuple[pa.Table | None, bool]:
+    """The rows that were live then (the newest schema's columns and `_seq`), or None if the trail is older than the table;
+    and whether no flush can have gone to another place, as `tables.reading.scope.where_it_lies` needs.
+
+    Args:
+        trail: all that log and history hold, read before the call.
+        mark: the user's keyed hash.
+        keys: rows with the columns of the primary key, which those that are wanted have, too; None for all rows.
+
+    Raises:
+        InvalidArgument: rows that came after `seq` are no longer kept; the message says from which `_seq` on they are.
+        Missing: objects of the log were removed meanwhile.
+    """
+    table = open_scope(target)
+    base = _NO_TABLE if table is None else base_at(table, target.app_id, seq, _rewound(trail, mark))
+    if base.later and (base.later[0].last_seq or 0) > trail.end:
+        return None, False
+    ranges = trail.ranges(target.scope.user or "", base.settled)
+    _check(target, trail, base, ranges)
+    wanted = None if keys is None else Keys(keys, target.schema.primary_key)
+    hot = _hot(target, log, [each for each in ranges if each.first_seq <= seq], base.settled, seq, wanted)
+    sure = table is not None and not is_frozen(table, target)
+    cold = _cold(target, table, base, wanted)
+    return cold if hot is None else merged(cold, hot, target.schema.primary_key), sure
+
+
+def _hot(
+    target: ScopeTarget, log: LogReader, ranges: Sequence[RowRange], after: int, upto: int, keys: Keys | None
+) -> pa.Table | None:
+    """The rows of the log beyond a `_seq`, up to another; None where there are none. With keys, they are read part by part."""
+    if not ranges:
+        return None
+    found = []
+    for part in [ranges] if keys is None else _parts(ranges):
+        rows = decode(log.chunks(part), part, target.schemas).filter((pc.field(SEQ) > after) & (pc.field(SEQ) <= upto))
+        found.append(rows if keys is None else rows.filter(pc.is_valid(keys.places(rows))))
+    return pa.concat_tables(found)
+
+
+def _parts(ranges: Sequence[RowRange]) -> Iterator[Sequence[RowRange]]:
+    numbers = [bytes_before // _AT_ONCE for bytes_before in accumulate((each.length for each in ranges[:-1]), initial=0)]
+    return ([each for _, each in part] for _, part in groupby(zip(numbers, ranges, strict=True), key=itemgetter(0)))
+
+
+def _rewound(trail: Trail, mark: str) -> int | None:
+    position = trail.signs(mark).rewound
+    return None if position is None else end_of(position)
+
+
+def _cold(target: ScopeTarget, newest: ScopeTable | None, base: Base, keys: Keys | None) -> pa.Table:
+    if base.version is None or (keys is not None and not keys.rows.num_rows):
+        return empty_rows(target.schema)
+    try:
+        is_newest = newest is not None and newest.version == base.version
+        table = newest if is_newest else open_scope(target, base.version)
+        if table is None:
+            return empty_rows(target.schema)
+        if keys is None:
+            return read_rows(table, target.schemas)
+        return read_keyed(table, target.schemas, keys, key_bounds(keys.primary_key, keys.rows), target.buckets)
+    except (NotFound, Corrupt) as error:
+        if not base.later:
+            raise
+        raise InvalidArgument(
+            f"from_seq is too old for {target.scope}: version {base.version}, as of then, can no longer be read"
+            f" ({error.message}); subscribe without it"
+        ) from error
+
+
+def _check(target: ScopeTarget, trail: Trail, base: Base, ranges: Sequence[RowRange]) -> None:
+    """Raises:
+    InvalidArgument: some rows that were flushed since are no longer kept.
+    """
+    if trail.complete_after(base.settled):
+        return
+    for flush in base.later:
+        if _kept(ranges, flush) != flush.log_rows:
+            raise InvalidArgument(
+                f"from_seq is too old for {target.scope}: rows that came after it are no longer kept"
+                f" (log.retention_seconds); the oldest that works is {flush.last_seq}"
+            )
+
+
+def _kept(ranges: Sequence[RowRange], flush: CommitStamp) -> int:
+    """How many of the rows that a flush took are still kept."""
+    first, last = flush.first_seq or 0, NOTHING if flush.last_seq is None else flush.last_seq
+    return sum(max(0, min(each.last_seq, last) - max(each.first_seq, first) + 1) for each in ranges)

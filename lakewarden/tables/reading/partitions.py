@@ -1,0 +1,83 @@
+"""Reads a SHARED table apart: its partitions as groups of files, all of one version."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+from lakewarden.catalog.target import ScopeTarget
+from lakewarden.delta.lifecycle.freezing import is_frozen
+from lakewarden.delta.parquet.files import DataFile, by_partition
+from lakewarden.delta.reading.bucket_pruning import files_to_read
+from lakewarden.delta.reading.column_cache import ColdCache
+from lakewarden.delta.reading.file_group import FileGroup
+from lakewarden.delta.table import ScopeTable
+from lakewarden.tables.reading.scope import Place, Wanted, where_it_lies
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Apart:
+    """What a read of a table would take. `bytes` and `partitions` count files that may have a wanted row."""
+
+    partitioned: bool
+    plain: bool
+    """Whether its files alone say which rows live."""
+    partitions: int
+    bytes: int
+    table: ScopeTable | None
+    target: ScopeTarget
+    wanted: Wanted
+    files: tuple[DataFile, ...]
+
+    def groups(self, part_bytes: int) -> list[FileGroup]:
+        """The files of whole partitions, about so many bytes in each group."""
+        return self._groups(list(by_partition(self.files).values()), part_bytes)
+
+    def packs(self, part_bytes: int) -> list[FileGroup]:
+        """The files, wherever they are, about so many bytes in each group."""
+        return self._groups([(file,) for file in self.files], part_bytes)
+
+    def _groups(self, parts: Sequence[tuple[DataFile, ...]], part_bytes: int) -> list[FileGroup]:
+        if self.table is None:
+            return []
+        found = _packed(parts, part_bytes)
+        return [FileGroup.of(self.table, files, self.target.schemas, self.wanted.columns) for files in found]
+
+
+def read_apart(place: Place, wanted: Wanted, cache: ColdCache, use: Callable[[Apart], T]) -> T:
+    """Returns what `use` makes of the table as of its last flush. Called again if the table was moved meanwhile."""
+
+    def read(target: ScopeTarget) -> tuple[T, bool]:
+        table = cache.tables.open(target)
+        found = use(_apart(table, target, wanted))
+        return found, table is not None and not is_frozen(table, target)
+
+    return where_it_lies(place, read)
+
+
+def _apart(table: ScopeTable | None, target: ScopeTarget, wanted: Wanted) -> Apart:
+    partitioned = bool(target.schema.partition_by)
+    if table is None:
+        return Apart(partitioned, True, 0, 0, None, target, wanted, ())
+    bounds = wanted.bounds if table.plain and table.named_alike(target.schemas) else ()
+    files = tuple(files_to_read(table, bounds, target.schema, target.buckets))
+    return Apart(
+        partitioned, table.plain, len(by_partition(files)), sum(file.size for file in files), table, target, wanted, files
+    )
+
+
+def _packed(partitions: Sequence[tuple[DataFile, ...]], part_bytes: int) -> Iterator[list[DataFile]]:
+    held: list[DataFile] = []
+    taken = 0
+    for files in partitions:
+        size = sum(file.size for file in files)
+        if held and taken + size > part_bytes:
+            yield held
+            held, taken = [], 0
+        held += files
+        taken += size
+    if held:
+        yield held

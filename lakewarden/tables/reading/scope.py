@@ -1,0 +1,214 @@
+"""Reads one scope: cold rows only, or hot and cold merged, each row once whatever commits meanwhile."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+import pyarrow as pa
+
+from lakewarden.base.scope import Scope
+from lakewarden.catalog.model import Catalog, Table, TableSchema
+from lakewarden.catalog.target import ScopeTarget
+from lakewarden.delta.lifecycle.freezing import is_frozen
+from lakewarden.delta.reading.bounds import Bound, rows_within
+from lakewarden.delta.reading.column_cache import ColdCache
+from lakewarden.delta.reading.number import nothing_but, number_of_rows
+from lakewarden.delta.reading.rows import empty_rows, merged, merged_parts, read_parts, read_rows
+from lakewarden.delta.scope import open_scope
+from lakewarden.errors import Conflict, LakewardenError
+from lakewarden.log.drain import read_hot
+from lakewarden.log.position import NOTHING
+from lakewarden.log.scope import LogScope
+from lakewarden.log.stream import read_stream
+from lakewarden.log.table_log import LogReader
+from lakewarden.log.view import LogView
+from lakewarden.storage.objects import Missing
+from lakewarden.tables.warehouse import Warehouse
+
+T = TypeVar("T")
+
+Place = Callable[[], ScopeTarget]
+"""Looks up where a scope is now."""
+
+_ATTEMPTS = 20
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """The part of a scope to read. `columns`: names of the newest schema, and `_seq` if needed; None for all of
+    them. `bounds`: rows outside them may be left out, but need not be.
+    """
+
+    columns: tuple[str, ...] | None = None
+    bounds: tuple[Bound, ...] = ()
+    number_only: bool = False
+    """Whether no value counts, only how many rows there are: the columns may be NULL. There are no bounds then."""
+
+    def with_key(self, schema: TableSchema) -> Wanted:
+        """Adds the primary key, by which hot and cold rows are merged."""
+        if self.columns is None:
+            return self
+        return replace(self, columns=tuple(dict.fromkeys((*self.columns, *schema.primary_key))), number_only=False)
+
+
+EVERYTHING = Wanted()
+
+
+class ColdRows:
+    """A snapshot of the scope's table, and the watermark of its log in it."""
+
+    def __init__(self, target: ScopeTarget, wanted: Wanted, cache: ColdCache | None) -> None:
+        self._target = target
+        self._wanted = wanted
+        self._columns = None if cache is None else cache.columns
+        self._table = cache.tables.open(target) if cache else open_scope(target)
+
+    def watermark(self) -> int | None:
+        return None if self._table is None else self._table.watermark(self._target.app_id)
+
+    def rows(self, *, keyed: bool = False) -> pa.Table:
+        """`keyed` adds the primary key."""
+        wanted = self._wanted.with_key(self._target.schema) if keyed else self._wanted
+        if self._table is None:
+            none = empty_rows(self._target.schema)
+            return none if wanted.columns is None else none.select(wanted.columns)
+        number = number_of_rows(self._table, self._table.files()) if wanted.number_only else None
+        if number is not None:
+            return nothing_but(number, wanted.columns or ())
+        target = self._target
+        rows = read_rows(self._table, target.schemas, wanted.columns, wanted.bounds, self._columns, target.buckets)
+        return rows_within(rows, wanted.bounds)
+
+    def parts(self) -> Iterator[pa.Table]:
+        """The rows file by file, with the primary key; at least one part, without rows where there are no files."""
+        wanted, target = self._wanted.with_key(self._target.schema), self._target
+        none = empty_rows(target.schema)
+        yield none if wanted.columns is None else none.select(wanted.columns)
+        if self._table is not None:
+            yield from read_parts(self._table, target.schemas, wanted.columns, wanted.bounds)
+
+    @property
+    def sure(self) -> bool:
+        """Whether no flush can have gone to another place before this was opened: a scope is frozen here first."""
+        return self._table is not None and not is_frozen(self._table, self._target)
+
+
+def where_it_lies(place: Place, read: Callable[[ScopeTarget], tuple[T, bool]]) -> T:
+    """Returns what `read` finds at the scope's place. `read` also says whether that is certain: if not, or if it fails, the scope
+    may have been moved since its place was looked up, and then it is read again at its new place.
+
+    Raises:
+        Whatever `read` raises for a scope that was not moved.
+    """
+    target = place()
+    for _ in range(_ATTEMPTS):
+        try:
+            found, sure = read(target)
+        except (LakewardenError, Missing):
+            now = place()
+            if now.location == target.location:
+                raise
+        else:
+            if sure or (now := place()).location == target.location:
+                return found
+        target = now
+    raise Conflict(f"{target.scope} was moved {_ATTEMPTS} times while it was read; read again")
+
+
+def place_of(warehouse: Warehouse, catalog: Catalog, table: Table, user: str | None) -> Place:
+    """Looks the scope up in the given catalog first, then in the newest one."""
+    given = iter((catalog,))
+
+    def place() -> ScopeTarget:
+        return warehouse.target(next(given, None) or warehouse.catalog.read(), Scope(table.name, user))
+
+    return place
+
+
+def read_cold(place: Place, wanted: Wanted = EVERYTHING, cache: ColdCache | None = None) -> pa.Table:
+    """The scope's Delta table as of its last flush: the newest schema's columns and `_seq`, or the selected part."""
+
+    def read(target: ScopeTarget) -> tuple[pa.Table, bool]:
+        cold = ColdRows(target, wanted, cache)
+        return cold.rows(), cold.sure
+
+    return where_it_lies(place, read)
+
+
+def read_stream_scope(warehouse: Warehouse, table: Table, user: str) -> pa.Table:
+    """The unexpired rows of a STREAM table's scope, in order: the newest schema's columns and `_seq`."""
+    ttl = table.options.ttl_seconds
+    assert ttl is not None, "a STREAM table has a TTL"
+    return read_stream(warehouse.log(table), user, table.schemas, ttl, warehouse.clock())
+
+
+def read_undrained(
+    place: Place, log: LogReader, wanted: Wanted = EVERYTHING, cache: ColdCache | None = None, view: LogView | None = None
+) -> pa.Table:
+    """The rows of the log that the scope's table does not have yet, the newest of each key, without deleted ones.
+
+    Args:
+        view: as in `read_strong`.
+
+    Raises:
+        Conflict: flushes kept settling the rows while they were read.
+    """
+
+    def read(target: ScopeTarget) -> tuple[pa.Table, bool]:
+        found = read_hot(lambda: _look(target, log, view), lambda: ColdRows(target, wanted, cache))
+        none = empty_rows(target.schema)
+        return none if found.rows is None else merged(none, found.rows, target.schema.primary_key), found.cold.sure
+
+    return where_it_lies(place, read)
+
+
+def _look(target: ScopeTarget, log: LogReader, view: LogView | None = None) -> LogScope:
+    user = target.scope.user or ""
+    return LogScope.of(log, view or log.view((user,)), user, target.schemas)
+
+
+def read_strong(
+    place: Place, log: LogReader, wanted: Wanted = EVERYTHING, cache: ColdCache | None = None, view: LogView | None = None
+) -> pa.Table:
+    """Hot and cold rows, one per key, without deleted ones. Includes the key's columns where there are hot rows.
+
+    Args:
+        view: of the log, read for several scopes at once; what is acknowledged later need not be seen.
+
+    Raises:
+        Conflict: flushes kept settling the rows while they were read.
+    """
+    return read_strong_upto(place, log, wanted, cache, view)[0]
+
+
+def read_strong_upto(
+    place: Place, log: LogReader, wanted: Wanted = EVERYTHING, cache: ColdCache | None = None, view: LogView | None = None
+) -> tuple[pa.Table, int]:
+    """As `read_merged`, with the last possible `_seq` of what was read: a flush behind the look at the log may have brought more
+    rows into the table."""
+
+    def read(target: ScopeTarget) -> tuple[tuple[pa.Table, int], bool]:
+        found = read_hot(lambda: _look(target, log, view), lambda: ColdRows(target, wanted, cache))
+        cold = found.cold.rows(keyed=found.rows is not None)
+        rows = cold if found.rows is None else merged(cold, found.rows, target.schema.primary_key)
+        return (rows, max(found.end, found.cold.watermark() or NOTHING)), found.cold.sure
+
+    return where_it_lies(place, read)
+
+
+def use_live(place: Place, log: LogReader, wanted: Wanted, cache: ColdCache, use: Callable[[Iterator[pa.Table]], T]) -> T:
+    """Returns what `use` makes of all live rows, of which it gets one part after the other, with the primary key. Called again
+    if the scope was moved meanwhile.
+
+    Raises:
+        Conflict: flushes kept settling the rows while they were read.
+    """
+
+    def read(target: ScopeTarget) -> tuple[T, bool]:
+        found = read_hot(lambda: _look(target, log), lambda: ColdRows(target, wanted, cache))
+        cold = found.cold.parts()
+        return use(cold if found.rows is None else merged_parts(cold, found.rows, target.schema.primary_key)), found.cold.sure
+
+    return where_it_lies(place, read)

@@ -1,0 +1,161 @@
+"""Checks rows against a table's schema, all or nothing: the result has exactly the schema's columns and types."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakewarden.catalog.model import SchemaColumn, TableSchema
+from lakewarden.errors import ConstraintViolation, InvalidArgument
+from lakewarden.tables.rows.columns import Unfit, from_array, single
+from lakewarden.tables.rows.defaults import Defaults
+from lakewarden.tables.rows.files import FileRef
+from lakewarden.tables.rows.intake import absent_mark, is_mark
+from lakewarden.tables.rows.partitions import divisible
+from lakewarden.tables.rows.violation import shown, unfit
+
+_ROW = "row: "
+_USER = "user: "
+"""Columns that the check for duplicates adds; no table column can have these names."""
+
+
+def validated(
+    schema: TableSchema, rows: pa.Table, defaults: Defaults, users: pa.Array[Any] | None = None, *, repeats: bool = False
+) -> pa.Table:
+    """Returns the rows with the schema's columns in its order, in the catalog's Arrow types, with defaults filled in.
+
+    Args:
+        rows: as `tables.rows.intake.to_arrow` returns them.
+        users: each row's user, when one call holds rows of many: a key may appear once per user.
+        repeats: a key may appear again: in the log, the last row counts.
+
+    Raises:
+        InvalidArgument: a column that the table does not have.
+        ConstraintViolation: a value that does not fit, NULL in a NOT NULL column, or a key twice.
+    """
+    given = dict(zip(rows.column_names, rows.columns, strict=True))
+    _check_known(schema, given)
+    users = None if users is None else single("users", users)
+    now = defaults.clock()
+    arrays = [_filled(schema, column, given, rows.num_rows, defaults, now, users) for column in schema.columns]
+    table = pa.Table.from_arrays(arrays, names=schema.names)
+    if schema.keyed and not schema.append_only and not repeats:
+        _check_twins(schema.primary_key, table, users)
+    return table
+
+
+def keys(schema: TableSchema, rows: pa.Table, users: pa.Array[Any] | None = None, *, repeats: bool = False) -> pa.Table:
+    """Returns the primary key's columns, checked, in key order: the input of a delete. `users` and `repeats` as in `validated`.
+
+    Raises:
+        InvalidArgument: a column that is missing, or not in the key.
+        ConstraintViolation: a value that does not fit, NULL, or a key twice.
+    """
+    wanted = f"a delete takes the primary key ({', '.join(schema.primary_key)})"
+    for name in rows.column_names:
+        if name not in schema.primary_key and not is_mark(name):
+            raise InvalidArgument(f"{wanted}, not column {name!r}")
+    arrays = []
+    for name in schema.primary_key:
+        column = schema.column(name)
+        if column is None or name not in rows.column_names:
+            raise InvalidArgument(f"{wanted}; column {name!r} is missing")
+        arrays.append(_checked(schema, column, _given(column, rows[name])))
+    table = pa.Table.from_arrays(arrays, names=list(schema.primary_key))
+    if not repeats:
+        _check_twins(schema.primary_key, table, None if users is None else single("users", users))
+    return table
+
+
+def _check_known(schema: TableSchema, names: Iterable[str]) -> None:
+    known = frozenset(schema.names)
+    for name in names:
+        if name not in known and not is_mark(name):
+            raise InvalidArgument(f"unknown column {name!r}; the columns are {', '.join(schema.names)}")
+
+
+def _filled(
+    schema: TableSchema,
+    column: SchemaColumn,
+    given: Mapping[str, pa.ChunkedArray[Any]],
+    count: int,
+    defaults: Defaults,
+    now: datetime,
+    users: pa.Array[Any] | None,
+) -> pa.Array[Any]:
+    values = given.get(column.name)
+    if values is None:
+        array = defaults.values(column, count, now, users)
+    else:
+        array = _given(column, values)
+        if column.default is not None and (mark := given.get(absent_mark(column.name))) is not None:
+            absent = single(column.name, mark)
+            theirs = None if users is None else users.filter(absent)
+            array = pc.replace_with_mask(array, absent, defaults.values(column, pc.sum(absent).as_py() or 0, now, theirs))
+    return _checked(schema, column, array)
+
+
+def _given(column: SchemaColumn, values: pa.ChunkedArray[Any]) -> pa.Array[Any]:
+    try:
+        return from_array(column.type, single(column.name, values))
+    except Unfit as error:
+        raise unfit(column.name, column.type, error.row, error.value) from error
+
+
+def _checked(schema: TableSchema, column: SchemaColumn, array: pa.Array[Any]) -> pa.Array[Any]:
+    if column.name in schema.partition_by:
+        array = divisible(column, array)
+    if column.type.name == "FILE":
+        array = _references(column, array)
+    return array if column.nullable else _without_null(schema, column, array)
+
+
+def _references(column: SchemaColumn, array: pa.Array[Any]) -> pa.Array[Any]:
+    """The references in one spelling."""
+    texts = array.to_pylist()
+    for row, text in enumerate(texts):
+        try:
+            texts[row] = None if text is None else FileRef.parse(text).text
+        except ConstraintViolation as error:
+            raise ConstraintViolation(f"column {column.name!r}, row {row}: {error.message}") from error
+    return pa.array(texts, pa.string())
+
+
+def _without_null(schema: TableSchema, column: SchemaColumn, array: pa.Array[Any]) -> pa.Array[Any]:
+    if array.null_count:
+        row = pc.index(array.is_null(), True).as_py()
+        why = "is in the primary key" if column.name in schema.primary_key else "is NOT NULL"
+        raise ConstraintViolation(f"column {column.name!r}, row {row}: NULL or no value, and the column {why}")
+    return array
+
+
+def _check_twins(primary_key: tuple[str, ...], table: pa.Table, users: pa.Array[Any] | None) -> None:
+    """Checks that each key appears once per user."""
+    if table.num_rows < 2:
+        return
+    columns = table.select(list(primary_key)).columns
+    if _distinct(columns if users is None else [*columns, pa.chunked_array([users])]) == table.num_rows:
+        return
+    keyed = table.select(list(primary_key)).append_column(_ROW, pa.array(range(table.num_rows), pa.int64()))
+    if users is not None:
+        keyed = keyed.append_column(_USER, users)
+    by = [name for name in keyed.column_names if name != _ROW]
+    groups = keyed.group_by(by).aggregate([(_ROW, "min"), (_ROW, "max")])
+    twins = groups.filter(pc.not_equal(groups[f"{_ROW}_min"], groups[f"{_ROW}_max"])).slice(0, 1).to_pylist()[0]
+    key = ", ".join(f"{name}={shown(twins[name])}" for name in primary_key)
+    raise ConstraintViolation(f"rows {twins[f'{_ROW}_min']} and {twins[f'{_ROW}_max']} have the same primary key {key}")
+
+
+def _distinct(columns: Sequence[pa.ChunkedArray[Any]]) -> int:
+    """How many of the rows differ."""
+    found = np.zeros(len(columns[0]), np.int64)
+    for column in columns:
+        encoded: Any = column.combine_chunks().dictionary_encode()
+        _, dense = np.unique(found, return_inverse=True)
+        found = dense * len(encoded.dictionary) + encoded.indices.to_numpy()
+    return len(np.unique(found))

@@ -1,0 +1,94 @@
+"""What a report says of a scope for later maintenance, continued from what was known before."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime
+
+from lakewarden.base.clock import to_millis
+from lakewarden.catalog.operations import Operation
+from lakewarden.catalog.report import Remains, ScopeReport, ScopeState
+from lakewarden.catalog.state.floors.entries import NEVER, OPERATIONS, Known, Upkeep
+from lakewarden.catalog.target import ScopeTarget
+from lakewarden.tables.rows.files import file_columns
+from lakewarden.tables.upkeep.packing import MIN_GAIN, RATIO, TARGET, ZORDER
+from lakewarden.tables.upkeep.rules import UNKNOWN, FoldRule, PackRule, loosest
+from lakewarden.tables.upkeep.tail import rule_of
+
+_LATER = 60 * 60 * 1000
+"""Milliseconds; a look is not noted more often for its time alone."""
+
+
+def upkeep_of(target: ScopeTarget, report: ScopeReport, state: ScopeState, now: datetime) -> Upkeep:
+    """What maintenance needs to know of the scope after this report, which has that state."""
+    known = target.known
+    before = None if known is None else known.upkeep
+    still = before if known is not None and known.version == state.version else None
+    at, done = to_millis(report.finished_at or now), report.outcome == "done"
+    remains = report.remains or _remains(target, report, state, before if done else still, at)
+    return Upkeep(
+        files=state.files,
+        bytes=state.bytes,
+        committed_at=at if done else 0 if still is None else still.committed_at,
+        operation=_operation(report) if done else 0 if still is None else still.operation,
+        looked_at=at,
+        compacted=_compacted(target, report, state, UNKNOWN if still is None else still.compacted),
+        optimized=_optimized(target, report, state, UNKNOWN if still is None else still.optimized),
+        dead_since=remains.dead_since,
+        log_since=remains.log_since,
+    )
+
+
+def is_news(known: Known, before: Known | None) -> bool:
+    """Whether a look found something else than what was known, or came much later."""
+    if before is None or before.upkeep is None or known.upkeep is None:
+        return True
+    if known.upkeep.looked_at - before.upkeep.looked_at >= _LATER:
+        return True  # else the rolling look would come to the same scopes again
+    looked_now = replace(before.upkeep, looked_at=known.upkeep.looked_at)
+    return replace(before, deleted_upto=known.deleted_upto, upkeep=looked_now) != known
+
+
+def _compacted(target: ScopeTarget, report: ScopeReport, state: ScopeState, still: int) -> int:
+    """The verdict that holds under most rules: of the operation itself, of its rules by the sizes, and that from before."""
+    own = FoldRule(target.rules.tail)
+    found = FoldRule(rule_of(report.parameters)).number if _found_nothing(report, "compact") else UNKNOWN
+    return loosest((found, own.loosest.verdict(state), own.verdict(state), still), (own.loosest, own))
+
+
+def _optimized(target: ScopeTarget, report: ScopeReport, state: ScopeState, still: int) -> int:
+    """The same for packing."""
+    own, found = PackRule(target.target_file_size, target.rules.min_gain, target.rules.tail.ratio), UNKNOWN
+    if _found_nothing(report, "optimize") and ZORDER not in report.parameters:
+        size, gain, ratio = (report.parameters[name] for name in (TARGET, MIN_GAIN, RATIO))
+        found = PackRule(int(size), float(gain), float(ratio)).number
+    return loosest((found, own.loosest.verdict(state), own.verdict(state), still), (own.loosest, own))
+
+
+def _found_nothing(report: ScopeReport, operation: Operation) -> bool:
+    """Whether the operation itself had nothing to do."""
+    return report.quiet and report.operation == operation
+
+
+def _remains(target: ScopeTarget, report: ScopeReport, state: ScopeState, before: Upkeep | None, at: int) -> Remains:
+    """What a vacuum may find: since `before`, only this report's commit was made, if any."""
+    if state.version == 0:
+        return Remains(NEVER, NEVER)
+    if before is None:
+        return Remains(0, 0)
+    if report.outcome != "done":
+        return Remains(before.dead_since, before.log_since)
+    # a file of a FILE column may no longer be referred to, although no data file was replaced
+    replaced = report.metrics.get("files_removed", 1) > 0 or bool(file_columns(target.schema))
+    return Remains(min(before.dead_since, at) if replaced else before.dead_since, min(before.log_since, at))
+
+
+def _operation(report: ScopeReport) -> int:
+    """The operation of the report's commit, as a table's history names it."""
+    match report.operation:
+        case "flush":
+            return OPERATIONS.index("MERGE" if report.metrics.get("files_removed") else "WRITE")
+        case "vacuum":
+            return OPERATIONS.index("VACUUM END")
+        case operation:
+            return OPERATIONS.index(operation.upper()) if operation.upper() in OPERATIONS else 0

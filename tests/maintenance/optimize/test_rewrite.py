@@ -1,0 +1,29 @@
+"""The commit of a rewrite, where its answer is lost."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from lakewarden.base.faults import no_faults
+from lakewarden.delta.commit_log.stamp import CommitStamp
+from lakewarden.delta.parquet.files import write_files
+from lakewarden.delta.reading.rows import read_files
+from lakewarden.delta.snapshot import Snapshot
+from lakewarden.maintenance.rewrite import Rewrite, land
+from lakewarden.storage.steps import alone
+from tests.delta.scopes import at, paths, people, rows_of, table_of, target
+from tests.maintenance.steps import batches, data_files, later
+
+
+def test_a_commit_whose_answer_was_lost_is_found_and_not_discarded(tmp_path: Path) -> None:
+    scope = target(tmp_path / "t")
+    batches(scope, 3)
+    table = table_of(scope)
+    (output,) = write_files(scope, read_files(table, table.files(), scope.schemas), lambda: "compact-1.parquet")
+    rewrite = Rewrite(scope, table, table.files(), (output,), CommitStamp("CO-1", "COMPACT"), later()())
+    alone(table.commit((output,), table.files(), schemas=scope.schemas, stamp=rewrite.stamp, **at(), data_change=False))
+    landed = alone(land(rewrite, lambda _: "the tail moved", later(), no_faults))
+    assert isinstance(landed, Snapshot)
+    assert (landed.version, len(data_files(scope))) == (3, 4)
+    assert paths(scope) == {"compact-1.parquet"}
+    assert rows_of(scope) == people(*range(6))

@@ -1,0 +1,87 @@
+"""Which table is late and which scopes are worst, and why."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from lakewarden import Lakehouse
+from lakewarden.catalog.state.failed_checks import Checked
+from lakewarden.maintenance.planning.health import TableHealth, health
+from tests.fixtures.lakes import NOTES, make_notes, notes
+
+pytestmark = pytest.mark.disk
+
+START = datetime(2026, 5, 1, 12, tzinfo=UTC)
+
+
+class Clock:
+    """A clock that stands until somebody moves it."""
+
+    now = START
+
+    def __call__(self) -> datetime:
+        return self.now
+
+
+def looked(lake: Lakehouse) -> TableHealth:
+    (found,) = health(lake.warehouse)
+    return found
+
+
+def test_a_line_a_reason_the_most_severe_first(tmp_path: Path) -> None:
+    clock = Clock()
+    with Lakehouse.open(str(tmp_path / "warehouse"), clock=clock) as lake:
+        table = make_notes(lake, options={"FLUSH_POLICY": "interval:60"})
+        for user in ("ann", "bob", "cid", "dan", "eve"):
+            table.write(notes({1: "a"}), user=user)
+        lake.flush()
+        table.write(notes({2: "b"}), user="bob")
+        clock.now += timedelta(minutes=5)
+        assert (looked(lake).is_late, looked(lake).status.scopes) == (False, 5)
+        clock.now += timedelta(minutes=2)
+        table.write(notes({2: "b", 3: "c"}), user="cid")
+        for broken in ("dan", "eve"):  # a flush of these fails again, so none is offered
+            table.write(notes({2: "b"}), user=broken)
+        failures = [Checked("ann", "one_row_per_key", 1, False), Checked("dan", "readable", 1, False, reason="torn")]
+        lake.warehouse.failed_checks.record(table.table.id, [*failures, Checked("eve", "readable", 1, False, reason="torn")])
+        found = looked(lake)
+    counts = (found.broken_scopes, found.failed_scopes, found.late_scopes, found.status.pending_rows)
+    assert counts == (2, 1, 1, 5)
+    assert [(one.severity, one.count, [scope.user for scope in one.examples], one.reason) for one in found.worst] == [
+        ("broken", 2, ["dan", "eve"], "failed check readable: torn"),
+        ("failed check", 1, ["ann"], "failed check one_row_per_key: it is CORRUPT"),
+        ("late", 1, ["bob"], "late: rows wait for up to 420 s of interval:60"),
+        ("waiting", 1, ["cid"], "up to 2 rows in the log"),
+    ]
+    assert (found.worst[0].code, found.worst[0].command) == ("CORRUPT", f"lakewarden repair {NOTES} --user dan")
+
+
+def test_rows_of_a_table_without_an_interval_are_never_late(tmp_path: Path) -> None:
+    clock = Clock()
+    with Lakehouse.open(str(tmp_path / "warehouse"), clock=clock) as lake:
+        make_notes(lake, options={"FLUSH_POLICY": "rows:9"}).write(notes({1: "a"}), user="ann")
+        clock.now += timedelta(days=3)
+        found = looked(lake)
+    assert (found.is_late, found.worst[0].reason, found.status.oldest_pending_age) == (False, "up to 1 rows in the log", 259_200)
+
+
+def test_a_storage_that_is_away_comes_first_and_has_its_name(tmp_path: Path) -> None:
+    with Lakehouse.open(str(tmp_path / "warehouse")) as lake:
+        lake.create_storage("far", type="filesystem", base=str(tmp_path / "far"))
+        table = make_notes(lake, options={"STORAGE_ID": "far", "FLUSH_POLICY": "rows:1"})
+        for user in ("ann", "bob"):
+            table.write(notes({1: "a"}), user=user)
+        lake.flush()
+        table.write(notes({2: "b"}), user="bob")
+        assert looked(lake).away_scopes == 0
+        (tmp_path / "far").rename(tmp_path / "unmounted")
+        found = looked(lake)
+        assert (found.away_scopes, found.broken_scopes) == (2, 0)
+        assert [one.severity for one in found.worst] == ["away", "waiting"]
+        assert (found.worst[0].code, found.worst[0].command) == ("STORAGE_UNAVAILABLE", "lakewarden check far")
+        assert "storage 'far'" in found.worst[0].reason
+        (tmp_path / "unmounted").rename(tmp_path / "far")
+        assert looked(lake).away_scopes == 0

@@ -1,0 +1,119 @@
+"""A new operation is a procedure, its row in `catalog/operations.py` and its Dagster file: all else follows from the row."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+_ROOT = Path(__file__).parent.parent.parent
+
+_PROCEDURE = '''
+from lakewarden.maintenance.procedures.procedure import ByScope
+from lakewarden.maintenance.scopes import targets_of
+from lakewarden.catalog.report import ScopeReport
+
+
+class Census(ByScope):
+    """Counts the scopes of tables, and whether a scope is opened."""
+
+    def look(self, at, request):
+        return self._reports(at, request, "planned")
+
+    def run(self, at, request, job_id=None):
+        return at.as_job("census", request.selection.parameters, lambda id_: self._reports(at, request, "done"), job_id)
+
+    def apply(self, at, plan, job_id):
+        return [line.done("census", at.warehouse.clock(), "counted") for line in plan.scopes]
+
+    def _reports(self, at, request, outcome):
+        targets = targets_of(at.warehouse, at.warehouse.catalog.read(), request.tables, request.user)
+        metrics = {"scopes": 1, "opened": int(request.look)}
+        return [ScopeReport(each.scope, "census", outcome, each.location, metrics=metrics) for each in targets]
+
+
+PROCEDURE = Census()
+'''
+
+_ROW = """    "census": OperationSpec(
+        "CN",
+        "Count the scopes of tables",
+        queueable=True,
+        plannable=True,
+        options=_takes("user", "look"),
+        command=Command("skipped: no scopes", "Show which scopes would be counted."),
+    ),
+    "drop": OperationSpec("""
+
+_DAGSTER = """
+import dagster as dg
+
+from lakewarden.dagster.jobs.runs.tags import job_tags
+
+
+@dg.op
+def census() -> None: ...
+
+
+@dg.job(tags=job_tags("census", -10))
+def census_job() -> None:
+    census()
+"""
+
+_USE = """
+import sys
+from contextlib import suppress
+
+from lakewarden import Column, Lakehouse
+from lakewarden.cli import main
+from lakewarden.dagster.definitions import JOBS
+
+with Lakehouse.open(sys.argv[1]) as lake:
+    lake.create_namespace("app")
+    table = lake.create_table("app.t", type="USER", columns=[Column("id", "BIGINT")], primary_key=["id"])
+    for user in ("u", "v"):
+        table.write([{"id": 1}], user=user)
+    lake.flush()
+    plan = lake.plan("census", "app.t", look=True)
+    print([line.metrics["opened"] for line in plan.scopes], [report.outcome for report in lake.apply(plan)])
+    print([report.scope.user for report in lake.run("census", "app.t", user="v")])
+    job = lake.enqueue("census", "app.t")
+    print(job.job_id[:3], [done.status for done in lake.run_jobs()], lake.jobs(1)[0].message)
+print([job.name for job in JOBS if job.name == "census_job"])
+with suppress(SystemExit):
+    main(["--warehouse", sys.argv[1], "--format", "json", "census", "app.t", "--look", "--dry-run"])
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.disk
+def test_a_new_operation_is_three_files(tmp_path: Path) -> None:
+    """In a copy of the package it is planned, applied, run, queued, a command, and a job of Dagster."""
+    copy = tmp_path / "lakewarden"
+    shutil.copytree(_ROOT / "lakewarden", copy, ignore=shutil.ignore_patterns("__pycache__"))
+    (copy / "operations" / "procedures" / "census.py").write_text(_PROCEDURE)
+    (copy / "dagster" / "jobs" / "census.py").write_text(_DAGSTER)
+    specs = (copy / "specs.py").read_text()
+    assert specs.count('\n    "evict",\n') == 1, "in the type of operations"
+    assert specs.count('"evict", ') == 2, "in the types of those that can be queued, and of those with plans"
+    assert specs.count('    "drop": OperationSpec(') == 1
+    typed = specs.replace('\n    "evict",\n', '\n    "evict",\n    "census",\n').replace('"evict", ', '"evict", "census", ')
+    named = typed.replace('    "drop": OperationSpec(', _ROW)
+    (copy / "specs.py").write_text(named)
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    command = [sys.executable, "-c", _USE, str(tmp_path / "warehouse")]
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False, timeout=120)
+    assert done.returncode == 0, done.stderr
+    *said, printed = done.stdout.splitlines()
+    assert said == ["[1, 1] ['done', 'done']", "['v']", "CN- ['completed'] 2 done", "['census_job']"]
+    planned = json.loads(printed)
+    assert [(row["user"], row["outcome"], row["metrics"]["opened"]) for row in planned] == [
+        ("u", "planned", 1),
+        ("v", "planned", 1),
+    ]
+    assert planned[0]["plan_id"]
