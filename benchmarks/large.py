@@ -24,7 +24,7 @@ from benchmarks.measuring.timing import rounds_within, seconds
 from lakewarden import Column
 from lakewarden.catalog.report import ScopeReport
 from lakewarden.client import Lakehouse
-from lakewarden.sql.results import Rows
+from lakewarden.sql.results import ResultRows
 from lakewarden.storage.location import local_path
 
 COLUMNS = (
@@ -264,7 +264,7 @@ class _Both:
 
         def ours(number: int) -> None:
             (rows,) = self._lake.sql(of(KEYED, number), freshness="eventual")
-            assert isinstance(rows, Rows)
+            assert isinstance(rows, ResultRows)
             check(number, (tuple(row.values()) for row in rows.to_pylist()))
 
         def theirs(number: int) -> None:

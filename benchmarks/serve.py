@@ -24,7 +24,7 @@ from lakewarden.catalog.access.roles import Role
 from lakewarden.catalog.model import Column
 from lakewarden.client import Lakehouse
 from lakewarden.serve.operator import operator_token
-from lakewarden.sql.results import Rows
+from lakewarden.sql.results import ResultRows
 
 _SINGLE = "bench.single"
 _BUCKET, _BULK, _LARGE = "bulk", "t", "large"
@@ -114,7 +114,7 @@ def _works(lake: Lakehouse, address: tuple[str, int], scale: Scale) -> list[_Wor
 
     def whole_in_process(client: int, _: int) -> object:
         (found,) = lake.sessions.served(Principal(users[client], _ROLE)).sql(_WHOLE)
-        assert isinstance(found, Rows)
+        assert isinstance(found, ResultRows)
         assert found.table.num_rows == size.result_rows
         return found
 

@@ -27,11 +27,11 @@ from lakewarden.ingest.templates.parquet_files import PARQUET
 from lakewarden.ingest.templates.template import Template
 from lakewarden.sql.query_engine.bounded import CHARACTERS, ELEMENTS, MOST_CHARACTERS, MOST_ELEMENTS, MOST_STEPS, PATTERNS, STEPS
 from lakewarden.sql.query_engine.functions import SCALAR_FUNCTIONS, SESSION_FUNCTIONS, TABLE_FUNCTIONS
-from lakewarden.sql.results import Affected, Done, Events, Rows, Started
+from lakewarden.sql.results import AffectedRows, Events, ResultRows, StartedJobs, StatementDone
 from lakewarden.sql.shapes.table import BYPASS, NO_BYPASS, SHAPES
 from lakewarden.sql.specs import STATEMENTS
-from lakewarden.sql.statement_spec import InWarehouse, OnScopes, OwnRule, Right, act_of
-from lakewarden.sql.statement_spec import OnTable as StatementOnTable
+from lakewarden.sql.statement_spec import InWarehouse, OwnRule, Right, ScopesRight, act_of
+from lakewarden.sql.statement_spec import TableRight as StatementOnTable
 from tests.client.k3 import lines as k3
 from tests.doors.doors import DOORS, SPARK
 from tests.doors.exceptions import EXCEPTIONS
@@ -299,7 +299,13 @@ def statements() -> Iterator[str]:
         yield _row(f"`{spec.syntax}`", spec.does, _right(spec.right), results)
 
 
-_RESULTS = {Done: "a message", Started: "ids of jobs", Rows: "rows", Affected: "a number of rows", Events: "events"}
+_RESULTS = {
+    StatementDone: "a message",
+    StartedJobs: "ids of jobs",
+    ResultRows: "rows",
+    AffectedRows: "a number of rows",
+    Events: "events",
+}
 _RULES: dict[OwnRule, str] = {
     "create": "`create` for its type of table",
     "describe": "`look at what exists`",
@@ -314,7 +320,7 @@ def _right(right: Right) -> str:
     match right:
         case InWarehouse(act) | StatementOnTable(act):
             return f"`{act}`"
-        case OnScopes(operation):
+        case ScopesRight(operation):
             return f"`write`; `{act_of(operation)}` a table, `FOR ALL USERS`"
         case _:
             return _RULES[right]

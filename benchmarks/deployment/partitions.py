@@ -25,7 +25,7 @@ from lakewarden.catalog.evolution import SetOptions
 from lakewarden.catalog.report import ScopeReport, ScopeState
 from lakewarden.client import Lakehouse
 from lakewarden.dagster import build_definitions
-from lakewarden.dagster.jobs.booking.events import Booked, book_events
+from lakewarden.dagster.jobs.booking.events import ScopeEvent, book_events
 from lakewarden.dagster.jobs.booking.partitions import register_users
 from lakewarden.dagster.mount import Mount
 from tests.fixtures.dagster import on_postgres
@@ -74,7 +74,7 @@ def _book(instance: dg.DagsterInstance, mount: Mount, partitions: int) -> None:
     @dg.op
     def booking(context: dg.OpExecutionContext) -> None:
         register_users(context.instance, mount, scopes)
-        book_events(context, mount, map(Booked, reports))
+        book_events(context, mount, map(ScopeEvent, reports))
 
     @dg.job(executor_def=dg.in_process_executor)
     def booking_job() -> None:

@@ -23,7 +23,7 @@ from lakewarden.base.settings import SparkSettings
 from lakewarden.client import Lakehouse
 from lakewarden.spark.s3a import connect
 from lakewarden.spark.session import start_session
-from lakewarden.sql.results import Rows
+from lakewarden.sql.results import ResultRows
 from lakewarden.storage.open import open_store
 from tests.fixtures.minio import MinioServer, serve_minio
 
@@ -147,7 +147,7 @@ def killed(scale: Scale, server: MinioServer, seed: int = 17) -> Table:
 
 def _one(lake: Lakehouse, text: str) -> tuple[int, ...]:
     (found,) = lake.sql(text)
-    assert isinstance(found, Rows)
+    assert isinstance(found, ResultRows)
     return tuple(int(str(value)) for value in found.to_pylist()[0].values())
 
 

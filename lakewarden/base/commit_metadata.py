@@ -107,7 +107,7 @@ def parsed_metadata(text: str) -> str:
     return metadata_text(found)
 
 
-class Merged(NamedTuple):
+class MergedMetadata(NamedTuple):
     """The metadata of several writes as one object."""
 
     text: str
@@ -115,18 +115,18 @@ class Merged(NamedTuple):
     """How many objects, the oldest, found no room."""
 
 
-def merged(texts: Sequence[str]) -> Merged:
+def merged(texts: Sequence[str]) -> MergedMetadata:
     """Returns the objects as one, of writes in their order: of equal keys, the last one's value counts."""
     newest_first = [*dict.fromkeys(text for text in reversed(texts) if text)]
     if len(newest_first) < 2:
-        return Merged("".join(newest_first), 0)
+        return MergedMetadata("".join(newest_first), 0)
     whole: dict[str, object] = {}
     for number, text in enumerate(newest_first):
         wider = {**_decoded(text), **whole}
         if len(exact_json.encode(wider).encode()) > MOST_BYTES_OF_A_COMMIT:
-            return Merged(exact_json.encode(whole), len(newest_first) - number)
+            return MergedMetadata(exact_json.encode(whole), len(newest_first) - number)
         whole = wider
-    return Merged(exact_json.encode(whole), 0)
+    return MergedMetadata(exact_json.encode(whole), 0)
 
 
 def shown_metadata(text: str) -> dict[str, object]:

@@ -389,7 +389,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 @dataclass(frozen=True)
-class Described:
+class SettingDescription:
     """One setting, as the docs and `system.settings` show it. `bounds` is text like `≥ 1, ≤ 10`, or the values it may have."""
 
     section: str
@@ -402,14 +402,14 @@ class Described:
 _SIGNS = {"ge": "≥", "gt": ">", "le": "≤", "lt": "<"}
 
 
-def described_settings() -> Iterator[Described]:
+def described_settings() -> Iterator[SettingDescription]:
     for section in msgspec.structs.fields(Settings):
         for field in msgspec.structs.fields(section.type):
             kind, meta = get_args(field.type)
             bounds = [f"{sign} {bound}" for name, sign in _SIGNS.items() if (bound := getattr(meta, name)) is not None]
             choices = [choice for choice in get_args(kind) if isinstance(choice, str)]
             default = field.default_factory() if field.default is msgspec.NODEFAULT else field.default
-            yield Described(section.name, field.name, default, ", ".join(bounds + choices), meta.description)
+            yield SettingDescription(section.name, field.name, default, ", ".join(bounds + choices), meta.description)
 
 
 def load_settings(environ: Mapping[str, str], file: Path = FILE) -> Settings:

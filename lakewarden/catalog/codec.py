@@ -34,7 +34,7 @@ _LATER: Mapping[type, Mapping[str, int]] = {
 
 
 @dataclass(frozen=True)
-class Written:
+class CatalogVersion:
     """One version object: the catalog, and who wrote it and the versions before it (newest last)."""
 
     catalog: Catalog
@@ -43,12 +43,12 @@ class Written:
     """When its writer's clock said; for people, nothing depends on it."""
 
 
-def encode(written: Written) -> bytes:
+def encode(written: CatalogVersion) -> bytes:
     body = {"format": format_of(written.catalog)} | _plain(written)
     return with_sum(json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode())
 
 
-def decode(data: bytes, name: str) -> Written:
+def decode(data: bytes, name: str) -> CatalogVersion:
     """`name` says in a message where the bytes came from.
 
     Raises:
@@ -60,7 +60,7 @@ def decode(data: bytes, name: str) -> Written:
         body = json.loads(data)
         if body["format"] not in range(1, NEWEST + 1):
             raise Corrupt(f"{name} has format {body['format']!r}; this version of Lakewarden reads formats up to {NEWEST}")
-        written: Written = _value(Written, body)
+        written: CatalogVersion = _value(CatalogVersion, body)
         return written
     except (ValueError, KeyError, TypeError, InvalidArgument) as error:
         raise Corrupt(f"{name} is no catalog: {error!r} in {data[:80]!r}") from error

@@ -1,7 +1,7 @@
 """Settings of the whole warehouse: its catalog keeps them, so that all its processes go by the same.
 
-They are those by which scopes are found to have nothing to do (`catalog.state.floors.entries.Upkeep`). Were they each process's
-own, two processes with different ones would open each other's quiet scopes again and again.
+They are those by which scopes are found to have nothing to do (`catalog.state.floors.entries.UpkeepNote`). Were they each
+process's own, two processes with different ones would open each other's quiet scopes again and again.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from functools import lru_cache
 
 import msgspec
 
-from lakewarden.base.settings import CompactionSettings, Described, Settings, check_settings, described_settings
+from lakewarden.base.settings import CompactionSettings, SettingDescription, Settings, check_settings, described_settings
 from lakewarden.catalog.model import Catalog, Table
 from lakewarden.catalog.upkeep import TailRule, UpkeepRules
 from lakewarden.errors import InvalidArgument
 
-KEPT: Mapping[str, Described] = {
+KEPT: Mapping[str, SettingDescription] = {
     name: one
     for one in described_settings()
     if (name := f"{one.section}.{one.key}").startswith("compaction.") or name == "maintenance.min_gain"

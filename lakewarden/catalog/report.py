@@ -58,7 +58,7 @@ class Basis:
 
 @dataclass(frozen=True)
 class Remains:
-    """What a vacuum leaves for a later one, in milliseconds (`catalog.state.floors.entries.Upkeep`)."""
+    """What a vacuum leaves for a later one, in milliseconds (`catalog.state.floors.entries.UpkeepNote`)."""
 
     dead_since: int
     log_since: int

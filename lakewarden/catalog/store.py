@@ -14,7 +14,7 @@ from dataclasses import replace
 
 from lakewarden.base.clock import Clock, NewId, random_id
 from lakewarden.catalog.changes.objects import first_catalog
-from lakewarden.catalog.codec import Written, decode, encode
+from lakewarden.catalog.codec import CatalogVersion, decode, encode
 from lakewarden.catalog.model import Catalog
 from lakewarden.errors import Conflict, Corrupt, NotDurable, StorageUnavailable
 from lakewarden.storage.objects import AlreadyThere, Missing, ObjectStore, StoredObject
@@ -49,7 +49,7 @@ class CatalogStore:
         self._new_id = new_id
         self._pause = pause
         self._monotonic = monotonic
-        self._last: tuple[StoredObject, Written] | None = None
+        self._last: tuple[StoredObject, CatalogVersion] | None = None
         self._looked_at = -_RECENT
 
     def read(self) -> Catalog:
@@ -97,11 +97,11 @@ class CatalogStore:
         """From 0 to 1, another for everyone who races."""
         return int(self._new_id()[-4:], 16) / 0xFFFF
 
-    def _create(self, before: Written, after: Catalog) -> Catalog | None:
+    def _create(self, before: CatalogVersion, after: Catalog) -> Catalog | None:
         """The version with the change; None if another one came first."""
         write = self._new_id()
         version = before.catalog.version + 1
-        written = Written(replace(after, version=version), (*before.writes[1 - _LINEAGE :], write), self._clock())
+        written = CatalogVersion(replace(after, version=version), (*before.writes[1 - _LINEAGE :], write), self._clock())
         try:
             self._store.create(_key(version), encode(written))
         except AlreadyThere:
@@ -129,13 +129,13 @@ class CatalogStore:
     def _settled(self, version: int, write: str) -> bool:
         return bool(_holds(self._newest(), version, write))
 
-    def _newest(self) -> Written:
+    def _newest(self) -> CatalogVersion:
         while True:
             now = self._monotonic()
             versions = self._store.list(_PREFIX)
             known = self._last
             if not versions and known is None:
-                return Written(first_catalog(), (), None)
+                return CatalogVersion(first_catalog(), (), None)
             if not versions:
                 raise StorageUnavailable(f"the catalog in {self._store.uri} was there before, and is not: is its disk mounted?")
             try:
@@ -145,12 +145,12 @@ class CatalogStore:
             self._keep(now, versions[0], written)
             return written
 
-    def _keep(self, now: float, stored: StoredObject, written: Written) -> None:
+    def _keep(self, now: float, stored: StoredObject, written: CatalogVersion) -> None:
         """Remembers the version, unless another thread saw a newer one meanwhile."""
         if self._last is None or written.catalog.version >= self._last[1].catalog.version:
             self._last, self._looked_at = (stored, written), now
 
-    def _decoded(self, version: StoredObject) -> Written:
+    def _decoded(self, version: StoredObject) -> CatalogVersion:
         name = f"{self._store.uri}/{version.key}"
         written = decode(self._store.get(version.key), name)
         if _key(written.catalog.version) != version.key:
@@ -162,7 +162,7 @@ class CatalogStore:
         self._store.delete([stored.key for stored in self._store.list(_PREFIX) if stored.key > oldest_kept])
 
 
-def _holds(newest: Written, version: int, write: str) -> bool | None:
+def _holds(newest: CatalogVersion, version: int, write: str) -> bool | None:
     """Whether the newest version follows from this write, or is it; None if it goes back too far to tell."""
     back = newest.catalog.version - version
     if back < 0:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from lakewarden.base.connection import Location, StorageRoot
 from lakewarden.base.scope import Scope
 from lakewarden.catalog.model import Compression, TableSchema
-from lakewarden.catalog.state.floors.entries import FloorLocation, Known
+from lakewarden.catalog.state.floors.entries import FloorLocation, KnownState
 from lakewarden.catalog.upkeep import UpkeepRules
 from lakewarden.storage.location import local_path
 
@@ -34,7 +34,7 @@ class ScopeTarget:
     """The key under which the scope's newest version is kept (`delta.kept`); empty in a warehouse of format 1: none is."""
     floor: FloorLocation | None = None
     """The floor of its table in the warehouse's state; None in a warehouse of format 1."""
-    known: Known | None = None
+    known: KnownState | None = None
     """What that floor knew of the scope when the target was made; None when it knew nothing, or when that is not checked."""
 
     change_data_feed: bool | None = None

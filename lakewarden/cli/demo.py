@@ -18,7 +18,7 @@ from lakewarden.client.demo.journal import Stage, Step
 from lakewarden.spark.java import require_java
 
 if TYPE_CHECKING:
-    from lakewarden.client.demo.story import Told
+    from lakewarden.client.demo.story import DemoResult
     from lakewarden.delta.history import HistoryEntry
 
 
@@ -73,7 +73,7 @@ class Screen(Stage):
             sys.stdout.flush()
 
 
-def _print(story: Told, warehouse: str) -> None:
+def _print(story: DemoResult, warehouse: str) -> None:
     summary = _summary_row(story, warehouse)
     sys.stdout.write(f"\nThe tables, as read from the {warehouse} warehouse:\n")
     emit(_table_rows(story), False, columns=("table", "scopes", "rows", "files", "bytes"))
@@ -88,11 +88,11 @@ def _print(story: Told, warehouse: str) -> None:
     )
 
 
-def _step_rows(story: Told) -> list[Row]:
+def _step_rows(story: DemoResult) -> list[Row]:
     return [{"kind": "step", "title": one.title, "text": one.text, "seconds": one.seconds, **one.figures} for one in story.steps]
 
 
-def _table_rows(story: Told) -> list[Row]:
+def _table_rows(story: DemoResult) -> list[Row]:
     return [{"kind": "table", **_fields(one)} for one in story.tables]
 
 
@@ -105,7 +105,7 @@ def _history_row(entry: HistoryEntry) -> Row:
     }
 
 
-def _summary_row(story: Told, warehouse: str) -> Row:
+def _summary_row(story: DemoResult, warehouse: str) -> Row:
     """The totals, and two commands to try next, both for exactly this warehouse."""
     here = f"lakewarden --warehouse {shlex.quote(warehouse)}"
     return {

@@ -11,7 +11,7 @@ from lakewarden.cli.output import Row, cell
 from lakewarden.errors import ScopesFailed
 
 if TYPE_CHECKING:
-    from lakewarden.maintenance.repair.report import Repaired
+    from lakewarden.maintenance.repair.report import RepairReport
 
 
 def register(app: typer.Typer) -> None:
@@ -43,7 +43,7 @@ def repair(
         )
 
 
-def _row(one: Repaired) -> Row:
+def _row(one: RepairReport) -> Row:
     return {
         "table": str(one.scope.table),
         "user": one.scope.user,

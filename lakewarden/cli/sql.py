@@ -104,17 +104,17 @@ def _json(result: Result) -> None:
 def _table(result: Result, unnamed: str | None) -> None:
     """Prints a result for people. `unnamed` is the session's user where the command did not name one."""
     from lakewarden.base.json_values import json_rows  # as above
-    from lakewarden.sql.results import Affected, Events, Rows
+    from lakewarden.sql.results import AffectedRows, Events, ResultRows
 
     match result:
         case Events():
             write_events(result.events, as_json=False)
-        case Rows():
+        case ResultRows():
             emit(list(json_rows(result.to_pylist())), False, empty="no rows", columns=result.columns)
             if unnamed is not None and result.one_users:
                 tables = " and ".join(result.one_users)
                 sys.stderr.write(f"{tables}: each user's rows are apart, and these are {unnamed}'s; --user names another\n")
-        case Affected():
+        case AffectedRows():
             sys.stdout.write(f"{result.rows} {'row' if result.rows == 1 else 'rows'} affected\n")
             for warning in result.warnings:
                 sys.stderr.write(f"warning: {warning}\n")

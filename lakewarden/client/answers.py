@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import NotRequired, TypedDict
 
 from lakewarden.base.json_values import json_rows
-from lakewarden.sql.results import Affected, OneLine, Rows, Started
+from lakewarden.sql.results import AffectedRows, OneLine, ResultRows, StartedJobs
 
 
 class RowsAnswer(TypedDict):
@@ -55,19 +55,19 @@ Answer = RowsAnswer | AffectedAnswer | JobsAnswer | JobAnswer | MessageAnswer
 def answer(result: OneLine) -> Answer:
     """The object, as the interface has it."""
     match result:
-        case Rows():
+        case ResultRows():
             return _read(result)
-        case Affected():
+        case AffectedRows():
             return _written(result)
-        case Started() if result.several:
+        case StartedJobs() if result.several:
             return {"message": result.message, "job_ids": [*result.job_ids]}
-        case Started():
+        case StartedJobs():
             return {"message": result.message, "job_id": result.job_ids[0]}
         case _:
             return {"message": result.message}
 
 
-def _read(result: Rows) -> RowsAnswer:
+def _read(result: ResultRows) -> RowsAnswer:
     found: RowsAnswer = {"columns": [*result.columns], "rows": [*json_rows(result.to_pylist())]}
     if result.strategy is not None and result.served_by is not None:
         found["strategy"], found["served_by"] = result.strategy.wire, result.served_by.wire
@@ -75,7 +75,7 @@ def _read(result: Rows) -> RowsAnswer:
     return found
 
 
-def _written(result: Affected) -> AffectedAnswer:
+def _written(result: AffectedRows) -> AffectedAnswer:
     made: AffectedAnswer = {
         "rows_affected": result.rows,
         "strategy": result.strategy.wire,

@@ -10,7 +10,7 @@ from lakewarden.base.scope import TableName
 from lakewarden.catalog.access.gate import OPERATOR
 from lakewarden.catalog.model import Column, Namespace, Table, TableType
 from lakewarden.client.parts import Parts
-from lakewarden.client.storages import Storages
+from lakewarden.client.storages import StorageCalls
 from lakewarden.client.tags import Tags
 from lakewarden.maintenance.admin.namespaces import make_namespace, make_view, remove_namespace, remove_view, switch_engine
 from lakewarden.maintenance.open_table import open_table
@@ -29,9 +29,9 @@ class LakeCatalog:
     parts: Parts
 
     @property
-    def storages(self) -> Storages:
+    def storages(self) -> StorageCalls:
         """The storages, each a place for tables."""
-        return Storages(self.parts.warehouse)
+        return StorageCalls(self.parts.warehouse)
 
     @property
     def tags(self) -> Tags:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from lakewarden.errors import InvalidArgument
 from lakewarden.maintenance.export.contents import Export, ExportedTable, chosen, exported_files, exported_rows, read_manifest
 from lakewarden.tables.client.client import TableClient
-from lakewarden.tables.rows.files import Taken, file_columns
+from lakewarden.tables.rows.files import RowsWithFiles, file_columns
 
 
 def import_export(open_table: Callable[[str], TableClient], source: str, user: str, tables: Sequence[str]) -> dict[str, int]:
@@ -18,10 +18,10 @@ def import_export(open_table: Callable[[str], TableClient], source: str, user: s
     return {name: client.write_taken(rows, user=user).rows for name, client, rows in taken}
 
 
-def _taken(found: Export, table: ExportedTable, client: TableClient, user: str) -> Taken:
+def _taken(found: Export, table: ExportedTable, client: TableClient, user: str) -> RowsWithFiles:
     columns = client.table.schema.names
     there = exported_rows(found, table).scan()
     if missing := [name for name in columns if name not in there.schema.names]:
         raise InvalidArgument(f"the export's {table.name} has no column {missing[0]!r}, which the table here has: drop it first")
     rows = client.completed(there.select(columns), user=user, follows=False)
-    return Taken(rows, exported_files(found, table, rows, file_columns(client.table.schema)), follows=False)
+    return RowsWithFiles(rows, exported_files(found, table, rows, file_columns(client.table.schema)), follows=False)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from lakewarden.base.commit_metadata import Metadata, attaches
 from lakewarden.catalog.anew import anew
-from lakewarden.client.maintenance import Maintenance
+from lakewarden.client.maintenance import MaintenanceCalls
 from lakewarden.client.parts import Parts
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ class Loads:
     """`lake.loads`."""
 
     parts: Parts
-    maintenance: Maintenance
+    maintenance: MaintenanceCalls
     open_table: Callable[[str], TableClient]
 
     @attaches

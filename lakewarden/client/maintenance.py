@@ -15,25 +15,25 @@ from lakewarden.base.scope import Scope, TableName
 from lakewarden.catalog.operations import PlanOptions, Request
 from lakewarden.client.parts import Parts
 from lakewarden.client.plans import Plans
-from lakewarden.client.status import Status
+from lakewarden.client.status import StatusCalls
 from lakewarden.maintenance.request import check_request, new_request
 
 if TYPE_CHECKING:
     from lakewarden.catalog.report import ScopeReport
     from lakewarden.maintenance.admin.upgrade import UpgradedStorage
-    from lakewarden.maintenance.repair.report import Repaired
+    from lakewarden.maintenance.repair.report import RepairReport
 
 
 @dataclass(frozen=True)
-class Maintenance:
+class MaintenanceCalls:
     """`lake.maintenance`."""
 
     parts: Parts
 
     @property
-    def status(self) -> Status:
+    def status(self) -> StatusCalls:
         """What is pending, due or damaged."""
-        return Status(self.parts.warehouse, self.parts.engine)
+        return StatusCalls(self.parts.warehouse, self.parts.engine)
 
     @property
     def plans(self) -> Plans:
@@ -61,7 +61,7 @@ class Maintenance:
         dry_run: bool = False,
         restored: bool = False,
         metadata: Metadata | None = None,
-    ) -> list[Repaired]:
+    ) -> list[RepairReport]:
         """Repairs damaged logs and scopes from the rows that are left, and reports what is lost.
 
         Moves damaged objects, and rows that may have been deleted, to `_quarantine/` in the scope's directory.

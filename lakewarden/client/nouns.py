@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 from lakewarden.client.catalog import LakeCatalog
 from lakewarden.client.jobs import Jobs
 from lakewarden.client.loads import Loads
-from lakewarden.client.maintenance import Maintenance
+from lakewarden.client.maintenance import MaintenanceCalls
 from lakewarden.client.parts import Parts
 from lakewarden.client.pipelines import Pipelines
 from lakewarden.client.privacy import Privacy
 from lakewarden.client.sessions import SqlSessions
 from lakewarden.client.subscriptions import Subscriptions
 from lakewarden.client.topics import Topics
-from lakewarden.maintenance.execution.engine import Engine, Progress, silent
+from lakewarden.maintenance.execution.engine import Progress, WorkEngine, silent
 from lakewarden.spark.cluster import SparkCluster, StartSpark
 from lakewarden.tables.warehouse import Warehouse
 
@@ -31,7 +31,7 @@ class Nouns:
         """`progress` and `spark` as of `Lakehouse.open`."""
         self.warehouse = warehouse
         cluster = SparkCluster(warehouse.settings.spark, spark)
-        self._parts = Parts(warehouse, Engine(warehouse.settings, progress, cluster), cluster)
+        self._parts = Parts(warehouse, WorkEngine(warehouse.settings, progress, cluster), cluster)
 
     @cached_property
     def catalog(self) -> LakeCatalog:
@@ -39,9 +39,9 @@ class Nouns:
         return LakeCatalog(self._parts)
 
     @cached_property
-    def maintenance(self) -> Maintenance:
+    def maintenance(self) -> MaintenanceCalls:
         """Operations over scopes, their plans, and the warehouse's state."""
-        return Maintenance(self._parts)
+        return MaintenanceCalls(self._parts)
 
     @cached_property
     def loads(self) -> Loads:

@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from lakewarden.catalog.state.live_queries import LiveQueries
-from lakewarden.maintenance.execution.engine import Engine
+from lakewarden.maintenance.execution.engine import WorkEngine
 from lakewarden.spark.cluster import SparkCluster
 from lakewarden.sql.sessions import Sessions
 from lakewarden.tables.warehouse import Warehouse
@@ -33,7 +33,7 @@ class Parts:
     """
 
     warehouse: Warehouse
-    engine: Engine
+    engine: WorkEngine
     cluster: SparkCluster
     ledgers: dict[str, Ledger] = field(default_factory=dict)
 

@@ -14,9 +14,9 @@ from lakewarden.client.parts import Parts
 
 if TYPE_CHECKING:
     from lakewarden.ingest.objects.report import IngestReport
-    from lakewarden.ingest.pipelines.rejects import Reject
+    from lakewarden.ingest.pipelines.rejects import RejectedObject
     from lakewarden.log.once import Resume
-    from lakewarden.storage.sources.uploaded import Uploaded
+    from lakewarden.storage.sources.uploaded import SourceObject
 
 
 @dataclass(frozen=True)
@@ -105,14 +105,14 @@ class Pipelines:
         request = IngestRequest(TableName.parse(table), named or None, force=forced, anywhere=True, limit=limit, resume=resume)
         return ingest(self.parts.operator.workplace, request, job_id)
 
-    def listing(self, table: str, after: str = "") -> Iterator[Uploaded]:
+    def listing(self, table: str, after: str = "") -> Iterator[SourceObject]:
         """The objects of the source whose keys come after that key, in the order of their keys, as they are listed."""
         from lakewarden.ingest.pipelines.source import source_of  # imports the clients of buckets
 
         catalog = self.parts.warehouse.catalog.read()
         return source_of(self.parts.warehouse, catalog, pipeline_of(catalog, TableName.parse(table))).uploads(after)
 
-    def untaken(self, table: str, listed: Iterable[Uploaded]) -> list[Uploaded]:
+    def untaken(self, table: str, listed: Iterable[SourceObject]) -> list[SourceObject]:
         """Those that the rule takes, and that the ledger does not have with this ETag."""
         from lakewarden.ingest.pipelines.untaken import untaken  # imports Arrow
 
@@ -120,7 +120,7 @@ class Pipelines:
         pipeline = pipeline_of(catalog, TableName.parse(table))
         return untaken(self.parts.ledger(pipeline.id), rule_of(catalog, pipeline), list(listed))
 
-    def standing_rejects(self, table: str) -> Sequence[Reject]:
+    def standing_rejects(self, table: str) -> Sequence[RejectedObject]:
         """The objects that could not be taken when they were read last, the newest first."""
         from lakewarden.ingest.pipelines.rejects import standing_rejects  # imports Arrow
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Unpack
 from lakewarden.base.commit_metadata import Metadata, attaches
 from lakewarden.catalog.operations import Plannable, PlanOptions, Request
 from lakewarden.client.parts import Parts
-from lakewarden.client.status import Status
+from lakewarden.client.status import StatusCalls
 from lakewarden.errors import InvalidArgument
 from lakewarden.maintenance.request import new_request
 
@@ -23,7 +23,7 @@ class Plans:
     """`lake.maintenance.plans`."""
 
     parts: Parts
-    status: Status
+    status: StatusCalls
 
     def plan(self, *names: str, **options: Unpack[PlanOptions]) -> Plan | list[ScopeReport]:
         """Plans an operation for `apply`; without an operation, reports what maintenance would do now.

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from lakewarden.catalog.state.erasure.certificates import Certificate
     from lakewarden.maintenance.export.contents import Export
     from lakewarden.maintenance.plans.value import Plan
-    from lakewarden.maintenance.verify.search import Searched
+    from lakewarden.maintenance.verify.search import SearchResult
     from lakewarden.tables.client import TableClient
 
 
@@ -137,7 +137,7 @@ class Privacy:
         at = self.parts.operator.workplace
         return erase_requested(at, request) if plan_id is None else erase_as_planned(at, request, plan_id)
 
-    def verify_erased(self, user: str, tables: Sequence[str] | None = None, *, deep: bool = False) -> Searched:
+    def verify_erased(self, user: str, tables: Sequence[str] | None = None, *, deep: bool = False) -> SearchResult:
         """Searches for anything of a user, with code that is independent of the deletion; changes nothing."""
         from lakewarden.maintenance.verification import verify_erased
 

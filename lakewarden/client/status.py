@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from lakewarden.catalog.changes.engines import is_active
-from lakewarden.maintenance.execution.engine import Engine
-from lakewarden.maintenance.planning.pending import Due, Pending, PendingScopes, due_scopes, pending_in
+from lakewarden.maintenance.execution.engine import WorkEngine
+from lakewarden.maintenance.planning.pending import DueScope, PendingScopes, ScopeBacklog, due_scopes, pending_in
 from lakewarden.tables.warehouse import Warehouse, cold_tables
 
 if TYPE_CHECKING:
@@ -20,28 +20,28 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Status:
+class StatusCalls:
     """`lake.maintenance.status`."""
 
     warehouse: Warehouse
-    engine: Engine
+    engine: WorkEngine
 
-    def pending(self) -> Sequence[Pending]:
+    def pending(self) -> Sequence[ScopeBacklog]:
         """The scopes with rows to flush, oldest first; reads all of the log. STREAM tables have none.
 
         Omits tables whose log is corrupt; their flush and `check` report it.
         """
         return pending_in(self.warehouse)
 
-    def due(self) -> list[Due]:
+    def due(self) -> list[DueScope]:
         """The scopes that are due by their table's FLUSH_POLICY, and why."""
         return self._due(active=True)
 
-    def held(self) -> list[Due]:
+    def held(self) -> list[DueScope]:
         """Those that would be due if the engine of their namespace were not disabled."""
         return self._due(active=False)
 
-    def _due(self, *, active: bool) -> list[Due]:
+    def _due(self, *, active: bool) -> list[DueScope]:
         catalog = self.warehouse.catalog.read()
         pending = PendingScopes.of(cold_tables(catalog), self.warehouse.logs.views().sound)
         found = due_scopes(catalog, pending, self.warehouse.clock())

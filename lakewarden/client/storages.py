@@ -10,7 +10,7 @@ from lakewarden.tables.warehouse import Warehouse
 
 
 @dataclass(frozen=True)
-class Storages:
+class StorageCalls:
     """`lake.catalog.storages`."""
 
     warehouse: Warehouse

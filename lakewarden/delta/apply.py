@@ -17,7 +17,7 @@ from lakewarden.base.faults import Reach, no_faults
 from lakewarden.catalog.report import ScopeState
 from lakewarden.catalog.target import ScopeTarget
 from lakewarden.delta.batch_keys import Numbers
-from lakewarden.delta.change import AT_ONCE, Change, Changes, TooLarge, changes_of, fresh
+from lakewarden.delta.change import AT_ONCE, BatchChanges, PartitionChange, TooLarge, changes_of, fresh
 from lakewarden.delta.change_data import check_feed, feed_to_set, has_feed, properties_to_set
 from lakewarden.delta.commit_log.commits import CommitLog, is_fence
 from lakewarden.delta.commit_log.committing import TooLate, check_held
@@ -38,11 +38,11 @@ from lakewarden.log.position import NOTHING
 from lakewarden.storage.open import open_store
 from lakewarden.storage.steps import Steps
 
-__all__ = ["Applied", "ColdApply", "TooLarge", "Written"]
+__all__ = ["ColdApply", "CommitResult", "TooLarge", "WrittenFiles"]
 
 
 @dataclass(frozen=True)
-class Written:
+class WrittenFiles:
     """Files written for one commit, the files that they replace, and the batch's effect: rows by outcome, range of `_seq`."""
 
     files: tuple[NewFile, ...]
@@ -70,7 +70,7 @@ class Written:
 
 
 @dataclass(frozen=True)
-class Applied:
+class CommitResult:
     """The result of one commit. `metrics` are those of a report, in snake_case."""
 
     version: int
@@ -120,7 +120,7 @@ class ColdApply:
             raise Conflict(f"the remains of an earlier table at {target.location} are being removed; try again")
         if self.table is not None:
             self.table.check_takes_rows(target.schema)
-        self.applied: Applied | None = None
+        self.applied: CommitResult | None = None
 
     def watermark(self) -> int | None:
         return None if self.table is None else self.table.watermark(self._target.app_id)
@@ -177,7 +177,7 @@ class ColdApply:
         del rows  # frees memory for other scopes while this one waits
         yield from self.commit_written(written, end, metadata)
 
-    def _written(self, rows: pa.Table, end: int) -> Written:
+    def _written(self, rows: pa.Table, end: int) -> WrittenFiles:
         """Writes the files of the commit. If one fails, none stays."""
         changes = self._changes(rows)
         files: list[NewFile] = []
@@ -190,16 +190,16 @@ class ColdApply:
         replaced = tuple(file for part in parts for file in part.replaced)
         made = tuple(file for part in parts for file in part.files)
         total = sum(file.rows for file in made)
-        return Written(made, replaced, *counts, total, *_first_and_last(rows), rows.num_rows, images)
+        return WrittenFiles(made, replaced, *counts, total, *_first_and_last(rows), rows.num_rows, images)
 
-    def _images(self, changes: Changes, parts: Sequence[_Part]) -> tuple[ChangeFile, ...]:
+    def _images(self, changes: BatchChanges, parts: Sequence[_Part]) -> tuple[ChangeFile, ...]:
         """Where only files were added, their rows are the changes."""
         if not self.feeds or not any(part.replaced for part in parts):
             return ()
         rows = changes.images([part.hits for part in parts], [part.before for part in parts])
         return tuple(write_changes(self._target, rows, self._new_id))
 
-    def _part(self, changes: Changes, files: list[NewFile], end: int, partition: Partition) -> _Part:
+    def _part(self, changes: BatchChanges, files: list[NewFile], end: int, partition: Partition) -> _Part:
         """Writes the files of one partition. `files` gets each at once."""
         change = changes.of(partition)
         if change is None:
@@ -216,7 +216,7 @@ class ColdApply:
             files += some
         return _Part(tuple(made), change.replaced, change.added, change.hits, change.before)
 
-    def commit_written(self, written: Written, end: int, metadata: Sequence[str] = ()) -> Steps[None]:
+    def commit_written(self, written: WrittenFiles, end: int, metadata: Sequence[str] = ()) -> Steps[None]:
         """Commits files that were written before, with the watermark `end`. Raises as `commit`.
 
         Args:
@@ -243,9 +243,9 @@ class ColdApply:
         self._reach("after-commit")
         write_manifest(self._target, snapshot, now=now)
         self._reach("after-manifest")
-        self.applied = Applied(snapshot.version, stamp.operation, _metrics(written), snapshot.state)
+        self.applied = CommitResult(snapshot.version, stamp.operation, _metrics(written), snapshot.state)
 
-    def _discard(self, written: Written, stamp: CommitStamp) -> None:
+    def _discard(self, written: WrittenFiles, stamp: CommitStamp) -> None:
         """Removes the files of a refused commit, unless the commit exists: the answer of an earlier try may have been lost."""
         newest = open_place(self._target)
         if newest is None or not written.paths:
@@ -258,12 +258,12 @@ class ColdApply:
         if fenced or (None not in later and stamp.text() not in stamps):
             store.delete(written.paths)
 
-    def _changes(self, rows: pa.Table) -> Changes:
+    def _changes(self, rows: pa.Table) -> BatchChanges:
         if self.table is None:
             return fresh(self._target, rows)
         return changes_of(self.table, self._target, rows, self._large_bytes, images=self.feeds)
 
-    def _commit(self, written: Written, stamp: CommitStamp, end: int, batch: int | None, now: datetime) -> Steps[Snapshot]:
+    def _commit(self, written: WrittenFiles, stamp: CommitStamp, end: int, batch: int | None, now: datetime) -> Steps[Snapshot]:
         transaction, since = (self._target.app_id, end), self._planned_at
         if self.table is None:
             made = yield from create_table(
@@ -304,7 +304,7 @@ def _first_and_last(rows: pa.Table) -> tuple[int | None, int | None]:
 
 @dataclass(frozen=True)
 class _Part:
-    """A partition whose files are written, as `Change`."""
+    """A partition whose files are written, as `PartitionChange`."""
 
     files: tuple[NewFile, ...]
     replaced: tuple[DataFile, ...]
@@ -323,7 +323,7 @@ def _side_by_side(work: Callable[[Partition], _Part], partitions: Sequence[Parti
             pool.shutdown(cancel_futures=True)
 
 
-def _file_rows(change: Change, target: ScopeTarget) -> list[pa.Table]:
+def _file_rows(change: PartitionChange, target: ScopeTarget) -> list[pa.Table]:
     """Returns the rows to write, one table per file: as many as before when a large scope was replaced."""
     rows = change.rows.num_rows
     if not rows:
@@ -336,7 +336,7 @@ def _file_rows(change: Change, target: ScopeTarget) -> list[pa.Table]:
     return [change.rows.slice(start, step) for start in range(0, rows, step)]
 
 
-def _stamp(job_id: str, target: ScopeTarget, written: Written, *, new: bool) -> CommitStamp:
+def _stamp(job_id: str, target: ScopeTarget, written: WrittenFiles, *, new: bool) -> CommitStamp:
     """Returns `WRITE` if rows were only added, `MERGE` if files were replaced: Spark's names for the same."""
     range_, source = (written.first_seq, written.last_seq, written.log_rows), (target.app_id, target.scope.user)
     output = {"numOutputRows": written.rows, "numOutputBytes": sum(file.size for file in written.files)}
@@ -356,7 +356,7 @@ def _stamp(job_id: str, target: ScopeTarget, written: Written, *, new: bool) -> 
     return CommitStamp(job_id, "MERGE", {"predicate": predicate}, merged | output | changed, *range_, *source)
 
 
-def _metrics(written: Written) -> dict[str, int]:
+def _metrics(written: WrittenFiles) -> dict[str, int]:
     return {
         "rows_upserted": written.inserted + written.updated,
         "rows_inserted": written.inserted,

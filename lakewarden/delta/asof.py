@@ -13,7 +13,7 @@ from lakewarden.storage.open import open_store
 
 
 @dataclass(frozen=True)
-class Base:
+class BaseVersion:
     """A version that contains nothing of the log beyond `settled`."""
 
     version: int | None
@@ -25,7 +25,7 @@ class Base:
     """The flushes that came after it, newest first."""
 
 
-def base_at(table: ScopeTable, app_id: str, seq: int, rewound: int | None) -> Base:
+def base_at(table: ScopeTable, app_id: str, seq: int, rewound: int | None) -> BaseVersion:
     """Finds the newest version without any row of the log beyond `seq`.
 
     Args:
@@ -46,17 +46,17 @@ def base_at(table: ScopeTable, app_id: str, seq: int, rewound: int | None) -> Ba
                 " delivered no longer holds; subscribe without from_seq"
             )
         if stamp is not None and stamp.operation in (DROP, ERASE, SWEEP):
-            return Base(version, NOTHING, tuple(later))
+            return BaseVersion(version, NOTHING, tuple(later))
         if stamp is not None and stamp.operation == RESTORE:  # the rows that it dropped may still be in the log's history
             dropped = max([dropped, *(settled for app, settled in entry.transactions if app == app_id)])
         if stamp is None or stamp.app_id != app_id or stamp.last_seq is None:
             continue
         if stamp.last_seq <= seq:
-            return Base(version, max(stamp.last_seq, dropped), tuple(later))
+            return BaseVersion(version, max(stamp.last_seq, dropped), tuple(later))
         later.append(stamp)
         version = entry.version - 1
     if oldest > 0:
         raise InvalidArgument(
             f"the table's log begins with version {oldest} and does not reach back to _seq {seq}; subscribe again"
         )
-    return Base(None if version is not None and version < 0 else version, dropped, tuple(later))
+    return BaseVersion(None if version is not None and version < 0 else version, dropped, tuple(later))

@@ -57,7 +57,7 @@ class TooLarge(Exception):
 
 
 @dataclass(frozen=True)
-class Change:
+class PartitionChange:
     """The effect of a batch on one partition, or on an unpartitioned table."""
 
     replaced: tuple[DataFile, ...]
@@ -66,17 +66,17 @@ class Change:
     added: int
     """How many of them are the batch's."""
     hits: Numbers
-    """The rows of the batch whose keys were in `replaced`, by their numbers in `Changes.upserts`."""
+    """The rows of the batch whose keys were in `replaced`, by their numbers in `BatchChanges.upserts`."""
     before: pa.Table
     """The old rows of `hits`, in their order, where images were asked for; otherwise none."""
 
 
 @dataclass(frozen=True)
-class Changes:
+class BatchChanges:
     """The effect of a batch, partition by partition."""
 
     partitions: tuple[Partition, ...]
-    of: Callable[[Partition], Change | None]
+    of: Callable[[Partition], PartitionChange | None]
     """Computes the effect on one of them, None where there is none. Several may be computed at once."""
     upserts: np.ndarray[tuple[int], np.dtype[np.bool_]]
     """Of each key of the batch, whether its newest row is one; the others are deletes."""
@@ -104,11 +104,11 @@ class Changes:
 
 def changes_of(
     table: ScopeTable, target: ScopeTarget, hot: pa.Table, large_bytes: int | None, *, images: bool = False
-) -> Changes:
+) -> BatchChanges:
     """Computes the effect of `hot` (the newest schema's columns, `_seq`, `_op`) on the table.
 
     Args:
-        images: whether the old rows are wanted, too (`Change.before`).
+        images: whether the old rows are wanted, too (`PartitionChange.before`).
 
     Raises:
         TooLarge: it would have to hold files of more than `large_bytes`, or to read so many times as much.
@@ -130,17 +130,17 @@ def changes_of(
     return _replacing(table, target, newest, there, every=every, images=images)
 
 
-def fresh(target: ScopeTarget, hot: pa.Table) -> Changes:
+def fresh(target: ScopeTarget, hot: pa.Table) -> BatchChanges:
     """Computes the effect of `hot` on a scope that has no table yet."""
     newest = newest_per_key(hot, target.schema.primary_key)
     coming = _columns(target, upserts(newest))
     added = dict(divided(coming, target.schema.partition_by))
 
-    def of(partition: Partition) -> Change:
+    def of(partition: Partition) -> PartitionChange:
         rows = added[partition]
-        return Change((), rows, rows.num_rows, _NO_NUMBERS, rows.slice(0, 0))
+        return PartitionChange((), rows, rows.num_rows, _NO_NUMBERS, rows.slice(0, 0))
 
-    return Changes(tuple(added), of, _upserts(newest), coming)
+    return BatchChanges(tuple(added), of, _upserts(newest), coming)
 
 
 def may_hold(table: ScopeTable, keys: pa.Table, primary_key: Sequence[str]) -> tuple[DataFile, ...]:
@@ -182,21 +182,21 @@ def _plain(value: Value) -> Any:
 
 def _replacing(
     table: ScopeTable, target: ScopeTarget, hot: Keys, there: Mapping[Partition, Sequence[DataFile]], *, every: bool, images: bool
-) -> Changes:
+) -> BatchChanges:
     """Reads the candidates. `every`: replaces all of them, whether they hold a key or not."""
     batch = BatchKeys.of(hot, [] if every else target.schema.partition_by, sum(map(len, there.values())))
     upserted = _upserts(hot.rows)
     added = _columns(target, hot.rows if upserted.all() else upserts(hot.rows))
     coming = dict(divided(added, target.schema.partition_by))
 
-    def of(partition: Partition) -> Change | None:
+    def of(partition: Partition) -> PartitionChange | None:
         keys = batch.within(partition)
         splits = (_split(table, target, file, keys, goes=every, images=images) for file in there.get(partition, ()))
         parts = [part for part in splits if len(part.hits) or every]
         rows = coming.get(partition, added.slice(0, 0))
         if not (parts or len(rows) or not partition):
             return None
-        return Change(
+        return PartitionChange(
             replaced=tuple(part.file for part in parts),
             rows=pa.concat_tables([*(part.survivors for part in parts), rows]),
             added=len(rows),
@@ -204,7 +204,7 @@ def _replacing(
             before=pa.concat_tables([added.slice(0, 0), *(part.gone for part in parts)]),
         )
 
-    return Changes(tuple({**there, **coming}), of, upserted, added)
+    return BatchChanges(tuple({**there, **coming}), of, upserted, added)
 
 
 @dataclass(frozen=True)

@@ -10,14 +10,14 @@ from uuid import UUID
 from lakewarden.base.clock import NewId, random_id, to_millis
 from lakewarden.base.faults import Reach, no_faults
 from lakewarden.catalog.target import ScopeTarget
-from lakewarden.delta.commit_log.actions import CHANGE_DATA_FEED, Change, TableHead, commit_text
+from lakewarden.delta.commit_log.actions import CHANGE_DATA_FEED, CommitChange, TableHead, commit_text
 from lakewarden.delta.commit_log.committing import held_still, transactions_of
 from lakewarden.delta.commit_log.publish import publish
 from lakewarden.delta.commit_log.stamp import CommitStamp
 from lakewarden.delta.ownership import PROPERTY, owner_of
 from lakewarden.delta.parquet.files import NewFile
 from lakewarden.delta.parquet.schema import delta_schema
-from lakewarden.delta.snapshot import Committed
+from lakewarden.delta.snapshot import OwnCommit
 from lakewarden.storage.steps import Steps
 
 _CHECKPOINT_INTERVAL = 10
@@ -40,7 +40,7 @@ def create_table(
     direct: int | None = None,
     new_id: NewId = random_id,
     reach: Reach = no_faults,
-) -> Steps[Committed]:
+) -> Steps[OwnCommit]:
     """Commits version 0: the table with these files. `since` and `reach` are as in `ScopeTable.commit`.
 
     Raises:
@@ -57,10 +57,10 @@ def create_table(
     )
     if target.change_data_feed:
         head = head.with_properties({CHANGE_DATA_FEED: "true"})
-    change = Change(stamp, transactions, "ErrorIfExists", adds, head=head, operation="CREATE TABLE")
+    change = CommitChange(stamp, transactions, "ErrorIfExists", adds, head=head, operation="CREATE TABLE")
     text = commit_text(change, None, now, new_id())
     yield from publish(target.location, 0, text, held_still(stamp, since, now), reach)
-    return Committed(0, head, transactions, sha256(text).hexdigest())
+    return OwnCommit(0, head, transactions, sha256(text).hexdigest())
 
 
 def _configuration(target: ScopeTarget) -> dict[str, str]:

@@ -17,7 +17,7 @@ from lakewarden.base.commit_metadata import shown_metadata
 from lakewarden.base.connection import Location
 from lakewarden.base.scope import without_table
 from lakewarden.catalog.target import ScopeTarget
-from lakewarden.delta.commit_log.commits import Commit, CommitLog
+from lakewarden.delta.commit_log.commits import CommitLog, CommitRecord
 from lakewarden.delta.commit_log.stamp import CommitStamp
 from lakewarden.delta.scope import open_scope
 from lakewarden.delta.table import ScopeTable
@@ -101,7 +101,7 @@ def entries_below(location: Location, before_version: int, limit: int | None) ->
     return [_entry(commit) for commit in islice(_commits(location, before_version - 1), limit)]
 
 
-def _commits(location: Location, newest: int) -> Iterator[Commit]:
+def _commits(location: Location, newest: int) -> Iterator[CommitRecord]:
     log = CommitLog(open_store(location))
     for version in range(newest, -1, -1):
         commit = log.read(version)
@@ -110,7 +110,7 @@ def _commits(location: Location, newest: int) -> Iterator[Commit]:
         yield commit
 
 
-def _entry(commit: Commit) -> HistoryEntry:
+def _entry(commit: CommitRecord) -> HistoryEntry:
     info = commit.info
     text = info.get("userMetadata")
     stamp = CommitStamp.parse(text if isinstance(text, str) else None)
@@ -129,7 +129,7 @@ def _entry(commit: Commit) -> HistoryEntry:
     )
 
 
-def _read_version(commit: Commit) -> int | None:
+def _read_version(commit: CommitRecord) -> int | None:
     found = commit.info.get("readVersion")
     if isinstance(found, int):
         return found

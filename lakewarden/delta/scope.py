@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from functools import reduce
 
-from lakewarden.catalog.state.floors.entries import NOTHING, FloorLocation, Known
+from lakewarden.catalog.state.floors.entries import NOTHING, FloorLocation, KnownState
 from lakewarden.catalog.state.floors.floor import floor_at
 from lakewarden.catalog.target import ScopeTarget
 from lakewarden.delta.kept.known import kept_snapshot
@@ -90,16 +90,16 @@ def what_is_lost(table: ScopeTable | None, target: ScopeTarget) -> tuple[ScopeTa
     raise Conflict(f"{target.scope} was committed to {_LOOKS} times while it was opened; try again")
 
 
-def _known_now(target: ScopeTarget) -> Known | None:
+def _known_now(target: ScopeTarget) -> KnownState | None:
     """Returns what either copy of the floor knows now: the state's may be an older one that was put back."""
     copies = [] if target.floor is None else [target.floor]
     if target.floor is not None and target.root is not None:
         copies.append(FloorLocation.on_storage(target.root.location, target.floor.table_id))
     found = [known for copy in copies if (known := floor_at(copy).look().known(target.mark)) is not None]
-    return reduce(Known.joined, found) if found else None
+    return reduce(KnownState.joined, found) if found else None
 
 
-def _less(table: ScopeTable | None, known: Known | None, target: ScopeTarget) -> str:
+def _less(table: ScopeTable | None, known: KnownState | None, target: ScopeTarget) -> str:
     """Returns in which way the table has less than that; empty when it does not."""
     if known is None or known.forgotten:
         return ""

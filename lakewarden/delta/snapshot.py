@@ -17,7 +17,7 @@ MOST_KEPT = 50_000
 
 
 @dataclass(frozen=True)
-class Committed:
+class OwnCommit:
     """What a commit of ours made."""
 
     version: int
@@ -62,7 +62,7 @@ class Snapshot:
         """Includes rows that other writers deleted by deletion vectors."""
         return state_of(self.version, self.files, self.watermark)
 
-    def after(self, made: Committed, adds: Sequence[NewFile], removes: Sequence[DataFile], now: datetime) -> Snapshot:
+    def after(self, made: OwnCommit, adds: Sequence[NewFile], removes: Sequence[DataFile], now: datetime) -> Snapshot:
         """Returns the version that a commit with these files made. `now` is what the commit says of their age."""
         gone = {file.path for file in removes}
         kept = self.files if not gone else tuple(file for file in self.files if file.path not in gone)
@@ -100,7 +100,7 @@ def _layout(files: Sequence[DataFile]) -> tuple[tuple[int, int], ...]:
     return tuple((-1 if file.rows is None else file.rows, file.size) for file in newest_first)
 
 
-def first_snapshot(made: Committed, adds: Sequence[NewFile], app_id: str, now: datetime) -> Snapshot:
+def first_snapshot(made: OwnCommit, adds: Sequence[NewFile], app_id: str, now: datetime) -> Snapshot:
     """Returns version 0 of a new table."""
     none: dict[str, int | None] = {app_id: None, BATCH_APP: None, SWEPT: None}
     return Snapshot(-1, made.head, (), {}, app_id, none, "").after(made, adds, (), now)

@@ -20,7 +20,7 @@ from lakewarden.base.connection import Location
 from lakewarden.base.faults import Reach, no_faults
 from lakewarden.catalog.model import TableSchema
 from lakewarden.delta.commit_log import delegated
-from lakewarden.delta.commit_log.actions import READER, WRITE, Change, Mode, TableHead, commit_text
+from lakewarden.delta.commit_log.actions import READER, WRITE, CommitChange, Mode, TableHead, commit_text
 from lakewarden.delta.commit_log.checkpoint import checkpoint_in_place, is_due, write_checkpoint
 from lakewarden.delta.commit_log.commits import CommitLog
 from lakewarden.delta.commit_log.committing import held_still, transactions_of
@@ -29,7 +29,7 @@ from lakewarden.delta.commit_log.delta_rs import DeltaRsVersion
 from lakewarden.delta.commit_log.features import check_features
 from lakewarden.delta.commit_log.lost_answer import certain
 from lakewarden.delta.commit_log.mended import write_mended_checkpoint
-from lakewarden.delta.commit_log.opening import Opened, open_newest, open_version
+from lakewarden.delta.commit_log.opening import OpenedTable, open_newest, open_version
 from lakewarden.delta.commit_log.plain import has_plain, is_plain_head
 from lakewarden.delta.commit_log.publish import publish
 from lakewarden.delta.commit_log.stamp import CommitStamp
@@ -39,7 +39,7 @@ from lakewarden.delta.parquet.files import DataFile, NewFile
 from lakewarden.delta.parquet.reading import open_file
 from lakewarden.delta.parquet.schema import SEQ, SEQ_ID, delta_schema, read_schema, version_of
 from lakewarden.delta.row_rules import RowRule, check_rows, check_understood, rules_of
-from lakewarden.delta.snapshot import Committed
+from lakewarden.delta.snapshot import OwnCommit
 from lakewarden.delta.table_contents import TableContents
 from lakewarden.errors import Corrupt, InvalidArgument, LakewardenError, NotFound, Unsupported
 from lakewarden.storage.location import local_path
@@ -75,7 +75,7 @@ class ScopeTable(TableContents):
             return None
 
     @classmethod
-    def _of(cls, location: Location, found: Opened) -> ScopeTable | None:
+    def _of(cls, location: Location, found: OpenedTable) -> ScopeTable | None:
         if found.delta is None:
             return None
         return cls(location, DeltaRsVersion(location, found.delta), found.torn, mended=found.mended)
@@ -113,7 +113,7 @@ class ScopeTable(TableContents):
         identities: Mapping[str, int] = _NO_NUMBERS,
         new_id: NewId = random_id,
         reach: Reach = no_faults,
-    ) -> Steps[Committed]:
+    ) -> Steps[OwnCommit]:
         """Commits on top of this version, which does not change.
 
         Args:
@@ -146,7 +146,7 @@ class ScopeTable(TableContents):
         head = head.with_properties(properties) if properties else head
         transactions = transactions_of(transaction, batch, direct) | dict(identities)
         changed_head = None if head is self.head else head
-        change = Change(stamp, transactions, mode, adds, removes, changes, changed_head, data_change, operation)
+        change = CommitChange(stamp, transactions, mode, adds, removes, changes, changed_head, data_change, operation)
 
         def delegate() -> None:
             delegated.commit(self.delta, change, Schema.from_json(head.schema), now=now, hooks=self._hooks)
@@ -154,11 +154,11 @@ class ScopeTable(TableContents):
         digest = yield from self._commit(change, delegate, since, now, new_id, reach)
         version = self.version + 1
         self._checkpoint(version)
-        return Committed(version, head, transactions, digest)
+        return OwnCommit(version, head, transactions, digest)
 
     def _commit(
         self,
-        change: Change,
+        change: CommitChange,
         delegate: Callable[[], None],
         since: datetime,
         now: datetime,
@@ -282,7 +282,7 @@ class ScopeTable(TableContents):
         Raises:
             Conflict: as `commit`; nothing was changed.
         """
-        change = Change(stamp, transactions_of(transaction), _OVERWRITE, removes=self.files())
+        change = CommitChange(stamp, transactions_of(transaction), _OVERWRITE, removes=self.files())
 
         def delegate() -> None:
             delegated.commit(self.delta, change, self.delta.schema(), now=now, hooks=delegated.NO_CHECKPOINT)
@@ -304,7 +304,7 @@ class ScopeTable(TableContents):
         Raises:
             Conflict: as `commit`; nothing was changed.
         """
-        change = Change(stamp, {}, head=self.head.with_properties({name: value}), operation="SET TBLPROPERTIES")
+        change = CommitChange(stamp, {}, head=self.head.with_properties({name: value}), operation="SET TBLPROPERTIES")
 
         def delegate() -> None:
             delegated.set_property(self.delta, name, value, change, self._hooks)

@@ -57,24 +57,26 @@ class ColdScope(Protocol[R_contra]):
         ...
 
 
-class Watermarked(Protocol):
+class SnapshotSource(Protocol):
     """A snapshot of the scope's table, for reading."""
 
     def watermark(self) -> int | None: ...
 
 
-C = TypeVar("C", bound=Watermarked)
+C = TypeVar("C", bound=SnapshotSource)
 
 
 @dataclass(frozen=True)
-class Drained:
+class DrainResult:
     """The result of a drain. `settled` may be passed to `settle` once the commit is durable."""
 
     settled: int
     committed: bool
 
 
-def drain(hot: HotScope[R], open_cold: Callable[[], ColdScope[R]], *, attempts: int, reach: Reach = no_faults) -> Steps[Drained]:
+def drain(
+    hot: HotScope[R], open_cold: Callable[[], ColdScope[R]], *, attempts: int, reach: Reach = no_faults
+) -> Steps[DrainResult]:
     """Commits the scope's pending rows to its table.
 
     Raises:
@@ -94,7 +96,7 @@ def drain(hot: HotScope[R], open_cold: Callable[[], ColdScope[R]], *, attempts: 
             continue
         reach("drain:read")
         if rows is None:
-            return Drained(max(watermark, hot.end), committed=False)
+            return DrainResult(max(watermark, hot.end), committed=False)
         committing = cold.commit(rows, hot.end)
         del rows  # frees memory for other scopes while this one waits
         try:
@@ -103,7 +105,7 @@ def drain(hot: HotScope[R], open_cold: Callable[[], ColdScope[R]], *, attempts: 
             failure = conflict
             continue
         reach("drain:committed")
-        return Drained(hot.end, committed=True)
+        return DrainResult(hot.end, committed=True)
     raise Conflict(f"another commit came first in all {attempts} attempts; the last time: {failure.message}") from failure
 
 

@@ -79,7 +79,7 @@ def stopped(writer: str, table: object, number: int | None) -> FailedPreconditio
 
 
 @dataclass(frozen=True)
-class Once:
+class WriterBatch:
     """A batch of this writer with this number, or a later one, stands for it. Numbers ascend; the log keeps the last one."""
 
     writer: str

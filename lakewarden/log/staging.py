@@ -18,7 +18,7 @@ class Staging(NamedTuple):
     """By keyed hash, who was being erased then: what is staged of theirs may be removed before it is published."""
 
 
-class Piece(NamedTuple):
+class StagedPiece(NamedTuple):
     """Rows of one user in a staged object."""
 
     schema_version: int
@@ -30,6 +30,6 @@ class Piece(NamedTuple):
     length: int
 
 
-Pieces = Sequence[Piece] | Callable[[int], Sequence[Piece]]
+Pieces = Sequence[StagedPiece] | Callable[[int], Sequence[StagedPiece]]
 """What a batch consists of; or what makes it, given the last position of the log: called again where another write came first.
 """

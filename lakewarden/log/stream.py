@@ -26,7 +26,7 @@ _ATTEMPTS = 100
 
 
 @dataclass(frozen=True)
-class Expired:
+class ExpiredRows:
     """The rows that an eviction removes from one scope: all up to `end`."""
 
     user: str
@@ -53,7 +53,7 @@ def read_stream(log: LogReader, user: str, schemas: tuple[TableSchema, ...], ttl
     raise Conflict(f"log {log.log_id} was evicted {_ATTEMPTS} times while it was read; try again")
 
 
-def to_evict(pending: PendingRows, options: TableOptions, now: datetime) -> Expired | None:
+def to_evict(pending: PendingRows, options: TableOptions, now: datetime) -> ExpiredRows | None:
     """Returns the oldest rows of a scope that its table's EVICTION_STRATEGY removes; None if there are no such rows.
 
     Rows are removed in the order of their `_seq`: a later row stays while an earlier one does.
@@ -65,7 +65,7 @@ def to_evict(pending: PendingRows, options: TableOptions, now: datetime) -> Expi
     whole = _whole_positions(over, pending.ranges)
     if not whole:
         return None
-    return Expired(
+    return ExpiredRows(
         pending.user,
         sum(each.rows for each in whole),
         sum(each.length for each in whole),

@@ -21,11 +21,11 @@ from lakewarden.base.write_key import Trace
 from lakewarden.catalog.model import TableSchema
 from lakewarden.log.chunk import RowRange
 from lakewarden.log.faults import LogFaults
-from lakewarden.log.once import LastBatch, Once, Resume
+from lakewarden.log.once import LastBatch, Resume, WriterBatch
 from lakewarden.log.plain import Batch
 from lakewarden.log.receipt import Receipt
 from lakewarden.log.record import LogBatch
-from lakewarden.log.staging import Piece, Pieces, Staging
+from lakewarden.log.staging import Pieces, StagedPiece, Staging
 from lakewarden.log.touched import Touched
 from lakewarden.log.view import LogView, PendingRows, Trail, UserSigns
 
@@ -194,7 +194,7 @@ class Appending(Protocol):
         """
         ...
 
-    def publish(self, staging: Staging, pieces: Pieces, once: Once | None = None) -> Receipt | None:
+    def publish(self, staging: Staging, pieces: Pieces, once: WriterBatch | None = None) -> Receipt | None:
         """Appends the rows of a batch at one position, in the order of the pieces. What was staged besides them is removed.
 
         Where `pieces` makes them, nothing of others came between the position that it was given, and the batch.
@@ -214,7 +214,7 @@ class Appending(Protocol):
         """
         ...
 
-    def append_once(self, batch: LogBatch, once: Once) -> Receipt | None:
+    def append_once(self, batch: LogBatch, once: WriterBatch) -> Receipt | None:
         """Stages and publishes a batch, which may be without rows. As `publish`."""
         ...
 
@@ -247,7 +247,7 @@ class TableLog(LogReader, Tracing, Appending, Protocol):
         """
         ...
 
-    def stage(self, staging: Staging, batch: LogBatch) -> tuple[Piece, ...]:
+    def stage(self, staging: Staging, batch: LogBatch) -> tuple[StagedPiece, ...]:
         """Makes rows of a batch durable, in any process. Nothing shows them before the batch is published.
 
         Raises:
@@ -255,7 +255,9 @@ class TableLog(LogReader, Tracing, Appending, Protocol):
         """
         ...
 
-    def staged_rows(self, staging: Staging, pieces: Iterable[Piece], schemas: tuple[TableSchema, ...]) -> Iterator[pa.Table]:
+    def staged_rows(
+        self, staging: Staging, pieces: Iterable[StagedPiece], schemas: tuple[TableSchema, ...]
+    ) -> Iterator[pa.Table]:
         """Reads what was staged, piece by piece, which goes elsewhere than to the log: the newest schema's columns, and `_op`.
 
         Raises:

@@ -25,7 +25,7 @@ from lakewarden.storage.durability import sync
 from lakewarden.storage.open import open_store
 from lakewarden.storage.steps import Steps
 from lakewarden.tables.dynamic.topic import unmake_table_topic
-from lakewarden.tables.fanout import Run, Sized, guarded
+from lakewarden.tables.fanout import Run, SizedWork, guarded
 from lakewarden.tables.floors import remove_floors
 from lakewarden.tables.presence import Presence
 from lakewarden.tables.rows.files import FILES
@@ -73,7 +73,7 @@ def drop(warehouse: Warehouse, run: Run, name: TableName, job_id: str, lease: Le
     warehouse.log(table).drop()
     clock = CarriedClock.of(warehouse.clock)
     targets = _targets(warehouse, catalog, table)
-    reports = run(drop_scope, [Sized(DropTask(target, job_id, clock), _SCOPE_COST) for target in targets])
+    reports = run(drop_scope, [SizedWork(DropTask(target, job_id, clock), _SCOPE_COST) for target in targets])
     failed = [report for report in reports if report.fault]
     if failed:
         first = f"{failed[0].scope}: {failed[0].reason}"

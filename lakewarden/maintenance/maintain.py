@@ -18,8 +18,8 @@ from lakewarden.maintenance.plans.scope_options import ScopeOptions
 from lakewarden.maintenance.plans.value import Applying, PlannedScope
 from lakewarden.storage.durability import sync
 from lakewarden.storage.steps import Steps, alone
-from lakewarden.tables.fanout import Run, Sized, failed_report, guarded
-from lakewarden.tables.floors import Noted, add_looks, forget_moved, known_of, not_moved, raise_floors
+from lakewarden.tables.fanout import Run, SizedWork, failed_report, guarded
+from lakewarden.tables.floors import FloorNote, add_looks, forget_moved, known_of, not_moved, raise_floors
 from lakewarden.tables.presence import Presence
 from lakewarden.tables.upkeep.notes import is_news
 from lakewarden.tables.warehouse import Warehouse
@@ -76,7 +76,7 @@ def maintain_targets(
         tasks = [replace(task, planned=applying.scopes[task.target.scope], plan_id=applying.plan_id) for task in tasks]
     refused = _refused(warehouse, targets, options)
     there = [task for task in tasks if task.target.scope not in refused]
-    done = iter(run(maintain_scope, [Sized(task, _SCOPE_COST, task.target.on_disk) for task in there]))
+    done = iter(run(maintain_scope, [SizedWork(task, _SCOPE_COST, task.target.on_disk) for task in there]))
     if spread is not None:
         done = (_spread(task, report, spread) for task, report in zip(there, done, strict=True))
     errors = ((target, refused.get(target.scope)) for target in targets)
@@ -109,7 +109,7 @@ def _noted(warehouse: Warehouse, targets: Sequence[ScopeTarget], reports: Sequen
     pairs = list(zip(targets, reports, strict=True))
     now = warehouse.clock()
     seen = ((target, report, known_of(target, report, now)) for target, report in pairs)
-    found = [(report.outcome, Noted(target, known)) for target, report, known in seen if known is not None]
+    found = [(report.outcome, FloorNote(target, known)) for target, report, known in seen if known is not None]
     noted = [one for outcome, one in found if outcome == "done"]
     unnoted = raise_floors(noted)
     if noted:

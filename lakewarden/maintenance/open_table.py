@@ -13,7 +13,7 @@ from lakewarden.maintenance.flush.run import FlushTask, flush_scopes
 from lakewarden.maintenance.flush.wanted import Only
 from lakewarden.storage.steps import Steps
 from lakewarden.tables.client.client import TableClient
-from lakewarden.tables.fanout import Sized, in_process
+from lakewarden.tables.fanout import SizedWork, in_process
 from lakewarden.tables.warehouse import Warehouse
 
 T = TypeVar("T")
@@ -36,7 +36,7 @@ def flush_pending(warehouse: Warehouse, table: TableName) -> None:
             raise Conflict(f"the pending rows of {table} have to be flushed before an overwrite: {report.reason}")
 
 
-def _here(work: Callable[[T], Steps[R]], items: Sequence[Sized[T]]) -> list[R]:
+def _here(work: Callable[[T], Steps[R]], items: Sequence[SizedWork[T]]) -> list[R]:
     return in_process(work, items, lambda _done: None)
 
 

@@ -49,7 +49,7 @@ def _no_objection(_: ScopeTable) -> str:
 
 
 @dataclass(frozen=True)
-class Work:
+class RewriteWork:
     """What a rewrite does: the files that it replaces, and the rows of each new file from the table and its current schema."""
 
     operation: str
@@ -74,7 +74,9 @@ class Rewrite:
     """When the inputs were planned."""
 
 
-def run_rewrite(plan: ScopePlan, work: Work, *, job_id: str, clock: Clock, new_id: NewId, reach: Reach) -> Steps[ScopeReport]:
+def run_rewrite(
+    plan: ScopePlan, work: RewriteWork, *, job_id: str, clock: Clock, new_id: NewId, reach: Reach
+) -> Steps[ScopeReport]:
     """Writes the new files and swaps them in; discards them where others changed what they replace meanwhile.
 
     Raises:

@@ -54,7 +54,7 @@ class Grave:
 
 
 @dataclass(frozen=True)
-class Swept:
+class SweepResult:
     """How many fences and seals were removed, and why others stay, with a keyed hash in place of the name."""
 
     fences: int = 0
@@ -73,7 +73,7 @@ def bury(warehouse: Warehouse, targets: Iterable[ScopeTarget], job_id: str, log_
         warehouse.state.put(f"{_ROOT}/{to_millis(warehouse.clock()):014d}-{job_id}", json.dumps(content).encode())
 
 
-def sweep(warehouse: Warehouse, job_id: str, *, reach: Reach = no_faults) -> Swept:
+def sweep(warehouse: Warehouse, job_id: str, *, reach: Reach = no_faults) -> SweepResult:
     """Removes the fences and seals that are older than `fence_retention_hours`; what fails is left for the next sweep. Also
     removes what killed processes left of unfinished writes.
 
@@ -88,7 +88,7 @@ def sweep(warehouse: Warehouse, job_id: str, *, reach: Reach = no_faults) -> Swe
         remove_leftovers(root)
     before = warehouse.clock() - timedelta(hours=warehouse.settings.maintenance.fence_retention_hours)
     if not _due(warehouse.state, before):
-        return Swept()
+        return SweepResult()
     with warehouse.locks.create().hold(*_LOCK) as lease:
 
         def still() -> None:
@@ -97,7 +97,7 @@ def sweep(warehouse: Warehouse, job_id: str, *, reach: Reach = no_faults) -> Swe
         return _sweep(warehouse, before, _Sweeper(job_id, still, reach))
 
 
-def _sweep(warehouse: Warehouse, before: datetime, sweeper: _Sweeper) -> Swept:
+def _sweep(warehouse: Warehouse, before: datetime, sweeper: _Sweeper) -> SweepResult:
     graves = [_read(warehouse.state, key) for key in _due(warehouse.state, before)]
     wanted: dict[Ground, set[str]] = defaultdict(set)
     for grave in graves:
@@ -111,7 +111,7 @@ def _sweep(warehouse: Warehouse, before: datetime, sweeper: _Sweeper) -> Swept:
         if over and not any(marks & found[ground].waiting for ground, marks in grave.fences.items()):
             warehouse.state.delete([grave.key])
     failed = tuple(why for ground in found.values() for why in ground.failed)
-    return Swept(sum(ground.gone for ground in found.values()), seals, failed)
+    return SweepResult(sum(ground.gone for ground in found.values()), seals, failed)
 
 
 @dataclass(frozen=True)

@@ -9,12 +9,12 @@ from lakewarden.catalog.access.rights import can
 from lakewarden.catalog.model import Catalog, Table
 from lakewarden.catalog.state.erasure.requests import ErasureRequest
 from lakewarden.errors import InvalidArgument
-from lakewarden.maintenance.verify.search import Search, Searched, Suspect, search
+from lakewarden.maintenance.verify.search import ErasureSearch, SearchResult, Suspect, search
 from lakewarden.storage.paths import check_user
 from lakewarden.tables.warehouse import Warehouse, find_table
 
 
-def verify_erased(warehouse: Warehouse, user: str, names: Sequence[str], *, deep: bool) -> Searched:
+def verify_erased(warehouse: Warehouse, user: str, names: Sequence[str], *, deep: bool) -> SearchResult:
     """Runs only the search: is anything of the user left?"""
     catalog = warehouse.catalog.read()
     request = ErasureRequest(check_user(user), tuple(names), "", deep)
@@ -47,10 +47,10 @@ def what_to_search(
     exports: tuple[str, ...],
     *,
     versions: bool,
-) -> Search:
+) -> ErasureSearch:
     ids = {table.id for table in tables}
     others = [table for table in catalog.tables.values() if table.id not in ids]
-    return Search(
+    return ErasureSearch(
         warehouse=warehouse.uri,
         user=request.user,
         mark=mark,

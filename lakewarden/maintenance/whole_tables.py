@@ -17,8 +17,8 @@ from lakewarden.maintenance.maintain import maintain_targets
 from lakewarden.maintenance.plans.scope_options import ScopeOptions
 from lakewarden.maintenance.scopes import left_out, named_tables, readable_targets, scopes_of, targets_of
 from lakewarden.maintenance.upkeep.needs import Need
-from lakewarden.maintenance.upkeep.rounds import Round, Turn, note_turn
-from lakewarden.maintenance.upkeep.select import RollingLook, Selected, select
+from lakewarden.maintenance.upkeep.rounds import Round, VacuumTurn, note_turn
+from lakewarden.maintenance.upkeep.select import RollingLook, SelectedScopes, select
 from lakewarden.tables.fanout import Run, failed_report
 from lakewarden.tables.presence import Presence
 from lakewarden.tables.warehouse import Warehouse, cold_tables
@@ -85,7 +85,7 @@ class _Chosen:
 
     targets: list[ScopeTarget]
     others: list[ScopeReport] = field(default_factory=list)
-    turn: Turn | None = None
+    turn: VacuumTurn | None = None
 
 
 def _chosen(
@@ -131,7 +131,9 @@ def _failed(
     return [replace(reports[0], scope=Scope(table.name), location=place, reason=reason, metrics={FAILED: len(scopes)})]
 
 
-def _report(warehouse: Warehouse, catalog: Catalog, table: Table, options: ScopeOptions, found: Selected) -> list[ScopeReport]:
+def _report(
+    warehouse: Warehouse, catalog: Catalog, table: Table, options: ScopeOptions, found: SelectedScopes
+) -> list[ScopeReport]:
     """A report for each quiet scope; of many, one that counts them."""
     if not found.quiet:
         return []

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from lakewarden.base.clock import Clock, to_millis
 from lakewarden.base.settings import ServeSettings
-from lakewarden.serve.declined import Declined
+from lakewarden.serve.declined import RequestDeclined
 
 _MINUTE = 60_000
 
@@ -60,9 +60,11 @@ class Allowance:
         mine, most = self.settings.subscriptions_per_user, self.settings.subscriptions
         with self._lock:
             if self._following[user] >= mine:
-                raise Declined(429, f"user {user!r} follows {mine:,} subscriptions: end one first (serve.subscriptions_per_user)")
+                raise RequestDeclined(
+                    429, f"user {user!r} follows {mine:,} subscriptions: end one first (serve.subscriptions_per_user)"
+                )
             if self._following.total() >= most:
-                raise Declined(429, f"{most:,} subscriptions are followed here: try again later (serve.subscriptions)")
+                raise RequestDeclined(429, f"{most:,} subscriptions are followed here: try again later (serve.subscriptions)")
             self._following[user] += 1
         try:
             yield
@@ -77,13 +79,15 @@ class Allowance:
                 self._minute = minute
                 self._taken.clear()
             if self._taken[user] >= rate:
-                raise Declined(
+                raise RequestDeclined(
                     429,
                     f"user {user!r} sent {rate:,} requests in this minute: wait for the next (serve.requests_per_minute)",
                     retry_after=_MINUTE // 1000 - to_millis(self.clock()) % _MINUTE // 1000,
                 )
             if self._running[user] >= most:
-                raise Declined(429, f"user {user!r} runs {most:,} requests: wait for one to end (serve.concurrent_per_user)")
+                raise RequestDeclined(
+                    429, f"user {user!r} runs {most:,} requests: wait for one to end (serve.concurrent_per_user)"
+                )
             self._taken[user] += 1
             self._running[user] += 1
 

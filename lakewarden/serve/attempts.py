@@ -14,7 +14,7 @@ _KEPT = 10_000
 
 
 @dataclass
-class Attempts:
+class FailureCounter:
     """At most `most` failures of a name within a minute. Safe for threads."""
 
     clock: Clock

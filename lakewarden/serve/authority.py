@@ -13,10 +13,10 @@ from lakewarden.catalog.model import User
 from lakewarden.catalog.passwords import MAX_LENGTH, hash_password, is_password
 from lakewarden.catalog.state.audit import AuditLog
 from lakewarden.errors import InvalidArgument
-from lakewarden.serve.attempts import Attempts
-from lakewarden.serve.declined import Declined
-from lakewarden.serve.keys import Keys
-from lakewarden.serve.logins import Logins, Refused
+from lakewarden.serve.attempts import FailureCounter
+from lakewarden.serve.declined import RequestDeclined
+from lakewarden.serve.keys import SigningKeys
+from lakewarden.serve.logins import Logins, RefreshRefused
 from lakewarden.serve.tokens import LIFE, AccessToken, BadToken, Tokens
 from lakewarden.storage.paths import check_user
 from lakewarden.tables.warehouse import Warehouse
@@ -28,7 +28,7 @@ _NOBODY = Principal("anonymous", "anonymous")
 
 
 @dataclass(frozen=True)
-class Granted:
+class LoginAnswer:
     """The answer to a login and to a refresh; `expires_in` in seconds."""
 
     access_token: str
@@ -41,14 +41,14 @@ class Authority:
 
     def __init__(self, warehouse: Warehouse) -> None:
         self._warehouse = warehouse
-        self._tokens = Tokens(Keys(warehouse.state), warehouse.id, warehouse.clock)
+        self._tokens = Tokens(SigningKeys(warehouse.state), warehouse.id, warehouse.clock)
         self._logins = Logins(warehouse.state, warehouse.clock, warehouse.new_id)
         self._audit = AuditLog(warehouse.state, warehouse.clock, warehouse.new_id)
         self._most = warehouse.settings.serve.refusals_per_minute
-        self._attempts = Attempts(warehouse.clock, self._most)
+        self._attempts = FailureCounter(warehouse.clock, self._most)
         self._no_password = hash_password(secrets.token_urlsafe(16))
 
-    def login(self, user: str, password: str, address: str, life: timedelta = LIFE) -> Granted:
+    def login(self, user: str, password: str, address: str, life: timedelta = LIFE) -> LoginAnswer:
         """`life`: of the access token.
 
         Raises:
@@ -80,9 +80,9 @@ class Authority:
         Declined: what `enter` answered does not hold any more.
         """
         if to_millis(self._warehouse.clock()) >= token.expires:
-            raise Declined(401, "the token has expired: connect again with another")
+            raise RequestDeclined(401, "the token has expired: connect again with another")
         if self._is_revoked(token):
-            raise Declined(401, "the user was dropped, or changed since: connect again")
+            raise RequestDeclined(401, "the user was dropped, or changed since: connect again")
 
     def _known(self, user: str, password: str, address: str) -> User:
         """The user of that password. Raises as `login`."""
@@ -94,7 +94,7 @@ class Authority:
         self._audit.note(Principal(user, found.role), "LOGIN", f"user:{user}", f"from {address}")
         return found
 
-    def refresh(self, text: str, address: str) -> Granted:
+    def refresh(self, text: str, address: str) -> LoginAnswer:
         """Raises:
         Declined: the token does not work. One that was used before ends its login.
         """
@@ -103,9 +103,9 @@ class Authority:
             token = self._logins.read(text)
             found = self._user(token.user)
             if found is None or to_millis(found.updated_at) > to_millis(token.issued):
-                raise Refused("the user was dropped, or changed since the login: log in again", token.user)
+                raise RefreshRefused("the user was dropped, or changed since the login: log in again", token.user)
             after = self._logins.rotate(text)
-        except Refused as refused:
+        except RefreshRefused as refused:
             action = "REFRESH_REPLAYED" if refused.replayed else "REFRESH_REFUSED"
             self._refuse(refused.user, action, str(refused), address, address)
         return self._granted(found, after.login, after.text)
@@ -123,7 +123,7 @@ class Authority:
         """
         scheme, _, text = (authorization or "").partition(" ")
         if scheme.lower() != "bearer" or not text:
-            raise Declined(401, "a token is missing: send 'Authorization: Bearer …' with one from /v1/auth/login")
+            raise RequestDeclined(401, "a token is missing: send 'Authorization: Bearer …' with one from /v1/auth/login")
         try:
             token = self._tokens.read(text.strip())
         except BadToken as bad:
@@ -139,7 +139,7 @@ class Authority:
             Declined: it has expired or was revoked since. That is no guess, and does not count as one.
         """
         if to_millis(self._warehouse.clock()) >= token.expires:
-            raise Declined(401, "the token has expired")
+            raise RequestDeclined(401, "the token has expired")
         if self._is_revoked(token):
             self._refuse(token.principal.user, "TOKEN_REFUSED", "the token was revoked: log in again", "")
 
@@ -153,13 +153,13 @@ class Authority:
         found = self._warehouse.catalog.read().users.get(name)
         return None if found is None or found.deleted_at is not None else found
 
-    def _granted(self, user: User, login: str, refresh: str, life: timedelta = LIFE) -> Granted:
+    def _granted(self, user: User, login: str, refresh: str, life: timedelta = LIFE) -> LoginAnswer:
         access = self._tokens.issue(Principal(user.user_id, user.role), login, by_login=True, life=life)
-        return Granted(access, refresh, int(life.total_seconds()))
+        return LoginAnswer(access, refresh, int(life.total_seconds()))
 
     def _check_attempts(self, *names: str) -> None:
         if not all(self._attempts.open(name) for name in names):
-            raise Declined(
+            raise RequestDeclined(
                 429, f"{self._most} requests in a minute were refused: wait a minute (serve.refusals_per_minute)", retry_after=60
             )
 
@@ -175,7 +175,7 @@ class Authority:
             self._attempts.failed(name)
         who = _principal(user)
         self._audit.note(who, action, f"user:{who.user}", f"{why} (from {address})" if address else why)
-        raise Declined(401, why)
+        raise RequestDeclined(401, why)
 
 
 def _principal(user: str) -> Principal:

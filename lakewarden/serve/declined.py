@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 
-class Declined(Exception):
+class RequestDeclined(Exception):
     """`status` is HTTP's; after `retry_after` seconds another attempt may help, where one may at all."""
 
     def __init__(self, status: int, message: str, retry_after: int = 1) -> None:

@@ -29,7 +29,7 @@ from lakewarden.errors import (
     StorageRefused,
     StorageUnavailable,
 )
-from lakewarden.serve.outcomes import Fate, Outcome
+from lakewarden.serve.outcomes import Fate, StatementOutcome
 from lakewarden.storage.objects import AlreadyThere, Missing, ObjectStore
 
 _ROOT = "serve/keyed"
@@ -47,7 +47,7 @@ _NOT_DONE = "NOT_DONE"
 
 
 @dataclass(frozen=True)
-class Done:
+class StoredAnswer:
     """A write's answer, and what a second request is answered: the same without columns' values. None: nothing was written."""
 
     answer: bytes
@@ -55,14 +55,14 @@ class Done:
 
 
 @dataclass(frozen=True)
-class Request:
+class KeyedRequest:
     """What a client sent under a key, and how to answer it where the first answer was lost."""
 
     content: bytes
     """Its path and body, or what stands for them."""
     places: Callable[[], Sequence[TableName | None]]
     """The table that each of its statements writes rows to; None where it writes none."""
-    answered: Callable[[Outcome], bytes | None]
+    answered: Callable[[StatementOutcome], bytes | None]
     """The answer of a request of one statement that was done; None where what is left of it does not say it."""
 
 
@@ -78,7 +78,7 @@ class _Kept(msgspec.Struct, frozen=True):
 class Finder(Protocol):
     """Finds out what became of a statement; `Outcomes` says how."""
 
-    def of(self, key: str, place: TableName | None, since: datetime, *, over: bool) -> Outcome: ...
+    def of(self, key: str, place: TableName | None, since: datetime, *, over: bool) -> StatementOutcome: ...
 
 
 @dataclass
@@ -89,7 +89,7 @@ class Writes:
     outcomes: Finder
     _forgot_at: float = field(default=-_FORGETS_EACH, init=False)
 
-    def once(self, user: str, key: str, request: Request, write: Callable[[], Done]) -> bytes:
+    def once(self, user: str, key: str, request: KeyedRequest, write: Callable[[], StoredAnswer]) -> bytes:
         """The answer of the write, which is done now if the key is new.
 
         Raises:
@@ -107,7 +107,7 @@ class Writes:
             return self._again(claimed, request, mine)
         return self._first(claimed, write)
 
-    def _first(self, claimed: str, write: Callable[[], Done]) -> bytes:
+    def _first(self, claimed: str, write: Callable[[], StoredAnswer]) -> bytes:
         key = WriteKey(_carried(claimed), time.monotonic() + WITHIN_SECONDS)
         try:
             with carrying(key):
@@ -123,7 +123,7 @@ class Writes:
             self._keep(claimed, _Kept(done.kept.decode(), None))
         return done.answer
 
-    def _again(self, claimed: str, request: Request, mine: str) -> bytes:
+    def _again(self, claimed: str, request: KeyedRequest, mine: str) -> bytes:
         first, began = self.store.get_dated(claimed)
         if first.decode() != mine:
             raise InvalidArgument("this Idempotency-Key was sent with another request: a new request needs a new key")
@@ -141,7 +141,7 @@ class Writes:
         again = "send those again with a new key" if found.statements else "try again with a new key"
         raise Conflict(f"the first request with this Idempotency-Key failed with {found.code}{before}: {again}")
 
-    def _found_out(self, claimed: str, request: Request, began: datetime) -> bytes:
+    def _found_out(self, claimed: str, request: KeyedRequest, began: datetime) -> bytes:
         """The answer of a request that got none, if it was done.
 
         Raises:
@@ -187,7 +187,7 @@ def _carried(claimed: str) -> str:
     return claimed.rpartition("/")[2][:_DIGITS]
 
 
-def _said(found: Sequence[Outcome]) -> str:
+def _said(found: Sequence[StatementOutcome]) -> str:
     """What became of its statements, and what to do."""
     if len(found) == 1:
         return f"it {found[0].fate.value}; {_ADVICE[found[0].fate]}"

@@ -26,7 +26,7 @@ class Key:
 
 
 @dataclass(frozen=True)
-class Keys:
+class SigningKeys:
     """The keys of one warehouse; `store` is rooted at its `_lakewarden/`. Safe for threads."""
 
     store: ObjectStore

@@ -25,7 +25,7 @@ LIFE = timedelta(days=14)
 """Of a refresh token that is not used."""
 
 
-class Refused(Exception):
+class RefreshRefused(Exception):
     """The refresh token does not work; the text says why. `replayed` if it was used before."""
 
     def __init__(self, why: str, user: str, *, replayed: bool = False) -> None:
@@ -66,7 +66,7 @@ class Logins:
             return self._issue(token.login, token.number + 1, token.user)
         except AlreadyThere as error:
             self.end(token.login)
-            raise Refused(
+            raise RefreshRefused(
                 "the refresh token was used before: its login is ended, log in again", token.user, replayed=True
             ) from error
 
@@ -78,13 +78,13 @@ class Logins:
         try:
             stored, at = self.store.get(_key(token.login, token.number)), token.issued
         except Missing as error:
-            raise Refused("the refresh token is unknown: log in again", token.user) from error
+            raise RefreshRefused("the refresh token is unknown: log in again", token.user) from error
         if not hmac.compare_digest(stored.decode(), _digest(text)):
-            raise Refused("the refresh token is unknown: log in again", token.user)
+            raise RefreshRefused("the refresh token is unknown: log in again", token.user)
         if self.clock() >= at + LIFE:
-            raise Refused("the refresh token has expired: log in again", token.user)
+            raise RefreshRefused("the refresh token has expired: log in again", token.user)
         if self.has_ended(token.login):
-            raise Refused("the login was ended: log in again", token.user)
+            raise RefreshRefused("the login was ended: log in again", token.user)
         return token
 
     def end(self, login: str) -> None:
@@ -106,10 +106,10 @@ def _decoded(text: str) -> RefreshToken:
     try:
         login, number, user, issued, _ = json.loads(base64.b64decode(text.encode(), altchars=b"-_", validate=True))
         if not (isinstance(login, str) and login.isalnum() and isinstance(number, int) and isinstance(user, str)):
-            raise Refused("the refresh token is unknown: log in again", "")
+            raise RefreshRefused("the refresh token is unknown: log in again", "")
         return RefreshToken(login, number, user, datetime.fromisoformat(issued), text)
     except (ValueError, TypeError) as error:
-        raise Refused("the refresh token is unknown: log in again", "") from error
+        raise RefreshRefused("the refresh token is unknown: log in again", "") from error
 
 
 def _key(login: str, number: int) -> str:

@@ -7,7 +7,7 @@ from datetime import timedelta
 from lakewarden.catalog.access.gate import OPERATOR, Principal
 from lakewarden.catalog.access.roles import parse_role
 from lakewarden.catalog.state.audit import AuditLog
-from lakewarden.serve.keys import Keys
+from lakewarden.serve.keys import SigningKeys
 from lakewarden.serve.tokens import Tokens
 from lakewarden.storage.paths import check_user
 from lakewarden.tables.warehouse import Warehouse
@@ -19,7 +19,7 @@ def operator_token(warehouse: Warehouse, user: str, role: str, life: timedelta) 
     """
     principal = Principal(check_user(user), parse_role(role))
     login = warehouse.new_id()
-    made = Tokens(Keys(warehouse.state), warehouse.id, warehouse.clock).issue(principal, login, by_login=False, life=life)
+    made = Tokens(SigningKeys(warehouse.state), warehouse.id, warehouse.clock).issue(principal, login, by_login=False, life=life)
     audit = AuditLog(warehouse.state, warehouse.clock, warehouse.new_id)
     audit.note(OPERATOR, "TOKEN", f"user:{user}", f"role {principal.role}, {life.total_seconds():.0f} s")
     return made

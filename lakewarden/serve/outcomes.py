@@ -30,7 +30,7 @@ class Fate(Enum):
 
 
 @dataclass(frozen=True)
-class Outcome:
+class StatementOutcome:
     """What became of one statement of a request. `rows` where it was done."""
 
     fate: Fate
@@ -61,7 +61,7 @@ class Outcomes:
 
     warehouse: Warehouse
 
-    def of(self, key: str, place: TableName | None, since: datetime, *, over: bool) -> Outcome:
+    def of(self, key: str, place: TableName | None, since: datetime, *, over: bool) -> StatementOutcome:
         """What became of a statement.
 
         Args:
@@ -71,7 +71,7 @@ class Outcomes:
         """
         table = None if place is None else self.warehouse.catalog.read().tables.get(place)
         if table is None:
-            return Outcome(Fate.UNKNOWN)
+            return StatementOutcome(Fate.UNKNOWN)
         found = self._in_delta(key, table, since) if table.type == "SHARED" else None
         if found is not None:
             return found
@@ -82,15 +82,15 @@ class Outcomes:
             trace = log.trace(key)
         return self._of_log(trace, table, over=over)
 
-    def _of_log(self, trace: Trace, table: Table, *, over: bool) -> Outcome:
+    def _of_log(self, trace: Trace, table: Table, *, over: bool) -> StatementOutcome:
         if trace.found:
-            return Outcome(Fate.DONE if trace.whole else Fate.PARTLY, trace.rows)
+            return StatementOutcome(Fate.DONE if trace.whole else Fate.PARTLY, trace.rows)
         if not over:
-            return Outcome(Fate.OPEN)
+            return StatementOutcome(Fate.OPEN)
         through_log = table.type != "SHARED"  # else a commit may still be on its way
-        return Outcome(Fate.NOT_DONE if through_log and trace.certain else Fate.UNKNOWN)
+        return StatementOutcome(Fate.NOT_DONE if through_log and trace.certain else Fate.UNKNOWN)
 
-    def _in_delta(self, key: str, table: Table, since: datetime) -> Outcome | None:
+    def _in_delta(self, key: str, table: Table, since: datetime) -> StatementOutcome | None:
         target = self.warehouse.target_of(self.warehouse.catalog.read(), table, None)
         opened = open_scope(target)
         if opened is None:
@@ -98,7 +98,7 @@ class Outcomes:
         for entry in walk(open_store(target.location), opened.version):
             if entry.stamp is not None and entry.stamp.parameters.get(PARAMETER) == key:
                 metrics = entry.stamp.metrics
-                return Outcome(Fate.DONE, sum(metrics.get(name, 0) for name in _ROWS), entry.version)
+                return StatementOutcome(Fate.DONE, sum(metrics.get(name, 0) for name in _ROWS), entry.version)
             if entry.at < to_millis(since - _BEFORE):
                 return None
         return None

@@ -11,7 +11,7 @@ from lakewarden.base.clock import Clock, to_millis
 from lakewarden.catalog.access.gate import Principal
 from lakewarden.catalog.access.roles import parse_role
 from lakewarden.errors import InvalidArgument
-from lakewarden.serve.keys import PERIOD, Keys
+from lakewarden.serve.keys import PERIOD, SigningKeys
 
 _ALGORITHM = "HS256"
 LIFE = timedelta(minutes=15)
@@ -37,7 +37,7 @@ class AccessToken:
 class Tokens:
     """The tokens of one warehouse, by its id."""
 
-    keys: Keys
+    keys: SigningKeys
     warehouse: str
     clock: Clock
 

@@ -18,7 +18,7 @@ from lakewarden.base.settings import SparkSettings
 from lakewarden.errors import LakewardenError, StorageUnavailable, Unsupported
 from lakewarden.spark.archives import forget_archives
 from lakewarden.storage.steps import Steps, together
-from lakewarden.tables.fanout import Advance, Sized, pack
+from lakewarden.tables.fanout import Advance, SizedWork, pack
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -38,7 +38,7 @@ class SparkFanOut:
     settings: SparkSettings
     new_id: NewId = random_id
 
-    def __call__(self, work: Callable[[T], Steps[R]], items: Sequence[Sized[T]], advance: Advance) -> list[R]:
+    def __call__(self, work: Callable[[T], Steps[R]], items: Sequence[SizedWork[T]], advance: Advance) -> list[R]:
         """Raises:
         StorageUnavailable: a task failed on every try, so an executor or the cluster is gone.
         Unsupported: the tasks return more than `spark.driver.maxResultSize`.
@@ -63,7 +63,7 @@ class SparkFanOut:
             results.update(zip(chunk, answer, strict=True))
         return [results[index] for index in range(len(items))]
 
-    def _pack_bytes(self, items: Sequence[Sized[T]], context: SparkContext) -> int:
+    def _pack_bytes(self, items: Sequence[SizedWork[T]], context: SparkContext) -> int:
         """At least four packs a core where there is enough work, so that no core idles while the last pack runs."""
         fair = sum(item.bytes for item in items) // (4 * context.defaultParallelism) + 1
         return min(self.settings.task_bytes, max(fair, _SMALLEST_PACK))

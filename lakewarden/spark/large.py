@@ -19,7 +19,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from lakewarden.base.clock import random_id
 from lakewarden.catalog.report import ScopeReport
 from lakewarden.catalog.target import ScopeTarget
-from lakewarden.delta.apply import Written
+from lakewarden.delta.apply import WrittenFiles
 from lakewarden.delta.change import may_hold
 from lakewarden.delta.parquet.change_files import ChangeFile
 from lakewarden.delta.parquet.files import DataFile, NewFile, batch_folder, batch_name, write_files
@@ -126,7 +126,7 @@ class _LargeCold:
         except Missing as gone:
             raise Conflict(f"{gone} was settled by another flush meanwhile") from gone
 
-    def _written(self, pending: PendingRows, end: int) -> Written:
+    def _written(self, pending: PendingRows, end: int) -> WrittenFiles:
         """Writes files that replace those that may hold a pending key, and counts the changes."""
         hot = self._newest(self._hot(pending, end)).cache()
         try:
@@ -267,10 +267,10 @@ def _counted(
     files: Sequence[NewFile],
     replaced: tuple[DataFile, ...],
     taken: tuple[int, int, int],
-) -> Written:
+) -> WrittenFiles:
     upserts = F.count(F.when(F.col(OP) != DELETE, 1)).alias("upserts")
     total: Row = hot.agg(upserts).collect()[0]
     deleted = hits.get(DELETE, 0)
     updated = sum(hits.values()) - deleted
     rows = sum(file.rows for file in files)
-    return Written(tuple(files), replaced, total.upserts - updated, updated, deleted, rows, *taken)
+    return WrittenFiles(tuple(files), replaced, total.upserts - updated, updated, deleted, rows, *taken)

@@ -25,7 +25,7 @@ from lakewarden.sql.specs import STATEMENTS
 from lakewarden.sql.statements.base import Ref, Statement
 from lakewarden.sql.statements.blocks import BlockStatement
 from lakewarden.sql.statements.namespaces import UseNamespace
-from lakewarden.sql.statements.others import Declined, ExecuteAs, Forbidden
+from lakewarden.sql.statements.others import ExecuteAs, Forbidden, UnsupportedStatement
 from lakewarden.sql.statements.rows import Delete, Explain, Insert, Merge, Query, Update
 from lakewarden.sql.statements.session import SetFreshness, SetTableStorage
 from lakewarden.sql.statements.tables import CreateTemporaryTable, CreateView, DropTemporaryTable
@@ -33,22 +33,22 @@ from lakewarden.sql.temporary.rules import check_read, is_about, shadowing_after
 
 
 @dataclass(frozen=True)
-class Bound:
+class BoundStatement:
     """A statement that the gate allowed, and the catalog version that its names were resolved in."""
 
     statement: Statement
     context: Context
-    inner: Bound | None = None
+    inner: BoundStatement | None = None
     """The inner statement of EXECUTE AS, bound as the other user."""
 
-    def entered(self) -> Bound:
+    def entered(self) -> BoundStatement:
         """The innermost statement. Records each EXECUTE AS on the way."""
         if self.inner is None or not isinstance(self.statement, ExecuteAs):
             return self
         self.context.door.execute_as(self.context.catalog, self.statement.user)
         return self.inner.entered()
 
-    def now(self) -> Bound:
+    def now(self) -> BoundStatement:
         """Binds again if the catalog has changed since; raises as `bind`."""
         catalog = self.context.warehouse.catalog.read()
         if catalog.version == self.context.catalog.version:
@@ -56,7 +56,7 @@ class Bound:
         return bind(replace(self.context, catalog=catalog, readable={}), self.statement)
 
 
-def bind_all(context: Context, statements: Sequence[Statement]) -> list[Bound]:
+def bind_all(context: Context, statements: Sequence[Statement]) -> list[BoundStatement]:
     """Binds every statement of a text, and considers its USE statements and the tables that it creates.
 
     Raises:
@@ -81,7 +81,7 @@ def bind_all(context: Context, statements: Sequence[Statement]) -> list[Bound]:
     return bound
 
 
-def bind(context: Context, statement: Statement, made: Made | None = None) -> Bound:
+def bind(context: Context, statement: Statement, made: Made | None = None) -> BoundStatement:
     """Binds one statement. A table that does not exist is not an error yet: an earlier statement may create it.
 
     Args:
@@ -92,7 +92,9 @@ def bind(context: Context, statement: Statement, made: Made | None = None) -> Bo
     made = {} if made is None else made
     _check_known(context, statement)
     if isinstance(statement, ExecuteAs):
-        return Bound(statement, context, bind(context.through(_glance(context, statement.user)), statement.statement, made))
+        return BoundStatement(
+            statement, context, bind(context.through(_glance(context, statement.user)), statement.statement, made)
+        )
     spec, name = STATEMENTS[type(statement)], _name_of(context, statement)
     own = name is not None and is_about(statement, name, context.shadowing)
     for ask in () if own else asks_of(context, statement, spec.right, made):
@@ -110,9 +112,9 @@ def bind(context: Context, statement: Statement, made: Made | None = None) -> Bo
         for query in queries_of(statement):
             context.engine.check(text_of(as_they_are(query)), context.limits)
     if isinstance(statement, (Query, Explain)):
-        return Bound(statement, replace(context, readable=readable))
+        return BoundStatement(statement, replace(context, readable=readable))
     # writes follow from all rows, and run to their end
-    return Bound(statement, replace(context, readable=readable, freshness="strong", cancellation=Cancellation()))
+    return BoundStatement(statement, replace(context, readable=readable, freshness="strong", cancellation=Cancellation()))
 
 
 def _check_known(context: Context, statement: Statement) -> None:
@@ -121,7 +123,7 @@ def _check_known(context: Context, statement: Statement) -> None:
             raise PermissionDenied(
                 f"{statement.what} is not available in SQL: a statement can use the session's tables and nothing else"
             )
-    if isinstance(statement, Declined):
+    if isinstance(statement, UnsupportedStatement):
         if "DATABASE" in statement.what:
             context.door.allow("back up the database")
         raise Unsupported(f"{statement.what}: recognized, but not supported")
@@ -139,7 +141,7 @@ def _name_of(context: Context, statement: Statement) -> TableName | None:
 
 
 def _glance(context: Context, user: str) -> Door:
-    """The door of the other user. Records a refusal here; `Bound.entered` records an entry.
+    """The door of the other user. Records a refusal here; `BoundStatement.entered` records an entry.
 
     Raises:
         PermissionDenied: the session's role may not act as that user.

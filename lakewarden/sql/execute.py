@@ -7,11 +7,11 @@ from dataclasses import replace
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, cast
 
-from lakewarden.sql.bind import Bound
+from lakewarden.sql.bind import BoundStatement
 from lakewarden.sql.context import Context
 from lakewarden.sql.results import Result
 from lakewarden.sql.specs import STATEMENTS
-from lakewarden.sql.statement_spec import Audited, StatementSpec
+from lakewarden.sql.statement_spec import AuditEntrySpec, StatementSpec
 from lakewarden.sql.statements.base import Ref, Statement
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 Handler = Callable[[Context, Any], Result]
 
 
-def execute(bound: Bound, uploads: Mapping[str, Upload]) -> Result:
+def execute(bound: BoundStatement, uploads: Mapping[str, Upload]) -> Result:
     """Raises:
     LakewardenError: the statement failed.
     """
@@ -33,7 +33,7 @@ def execute(bound: Bound, uploads: Mapping[str, Upload]) -> Result:
     return result
 
 
-def _target(context: Context, statement: Statement, audited: Audited) -> str:
+def _target(context: Context, statement: Statement, audited: AuditEntrySpec) -> str:
     """A table or view by its whole name, anything else by its id."""
     found = getattr(statement, audited.field)
     return f"{audited.kind}:{context.named(found) if isinstance(found, Ref) else found}"

@@ -11,22 +11,22 @@ from sqlglot.tokenizer_core import Token, TokenType
 from lakewarden.errors import BadSyntax, InvalidArgument
 from lakewarden.sql.depth import deeper
 from lakewarden.sql.grammar import rows, upkeep
-from lakewarden.sql.grammar.dialect import Lakewarden, Numbered
+from lakewarden.sql.grammar.dialect import Lakewarden, NumberedDialect
 from lakewarden.sql.grammar.parameters import Value, count_of, filled
-from lakewarden.sql.reader import STUMBLES, Reader
+from lakewarden.sql.reader import STUMBLES, StatementReader
 from lakewarden.sql.specs import grammars, objects
 from lakewarden.sql.statement_spec import Grammar
 from lakewarden.sql.statements.base import Statement
 from lakewarden.sql.statements.blocks import BlockStatement
-from lakewarden.sql.statements.others import Declined, ExecuteAs, Forbidden, Placed
+from lakewarden.sql.statements.others import ExecuteAs, Forbidden, PlacedStatement, UnsupportedStatement
 from lakewarden.sql.statements.rows import Query, Subscribe
 from lakewarden.sql.syntax_errors import Misread, bad_syntax, place_of
 from lakewarden.sql.text_bounds import TextBounds
 
-_DIALECT, _NUMBERED = Lakewarden(), Numbered()
+_DIALECT, _NUMBERED = Lakewarden(), NumberedDialect()
 
 
-def parse(text: str, bounds: TextBounds | None = None, params: Sequence[Value] | None = None) -> list[Placed]:
+def parse(text: str, bounds: TextBounds | None = None, params: Sequence[Value] | None = None) -> list[PlacedStatement]:
     """The statements of a text, separated by `;`.
 
     Args:
@@ -39,7 +39,7 @@ def parse(text: str, bounds: TextBounds | None = None, params: Sequence[Value] |
     if bounds is not None:
         bounds.check_text(text)
     found = _tokens(text) if params is None else filled(_tokens(text, numbered=bool(params)), params)
-    return [Placed(_statement(tokens, text), *place_of(text, tokens[0].start)) for tokens in _divided(found, bounds)]
+    return [PlacedStatement(_statement(tokens, text), *place_of(text, tokens[0].start)) for tokens in _divided(found, bounds)]
 
 
 @dataclass(frozen=True)
@@ -123,7 +123,7 @@ def _split(tokens: list[Token]) -> Iterator[list[Token]]:
 
 
 def _statement(tokens: list[Token], text: str) -> Statement:
-    read = Reader(dialect=_DIALECT).begin(tokens, text)
+    read = StatementReader(dialect=_DIALECT).begin(tokens, text)
     try:
         with deeper():
             found = _any(read)
@@ -139,7 +139,7 @@ def _statement(tokens: list[Token], text: str) -> Statement:
     return found
 
 
-def _any(read: Reader) -> Statement:
+def _any(read: StatementReader) -> Statement:
     for words, grammar in _GRAMMARS.get(read.keyword, {}).items():
         if read.word(*words.split()):
             return grammar(read)
@@ -148,7 +148,7 @@ def _any(read: Reader) -> Statement:
             return around(read)
     if verb := next((verb for verb in _VERBS if read.word(verb)), None):
         return _not_ours(read, verb)
-    for refusals, refused in ((_FORBIDDEN, Forbidden), (_DECLINED, Declined)):
+    for refusals, refused in ((_FORBIDDEN, Forbidden), (_DECLINED, UnsupportedStatement)):
         if found := next((word for word in refusals if read.word(word)), None):
             read.rest()
             return refused(found)
@@ -157,14 +157,14 @@ def _any(read: Reader) -> Statement:
     raise read.failure("expected a statement such as SELECT, INSERT, CREATE or SHOW")
 
 
-def _not_ours(read: Reader, verb: str) -> Statement:
+def _not_ours(read: StatementReader, verb: str) -> Statement:
     """CREATE, ALTER or DROP of something that it does not take, though another of them may."""
     word = next((word for word in (*_TOPICS, *_FUNCTIONS) if read.word(word)), None) or read.one_of(*_OBJECTS)
     read.rest()
-    return Forbidden(f"{verb} {word}") if word in _FUNCTIONS else Declined(f"{verb} {word}")
+    return Forbidden(f"{verb} {word}") if word in _FUNCTIONS else UnsupportedStatement(f"{verb} {word}")
 
 
-def _execute(read: Reader) -> Statement:
+def _execute(read: StatementReader) -> Statement:
     """EXECUTE AS USER 'u' (one statement)."""
     read.expect("AS", "USER")
     if read.over or not (user := read.name_or_text("a user").strip()):

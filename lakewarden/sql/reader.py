@@ -37,7 +37,7 @@ _DIGITS = 18
 """For a whole number that is not a value: counts and versions have 64 bits."""
 
 
-class Reader(DuckDBParser):
+class StatementReader(DuckDBParser):
     """Reads one statement. Each method that reads something moves past it, or raises Misread."""
 
     FUNC_TOKENS: ClassVar[set[TokenType]] = DuckDBParser.FUNC_TOKENS | {TokenType.FILE}
@@ -49,7 +49,7 @@ class Reader(DuckDBParser):
     _again = 1_000_000
     """Tokens that may still be read once more: some nested calls would be tried in 2 to the power of their depth ways."""
 
-    def begin(self, tokens: list[Token], sql: str) -> Reader:
+    def begin(self, tokens: list[Token], sql: str) -> StatementReader:
         self.reset()
         self._again = _AGAIN * len(tokens) + _AGAIN_AT_LEAST
         self.sql = sql

@@ -40,7 +40,7 @@ Find = Callable[[Ref, str | None], TableName | ViewQuery]
 
 
 @dataclass(frozen=True)
-class Named:
+class VersionedName:
     """A name in a query, and the version that the query means by it; None for the table as it is."""
 
     ref: Ref
@@ -59,14 +59,14 @@ class Relation:
 
 
 @dataclass(frozen=True)
-class Resolved:
+class ResolvedQuery:
     """A query over `tables`, each under the name `str(relation)`, and the nodes that name each."""
 
     query: exp.Query
     tables: dict[Relation, list[exp.Table]] = field(default_factory=dict)
 
 
-def names(query: exp.Expr) -> Iterator[Named]:
+def names(query: exp.Expr) -> Iterator[VersionedName]:
     """The tables and views that a query names, without those inside views.
 
     Raises:
@@ -74,7 +74,7 @@ def names(query: exp.Expr) -> Iterator[Named]:
         Unsupported: a version of what is not a table.
     """
     for node in _named(query):
-        yield Named(checked(node), _as_of(node))
+        yield VersionedName(checked(node), _as_of(node))
 
 
 def as_they_are(query: exp.Expr) -> exp.Expr:
@@ -87,7 +87,7 @@ def as_they_are(query: exp.Expr) -> exp.Expr:
     return made
 
 
-def check_view(named: Named) -> None:
+def check_view(named: VersionedName) -> None:
     """Raises:
     Unsupported: a version of a view.
     """
@@ -95,7 +95,7 @@ def check_view(named: Named) -> None:
         raise Unsupported(f"{named.ref} is a view, which has no versions: name the version of each table in its query")
 
 
-def resolved(query: exp.Query, find: Find, namespace: str | None, extra: Container[str] = ()) -> Resolved:
+def resolved(query: exp.Query, find: Find, namespace: str | None, extra: Container[str] = ()) -> ResolvedQuery:
     """A copy of the query in which every name is one that DuckDB knows.
 
     Args:
@@ -106,14 +106,14 @@ def resolved(query: exp.Query, find: Find, namespace: str | None, extra: Contain
         PermissionDenied, NotFound, InvalidArgument: a name is outside the session's tables, unknown, or without a namespace.
         Unsupported: views are nested too deep.
     """
-    made = Resolved(query.copy())
+    made = ResolvedQuery(query.copy())
     nodes = [node for node in _named(made.query) if node.db or node.name not in extra]
     _resolve_all(made, made.query, nodes, find, namespace, 0)
     return made
 
 
 def _resolve_all(
-    made: Resolved, tree: exp.Expr, nodes: Sequence[exp.Table], find: Find, namespace: str | None, depth: int
+    made: ResolvedQuery, tree: exp.Expr, nodes: Sequence[exp.Table], find: Find, namespace: str | None, depth: int
 ) -> None:
     if depth > DEEPEST:
         raise Unsupported(f"views are nested more than {DEEPEST} deep")
@@ -123,8 +123,10 @@ def _resolve_all(
         _resolve(made, node, refs[id(node)], names, find, namespace, depth)
 
 
-def _resolve(made: Resolved, node: exp.Table, ref: Ref, names: ShortNames, find: Find, namespace: str | None, depth: int) -> None:
-    named = Named(ref, _as_of(node))
+def _resolve(
+    made: ResolvedQuery, node: exp.Table, ref: Ref, names: ShortNames, find: Find, namespace: str | None, depth: int
+) -> None:
+    named = VersionedName(ref, _as_of(node))
     found = find(ref, namespace)
     names.give(node)
     if isinstance(found, TableName):

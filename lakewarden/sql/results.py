@@ -22,7 +22,7 @@ _UNITS = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
 
 
 @dataclass(frozen=True)
-class Rows:
+class ResultRows:
     """A query's rows. `types` are DuckDB's type names, which distinguish 128-bit whole numbers from DECIMALs."""
 
     table: pa.Table
@@ -39,11 +39,11 @@ class Rows:
     def columns(self) -> list[str]:
         return list(self.table.column_names)
 
-    def first(self, limit: int) -> Rows:
+    def first(self, limit: int) -> ResultRows:
         """At most so many of them."""
         return replace(self, table=self.table.slice(0, limit))
 
-    def parts(self, rows: int) -> Iterator[Rows]:
+    def parts(self, rows: int) -> Iterator[ResultRows]:
         """All of them, so many at a time."""
         return (replace(self, table=self.table.slice(at, rows)) for at in range(0, self.table.num_rows, rows))
 
@@ -57,7 +57,7 @@ class Rows:
 
 
 @dataclass(frozen=True)
-class Affected:
+class AffectedRows:
     """How many rows a statement changed, and how. Only the number counts where two are compared."""
 
     rows: int
@@ -72,14 +72,14 @@ class Affected:
 
 
 @dataclass(frozen=True)
-class Done:
+class StatementDone:
     """A statement that changed something other than rows, or found nothing to do."""
 
     message: str
 
 
 @dataclass(frozen=True)
-class Started:
+class StartedJobs:
     """Jobs that a statement requested. `several` if the statement could request more than one, however many it did."""
 
     message: str
@@ -97,15 +97,15 @@ class Events:
 Columns = Mapping[str, pa.DataType]
 Row = dict[str, object]
 
-OneLine = Rows | Affected | Done | Started
+OneLine = ResultRows | AffectedRows | StatementDone | StartedJobs
 
 Result = OneLine | Events
 
 
-def listing(columns: Columns, rows: list[Row]) -> Rows:
+def listing(columns: Columns, rows: list[Row]) -> ResultRows:
     """Builds a result of rows that do not come from a query."""
     table = pa.Table.from_pylist(rows, pa.schema(list(columns.items())))
-    return Rows(table, tuple("" for _ in columns))
+    return ResultRows(table, tuple("" for _ in columns))
 
 
 def _values(column: pa.ChunkedArray[Any], kind: str) -> list[object]:

@@ -13,7 +13,7 @@ from lakewarden.catalog.operations import SPECS
 from lakewarden.catalog.options import check_type
 from lakewarden.sql.context import Context
 from lakewarden.sql.relations import SYSTEM
-from lakewarden.sql.statement_spec import Ask, InWarehouse, OnScopes, OnTable, OwnRule, Requirement, Right, act_of
+from lakewarden.sql.statement_spec import Ask, InWarehouse, OwnRule, Requirement, Right, ScopesRight, TableRight, act_of
 from lakewarden.sql.statements.base import OnScopes as Ranged
 from lakewarden.sql.statements.base import OnTable as Tabled
 from lakewarden.sql.statements.base import Ref, Statement
@@ -31,9 +31,9 @@ def asks_of(context: Context, statement: Statement, right: Right, made: Made) ->
     match right:
         case InWarehouse(act):
             yield Ask(act)
-        case OnTable(act):
+        case TableRight(act):
             yield _on(context, _table_of(statement), act, made)
-        case OnScopes(operation):
+        case ScopesRight(operation):
             own = SPECS[operation].own and not (isinstance(statement, Ranged) and statement.all_users)
             yield _on(context, _table_of(statement), "write" if own else act_of(operation), made)
         case _:

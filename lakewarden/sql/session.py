@@ -22,7 +22,7 @@ from lakewarden.errors import SchemaChanged
 from lakewarden.maintenance.admin.session_gate import Door
 from lakewarden.maintenance.open_table import open_table
 from lakewarden.sql.announcing import announced
-from lakewarden.sql.bind import Bound, bind, bind_all
+from lakewarden.sql.bind import BoundStatement, bind, bind_all
 from lakewarden.sql.blocks.errors import ReadOnlyBlock
 from lakewarden.sql.blocks.rules import changes_nothing, takes_effect_at_once, words_of
 from lakewarden.sql.blocks.session_block import SessionBlock
@@ -30,7 +30,7 @@ from lakewarden.sql.context import Context
 from lakewarden.sql.execute import execute
 from lakewarden.sql.grammar.parameters import Value
 from lakewarden.sql.parse import Single, parse, parse_subscription, singles
-from lakewarden.sql.results import Result, Rows
+from lakewarden.sql.results import Result, ResultRows
 from lakewarden.sql.services import Services
 from lakewarden.sql.sessions import OpenSession
 from lakewarden.sql.shapes.table import Rules
@@ -39,7 +39,7 @@ from lakewarden.sql.statements.blocks import BlockStatement
 from lakewarden.sql.statements.namespaces import UseNamespace
 from lakewarden.sql.statements.rows import Query
 from lakewarden.sql.statements.session import SetFreshness, SetMetadata, SetTableStorage
-from lakewarden.sql.system.seen import Seen, seen
+from lakewarden.sql.system.seen import VisibleObjects, seen
 from lakewarden.sql.temporary.tables import TemporaryTables
 from lakewarden.sql.text_bounds import TextBounds
 from lakewarden.sql.uploads import File, uploads_for
@@ -48,7 +48,7 @@ from lakewarden.tables.reading.freshness import Freshness, check_freshness
 from lakewarden.tables.warehouse import find_table
 
 if TYPE_CHECKING:
-    from lakewarden.sql.queries.select import Spooled
+    from lakewarden.sql.queries.select import SpooledRows
     from lakewarden.sql.session_table import SessionTable
     from lakewarden.tables.rows.files import Upload
     from lakewarden.tables.subscriptions.subscription import Subscription
@@ -160,7 +160,7 @@ class SqlSession:
                 each(results[-1])
         return results
 
-    def _in_block(self, bound: Bound, uploads: Mapping[str, Upload]) -> Result:
+    def _in_block(self, bound: BoundStatement, uploads: Mapping[str, Upload]) -> Result:
         """Executes a statement as the block around it allows, if there is one."""
         statement = bound.statement
         if isinstance(statement, BlockStatement):
@@ -173,7 +173,7 @@ class SqlSession:
         with self.block.alone(words_of(statement)):
             return self._executed(bound, uploads)
 
-    def _executed(self, bound: Bound, uploads: Mapping[str, Upload]) -> Result:
+    def _executed(self, bound: BoundStatement, uploads: Mapping[str, Upload]) -> Result:
         """Binds and executes again what met an ALTER, of which nothing was done."""
         with carrying(self._metadata or carried()):
             try:
@@ -188,7 +188,7 @@ class SqlSession:
         freshness: Freshness | None = None,
         memory_bytes: int,
         cancellation: Cancellation | None = None,
-    ) -> Spooled | Result:
+    ) -> SpooledRows | Result:
         """As `run`, of which it returns the last result. A query's rows beyond `memory_bytes` are in a temporary file, up to
         `sql.result_bytes` in all.
         """
@@ -199,7 +199,7 @@ class SqlSession:
 
         self.run(first, freshness=freshness, cancellation=cancellation)
 
-        def read() -> Spooled:
+        def read() -> SpooledRows:
             bound = bind(self._context(freshness, wait=True, cancellation=cancellation), last)
             usual = bound.context.limits
             limits = replace(usual, result_bytes=min(memory_bytes, usual.result_bytes), spooled_bytes=usual.result_bytes)
@@ -225,7 +225,7 @@ class SqlSession:
         """As `parse.singles`, within the session's bounds."""
         return singles(text, self._bounds)
 
-    def described(self, statement: Statement) -> Rows | None:
+    def described(self, statement: Statement) -> ResultRows | None:
         """No rows, but the columns that a query would answer with: nothing runs. None for what is not a query.
 
         Raises: as `run`.
@@ -237,13 +237,13 @@ class SqlSession:
             bound = bound.inner
         return described(bound.context, bound.statement.query) if isinstance(bound.statement, Query) else None
 
-    def over(self, sql: str, relations: Mapping[str, pa.Table]) -> Rows:
+    def over(self, sql: str, relations: Mapping[str, pa.Table]) -> ResultRows:
         """A query in DuckDB's words over these relations, and over nothing of the warehouse. Raises as `QueryEngine.run`."""
         context = self._context(None, wait=True)
         found = self._services.workers.run(sql, relations, context.limits)
-        return Rows(found.rows, found.types)
+        return ResultRows(found.rows, found.types)
 
-    def seen(self) -> Seen:
+    def seen(self) -> VisibleObjects:
         """What there is in the warehouse that the session may read."""
         return seen(self._context(None, wait=True))
 

@@ -16,7 +16,7 @@ from lakewarden.maintenance.admin.session_gate import Door
 from lakewarden.sql.blocks.session_block import SessionBlock
 from lakewarden.tables.changes.value import Changes
 from lakewarden.tables.client import FileMode, TableClient, WriteMode
-from lakewarden.tables.files.objects import OpenFile
+from lakewarden.tables.files.objects import StoredFile
 from lakewarden.tables.reading.freshness import Freshness
 from lakewarden.tables.rows.files import FileRef, RowFile
 from lakewarden.tables.rows.intake import Rows
@@ -66,7 +66,7 @@ class SessionTable:
     def get_file(self, key: Mapping[str, object], column: str) -> bytes:
         return self._to("read").get_file(key, column, user=self._user)
 
-    def open_file(self, key: Mapping[str, object], column: str) -> OpenFile:
+    def open_file(self, key: Mapping[str, object], column: str) -> StoredFile:
         return self._to("read").open_file(key, column, user=self._user)
 
     def delete_file(self, key: Mapping[str, object], column: str, *, metadata: Metadata | None = None) -> None:

@@ -38,7 +38,7 @@ class OpenSession:
     block: OpenBlock | None = None
 
 
-class Described(Protocol):
+class SessionInfo(Protocol):
     def describe(self) -> OpenSession: ...
 
 
@@ -46,11 +46,11 @@ class Sessions:
     """Lists sessions by weak references: one that has no other reference is over. Safe for threads."""
 
     def __init__(self) -> None:
-        self._open: WeakSet[Described] = WeakSet()
+        self._open: WeakSet[SessionInfo] = WeakSet()
         self._lock = threading.Lock()
         self._numbers = count(1)
 
-    def add(self, session: Described) -> int:
+    def add(self, session: SessionInfo) -> int:
         """Returns the session's number in this process."""
         with self._lock:
             self._open.add(session)

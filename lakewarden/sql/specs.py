@@ -19,15 +19,15 @@ from lakewarden.sql.grammar import (
     users,
     warehouse,
 )
-from lakewarden.sql.results import Affected, Done, Events, Rows, Started
+from lakewarden.sql.results import AffectedRows, Events, ResultRows, StartedJobs, StatementDone
 from lakewarden.sql.statement_spec import (
-    Audited,
+    AuditEntrySpec,
     Grammar,
     InWarehouse,
-    OnScopes,
-    OnTable,
     Requirement,
+    ScopesRight,
     StatementSpec,
+    TableRight,
     operation_right,
 )
 from lakewarden.sql.statements.base import Statement
@@ -113,8 +113,8 @@ STATEMENTS: Mapping[type[Statement], StatementSpec] = {
         _CREATE_TABLE,
         "create",
         "define.create_table",
-        Done,
-        audited=Audited("CREATE_TABLE", "table", "table"),
+        StatementDone,
+        audited=AuditEntrySpec("CREATE_TABLE", "table", "table"),
     ),
     CreateTableAs: StatementSpec(
         "CREATE [USER or SHARED] TABLE [IF NOT EXISTS] t [PRIMARY KEY (…)] [PARTITION BY (…)] [WITH (…)] AS SELECT …",
@@ -122,8 +122,8 @@ STATEMENTS: Mapping[type[Statement], StatementSpec] = {
         _CREATE_TABLE,
         "create",
         "create_as.create_table_as",
-        Done,
-        audited=Audited("CREATE_TABLE", "table", "table"),
+        StatementDone,
+        audited=AuditEntrySpec("CREATE_TABLE", "table", "table"),
     ),
     CreateFromTemplate: StatementSpec(
         "CREATE SHARED TABLE [IF NOT EXISTS] t FROM TEMPLATE name [PRIMARY KEY (…)] [PARTITION BY (…)] [WITH (KEY = value, …)]",
@@ -131,8 +131,8 @@ STATEMENTS: Mapping[type[Statement], StatementSpec] = {
         _CREATE_TABLE,
         "create",
         "pipelines.create_from_template",
-        Done,
-        audited=Audited("CREATE_TABLE", "table", "table"),
+        StatementDone,
+        audited=AuditEntrySpec("CREATE_TABLE", "table", "table"),
     ),
     DropPipeline: StatementSpec(
         "DROP PIPELINE [IF EXISTS] p",
@@ -140,8 +140,8 @@ STATEMENTS: Mapping[type[Statement], StatementSpec] = {
         {"DROP PIPELINE": pipelines.drop_pipeline},
         "pipeline",
         "pipelines.drop_pipeline",
-        Done,
-        audited=Audited("DROP_PIPELINE", "pipeline", "pipeline"),
+        StatementDone,
+        audited=AuditEntrySpec("DROP_PIPELINE", "pipeline", "pipeline"),
     ),
     AlterRule: StatementSpec(
         "ALTER RULE r SET GLOBS = ('…', …), EXCLUDES = (…), MIME_TYPES = (…), MIN_SIZE = n, MAX_SIZE = n,"
@@ -150,8 +150,8 @@ STATEMENTS: Mapping[type[Statement], StatementSpec] = {
         {"ALTER RULE": pipelines.alter_rule},
         "pipeline",
         "pipelines.alter_rule",
-        Done,
-        audited=Audited("ALTER_RULE", "rule", "rule"),
+        StatementDone,
+        audited=AuditEntrySpec("ALTER_RULE", "rule", "rule"),
     ),
     ShowRules: StatementSpec(
         "SHOW RULES [IN n]",
@@ -159,7 +159,7 @@ STATEMENTS: Mapping[type[Statement], StatementSpec] = {
         _SHOW,
         InWarehouse("look at what exists"),
         "pipelines.show_rules",
-        Rows,
+        ResultRows,
     ),
     ShowPipelines: StatementSpec(
         "SHOW PIPELINES [IN n]",
@@ -167,7 +167,7 @@ STATEMENTS: Mapping[type[Statement], StatementSpec] = {
         _SHOW,
         InWarehouse("look at what exists"),
         "pipelines.show_pipelines",
-        Rows,
+        ResultRows,
     ),
     AlterTable: StatementSpec(
         "ALTER TABLE t ADD [COLUMN] [IF NOT EXISTS] c type […], DROP [COLUMN] c, RENAME COLUMN c TO d,"
@@ -175,10 +175,10 @@ STATEMENTS: Mapping[type[Statement], StatementSpec] = {
         " SET TBLPROPERTIES (…) or SET ACCESS LEVEL …",
         "changes a table's columns or options",
         _ALTER_TABLE,
-        OnTable("alter"),
+        TableRight("alter"),
         "define.alter_table",
-        Done,
-        audited=Audited("ALTER_TABLE", "table", "table"),
+        StatementDone,
+        audited=AuditEntrySpec("ALTER_TABLE", "table", "table"),
     ),
     DropTable: StatementSpec(
         "DROP [USER, SHARED or STREAM] TABLE [IF EXISTS] t [DRY RUN]",
@@ -186,8 +186,8 @@ STATEMENTS: Mapping[type[Statement], StatementSpec] = {
         {words: partial(tables.drop_table, prefix=kind) for words, kind in _table_words("DROP").items()},
         operation_right("drop"),
         "define.drop_table",
-        Done | Rows,
-        audited=Audited("DROP_TABLE", "table", "table"),
+        StatementDone | ResultRows,
+        audited=AuditEntrySpec("DROP_TABLE", "table", "table"),
     ),
     CreateTemporaryTable: StatementSpec(
         "CREATE TEMPORARY [DYNAMIC] TABLE [IF NOT EXISTS] t (c type […], …, [PRIMARY KEY (…)]) [WITH (KEY = value, …)]",
@@ -195,7 +195,7 @@ STATEMENTS: Mapping[type[Statement], StatementSpec] = {
         _CREATE_TEMPORARY,
         "read",
         "temporary.create_temporary_table",
-        Done,
+        StatementDone,
     ),
     DropTemporaryTable: StatementSpec(
         "DROP TEMPORARY TABLE [IF EXISTS] t",
@@ -203,7 +203,7 @@ STATEMENTS: Mapping[type[Statement], StatementSpec] = {
         {f"DROP {word} TABLE": tables.drop_temporary_table for word in _TEMPORARY},
         "read",
         "temporary.drop_temporary_table",
-        Done,
+        StatementDone,
     ),
     CreateNamespace: StatementSpec(
         "CREATE NAMESPACE [IF NOT EXISTS] n",
@@ -211,8 +211,8 @@ STATEMENTS: Mapping[type[Statement], StatementSpec] = {
         {"CREATE NAMESPACE": namespaces.create_namespace},
         InWarehouse("manage namespaces"),
         "define.create_namespace",
-        Done,
-        audited=Audited("CREATE_NAMESPACE", "namespace", "name"),
+        StatementDone,
+        audited=AuditEntrySpec("CREATE_NAMESPACE", "namespace", "name"),
     ),
     AlterNamespace: StatementSpec(
         "ALTER NAMESPACE n SET DESCRIPTION '…'",
@@ -220,8 +220,8 @@ STATEMENTS: Mapping[type[Statement], StatementSpec] = {
         {"ALTER NAMESPACE": namespaces.alter_namespace},
         InWarehouse("manage namespaces"),
         "define.alter_namespace",
-        Done,
-        audited=Audited("ALTER_NAMESPACE", "namespace", "name"),
+        StatementDone,
+        audited=AuditEntrySpec("ALTER_NAMESPACE", "namespace", "name"),
     ),
     DropNamespace: StatementSpec(
         "DROP NAMESPACE [IF EXISTS] n [CASCADE]",
@@ -229,8 +229,8 @@ STATEMENTS: Mapping[type[Statement], StatementSpec] = {
         {"DROP NAMESPACE": namespaces.drop_namespace},
         InWarehouse("manage namespaces"),
         "define.drop_namespace",
-        Done,
-        audited=Audited("DROP_NAMESPACE", "namespace", "name"),
+        StatementDone,
+        audited=AuditEntrySpec("DROP_NAMESPACE", "namespace", "name"),
     ),
     UseNamespace: StatementSpec(
         "USE n",
@@ -238,7 +238,7 @@ STATEMENTS: Mapping[type[Statement], StatementSpec] = {
         {"USE": namespaces.use, "SET NAMESPACE": namespaces.use},
         InWarehouse("look at what exists"),
         "define.use_namespace",
-        Done,
+        StatementDone,
     ),
     EnableEngine: StatementSpec(
         "ENABLE ENGINE n [SETTINGS '{…}']",
@@ -246,8 +246,8 @@ STATEMENTS: Mapping[type[Statement], StatementSpec] = {
         {"ENABLE ENGINE": namespaces.enable_engine},
         InWarehouse("manage namespaces"),
         "engines.enable_engine",
-        Done,
-        audited=Audited("ENABLE_ENGINE", "namespace", "name"),
+        StatementDone,
+        audited=AuditEntrySpec("ENABLE_ENGINE", "namespace", "name"),
     ),
     DisableEngine: StatementSpec(
         "DISABLE ENGINE n",
@@ -255,8 +255,8 @@ STATEMENTS: Mapping[type[Statement], StatementSpec] = {
         {"DISABLE ENGINE": namespaces.disable_engine},
         InWarehouse("manage namespaces"),
         "engines.disable_engine",
-        Done,
-        audited=Audited("DISABLE_ENGINE", "namespace", "name"),
+        StatementDone,
+        audited=AuditEntrySpec("DISABLE_ENGINE", "namespace", "name"),
     ),
     ShowEngines: StatementSpec(
         "SHOW ENGINES",
@@ -264,15 +264,15 @@ STATEMENTS: Mapping[type[Statement], StatementSpec] = {
         _SHOW,
         InWarehouse("manage namespaces"),
         "engines.show_engines",
-        Rows,
+        ResultRows,
     ),
     DescribeExtended: StatementSpec(
         "DESCRIBE TABLE EXTENDED t [PARTITION (c = value, …)]",
         "shows the options and files of a dynamic table, or of one of its partitions",
         _DESCRIBE,
-        OnTable("read"),
+        TableRight("read"),
         "dynamic.describe_extended",
-        Rows,
+        ResultRows,
     ),
     CompactTable: StatementSpec(
         "ALTER TABLE t COMPACT",
@@ -280,16 +280,16 @@ STATEMENTS: Mapping[type[Statement], StatementSpec] = {
         _ALTER_TABLE,
         operation_right("optimize"),
         "dynamic.compact",
-        Done,
+        StatementDone,
     ),
     DropPartition: StatementSpec(
         "ALTER TABLE t DROP [IF EXISTS] PARTITION (c = value, …)",
         "removes the rows of a dynamic table's partitions with these values",
         _ALTER_TABLE,
-        OnTable("write"),
+        TableRight("write"),
         "dynamic.drop_partition",
-        Affected,
-        audited=Audited("DROP_PARTITION", "table", "table"),
+        AffectedRows,
+        audited=AuditEntrySpec("DROP_PARTITION", "table", "table"),
     ),
     SetTableStorage: StatementSpec(
         "SET 'table-storage.key' = 'value'",
@@ -297,7 +297,7 @@ STATEMENTS: Mapping[type[Statement], StatementSpec] = {
         {"SET": session.set_table_storage},
         "read",
         "dynamic.set_table_storage",
-        Done,
+        StatementDone,
     ),
     Begin: StatementSpec(
         "BEGIN [READ ONLY]",
@@ -305,7 +305,7 @@ STATEMENTS: Mapping[type[Statement], StatementSpec] = {
         {"BEGIN": blocks.begin, "START TRANSACTION": blocks.begin},
         "read",
         "blocks.begin",
-        Done,
+        StatementDone,
     ),
     Commit: StatementSpec(
         "COMMIT",
@@ -313,7 +313,7 @@ STATEMENTS: Mapping[type[Statement], StatementSpec] = {
         {"COMMIT": blocks.commit, "END": blocks.commit},
         "read",
         "blocks.commit",
-        Done,
+        StatementDone,
     ),
     Rollback: StatementSpec(
         "ROLLBACK [TO SAVEPOINT s]",
@@ -321,13 +321,13 @@ STATEMENTS: Mapping[type[Statement], StatementSpec] = {
         {"ROLLBACK": blocks.rollback, "ABORT": blocks.rollback},
         "read",
         "blocks.rollback",
-        Done,
+        StatementDone,
     ),
     Savepoint: StatementSpec(
-        "SAVEPOINT s", "marks a place in the block", {"SAVEPOINT": blocks.savepoint}, "read", "blocks.savepoint", Done
+        "SAVEPOINT s", "marks a place in the block", {"SAVEPOINT": blocks.savepoint}, "read", "blocks.savepoint", StatementDone
     ),
     ReleaseSavepoint: StatementSpec(
-        "RELEASE SAVEPOINT s", "forgets such a place", {"RELEASE": blocks.release}, "read", "blocks.release", Done
+        "RELEASE SAVEPOINT s", "forgets such a place", {"RELEASE": blocks.release}, "read", "blocks.release", StatementDone
     ),
     SetFreshness: StatementSpec(
         "SET freshness = 'strong', 'eventual' or 'oltp_only'",
@@ -335,7 +335,7 @@ STATEMENTS: Mapping[type[Statement], StatementSpec] = {
         {"SET FRESHNESS": session.set_freshness},
         "read",
         "query.set_freshness",
-        Done,
+        StatementDone,
     ),
     SetMetadata: StatementSpec(
         "SET commit_metadata = '{…}', RESET commit_metadata",
@@ -347,7 +347,7 @@ STATEMENTS: Mapping[type[Statement], StatementSpec] = {
         },
         "read",
         "query.set_metadata",
-        Done,
+        StatementDone,
     ),
     ShowMetadata: StatementSpec(
         "SHOW commit_metadata",
@@ -355,7 +355,7 @@ STATEMENTS: Mapping[type[Statement], StatementSpec] = {
         {"SHOW COMMIT_METADATA": session.show_metadata},
         "read",
         "query.show_metadata",
-        Rows,
+        ResultRows,
     ),
     CreateStorage: StatementSpec(
         "CREATE STORAGE s TYPE … [PATH '…'] [BUCKET '…'] [REGION '…'] [CREDENTIALS 'env:PREFIX']"
@@ -364,8 +364,8 @@ STATEMENTS: Mapping[type[Statement], StatementSpec] = {
         {"CREATE STORAGE": storages.create_storage},
         InWarehouse("manage storages"),
         "define.create_storage",
-        Done,
-        audited=Audited("CREATE_STORAGE", "storage"),
+        StatementDone,
+        audited=AuditEntrySpec("CREATE_STORAGE", "storage"),
     ),
     AlterStorage: StatementSpec(
         "ALTER STORAGE s SET … '…'",
@@ -373,8 +373,8 @@ STATEMENTS: Mapping[type[Statement], StatementSpec] = {
         {"ALTER STORAGE": storages.alter_storage},
         InWarehouse("manage storages"),
         "define.alter_storage",
-        Done,
-        audited=Audited("ALTER_STORAGE", "storage"),
+        StatementDone,
+        audited=AuditEntrySpec("ALTER_STORAGE", "storage"),
     ),
     DropStorage: StatementSpec(
         "DROP STORAGE [IF EXISTS] s",
@@ -382,8 +382,8 @@ STATEMENTS: Mapping[type[Statement], StatementSpec] = {
         {"DROP STORAGE": storages.drop_storage},
         InWarehouse("manage storages"),
         "define.drop_storage",
-        Done,
-        audited=Audited("DROP_STORAGE", "storage"),
+        StatementDone,
+        audited=AuditEntrySpec("DROP_STORAGE", "storage"),
     ),
     CheckStorage: StatementSpec(
         "STORAGE CHECK s [EXTENDED]",
@@ -391,7 +391,7 @@ STATEMENTS: Mapping[type[Statement], StatementSpec] = {
         _STORAGE,
         InWarehouse("check storages"),
         "show.check_storage",
-        Rows,
+        ResultRows,
     ),
     AlterWarehouse: StatementSpec(
         "ALTER WAREHOUSE SET (KEY = value, …)",
@@ -399,7 +399,7 @@ STATEMENTS: Mapping[type[Statement], StatementSpec] = {
         {"ALTER WAREHOUSE": warehouse.alter_warehouse},
         InWarehouse("manage settings"),
         "warehouse.alter_warehouse",
-        Done,
+        StatementDone,
     ),
     ShowSettings: StatementSpec(
         "SHOW SETTINGS",
@@ -407,7 +407,7 @@ STATEMENTS: Mapping[type[Statement], StatementSpec] = {
         _SHOW,
         InWarehouse("manage settings"),
         "warehouse.show_settings",
-        Rows,
+        ResultRows,
     ),
     CreateUser: StatementSpec(
         "CREATE USER u WITH PASSWORD '…' ROLE r […]",
@@ -415,7 +415,7 @@ STATEMENTS: Mapping[type[Statement], StatementSpec] = {
         {"CREATE USER": users.create_user},
         InWarehouse("manage users"),
         "define.create_user",
-        Done,
+        StatementDone,
     ),
     AlterUser: StatementSpec(
         "ALTER USER u SET …",
@@ -423,7 +423,7 @@ STATEMENTS: Mapping[type[Statement], StatementSpec] = {
         {"ALTER USER": users.alter_user},
         InWarehouse("manage users"),
         "define.alter_user",
-        Done,
+        StatementDone,
     ),
     DropUser: StatementSpec(
         "DROP USER [IF EXISTS] u",
@@ -431,7 +431,7 @@ STATEMENTS: Mapping[type[Statement], StatementSpec] = {
         {"DROP USER": users.drop_user},
         InWarehouse("manage users"),
         "define.drop_user",
-        Done,
+        StatementDone,
     ),
     CreateView: StatementSpec(
         "CREATE [OR REPLACE] VIEW [IF NOT EXISTS] v AS SELECT …",
@@ -439,8 +439,8 @@ STATEMENTS: Mapping[type[Statement], StatementSpec] = {
         {"CREATE VIEW": tables.create_view, "CREATE OR REPLACE": tables.replace_view},
         InWarehouse("create views"),
         "define.create_view",
-        Done,
-        audited=Audited("CREATE_VIEW", "view", "view"),
+        StatementDone,
+        audited=AuditEntrySpec("CREATE_VIEW", "view", "view"),
     ),
     DropView: StatementSpec(
         "DROP VIEW [IF EXISTS] v",
@@ -448,53 +448,53 @@ STATEMENTS: Mapping[type[Statement], StatementSpec] = {
         {"DROP VIEW": tables.drop_view},
         InWarehouse("create views"),
         "define.drop_view",
-        Done,
-        audited=Audited("DROP_VIEW", "view", "view"),
+        StatementDone,
+        audited=AuditEntrySpec("DROP_VIEW", "view", "view"),
     ),
     Insert: StatementSpec(
         "INSERT INTO t [(…)] VALUES … or SELECT … [ON CONFLICT [(…)] DO NOTHING or DO UPDATE SET … [WHERE …]]",
         "adds rows",
         _INSERT,
-        OnTable("write"),
+        TableRight("write"),
         "insert.insert",
-        Affected,
+        AffectedRows,
         requires=Requirement("updates", "ON CONFLICT", lambda one: one.conflict is not None),
     ),
     Overwrite: StatementSpec(
         "INSERT OVERWRITE [TABLE] t [PARTITION (c = value, …)] [(…)] VALUES … or SELECT …",
         "replaces all rows; of a USER table those of the session's user, of a dynamic table the partitions of its rows",
         _INSERT,
-        OnTable("write"),
+        TableRight("write"),
         "replace.overwrite",
-        Affected,
+        AffectedRows,
         requires=Requirement("updates", "INSERT OVERWRITE"),
     ),
     Update: StatementSpec(
         "UPDATE t SET … WHERE …",
         "changes rows",
         {"UPDATE": rows.update},
-        OnTable("write"),
+        TableRight("write"),
         "change.update",
-        Affected,
+        AffectedRows,
         requires=Requirement("updates", "UPDATE"),
     ),
     Delete: StatementSpec(
         "DELETE FROM t WHERE …",
         "removes rows",
         {"DELETE": rows.delete},
-        OnTable("write"),
+        TableRight("write"),
         "change.delete",
-        Affected,
+        AffectedRows,
     ),
     Truncate: StatementSpec(
         "TRUNCATE [TABLE] t",
         "removes all rows; of a USER table those of the session's user",
         {"TRUNCATE": rows.truncate},
-        OnTable("write"),
+        TableRight("write"),
         "replace.truncate",
-        Affected,
+        AffectedRows,
         requires=Requirement("updates", "TRUNCATE"),
-        audited=Audited("TRUNCATE_TABLE", "table", "table"),
+        audited=AuditEntrySpec("TRUNCATE_TABLE", "table", "table"),
     ),
     Merge: StatementSpec(
         "MERGE INTO t USING (VALUES …), (SELECT …) or a table AS s ON t.key = s.…"
@@ -502,9 +502,9 @@ STATEMENTS: Mapping[type[Statement], StatementSpec] = {
         " [WHEN NOT MATCHED [AND …] THEN INSERT (…) VALUES (…) or *, or DO NOTHING]",
         "changes, removes and adds rows by those of a source",
         {"MERGE": merge.merge},
-        OnTable("write"),
+        TableRight("write"),
         "merge.merge",
-        Affected,
+        AffectedRows,
         requires=Requirement("updates", "MERGE"),
     ),
     Query: StatementSpec(
@@ -513,7 +513,7 @@ STATEMENTS: Mapping[type[Statement], StatementSpec] = {
         _SELECTS,
         "read",
         "query.query",
-        Rows,
+        ResultRows,
     ),
     Explain: StatementSpec(
         "EXPLAIN SELECT …",
@@ -521,7 +521,7 @@ STATEMENTS: Mapping[type[Statement], StatementSpec] = {
         {"EXPLAIN": rows.explain},
         "read",
         "query.explain",
-        Rows,
+        ResultRows,
     ),
     Subscribe: StatementSpec(
         "SUBSCRIBE TO t [WHERE …] [OPTIONS (…)] or SUBSCRIBE TO SELECT … FROM t [WHERE …] [OPTIONS (…)]",
@@ -537,7 +537,7 @@ STATEMENTS: Mapping[type[Statement], StatementSpec] = {
         _SHOW,
         InWarehouse("look at what exists"),
         "show.show",
-        Rows,
+        ResultRows,
     ),
     ShowTables: StatementSpec(
         "SHOW TABLES [IN n]",
@@ -545,15 +545,15 @@ STATEMENTS: Mapping[type[Statement], StatementSpec] = {
         _SHOW,
         InWarehouse("look at what exists"),
         "show.show_tables",
-        Rows,
+        ResultRows,
     ),
     ShowStats: StatementSpec(
         "SHOW STATS FOR TABLE t",
         "counts the rows and files of the session's scope",
         _SHOW,
-        OnTable("read"),
+        TableRight("read"),
         "show.show_stats",
-        Rows,
+        ResultRows,
     ),
     Describe: StatementSpec(
         "DESCRIBE t [HISTORY]",
@@ -561,15 +561,15 @@ STATEMENTS: Mapping[type[Statement], StatementSpec] = {
         _DESCRIBE,
         "describe",
         "show.describe",
-        Rows,
+        ResultRows,
     ),
     DescribeHistory: StatementSpec(
         "DESCRIBE HISTORY t [LIMIT n]",
         "lists the commits of the session's scope, newest first",
         _DESCRIBE,
-        OnTable("read"),
+        TableRight("read"),
         "show.history",
-        Rows,
+        ResultRows,
         requires=_cold("DESCRIBE HISTORY"),
     ),
     StorageJob: StatementSpec(
@@ -578,7 +578,7 @@ STATEMENTS: Mapping[type[Statement], StatementSpec] = {
         _STORAGE,
         "job",
         "operate.storage_job",
-        Started | Done | Rows,
+        StartedJobs | StatementDone | ResultRows,
         requires=_cold("flushes and compactions"),
     ),
     MoveTable: StatementSpec(
@@ -587,35 +587,35 @@ STATEMENTS: Mapping[type[Statement], StatementSpec] = {
         _STORAGE,
         operation_right("move"),
         "operate.move_table",
-        Started | Done | Rows,
+        StartedJobs | StatementDone | ResultRows,
         requires=_cold("moves between storages"),
-        audited=Audited("MOVE_TABLE", "table", "table"),
+        audited=AuditEntrySpec("MOVE_TABLE", "table", "table"),
     ),
     Optimize: StatementSpec(
         "OPTIMIZE t [WHERE condition on partition columns] [ZORDER BY (…)] [LOOK] [FOR ALL USERS] [DRY RUN]",
         "packs or sorts files",
         {"OPTIMIZE": upkeep.optimize},
-        OnScopes("optimize"),
+        ScopesRight("optimize"),
         "operate.optimize",
-        Done | Rows,
+        StatementDone | ResultRows,
         requires=_cold("OPTIMIZE"),
     ),
     Vacuum: StatementSpec(
         "VACUUM t [RETAIN n HOURS [FORCE]] [LOOK] [FOR ALL USERS] [DRY RUN]",
         "removes files that no kept version needs",
         {"VACUUM": upkeep.vacuum},
-        OnScopes("vacuum"),
+        ScopesRight("vacuum"),
         "operate.vacuum",
-        Done | Rows,
+        StatementDone | ResultRows,
         requires=_cold("VACUUM"),
     ),
     Restore: StatementSpec(
         "RESTORE [TABLE] t TO VERSION AS OF n or TIMESTAMP AS OF '…' [FOR ALL USERS] [DRY RUN]",
         "goes back to a version",
         {"RESTORE": upkeep.restore},
-        OnScopes("restore"),
+        ScopesRight("restore"),
         "operate.restore",
-        Done | Rows,
+        StatementDone | ResultRows,
         requires=_cold("RESTORE"),
     ),
     ApplyPlan: StatementSpec(
@@ -624,8 +624,8 @@ STATEMENTS: Mapping[type[Statement], StatementSpec] = {
         {"APPLY": upkeep.apply},
         "plan",
         "operate.apply_plan",
-        Done,
-        audited=Audited("APPLY_PLAN", "plan"),
+        StatementDone,
+        audited=AuditEntrySpec("APPLY_PLAN", "plan"),
     ),
     KillJob: StatementSpec(
         "KILL JOB 'id'",
@@ -633,8 +633,8 @@ STATEMENTS: Mapping[type[Statement], StatementSpec] = {
         _KILL,
         InWarehouse("kill jobs"),
         "operate.kill_job",
-        Done,
-        audited=Audited("KILL_JOB", "job"),
+        StatementDone,
+        audited=AuditEntrySpec("KILL_JOB", "job"),
     ),
     KillLiveQuery: StatementSpec(
         "KILL LIVE QUERY 'id'",
@@ -642,8 +642,8 @@ STATEMENTS: Mapping[type[Statement], StatementSpec] = {
         _KILL,
         InWarehouse("kill jobs"),
         "operate.kill_live_query",
-        Done,
-        audited=Audited("KILL_LIVE_QUERY", "live"),
+        StatementDone,
+        audited=AuditEntrySpec("KILL_LIVE_QUERY", "live"),
     ),
     ExportUserData: StatementSpec(
         "EXPORT USER DATA",
@@ -651,7 +651,7 @@ STATEMENTS: Mapping[type[Statement], StatementSpec] = {
         {"EXPORT": upkeep.export},
         InWarehouse("export their own data"),
         "operate.export_user_data",
-        Started | Done,
+        StartedJobs | StatementDone,
     ),
 }
 
@@ -661,7 +661,7 @@ def gives_rows(statement: Statement) -> bool:
     if isinstance(statement, ExecuteAs):
         return gives_rows(statement.statement)
     spec = STATEMENTS.get(type(statement))
-    return spec is not None and (spec.result is Rows or getattr(statement, "dry_run", False))
+    return spec is not None and (spec.result is ResultRows or getattr(statement, "dry_run", False))
 
 
 def grammars() -> dict[str, dict[str, Grammar]]:

@@ -6,13 +6,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from lakewarden.catalog.access.gate import Guarded
+from lakewarden.catalog.access.gate import GuardedTable
 from lakewarden.catalog.access.rights import Act, Capability, TableAct, WarehouseAct
 from lakewarden.catalog.operations import SPECS, Operation
-from lakewarden.sql.reader import Reader
+from lakewarden.sql.reader import StatementReader
 from lakewarden.sql.statements.base import Statement
 
-Grammar = Callable[[Reader], Statement]
+Grammar = Callable[[StatementReader], Statement]
 
 
 @dataclass(frozen=True)
@@ -20,7 +20,7 @@ class Ask:
     """The check at the gate before a statement runs: an act, and its table if it has one."""
 
     act: Act
-    table: Guarded | None = None
+    table: GuardedTable | None = None
 
 
 @dataclass(frozen=True)
@@ -31,14 +31,14 @@ class InWarehouse:
 
 
 @dataclass(frozen=True)
-class OnTable:
+class TableRight:
     """The right to an act on the table that the statement names."""
 
     act: TableAct
 
 
 @dataclass(frozen=True)
-class OnScopes:
+class ScopesRight:
     """What an operation needs for every scope; for the session's own, where `specs` says so, the right to write."""
 
     operation: Operation
@@ -47,12 +47,12 @@ class OnScopes:
 OwnRule = Literal["create", "describe", "job", "pipeline", "plan", "read"]
 """Rights that depend on more than the table: `sql.rights` has a rule for each. `read` is what the queries inside need."""
 
-Right = InWarehouse | OnTable | OnScopes | OwnRule
+Right = InWarehouse | TableRight | ScopesRight | OwnRule
 
 
-def operation_right(operation: Operation) -> OnTable:
+def operation_right(operation: Operation) -> TableRight:
     """The right of an operation that works on every scope."""
-    return OnTable(act_of(operation))
+    return TableRight(act_of(operation))
 
 
 def act_of(operation: Operation) -> TableAct:
@@ -72,7 +72,7 @@ class Requirement:
 
 
 @dataclass(frozen=True)
-class Audited:
+class AuditEntrySpec:
     """The audit entry of a completed statement: its action, and its target: what kind, in which field of the statement."""
 
     action: str
@@ -96,4 +96,4 @@ class StatementSpec:
     result: Any
     """The result's class, or a union of them: the handler's return type."""
     requires: Requirement | None = None
-    audited: Audited | None = None
+    audited: AuditEntrySpec | None = None

@@ -22,7 +22,7 @@ class Bucket:
 
 
 @dataclass(frozen=True)
-class Work:
+class BucketWork:
     """What to do in a bucket. `run` returns what remains to be done by hand. The other fields say the same where it cannot run:
     without boto3, on another kind of store, and (before the error) where the store refuses."""
 
@@ -32,13 +32,13 @@ class Work:
     refused: str
 
 
-def in_buckets(places: Iterable[Location], work: Work) -> str:
+def in_buckets(places: Iterable[Location], work: BucketWork) -> str:
     """Does the work in each place that is in a bucket. Returns what remains to be done by hand; empty when nothing does."""
     notes = (_in_bucket(place, work) for place in places)
     return "; ".join(sorted({note for note in notes if note}))
 
 
-def _in_bucket(place: Location, work: Work) -> str:
+def _in_bucket(place: Location, work: BucketWork) -> str:
     scheme, separator, rest = canonical(place.uri).partition("://")
     if not separator or scheme == "memory":
         return ""

@@ -29,14 +29,14 @@ RECENT_SECONDS = 60.0
 
 
 @dataclass(frozen=True)
-class Owner:
+class StorageOwner:
     """The contents of a marker. `identity` is empty when a warehouse of format 1 wrote it."""
 
     warehouse: str
     identity: str = ""
 
 
-def owner_of(store: ObjectStore) -> Owner | None:
+def owner_of(store: ObjectStore) -> StorageOwner | None:
     """Reads the marker; None when the place has none.
 
     Raises:
@@ -47,15 +47,15 @@ def owner_of(store: ObjectStore) -> Owner | None:
     except Missing:
         return None
     if not data.startswith(b"{"):
-        return Owner(data.decode(errors="replace"))
+        return StorageOwner(data.decode(errors="replace"))
     try:
         content = json.loads(data)
-        return Owner(str(content["warehouse"]), str(content["identity"]))
+        return StorageOwner(str(content["warehouse"]), str(content["identity"]))
     except (ValueError, KeyError) as error:
         raise Corrupt(f"{store.uri}/{MARKER} does not name an owner: {data[:80]!r}") from error
 
 
-def claim(store: ObjectStore, wanted: Owner) -> Owner:
+def claim(store: ObjectStore, wanted: StorageOwner) -> StorageOwner:
     """Marks the place if it has no marker yet. Returns the marker's contents, which may be another warehouse's.
 
     A marker of the same warehouse without an identity gets the given one.
@@ -71,7 +71,7 @@ def claim(store: ObjectStore, wanted: Owner) -> Owner:
     return wanted
 
 
-def claim_for(store: ObjectStore, wanted: Owner) -> str:
+def claim_for(store: ObjectStore, wanted: StorageOwner) -> str:
     """Marks the place as this warehouse's, and returns its identity. An earlier identity of the same warehouse stays.
 
     Raises:
@@ -83,7 +83,7 @@ def claim_for(store: ObjectStore, wanted: Owner) -> str:
     return found.identity
 
 
-def check_same(store: ObjectStore, expected: Owner) -> None:
+def check_same(store: ObjectStore, expected: StorageOwner) -> None:
     """Checks that a place reached with a new connection is the one that this warehouse claimed.
 
     Raises:
@@ -164,5 +164,5 @@ def device_of(root: StorageRoot) -> int | None:
         return None
 
 
-def _encoded(owner: Owner) -> bytes:
+def _encoded(owner: StorageOwner) -> bytes:
     return json.dumps(asdict(owner)).encode() if owner.identity else owner.warehouse.encode()

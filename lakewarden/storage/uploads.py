@@ -12,7 +12,7 @@ from datetime import datetime
 from typing import Any
 
 from lakewarden.base.connection import Location
-from lakewarden.storage.buckets import Bucket, Work, in_buckets
+from lakewarden.storage.buckets import Bucket, BucketWork, in_buckets
 
 _UNKNOWN = "incomplete uploads were not checked: boto3 is missing (install lakewarden[s3] and try again)"
 _ELSEWHERE = "incomplete uploads are not checked on this kind of store: let a rule of the store remove them"
@@ -20,7 +20,7 @@ _REFUSED = "incomplete uploads may remain (remove them with aws s3api abort-mult
 
 
 @dataclass(frozen=True)
-class Upload:
+class MultipartUpload:
     """An upload that was neither completed nor aborted; `key` is relative to its place."""
 
     key: str
@@ -42,18 +42,18 @@ def remove_uploads(places: Iterable[Location], removed: Callable[[int], None]) -
             removed(1)
         return ""
 
-    return in_buckets(places, Work(remove, _UNKNOWN, _ELSEWHERE, _REFUSED))
+    return in_buckets(places, BucketWork(remove, _UNKNOWN, _ELSEWHERE, _REFUSED))
 
 
-def find_uploads(place: Location) -> tuple[list[Upload], str]:
+def find_uploads(place: Location) -> tuple[list[MultipartUpload], str]:
     """Returns the uploads that the store lists below the place, and why there may be more; empty when the list is complete."""
-    found: list[Upload] = []
+    found: list[MultipartUpload] = []
 
     def look(bucket: Bucket) -> str:
-        found.extend(Upload(key.removeprefix(bucket.prefix), each["Initiated"]) for key, each in _uploads(bucket))
+        found.extend(MultipartUpload(key.removeprefix(bucket.prefix), each["Initiated"]) for key, each in _uploads(bucket))
         return ""
 
-    return found, in_buckets([place], Work(look, _UNKNOWN, _ELSEWHERE, _REFUSED))
+    return found, in_buckets([place], BucketWork(look, _UNKNOWN, _ELSEWHERE, _REFUSED))
 
 
 def _uploads(bucket: Bucket) -> Iterator[tuple[str, dict[str, Any]]]:

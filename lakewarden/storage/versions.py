@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 
 from lakewarden.base.connection import Location
-from lakewarden.storage.buckets import Bucket, Work, in_buckets
+from lakewarden.storage.buckets import Bucket, BucketWork, in_buckets
 
 _AT_ONCE = 1_000
 """The most objects that S3 deletes in one request."""
@@ -25,7 +25,7 @@ def remove_old_versions(places: Iterable[Location], removed: Callable[[int], Non
     Calls `removed` with the number of each batch. Returns what remains to be done by hand; empty when nothing does. Directories
     have no versions.
     """
-    return in_buckets(places, Work(lambda bucket: _remove(bucket, removed), UNKNOWN, ELSEWHERE, _REFUSED))
+    return in_buckets(places, BucketWork(lambda bucket: _remove(bucket, removed), UNKNOWN, ELSEWHERE, _REFUSED))
 
 
 def _remove(bucket: Bucket, removed: Callable[[int], None]) -> str:

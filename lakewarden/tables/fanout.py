@@ -35,7 +35,7 @@ _THREADS = 4
 
 
 @dataclass(frozen=True)
-class Sized(Generic[T]):
+class SizedWork(Generic[T]):
     """A piece of work and its estimated bytes."""
 
     work: T
@@ -51,16 +51,16 @@ Advance = Callable[[int], None]
 class FanOut(Protocol):
     """Runs the steps of `work` over every item, anywhere, and returns the results in the order of the items."""
 
-    def __call__(self, work: Callable[[T], Steps[R]], items: Sequence[Sized[T]], advance: Advance) -> list[R]: ...
+    def __call__(self, work: Callable[[T], Steps[R]], items: Sequence[SizedWork[T]], advance: Advance) -> list[R]: ...
 
 
 class Run(Protocol):
     """Runs work on a chosen `FanOut` and shows its progress (`engine.Engine.run`)."""
 
-    def __call__(self, work: Callable[[T], Steps[R]], items: Sequence[Sized[T]]) -> list[R]: ...
+    def __call__(self, work: Callable[[T], Steps[R]], items: Sequence[SizedWork[T]]) -> list[R]: ...
 
 
-def pack(items: Sequence[Sized[T]], *, max_bytes: int, max_items: int) -> list[list[int]]:
+def pack(items: Sequence[SizedWork[T]], *, max_bytes: int, max_items: int) -> list[list[int]]:
     """Indexes of the items, in packs of at most so many bytes and items; the heaviest packs first.
 
     An item above `max_bytes` gets a pack of its own, so that one big tenant does not hold up thousands.
@@ -76,10 +76,10 @@ def pack(items: Sequence[Sized[T]], *, max_bytes: int, max_items: int) -> list[l
     return packs
 
 
-def in_process(work: Callable[[T], Steps[R]], items: Sequence[Sized[T]], advance: Advance) -> list[R]:
+def in_process(work: Callable[[T], Steps[R]], items: Sequence[SizedWork[T]], advance: Advance) -> list[R]:
     """A `FanOut` for a few small scopes: no JVM, a few threads."""
 
-    def counted(item: Sized[T]) -> Steps[R]:
+    def counted(item: SizedWork[T]) -> Steps[R]:
         result = yield from work(item.work)
         advance(1)
         return result
@@ -89,7 +89,7 @@ def in_process(work: Callable[[T], Steps[R]], items: Sequence[Sized[T]], advance
         return together(map(counted, items), pool.map)
 
 
-def run_here(work: Callable[[T], Steps[R]], items: Sequence[Sized[T]]) -> list[R]:
+def run_here(work: Callable[[T], Steps[R]], items: Sequence[SizedWork[T]]) -> list[R]:
     """A `Run` in this process."""
     return in_process(work, items, lambda _done: None)
 

@@ -12,7 +12,7 @@ from datetime import datetime
 from lakewarden.base.clock import to_millis
 from lakewarden.base.connection import StorageRoot
 from lakewarden.catalog.report import ScopeReport
-from lakewarden.catalog.state.floors.entries import NO_TABLE, NOTHING, FloorLocation, Known, Upkeep, absent
+from lakewarden.catalog.state.floors.entries import NO_TABLE, NOTHING, FloorLocation, KnownState, UpkeepNote, absent
 from lakewarden.catalog.state.floors.floor import RECENT_SECONDS, Floor, floor_at
 from lakewarden.catalog.state.floors.totals import remove_totals
 from lakewarden.catalog.state.floors.whole import remove_whole
@@ -34,30 +34,30 @@ _AT_ONCE = 8
 
 
 @dataclass(frozen=True)
-class Noted:
+class FloorNote:
     """What the floors record of a scope from now on."""
 
     target: ScopeTarget
-    known: Known
+    known: KnownState
 
 
-def known_of(target: ScopeTarget, report: ScopeReport, now: datetime) -> Known | None:
+def known_of(target: ScopeTarget, report: ScopeReport, now: datetime) -> KnownState | None:
     """What a job knows of a scope that it committed to, or that it opened; None for neither."""
     state, before = report.state, target.known
     if report.fault is not None or target.floor is None:
         return None
     if state is None:
-        gone = before if before is not None and before.forgotten else Known(NO_TABLE, NOTHING, 0, forgotten=True)
+        gone = before if before is not None and before.forgotten else KnownState(NO_TABLE, NOTHING, 0, forgotten=True)
         return replace(gone, upkeep=absent(to_millis(now))) if report.quiet else None
     unseen = report.outcome != "done" and (before is None or before.watermark < state.last_seq)  # another's flush
     took = report.metrics.get("rows_deleted", 0) > 0 or report.operation == "restore" or unseen
     forgotten = before is not None and before.forgotten and before.watermark >= state.last_seq  # a new start has more
     upkeep = upkeep_of(target, report, state, now)
-    return Known(state.version, state.last_seq, state.rows, state.last_seq if took else NOTHING, forgotten, upkeep)
+    return KnownState(state.version, state.last_seq, state.rows, state.last_seq if took else NOTHING, forgotten, upkeep)
 
 
 @dataclass(frozen=True)
-class Unnoted:
+class UnwrittenFloors:
     """Copies of floors that could not be written, and why: their scopes may not be settled."""
 
     faults: Mapping[FloorLocation, LakewardenError]
@@ -76,13 +76,13 @@ class Unnoted:
         return report if fault is None or report.fault else failed_report(target, report.operation, fault, now)
 
 
-def raise_floors(noted: Iterable[Noted], positions: Mapping[str, int] | None = None) -> Unnoted:
+def raise_floors(noted: Iterable[FloorNote], positions: Mapping[str, int] | None = None) -> UnwrittenFloors:
     """Records scopes on their storages and in the state: durable when it returns, before anything is settled.
 
     Args:
         positions: by table id, the last position of its log that was seen; without it, that of the highest watermark.
     """
-    copies: dict[FloorLocation, dict[str, Known]] = defaultdict(dict)
+    copies: dict[FloorLocation, dict[str, KnownState]] = defaultdict(dict)
     seen: dict[FloorLocation, dict[str, int]] = defaultdict(dict)
     for one in noted:
         places = _places(one.target)
@@ -92,14 +92,14 @@ def raise_floors(noted: Iterable[Noted], positions: Mapping[str, int] | None = N
             stored, floor = places
             seen[floor][one.target.root.identity] = floor_at(stored).seen
     if not copies:
-        return Unnoted({})
+        return UnwrittenFloors({})
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         faults = pool.map(lambda place: _add(place, copies[place], seen[place], positions or {}), copies)
-        return Unnoted({place: fault for place, fault in zip(copies, faults, strict=True) if fault is not None})
+        return UnwrittenFloors({place: fault for place, fault in zip(copies, faults, strict=True) if fault is not None})
 
 
 def _add(
-    place: FloorLocation, known: Mapping[str, Known], seen: Mapping[str, int], positions: Mapping[str, int]
+    place: FloorLocation, known: Mapping[str, KnownState], seen: Mapping[str, int], positions: Mapping[str, int]
 ) -> LakewardenError | None:
     settled = max(position_of(one.watermark) for one in known.values())
     try:
@@ -116,9 +116,9 @@ def _places(target: ScopeTarget) -> list[FloorLocation]:
     return [FloorLocation.on_storage(target.root.location, target.floor.table_id), target.floor]
 
 
-def add_looks(looked: Sequence[Noted]) -> None:
+def add_looks(looked: Sequence[FloorNote]) -> None:
     """Records what was seen of scopes in the state alone; if that fails, they are looked at again."""
-    found: dict[FloorLocation, dict[str, Known]] = defaultdict(dict)
+    found: dict[FloorLocation, dict[str, KnownState]] = defaultdict(dict)
     for one in looked:
         if one.target.floor is not None:
             found[one.target.floor][one.target.mark] = one.known
@@ -126,16 +126,16 @@ def add_looks(looked: Sequence[Noted]) -> None:
         _add(place, known, {}, {})
 
 
-def forget(target: ScopeTarget, upto: int, upkeep: Upkeep | None = None) -> None:
+def forget(target: ScopeTarget, upto: int, upkeep: UpkeepNote | None = None) -> None:
     """Records that a scope was given up, with all its rows up to that `_seq`, so that deleting it is not taken for a loss.
 
     Args:
         upkeep: of what is there then; without it, maintenance looks there.
     """
     if target.floor is not None:
-        before = floor_at(target.floor).look().known(target.mark) or Known(0, NOTHING, 0)
+        before = floor_at(target.floor).look().known(target.mark) or KnownState(0, NOTHING, 0)
         given_up = replace(before, watermark=max(before.watermark, upto), rows=0, forgotten=True, upkeep=upkeep)
-        raise_floors([Noted(target, given_up)]).check()
+        raise_floors([FloorNote(target, given_up)]).check()
 
 
 def known_version(target: ScopeTarget) -> int:
@@ -144,7 +144,7 @@ def known_version(target: ScopeTarget) -> int:
     return NOTHING if known is None or known.forgotten else known.version
 
 
-def forget_moved(warehouse: Warehouse, noted: Iterable[Noted]) -> None:
+def forget_moved(warehouse: Warehouse, noted: Iterable[FloorNote]) -> None:
     """Removes the records of scopes that were moved since."""
     catalog = warehouse.catalog.read()
     for one in noted:
@@ -156,7 +156,7 @@ def forget_moved(warehouse: Warehouse, noted: Iterable[Noted]) -> None:
             forget(now, one.known.watermark)
 
 
-def not_moved(warehouse: Warehouse, looked: Sequence[Noted]) -> list[Noted]:
+def not_moved(warehouse: Warehouse, looked: Sequence[FloorNote]) -> list[FloorNote]:
     """Those of tables that exist and are not being moved: a version that was seen behind a freeze does not come along."""
     catalog = warehouse.catalog.read()
     there = {table.log_id: table for table in catalog.tables.values() if table.move is None and not table.dropping}
@@ -185,7 +185,7 @@ def remove_floors(floor: FloorLocation, roots: Iterable[StorageRoot]) -> None:
 
 
 @dataclass(frozen=True)
-class Standing:
+class LogStanding:
     """A table's scopes on one storage, and the last position of its log that was seen."""
 
     floor: FloorLocation
@@ -194,10 +194,10 @@ class Standing:
     last_position: int
 
 
-def floor_faults(state: ObjectStore, standings: Iterable[Standing]) -> Mapping[Standing, LakewardenError]:
+def floor_faults(state: ObjectStore, standings: Iterable[LogStanding]) -> Mapping[LogStanding, LakewardenError]:
     """The faults where the log, or the storage, is older than it was."""
 
-    def fault(standing: Standing) -> LakewardenError | None:
+    def fault(standing: LogStanding) -> LakewardenError | None:
         try:
             check_floor(state, standing)
         except LakewardenError as error:
@@ -212,13 +212,13 @@ def floor_faults(state: ObjectStore, standings: Iterable[Standing]) -> Mapping[S
         return {standing: error for standing, error in found if error is not None}
 
 
-def shown(standings: Iterable[Standing]) -> set[StorageRoot]:
+def shown(standings: Iterable[LogStanding]) -> set[StorageRoot]:
     """Object stores that just listed one of our floors: a recreated bucket has none. (A mount point may have one.)"""
     found = ((standing.root, FloorLocation.on_storage(standing.root.location, standing.floor.table_id)) for standing in standings)
     return {root for root, place in found if local_path(root.location.uri) is None and floor_at(place).seen != NOTHING}
 
 
-def check_floor(state: ObjectStore, standing: Standing) -> None:
+def check_floor(state: ObjectStore, standing: LogStanding) -> None:
     """Compares a log, whose end was just read, with what a storage records of it, and that with what the state records.
 
     Raises:

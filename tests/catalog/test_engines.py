@@ -10,7 +10,7 @@ import pytest
 from lakewarden.base.scope import TableName
 from lakewarden.catalog.changes import objects as changes
 from lakewarden.catalog.changes.engines import engine_changed_at, engine_id, require_active, set_engine
-from lakewarden.catalog.codec import Written, decode, encode
+from lakewarden.catalog.codec import CatalogVersion, decode, encode
 from lakewarden.catalog.model import Catalog
 from lakewarden.errors import FailedPrecondition, InvalidArgument, NotFound
 from tests.catalog.build import NOW
@@ -66,9 +66,9 @@ def test_an_engine_of_no_namespace_is_not_found(catalog: Catalog) -> None:
 
 
 def test_a_catalog_of_an_earlier_release_has_active_engines(catalog: Catalog) -> None:
-    kept = json.loads(encode(Written(catalog, ("a",), NOW)))
+    kept = json.loads(encode(CatalogVersion(catalog, ("a",), NOW)))
     del kept["catalog"]["namespaces"]["kb-prod"]["engine"]
     read = decode(json.dumps(kept).encode(), "it").catalog
     assert read == catalog
     off = set_engine(read, "kb-prod", NOW, active=False)
-    assert decode(encode(Written(off, ("a",), NOW)), "it").catalog == off
+    assert decode(encode(CatalogVersion(off, ("a",), NOW)), "it").catalog == off

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from lakewarden.catalog.codec import Written, decode, encode
+from lakewarden.catalog.codec import CatalogVersion, decode, encode
 from lakewarden.catalog.evolution import (
     AddColumn,
     Alteration,
@@ -42,7 +42,7 @@ def test_every_version_is_kept_and_no_id_is_used_again() -> None:
     ]
     assert _ids(found) == {"id": 1, "body": 2, "n": 4}
     catalog = Catalog(tables={found.name: found})
-    assert decode(encode(Written(catalog, (), NOW)), "test").catalog == catalog
+    assert decode(encode(CatalogVersion(catalog, (), NOW)), "test").catalog == catalog
 
 
 def test_the_last_column_s_id_is_not_used_again_either() -> None:

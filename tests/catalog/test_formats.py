@@ -10,12 +10,12 @@ import pytest
 
 from lakewarden import Column, Lakehouse
 from lakewarden.catalog import codec
-from lakewarden.catalog.codec import Written, decode, encode
+from lakewarden.catalog.codec import CatalogVersion, decode, encode
 from lakewarden.errors import Corrupt
 from tests.fixtures.lakes import lake_fixture
 
 _FIRST = {
-    "Written": "catalog writes at",
+    "CatalogVersion": "catalog writes at",
     "Catalog": "version namespaces storages tables views users leases",
     "Namespace": "name created_at description",
     "Storage": "id type base user_template shared_template folds_case name description created_at connection identity",
@@ -54,7 +54,7 @@ lake = lake_fixture(sql="CREATE NAMESPACE n")
 
 
 def text_of(lake: Lakehouse) -> bytes:
-    return encode(Written(lake.warehouse.catalog.read(), (), None))
+    return encode(CatalogVersion(lake.warehouse.catalog.read(), (), None))
 
 
 def test_what_older_releases_hold_stays_in_their_format(lake: Lakehouse) -> None:
@@ -85,7 +85,7 @@ def test_a_later_format_is_refused(lake: Lakehouse) -> None:
 def test_every_field_has_a_format() -> None:
     """A field that is added goes into the newest format, or into a new one where a release has that."""
     known = {name: set(text.split()) for name, text in _FIRST.items()}
-    for kind in _classes(Written):
+    for kind in _classes(CatalogVersion):
         later = set(codec._LATER.get(kind, ()))
         assert {each.name for each in fields(kind)} == known.get(kind.__name__, set()) | later or kind.__name__ in _NEW, kind
 

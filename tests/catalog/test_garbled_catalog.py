@@ -6,12 +6,12 @@ from contextlib import suppress
 from datetime import UTC, datetime
 
 from lakewarden.catalog.changes.objects import first_catalog
-from lakewarden.catalog.codec import Written, decode, encode
+from lakewarden.catalog.codec import CatalogVersion, decode, encode
 from lakewarden.errors import Corrupt
 
 
 def test_no_bit_makes_another_catalog() -> None:
-    written = Written(first_catalog(), ("a", "b"), datetime(2026, 5, 1, tzinfo=UTC))
+    written = CatalogVersion(first_catalog(), ("a", "b"), datetime(2026, 5, 1, tzinfo=UTC))
     data = encode(written)
     assert decode(data, "v1") == written
     for at in range(len(data)):

@@ -14,7 +14,7 @@ from lakewarden.base.clock import random_id
 from lakewarden.base.connection import Location
 from lakewarden.catalog.changes import objects as changes
 from lakewarden.catalog.changes.leases import grant, under
-from lakewarden.catalog.codec import Written, decode, encode
+from lakewarden.catalog.codec import CatalogVersion, decode, encode
 from lakewarden.catalog.model import Catalog, FlushPolicy, Lease, Table, TableOptions
 from lakewarden.catalog.store import CatalogStore
 from lakewarden.errors import AlreadyExists, Conflict, Corrupt, StorageUnavailable
@@ -209,7 +209,7 @@ def test_an_unreadable_version_is_corrupt(store: ObjectStore) -> None:
 
 
 def test_a_version_under_another_name_is_corrupt(store: ObjectStore) -> None:
-    store.create("catalog/99999999999999999990.json", encode(Written(changes.first_catalog(), ("x",), NOW)))
+    store.create("catalog/99999999999999999990.json", encode(CatalogVersion(changes.first_catalog(), ("x",), NOW)))
     with pytest.raises(Corrupt, match="not its name"):
         open_catalog(store).read()
 
@@ -248,14 +248,14 @@ def full_catalog() -> Catalog:
 
 
 def test_every_field_survives_the_codec() -> None:
-    written = Written(replace(full_catalog(), version=7), ("a", "b"), NOW)
+    written = CatalogVersion(replace(full_catalog(), version=7), ("a", "b"), NOW)
     assert decode(encode(written), "x") == written
     assert list(decode(encode(written), "x").catalog.tables) == list(written.catalog.tables)
 
 
 def test_absent_fields_have_their_defaults_and_unknown_ones_are_left_out() -> None:
     data = b'{"format": 1, "catalog": {"version": 3, "colour": "red"}, "writes": [], "at": null}'
-    assert decode(data, "x") == Written(Catalog(version=3), (), None)
+    assert decode(data, "x") == CatalogVersion(Catalog(version=3), (), None)
 
 
 @pytest.mark.parametrize(

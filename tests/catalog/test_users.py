@@ -7,7 +7,7 @@ import pytest
 from lakewarden.catalog.access.roles import Role
 from lakewarden.catalog.changes.objects import drop_storage, first_catalog
 from lakewarden.catalog.changes.users import UserChange, add_user, alter_user, drop_user, find_user, role_of
-from lakewarden.catalog.codec import Written, decode, encode
+from lakewarden.catalog.codec import CatalogVersion, decode, encode
 from lakewarden.catalog.model import Catalog, User
 from lakewarden.catalog.passwords import check_password, hash_password, is_password
 from lakewarden.errors import AlreadyExists, InUse, InvalidArgument, NotFound, PermissionDenied
@@ -25,7 +25,7 @@ def test_a_user_is_kept_with_the_catalog_and_comes_back_as_it_was() -> None:
     catalog = add_user(
         first_catalog(), User("bob@x", "service", "password", NOW, NOW, password_hash="$argon2id$", email="b@x.org"), "dba"
     )
-    assert decode(encode(Written(catalog, (), NOW)), "test").catalog == catalog
+    assert decode(encode(CatalogVersion(catalog, (), NOW)), "test").catalog == catalog
     assert "argon2id" not in repr(catalog)
 
 

@@ -15,9 +15,9 @@ from lakewarden.base.settings import LogSettings
 from lakewarden.catalog.columns.types import ColumnType
 from lakewarden.catalog.model import SchemaColumn, TableSchema
 from lakewarden.log.objects.cache import HeaderCache
-from lakewarden.log.objects.log_view import LogView
+from lakewarden.log.objects.log_view import ListedLogView
 from lakewarden.log.objects.segments.header import ID_BYTES
-from lakewarden.log.objects.segments.pack import FIXED, Carried
+from lakewarden.log.objects.segments.pack import FIXED, CarriedChunk
 from lakewarden.log.objects.segments.sums import sealed
 from lakewarden.log.objects.view import read_view, rows_of
 from lakewarden.log.objects.writer import LogWriter
@@ -94,7 +94,7 @@ def writer(store: LocalObjects, settings: LogSettings | None = None) -> LogWrite
     return LogWriter(store, LOG, settings or LogSettings(), system_clock, random_id, str.upper, pause=lambda seconds: None)
 
 
-def view_of(store: LocalObjects) -> LogView:
+def view_of(store: LocalObjects) -> ListedLogView:
     return read_view(store, LOG, HeaderCache())
 
 
@@ -107,7 +107,7 @@ def ids_of(rows: pa.Table) -> list[int]:
     return cast("list[int]", rows.column("id").to_pylist())
 
 
-def with_its_sum(chunk: Carried) -> Carried:
+def with_its_sum(chunk: CarriedChunk) -> CarriedChunk:
     """The chunk of these rows as it is carried."""
     return chunk._replace(data=sealed(memoryview(chunk.data)))
 

@@ -15,10 +15,10 @@ from lakewarden.log.objects.cuts.closing import close_user, leave_out, open_user
 from lakewarden.log.objects.log import ObjectLog
 from lakewarden.log.objects.segments.pack import INDEXED
 from lakewarden.log.objects.staged import remove_abandoned
-from lakewarden.log.once import Once
+from lakewarden.log.once import WriterBatch
 from lakewarden.log.position import WHOLE, position_of
 from lakewarden.log.record import LogBatch
-from lakewarden.log.staging import Piece
+from lakewarden.log.staging import StagedPiece
 from lakewarden.log.table_log import LogTerms
 from tests.log.build import LOG, Store, joined, notes, pending_ids, view_of
 
@@ -74,7 +74,7 @@ def test_a_publication_reads_what_is_new_of_the_log(store: Store) -> None:
     reads = []
     for number in range(30):
         store.calls.clear()
-        log.append_once(notes("a", number), Once("topic/0", number, number - 1))
+        log.append_once(notes("a", number), WriterBatch("topic/0", number, number - 1))
         assert log.published("topic/0") == number
         reads.append(store.calls["get"])
         other.append(notes("b", number))
@@ -105,35 +105,35 @@ def test_an_abandoned_batch_leaves_nothing_and_one_of_a_dead_process_goes_two_da
 
 @pytest.mark.parametrize("settled", [False, True])
 def test_a_batch_with_an_identity_is_appended_once(store: Store, settled: bool) -> None:
-    assert log_of(store).append_once(joined(notes("a", 1), notes("b", 1)), Once("stream", 7)) is not None
+    assert log_of(store).append_once(joined(notes("a", 1), notes("b", 1)), WriterBatch("stream", 7)) is not None
     if settled:
         settle_all(store)
         assert view_of(store).run == ()
     log = log_of(store)
-    assert log.append_once(notes("a", 2), Once("stream", 7)) is None
-    assert log.append_once(notes("a", 2), Once("stream", 6)) is None
+    assert log.append_once(notes("a", 2), WriterBatch("stream", 7)) is None
+    assert log.append_once(notes("a", 2), WriterBatch("stream", 6)) is None
     assert log.published("stream") == 7
     assert log.published("other") is None
     assert pending_ids(store, "a") == ([] if settled else [1])
     assert len(left(store)) == (0 if settled else 1), "what was staged again is gone"
-    assert log.append_once(notes("a", 3), Once("stream", 8)) is not None
-    assert log.append_once(notes("a", 4), Once("other", 0)) is not None
+    assert log.append_once(notes("a", 3), WriterBatch("stream", 8)) is not None
+    assert log.append_once(notes("a", 4), WriterBatch("other", 0)) is not None
     assert pending_ids(store, "a")[-2:] == [3, 4]
 
 
 def test_an_attempt_with_another_number_stands_for_the_batch(store: Store) -> None:
     log = log_of(store)
-    assert log.append_once(notes("a", 1), Once("topic", 10, above=4)) is not None
-    assert log.append_once(notes("a", 1, 2), Once("topic", 12, above=4)) is None
-    assert log.append_once(notes("a", 3), Once("topic", 12, above=10)) is not None
+    assert log.append_once(notes("a", 1), WriterBatch("topic", 10, above=4)) is not None
+    assert log.append_once(notes("a", 1, 2), WriterBatch("topic", 12, above=4)) is None
+    assert log.append_once(notes("a", 3), WriterBatch("topic", 12, above=10)) is not None
     assert log.published("topic") == 12
 
 
 def test_a_batch_without_rows_keeps_its_identity(store: Store) -> None:
     log = log_of(store)
     empty = LogBatch(1, notes("a", 1).rows.slice(0, 0))
-    assert log.append_once(empty, Once("topic", 3)) is not None
-    assert log.append_once(notes("a", 1), Once("topic", 3)) is None
+    assert log.append_once(empty, WriterBatch("topic", 3)) is not None
+    assert log.append_once(notes("a", 1), WriterBatch("topic", 3)) is None
     settle_all(store)
     assert log_of(store).published("topic") == 3
 
@@ -141,7 +141,7 @@ def test_a_batch_without_rows_keeps_its_identity(store: Store) -> None:
 def test_a_batch_that_two_processes_publish_at_once_is_there_once(store: Store) -> None:
     """The second process publishes between the first one's look and its put."""
     one, two = log_of(store), log_of(store)
-    once = Once("stream", 1)
+    once = WriterBatch("stream", 1)
     staging = one.begin_batch()
     pieces = one.stage(staging, notes("a", 1))
 
@@ -165,15 +165,15 @@ def test_a_publication_whose_answer_was_lost_is_not_repeated(store: Store) -> No
             raise StorageUnavailable("the answer was lost")
 
     store.after = fails
-    assert log.publish(staging, pieces, Once("s", 1)) is not None, "the next look shows that it is there"
+    assert log.publish(staging, pieces, WriterBatch("s", 1)) is not None, "the next look shows that it is there"
     store.after = lambda call, key: None
-    assert log_of(store).append_once(notes("a", 1), Once("s", 1)) is None
+    assert log_of(store).append_once(notes("a", 1), WriterBatch("s", 1)) is None
     assert pending_ids(store, "a") == [1]
 
 
 def test_rows_of_a_batch_are_erased_with_their_user_alone(store: Store) -> None:
     log = log_of(store)
-    log.append_once(joined(notes("a", 1), notes("b", 1)), Once("stream", 1))
+    log.append_once(joined(notes("a", 1), notes("b", 1)), WriterBatch("stream", 1))
     waiting = log.begin_batch()
     pieces = log.stage(waiting, joined(notes("a", 2), notes("b", 2)))
     close_user(store, LOG, "A")
@@ -208,7 +208,7 @@ def test_a_batch_that_was_begun_during_an_erasure_has_no_rows_of_the_user(store:
 
 def test_a_user_of_a_batch_is_flushed_without_the_others(store: Store) -> None:
     log = log_of(store)
-    log.append_once(joined(notes("a", 1), notes("b", *range(20))), Once("stream", 1))
+    log.append_once(joined(notes("a", 1), notes("b", *range(20))), WriterBatch("stream", 1))
     log.settle(log.view(), {"b": log.view().end})
     assert (pending_ids(store, "a"), pending_ids(store, "b")) == ([1], [])
     assert log_of(store).published("stream") == 1
@@ -219,9 +219,9 @@ def test_what_cannot_be_published_is_refused(store: Store) -> None:
     log = log_of(store)
     staging = log.begin_batch()
     with pytest.raises(SchemaChanged, match="columns were changed"):
-        log.publish(staging, [Piece(1, "a", 0, 1, 0, 1), Piece(2, "a", 0, 1, 0, 1)])
+        log.publish(staging, [StagedPiece(1, "a", 0, 1, 0, 1), StagedPiece(2, "a", 0, 1, 0, 1)])
     with pytest.raises(InvalidArgument, match="more than"):
-        log.publish(staging, [Piece(1, "a", 0, WHOLE + 1, 0, 1)])
+        log.publish(staging, [StagedPiece(1, "a", 0, WHOLE + 1, 0, 1)])
     old = ObjectLog(store, LOG, LogTerms(SMALL, system_clock, random_id, str.upper, 2))
     with pytest.raises(Unsupported, match="upgrade"):
         old.begin_batch()

@@ -14,7 +14,7 @@ from lakewarden.log.objects.cut import newest_cut
 from lakewarden.log.objects.log import ObjectLog
 from lakewarden.log.objects.put import PROBES
 from lakewarden.log.objects.segments.pack import INDEXED
-from lakewarden.log.once import Once
+from lakewarden.log.once import WriterBatch
 from lakewarden.log.position import position_of
 from lakewarden.log.record import LogBatch
 from lakewarden.log.table_log import LogTerms
@@ -91,10 +91,10 @@ def test_a_batch_that_was_staged_before_is_refused_and_removed(store: Store) -> 
     pieces = log.stage(staging, notes("u", 1, 2))
     log_of(store).require_columns(2)
     with pytest.raises(SchemaChanged):
-        log.publish(staging, pieces, Once("stream", 1, 0))
+        log.publish(staging, pieces, WriterBatch("stream", 1, 0))
     assert not store.keys(f"log/{LOG}/staged")
     assert (pending(store), log.published("stream")) == (0, None)
-    assert log.append_once(newer(notes("u", 1)), Once("stream", 1, 0)) is not None, "the number is free"
+    assert log.append_once(newer(notes("u", 1)), WriterBatch("stream", 1, 0)) is not None, "the number is free"
 
 
 def test_a_settled_log_still_says_so_and_one_that_was_put_back_does_not(store: Store) -> None:

@@ -11,7 +11,7 @@ import pytest
 from lakewarden.base.clock import random_id
 from lakewarden.base.settings import LogSettings
 from lakewarden.errors import Conflict, Corrupt
-from lakewarden.log.drain import Drained, drain, read_hot
+from lakewarden.log.drain import DrainResult, drain, read_hot
 from lakewarden.log.objects.cuts.settle import settle
 from lakewarden.log.objects.log import ObjectReader
 from lakewarden.log.position import end_of
@@ -53,10 +53,10 @@ def scope(store: Store) -> LogScope:
 def test_pending_rows_are_committed_once(store: Store) -> None:
     ledger = Ledger()
     writer(store).append(notes("u", 1, 2))
-    assert alone(drain(scope(store), lambda: ledger, attempts=1)) == Drained(end_of(0), committed=True)
+    assert alone(drain(scope(store), lambda: ledger, attempts=1)) == DrainResult(end_of(0), committed=True)
     writer(store).append(notes("u", 3))
-    assert alone(drain(scope(store), lambda: ledger, attempts=1)) == Drained(end_of(1), committed=True)
-    assert alone(drain(scope(store), lambda: ledger, attempts=1)) == Drained(end_of(1), committed=False)
+    assert alone(drain(scope(store), lambda: ledger, attempts=1)) == DrainResult(end_of(1), committed=True)
+    assert alone(drain(scope(store), lambda: ledger, attempts=1)) == DrainResult(end_of(1), committed=False)
     assert ledger.ids == [1, 2, 3]
 
 
@@ -71,7 +71,7 @@ def test_the_loser_of_a_race_starts_again(store: Store) -> None:
         alone(drain(scope(store), lambda: ledger, attempts=1))
 
     ledger.meanwhile = faster
-    assert alone(drain(late, lambda: ledger, attempts=2)) == Drained(end_of(1), committed=False)
+    assert alone(drain(late, lambda: ledger, attempts=2)) == DrainResult(end_of(1), committed=False)
     assert ledger.ids == [1, 2]
 
 
@@ -81,7 +81,7 @@ def test_rows_that_were_settled_meanwhile_are_looked_for_again(store: Store) -> 
     late, view = scope(store), view_of(store)
     settle(store, view, {"u": view.end}, settings=LogSettings(), new_id=random_id)
     writer(store).append(notes("u", 2))
-    assert alone(drain(late, lambda: ledger, attempts=2)) == Drained(end_of(1), committed=True)
+    assert alone(drain(late, lambda: ledger, attempts=2)) == DrainResult(end_of(1), committed=True)
     assert ledger.ids == [2]
 
 

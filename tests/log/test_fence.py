@@ -13,7 +13,7 @@ from lakewarden.log.fence import fenced
 from lakewarden.log.objects.cut import newest_cut
 from lakewarden.log.objects.log import ObjectLog
 from lakewarden.log.objects.segments.pack import INDEXED
-from lakewarden.log.once import Once
+from lakewarden.log.once import WriterBatch
 from lakewarden.log.table_log import LogTerms
 from tests.log.build import LOG, Store, notes, view_of, writer
 
@@ -55,7 +55,7 @@ def test_a_batch_of_a_stream_that_was_replaced_is_removed_and_its_number_is_free
     pieces = log.stage(staging, notes("u", 1, 2))
     log_of(store).raise_fence(9, replaces=True)
     with fenced(5), pytest.raises(LostPlace):
-        log.publish(staging, pieces, Once("stream", 1))
+        log.publish(staging, pieces, WriterBatch("stream", 1))
     assert not store.keys(f"log/{LOG}/staged")
     assert (pending(store), log.published("stream")) == (0, None)
 
@@ -80,7 +80,7 @@ def test_a_stream_that_is_replaced_between_its_look_and_its_put_is_refused(tmp_p
         fresh.before = taken_over
         try:
             with fenced(5):
-                log.publish(staging, pieces, Once("stream", 1))
+                log.publish(staging, pieces, WriterBatch("stream", 1))
         except LostPlace:
             refused += 1
             assert pending(fresh) == 1

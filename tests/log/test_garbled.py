@@ -14,14 +14,14 @@ from hypothesis import strategies as st
 from lakewarden.base.clock import random_id
 from lakewarden.errors import Corrupt
 from lakewarden.log.chunk import Chunk
-from lakewarden.log.objects.cut import Cut, decode_cut, encode_cut
+from lakewarden.log.objects.cut import LogCut, decode_cut, encode_cut
 from lakewarden.log.objects.segments import pack, segment
 from lakewarden.log.objects.segments.header import ID_BYTES, Header
-from lakewarden.log.objects.segments.pack import FIXED, Carried, pack_carry, pack_naming, pack_segment
+from lakewarden.log.objects.segments.pack import FIXED, CarriedChunk, pack_carry, pack_naming, pack_segment
 from lakewarden.log.objects.segments.segment import copied_chunks, read_carry, read_chunk, read_segment
 from lakewarden.log.objects.segments.sums import SUM_BYTES, behind
-from lakewarden.log.once import Once
-from lakewarden.log.staging import Piece
+from lakewarden.log.once import WriterBatch
+from lakewarden.log.staging import StagedPiece
 from lakewarden.storage.objects import Missing
 from tests.log.build import Store, resummed, with_its_sum
 
@@ -40,12 +40,12 @@ def _segment(store: Store, key: str) -> Header:
 def _shapes() -> dict[str, Shape]:
     """Of each kind one object."""
     chunks = [Chunk(user, 1 + at, _ROWS[at]) for at, user in enumerate(_USERS)]
-    carried = [with_its_sum(Carried(each.user, each.rows, each.data, at << 29, 3, 5)) for at, each in enumerate(chunks)]
-    pieces = [Piece(3, "ann", 0, 4, 100, 60), Piece(3, "bob", 1, 5, 100, 60)]
+    carried = [with_its_sum(CarriedChunk(each.user, each.rows, each.data, at << 29, 3, 5)) for at, each in enumerate(chunks)]
+    pieces = [StagedPiece(3, "ann", 0, 4, 100, 60), StagedPiece(3, "bob", 1, 5, 100, 60)]
     return {
         "segment": (pack_segment(_PUT, 3, 5, chunks, after=_BEFORE), _segment),
         "segment of format 1": (pack_segment(_PUT, 3, 5, chunks, segment_format=1), _segment),
-        "naming": (pack_naming(_PUT, 3, 5, pieces, Once("w", 4), after=_BEFORE), _segment),
+        "naming": (pack_naming(_PUT, 3, 5, pieces, WriterBatch("w", 4), after=_BEFORE), _segment),
         "carry": (pack_carry(_PUT, carried), read_carry),
     }
 
@@ -138,7 +138,9 @@ def test_what_is_garbled_is_so_wherever_it_moves(store: Store, many: int, monkey
     data, read = _shapes()["segment"]
     ranges = _put_and_read(store, data.replace(_ROWS[2], b"R" + _ROWS[2][1:]), read).ranges
     copies = [*copied_chunks(store, ranges)]
-    moved = pack_carry(_PUT, [Carried(each.user, each.rows, copy, 0, 1, 0) for each, copy in zip(ranges, copies, strict=True)])
+    moved = pack_carry(
+        _PUT, [CarriedChunk(each.user, each.rows, copy, 0, 1, 0) for each, copy in zip(ranges, copies, strict=True)]
+    )
     for each in _put_and_read(store, moved, read_carry).ranges:
         if each.rows == 3:
             with pytest.raises(Corrupt, match="garbled"):
@@ -161,7 +163,7 @@ def _put_and_read(store: Store, data: bytes, read: Callable[[Store, str], Header
 
 @given(st.integers(0, 10_000), st.integers(0, 7))
 def test_a_cut_is_whole_or_corrupt(at: int, bit: int) -> None:
-    cut = Cut(3, 17, ("carry/1",), {"ann": 5}, ("0123456789ab",), closed=("ff",), rewound={"*": 4}, published={"w": 9})
+    cut = LogCut(3, 17, ("carry/1",), {"ann": 5}, ("0123456789ab",), closed=("ff",), rewound={"*": 4}, published={"w": 9})
     data = encode_cut(cut)
     at %= len(data)
     assert decode_cut("c", 3, data) == cut

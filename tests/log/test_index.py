@@ -19,7 +19,7 @@ from lakewarden.log.objects.cuts.settle import settle
 from lakewarden.log.objects.segments import index, pack, segment
 from lakewarden.log.objects.segments.header import Header
 from lakewarden.log.objects.segments.index import Index
-from lakewarden.log.objects.segments.pack import Carried, pack_carry, pack_segment
+from lakewarden.log.objects.segments.pack import CarriedChunk, pack_carry, pack_segment
 from lakewarden.log.objects.segments.segment import read_carry, read_chunk, read_segment
 from lakewarden.log.objects.view import read_view
 from lakewarden.storage.objects import Missing
@@ -101,7 +101,7 @@ def test_a_user_with_chunks_in_several_blocks_has_all(store: Store) -> None:
 
 
 def test_carry_keeps_what_its_rows_were_given(store: Store) -> None:
-    carried = [Carried(f"u{number % 5}", 2, b"%d" % number, 1000 - number, number, 10 * number) for number in range(20)]
+    carried = [CarriedChunk(f"u{number % 5}", 2, b"%d" % number, 1000 - number, number, 10 * number) for number in range(20)]
     store.create("c", pack_carry(_PUT, [with_its_sum(each) for each in carried]))
     header = read_carry(store, "c")
     found = sorted(header.ranges, key=lambda each: each.offset)

@@ -14,7 +14,7 @@ from lakewarden.errors import Corrupt, Unsupported
 from lakewarden.log.chunk import Chunk
 from lakewarden.log.objects import names
 from lakewarden.log.objects.cache import HeaderCache
-from lakewarden.log.objects.cut import Cut, newest_cut
+from lakewarden.log.objects.cut import LogCut, newest_cut
 from lakewarden.log.objects.cuts.advance import advance
 from lakewarden.log.objects.cuts.closing import close_user, leave_out
 from lakewarden.log.objects.cuts.settle import settle
@@ -208,7 +208,7 @@ def test_a_later_kind_of_segment_is_left_to_a_later_release(store: Store) -> Non
 
 
 def give_up(store: Store, *positions: int) -> None:
-    advance(store, LOG, lambda cut: None if cut.lost else Cut(**{**vars(cut), "lost": positions}))
+    advance(store, LOG, lambda cut: None if cut.lost else LogCut(**{**vars(cut), "lost": positions}))
 
 
 def test_a_lost_position_is_empty(store: Store) -> None:
@@ -300,5 +300,5 @@ def test_the_floor_is_asked_for_first_and_again_after_a_long_sleep(store: Store)
 def test_links_of_the_first_format_cost_nothing(store: Store) -> None:
     writer(store).append(notes("u", 1))
     store.calls.clear()
-    assert Links(store, LOG, None, 1).before(1, Cut()) == UNKNOWN
+    assert Links(store, LOG, None, 1).before(1, LogCut()) == UNKNOWN
     assert not store.calls

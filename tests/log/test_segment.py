@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from lakewarden.base.clock import random_id
 from lakewarden.errors import Corrupt
 from lakewarden.log.chunk import Chunk
-from lakewarden.log.objects.segments.pack import Carried, pack_carry, pack_segment
+from lakewarden.log.objects.segments.pack import CarriedChunk, pack_carry, pack_segment
 from lakewarden.log.objects.segments.segment import copied_chunks, read_carry, read_chunk, read_chunks, read_put_id, read_segment
 from lakewarden.log.objects.segments.sums import SUM_BYTES
 from lakewarden.log.position import seq_of
@@ -39,7 +39,7 @@ def test_a_segment_is_read_as_it_was_written(
 
 def test_carry_keeps_what_its_rows_were_given(tmp_path: Path) -> None:
     store = LocalObjects(str(tmp_path))
-    carried = [Carried("u", 3, b"abc", seq_of(7, 4), 2, 10), Carried("v", 1, b"", seq_of(3, 0), 1, 20)]
+    carried = [CarriedChunk("u", 3, b"abc", seq_of(7, 4), 2, 10), CarriedChunk("v", 1, b"", seq_of(3, 0), 1, 20)]
     store.create("c", pack_carry(random_id(), [with_its_sum(each) for each in carried]))
     found = read_carry(store, "c").ranges
     assert [(r.user, r.rows, bytes(read_chunk(store, r)), r.first_seq, r.schema_version, r.stored_at) for r in found] == [
@@ -80,7 +80,7 @@ def test_a_torn_header_is_corrupt(tmp_path: Path) -> None:
 
 
 def _carry(*chunks: bytes) -> bytes:
-    carried = [Carried(f"u{number}", 1, data, number, 0, 0) for number, data in enumerate(chunks)]
+    carried = [CarriedChunk(f"u{number}", 1, data, number, 0, 0) for number, data in enumerate(chunks)]
     return pack_carry(random_id(), [with_its_sum(each) for each in carried])
 
 

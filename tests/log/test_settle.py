@@ -12,9 +12,9 @@ from lakewarden.errors import StorageUnavailable
 from lakewarden.log.objects import names
 from lakewarden.log.objects.cache import HeaderCache
 from lakewarden.log.objects.clean import clean
-from lakewarden.log.objects.cut import Cut, encode_cut, newest_cut
+from lakewarden.log.objects.cut import LogCut, encode_cut, newest_cut
 from lakewarden.log.objects.cuts.settle import settle
-from lakewarden.log.objects.log_view import LogView
+from lakewarden.log.objects.log_view import ListedLogView
 from lakewarden.log.objects.trail import read_trail
 from lakewarden.log.objects.view import read_view
 from lakewarden.log.position import NOTHING
@@ -33,8 +33,8 @@ def store(tmp_path: Path) -> Store:
 
 
 def settled(
-    store: Store, *users: str, view: LogView | None = None, settings: LogSettings = HALF, reach: Reach = no_faults
-) -> LogView:
+    store: Store, *users: str, view: ListedLogView | None = None, settings: LogSettings = HALF, reach: Reach = no_faults
+) -> ListedLogView:
     view = view or view_of(store)
     settle(store, view, dict.fromkeys(users, view.end), settings=settings, new_id=random_id, reach=reach)
     return view_of(store)
@@ -243,7 +243,7 @@ def test_a_crash_anywhere_loses_nothing_and_the_next_one_cleans_up(store: Store,
     assert kinds(store).count("cuts") == 1
 
 
-def waiting(store: Store, *users: str, view: LogView | None = None) -> None:
+def waiting(store: Store, *users: str, view: ListedLogView | None = None) -> None:
     """Settles, and removes nothing below eight objects."""
     view = view or view_of(store)
     settle(store, view, dict.fromkeys(users, view.end), settings=HALF, new_id=random_id, worth=8)
@@ -283,14 +283,14 @@ def test_cleaning_an_empty_log_does_nothing(store: Store) -> None:
 
 def test_a_cut_that_was_replaced_while_it_was_read_does_not_count(store: Store) -> None:
     """Listed as the newest, pruned, and made again by one that slept: what is read is not what was listed."""
-    store.create(names.cut_key(LOG, 1), encode_cut(Cut(upto=1)))
+    store.create(names.cut_key(LOG, 1), encode_cut(LogCut(upto=1)))
 
     def replace(call: str, _key: str) -> None:
         if call == "get":
             store.before = lambda call, key: None
-            store.create(names.cut_key(LOG, 2), encode_cut(Cut(upto=2)))
+            store.create(names.cut_key(LOG, 2), encode_cut(LogCut(upto=2)))
             store.delete([names.cut_key(LOG, 1)])
-            store.create(names.cut_key(LOG, 1), encode_cut(Cut(upto=9)))
+            store.create(names.cut_key(LOG, 1), encode_cut(LogCut(upto=9)))
 
     store.before = replace
     assert newest_cut(store, LOG).upto == 2

@@ -7,12 +7,12 @@ from threading import Event
 
 import pytest
 
-from lakewarden.log.objects.turns import Turns
+from lakewarden.log.objects.turns import NamedLocks
 from tests.fixtures.patience import PATIENCE
 
 
 def test_one_after_the_other_of_a_name_and_all_at_once_of_different_names() -> None:
-    turns, first, others = Turns(), Event(), []
+    turns, first, others = NamedLocks(), Event(), []
 
     def take(name: str) -> None:
         with turns.of(name):
@@ -36,7 +36,7 @@ def test_one_after_the_other_of_a_name_and_all_at_once_of_different_names() -> N
 
 
 def test_who_has_the_turn_may_take_it_again_and_an_error_ends_it() -> None:
-    turns = Turns()
+    turns = NamedLocks()
     with turns.of("a"), turns.of("a"):
         pass
     with pytest.raises(ZeroDivisionError), turns.of("a"):

@@ -10,8 +10,8 @@ from lakewarden.errors import FailedPrecondition, InvalidArgument
 from lakewarden.log.logs import doubt_writers, writers_of
 from lakewarden.log.objects import names
 from lakewarden.log.objects.cut import WRITERS_REMEMBERED, newest_cut, remember_published
-from lakewarden.log.objects.segments.header import Published
-from lakewarden.log.once import ANY, UNTAKEN, LastBatch, Once, Resume, check_resume, writer_key
+from lakewarden.log.objects.segments.header import BatchIdentity
+from lakewarden.log.once import ANY, UNTAKEN, LastBatch, Resume, WriterBatch, check_resume, writer_key
 from lakewarden.log.position import end_of
 from tests.log.build import LOG, Store, notes
 from tests.log.test_batches import log_of, settle_all
@@ -29,7 +29,7 @@ def store(tmp_path: Path) -> Store:
 
 
 def publish(store: Store, number: int, writer: str = "stream") -> bool:
-    return log_of(store).append_once(notes("a", number), Once(writer, number)) is not None
+    return log_of(store).append_once(notes("a", number), WriterBatch(writer, number)) is not None
 
 
 def lose(store: Store, position: int) -> None:
@@ -141,6 +141,6 @@ def test_a_resumed_writer_that_is_lost_again_stops_again(store: Store) -> None:
 
 def test_an_uncertain_writer_is_not_forgotten_for_others() -> None:
     uncertain = LastBatch(7, certain=False).kept
-    many = (Published(str(number), number) for number in range(WRITERS_REMEMBERED))
-    found = remember_published({ANY: uncertain, "s": uncertain}, [*many, Published("s", 9)])
+    many = (BatchIdentity(str(number), number) for number in range(WRITERS_REMEMBERED))
+    found = remember_published({ANY: uncertain, "s": uncertain}, [*many, BatchIdentity("s", 9)])
     assert (found[ANY], found["s"]) == (uncertain, uncertain)

@@ -15,7 +15,7 @@ from lakewarden.catalog.evolution import AddColumn, DropColumn, RenameColumn
 from lakewarden.catalog.model import TableSchema
 from lakewarden.delta.lifecycle.beginning import begin_table
 from lakewarden.maintenance.restore.scope import RestoreOptions, plan_restore
-from lakewarden.sql.results import Rows
+from lakewarden.sql.results import ResultRows
 from lakewarden.storage.steps import alone
 from tests.delta.scopes import PEOPLE, by, column, flush, paths, people, rows_of, table_of, target
 from tests.maintenance.steps import batches, compact, data_files, later, manifest_paths, optimize, restore, then, vacuum
@@ -49,7 +49,7 @@ def _files(lake: Lakehouse) -> dict[str, str]:
 
 def _found(lake: Lakehouse, condition: str = "true") -> dict[int, tuple[str, int | None]]:
     (result,) = lake.sql(f"SELECT id, text, n FROM {SALES} WHERE {condition}", role="dba")
-    assert isinstance(result, Rows)
+    assert isinstance(result, ResultRows)
     return {row["id"]: (row["text"], row["n"]) for row in result.table.to_pylist()}
 
 

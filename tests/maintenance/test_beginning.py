@@ -13,7 +13,7 @@ from lakewarden import Column, Lakehouse
 from lakewarden.base.clock import system_clock
 from lakewarden.base.scope import Scope, TableName
 from lakewarden.catalog.changes.objects import add_table
-from lakewarden.catalog.codec import Written, decode, encode
+from lakewarden.catalog.codec import CatalogVersion, decode, encode
 from lakewarden.catalog.evolution import DropColumn, ModifyColumn, RenameColumn
 from lakewarden.errors import ConstraintViolation, InvalidArgument, LakewardenError, NotFound, Unsupported
 from lakewarden.maintenance.admin.create_table import make_table
@@ -106,7 +106,7 @@ def test_partition_columns_stay_as_they_are(lake: Lakehouse) -> None:
 def test_a_catalog_of_before_has_tables_without_partitions(lake: Lakehouse) -> None:
     lake.create_table("app.events", columns=COLUMNS, primary_key=["id"])
     catalog = _warehouse(lake).catalog.read()
-    body = json.loads(encode(Written(catalog, (), system_clock())))
+    body = json.loads(encode(CatalogVersion(catalog, (), system_clock())))
     table = body["catalog"]["tables"]["app.events"]
     del table["schemas"][0]["partition_by"], table["options"]["on_duplicate"]
     assert decode(json.dumps(body).encode(), "test").catalog == catalog

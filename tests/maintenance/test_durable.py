@@ -15,7 +15,7 @@ from lakewarden.base.settings import CompactionSettings, Settings
 from lakewarden.catalog.report import ScopeReport
 from lakewarden.delta.commit_log.commits import commit_name
 from lakewarden.errors import LakewardenError, NotDurable
-from lakewarden.maintenance.execution.engine import Engine, silent
+from lakewarden.maintenance.execution.engine import WorkEngine, silent
 from lakewarden.maintenance.flush.run import FlushTask, flush_scopes
 from lakewarden.storage import durability, steps
 from lakewarden.storage.open import open_store
@@ -150,7 +150,7 @@ def test_a_failed_sync_of_one_disk_holds_back_no_scope_on_another(tmp_path: Path
 def _without_settling(lake: Lakehouse, rows: dict[int, str]) -> None:
     """A flush that commits and dies before its log is settled."""
     lake.table(NOTES).write(notes(rows), user="ann")
-    run = Engine(lake.warehouse.settings, silent, None).run
+    run = WorkEngine(lake.warehouse.settings, silent, None).run
     with pytest.raises(Died):
         flush_scopes(lake.warehouse, run, _too_large, lambda scope: True, reach=dies("after-commits"))
 

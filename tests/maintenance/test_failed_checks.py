@@ -12,7 +12,7 @@ from deltalake import DeltaTable, write_deltalake
 from lakewarden import Lakehouse
 from lakewarden.base.clock import system_clock
 from lakewarden.catalog.report import ScopeReport
-from lakewarden.catalog.state.failed_checks import Checked
+from lakewarden.catalog.state.failed_checks import CheckResult
 from lakewarden.cli.main import main
 from tests.fixtures.lakes import NOTES, make_notes, notes, scope_path
 
@@ -94,11 +94,11 @@ def test_an_operator_may_ignore_it(lake: Lakehouse, uri: str) -> None:
 def test_only_the_same_check_of_that_version_or_a_later_one_lifts_it(lake: Lakehouse) -> None:
     kept, table_id = lake.warehouse.failed_checks, lake.table(NOTES).table.id
     kept.record(
-        table_id, [Checked("ann", "one_row_per_key", 7, passed=False), Checked("bob", "one_row_per_key", 7, passed=False)]
+        table_id, [CheckResult("ann", "one_row_per_key", 7, passed=False), CheckResult("bob", "one_row_per_key", 7, passed=False)]
     )
-    kept.record(table_id, [Checked("ann", "one_row_per_key", 6, passed=True), Checked("ann", "another", 8, passed=True)])
+    kept.record(table_id, [CheckResult("ann", "one_row_per_key", 6, passed=True), CheckResult("ann", "another", 8, passed=True)])
     assert len(kept.of(table_id)) == 2
-    kept.record(table_id, [Checked("ann", "one_row_per_key", 7, passed=True)])
+    kept.record(table_id, [CheckResult("ann", "one_row_per_key", 7, passed=True)])
     ((failure,),) = kept.of(table_id).values()
     assert (failure.check, failure.version) == ("one_row_per_key", 7)
 

@@ -13,14 +13,14 @@ from hypothesis import strategies as st
 from lakewarden.catalog.report import ScopeReport
 from lakewarden.errors import Conflict, NotFound
 from lakewarden.storage.steps import Steps, alone, in_one_step
-from lakewarden.tables.fanout import Sized, fault_of, guarded, in_process, pack
+from lakewarden.tables.fanout import SizedWork, fault_of, guarded, in_process, pack
 from tests.delta.scopes import target
 
 _NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 
 
-def _sized(*sizes: int) -> list[Sized[int]]:
-    return [Sized(number, size) for number, size in enumerate(sizes)]
+def _sized(*sizes: int) -> list[SizedWork[int]]:
+    return [SizedWork(number, size) for number, size in enumerate(sizes)]
 
 
 @given(st.lists(st.integers(0, 100)), st.integers(1, 150), st.integers(1, 7))

@@ -21,7 +21,7 @@ from lakewarden.log.objects.writer import LogWriter
 from lakewarden.spark.source.connection import SparkConnection
 from lakewarden.spark.source.options import WriteOptions
 from lakewarden.spark.source.staged_write import StagedWrite
-from lakewarden.storage.kafka.reader import Message
+from lakewarden.storage.kafka.reader import TopicMessage
 from lakewarden.tables.client import TableClient
 from lakewarden.tables.client.reader import TableReader
 from lakewarden.tables.rows.files import FileRef, Upload
@@ -334,7 +334,7 @@ def test_tasks_of_spark_and_messages_refuse_it_too(lake: Lakehouse, photos: Tabl
     warehouse = lake.warehouse
     fit = Fit(photos.table, RowsOf("u"), decoder("json"), warehouse.clock, warehouse.new_id, "root", reader.target)
     values = [json.dumps({"id": 3 + at, "note": "n", "photo": text}).encode() for at, text in enumerate(texts)]
-    fitted = fit.fit([Message(at, None, value, None) for at, value in enumerate(values)])
+    fitted = fit.fit([TopicMessage(at, None, value, None) for at, value in enumerate(values)])
     assert [(each.offset, "does not refer" in each.reason) for each in fitted.misfits] == [(0, True)]
     assert fitted.batch.rows.column("id").to_pylist() == [4]
 

@@ -11,7 +11,7 @@ from deltalake import DeltaTable
 from lakewarden import Lakehouse
 from lakewarden.errors import ConstraintViolation, Unsupported
 from lakewarden.maintenance.planning.health import health
-from lakewarden.sql.results import Rows
+from lakewarden.sql.results import ResultRows
 from tests.delta.foreign_features import constraint, turn_on
 
 pytestmark = pytest.mark.disk
@@ -132,7 +132,7 @@ def test_a_direct_write_that_breaks_it_changes_nothing(lake: Lakehouse) -> None:
     assert {*place.rglob("*.parquet")} <= files
     lake.sql("INSERT INTO app.d VALUES (3, 3); UPDATE app.d SET n = 10 WHERE id = 1; DELETE FROM app.d WHERE id = 2")
     (rows,) = lake.sql("SELECT n FROM app.d ORDER BY n")
-    assert isinstance(rows, Rows)
+    assert isinstance(rows, ResultRows)
     assert [row["n"] for row in rows.to_pylist()] == [3, 10] == _cold(lake, "d")
 
 

@@ -21,7 +21,7 @@ from lakewarden.storage.open import open_store
 from lakewarden.storage.owner import MARKER
 from lakewarden.storage.steps import Steps
 from lakewarden.tables.client import TableClient
-from lakewarden.tables.fanout import R, Sized, T, in_process
+from lakewarden.tables.fanout import R, SizedWork, T, in_process
 from tests.fixtures.lakes import NOTES, eventual, make_notes, notes, strong
 from tests.fixtures.minio import MinioServer
 from tests.fixtures.mounts import Disk, disk
@@ -96,7 +96,7 @@ def _large(_: FlushTask) -> ScopeReport:
     raise AssertionError("no scope is large here")
 
 
-def _run(work: Callable[[T], Steps[R]], items: Sequence[Sized[T]]) -> list[R]:
+def _run(work: Callable[[T], Steps[R]], items: Sequence[SizedWork[T]]) -> list[R]:
     return in_process(work, items, lambda done: None)
 
 

@@ -29,8 +29,8 @@ from lakewarden.maintenance.move.run import Mover
 from lakewarden.maintenance.move.scope import move_scope
 from lakewarden.storage.steps import Steps
 from lakewarden.tables.client import TableClient
-from lakewarden.tables.fanout import R, Sized, T, in_process
-from lakewarden.tables.floors import Noted, forget, forget_moved, raise_floors
+from lakewarden.tables.fanout import R, SizedWork, T, in_process
+from lakewarden.tables.floors import FloorNote, forget, forget_moved, raise_floors
 from tests.fixtures.lakes import NOTES, eventual, make_notes, notes, strong
 from tests.maintenance.steps import Died, dies
 
@@ -67,7 +67,7 @@ def _codes(reports: list[ScopeReport]) -> list[str]:
     return [report.fault.code if report.fault else report.outcome for report in reports]
 
 
-def _run(work: Callable[[T], Steps[R]], items: Sequence[Sized[T]]) -> list[R]:
+def _run(work: Callable[[T], Steps[R]], items: Sequence[SizedWork[T]]) -> list[R]:
     return in_process(work, items, lambda _: None)
 
 
@@ -300,9 +300,9 @@ def test_a_version_that_came_behind_the_freeze_is_not_missed(place: Path, lake: 
     target = _target(lake)
     assert target.floor is not None
     assert target.known is not None
-    late = Noted(target, replace(target.known, version=9))
+    late = FloorNote(target, replace(target.known, version=9))
 
-    def run(work: Callable[[T], Steps[R]], items: Sequence[Sized[T]]) -> list[R]:
+    def run(work: Callable[[T], Steps[R]], items: Sequence[SizedWork[T]]) -> list[R]:
         done = in_process(work, items, lambda _: None)
         if getattr(work, "__name__", "") == move_scope.__name__:
             raise_floors([late]).check()
@@ -325,7 +325,7 @@ def test_a_version_that_is_noted_behind_the_move_is_not_missed(place: Path, lake
     lake.create_storage("cold", type="filesystem", base=str(place.parent / "cold"))
     target = _target(lake)
     assert target.known is not None
-    late = Noted(target, replace(target.known, version=9))
+    late = FloorNote(target, replace(target.known, version=9))
     lake.move(NOTES, "cold")
     raise_floors([late]).check()
     forget_moved(lake.warehouse, [late])

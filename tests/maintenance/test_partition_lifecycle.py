@@ -13,7 +13,7 @@ from deltalake import DeltaTable, write_deltalake
 from lakewarden import Column, Lakehouse
 from lakewarden.errors import NotFound
 from lakewarden.maintenance.planning.table_size import table_size
-from lakewarden.sql.results import Rows
+from lakewarden.sql.results import ResultRows
 from lakewarden.tables.client import TableClient
 from tests.fixtures.bucket import AnyPath, path_of
 from tests.fixtures.lakes import NOTES, make_notes, notes
@@ -148,7 +148,7 @@ def test_a_version_of_the_past_is_pruned_by_partition(lake: Lakehouse) -> None:
         if path not in kept:
             path.unlink()
     (found,) = lake.sql(f"SELECT id, n FROM {EVENTS} VERSION AS OF 1 WHERE kind = '..'")
-    assert isinstance(found, Rows)
+    assert isinstance(found, ResultRows)
     assert found.to_pylist() == [{"id": KINDS.index(".."), "n": 1}]
     with pytest.raises(NotFound, match="of the files of version 1 are missing"):
         lake.table(EVENTS).read(version=1)

@@ -16,8 +16,8 @@ from lakewarden.base.settings import FlushSettings, Settings
 from lakewarden.delta.parquet import reading
 from lakewarden.delta.reading import file_group
 from lakewarden.errors import ConstraintViolation, InvalidArgument, LakewardenError
-from lakewarden.maintenance.execution.engine import Engine
-from lakewarden.tables.fanout import Advance, Sized, in_process
+from lakewarden.maintenance.execution.engine import WorkEngine
+from lakewarden.tables.fanout import Advance, SizedWork, in_process
 
 COLUMNS = [Column("id", "BIGINT"), Column("day", "DATE"), Column("kind", "TEXT"), Column("n", "INT")]
 EVENTS = "app.events"
@@ -161,11 +161,11 @@ def test_bins_of_a_large_table_are_written_side_by_side(
         _flushed(lake, (number, "2024-05-01", "a", 9 - number), (10 + number, "2024-05-01", None, number))
     spread: list[int] = []
 
-    def counted(work: Any, items: Sequence[Sized[Any]], advance: Advance) -> list[Any]:
+    def counted(work: Any, items: Sequence[SizedWork[Any]], advance: Advance) -> list[Any]:
         spread.append(len(items))
         return in_process(work, pickle.loads(pickle.dumps(items)), advance)
 
-    monkeypatch.setattr(Engine, "_spread", lambda _self: counted)
+    monkeypatch.setattr(WorkEngine, "_spread", lambda _self: counted)
     with Lakehouse.open(str(tmp_path / "w"), settings=Settings(flush=FlushSettings(large_scope_bytes=1))) as large:
         (report,) = large.optimize(EVENTS, zorder=zorder)
         assert (report.outcome, report.metrics["files_added"], report.metrics["files_removed"]) == ("done", 2, 6)

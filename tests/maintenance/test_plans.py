@@ -33,7 +33,7 @@ from lakewarden.maintenance.vacuum.scope import VacuumOptions, replan_vacuum, ru
 from lakewarden.storage.objects import ObjectStore
 from lakewarden.storage.open import open_store
 from lakewarden.storage.steps import Steps, alone
-from lakewarden.tables.fanout import Sized
+from lakewarden.tables.fanout import SizedWork
 from tests.fixtures.bucket import path_of
 from tests.fixtures.lakes import NOTES, Rows, check_manifest, eventual, hot_ids, make_notes, notes, scope_path, strong
 from tests.maintenance.steps import Died, dies, later
@@ -349,7 +349,7 @@ def test_a_restore_that_died_behind_its_flush_is_ended(lake: Lakehouse) -> None:
     (line,) = plan.scopes
     assert line.end is not None
 
-    def run(work: Callable[[Any], Steps[Any]], items: Sequence[Sized[Any]]) -> list[Any]:
+    def run(work: Callable[[Any], Steps[Any]], items: Sequence[SizedWork[Any]]) -> list[Any]:
         return [alone(work(item.work)) for item in items]
 
     upto = Upto(plan.plan_id, {line.log_id: line.end})

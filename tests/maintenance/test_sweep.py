@@ -25,7 +25,7 @@ from lakewarden.maintenance.drop import DropTask, drop_scope
 from lakewarden.maintenance.erase.run import EraseTask, erase_scope
 from lakewarden.maintenance.optimize.scope import OptimizeOptions, plan_optimize, run_optimize
 from lakewarden.maintenance.restore.scope import RestoreOptions, plan_restore, run_restore
-from lakewarden.maintenance.sweep import Swept, sweep
+from lakewarden.maintenance.sweep import SweepResult, sweep
 from lakewarden.maintenance.vacuum.scope import VacuumOptions, plan_vacuum, run_vacuum
 from lakewarden.storage.open import open_store
 from lakewarden.storage.steps import alone
@@ -126,7 +126,7 @@ def test_the_fence_of_an_erased_user_goes_after_a_week(lake: Lakehouse, clock: C
     assert [job.message for job in lake.jobs() if job.parameters == {"of": "fences"}] == [
         "removed 1 fences and 0 seals of erased users and dropped tables"
     ]
-    assert sweep(lake.warehouse, "VC-2") == Swept()
+    assert sweep(lake.warehouse, "VC-2") == SweepResult()
     assert lake.warehouse.state.list("graves") == []
     table = lake.table(NOTES)
     assert (strong(table, "ann"), strong(table, "bob")) == ({}, {1: "token-of-bob"})
@@ -141,7 +141,7 @@ def test_who_started_anew_keeps_all(lake: Lakehouse, clock: Clock) -> None:
     table.write(notes({5: "anew"}), user="ann")
     lake.flush()
     clock.ahead = _RETENTION + timedelta(hours=1)
-    assert sweep(lake.warehouse, "VC-1") == Swept()
+    assert sweep(lake.warehouse, "VC-1") == SweepResult()
     assert strong(table, "ann") == eventual(table, "ann") == {5: "anew"}
     assert lake.warehouse.state.list("graves") == []
 
@@ -170,7 +170,7 @@ def test_a_table_made_anew_on_a_fence_keeps_all(lake: Lakehouse, clock: Clock) -
     table.write(notes({5: "anew"}), user="ann")
     lake.flush()
     clock.ahead = _RETENTION + timedelta(hours=1)
-    assert sweep(lake.warehouse, "VC-1") == Swept(fences=1, seals=1)
+    assert sweep(lake.warehouse, "VC-1") == SweepResult(fences=1, seals=1)
     assert strong(table, "ann") == eventual(table, "ann") == {5: "anew"}
     assert not scope_path(lake, "bob").exists()
 
@@ -181,7 +181,7 @@ def test_what_a_move_left_goes_after_a_week(lake: Lakehouse, clock: Clock) -> No
     lake.move(NOTES, "cold")
     assert _below(scope_path(lake, "ann")) != []
     clock.ahead = _RETENTION + timedelta(hours=1)
-    assert sweep(lake.warehouse, "VC-1") == Swept(fences=2)
+    assert sweep(lake.warehouse, "VC-1") == SweepResult(fences=2)
     assert not scope_path(lake, "ann").exists()
     assert eventual(lake.table(NOTES), "ann") == {1: "token-of-ann"}
 
@@ -227,7 +227,7 @@ def test_a_sweep_that_dies_is_done_by_the_next(lake: Lakehouse, clock: Clock, st
     assert report.fault is not None
     assert report.fault.transient
     assert strong(table, "ann") == {5: "anew"}
-    assert sweep(lake.warehouse, "VC-2") == Swept(fences=1)
+    assert sweep(lake.warehouse, "VC-2") == SweepResult(fences=1)
     lake.flush()
     assert strong(table, "ann") == eventual(table, "ann") == {5: "anew"}
 
@@ -240,7 +240,7 @@ def test_a_sweep_that_slept_through_anothers_deletes_nothing_of_who_began_anew(l
     (lease,) = catalog.read().leases.values()
     taken = catalog.change(grant(lease.name, "another", 20.0, lease)).leases[lease.name]  # as if it had not been renewed
     catalog.change(give_back(taken))
-    assert sweep(lake.warehouse, "VC-2") == Swept(fences=1)
+    assert sweep(lake.warehouse, "VC-2") == SweepResult(fences=1)
     table = lake.table(NOTES)
     table.write(notes({5: "anew"}), user="ann")
     lake.flush()
@@ -290,7 +290,7 @@ def test_upkeep_that_sleeps_through_the_sweep_brings_nothing_back(lake: Lakehous
     sleeper = Sleeper(prepared(_target(lake), clock), place)
     lake.erase("ann")
     clock.ahead = _RETENTION + timedelta(hours=1)
-    assert sweep(lake.warehouse, "VC-1") == Swept(fences=1)
+    assert sweep(lake.warehouse, "VC-1") == SweepResult(fences=1)
     table.write(notes({5: "anew"}), user="ann")
     lake.flush()
     sleeper.wake()

@@ -16,7 +16,7 @@ from typing import IO
 
 from lakewarden import Lakehouse
 from lakewarden.errors import LakewardenError, Transient
-from lakewarden.sql.results import Rows
+from lakewarden.sql.results import ResultRows
 from tests.meeting.writes import TABLE, Write, first_id, known_rows
 
 _BATCH = 3
@@ -73,7 +73,7 @@ def _is_done(lake: Lakehouse, rows: list[tuple[int, int | None]]) -> bool:
         raise
     key, value = rows[0]
     [found] = lake.sql(f"SELECT value FROM {TABLE} WHERE id = {key}")
-    assert isinstance(found, Rows)
+    assert isinstance(found, ResultRows)
     assert found.to_pylist() == ([] if value is None else [{"value": value}]), (key, value, found.to_pylist())
     return True
 

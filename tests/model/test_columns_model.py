@@ -17,7 +17,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from lakewarden import Column, Lakehouse
 from lakewarden.base.settings import CompactionSettings, Settings
 from lakewarden.catalog.evolution import AddColumn, Alteration, DropColumn, RenameColumn
-from lakewarden.sql.results import Rows
+from lakewarden.sql.results import ResultRows
 from tests.fixtures.examples import examples
 
 _NAMES = ("a", "b", "c")
@@ -158,7 +158,7 @@ class Columns(RuleBasedStateMachine):
         value = data.draw(st.none() | st.sampled_from(_VALUES[column.type]))
         condition = f"{column.name} IS NULL" if value is None else f"{column.name} = {value!r}"
         (result,) = self.lake.sql(f"SELECT id FROM n.t WHERE {condition}", role="dba")
-        assert isinstance(result, Rows)
+        assert isinstance(result, ResultRows)
         expected = {id_ for id_, row in self.rows.items() if row[column.identity] == value}
         assert set(result.table.column("id").to_pylist()) == expected
 

@@ -9,7 +9,7 @@ import pytest
 
 from lakewarden.base.settings import ServeSettings
 from lakewarden.serve.allowance import Allowance
-from lakewarden.serve.declined import Declined
+from lakewarden.serve.declined import RequestDeclined
 
 NOON = datetime(2026, 11, 23, 12, tzinfo=UTC)
 
@@ -19,7 +19,7 @@ def test_requests_at_the_same_time_are_counted_by_user_and_until_they_end() -> N
     with ExitStack() as running:
         for _ in range(2):
             running.enter_context(allowance.of("ann"))
-        with pytest.raises(Declined, match="concurrent_per_user") as declined, allowance.of("ann"):
+        with pytest.raises(RequestDeclined, match="concurrent_per_user") as declined, allowance.of("ann"):
             pass
         assert declined.value.status == 429
         with allowance.of("bob"):
@@ -41,7 +41,7 @@ def test_requests_of_a_minute_are_counted_by_user_and_the_next_minute_counts_ane
     for _ in range(2):
         with allowance.of("ann"):
             pass
-    with pytest.raises(Declined, match="requests_per_minute"), allowance.of("ann"):
+    with pytest.raises(RequestDeclined, match="requests_per_minute"), allowance.of("ann"):
         pass
     with allowance.of("bob"):
         pass
@@ -56,7 +56,7 @@ def test_subscriptions_are_counted_by_user_and_together_until_they_end() -> None
         for user in ("ann", "ann", "bob"):
             followed.enter_context(allowance.following(user))
         for user, why in (("ann", "subscriptions_per_user"), ("bob", "serve.subscriptions\\)")):
-            with pytest.raises(Declined, match=why) as declined, allowance.following(user):
+            with pytest.raises(RequestDeclined, match=why) as declined, allowance.following(user):
                 pass
             assert declined.value.status == 429
     with ExitStack() as followed:

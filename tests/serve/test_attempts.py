@@ -7,13 +7,13 @@ from datetime import UTC, datetime
 import pytest
 
 from lakewarden.serve import attempts
-from lakewarden.serve.attempts import Attempts
+from lakewarden.serve.attempts import FailureCounter
 from tests.fixtures.clock import Clock
 
 
 def test_a_name_that_failed_too_often_waits_a_minute() -> None:
     clock = Clock()
-    tried = Attempts(clock, 2)
+    tried = FailureCounter(clock, 2)
     for _ in range(2):
         assert tried.open("ann")
         tried.failed("ann")
@@ -25,7 +25,7 @@ def test_a_name_that_failed_too_often_waits_a_minute() -> None:
 def test_the_name_that_failed_longest_ago_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(attempts, "_KEPT", 2)
     now = datetime(2026, 11, 22, tzinfo=UTC)
-    tried = Attempts(lambda: now, 1)
+    tried = FailureCounter(lambda: now, 1)
     for name in ("ann", "bob", "ann", "cem"):
         tried.failed(name)
     assert [tried.open(name) for name in ("ann", "bob", "cem")] == [False, True, False]

@@ -23,8 +23,8 @@ from lakewarden.errors import (
     NotDurable,
     StorageUnavailable,
 )
-from lakewarden.serve.idempotency import Done, Request, Writes
-from lakewarden.serve.outcomes import Fate, Outcome
+from lakewarden.serve.idempotency import KeyedRequest, StoredAnswer, Writes
+from lakewarden.serve.outcomes import Fate, StatementOutcome
 from lakewarden.storage.objects import ObjectStore
 from lakewarden.storage.open import open_store
 
@@ -42,10 +42,10 @@ class Made:
     def __init__(self) -> None:
         self.names: list[str] = []
 
-    def __call__(self, name: str) -> Callable[[], Done]:
-        def write() -> Done:
+    def __call__(self, name: str) -> Callable[[], StoredAnswer]:
+        def write() -> StoredAnswer:
             self.names.append(name)
-            return Done(name.encode(), name.encode())
+            return StoredAnswer(name.encode(), name.encode())
 
         return write
 
@@ -58,20 +58,20 @@ def made() -> Made:
 class Found:
     """What is found of each statement: the last one of all further ones."""
 
-    def __init__(self, *outcomes: Outcome) -> None:
+    def __init__(self, *outcomes: StatementOutcome) -> None:
         self.outcomes = outcomes
         self.outcome = outcomes[0]
 
-    def of(self, key: str, place: TableName | None, since: datetime, *, over: bool) -> Outcome:
+    def of(self, key: str, place: TableName | None, since: datetime, *, over: bool) -> StatementOutcome:
         number = int(key.rpartition(".")[2])
         return self.outcomes[number] if len(self.outcomes) > 1 else self.outcome
 
 
-R = Request(b"r", lambda: [None], lambda _outcome: None)
+R = KeyedRequest(b"r", lambda: [None], lambda _outcome: None)
 
 
 def at(store: ObjectStore) -> Writes:
-    return Writes(store, Found(Outcome(Fate.OPEN)))
+    return Writes(store, Found(StatementOutcome(Fate.OPEN)))
 
 
 def before_create(store: ObjectStore, monkeypatch: pytest.MonkeyPatch, act: Callable[[], object]) -> None:
@@ -93,7 +93,7 @@ def test_of_two_at_the_same_moment_one_writes(store: ObjectStore, made: Made, mo
 
 
 def test_while_the_first_writes_the_second_is_refused(store: ObjectStore, made: Made) -> None:
-    def write() -> Done:
+    def write() -> StoredAnswer:
         with pytest.raises(Conflict, match="still be under way"):
             at(store).once("ann", "k", R, made("second"))
         return made("first")()
@@ -103,7 +103,7 @@ def test_while_the_first_writes_the_second_is_refused(store: ObjectStore, made: 
 
 
 def test_a_write_that_failed_has_ended(store: ObjectStore, made: Made) -> None:
-    def write() -> Done:
+    def write() -> StoredAnswer:
         raise ConstraintViolation("id = 'confidential' is there")
 
     with pytest.raises(ConstraintViolation):
@@ -114,7 +114,7 @@ def test_a_write_that_failed_has_ended(store: ObjectStore, made: Made) -> None:
 
 
 def test_what_wrote_nothing_leaves_its_key(store: ObjectStore, made: Made) -> None:
-    assert at(store).once("ann", "k", R, lambda: Done(b"rows", None)) == b"rows"
+    assert at(store).once("ann", "k", R, lambda: StoredAnswer(b"rows", None)) == b"rows"
     assert at(store).once("ann", "k", R, made("now")) == b"now"
 
 
@@ -140,30 +140,30 @@ def test_no_servers_clock_removes_a_key_and_the_stores_does_after_two_days(
 
 @pytest.mark.parametrize("error", [StorageUnavailable("lost"), NotDurable("lost"), Corrupt("?"), Internal("?")])
 def test_an_unknown_outcome_stays_unknown_and_is_found_out(store: ObjectStore, made: Made, error: LakewardenError) -> None:
-    def write() -> Done:
+    def write() -> StoredAnswer:
         raise error
 
-    request = Request(b"r", lambda: [TableName("app", "t")], lambda outcome: str(outcome.rows).encode())
+    request = KeyedRequest(b"r", lambda: [TableName("app", "t")], lambda outcome: str(outcome.rows).encode())
     with pytest.raises(type(error)):
         at(store).once("ann", "k", request, write)
-    finder = Found(Outcome(Fate.OPEN))
+    finder = Found(StatementOutcome(Fate.OPEN))
     with pytest.raises(Conflict, match="same key") as said:
         Writes(store, finder).once("ann", "k", request, made("again"))
     assert "new key" not in said.value.message
-    finder.outcome = Outcome(Fate.DONE, 3)
+    finder.outcome = StatementOutcome(Fate.DONE, 3)
     assert Writes(store, finder).once("ann", "k", request, made("again")) == b"3"
-    finder.outcome = Outcome(Fate.UNKNOWN)
+    finder.outcome = StatementOutcome(Fate.UNKNOWN)
     assert Writes(store, finder).once("ann", "k", request, made("again")) == b"3", "it is kept"
     assert made.names == []
 
 
 def test_what_is_proven_not_done_may_be_sent_with_a_new_key(store: ObjectStore, made: Made) -> None:
-    def write() -> Done:
+    def write() -> StoredAnswer:
         raise StorageUnavailable("lost")
 
     with pytest.raises(StorageUnavailable):
         at(store).once("ann", "k", R, write)
-    for finder in (Found(Outcome(Fate.NOT_DONE)), Found(Outcome(Fate.OPEN))):
+    for finder in (Found(StatementOutcome(Fate.NOT_DONE)), Found(StatementOutcome(Fate.OPEN))):
         with pytest.raises(Conflict, match="a new key may try again"):
             Writes(store, finder).once("ann", "k", R, made("again"))
     assert made.names == []
@@ -182,19 +182,19 @@ def test_what_is_proven_not_done_may_be_sent_with_a_new_key(store: ObjectStore, 
 def test_of_several_statements_it_says_how_many_are_done(
     store: ObjectStore, made: Made, fates: tuple[Fate, ...], says: str
 ) -> None:
-    def write() -> Done:
+    def write() -> StoredAnswer:
         raise StorageUnavailable("lost")
 
-    request = Request(b"r", lambda: [None] * len(fates), lambda _outcome: b"no")
+    request = KeyedRequest(b"r", lambda: [None] * len(fates), lambda _outcome: b"no")
     with pytest.raises(StorageUnavailable):
         at(store).once("ann", "k", request, write)
     with pytest.raises(Conflict, match=says):
-        Writes(store, Found(*map(Outcome, fates))).once("ann", "k", request, made("again"))
+        Writes(store, Found(*map(StatementOutcome, fates))).once("ann", "k", request, made("again"))
     assert made.names == []
 
 
 def test_an_error_behind_some_statements_says_how_many_are_done(store: ObjectStore, made: Made) -> None:
-    def write() -> Done:
+    def write() -> StoredAnswer:
         begin_statement(2)
         raise ConstraintViolation("x")
 

@@ -8,7 +8,7 @@ import pytest
 
 from lakewarden.base.clock import random_id
 from lakewarden.base.connection import Location
-from lakewarden.serve.keys import Keys
+from lakewarden.serve.keys import SigningKeys
 from lakewarden.storage.objects import ObjectStore
 from lakewarden.storage.open import open_store
 
@@ -22,31 +22,31 @@ def store() -> ObjectStore:
 
 
 def test_all_servers_sign_with_the_key_of_the_day(store: ObjectStore) -> None:
-    assert Keys(store).signing(MIDNIGHT) == Keys(store).signing(MIDNIGHT + timedelta(hours=23))
-    assert len(Keys(store).signing(MIDNIGHT).secret) == 32
+    assert SigningKeys(store).signing(MIDNIGHT) == SigningKeys(store).signing(MIDNIGHT + timedelta(hours=23))
+    assert len(SigningKeys(store).signing(MIDNIGHT).secret) == 32
 
 
 @pytest.mark.parametrize("later", [timedelta(seconds=1), timedelta(hours=24)])
 def test_a_key_verifies_on_the_next_day_too(store: ObjectStore, later: timedelta) -> None:
-    one = Keys(store)
+    one = SigningKeys(store)
     key = one.signing(BEFORE)
-    made = Keys(store).signing(BEFORE + later)
+    made = SigningKeys(store).signing(BEFORE + later)
     assert made.id != key.id
-    for server in (one, Keys(store)):
+    for server in (one, SigningKeys(store)):
         assert server.verifying(key.id, BEFORE + later) == key
         assert server.verifying(made.id, BEFORE + later) == made
 
 
 def test_an_older_key_is_removed_and_verifies_nothing(store: ObjectStore) -> None:
-    key = Keys(store).signing(BEFORE)
+    key = SigningKeys(store).signing(BEFORE)
     now = BEFORE + timedelta(days=2)
-    assert Keys(store).verifying(key.id, now) is None
-    Keys(store).signing(now)
-    assert [name.rpartition("/")[2] for name in store.keys("serve/keys")] == [Keys(store).signing(now).id]
-    assert Keys(store).verifying(key.id, BEFORE) is None, "it is gone"
+    assert SigningKeys(store).verifying(key.id, now) is None
+    SigningKeys(store).signing(now)
+    assert [name.rpartition("/")[2] for name in store.keys("serve/keys")] == [SigningKeys(store).signing(now).id]
+    assert SigningKeys(store).verifying(key.id, BEFORE) is None, "it is gone"
 
 
 @pytest.mark.parametrize("id_", ["", "0", "-1", "../keys", "99999999"])
 def test_an_id_that_no_key_has_verifies_nothing(store: ObjectStore, id_: str) -> None:
-    Keys(store).signing(MIDNIGHT)
-    assert Keys(store).verifying(id_, MIDNIGHT) is None
+    SigningKeys(store).signing(MIDNIGHT)
+    assert SigningKeys(store).verifying(id_, MIDNIGHT) is None

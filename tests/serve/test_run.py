@@ -18,7 +18,7 @@ import pytest
 
 from lakewarden import Lakehouse
 from lakewarden.serve.operator import operator_token
-from lakewarden.sql.results import Rows
+from lakewarden.sql.results import ResultRows
 from tests.fixtures.patience import PATIENCE
 
 pytestmark = pytest.mark.slow
@@ -165,7 +165,7 @@ def _served(lake: Lakehouse, pid: int) -> list[tuple[object, object]]:
     until = time.monotonic() + PATIENCE
     while time.monotonic() < until:
         (rows,) = lake.sql(f"SELECT kind, doing FROM system.cluster WHERE process_id = {pid}")
-        assert isinstance(rows, Rows)
+        assert isinstance(rows, ResultRows)
         if found := rows.table.to_pylist():
             return [(row["kind"], row["doing"]) for row in found]
         time.sleep(0.05)

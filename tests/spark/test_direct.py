@@ -10,7 +10,7 @@ import pytest
 from lakewarden import Lakehouse
 from lakewarden.base.settings import FlushSettings, Settings, SqlSettings
 from lakewarden.errors import ConstraintViolation, InvalidArgument, Unsupported
-from lakewarden.sql.results import Affected, Done
+from lakewarden.sql.results import AffectedRows, StatementDone
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -62,8 +62,8 @@ def test_statements_do_the_same_in_tasks(lake: Lakehouse, large: Lakehouse) -> N
     for text in _STATEMENTS:
         (here,) = lake.sql(text.replace("app.sales", "app.same"))
         (there,) = large.sql(text)
-        assert isinstance(here, Affected)
-        assert isinstance(there, Affected)
+        assert isinstance(here, AffectedRows)
+        assert isinstance(there, AffectedRows)
         assert there.rows == here.rows, text
         assert rows(large, "app.sales") == rows(lake, "app.same")
     assert not [finding for finding in large.check() if not finding.passed]
@@ -100,8 +100,8 @@ def test_rows_of_a_query_are_the_same_when_tasks_write_them(
         with monkeypatch.context() as nothing_here:
             nothing_here.setattr("lakewarden.sql.queries.select.run", _must_not_run)
             (there,) = large.sql(text.format("sales", "sales"))
-        assert isinstance(here, Affected)
-        assert isinstance(there, Affected)
+        assert isinstance(here, AffectedRows)
+        assert isinstance(there, AffectedRows)
         assert (there.rows, there.strategy) == (here.rows, here.strategy), text
         assert rows(large, "app.sales") == rows(source, "app.same")
     assert rows(source, "app.same")
@@ -113,7 +113,7 @@ def test_a_table_is_made_of_what_tasks_write(source: Lakehouse, large: Lakehouse
     source.sql(f"CREATE SHARED TABLE app.here PARTITION BY (day) AS {query}")
     monkeypatch.setattr("lakewarden.sql.queries.select.run", _must_not_run)
     (done,) = large.sql(f"CREATE SHARED TABLE app.there PARTITION BY (day) AS {query}")
-    assert isinstance(done, Done)
+    assert isinstance(done, StatementDone)
     assert done.message == "table app.there created with 60 rows"
     monkeypatch.undo()
     here, there = (source.table(name).read() for name in ("app.here", "app.there"))
@@ -139,7 +139,7 @@ def test_a_result_above_its_bound_lands(source: Lakehouse, spark: SparkSession) 
             opened.sql("SELECT * FROM app.source")
         before = len(rows(source, "app.sales"))
         (done,) = opened.sql("INSERT INTO app.sales (id, day, text) SELECT id, day, text FROM app.source")
-        assert isinstance(done, Affected)
+        assert isinstance(done, AffectedRows)
         assert done.rows == 120
     assert len(rows(source, "app.sales")) == before + 120
 
@@ -158,8 +158,8 @@ def test_a_result_above_its_bound_lands(source: Lakehouse, spark: SparkSession) 
 def test_what_does_not_go_row_by_row_is_computed_here(source: Lakehouse, large: Lakehouse, query: str) -> None:
     (here,) = source.sql(f"INSERT INTO app.same (id, day) {query}")
     (there,) = large.sql(f"INSERT INTO app.sales (id, day) {query}")
-    assert isinstance(here, Affected)
-    assert isinstance(there, Affected)
+    assert isinstance(here, AffectedRows)
+    assert isinstance(there, AffectedRows)
     assert there.rows == here.rows > 0
     assert rows(large, "app.sales") == rows(source, "app.same")
 

@@ -15,7 +15,7 @@ from lakewarden.catalog.report import ScopeReport
 from lakewarden.errors import StorageUnavailable, Terminal
 from lakewarden.maintenance.execution.engine import Progress, silent
 from lakewarden.storage.steps import Steps
-from lakewarden.tables.fanout import Sized
+from lakewarden.tables.fanout import SizedWork
 from tests.fixtures.lakes import NOTES, check_manifest, cold_seqs, eventual, keys, make_notes, notes, scope_path, strong
 
 if TYPE_CHECKING:
@@ -135,7 +135,7 @@ def test_a_task_that_dies_on_every_try_is_one_clear_error(spark: SparkSession) -
         raise RuntimeError(f"lost {number}")
 
     with pytest.raises(StorageUnavailable, match="the Spark job failed"):
-        SparkFanOut(spark, SparkSettings())(dies, [Sized(1, 1)], lambda _: None)
+        SparkFanOut(spark, SparkSettings())(dies, [SizedWork(1, 1)], lambda _: None)
     assert SparkFanOut(spark, SparkSettings())(dies, [], lambda _: None) == []
 
 
@@ -160,7 +160,7 @@ def test_progress_that_raises_stops_the_spark_job(spark: SparkSession, tmp_path:
 
     try:
         with pytest.raises(Enough):  # by itself the job would never end
-            SparkFanOut(spark, SparkSettings(task_scopes=1))(blocked, [Sized(number, 1) for number in range(60)], advance)
+            SparkFanOut(spark, SparkSettings(task_scopes=1))(blocked, [SizedWork(number, 1) for number in range(60)], advance)
         assert len(list(begun.iterdir())) < 60
     finally:
         go_on.touch()

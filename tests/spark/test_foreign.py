@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from lakewarden import Lakehouse
-from lakewarden.sql.results import Rows
+from lakewarden.sql.results import ResultRows
 from tests.fixtures.lakes import lake_fixture
 
 pytestmark = [pytest.mark.slow, pytest.mark.disk]
@@ -35,7 +35,7 @@ def _place(lake: Lakehouse, table: str) -> str:
 
 def _found(lake: Lakehouse, query: str) -> list[Any]:
     (rows,) = lake.sql(query)
-    assert isinstance(rows, Rows)
+    assert isinstance(rows, ResultRows)
     return [row["n"] for row in rows.to_pylist()]
 
 

@@ -23,7 +23,7 @@ from pathlib import Path
 from lakewarden import Lakehouse
 from lakewarden.base.json_values import json_rows
 from lakewarden.errors import LakewardenError
-from lakewarden.sql.results import Affected, Events, Result, Rows, Started
+from lakewarden.sql.results import AffectedRows, Events, Result, ResultRows, StartedJobs
 from lakewarden.sql.session import SqlSession
 
 CORPUS = Path(__file__).parent / "corpus"
@@ -90,13 +90,13 @@ def outcome(sessions: Sessions, case: Case) -> tuple[str, tuple[str, ...]]:
 
 def _told(result: Result) -> tuple[str, tuple[str, ...]]:
     match result:
-        case Rows():
+        case ResultRows():
             return "rows", tuple(json.dumps(list(row.values()), ensure_ascii=False) for row in json_rows(result.to_pylist()))
-        case Affected():
+        case AffectedRows():
             return f"{result.rows} affected", ()
         case Events():
             return "events", tuple(json.dumps([each.kind, *each.row.values()], ensure_ascii=False) for each in result.events)
-        case Started():
+        case StartedJobs():
             return f"jobs {len(result.job_ids)}", ()
         case _:
             return f"message {result.message}", ()

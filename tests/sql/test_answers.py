@@ -8,7 +8,7 @@ import pytest
 
 from lakewarden import Lakehouse
 from lakewarden.base.strategies import QueryStrategy, ServedBy
-from lakewarden.sql.results import Rows
+from lakewarden.sql.results import ResultRows
 from lakewarden.tables.reading.freshness import Freshness
 
 
@@ -28,7 +28,7 @@ def lake(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lakehouse]:
 
 def answer(lake: Lakehouse, text: str, freshness: Freshness | None = None) -> tuple[object, object, object]:
     (rows,) = lake.sql(text, freshness=freshness)
-    assert isinstance(rows, Rows)
+    assert isinstance(rows, ResultRows)
     return rows.strategy, rows.served_by, rows.strategy_reason
 
 

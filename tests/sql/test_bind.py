@@ -8,13 +8,13 @@ from collections.abc import Iterator
 import pytest
 
 from lakewarden import Lakehouse
-from lakewarden.catalog.access.gate import Guarded
+from lakewarden.catalog.access.gate import GuardedTable
 from lakewarden.catalog.access.rights import Act
 from lakewarden.catalog.model import Catalog
 from lakewarden.catalog.store import CatalogStore
 from lakewarden.errors import NotFound, PermissionDenied
 from lakewarden.maintenance.admin.session_gate import Door
-from lakewarden.sql.results import Affected, Events, Result, Rows
+from lakewarden.sql.results import AffectedRows, Events, Result, ResultRows
 
 _TABLES = """
     CREATE NAMESPACE app;
@@ -41,7 +41,7 @@ class Questions:
         self.looks = 0
         allow, read = Door.allow, CatalogStore.read
 
-        def counted(door: Door, act: Act, table: Guarded | None = None) -> None:
+        def counted(door: Door, act: Act, table: GuardedTable | None = None) -> None:
             self.acts[f"{act} {table.name}" if table else act] += 1
             allow(door, act, table)
 
@@ -98,7 +98,7 @@ def test_a_statement_sees_what_those_before_it_made(lake: Lakehouse) -> None:
         SELECT id FROM n
         """
     )
-    assert [one.to_pylist() for one in results if isinstance(one, Rows)] == [[{"v": "new"}], [{"v": "new!"}], [{"id": 7}]]
+    assert [one.to_pylist() for one in results if isinstance(one, ResultRows)] == [[{"v": "new"}], [{"v": "new!"}], [{"id": 7}]]
 
 
 def test_what_is_not_there_is_said_when_its_turn_comes(lake: Lakehouse) -> None:
@@ -106,7 +106,7 @@ def test_what_is_not_there_is_said_when_its_turn_comes(lake: Lakehouse) -> None:
     done: list[Result] = []
     with pytest.raises(NotFound, match=r"there is no table app\.nothing"):
         session.sql("INSERT INTO app.t VALUES (3, 'x'); SELECT * FROM app.nothing", each=done.append)
-    assert done == [Affected(1)]
+    assert done == [AffectedRows(1)]
 
 
 def test_a_statement_that_may_not_be_refuses_all_of_its_text(lake: Lakehouse) -> None:
@@ -133,7 +133,7 @@ def test_a_place_that_is_taken_is_noted_once_and_only_when_it_is(lake: Lakehouse
     with pytest.raises(PermissionDenied):
         lake.sql("EXECUTE AS USER 'u' (SELECT 1); SELECT getenv('HOME')", role="dba")
     found = lake.sql("SELECT action FROM system.audit_log WHERE action LIKE 'EXECUTE%'")[0]
-    assert isinstance(found, Rows)
+    assert isinstance(found, ResultRows)
     assert found.to_pylist() == [{"action": "EXECUTE_AS_USER"}] * 2
 
 

@@ -12,7 +12,7 @@ from lakewarden import Lakehouse
 from lakewarden.base.settings import FederationSettings, Settings
 from lakewarden.base.strategies import QueryStrategy
 from lakewarden.errors import Corrupt
-from lakewarden.sql.results import Rows
+from lakewarden.sql.results import ResultRows
 from lakewarden.tables.reading.freshness import Freshness
 
 
@@ -39,9 +39,9 @@ def _fill(lake: Lakehouse) -> None:
     lake.flush()
 
 
-def rows(lake: Lakehouse, text: str, freshness: Freshness = "strong") -> Rows:
+def rows(lake: Lakehouse, text: str, freshness: Freshness = "strong") -> ResultRows:
     (found,) = lake.sql(text, freshness=freshness)
-    assert isinstance(found, Rows)
+    assert isinstance(found, ResultRows)
     return found
 
 

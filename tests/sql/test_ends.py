@@ -10,7 +10,7 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 
 from lakewarden import Lakehouse
-from lakewarden.sql.results import Rows
+from lakewarden.sql.results import ResultRows
 from tests.fixtures.bucket import path_of
 
 _ENDS: Mapping[str, list[str]] = {
@@ -89,7 +89,7 @@ def _in_the_past(lake: Lakehouse, value: str, number: int) -> None:
 
 def _found(lake: Lakehouse, table: str, condition: str) -> list[Any]:
     (rows,) = lake.sql(f"SELECT n FROM app.{table} WHERE {condition} ORDER BY n")
-    assert isinstance(rows, Rows)
+    assert isinstance(rows, ResultRows)
     return [row["n"] for row in rows.to_pylist()]
 
 

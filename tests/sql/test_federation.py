@@ -21,7 +21,7 @@ from lakewarden.errors import InvalidArgument, Unsupported
 from lakewarden.sql.grammar.dialect import Lakewarden
 from lakewarden.sql.queries.federation import run
 from lakewarden.sql.queries.federation.shape import is_aggregate
-from lakewarden.sql.results import Rows
+from lakewarden.sql.results import ResultRows
 from lakewarden.sql.session import open_session
 
 if TYPE_CHECKING:
@@ -55,11 +55,11 @@ def lake(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lakehouse]:
         yield opened
 
 
-def _both(lake: Lakehouse, text: str) -> tuple[Rows, Rows]:
+def _both(lake: Lakehouse, text: str) -> tuple[ResultRows, ResultRows]:
     """Fanned out, and as one: nothing is pending, so that a strong read sees the same rows."""
     (apart,), (whole,) = lake.sql(text, freshness="eventual"), lake.sql(text)
-    assert isinstance(apart, Rows)
-    assert isinstance(whole, Rows)
+    assert isinstance(apart, ResultRows)
+    assert isinstance(whole, ResultRows)
     return apart, whole
 
 
@@ -67,11 +67,11 @@ def _plain(value: object) -> object:
     return "nan" if isinstance(value, float) and math.isnan(value) else value
 
 
-def _rows(rows: Rows) -> list[tuple[object, ...]]:
+def _rows(rows: ResultRows) -> list[tuple[object, ...]]:
     return [tuple(map(_plain, row.values())) for row in rows.to_pylist()]
 
 
-def _check_same(apart: Rows, whole: Rows, *, ordered: bool = False) -> None:
+def _check_same(apart: ResultRows, whole: ResultRows, *, ordered: bool = False) -> None:
     assert (apart.columns, apart.types) == (whole.columns, whole.types)
     if ordered:
         assert _rows(apart) == _rows(whole)
@@ -167,7 +167,7 @@ def test_a_wrong_query_is_refused_as_ever(lake: Lakehouse) -> None:
 def test_a_join_says_why_by_the_rules_of_k3(lake: Lakehouse) -> None:
     session = open_session(lake.sessions.parts.services, "root", "system", "k3")
     (joined,) = session.sql("SELECT count(*) FROM n.t a, n.whole b", freshness="eventual")
-    assert isinstance(joined, Rows)
+    assert isinstance(joined, ResultRows)
     assert (joined.strategy, joined.strategy_reason) == (QueryStrategy.FEDERATED_TO_SINGLE, "it reads 2 tables")
 
 
@@ -227,13 +227,13 @@ def test_small_and_unpartitioned_tables_are_read_by_one(lake: Lakehouse) -> None
     wide = replace_min(lake, 1 << 30)
     try:
         (small,) = wide.sql("SELECT count(*) FROM n.t", freshness="eventual")
-        assert isinstance(small, Rows)
+        assert isinstance(small, ResultRows)
         assert small.strategy is QueryStrategy.FEDERATED_TO_SINGLE
         assert "fewer than 1,073,741,824" in str(small.strategy_reason)
     finally:
         wide.close()
     (strong,) = lake.sql("SELECT count(*) FROM n.t")
-    assert isinstance(strong, Rows)
+    assert isinstance(strong, ResultRows)
     assert strong.strategy is QueryStrategy.UNARY_MERGED_STRONG
 
 
@@ -243,10 +243,10 @@ def replace_min(lake: Lakehouse, min_bytes: int) -> Lakehouse:
 
 def test_sessions_of_users_have_the_same_results(lake: Lakehouse) -> None:
     (rows,) = lake.session(user="ana", role="service").sql(f"SELECT {AGGREGATES[0]}", freshness="eventual")
-    assert isinstance(rows, Rows)
+    assert isinstance(rows, ResultRows)
     assert rows.strategy is QueryStrategy.FEDERATED_AGGREGATE
     (whole,) = lake.sql(f"SELECT {AGGREGATES[0]}")
-    assert isinstance(whole, Rows)
+    assert isinstance(whole, ResultRows)
     _check_same(rows, whole)
 
 

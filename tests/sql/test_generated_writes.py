@@ -15,7 +15,7 @@ from lakewarden import Lakehouse
 from lakewarden.base.settings import Settings, SqlSettings
 from lakewarden.errors import LakewardenError, Unsupported
 from lakewarden.sql.query_engine import in_process
-from lakewarden.sql.results import Affected
+from lakewarden.sql.results import AffectedRows
 from lakewarden.sql.session import SqlSession
 
 pytestmark = [pytest.mark.slow, pytest.mark.disk]
@@ -130,12 +130,12 @@ def series(draw: st.DrawFn) -> tuple[str, list[str]]:
     return kind, draw(st.lists(statements(kind), min_size=1, max_size=5))
 
 
-def _outcome(session: SqlSession, text: str) -> Affected | str:
+def _outcome(session: SqlSession, text: str) -> AffectedRows | str:
     try:
         *_, done = session.sql(text)
     except LakewardenError as error:
         return error.code
-    assert isinstance(done, Affected)
+    assert isinstance(done, AffectedRows)
     return replace(done, warnings=())
 
 

@@ -21,7 +21,7 @@ from lakewarden.sql.context import Context
 from lakewarden.sql.query_engine.workers.engine import pool_of_process
 from lakewarden.tables.client import TableClient
 from lakewarden.tables.reading.freshness import Freshness
-from lakewarden.tables.reading.scope import Wanted
+from lakewarden.tables.reading.scope import ReadSelection
 from tests.fixtures.examples import examples
 from tests.sql.isolation.doors import DOORS, through
 from tests.sql.isolation.world import Leak, World
@@ -84,7 +84,7 @@ def _free_impersonation(patch: pytest.MonkeyPatch) -> None:
 def _a_line_in_the_log(patch: pytest.MonkeyPatch) -> None:
     scan = TableClient.scan
 
-    def chatty(client: TableClient, wanted: Wanted, *, user: str | None, freshness: Freshness = "strong") -> pa.Table:
+    def chatty(client: TableClient, wanted: ReadSelection, *, user: str | None, freshness: Freshness = "strong") -> pa.Table:
         rows = scan(client, wanted, user=user, freshness=freshness)
         logging.getLogger("lakewarden").debug("read %s", rows.to_pylist())
         return rows

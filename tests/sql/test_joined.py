@@ -13,7 +13,7 @@ from lakewarden.base.settings import SparkSettings
 from lakewarden.catalog.state.jobs.job import Job
 from lakewarden.delta.table import ScopeTable
 from lakewarden.errors import LakewardenError, NotFound, PermissionDenied
-from lakewarden.sql.results import Done, Result, Rows, Started
+from lakewarden.sql.results import Result, ResultRows, StartedJobs, StatementDone
 from lakewarden.sql.system.relations import RELATIONS
 from tests.fixtures.minio import MinioServer
 
@@ -33,13 +33,13 @@ class Clock:
 
 def _rows(results: list[Result]) -> list[dict[str, object]]:
     found = results[-1]
-    assert isinstance(found, Rows)
+    assert isinstance(found, ResultRows)
     return found.to_pylist()
 
 
 def _job(lake: Lakehouse, text: str, user: str = "root", role: str = "system", *, wait: bool = True) -> Job:
     found = lake.sql(text, user=user, role=role, wait=wait)[-1]
-    assert isinstance(found, Started)
+    assert isinstance(found, StartedJobs)
     (job,) = [job for job in lake.jobs(None) if job.job_id in found.job_ids]
     return job
 
@@ -63,7 +63,7 @@ def test_what_is_queued_already_is_success_and_no_second_job(warehouse_uri: str)
         lake.sql(f"{_NOTES}; INSERT INTO app.notes VALUES (1, 'a')")
         first = _job(lake, "STORAGE FLUSH TABLE app.notes", wait=False)
         again = lake.sql("STORAGE FLUSH TABLE app.notes; STORAGE FLUSH ALL IN NAMESPACE app", wait=False)
-        assert again == [Done("skipped: already queued or running")] * 2
+        assert again == [StatementDone("skipped: already queued or running")] * 2
         assert (first.status, len(lake.jobs(None))) == ("queued", 1)
         lake.sql(f"KILL JOB '{first.job_id}'")
         assert lake.jobs(None)[0].status == "cancelled"
@@ -91,7 +91,7 @@ def test_the_last_twenty_exports_are_shown_and_one_is_active_at_a_time(warehouse
         lake.sql(_NOTES)
         for _ in range(21):
             job = _job(lake, "EXPORT USER DATA", "ada", "user", wait=False)
-            assert lake.sql("EXPORT USER DATA", user="ada", role="user") == [Done("skipped: already queued or running")]
+            assert lake.sql("EXPORT USER DATA", user="ada", role="user") == [StatementDone("skipped: already queued or running")]
             lake.kill_job(job.job_id)
         shown = _rows(lake.sql("SHOW EXPORT", user="ada", role="user"))
         assert [row["status"] for row in shown] == ["cancelled"] * 20
@@ -207,7 +207,7 @@ def test_a_table_moves_to_another_storage(warehouse_uri: str) -> None:
         assert _rows(lake.sql("SELECT id FROM app.notes")) == [{"id": 1}]
         assert _rows(lake.sql("SELECT storage_id FROM system.tables WHERE table_name = 'notes'")) == [{"storage_id": "cold"}]
         assert lake.sql("STORAGE MOVE TABLE app.notes TO cold; STORAGE MOVE TABLE app.notes CANCEL") == [
-            Done("skipped: app.notes is already on storage 'cold'"),
-            Done("skipped: app.notes is not being moved"),
+            StatementDone("skipped: app.notes is already on storage 'cold'"),
+            StatementDone("skipped: app.notes is not being moved"),
         ]
         assert "MOVE_TABLE" in [row["action"] for row in _rows(lake.sql("SELECT action FROM system.audit_log"))]

@@ -13,7 +13,7 @@ from lakewarden import Lakehouse
 from lakewarden.base.settings import Settings, SqlSettings
 from lakewarden.errors import ConstraintViolation, Unsupported
 from lakewarden.sql.query_engine import in_process
-from lakewarden.sql.results import Affected, Rows
+from lakewarden.sql.results import AffectedRows, ResultRows
 from lakewarden.tables.client.compared import ComparedWrite, Share
 from lakewarden.tables.intake import Revision
 
@@ -108,8 +108,8 @@ def test_the_outcome_is_that_of_all_rows_at_once(lake: Lakehouse, tmp_path: Path
         assert not shares
         (found,) = lake.sql(text)
         assert len(shares) > 5
-        assert isinstance(found, Affected)
-        assert isinstance(expected, Affected)
+        assert isinstance(found, AffectedRows)
+        assert isinstance(expected, AffectedRows)
         assert dataclasses.asdict(found) == dataclasses.asdict(expected)
         for name in _NAMES:
             assert _rows(lake, name) == _rows(other, name)
@@ -166,7 +166,7 @@ def test_what_needs_all_rows_at_once_says_so(lake: Lakehouse, text: str, why: st
 def test_a_share_is_made_smaller_where_its_live_rows_are_large(lake: Lakehouse, shares: list[int]) -> None:
     lake.sql("DELETE FROM app.last WHERE true; INSERT INTO app.last SELECT i, 'd', repeat('x', 1000) || i FROM range(300) r(i)")
     (found,) = lake.sql(f"INSERT INTO app.last {_QUERY} ON CONFLICT DO UPDATE SET v = excluded.v")
-    assert found == Affected(_MANY)
+    assert found == AffectedRows(_MANY)
     assert 1000 < max(shares) <= 1 << 12
     assert [row[2] for row in _rows(lake, "app.last")] == [f"value {number}" for number in range(_MANY)]
     assert len(shares) < 500
@@ -203,5 +203,5 @@ _MATCHED = "MERGE INTO app.shared t USING (VALUES (3)) AS s(id) ON t.id = s.id W
 def test_a_subquery_sees_all_rows_of_the_table_that_is_written(lake: Lakehouse, text: str) -> None:
     lake.sql(text)
     (found,) = lake.sql("SELECT v FROM app.shared WHERE id = 3")
-    assert isinstance(found, Rows)
+    assert isinstance(found, ResultRows)
     assert found.to_pylist() == [{"v": "996"}]

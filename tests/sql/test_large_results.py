@@ -15,10 +15,10 @@ from lakewarden import Lakehouse
 from lakewarden.base.settings import LogSettings, Settings, SqlSettings
 from lakewarden.errors import ConstraintViolation, InvalidArgument, StorageUnavailable, Unsupported
 from lakewarden.sql.query_engine import in_process
-from lakewarden.sql.results import Affected, Rows
+from lakewarden.sql.results import AffectedRows, ResultRows
 from lakewarden.tables.client.reader import TableReader
 from lakewarden.tables.reading.seen_keys import SeenKeys
-from lakewarden.tables.rows.intake import Parts
+from lakewarden.tables.rows.intake import RowParts
 from tests.fixtures.lakes import lake_fixture
 
 _TABLES = """
@@ -71,7 +71,7 @@ def test_the_outcome_is_that_of_a_result_in_memory(lake: Lakehouse, tmp_path: Pa
         (expected,) = other.sql(text)
         (found,) = lake.sql(text)
         assert found == expected
-        if isinstance(found, Affected) and isinstance(expected, Affected):
+        if isinstance(found, AffectedRows) and isinstance(expected, AffectedRows):
             assert (found.strategy, found.pending_drain, found.version, found.warnings, found.strategy_reason) == (
                 expected.strategy,
                 expected.pending_drain,
@@ -101,7 +101,7 @@ def test_one_row_that_does_not_fit_refuses_all(lake: Lakehouse, text: str, error
     for name in ("app.plain", "app.keyed", "app.mine"):
         assert _rows(lake, name) == [(-1, "d0", "old")]
     (found,) = lake.sql("SELECT table_name FROM system.tables ORDER BY 1")
-    assert isinstance(found, Rows)
+    assert isinstance(found, ResultRows)
     assert found.table.column(0).to_pylist() == ["keyed", "last", "mine", "plain"]
 
 
@@ -138,7 +138,7 @@ def test_a_temporary_table_takes_what_its_own_bound_allows(warehouse_uri: str) -
         with pytest.raises(Unsupported, match=r"sql\.temporary_bytes"):
             session.sql("INSERT INTO app.held SELECT id + 18000, repeat(v, 100) FROM app.held")
         (found,) = session.sql("SELECT count(*) AS n, sum(id) AS s FROM app.held")
-        assert isinstance(found, Rows)
+        assert isinstance(found, ResultRows)
         assert found.to_pylist() == [{"n": 2 * _MANY, "s": sum(range(2 * _MANY))}]
 
 
@@ -160,7 +160,7 @@ def test_live_rows_whose_keys_are_on_disk_are_replaced(lake: Lakehouse, monkeypa
     if flushed:
         lake.flush("app.mine")
     (done,) = lake.sql(f"INSERT OVERWRITE app.mine SELECT id + 5000 AS id, day, v FROM ({_QUERY})")
-    assert isinstance(done, Affected)
+    assert isinstance(done, AffectedRows)
     assert done.rows == _MANY
     expected = [(number + 5000, f"d{number % 3}", f"value {number}") for number in range(_MANY)]
     assert _rows(lake, "app.mine") == expected
@@ -190,10 +190,10 @@ def test_another_user_writes_after_the_keys_were_read(lake: Lakehouse, monkeypat
 def test_an_insert_refuses_a_live_key_where_a_later_row_would_replace_an_earlier(lake: Lakehouse) -> None:
     client = lake.table("app.last")
     parts = [pa.table({"id": [1, 1, id_], "v": ["first", "last", "other"]}) for id_ in (2, 3)]
-    client.write_parts(Parts(lambda: iter(parts)), mode="insert")
+    client.write_parts(RowParts(lambda: iter(parts)), mode="insert")
     assert [row[0] for row in _rows(lake, "app.last")] == [1, 2, 3]
     with pytest.raises(ConstraintViolation, match="'id': 3"):
-        client.write_parts(Parts(lambda: iter([pa.table({"id": [4]}), pa.table({"id": [3]})])), mode="insert")
+        client.write_parts(RowParts(lambda: iter([pa.table({"id": [4]}), pa.table({"id": [3]})])), mode="insert")
     assert [row[0] for row in _rows(lake, "app.last")] == [1, 2, 3]
 
 
@@ -226,6 +226,6 @@ def insert_alone(warehouse: str, name: str, rows: str) -> None:
         lake.sql("ALTER TABLE app.plain SET TBLPROPERTIES (TARGET_FILE_SIZE = 4194304)")
         query = f"SELECT i AS id, 'd' AS day, repeat('x', 90) || i AS v FROM range({rows}) r(i)"
         (found,) = lake.sql(f"INSERT INTO {name} {query}")
-        assert isinstance(found, Affected)
+        assert isinstance(found, AffectedRows)
         assert found.rows == int(rows)
     sys.stdout.write(str(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10))

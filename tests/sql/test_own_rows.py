@@ -10,7 +10,7 @@ import pytest
 from lakewarden import Lakehouse
 from lakewarden.catalog.evolution import SetOptions
 from lakewarden.errors import NotFound, PermissionDenied
-from lakewarden.sql.results import Rows
+from lakewarden.sql.results import ResultRows
 from lakewarden.sql.session import SqlSession
 from tests.fixtures.lakes import NOTES, make_notes, notes
 
@@ -28,7 +28,7 @@ def lake(warehouse_uri: str) -> Iterator[Lakehouse]:
 
 def texts(session: SqlSession, query: str = f"SELECT text FROM {NOTES}") -> list[object]:
     (found,) = session.sql(query)
-    assert isinstance(found, Rows)
+    assert isinstance(found, ResultRows)
     return found.table.column(0).to_pylist()
 
 

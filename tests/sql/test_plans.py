@@ -11,7 +11,7 @@ import pytest
 from lakewarden import Lakehouse
 from lakewarden.base.settings import CompactionSettings, Settings
 from lakewarden.errors import InvalidArgument, NotFound, PermissionDenied, ScopesFailed, Unsupported
-from lakewarden.sql.results import Done, Rows
+from lakewarden.sql.results import ResultRows, StatementDone
 from tests.fixtures.lakes import NOTES, make_notes, notes, strong
 
 _SMALL = Settings(compaction=CompactionSettings(min_eligible_segments=2))
@@ -31,13 +31,13 @@ def lake(warehouse_uri: str) -> Iterator[Lakehouse]:
 
 def _rows(lake: Lakehouse, text: str, user: str = "root", role: str = "system") -> list[dict[str, Any]]:
     (result,) = lake.sql(text, user=user, role=role)
-    assert isinstance(result, Rows)
+    assert isinstance(result, ResultRows)
     return result.to_pylist()
 
 
 def _message(lake: Lakehouse, text: str, user: str = "root", role: str = "system") -> str:
     (result,) = lake.sql(text, user=user, role=role)
-    assert isinstance(result, Done)
+    assert isinstance(result, StatementDone)
     return result.message
 
 

@@ -13,7 +13,7 @@ from lakewarden.delta.reading.bounds import Bound
 from lakewarden.sql.parse import parse_query
 from lakewarden.sql.queries.pushdown import pushdown_of
 from lakewarden.sql.relations import resolved
-from lakewarden.sql.results import Rows
+from lakewarden.sql.results import ResultRows
 from lakewarden.sql.statements.rows import Query
 from lakewarden.tables.reading.freshness import Freshness
 from tests.fixtures.examples import FAST
@@ -106,7 +106,7 @@ def test_any_condition_finds_what_it_finds_in_all_of_the_rows(lake: Lakehouse, f
                     map(repr, connection.sql(f"SELECT {chosen} FROM t WHERE {condition}").to_arrow_table().to_pylist())
                 )
                 found = session.sql(f"SELECT {chosen} FROM app.t WHERE {condition}", freshness=freshness)[-1]
-                assert isinstance(found, Rows)
+                assert isinstance(found, ResultRows)
                 assert sorted(map(repr, found.table.to_pylist())) == expected, (condition, chosen)
 
 
@@ -133,7 +133,7 @@ def test_another_session_sees_what_was_committed_between_its_queries(tmp_path: P
 
         def seen() -> list[object]:
             found = other.sql("SELECT * FROM app.t ORDER BY id", freshness="eventual")[-1]
-            assert isinstance(found, Rows)
+            assert isinstance(found, ResultRows)
             return [tuple(row.values()) for row in found.to_pylist()]
 
         for number in range(3):

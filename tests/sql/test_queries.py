@@ -16,7 +16,7 @@ from lakewarden.delta.table import ScopeTable
 from lakewarden.errors import InvalidArgument, LakewardenError, Unsupported
 from lakewarden.sql.parse import parse
 from lakewarden.sql.query_engine.functions import SCALAR_FUNCTIONS, TABLE_FUNCTIONS
-from lakewarden.sql.results import Affected, Rows, Started
+from lakewarden.sql.results import AffectedRows, ResultRows, StartedJobs
 
 _TABLE = "CREATE NAMESPACE app; CREATE USER TABLE app.t (id BIGINT PRIMARY KEY, name TEXT, n INT)"
 
@@ -30,7 +30,7 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lakehouse]:
 
 def _rows(lake: Lakehouse, text: str) -> list[tuple[object, ...]]:
     found = lake.sql(text)[-1]
-    assert isinstance(found, Rows)
+    assert isinstance(found, ResultRows)
     return [tuple(row.values()) for row in found.to_pylist()]
 
 
@@ -39,7 +39,7 @@ def test_eventual_reads_see_what_was_flushed(warehouse_uri: str) -> None:
         lake.sql(f"{_TABLE}; INSERT INTO app.t VALUES (1, 'cold', 1); STORAGE FLUSH TABLE app.t")
         lake.sql("INSERT INTO app.t VALUES (2, 'hot', 2)")
         found = lake.sql("SELECT count(*) AS n FROM app.t", freshness="eventual")[-1]
-        assert isinstance(found, Rows)
+        assert isinstance(found, ResultRows)
         assert found.to_pylist() == [{"n": 1}]
         assert _rows(lake, "SELECT count(*) FROM app.t") == [(2,)]
 
@@ -122,7 +122,7 @@ def test_updates_that_race_all_count(warehouse_uri: str) -> None:
             for _ in range(5):
                 try:
                     result = lake.sql("UPDATE app.t SET n = n + 1 WHERE id = 1")[-1]
-                    done.append(result.rows if isinstance(result, Affected) else 0)
+                    done.append(result.rows if isinstance(result, AffectedRows) else 0)
                 except LakewardenError as error:
                     codes.add(error.code)
 
@@ -140,7 +140,7 @@ def test_jobs_wait_or_are_left(warehouse_uri: str) -> None:
     with Lakehouse.open(warehouse_uri) as lake:
         lake.sql(f"{_TABLE}; INSERT INTO app.t VALUES (1, 'x', 0)")
         started = lake.sql("STORAGE FLUSH TABLE app.t", wait=False)[-1]
-        assert isinstance(started, Started)
+        assert isinstance(started, StartedJobs)
         assert [job.status for job in lake.jobs()] == ["queued"]
         assert "already queued" in str(lake.sql("STORAGE FLUSH TABLE app.t", wait=False)[-1])
         assert [job.job_id for job in lake.run_jobs()] == list(started.job_ids)
@@ -154,7 +154,7 @@ def test_a_session_keeps_its_namespace_and_its_rows(warehouse_uri: str) -> None:
         ada.sql("USE app")
         ada.sql("INSERT INTO t VALUES (1, 'secret of ada', 1)")
         found = bob.sql("SELECT * FROM app.t")[-1]
-        assert isinstance(found, Rows)
+        assert isinstance(found, ResultRows)
         assert found.to_pylist() == []
 
 

@@ -14,7 +14,7 @@ from lakewarden.errors import BadSyntax, InvalidArgument
 from lakewarden.sql import parse
 from lakewarden.sql.parse import parse as parsed
 from lakewarden.sql.queries import literal_forms
-from lakewarden.sql.results import Affected, Rows
+from lakewarden.sql.results import AffectedRows, ResultRows
 from lakewarden.sql.statements.rows import Query
 from lakewarden.sql.text_bounds import TextBounds
 from tests.fixtures.lakes import lake_fixture
@@ -78,10 +78,10 @@ def test_the_settings_set_the_bounds(warehouse_uri: str) -> None:
 def test_many_rows_are_written_by_texts_within_the_bounds_or_as_arrow(lake: Lakehouse) -> None:
     session = lake.session(user="ada")
     (done,) = session.sql(f"INSERT INTO app.t VALUES {', '.join(f'({n}, NULL)' for n in range(10_000))}")
-    assert done == Affected(10_000)
+    assert done == AffectedRows(10_000)
     session.table("app.t").write(pa.table({"id": range(10_000, 110_000), "v": ["x"] * 100_000}))
     (found,) = session.sql("SELECT count(*) AS n FROM app.t")
-    assert isinstance(found, Rows)
+    assert isinstance(found, ResultRows)
     assert found.to_pylist() == [{"n": 110_000}]
 
 
@@ -94,10 +94,10 @@ def test_the_search_for_secrets_in_a_wrong_text_looks_at_each_word_once(lake: La
 
 def test_columns_of_one_name_are_told_apart(lake: Lakehouse) -> None:
     (found,) = lake.session(user="ada").sql("SELECT 1 AS a, 2 AS a_1, 3 AS a, 4 AS a, 5 AS b")
-    assert isinstance(found, Rows)
+    assert isinstance(found, ResultRows)
     assert found.columns == ["a", "a_1", "a_2", "a_3", "b"]
     (wide,) = lake.session(user="ada").sql(f"SELECT {', '.join(['1'] * 3000)}")
-    assert isinstance(wide, Rows)
+    assert isinstance(wide, ResultRows)
     assert len(set(wide.columns)) == 3000
 
 

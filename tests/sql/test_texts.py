@@ -9,7 +9,7 @@ import pytest
 
 from lakewarden import Lakehouse
 from lakewarden.errors import BadSyntax, InvalidArgument, Unsupported
-from lakewarden.sql.results import Affected, Events, Rows
+from lakewarden.sql.results import AffectedRows, Events, ResultRows
 from tests.fixtures.lakes import lake_fixture
 
 _TABLE = "CREATE NAMESPACE app; CREATE SHARED TABLE app.t (id BIGINT PRIMARY KEY, name TEXT)"
@@ -20,7 +20,7 @@ lake = lake_fixture(sql=f"{_TABLE}; INSERT INTO app.t VALUES (1, 'a'), (2, 'b')"
 
 def _rows(lake: Lakehouse, text: str) -> list[tuple[object, ...]]:
     found = lake.sql(text)[-1]
-    assert isinstance(found, Rows)
+    assert isinstance(found, ResultRows)
     return [tuple(row.values()) for row in found.to_pylist()]
 
 
@@ -32,8 +32,8 @@ def test_brackets_nest_as_deep_as_people_write_them(lake: Lakehouse, deep: int) 
     assert _rows(lake, f"SELECT {'(1+' * deep}1{')' * deep}") == [(deep + 1,)]
     assert _rows(lake, f"SELECT {'abs(' * deep}1{')' * deep}") == [(1,)]
     assert _rows(lake, f"SELECT name FROM app.t WHERE id = {one}") == [("a",)]
-    assert lake.sql(f"UPDATE app.t SET name = {'(' * deep}'c'{')' * deep} WHERE id = {one}") == [Affected(1)]
-    assert lake.sql(f"INSERT INTO app.t (id) VALUES ({'(' * deep}3{')' * deep})") == [Affected(1)]
+    assert lake.sql(f"UPDATE app.t SET name = {'(' * deep}'c'{')' * deep} WHERE id = {one}") == [AffectedRows(1)]
+    assert lake.sql(f"INSERT INTO app.t (id) VALUES ({'(' * deep}3{')' * deep})") == [AffectedRows(1)]
     lake.sql(f"CREATE VIEW app.v AS SELECT {one} AS x")
     assert _rows(lake, "SELECT x FROM app.v") == [(1,)]
     assert sys.getrecursionlimit() == before

@@ -9,7 +9,7 @@ import pytest
 
 from lakewarden import Lakehouse
 from lakewarden.errors import InvalidArgument, PermissionDenied
-from lakewarden.sql.results import Result, Rows
+from lakewarden.sql.results import Result, ResultRows
 
 if TYPE_CHECKING:
     from lakewarden.client.k3.messages import QueryAnswer
@@ -34,7 +34,7 @@ def sql(lake: Lakehouse) -> Sql:
 
 
 def rows(found: Result) -> list[tuple[object, ...]]:
-    assert isinstance(found, Rows)
+    assert isinstance(found, ResultRows)
     return [tuple(row.values()) for row in found.table.to_pylist()]
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from lakewarden import Lakehouse
 from lakewarden.errors import ConstraintViolation, InvalidArgument, PermissionDenied
-from lakewarden.sql.results import Affected, Rows
+from lakewarden.sql.results import AffectedRows, ResultRows
 from tests.fixtures.lakes import lake_fixture
 
 _LARGEST = "9" * 38
@@ -22,7 +22,7 @@ lake = lake_fixture(sql=f"CREATE NAMESPACE app; {_NUMBERS}")
 
 def _rows(lake: Lakehouse, text: str) -> list[tuple[object, ...]]:
     found = lake.sql(text)[-1]
-    assert isinstance(found, Rows)
+    assert isinstance(found, ResultRows)
     return [tuple(row.values()) for row in found.to_pylist()]
 
 
@@ -64,7 +64,7 @@ def test_a_decimal_keeps_every_digit(lake: Lakehouse) -> None:
     ],
 )
 def test_an_insert_takes_the_rows_that_its_query_returns(lake: Lakehouse, query: str, ids: list[int]) -> None:
-    assert lake.sql(f"INSERT INTO app.n (id) {query}") == [Affected(len(ids))]
+    assert lake.sql(f"INSERT INTO app.n (id) {query}") == [AffectedRows(len(ids))]
     assert _rows(lake, "SELECT id FROM app.n ORDER BY id") == [(each,) for each in ids]
 
 
@@ -194,7 +194,7 @@ def test_current_user_of_a_shared_table_is_who_writes(lake: Lakehouse) -> None:
     lake.sql("INSERT INTO app.s (id, n) VALUES (3, 1) ON CONFLICT DO UPDATE SET who = DEFAULT", user="cyd", role="dba")
     lake.session(user="dan", role="service").table("app.s").write([{"id": 4}, {"id": 5, "who": "given"}])
     lake.table("app.s").write(pa.table({"id": [6]}))
-    assert lake.sql("UPDATE app.s SET who = DEFAULT WHERE id = 5", user="eve", role="dba") == [Affected(1)]
+    assert lake.sql("UPDATE app.s SET who = DEFAULT WHERE id = 5", user="eve", role="dba") == [AffectedRows(1)]
     written = ["ann", "ben", "cyd", "dan", "eve", "root"]
     assert _rows(lake, "SELECT who FROM app.s ORDER BY id") == [(who,) for who in written]
 
@@ -243,8 +243,8 @@ def test_a_uuid_is_found_however_it_is_written(lake: Lakehouse, query: str, flus
 
 def test_a_uuid_is_changed_and_removed_however_it_is_written(lake: Lakehouse) -> None:
     lake.sql(f"{_KEPT}; INSERT INTO app.k VALUES ('{_WRITTEN}', NULL, 'one'); STORAGE FLUSH TABLE app.k")
-    assert lake.sql(f"UPDATE app.k SET name = 'two' WHERE id = '{_WRITTEN}'") == [Affected(1)]
-    assert lake.sql(f"DELETE FROM app.k WHERE id = '{_WRITTEN}'") == [Affected(1)]
+    assert lake.sql(f"UPDATE app.k SET name = 'two' WHERE id = '{_WRITTEN}'") == [AffectedRows(1)]
+    assert lake.sql(f"DELETE FROM app.k WHERE id = '{_WRITTEN}'") == [AffectedRows(1)]
 
 
 def test_text_keeps_its_case_beside_a_uuid(lake: Lakehouse) -> None:
@@ -271,7 +271,7 @@ def test_a_time_is_compared_with_a_time(lake: Lakehouse, condition: str, found: 
     lake.sql("CREATE SHARED TABLE app.c (id BIGINT PRIMARY KEY, t TIME)")
     lake.sql("INSERT INTO app.c VALUES (1, '09:30:00'), (2, TIME '16:00:00'), (3, '23:59:59.999999'), (4, NULL)")
     assert _rows(lake, f"SELECT id FROM app.c WHERE {condition} ORDER BY id") == [(each,) for each in found]
-    assert lake.sql(f"UPDATE app.c SET t = '10:00:00' WHERE {condition}") == [Affected(len(found))]
+    assert lake.sql(f"UPDATE app.c SET t = '10:00:00' WHERE {condition}") == [AffectedRows(len(found))]
 
 
 def test_text_that_is_no_time_is_refused(lake: Lakehouse) -> None:
@@ -310,7 +310,7 @@ def test_a_cast_to_numeric_that_38_digits_do_not_hold_is_refused(lake: Lakehouse
 def test_an_update_changes_zero_to_minus_zero_and_leaves_nan(lake: Lakehouse, column: str) -> None:
     def updated(value: str) -> int:
         found = lake.sql(f"UPDATE app.n SET {column} = {value} WHERE id = 1")[-1]
-        assert isinstance(found, Affected)
+        assert isinstance(found, AffectedRows)
         return found.rows
 
     lake.sql(f"INSERT INTO app.n (id, {column}) VALUES (1, 0.0)")

@@ -8,7 +8,7 @@ from lakewarden import Lakehouse, Settings
 from lakewarden.base.settings import SqlSettings
 from lakewarden.sql.query_engine import in_process
 from lakewarden.sql.query_engine.workers import engine, worker
-from lakewarden.sql.results import Rows
+from lakewarden.sql.results import ResultRows
 from tests.fixtures.lakes import lake_fixture
 
 pytestmark = pytest.mark.slow  # each starts processes
@@ -41,7 +41,7 @@ def test_the_operator_starts_no_worker(lake: Lakehouse, monkeypatch: pytest.Monk
     for text in _ALL:
         for run in ways:
             (found,) = run(text)
-    assert isinstance(found, Rows)
+    assert isinstance(found, ResultRows)
     assert found.to_pylist() == [{"n": 2}]
 
 
@@ -53,7 +53,7 @@ def test_no_other_query_runs_in_this_process(lake: Lakehouse, monkeypatch: pytes
     for text in _ALL:
         session.sql(text)
     (found,) = session.sql("SELECT v FROM app.t ORDER BY id")
-    assert isinstance(found, Rows)
+    assert isinstance(found, ResultRows)
     assert found.to_pylist() == [{"v": "A?"}, {"v": "b"}]
     with session.subscribe("SELECT id FROM app.t WHERE length(v) > 0", last_rows=2) as followed:
         assert len(followed.poll()) > 0

@@ -8,7 +8,7 @@ import pytest
 
 from lakewarden import Lakehouse
 from lakewarden.errors import Corrupt
-from lakewarden.sql.results import Affected
+from lakewarden.sql.results import AffectedRows
 from tests.fixtures.bucket import path_of
 
 _TABLES = """
@@ -40,7 +40,7 @@ def lake(warehouse_uri: str) -> Iterator[Lakehouse]:
 )
 def test_other_partitions_are_not_read(lake: Lakehouse, condition: str, rows: int) -> None:
     (did,) = lake.sql(f"DELETE FROM app.s WHERE {condition}")
-    assert isinstance(did, Affected)
+    assert isinstance(did, AffectedRows)
     assert did.rows == rows
 
 

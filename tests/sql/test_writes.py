@@ -12,7 +12,7 @@ from lakewarden import Column, Lakehouse
 from lakewarden.errors import Conflict, ConstraintViolation, NotFound
 from lakewarden.maintenance.admin import create_table
 from lakewarden.sql.handlers import create_as
-from lakewarden.sql.results import Affected, Rows
+from lakewarden.sql.results import AffectedRows, ResultRows
 from lakewarden.sql.session import SqlSession, open_session
 from lakewarden.tables.client.direct import DirectWrites
 from tests.fixtures.lakes import lake_fixture
@@ -36,15 +36,15 @@ def k3(lake: Lakehouse) -> SqlSession:
     return session
 
 
-def write(session: SqlSession | Lakehouse, text: str) -> Affected:
+def write(session: SqlSession | Lakehouse, text: str) -> AffectedRows:
     (found,) = session.sql(text)
-    assert isinstance(found, Affected)
+    assert isinstance(found, AffectedRows)
     return found
 
 
 def rows(lake: Lakehouse, query: str = "SELECT v FROM app.t ORDER BY id") -> list[object]:
     (found,) = lake.sql(query)
-    assert isinstance(found, Rows)
+    assert isinstance(found, ResultRows)
     return found.table.column(0).to_pylist()
 
 

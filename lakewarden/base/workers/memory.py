@@ -13,7 +13,7 @@ _DATA = 5
 
 
 @dataclass(frozen=True)
-class Memory:
+class ProcessMemory:
     """`begun` is what the process took before its first call. `figures` stays open: opening it takes longer than reading it."""
 
     figures: int | None
@@ -21,7 +21,7 @@ class Memory:
     allowed: int
 
     @classmethod
-    def bounded(cls, allowed: int) -> Memory:
+    def bounded(cls, allowed: int) -> ProcessMemory:
         """Bounds this process to so many bytes more than it takes now, on Linux. What it maps from elsewhere does not count, so
         rows that it is given are free."""
         if not _STATM.exists():

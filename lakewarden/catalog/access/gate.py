@@ -28,7 +28,7 @@ from lakewarden.catalog.access.roles import ROLES, Role
 from lakewarden.errors import PermissionDenied, Unsupported
 
 
-class Guarded(Protocol):
+class GuardedTable(Protocol):
     """The properties of a table that the gate checks (`catalog.model.Table` is one)."""
 
     @property
@@ -69,12 +69,12 @@ OPERATOR = Principal("root", "system")
 """The operator: the command line and `Lakehouse`, unless they name another."""
 
 
-def may(principal: Principal, act: Act, table: Guarded | None = None) -> bool:
+def may(principal: Principal, act: Act, table: GuardedTable | None = None) -> bool:
     """Returns what `allow` would decide, without the impersonation rule of SHARED tables."""
     return principal.role in _who_may(act, table)
 
 
-def allow(principal: Principal, act: Act, table: Guarded | None = None) -> None:
+def allow(principal: Principal, act: Act, table: GuardedTable | None = None) -> None:
     """Allows the act, or raises. Acts of `rights.TableAct` need a table.
 
     Raises:
@@ -111,7 +111,7 @@ def impersonate(principal: Principal, user: str, role: Role | None) -> Principal
     return Principal(user, target, actor=principal)
 
 
-def require(table: Guarded, capability: Capability, act: str) -> None:
+def require(table: GuardedTable, capability: Capability, act: str) -> None:
     """Raises:
     Unsupported: tables of this type do not have the capability.
     """
@@ -120,13 +120,13 @@ def require(table: Guarded, capability: Capability, act: str) -> None:
         raise Unsupported(f"{table.name} is a {table.type} table, which does not support {act}; {there} tables do")
 
 
-def _who_may(act: Act, table: Guarded | None) -> Roles:
+def _who_may(act: Act, table: GuardedTable | None) -> Roles:
     if table is None:
         return WAREHOUSE[cast("WarehouseAct", act)]
     return roles_for(cast("TableAct", act), table.type, table.access_level)
 
 
-def _spoken(act: Act, table: Guarded | None) -> str:
+def _spoken(act: Act, table: GuardedTable | None) -> str:
     if table is None:
         return act
     level = f" (ACCESS_LEVEL {table.access_level})" if table.type == "SHARED" and act in ("read", "write") else ""

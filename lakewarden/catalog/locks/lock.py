@@ -17,7 +17,7 @@ from lakewarden.base.connection import Location
 from lakewarden.base.settings import LockSettings
 from lakewarden.catalog.changes.leases import give_back, grant, renew
 from lakewarden.catalog.locks.renewing import renewing
-from lakewarden.catalog.locks.turns import Turns, turns_of
+from lakewarden.catalog.locks.turns import NamedTurns, turns_of
 from lakewarden.catalog.model import Lease
 from lakewarden.catalog.store import CatalogStore
 from lakewarden.errors import Conflict, FailedPrecondition, StorageUnavailable
@@ -47,7 +47,7 @@ class CatalogLock:
     def __init__(
         self,
         catalog: CatalogStore,
-        turns: Turns,
+        turns: NamedTurns,
         settings: LockSettings,
         *,
         new_id: NewId = random_id,

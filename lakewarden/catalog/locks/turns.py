@@ -19,7 +19,7 @@ TurnKind = Literal["objects", "process", "postgres"]
 _PAUSE = 0.1
 
 
-class Turns(Protocol):
+class NamedTurns(Protocol):
     """Gives turns by name. The lease in the catalog ensures safety; a turn only saves waiting for it to expire."""
 
     @property
@@ -37,7 +37,7 @@ class Turns(Protocol):
         ...
 
 
-def turns_of(kind: TurnKind, scope: str) -> Turns:
+def turns_of(kind: TurnKind, scope: str) -> NamedTurns:
     """Returns the turns of this kind. `scope` keeps the lock names of warehouses apart."""
     match kind:
         case "objects":

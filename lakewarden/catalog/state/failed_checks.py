@@ -36,7 +36,7 @@ kept from them."""
 
 
 @dataclass(frozen=True)
-class Checked:
+class CheckResult:
     """The result of one check of one scope. `user` is None for a SHARED table.
 
     `version`: of its table; for an operation, which counts as a check here, the watermark that the table had.
@@ -52,8 +52,8 @@ class Checked:
 
 
 @dataclass(frozen=True)
-class FailedCheck:
-    """A failure that no later check has lifted; `at` is the store's time. `version` as in `Checked`."""
+class StandingFailure:
+    """A failure that no later check has lifted; `at` is the store's time. `version` as in `CheckResult`."""
 
     check: str
     version: int
@@ -75,15 +75,15 @@ class FailedChecks:
         self._store = store
         self._mark = mark
 
-    def of(self, table_id: str) -> Mapping[str, Sequence[FailedCheck]]:
+    def of(self, table_id: str) -> Mapping[str, Sequence[StandingFailure]]:
         """Returns the failures of a table's scopes, by keyed hash, from one listing."""
-        failed: dict[str, list[FailedCheck]] = defaultdict(list)
+        failed: dict[str, list[StandingFailure]] = defaultdict(list)
         for found in self._store.list(f"{ROOT}/{table_id}"):
             mark, check, version = found.key.split("/")[-3:]
-            failed[mark].append(FailedCheck(check, int(version), found.modified))
+            failed[mark].append(StandingFailure(check, int(version), found.modified))
         return failed
 
-    def cause(self, table_id: str, mark: str, failed: FailedCheck) -> Cause:
+    def cause(self, table_id: str, mark: str, failed: StandingFailure) -> Cause:
         """Why it failed, from one read."""
         try:
             data = self._store.get(_key(table_id, mark, failed.check, failed.version))
@@ -91,7 +91,7 @@ class FailedChecks:
         except (Missing, msgspec.DecodeError):  # lifted meanwhile; or garbled, and it failed all the same
             return Cause()
 
-    def record(self, table_id: str, results: Iterable[Checked]) -> None:
+    def record(self, table_id: str, results: Iterable[CheckResult]) -> None:
         """Adds what failed, and removes what has passed since; a newer failure replaces an older one."""
         known, lifted = self.of(table_id), list[str]()
         for one in results:

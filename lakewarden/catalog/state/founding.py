@@ -17,7 +17,7 @@ from lakewarden.errors import Corrupt, InUse
 from lakewarden.storage.location import local_path
 from lakewarden.storage.objects import AlreadyThere, ObjectStore
 from lakewarden.storage.open import open_store
-from lakewarden.storage.owner import Owner, claim
+from lakewarden.storage.owner import StorageOwner, claim
 from lakewarden.storage.paths import check_template
 from lakewarden.storage.probe import mark_probed, probe
 
@@ -87,7 +87,7 @@ def found_warehouse(uri: str, state: ObjectStore, catalog: CatalogStore, new_id:
         return identify(take_over(placed, begins), LOCAL, new_id())
 
     identity = catalog.change(step).storages[LOCAL].identity
-    owner = claim(data, Owner(new_id(), identity))
+    owner = claim(data, StorageOwner(new_id(), identity))
     if owner.identity != identity:
         raise InUse(
             f"cannot create a warehouse at {uri}: {data.uri} has the data of warehouse {owner.warehouse}, whose {state.uri} is"

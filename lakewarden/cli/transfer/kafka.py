@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 Mode = Literal["auto", "upsert", "all"]
 
 
-class Opened(Protocol):
+class KafkaTable(Protocol):
     def __call__(self, *, restart: bool) -> AbstractContextManager[Relay]: ...
 
 
@@ -122,7 +122,7 @@ def _show_errors(outcomes: Sequence[RelayOutcome]) -> None:
             typer.echo(f"{each.table}: {each.error.code}: {each.error.message}", err=True)
 
 
-def _follow_relay(call: Invocation, opened: Opened, *, restart: bool) -> None:
+def _follow_relay(call: Invocation, opened: KafkaTable, *, restart: bool) -> None:
     """Goes on through what may go away by opening the relay again: it continues where the topic is."""
     with until_stopped():
         while True:

@@ -22,7 +22,7 @@ import lakewarden
 from lakewarden.base.clock import random_id
 from lakewarden.base.settings import Settings, load_settings
 from lakewarden.cli.context import invocation
-from lakewarden.cli.ui.home import SETTINGS, DagsterHome, Served, alone, home_name, prepare_home, writable
+from lakewarden.cli.ui.home import SETTINGS, DagsterHome, HomeServer, alone, home_name, prepare_home, writable
 from lakewarden.cli.ui.processes import end_session, running
 from lakewarden.client import Lakehouse
 from lakewarden.errors import Internal, InUse, InvalidArgument, Unsupported
@@ -95,7 +95,7 @@ def ui(
         _check_alone(home, environment)
         session = random_id()
         with writable(place):
-            home.record(Served(session, os.getpid(), address.url))
+            home.record(HomeServer(session, os.getpid(), address.url))
         print(f"Starting Dagster for {warehouse}: ten seconds to a minute. {_deletes(load_settings(os.environ))}", flush=True)
         with running(command, environment, session, home.log) as process:
             _await(process, address, home.log)
@@ -122,7 +122,7 @@ def _say_if_java_is_missing() -> None:
         print(f"{missing.message}. Without it, runs over many scopes or large ones fail.", file=sys.stderr, flush=True)
 
 
-def _end(former: Served | None) -> None:
+def _end(former: HomeServer | None) -> None:
     """Ends what a killed `ui` left: its Dagster would go on serving, and start every run a second time."""
     ended = end_session(former.session) if former else 0
     if former and ended:

@@ -32,7 +32,7 @@ _SHIPPED_BEFORE = {
 """SHA-256 of the settings that earlier releases copied: a home with one of them unchanged gets the new ones."""
 
 
-class Served(msgspec.Struct, frozen=True):
+class HomeServer(msgspec.Struct, frozen=True):
     """Who serves a home. `session` is in the environment of every process that this `ui` started."""
 
     session: str
@@ -51,7 +51,7 @@ class DagsterHome:
         return self.path / "ui.log"
 
     @contextmanager
-    def held(self) -> Iterator[Served | None]:
+    def held(self) -> Iterator[HomeServer | None]:
         """Holds the home inside the block, and returns who served it last: a second daemon would run everything twice.
 
         The lock ends with this process, however that ends.
@@ -66,12 +66,12 @@ class DagsterHome:
                 raise InUse(self._taken()) from error
             yield self._served()
 
-    def record(self, served: Served) -> None:
+    def record(self, served: HomeServer) -> None:
         (self.path / _RECORD).write_bytes(msgspec.json.encode(served))
 
-    def _served(self) -> Served | None:
+    def _served(self) -> HomeServer | None:
         try:
-            return msgspec.json.decode((self.path / _RECORD).read_bytes(), type=Served)
+            return msgspec.json.decode((self.path / _RECORD).read_bytes(), type=HomeServer)
         except (FileNotFoundError, msgspec.DecodeError):  # a first start, or one that was cut off while it wrote this
             return None
 

@@ -10,7 +10,7 @@ from lakewarden.base.commit_metadata import Metadata
 from lakewarden.base.scope import Scope
 from lakewarden.catalog.operations import Plannable, PlanOptions, Request
 from lakewarden.client.nouns import Nouns
-from lakewarden.maintenance.planning.pending import Due, Pending
+from lakewarden.maintenance.planning.pending import DueScope, ScopeBacklog
 
 if TYPE_CHECKING:
     from lakewarden.catalog.report import ScopeReport
@@ -21,17 +21,17 @@ if TYPE_CHECKING:
     from lakewarden.maintenance.planning.status import ScopeStatus
     from lakewarden.maintenance.planning.users import KnownUser
     from lakewarden.maintenance.plans.value import Plan
-    from lakewarden.maintenance.repair.report import Repaired
+    from lakewarden.maintenance.repair.report import RepairReport
 
 
 class MaintenanceDelegates(Nouns):
     """The methods of `Lakehouse` that delegate to `lake.maintenance`."""
 
-    def pending(self) -> Sequence[Pending]:
+    def pending(self) -> Sequence[ScopeBacklog]:
         """The scopes with rows to flush, oldest first."""
         return self.maintenance.status.pending()
 
-    def due(self) -> list[Due]:
+    def due(self) -> list[DueScope]:
         """The scopes that are due by their table's FLUSH_POLICY, and why."""
         return self.maintenance.status.due()
 
@@ -63,7 +63,7 @@ class MaintenanceDelegates(Nouns):
         dry_run: bool = False,
         restored: bool = False,
         metadata: Metadata | None = None,
-    ) -> list[Repaired]:
+    ) -> list[RepairReport]:
         """Repairs damaged logs and scopes, and reports what is lost."""
         return self.maintenance.repair(table, user=user, dry_run=dry_run, restored=restored, metadata=metadata)
 

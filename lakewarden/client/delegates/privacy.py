@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from lakewarden.catalog.state.erasure.certificates import Certificate
     from lakewarden.maintenance.export.contents import Export
     from lakewarden.maintenance.plans.value import Plan
-    from lakewarden.maintenance.verify.search import Searched
+    from lakewarden.maintenance.verify.search import SearchResult
 
 
 class PrivacyDelegates(Nouns):
@@ -62,7 +62,7 @@ class PrivacyDelegates(Nouns):
         """Runs the erasure that was requested under this keyed hash."""
         return self.privacy.erase_requested(request, plan_id=plan_id)
 
-    def verify_erased(self, user: str, tables: Sequence[str] | None = None, *, deep: bool = False) -> Searched:
+    def verify_erased(self, user: str, tables: Sequence[str] | None = None, *, deep: bool = False) -> SearchResult:
         """Searches for anything of a user, with code that is independent of the deletion."""
         return self.privacy.verify_erased(user, tables, deep=deep)
 

@@ -18,7 +18,7 @@ class Step:
 
 
 @dataclass
-class Told:
+class StepReport:
     """What a step reports; filled while it runs."""
 
     text: str = ""
@@ -48,12 +48,12 @@ class Journal:
         self._seconds = seconds
         self.steps: list[Step] = []
 
-    def step(self, title: str) -> AbstractContextManager[Told]:
+    def step(self, title: str) -> AbstractContextManager[StepReport]:
         return self._step(title)
 
     @contextmanager
-    def _step(self, title: str) -> Iterator[Told]:
-        report = Told()
+    def _step(self, title: str) -> Iterator[StepReport]:
+        report = StepReport()
         start = self._seconds()
         with self._stage.during(title):
             yield report

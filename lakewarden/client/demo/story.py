@@ -30,7 +30,7 @@ _FLUSHES = ("flush wave 1", "flush wave 2")
 
 
 @dataclass(frozen=True)
-class Told:
+class DemoResult:
     """The result of the demo: its steps, and the final state of the tables."""
 
     steps: tuple[Step, ...]
@@ -55,7 +55,7 @@ class Told:
 
 def tell(
     lake: Lakehouse, *, aircraft: int | None = None, stage: Stage | None = None, seconds: Callable[[], float] = time.perf_counter
-) -> Told:
+) -> DemoResult:
     """Runs the demo; `aircraft` limits the number of aircraft.
 
     Raises:
@@ -78,7 +78,7 @@ def tell(
         step.say("every scope's Delta table opened", rows=sum(one.rows for one in found), scopes=sum(one.scopes for one in found))
     _expect(FLIGHTS, found[-1].rows, waves.result)
     history = tuple(lake.table(FLIGHTS).history(user=tail))
-    return Told(tuple(journal.steps), found, tail, history, waves.without_tail_number, round(seconds() - start, 3))
+    return DemoResult(tuple(journal.steps), found, tail, history, waves.without_tail_number, round(seconds() - start, 3))
 
 
 def _read(journal: Journal, aircraft: int | None) -> Waves:

@@ -13,7 +13,7 @@ NAMESPACE = "nyc"
 
 
 @dataclass(frozen=True)
-class Declared:
+class TableArguments:
     """The arguments of `Lakehouse.create_table`."""
 
     name: TableName
@@ -29,7 +29,7 @@ def _columns(declaration: str) -> tuple[Column, ...]:
     return tuple(Column(name, kind.rstrip("!"), nullable=not kind.endswith("!")) for name, kind in words)
 
 
-FLIGHTS = Declared(
+FLIGHTS = TableArguments(
     TableName(NAMESPACE, "flights"),
     "USER",
     _columns(
@@ -42,14 +42,14 @@ FLIGHTS = Declared(
 """No column `tailnum`: it names the scope, so it is in the path and not in the rows."""
 
 SHARED = (
-    Declared(TableName(NAMESPACE, "airlines"), "SHARED", _columns("carrier TEXT!, name TEXT!"), ("carrier",)),
-    Declared(
+    TableArguments(TableName(NAMESPACE, "airlines"), "SHARED", _columns("carrier TEXT!, name TEXT!"), ("carrier",)),
+    TableArguments(
         TableName(NAMESPACE, "airports"),
         "SHARED",
         _columns("faa TEXT!, name TEXT!, lat DOUBLE, lon DOUBLE, alt INT, tz INT, dst TEXT, tzone TEXT"),
         ("faa",),
     ),
-    Declared(
+    TableArguments(
         TableName(NAMESPACE, "planes"),
         "SHARED",
         _columns(
@@ -59,7 +59,7 @@ SHARED = (
     ),
 )
 
-BY_DAY = Declared(
+BY_DAY = TableArguments(
     TableName(NAMESPACE, "flights_by_day"),
     "SHARED",
     (*FLIGHTS.columns, Column("tailnum", "TEXT")),

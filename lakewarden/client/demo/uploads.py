@@ -9,7 +9,7 @@ from lakewarden.client.demo.journal import Journal
 from lakewarden.client.demo.source import read_text
 from lakewarden.client.demo.tables import NAMESPACE
 from lakewarden.errors import Internal
-from lakewarden.sql.results import Rows
+from lakewarden.sql.results import ResultRows
 from lakewarden.storage.location import join
 from lakewarden.storage.open import open_store
 
@@ -81,6 +81,6 @@ def _replace(lake: Lakehouse) -> None:
 def _ask(lake: Lakehouse, text: str) -> dict[str, int]:
     """The numbers of a query's only row."""
     (found,) = lake.sql(text)
-    assert isinstance(found, Rows)
+    assert isinstance(found, ResultRows)
     (row,) = found.to_pylist()
     return {name: int(float(str(value))) for name, value in row.items()}

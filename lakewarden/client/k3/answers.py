@@ -8,14 +8,14 @@ from lakewarden.client.k3.messages import QueryAnswer, WriteAnswer
 from lakewarden.client.k3.values import exact_row
 from lakewarden.client.k3.wire import int64
 from lakewarden.errors import Internal
-from lakewarden.sql.results import Affected, Result, Rows
+from lakewarden.sql.results import AffectedRows, Result, ResultRows
 
 
 def written(table: str, result: Result, strategy: WriteStrategy | None = None) -> WriteAnswer:
     """Args:
     strategy: the call's, where it has one of its own.
     """
-    if not isinstance(result, Affected):
+    if not isinstance(result, AffectedRows):
         raise Internal(f"a write of {table} answered {type(result).__name__}")
     return wrote(
         table,
@@ -48,7 +48,7 @@ def wrote(
     }
 
 
-def queried(result: Rows, limit: int) -> QueryAnswer:
+def queried(result: ResultRows, limit: int) -> QueryAnswer:
     shown = result if result.table.num_rows <= limit else result.first(limit)
     rows = [exact_row(row) for row in json_rows(shown.to_pylist())]
     return {

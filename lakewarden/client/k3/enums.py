@@ -11,7 +11,7 @@ class EngineStatus(WireEnum):
     DISABLED = 2
 
 
-class TableStatus(WireEnum):
+class K3TableStatus(WireEnum):
     UNSPECIFIED = 0
     ACTIVE = 1
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from lakewarden.client.k3.buckets import Buckets
-from lakewarden.client.k3.ingest import Ingest
+from lakewarden.client.k3.ingest import PipelineCalls
 from lakewarden.client.k3.inspection import Inspection
 from lakewarden.client.k3.rows import RowWrites
-from lakewarden.client.k3.statements import Statements
-from lakewarden.client.k3.upkeep import Upkeep
+from lakewarden.client.k3.statements import StatementCalls
+from lakewarden.client.k3.upkeep import UpkeepCalls
 
 
-class K3(Buckets, Ingest, RowWrites, Statements, Inspection, Upkeep):
+class K3(Buckets, PipelineCalls, RowWrites, StatementCalls, Inspection, UpkeepCalls):
     """K3's calls: arguments by K3's field names, answers as plain dicts in K3's wire form, errors of Lakewarden.
 
     A later insert of a key wins, queries are EVENTUAL unless they say otherwise, and a write without a WHERE on the merge keys

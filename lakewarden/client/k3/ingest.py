@@ -19,7 +19,7 @@ from lakewarden.ingest.objects.run import IngestRequest
 from lakewarden.ingest.pipelines.create import edit_rule, make_pipeline
 
 
-class Ingest(Tables, Calls):
+class PipelineCalls(Tables, Calls):
     """The calls about pipelines."""
 
     def create_table_pipeline(

@@ -8,7 +8,7 @@ from typing import Annotated, NotRequired, TypedDict
 from msgspec import Meta
 
 from lakewarden.base.strategies import QueryStrategy, ServedBy, WireEnum, WriteStrategy
-from lakewarden.client.k3.enums import ColumnKind, EngineStatus, TableSource, TableStatus
+from lakewarden.client.k3.enums import ColumnKind, EngineStatus, K3TableStatus, TableSource
 
 
 def _names(kind: type[WireEnum]) -> Meta:
@@ -55,7 +55,7 @@ class TableAnswer(TypedDict):
     deltaVersion: Int64OrEmpty
     rowCount: Int64
     sizeBytes: Int64
-    status: Annotated[str, _names(TableStatus)]
+    status: Annotated[str, _names(K3TableStatus)]
     createdAt: Int64
     updatedAt: Int64
     pipelineId: str

@@ -20,10 +20,10 @@ from lakewarden.client.k3.tables import DEFAULTS
 from lakewarden.client.k3.wire import int64, member, whole
 from lakewarden.errors import Internal, InvalidArgument, Unsupported
 from lakewarden.maintenance.planning.table_size import table_size
-from lakewarden.sql.results import Rows
+from lakewarden.sql.results import ResultRows
 from lakewarden.sql.specs import STATEMENTS
 from lakewarden.sql.statements.base import OnTable, Statement
-from lakewarden.sql.statements.others import Declined
+from lakewarden.sql.statements.others import UnsupportedStatement
 from lakewarden.sql.statements.rows import Delete, Explain, Insert, Merge, Overwrite, Query, Truncate, Update
 from lakewarden.sql.statements.tables import AlterTable, CreateTable, CreateTableAs, DropTable
 from lakewarden.tables.reading.freshness import Freshness as Reading
@@ -46,7 +46,7 @@ _MOST_SERVED = 1_000_000
 """Rows of one answer over a network: as Python's objects they take forty times their memory."""
 
 
-class Statements(Calls):
+class StatementCalls(Calls):
     """The call for SQL."""
 
     def execute(
@@ -88,7 +88,7 @@ class Statements(Calls):
     def _queried(self, bucket: str, statement: Query | Explain, reading: Reading, limit: int) -> QueryAnswer:
         limited = replace(statement, query=_limited(statement.query, limit)) if isinstance(statement, Query) else statement
         found = self._run(bucket, limited, reading)
-        if not isinstance(found, Rows):
+        if not isinstance(found, ResultRows):
             raise Internal(f"a query answered {type(found).__name__}")
         return queried(found, limit)
 
@@ -117,7 +117,9 @@ def _checked(statement: Statement) -> Statement:
         raise Unsupported("K3 drops and renames no column: make a new table, or use Lakewarden's own SQL")
     if not isinstance(statement, (Query, Explain, *_WRITES, *_DEFINES)):
         spec = STATEMENTS.get(type(statement))
-        what = statement.what if isinstance(statement, Declined) else "this statement" if spec is None else spec.syntax
+        what = (
+            statement.what if isinstance(statement, UnsupportedStatement) else "this statement" if spec is None else spec.syntax
+        )
         raise Unsupported(f"{what}: execute takes queries, writes of rows, and CREATE, ALTER and DROP TABLE")
     return statement
 

@@ -13,7 +13,7 @@ from lakewarden.catalog.changes.engines import engine_id, namespace_of
 from lakewarden.catalog.model import Catalog, Table
 from lakewarden.client.k3.calls import Calls
 from lakewarden.client.k3.columns import declared, shown
-from lakewarden.client.k3.enums import TableSource, TableStatus
+from lakewarden.client.k3.enums import K3TableStatus, TableSource
 from lakewarden.client.k3.messages import DeletedAnswer, TableAnswer
 from lakewarden.client.k3.wire import int64, millis
 from lakewarden.delta.history import history
@@ -99,7 +99,7 @@ class Tables(Calls):
             "deltaVersion": "" if size.version is None else int64(size.version),
             "rowCount": int64(size.rows),
             "sizeBytes": int64(size.bytes),
-            "status": TableStatus.ACTIVE.wire,
+            "status": K3TableStatus.ACTIVE.wire,
             "createdAt": millis(table.created_at),
             "updatedAt": int64(self._updated(catalog, table)),
             "pipelineId": "" if pipeline is None else pipeline.id,

@@ -29,7 +29,7 @@ from lakewarden.maintenance.vacuum.scope import VacuumOptions
 _MIB = 1 << 20
 
 
-class Upkeep(Calls):
+class UpkeepCalls(Calls):
     """The calls that maintain a table, and its history."""
 
     def history(self, bucket: str, table: str, limit: object = 20, before_version: object = None) -> list[HistoryAnswer]:

@@ -16,14 +16,14 @@ from pydantic import Field
 
 from lakewarden.base.scope import TableName
 from lakewarden.catalog.model import Catalog, Table
-from lakewarden.catalog.state.failed_checks import EXPECTATION, LATEST, Checked
+from lakewarden.catalog.state.failed_checks import EXPECTATION, LATEST, CheckResult
 from lakewarden.client import Lakehouse
 from lakewarden.dagster.assets.expectations import Verdict
 from lakewarden.dagster.assets.health import FLUSHED_IN_TIME, lateness
 from lakewarden.dagster.assets.health_changes import report_changes
-from lakewarden.dagster.assets.looks import Judgment, Look, Looks, judge_columns, judge_keys, look_at
+from lakewarden.dagster.assets.looks import Judgment, Looks, ScopeUnderCheck, judge_columns, judge_keys, look_at
 from lakewarden.dagster.assets.metadata import Metadata, table_value
-from lakewarden.dagster.assets.turns import Turn, next_turn
+from lakewarden.dagster.assets.turns import CheckTurn, next_turn
 from lakewarden.dagster.mount import Mount
 from lakewarden.dagster.resources.lakehouse import LAKE, SPARK, lake_of, spark_of
 from lakewarden.dagster.resources.spark import SparkResource
@@ -61,7 +61,7 @@ class CheckConfig(dg.Config):
 
 
 @dataclass(frozen=True)
-class Failed:
+class FailedScope:
     """A scope that failed a check, and why."""
 
     user: str
@@ -69,14 +69,14 @@ class Failed:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class CheckOutcome:
     """What one check found in some scopes."""
 
-    failed: Sequence[Failed]
+    failed: Sequence[FailedScope]
     details: Metadata
-    away: Sequence[Failed] = ()
+    away: Sequence[FailedScope] = ()
     """Scopes that could not be looked at, for now: they are not broken."""
-    checked: Sequence[Checked] | None = None
+    checked: Sequence[CheckResult] | None = None
     """What is to be kept; None: whether each scope failed."""
 
 
@@ -167,7 +167,7 @@ def _of_the_data(
         turn.note(lake)
 
 
-def failed_before(lake: Lakehouse, table: Table, turn: Turn) -> Mapping[str, Sequence[str]]:
+def failed_before(lake: Lakehouse, table: Table, turn: CheckTurn) -> Mapping[str, Sequence[str]]:
     """The users of scopes that failed each check and are not checked now: without them, a sample would hide a failure."""
     mark = lake.warehouse.erasures.mark
     checked = {mark(scope.user or "") for scope in turn.scopes}
@@ -180,13 +180,13 @@ def failed_before(lake: Lakehouse, table: Table, turn: Turn) -> Mapping[str, Seq
     return {check: sorted(failed) for check, failed in by_check.items()}
 
 
-def lift_expectations(lake: Lakehouse, table: Table, looks: Sequence[Look], kept: Collection[str] = ()) -> None:
+def lift_expectations(lake: Lakehouse, table: Table, looks: Sequence[ScopeUnderCheck], kept: Collection[str] = ()) -> None:
     """Lifts the failures of the scopes in expectations that the table's suite has no more."""
     standing = {one.check for found in lake.warehouse.failed_checks.of(table.id).values() for one in found}
     gone = [name for name in standing if name.startswith(EXPECTATION) and name not in kept]
     if gone:
         lake.warehouse.failed_checks.record(
-            table.id, [Checked(look.target.scope.user, name, LATEST, passed=True) for look in looks for name in gone]
+            table.id, [CheckResult(look.target.scope.user, name, LATEST, passed=True) for look in looks for name in gone]
         )
 
 
@@ -195,7 +195,7 @@ def _shown_as(check: str) -> str:
     return check if check in DESCRIPTIONS or check.startswith(EXPECTATION) else LOG_AND_TABLE_AGREE
 
 
-def _outcome(check: str, looks: Looks, lake: Lakehouse, table: Table, spark: SparkResource, config: CheckConfig) -> Outcome:
+def _outcome(check: str, looks: Looks, lake: Lakehouse, table: Table, spark: SparkResource, config: CheckConfig) -> CheckOutcome:
     match check:
         case "one_row_per_key":
             return _judged(judge_keys(looks.opened, spark, config.spark_above))
@@ -205,8 +205,8 @@ def _outcome(check: str, looks: Looks, lake: Lakehouse, table: Table, spark: Spa
             return _agreement(looks, lake, table)
 
 
-def _judged(judged: Judgment) -> Outcome:
-    return Outcome([Failed(user, why) for user, why in sorted(judged.failed.items())], _verdicts(judged.verdicts))
+def _judged(judged: Judgment) -> CheckOutcome:
+    return CheckOutcome([FailedScope(user, why) for user, why in sorted(judged.failed.items())], _verdicts(judged.verdicts))
 
 
 def _verdicts(verdicts: Sequence[Verdict]) -> Metadata:
@@ -220,7 +220,7 @@ def _verdicts(verdicts: Sequence[Verdict]) -> Metadata:
     return {"unexpected": unexpected, "expectations": found, **({"error": dg.MetadataValue.text(broken)} if broken else {})}
 
 
-def _agreement(looks: Looks, lake: Lakehouse, table: Table) -> Outcome:
+def _agreement(looks: Looks, lake: Lakehouse, table: Table) -> CheckOutcome:
     """Scopes that cannot be read, or have lost their table, fail here; what `lakewarden check` keeps of them is kept."""
     log_end = lake.warehouse.log(table).view().end
     now = lake.warehouse.clock()
@@ -230,30 +230,34 @@ def _agreement(looks: Looks, lake: Lakehouse, table: Table) -> Outcome:
     broken = _failed({user: [each for each in found if each.code in BROKEN] for user, found in wrong.items()})
     away = _failed({user: [each for each in found if each.code not in BROKEN] for user, found in wrong.items()})
     results = [each for target, one in checked for each in results_of_table(target, one) if each.check not in _BY_THEMSELVES]
-    return Outcome(broken, {"unexpected": dg.MetadataValue.int(len(broken))}, away, results)
+    return CheckOutcome(broken, {"unexpected": dg.MetadataValue.int(len(broken))}, away, results)
 
 
 def _wrong(one: CheckedScope) -> list[Finding]:
     return [each for each in one.findings if not each.passed and each.check not in _BY_THEMSELVES]
 
 
-def _failed(wrong: Mapping[str, Sequence[Finding]]) -> list[Failed]:
-    return [Failed(user, "; ".join(each.message for each in found)) for user, found in wrong.items() if found]
+def _failed(wrong: Mapping[str, Sequence[Finding]]) -> list[FailedScope]:
+    return [FailedScope(user, "; ".join(each.message for each in found)) for user, found in wrong.items() if found]
 
 
-def _keep(lake: Lakehouse, table: Table, check: str, looks: Looks, outcome: Outcome) -> None:
+def _keep(lake: Lakehouse, table: Table, check: str, looks: Looks, outcome: CheckOutcome) -> None:
     """Keeps the results in the warehouse, for its vacuums."""
     failed = {one.user: one.why for one in outcome.failed}
 
-    def checked(look: Look) -> Checked:
+    def checked(look: ScopeUnderCheck) -> CheckResult:
         why = failed.get(look.user)
-        return Checked(look.target.scope.user, check, look.table.version, why is None, reason=nameless(why or "", look.target))
+        return CheckResult(
+            look.target.scope.user, check, look.table.version, why is None, reason=nameless(why or "", look.target)
+        )
 
     results = outcome.checked if outcome.checked is not None else map(checked, looks.opened)
     lake.warehouse.failed_checks.record(table.id, results)
 
 
-def _result(key: dg.AssetKey, check: str, turn: Turn, looks: Looks, outcome: Outcome, left: Sequence[str]) -> dg.AssetCheckResult:
+def _result(
+    key: dg.AssetKey, check: str, turn: CheckTurn, looks: Looks, outcome: CheckOutcome, left: Sequence[str]
+) -> dg.AssetCheckResult:
     """The result of one check; the scopes of the users in `left` failed it before and are not among these."""
     counted = f"{len(turn.scopes):,} of {turn.total:,} scopes"
     error = outcome.details.get("error")
@@ -276,23 +280,23 @@ def _result(key: dg.AssetKey, check: str, turn: Turn, looks: Looks, outcome: Out
     )
 
 
-def scopes_shown(failed: Sequence[Failed], left: Sequence[str], away: Sequence[Failed] = ()) -> Metadata:
+def scopes_shown(failed: Sequence[FailedScope], left: Sequence[str], away: Sequence[FailedScope] = ()) -> Metadata:
     """The scopes that failed now, those of the users in `left`, whose failures stand, and those that were away; if any."""
-    standing = [Failed(user, "failed before, and not checked now") for user in left]
+    standing = [FailedScope(user, "failed before, and not checked now") for user in left]
     shown = {"failed scopes": [*failed, *standing], "not looked at": away}
     return {
         name: table_value({"user": one.user, "why": one.why} for one in found[:_SHOWN]) for name, found in shown.items() if found
     }
 
 
-def _said(outcome: Outcome, left: Sequence[str]) -> str:
+def _said(outcome: CheckOutcome, left: Sequence[str]) -> str:
     if error := outcome.details.get("error"):
         return f"and the check could not be evaluated: {error.value}"
     away = f"; not looked at: {len(outcome.away):,}: {_first([one.user for one in outcome.away])}" if outcome.away else ""
     return f"{said(outcome.failed, left)}{away}"
 
 
-def said(failed: Sequence[Failed], left: Sequence[str]) -> str:
+def said(failed: Sequence[FailedScope], left: Sequence[str]) -> str:
     """The outcome in a few words; vacuums of the scopes that failed are blocked from now on."""
     if not failed and not left:
         return "all passed"

@@ -10,11 +10,11 @@ import dagster as dg
 
 from lakewarden.base.scope import TableName
 from lakewarden.catalog.model import Catalog, Table
-from lakewarden.catalog.state.failed_checks import Checked
+from lakewarden.catalog.state.failed_checks import CheckResult
 from lakewarden.client import Lakehouse
 from lakewarden.dagster.assets.checks import (
     CheckConfig,
-    Failed,
+    FailedScope,
     behind_results,
     failed_before,
     lift_expectations,
@@ -23,10 +23,10 @@ from lakewarden.dagster.assets.checks import (
 )
 from lakewarden.dagster.assets.expectations import Verdict
 from lakewarden.dagster.assets.health import health_key
-from lakewarden.dagster.assets.looks import Look, look_at
+from lakewarden.dagster.assets.looks import ScopeUnderCheck, look_at
 from lakewarden.dagster.assets.suite_verdicts import evaluate
 from lakewarden.dagster.assets.suites import LOADS, ExpectedCheck, Suite
-from lakewarden.dagster.assets.turns import Turn, next_turn
+from lakewarden.dagster.assets.turns import CheckTurn, next_turn
 from lakewarden.dagster.mount import Mount
 from lakewarden.dagster.resources.lakehouse import LAKE, SPARK, lake_of, spark_of
 from lakewarden.dagster.resources.spark import SparkResource
@@ -143,7 +143,7 @@ def _expected(
 
 
 def _evaluated(
-    look: Look, suite: Suite, places: Sequence[int], spark: SparkResource, config: CheckConfig
+    look: ScopeUnderCheck, suite: Suite, places: Sequence[int], spark: SparkResource, config: CheckConfig
 ) -> Mapping[int, Verdict] | None:
     """None where the scope cannot be reached now: it is not among those that were checked, and what is known of it stands."""
     try:
@@ -161,11 +161,11 @@ def _why(verdict: Verdict) -> str:
     return f"{rows} it" if verdict.unexpected else "it is violated"
 
 
-def _keep(lake: Lakehouse, table: Table, check: str, looks: Sequence[Look], verdicts: Sequence[Verdict]) -> None:
+def _keep(lake: Lakehouse, table: Table, check: str, looks: Sequence[ScopeUnderCheck], verdicts: Sequence[Verdict]) -> None:
     lake.warehouse.failed_checks.record(
         table.id,
         [
-            Checked(
+            CheckResult(
                 look.target.scope.user,
                 check,
                 look.table.version,
@@ -179,10 +179,15 @@ def _keep(lake: Lakehouse, table: Table, check: str, looks: Sequence[Look], verd
 
 
 def _result(
-    key: dg.AssetKey, check: ExpectedCheck, turn: Turn, looks: Sequence[Look], verdicts: Sequence[Verdict], left: Sequence[str]
+    key: dg.AssetKey,
+    check: ExpectedCheck,
+    turn: CheckTurn,
+    looks: Sequence[ScopeUnderCheck],
+    verdicts: Sequence[Verdict],
+    left: Sequence[str],
 ) -> dg.AssetCheckResult:
     failed = [(look.user, verdict) for look, verdict in zip(looks, verdicts, strict=True) if not verdict.passed]
-    named = [Failed(user, _shown(verdict)) for user, verdict in failed]
+    named = [FailedScope(user, _shown(verdict)) for user, verdict in failed]
     counted = f"{len(looks):,} of {turn.total:,} scopes"
     return dg.AssetCheckResult(
         asset_key=key,

@@ -32,7 +32,7 @@ _REPEATS = "two rows have one key"
 
 
 @dataclass(frozen=True)
-class Look:
+class ScopeUnderCheck:
     """One scope under the checks."""
 
     target: ScopeTarget
@@ -51,7 +51,7 @@ class Look:
 class Looks:
     """The scopes that were opened, and those that have no table or one that cannot be opened."""
 
-    opened: Sequence[Look]
+    opened: Sequence[ScopeUnderCheck]
     others: Sequence[ScopeTarget]
 
 
@@ -67,19 +67,19 @@ def look_at(lake: Lakehouse, scopes: Iterable[Scope]) -> Looks:
     """The scopes, at their tables' newest versions."""
     catalog = lake.warehouse.catalog.read()
     found = [_open(lake.warehouse.target(catalog, scope)) for scope in scopes]
-    opened = [one for one in found if isinstance(one, Look)]
-    return Looks(opened, [one for one in found if not isinstance(one, Look)])
+    opened = [one for one in found if isinstance(one, ScopeUnderCheck)]
+    return Looks(opened, [one for one in found if not isinstance(one, ScopeUnderCheck)])
 
 
-def _open(target: ScopeTarget) -> Look | ScopeTarget:
+def _open(target: ScopeTarget) -> ScopeUnderCheck | ScopeTarget:
     try:
         table = ScopeTable.open(target.location)
     except LakewardenError:
         return target  # why, the check of log and table says
-    return target if table is None else Look(target, table)
+    return target if table is None else ScopeUnderCheck(target, table)
 
 
-def judge_keys(looks: Sequence[Look], spark: SparkResource, spark_above: int) -> Judgment:
+def judge_keys(looks: Sequence[ScopeUnderCheck], spark: SparkResource, spark_above: int) -> Judgment:
     """No two rows of a scope have one key: a batch for each group of scopes, with the user as part of the key.
 
     A scope of more than `spark_above` bytes is read by Spark, the others by this process, without Lakewarden's own readers.
@@ -89,9 +89,9 @@ def judge_keys(looks: Sequence[Look], spark: SparkResource, spark_above: int) ->
     return Judgment([verdict for one in judgments for verdict in one.verdicts], failed)
 
 
-def _groups(looks: Sequence[Look], most: int) -> Iterator[Sequence[Look]]:
+def _groups(looks: Sequence[ScopeUnderCheck], most: int) -> Iterator[Sequence[ScopeUnderCheck]]:
     """Groups of at most so many bytes; a scope that has more is a group of its own."""
-    group: list[Look] = []
+    group: list[ScopeUnderCheck] = []
     size = 0
     for look in looks:
         if group and size + look.bytes > most:
@@ -103,7 +103,7 @@ def _groups(looks: Sequence[Look], most: int) -> Iterator[Sequence[Look]]:
         yield group
 
 
-def _judge_group(looks: Sequence[Look], spark: SparkResource, spark_above: int) -> Judgment:
+def _judge_group(looks: Sequence[ScopeUnderCheck], spark: SparkResource, spark_above: int) -> Judgment:
     keys = list(looks[0].target.schema.primary_key)
     expected = unique_together([_USER, *keys])
     if sum(look.bytes for look in looks) > spark_above:
@@ -129,12 +129,12 @@ def _with_repeats(rows: pa.Table, keys: Sequence[str]) -> frozenset[str]:
     return frozenset(map(str, counted.filter(pc.field("count_all") > 1)[_USER].to_pylist()))
 
 
-def rows_of(look: Look, columns: Sequence[str]) -> pa.Table:
+def rows_of(look: ScopeUnderCheck, columns: Sequence[str]) -> pa.Table:
     """The rows, as the newest schema has them. Raises as `scanned_rows`."""
     return scanned_rows(look.table, look.target.schemas, columns)
 
 
-def _rows_or_why(look: Look, columns: Sequence[str]) -> pa.Table | str:
+def _rows_or_why(look: ScopeUnderCheck, columns: Sequence[str]) -> pa.Table | str:
     """With the user; or why they cannot be read: that fails this scope, and keeps no other from its check."""
     try:
         rows = rows_of(look, columns)
@@ -143,7 +143,9 @@ def _rows_or_why(look: Look, columns: Sequence[str]) -> pa.Table | str:
     return rows.append_column(_USER, pa.repeat(pa.scalar(look.user), rows.num_rows))
 
 
-def spark_rows(looks: Sequence[Look], columns: Sequence[str], spark: SparkResource, user_column: str = "") -> DataFrame:
+def spark_rows(
+    looks: Sequence[ScopeUnderCheck], columns: Sequence[str], spark: SparkResource, user_column: str = ""
+) -> DataFrame:
     """One task for each scope. It reads with the connection of the scope's storage, as this process would, without a JAR.
 
     Args:
@@ -160,7 +162,7 @@ def spark_rows(looks: Sequence[Look], columns: Sequence[str], spark: SparkResour
 
 
 def _reader(
-    looks: Sequence[Look], columns: tuple[str, ...], schema: pa.Schema, user_column: str
+    looks: Sequence[ScopeUnderCheck], columns: tuple[str, ...], schema: pa.Schema, user_column: str
 ) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     """The tasks' function. It names nothing of this module: executors have the library, not the code location."""
     places = [(look.target.location, look.table.version, look.target.schemas, look.user) for look in looks]
@@ -179,7 +181,7 @@ def _reader(
     return read
 
 
-def judge_columns(looks: Sequence[Look]) -> Judgment:
+def judge_columns(looks: Sequence[ScopeUnderCheck]) -> Judgment:
     """Every column is as declared in order, type and nullability: one row a column, with the declared and the actual one."""
     rows = [row for look in looks for row in _columns(look)]
     if not rows:
@@ -188,7 +190,7 @@ def judge_columns(looks: Sequence[Look]) -> Judgment:
     return Judgment(validate_pandas(pa.Table.from_pylist(rows), equal_pair("declared", "found")), failed)
 
 
-def _columns(look: Look) -> list[dict[str, str]]:
+def _columns(look: ScopeUnderCheck) -> list[dict[str, str]]:
     """Accepts a table that was last flushed under an earlier schema version."""
     found = [_text(column) for column in look.table.columns]
     schemas = [_declared(schema) for schema in look.target.schemas]

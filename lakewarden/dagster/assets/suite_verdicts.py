@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from lakewarden.dagster.assets.expectations import Verdict, validate_pandas, validate_spark
-from lakewarden.dagster.assets.looks import Look, rows_of, spark_rows
+from lakewarden.dagster.assets.looks import ScopeUnderCheck, rows_of, spark_rows
 from lakewarden.dagster.assets.suites import UNEXPECTED_ROWS, ExpectedCheck, Suite
 from lakewarden.dagster.resources.spark import SparkResource
 from lakewarden.delta.parquet.schema import rows_schema
@@ -37,7 +37,9 @@ class _Made:
         return self.expectation
 
 
-def evaluate(look: Look, suite: Suite, places: Sequence[int], spark: SparkResource, spark_above: int) -> Mapping[int, Verdict]:
+def evaluate(
+    look: ScopeUnderCheck, suite: Suite, places: Sequence[int], spark: SparkResource, spark_above: int
+) -> Mapping[int, Verdict]:
     """The verdicts by place in the suite. What cannot be evaluated or read is a failure with its error.
 
     Raises:
@@ -66,7 +68,7 @@ def _unevaluated(error: str) -> Verdict:
     return Verdict("", passed=False, unexpected=0, examples=(), error=error[:_LONGEST])
 
 
-def _on_spark(look: Look, made: Sequence[_Made], spark: SparkResource) -> list[Verdict]:
+def _on_spark(look: ScopeUnderCheck, made: Sequence[_Made], spark: SparkResource) -> list[Verdict]:
     """Kept meanwhile: each expectation has jobs of its own, and each would read the scope again."""
     ours = [one for one in made if one.on_spark]
     if not ours:
@@ -78,7 +80,7 @@ def _on_spark(look: Look, made: Sequence[_Made], spark: SparkResource) -> list[V
         rows.unpersist()
 
 
-def _on_pandas(look: Look, made: Sequence[_Made]) -> list[Verdict]:
+def _on_pandas(look: ScopeUnderCheck, made: Sequence[_Made]) -> list[Verdict]:
     """Types are those of the values that are there: pandas has no whole numbers beside NULLs."""
     ours = [one for one in made if not one.on_spark]
     rows = rows_of(look, _columns(look)) if ours else pa.table({})
@@ -90,7 +92,7 @@ def _on_pandas(look: Look, made: Sequence[_Made]) -> list[Verdict]:
     return found
 
 
-def _columns(look: Look) -> list[str]:
+def _columns(look: ScopeUnderCheck) -> list[str]:
     return [column.name for column in look.target.schema.shown]
 
 

@@ -12,7 +12,7 @@ from lakewarden.client import Lakehouse
 
 
 @dataclass(frozen=True)
-class Turn:
+class CheckTurn:
     """The scopes that a run checks, of `total` in the table."""
 
     scopes: Sequence[Scope]
@@ -27,20 +27,20 @@ class Turn:
             note_round(lake.warehouse.state, self.table_id, self.last)
 
 
-def next_turn(lake: Lakehouse, table: Table, users: Sequence[str], most: int, lap: str = "") -> Turn:
+def next_turn(lake: Lakehouse, table: Table, users: Sequence[str], most: int, lap: str = "") -> CheckTurn:
     """The scopes of these users; without any, at most so many whose turn it is."""
     if table.type == "SHARED":
-        return Turn([Scope(table.name)], 1)
+        return CheckTurn([Scope(table.name)], 1)
     warehouse = lake.warehouse
     registered = {warehouse.erasures.mark(user): user for user in warehouse.registry.users(table.id)}
     if users:
         there = set(registered.values())
-        return Turn([Scope(table.name, user) for user in users if user in there], len(registered))
+        return CheckTurn([Scope(table.name, user) for user in users if user in there], len(registered))
     failed = failing(lake, table, registered, most // 2 + 1)  # the others have their turn, too
     others = registered.keys() - set(failed)
     due = next_of_round(warehouse.state, table.id + lap, others, most - len(failed))
     scopes = [Scope(table.name, registered[mark]) for mark in (*failed, *due)]
-    return Turn(scopes, len(registered), table.id + lap, due[-1] if due else "")
+    return CheckTurn(scopes, len(registered), table.id + lap, due[-1] if due else "")
 
 
 def failing(lake: Lakehouse, table: Table, registered: Collection[str], most: int) -> list[str]:

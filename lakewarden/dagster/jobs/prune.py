@@ -29,9 +29,9 @@ def prune(
     context: dg.OpExecutionContext, config: PruneConfig, lake: dg.ResourceParam[Lakehouse], mount: dg.ResourceParam[Mount]
 ) -> None:
     from lakewarden.dagster.jobs.event_log import pruning  # the tables of Dagster's storage, which only this job needs
-    from lakewarden.dagster.jobs.event_log.sweeping import Storages
+    from lakewarden.dagster.jobs.event_log.sweeping import InstanceStorages
 
-    storages = Storages.of(context.instance)
+    storages = InstanceStorages.of(context.instance)
     if storages is None:
         context.log.warning("Dagster's storage is not one that single events can be removed from: nothing is pruned")
         return

@@ -12,7 +12,7 @@ from lakewarden.catalog.report import ScopeReport
 from lakewarden.client import Lakehouse
 from lakewarden.dagster.assets.metadata import table_value
 from lakewarden.errors import LakewardenError
-from lakewarden.sql.results import Rows
+from lakewarden.sql.results import ResultRows
 
 SHOWN = 10
 _WIDEST = 80
@@ -56,7 +56,7 @@ def _without(lake: Lakehouse, scope: Scope, left: exp.Table, right: exp.Table, s
     text = exp.select("*").from_(left).except_(exp.select("*").from_(right)).limit(shown).sql()
     user, role = ("root", "system") if scope.user is None else (scope.user, "user")
     (found,) = lake.sql(text, user=user, role=role, freshness="strong")
-    assert isinstance(found, Rows)
+    assert isinstance(found, ResultRows)
     return [{name: _short(value) for name, value in row.items()} for row in found.to_pylist()]
 
 

@@ -12,12 +12,12 @@ from itertools import islice
 
 import msgspec
 
-from lakewarden.storage.sources.uploaded import Uploaded
+from lakewarden.storage.sources.uploaded import SourceObject
 
 LISTED_PER_TICK = 10_000
 """Objects that a tick lists, ten requests of an object store: a million uploads are one round of a hundred ticks."""
 
-Listing = Callable[[str], Iterable[Uploaded]]
+Listing = Callable[[str], Iterable[SourceObject]]
 """The objects behind a key, in the order of their keys; all of them behind the empty one."""
 
 
@@ -28,7 +28,7 @@ class Sums(msgspec.Struct, frozen=True):
     bytes: int = 0
     newest: float = 0.0
 
-    def with_all(self, found: Iterable[Uploaded]) -> Sums:
+    def with_all(self, found: Iterable[SourceObject]) -> Sums:
         sums = self
         for one in found:
             sums = Sums(sums.objects + 1, sums.bytes + one.size, max(sums.newest, one.modified.timestamp()))
@@ -63,25 +63,25 @@ def write_cursor(cursor: Cursor) -> str:
 
 
 @dataclass(frozen=True)
-class Look:
+class ArrivalsLook:
     """What a tick saw."""
 
-    objects: tuple[Uploaded, ...]
+    objects: tuple[SourceObject, ...]
     cursor: Cursor
     """For the next tick."""
     is_whole: bool
     """Whether a round was completed."""
 
 
-def look(listing: Listing, cursor: Cursor, most: int = LISTED_PER_TICK) -> Look:
+def look(listing: Listing, cursor: Cursor, most: int = LISTED_PER_TICK) -> ArrivalsLook:
     """Lists at most so many objects: half of them next in the round, and half behind the greatest name."""
     share = most // 2
     next_ones = tuple(islice(listing(cursor.after), share))
     sums = cursor.so_far.with_all(next_ones)
     if len(next_ones) < share:
         greatest = max((cursor.greatest, *(one.key for one in next_ones)))
-        return Look(next_ones, Cursor(greatest=greatest, whole=sums, reported=cursor.reported), is_whole=True)
+        return ArrivalsLook(next_ones, Cursor(greatest=greatest, whole=sums, reported=cursor.reported), is_whole=True)
     after = next_ones[-1].key
     ahead = tuple(islice(listing(cursor.greatest), share)) if cursor.greatest > after else ()
     greatest = max((cursor.greatest, after, *(one.key for one in ahead)))
-    return Look((*next_ones, *ahead), Cursor(after, greatest, sums, cursor.whole, cursor.reported), is_whole=False)
+    return ArrivalsLook((*next_ones, *ahead), Cursor(after, greatest, sums, cursor.whole, cursor.reported), is_whole=False)

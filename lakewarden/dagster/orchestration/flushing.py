@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 from lakewarden.base.scope import Scope, TableName
 from lakewarden.dagster.jobs.flush import scopes_of
 from lakewarden.errors import InvalidArgument
-from lakewarden.maintenance.planning.pending import Pending
+from lakewarden.maintenance.planning.pending import ScopeBacklog
 
 SCOPES_PER_RUN = 1_000
 """A run over many scopes is one Spark job; starting a run costs some seconds, so few large ones are better."""
@@ -48,19 +48,19 @@ class FlushRun:
 
 
 @dataclass(frozen=True)
-class Attempted:
+class FlushAttempt:
     """A due scope, how many runs failed to flush its oldest row, and when it may be tried again."""
 
-    pending: Pending
+    pending: ScopeBacklog
     attempts: int
     not_before: datetime | None
 
 
 @dataclass(frozen=True)
-class Batch:
+class FlushBatch:
     """Scopes for one run. Its key encodes what they have pending and how often that was tried, so a repeat is not submitted."""
 
-    pending: tuple[Pending, ...]
+    pending: tuple[ScopeBacklog, ...]
     attempts: int
 
     @property
@@ -86,7 +86,7 @@ class Batch:
 class Choice:
     """What to submit, and how many due scopes are left out, by reason."""
 
-    batches: tuple[Batch, ...]
+    batches: tuple[FlushBatch, ...]
     under_way: int
     waiting: int
     later: int
@@ -97,7 +97,7 @@ class Choice:
 
 
 def choose(
-    due: Sequence[Pending],
+    due: Sequence[ScopeBacklog],
     runs: Sequence[FlushRun],
     now: datetime,
     *,
@@ -120,12 +120,12 @@ def choose(
     )
 
 
-def _attempted(pending: Pending, failed: Iterable[FlushRun]) -> Attempted:
+def _attempted(pending: ScopeBacklog, failed: Iterable[FlushRun]) -> FlushAttempt:
     """Whether a failed run tried this scope's oldest row: the run covered the scope, and had seen the row."""
     ends = [run.ended for run in failed if run.ended and run.seen_until >= pending.oldest and run.covers(pending.scope)]
     if not ends:
-        return Attempted(pending, 0, None)
-    return Attempted(pending, len(ends), max(ends) + wait_after(len(ends)))
+        return FlushAttempt(pending, 0, None)
+    return FlushAttempt(pending, len(ends), max(ends) + wait_after(len(ends)))
 
 
 def wait_after(failures: int) -> timedelta:
@@ -134,14 +134,14 @@ def wait_after(failures: int) -> timedelta:
     return min(wait, LONGEST_WAIT)
 
 
-def _batches(ready: Iterable[Attempted], size: int) -> Iterator[Batch]:
+def _batches(ready: Iterable[FlushAttempt], size: int) -> Iterator[FlushBatch]:
     """Groups scopes by their number of attempts, new ones first, so a bad scope does not affect a good batch's key."""
-    by_attempts: dict[int, list[Pending]] = {}
+    by_attempts: dict[int, list[ScopeBacklog]] = {}
     for one in ready:
         by_attempts.setdefault(one.attempts, []).append(one.pending)
     for attempts, pending in sorted(by_attempts.items()):
         for start in range(0, len(pending), size):
-            yield Batch(tuple(pending[start : start + size]), attempts)
+            yield FlushBatch(tuple(pending[start : start + size]), attempts)
 
 
 def flush_run(config: Mapping[str, object], seen_until: datetime, ended: datetime | None) -> FlushRun:

@@ -18,7 +18,7 @@ _TABLES = 4096
 
 
 @dataclass(frozen=True)
-class Seen:
+class RegistryLook:
     """A table's registry as of a tick. A table with one scope has no version."""
 
     table_id: str
@@ -30,24 +30,24 @@ class Seen:
 class Came:
     """The users who came since the cursor; all, where it cannot be said who did."""
 
-    seen: Seen
+    seen: RegistryLook
     users: frozenset[str] = frozenset()
 
 
-def read_cursor(text: str | None) -> dict[str, Seen]:
+def read_cursor(text: str | None) -> dict[str, RegistryLook]:
     """Returns what a cursor says, by table id. One of an earlier release has ids alone."""
     parts = (said.split(":") for said in (text or "").split())
-    return {part[0]: Seen(part[0], part[1], int(part[2])) if len(part) == 3 else Seen(part[0]) for part in parts}
+    return {part[0]: RegistryLook(part[0], part[1], int(part[2])) if len(part) == 3 else RegistryLook(part[0]) for part in parts}
 
 
-def write_cursor(seen: Iterable[Seen]) -> str:
+def write_cursor(seen: Iterable[RegistryLook]) -> str:
     return " ".join(f"{one.table_id}:{one.version}:{one.users}" for one in seen)
 
 
-def newcomers(warehouse: Warehouse, table: Table, before: Seen | None) -> Came:
+def newcomers(warehouse: Warehouse, table: Table, before: RegistryLook | None) -> Came:
     """Compares a table's registry with what a tick saw before."""
     if table.type == "SHARED":
-        return Came(Seen(table.id))
+        return Came(RegistryLook(table.id))
     version = warehouse.registry.version(table.id)
     if before is not None and before.version == version:
         return Came(before)
@@ -57,7 +57,7 @@ def newcomers(warehouse: Warehouse, table: Table, before: Seen | None) -> Came:
     added = added or warehouse.registry.everything(table.id)
     memory.version, memory.objects = version, added.objects
     users = before.users + len(added.users) if before is not None and added.counted is None else added.counted
-    return Came(Seen(table.id, version, users or 0), added.users)
+    return Came(RegistryLook(table.id, version, users or 0), added.users)
 
 
 @dataclass

@@ -29,7 +29,7 @@ _IN_VAIN = {None, *(kind.code for kind in Transient.__subclasses__())}
 
 
 @dataclass(frozen=True)
-class Owed:
+class OwedBookings:
     """Tables whose scopes are to be booked."""
 
     tables: tuple[str, ...]
@@ -43,25 +43,25 @@ class Owed:
         return "@".join((str(self.after), self.requested.isoformat(), str(self.attempts), ",".join(self.tables)))
 
 
-def read_owed(cursor: str | None) -> list[Owed]:
+def read_owed(cursor: str | None) -> list[OwedBookings]:
     """What stands in a sensor's cursor, between its other words."""
     words = (word.split("@") for word in (cursor or "").split() if "@" in word)
-    return [Owed(tuple(one[3].split(",")), int(one[0]), datetime.fromisoformat(one[1]), int(one[2])) for one in words]
+    return [OwedBookings(tuple(one[3].split(",")), int(one[0]), datetime.fromisoformat(one[1]), int(one[2])) for one in words]
 
 
 def without_owed(cursor: str | None) -> str:
     return " ".join(word for word in (cursor or "").split() if "@" not in word)
 
 
-def waiting(owed: Sequence[Owed]) -> str:
+def waiting(owed: Sequence[OwedBookings]) -> str:
     """Tables whose booking has failed so far, as text for people; empty without any."""
     names = sorted({name for one in owed if one.attempts for name in one.tables})
     return f"; {', '.join(names)} wait to be booked" if names else ""
 
 
 def settle(
-    instance: dg.DagsterInstance, mount: Mount, owed: Sequence[Owed], tables: Collection[str], now: datetime
-) -> tuple[list[Owed], list[dg.RunRequest]]:
+    instance: dg.DagsterInstance, mount: Mount, owed: Sequence[OwedBookings], tables: Collection[str], now: datetime
+) -> tuple[list[OwedBookings], list[dg.RunRequest]]:
     """What is still owed, and the runs to start: for the tables, and again where a run failed or none began."""
     if not owed and not tables:
         return [], []
@@ -69,12 +69,14 @@ def settle(
     newest = max((run.storage_id for run in runs), default=0)
     followed = [_followed(instance, one, runs, newest, now) for one in owed]
     left = [one for one in followed if one is not None]
-    fresh = [Owed(tuple(sorted(tables)), newest, now)] if tables else []
+    fresh = [OwedBookings(tuple(sorted(tables)), newest, now)] if tables else []
     due = [one for one in left if one not in owed]
     return [*left, *fresh], [_request(one.tables) for one in (*due, *fresh)]
 
 
-def _followed(instance: dg.DagsterInstance, one: Owed, runs: Iterable[dg.RunRecord], newest: int, now: datetime) -> Owed | None:
+def _followed(
+    instance: dg.DagsterInstance, one: OwedBookings, runs: Iterable[dg.RunRecord], newest: int, now: datetime
+) -> OwedBookings | None:
     """None where a run has booked the tables; another value where it is requested again."""
     of_these = [run for run in runs if run.storage_id > one.after and _names(run.dagster_run, one.tables)]
     if any(_has_booked(instance, run.dagster_run) for run in of_these):

@@ -35,7 +35,7 @@ def relay_sensor(context: dg.SensorEvaluationContext, lake: Lakehouse, mount: Mo
     if under_way(context.instance, mount, RELAY):
         return dg.SkipReason("a relay is under way")
     outcomes = lake.topics.relay_status_of_every()
-    before = msgspec.json.decode(context.cursor, type=dict[str, Seen]) if context.cursor else {}
+    before = msgspec.json.decode(context.cursor, type=dict[str, TopicLook]) if context.cursor else {}
     seen, behind = look_at((each.report for each in outcomes if each.report is not None), before)
     cursor = msgspec.json.encode(seen).decode()
     if behind:
@@ -47,7 +47,7 @@ def relay_sensor(context: dg.SensorEvaluationContext, lake: Lakehouse, mount: Mo
     return dg.SensorResult(skip_reason=reason, cursor=cursor)
 
 
-class Seen(msgspec.Struct, frozen=True):
+class TopicLook(msgspec.Struct, frozen=True):
     """How a topic stood at the last tick."""
 
     seq: int | None
@@ -58,18 +58,18 @@ class Seen(msgspec.Struct, frozen=True):
     """To wait before the next one."""
 
 
-def look_at(reports: Iterable[RelayReport], before: Mapping[str, Seen]) -> tuple[dict[str, Seen], list[str]]:
+def look_at(reports: Iterable[RelayReport], before: Mapping[str, TopicLook]) -> tuple[dict[str, TopicLook], list[str]]:
     """How topics stand by table, and the tables for which a run is due: the topic lacks changes and has not moved since the
     last tick. Where runs do not get it on, each comes after twice the time."""
     seen, due = {}, []
     for each in reports:
         name = str(each.table)
-        last = before.get(name, Seen(each.seq))
+        last = before.get(name, TopicLook(each.seq))
         if not each.lag or last.seq != each.seq:
-            seen[name] = Seen(each.seq, bool(each.lag))
+            seen[name] = TopicLook(each.seq, bool(each.lag))
         elif last.ticks:
-            seen[name] = Seen(each.seq, True, last.runs, last.ticks - 1)
+            seen[name] = TopicLook(each.seq, True, last.runs, last.ticks - 1)
         else:
-            seen[name] = Seen(each.seq, True, last.runs + 1, min(_MOST_TICKS, 2**last.runs - 1))
+            seen[name] = TopicLook(each.seq, True, last.runs + 1, min(_MOST_TICKS, 2**last.runs - 1))
             due.append(name)
     return seen, due

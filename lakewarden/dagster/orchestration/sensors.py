@@ -21,7 +21,7 @@ from lakewarden.dagster.jobs.runs.selection import named_by_run, of_whole_tables
 from lakewarden.dagster.jobs.runs.tags import LIGHT, OPERATION, SCOPE, SEEN_UNTIL, SLOT, subject_tags
 from lakewarden.dagster.mount import Mount
 from lakewarden.dagster.orchestration.evaluated import build_sensor
-from lakewarden.dagster.orchestration.flushing import LOOK_BACK, Batch, FlushRun, choose, flush_run
+from lakewarden.dagster.orchestration.flushing import LOOK_BACK, FlushBatch, FlushRun, choose, flush_run
 from lakewarden.dagster.orchestration.newcomers import Came, newcomers, read_cursor, write_cursor
 from lakewarden.dagster.orchestration.owed import read_owed, settle, waiting, without_owed
 from lakewarden.dagster.orchestration.pace import cursor_of, read_pace
@@ -99,7 +99,7 @@ def _idle_reason(lake: Lakehouse) -> str:
     return f"{DISABLED}: {', '.join(disabled)}; {len(held)} scopes wait" if held else "no scope is due"
 
 
-def _request(mount: Mount, batch: Batch, settings: FlushSettings) -> dg.RunRequest:
+def _request(mount: Mount, batch: FlushBatch, settings: FlushSettings) -> dg.RunRequest:
     config = {"scopes": batch.users}
     return dg.RunRequest(
         run_key=batch.key,
@@ -113,13 +113,13 @@ def _request(mount: Mount, batch: Batch, settings: FlushSettings) -> dg.RunReque
     )
 
 
-def _slot(batch: Batch, settings: FlushSettings) -> dict[str, str]:
+def _slot(batch: FlushBatch, settings: FlushSettings) -> dict[str, str]:
     """Few scopes with little in the log are flushed without a JVM, so they do not wait for one."""
     small = all(one.bytes < settings.large_scope_bytes for one in batch.pending)
     return {SLOT: LIGHT} if small and len(batch.pending) < settings.in_process_below else {}
 
 
-def _single(mount: Mount, batch: Batch) -> dict[str, str]:
+def _single(mount: Mount, batch: FlushBatch) -> dict[str, str]:
     """A run of one scope is limited to one at a time by the queue (dagster.yaml, tag_concurrency_limits)."""
     single = len(batch.pending) == 1 and is_key(batch.pending[0].user or "")
     return {SCOPE: mount.dotted(batch.pending[0].scope)} if single else {}

@@ -25,7 +25,7 @@ from lakewarden.dagster.orchestration.arrivals import LISTED_PER_TICK, Sums, loo
 from lakewarden.dagster.orchestration.evaluated import build_sensor
 from lakewarden.dagster.orchestration.flushing import LOOK_BACK, wait_after
 from lakewarden.dagster.orchestration.runs import shown
-from lakewarden.storage.sources.uploaded import Uploaded
+from lakewarden.storage.sources.uploaded import SourceObject
 
 OBJECTS_PER_RUN = 1_000
 """Of which a run has the keys in its config. The next tick continues when the run has ended."""
@@ -123,12 +123,12 @@ def _ended(record: dg.RunRecord) -> datetime:
     return datetime.fromtimestamp(record.end_time, UTC) if record.end_time else record.update_timestamp.replace(tzinfo=UTC)
 
 
-def _digest(objects: Sequence[Uploaded]) -> str:
+def _digest(objects: Sequence[SourceObject]) -> str:
     content = "\n".join(f"{one.key}\t{one.etag}" for one in objects)
     return hashlib.sha256(content.encode()).hexdigest()[:24]
 
 
-def _request(pipeline: Pipeline, objects: Sequence[Uploaded], key: str) -> dg.RunRequest:
+def _request(pipeline: Pipeline, objects: Sequence[SourceObject], key: str) -> dg.RunRequest:
     config = {"table": str(pipeline.table), "objects": [one.key for one in objects], "only_new": True}
     return dg.RunRequest(
         run_key=key,
@@ -137,7 +137,7 @@ def _request(pipeline: Pipeline, objects: Sequence[Uploaded], key: str) -> dg.Ru
     )
 
 
-def _arrival(mount: Mount, pipeline: Pipeline, new: Sequence[Uploaded], whole: Sums) -> dg.AssetMaterialization:
+def _arrival(mount: Mount, pipeline: Pipeline, new: Sequence[SourceObject], whole: Sums) -> dg.AssetMaterialization:
     """What arrived in the source, and what all of it is as of the last look through it."""
     came = Sums().with_all(new)
     numbers = {"new/objects": came.objects, "new/bytes": came.bytes, "objects": whole.objects, "bytes": whole.bytes}

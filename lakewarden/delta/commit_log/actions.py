@@ -92,7 +92,7 @@ class TableHead:
 
 
 @dataclass(frozen=True)
-class Change:
+class CommitChange:
     """What a commit does to a table. `head` where it changes what the table says of itself, or begins it."""
 
     stamp: CommitStamp
@@ -113,7 +113,7 @@ class Change:
         return [*(file.path for file in self.adds), *(file.path for file in self.removes)]
 
 
-def commit_text(change: Change, read_version: int | None, now: datetime, commit_id: str) -> bytes:
+def commit_text(change: CommitChange, read_version: int | None, now: datetime, commit_id: str) -> bytes:
     """The whole commit.
 
     Args:
@@ -134,7 +134,7 @@ def commit_text(change: Change, read_version: int | None, now: datetime, commit_
     return b"\n".join(map(_encoded, lines)) + b"\n"
 
 
-def _info(change: Change, read_version: int | None, now: datetime, commit_id: str) -> Action:
+def _info(change: CommitChange, read_version: int | None, now: datetime, commit_id: str) -> Action:
     made_from = {} if read_version is None else {"readVersion": read_version}
     return {
         "commitInfo": {

@@ -23,7 +23,7 @@ _CHECKPOINT = re.compile(rf"{LOG}/(\d{{20}})\.checkpoint.*\.parquet$")
 
 
 @dataclass(frozen=True)
-class Commit:
+class CommitRecord:
     """One commit's `commitInfo`, empty where its writer left none, and its transaction identifiers."""
 
     version: int
@@ -40,7 +40,7 @@ class Commit:
         return found if isinstance(found, int) else 0
 
 
-def is_fence(commit: Commit) -> bool:
+def is_fence(commit: CommitRecord) -> bool:
     """Whether nothing that was committed before it is there any more."""
     text = commit.info.get("userMetadata")
     stamp = CommitStamp.parse(text if isinstance(text, str) else None)
@@ -59,7 +59,7 @@ class CommitLog:
     def __init__(self, store: ObjectStore) -> None:
         self._store = store
 
-    def read(self, version: int) -> Commit | None:
+    def read(self, version: int) -> CommitRecord | None:
         """None when there is no such commit, or it has left the log."""
         try:
             text = self._store.get(commit_name(version))
@@ -128,7 +128,7 @@ def _version_in(transaction: Mapping[str, object], commit: int) -> int:
     return found
 
 
-def _commit(version: int, text: bytes) -> Commit:
+def _commit(version: int, text: bytes) -> CommitRecord:
     info: dict[str, object] = {}
     transactions: dict[str, int] = {}
     for line in text.splitlines():
@@ -142,4 +142,4 @@ def _commit(version: int, text: bytes) -> Commit:
             info = found
         if isinstance(found := action.get("txn"), dict):
             transactions[str(found.get("appId"))] = _version_in(found, version)
-    return Commit(version, info, transactions, sha256(text).hexdigest())
+    return CommitRecord(version, info, transactions, sha256(text).hexdigest())

@@ -9,7 +9,7 @@ from deltalake import CommitProperties, DeltaTable, PostCommitHookProperties, Sc
 from deltalake.transaction import AddAction, RemoveAction
 
 from lakewarden.base.clock import to_millis
-from lakewarden.delta.commit_log.actions import Change
+from lakewarden.delta.commit_log.actions import CommitChange
 from lakewarden.delta.parquet.files import DataFile, NewFile
 
 CHECKPOINTING = PostCommitHookProperties(create_checkpoint=True, cleanup_expired_logs=False)
@@ -20,7 +20,7 @@ NO_CHECKPOINT = PostCommitHookProperties(create_checkpoint=False, cleanup_expire
 """For a commit behind which we make the checkpoint, if there is to be one."""
 
 
-def commit(table: DeltaTable, change: Change, schema: Schema, *, now: datetime, hooks: PostCommitHookProperties) -> None:
+def commit(table: DeltaTable, change: CommitChange, schema: Schema, *, now: datetime, hooks: PostCommitHookProperties) -> None:
     """Commits the files of `change`. Where it overwrites, delta-rs itself removes all that there is.
 
     Raises whatever delta-rs does; to be called inside `delta_errors`.
@@ -36,7 +36,7 @@ def commit(table: DeltaTable, change: Change, schema: Schema, *, now: datetime, 
     )
 
 
-def set_property(table: DeltaTable, name: str, value: str, change: Change, hooks: PostCommitHookProperties) -> None:
+def set_property(table: DeltaTable, name: str, value: str, change: CommitChange, hooks: PostCommitHookProperties) -> None:
     """Raises as `commit`."""
     table.alter.set_table_properties(
         {name: value},
@@ -46,7 +46,7 @@ def set_property(table: DeltaTable, name: str, value: str, change: Change, hooks
     )
 
 
-def _properties(table: DeltaTable, change: Change) -> CommitProperties:
+def _properties(table: DeltaTable, change: CommitChange) -> CommitProperties:
     """What every commit of ours carries. `readVersion` is what history shows as the version that it was made from."""
     return CommitProperties(
         custom_metadata={"userMetadata": change.stamp.text(), "readVersion": table.version()},

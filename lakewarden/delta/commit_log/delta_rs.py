@@ -16,7 +16,7 @@ from deltalake import DeltaTable
 
 from lakewarden.base.connection import Location
 from lakewarden.delta.commit_log.actions import TableHead
-from lakewarden.delta.commit_log.commits import Commit, CommitLog
+from lakewarden.delta.commit_log.commits import CommitLog, CommitRecord
 from lakewarden.delta.failures import delta_errors
 from lakewarden.delta.parquet.column_ends import Bounds
 from lakewarden.delta.parquet.files import DataFile
@@ -105,7 +105,7 @@ class DeltaRsVersion:
         return dict(zip(map(str, adds.column("path").to_pylist()), texts, strict=True))
 
     @cached_property
-    def _newest(self) -> Commit | None:
+    def _newest(self) -> CommitRecord | None:
         return CommitLog(open_store(self._location)).read(self.version)
 
     @cached_property

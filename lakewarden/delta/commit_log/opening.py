@@ -24,7 +24,7 @@ _NO_FILES = re.compile(r"No files in log segment|does not exist")
 
 
 @dataclass(frozen=True)
-class Opened:
+class OpenedTable:
     """A table as it could be opened; `delta` is None where there is none."""
 
     delta: DeltaTable | None
@@ -34,7 +34,7 @@ class Opened:
     """Whether a checkpoint had to be left out."""
 
 
-def open_newest(location: Location) -> Opened:
+def open_newest(location: Location) -> OpenedTable:
     """The newest version that can be read, below torn commits, and despite checkpoints that can't be read.
 
     Raises:
@@ -44,39 +44,39 @@ def open_newest(location: Location) -> Opened:
         table = opened(location, None)
     except NotFound as error:
         check_absent(location.uri, error)
-        return Opened(None)
+        return OpenedTable(None)
     except Corrupt as error:
         return _despite_damage(location, error)
     if is_empty(location, table.version()):  # which delta-rs takes for a commit that changes nothing
         return _despite_damage(location, Corrupt(f"{location}: the commit of version {table.version()} is empty"))
-    return Opened(table)
+    return OpenedTable(table)
 
 
-def open_version(location: Location, version: int) -> Opened:
+def open_version(location: Location, version: int) -> OpenedTable:
     """That version; raises as `opened`."""
     if is_empty(location, version):
         raise Corrupt(f"{location}: the commit of version {version} is empty")
     try:
-        return Opened(opened(location, version))
+        return OpenedTable(opened(location, version))
     except Corrupt as error:
         return _mended(location, version, error)
 
 
-def _despite_damage(location: Location, error: Corrupt) -> Opened:
+def _despite_damage(location: Location, error: Corrupt) -> OpenedTable:
     torn = torn_commits(location, open_store(location))
     if not torn:
         return _mended(location, None, error)
     if torn[0] == 0:
-        return Opened(None, torn=0)
+        return OpenedTable(None, torn=0)
     below = open_version(location, torn[0] - 1)
-    return Opened(below.delta, torn[0], below.mended)
+    return OpenedTable(below.delta, torn[0], below.mended)
 
 
-def _mended(location: Location, version: int | None, error: Corrupt) -> Opened:
+def _mended(location: Location, version: int | None, error: Corrupt) -> OpenedTable:
     table = mended(location, version)
     if table is None:
         raise error
-    return Opened(table, mended=True)
+    return OpenedTable(table, mended=True)
 
 
 def is_empty(location: Location, version: int) -> bool:

@@ -43,14 +43,14 @@ _PART = 32 << 20
 
 
 @dataclass(frozen=True)
-class Copied:
+class CopiedFiles:
     """Files that lie at the target, read back and compared; `bytes` of them."""
 
     files: tuple[str, ...] = ()
     bytes: int = 0
 
 
-def copy_data(source: Location, target: Location, by: Committer, reach: Reach = no_faults) -> Copied:
+def copy_data(source: Location, target: Location, by: Committer, reach: Reach = no_faults) -> CopiedFiles:
     """Copies the data files that are there now, whatever version needs them: they never change. One that vanishes is left.
 
     Raises:
@@ -64,7 +64,7 @@ def copy_data(source: Location, target: Location, by: Committer, reach: Reach = 
 
 def copy_frozen(
     source: ScopeTarget, target: Location, version: int, done: Collection[str], by: Committer, reach: Reach = no_faults
-) -> Copied:
+) -> CopiedFiles:
     """Copies all that a frozen scope has, with its log up to `version`, but for what is `done` already.
 
     Raises:
@@ -85,7 +85,7 @@ def copy_frozen(
         data = copier.copy([found for found in wanted if found not in log])
         last = copier.copy(log)  # it never names what is not there yet
     check_arrived(table, target)
-    return Copied(data.files + last.files, data.bytes + last.bytes)
+    return CopiedFiles(data.files + last.files, data.bytes + last.bytes)
 
 
 def check_arrived(table: ScopeTable, target: Location) -> None:
@@ -150,12 +150,12 @@ class _Copier:
             self._to.delete(self._made)
             raise TooLate(f"the move to {self._target} was ended by another process meanwhile; nothing is left of this one")
 
-    def copy(self, found: Sequence[StoredObject]) -> Copied:
+    def copy(self, found: Sequence[StoredObject]) -> CopiedFiles:
         room = _Room(_IN_HAND)
         with ThreadPoolExecutor(_AT_ONCE) as pool:
             sizes = list(pool.map(lambda each: self._in(room, each), found))
         done = [(each.key, size) for each, size in zip(found, sizes, strict=True) if size is not None]
-        return Copied(tuple(name for name, _ in done), sum(size for _, size in done))
+        return CopiedFiles(tuple(name for name, _ in done), sum(size for _, size in done))
 
     def _in(self, room: _Room, found: StoredObject) -> int | None:
         room.enter(found.size)

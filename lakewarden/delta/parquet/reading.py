@@ -17,7 +17,7 @@ from lakewarden.errors import Corrupt, Unsupported
 from lakewarden.storage.objects import Missing, ObjectStore
 
 
-class OpenFile:
+class OpenDataFile:
     """A data file whose footer has been read."""
 
     def __init__(self, path: str, parquet: pq.ParquetFile, partition: Partition = NO_PARTITION) -> None:
@@ -106,7 +106,7 @@ def _constant_name(column_id: int) -> str:
     return f"partition {column_id}"
 
 
-def open_file(store: ObjectStore, path: str, partition: Partition = NO_PARTITION) -> OpenFile:
+def open_file(store: ObjectStore, path: str, partition: Partition = NO_PARTITION) -> OpenDataFile:
     """Reads a file's footer.
 
     Args:
@@ -126,4 +126,4 @@ def open_file(store: ObjectStore, path: str, partition: Partition = NO_PARTITION
         # a path would be looked up as one of any file system first: a quarter of what a small file takes
         reader = pa.BufferReader(source) if isinstance(source, bytes) else pa.OSFile(source, "r")
         parquet = pq.ParquetFile(reader, pre_buffer=False, coerce_int96_timestamp_unit="us", page_checksum_verification=True)
-    return OpenFile(path, parquet, partition)
+    return OpenDataFile(path, parquet, partition)

@@ -15,7 +15,7 @@ from lakewarden.delta.reading.reopening import TableCache
 
 if TYPE_CHECKING:
     from lakewarden.delta.parquet.files import DataFile
-    from lakewarden.delta.parquet.reading import OpenFile
+    from lakewarden.delta.parquet.reading import OpenDataFile
 
 _SHARE = 4
 """A file with more than this part of all the bytes would push out the others for one reader."""
@@ -42,9 +42,9 @@ class ColumnCache:
         self._lock = threading.Lock()
 
     def rows(
-        self, uri: str, file: DataFile, wanted: pa.Schema, column_ids: Mapping[str, int], open_: Callable[[], OpenFile]
+        self, uri: str, file: DataFile, wanted: pa.Schema, column_ids: Mapping[str, int], open_: Callable[[], OpenDataFile]
     ) -> pa.Table:
-        """As `OpenFile.read`; opens the file only for columns that are not kept."""
+        """As `OpenDataFile.read`; opens the file only for columns that are not kept."""
         key = (uri, file)
         with self._lock:
             kept = self._kept.get(key)
@@ -84,7 +84,7 @@ def _missing(kept: _Kept, wanted: pa.Schema) -> list[str]:
     return [name for name in names if name not in kept.columns.column_names]
 
 
-def _with_more(kept: _Kept | None, opened: OpenFile, wanted: pa.Schema, column_ids: Mapping[str, int]) -> _Kept:
+def _with_more(kept: _Kept | None, opened: OpenDataFile, wanted: pa.Schema, column_ids: Mapping[str, int]) -> _Kept:
     names = opened.names(column_ids)
     before = kept or _Kept(names, pa.table({}))
     more = opened.columns(_missing(before, wanted), column_ids, use_threads=True)

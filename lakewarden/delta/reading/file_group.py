@@ -14,7 +14,7 @@ from lakewarden.base.scope import Scope
 from lakewarden.catalog.model import TableSchema
 from lakewarden.catalog.target import ScopeTarget
 from lakewarden.delta.parquet.files import DataFile, NewFile
-from lakewarden.delta.parquet.reading import OpenFile, open_file
+from lakewarden.delta.parquet.reading import OpenDataFile, open_file
 from lakewarden.delta.parquet.schema import SEQ, SEQ_ID, read_schema
 from lakewarden.delta.reading.column_cache import ColumnCache
 from lakewarden.delta.reading.keys import Keys
@@ -89,7 +89,7 @@ class FileGroup:
                 parts.append(opened.read(self.wanted, self.column_ids).filter(there))
         return pa.concat_tables(parts) if parts else self.empty()
 
-    def _opened(self, store: ObjectStore, file: DataFile) -> OpenFile:
+    def _opened(self, store: ObjectStore, file: DataFile) -> OpenDataFile:
         """Raises:
         Corrupt: the file is missing or unreadable, or says that its rows are another scope's.
         """

@@ -8,13 +8,13 @@ import pyarrow as pa
 
 from lakewarden.catalog.model import TableSchema
 from lakewarden.errors import LakewardenError
-from lakewarden.ingest.load.checking import Checked
+from lakewarden.ingest.load.checking import CheckedBlock
 from lakewarden.log.receipt import PartlyAppended
 from lakewarden.log.record import UPSERT, USER, LogBatch, log_batch
 from lakewarden.log.table_log import TableLog
 
 
-def append_of_many(log: TableLog, schema: TableSchema, blocks: Iterable[Checked], most: int) -> int:
+def append_of_many(log: TableLog, schema: TableSchema, blocks: Iterable[CheckedBlock], most: int) -> int:
     """Appends blocks of rows that name their users, in batches of at most so many rows, or of one block. Returns the rows.
 
     Raises:
@@ -51,7 +51,7 @@ def _users(batch: LogBatch) -> set[str]:
     return {str(user) for user in batch.rows.column(USER).unique().to_pylist()}
 
 
-def _batches(schema: TableSchema, blocks: Iterable[Checked], most: int) -> Iterator[LogBatch]:
+def _batches(schema: TableSchema, blocks: Iterable[CheckedBlock], most: int) -> Iterator[LogBatch]:
     held: list[pa.Table] = []
     for made in blocks:
         if not made.rows.num_rows:

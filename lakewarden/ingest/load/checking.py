@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from lakewarden.base.clock import Clock, NewId
 from lakewarden.catalog.model import SchemaColumn, TableSchema
 from lakewarden.errors import InvalidArgument
-from lakewarden.ingest.load.fitting import Given
+from lakewarden.ingest.load.fitting import ConvertedBlock
 from lakewarden.storage.paths import check_user
 from lakewarden.tables.rows.defaults import Defaults
 from lakewarden.tables.rows.intake import absent_mark
@@ -21,7 +21,7 @@ from lakewarden.tables.rows.validate import validated
 
 
 @dataclass(frozen=True)
-class Owner:
+class RowOwner:
     """Whose rows they are: one user's (empty of a SHARED table), or, by the column that names each row's user, many."""
 
     user: str = ""
@@ -31,7 +31,7 @@ class Owner:
 
 
 @dataclass(frozen=True)
-class Checked:
+class CheckedBlock:
     """The rows of a block that are accepted, complete and in the table's types, and why each of the others is not."""
 
     rows: pa.Table
@@ -46,7 +46,7 @@ class RowCheck:
     """Checks blocks of rows for one table. A key may come twice: then the later row counts, as with writes one by one."""
 
     schema: TableSchema
-    owner: Owner
+    owner: RowOwner
     clock: Clock
     new_id: NewId
 
@@ -73,7 +73,7 @@ class RowCheck:
             if column.name not in given and not column.nullable and column.default is None:
                 raise InvalidArgument(f"column {column.name!r} is missing, and {_why(self.schema, column)}; {columns}")
 
-    def __call__(self, given: Given) -> Checked:
+    def __call__(self, given: ConvertedBlock) -> CheckedBlock:
         for column in self.schema.columns:
             self._check_null(given, column)
         users = self._users(given)
@@ -86,9 +86,9 @@ class RowCheck:
         own = self.owner.user or self.owner.author
         loose = replace(self.schema, primary_key=())
         made = validated(loose, rows, Defaults(self.clock, self.new_id, own), users)
-        return Checked(made, users, _by_record(given))
+        return CheckedBlock(made, users, _by_record(given))
 
-    def _check_null(self, given: Given, column: SchemaColumn) -> None:
+    def _check_null(self, given: ConvertedBlock, column: SchemaColumn) -> None:
         if column.nullable:
             return
         values, absent = given.columns.get(column.name), given.absent.get(column.name)
@@ -101,7 +101,7 @@ class RowCheck:
         for row in np.flatnonzero(missing):
             given.reject(int(row), f"column {column.name!r}: NULL or no value, and {_why(self.schema, column)}")
 
-    def _users(self, given: Given) -> pa.Array[Any] | None:
+    def _users(self, given: ConvertedBlock) -> pa.Array[Any] | None:
         if self.owner.column is None:
             return None
         users = given.columns.get(self.owner.column)
@@ -134,6 +134,6 @@ def _table(schema: TableSchema, columns: dict[str, pa.Array[Any]], rows: int) ->
     return pa.table({name: pa.nulls(rows), absent_mark(name): pa.repeat(True, rows)})
 
 
-def _by_record(given: Given) -> dict[int, str]:
+def _by_record(given: ConvertedBlock) -> dict[int, str]:
     numbers = np.delete(np.arange(given.rows + len(given.broken)), list(given.broken))
     return dict(given.broken) | {int(numbers[row]): why for row, why in given.misfits.items()}

@@ -13,7 +13,7 @@ import pyarrow.csv as pc_csv
 from lakewarden.catalog.columns.types import ColumnType
 from lakewarden.catalog.model import TableSchema
 from lakewarden.errors import InvalidArgument
-from lakewarden.ingest.load.fitting import Given, text_column
+from lakewarden.ingest.load.fitting import ConvertedBlock, text_column
 from lakewarden.tables.rows.columns import Unfit
 from lakewarden.tables.rows.text import from_text
 
@@ -35,7 +35,7 @@ def header_of(record: bytes) -> tuple[str, ...]:
     return tuple(names)
 
 
-def parse_csv(schema: TableSchema, data: bytes, header: Sequence[str]) -> Given:
+def parse_csv(schema: TableSchema, data: bytes, header: Sequence[str]) -> ConvertedBlock:
     """The rows of a block. A column that the table does not have is taken as text.
 
     Raises:
@@ -63,7 +63,7 @@ def parse_csv(schema: TableSchema, data: bytes, header: Sequence[str]) -> Given:
         )
     except pa.ArrowInvalid as error:
         raise InvalidArgument(f"not CSV: {error}") from error
-    given = Given(table.num_rows, wrong)
+    given = ConvertedBlock(table.num_rows, wrong)
     for name in header:
         given.take(schema.column(name) or text_column(name), table[name].combine_chunks(), _read)
     return given

@@ -26,7 +26,7 @@ def text_column(name: str) -> SchemaColumn:
 
 
 @dataclass
-class Given:
+class ConvertedBlock:
     """The rows of a block by column, converted. A value that does not fit is NULL here, and its row is in `misfits`."""
 
     rows: int

@@ -9,11 +9,11 @@ import pyarrow as pa
 
 from lakewarden.base.exact_json import decoded, decoded_lines
 from lakewarden.catalog.model import SchemaColumn, TableSchema
-from lakewarden.ingest.load.fitting import Given, text_column
+from lakewarden.ingest.load.fitting import ConvertedBlock, text_column
 from lakewarden.tables.rows.json import from_json
 
 
-def parse_json(schema: TableSchema, data: bytes, extra: Sequence[str]) -> Given:
+def parse_json(schema: TableSchema, data: bytes, extra: Sequence[str]) -> ConvertedBlock:
     """The rows of a block.
 
     Args:
@@ -27,7 +27,7 @@ def parse_json(schema: TableSchema, data: bytes, extra: Sequence[str]) -> Given:
             rows.append(cast("Mapping[str, object]", record))
         else:
             broken[number] = why
-    given = Given(len(rows), broken)
+    given = ConvertedBlock(len(rows), broken)
     for column in (*schema.columns, *map(text_column, extra)):
         _take(given, column, rows)
     return given
@@ -56,7 +56,7 @@ def _wrong(record: object, known: set[str]) -> str | None:
     return None if known >= record.keys() else f"unknown column {min(record.keys() - known)!r}"
 
 
-def _take(given: Given, column: SchemaColumn, rows: Sequence[Mapping[str, object]]) -> None:
+def _take(given: ConvertedBlock, column: SchemaColumn, rows: Sequence[Mapping[str, object]]) -> None:
     absent = [column.name not in row for row in rows]
     if all(absent):
         return

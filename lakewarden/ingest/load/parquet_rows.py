@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 
 from lakewarden.catalog.model import TableSchema
 from lakewarden.errors import InvalidArgument
-from lakewarden.ingest.load.fitting import Given, text_column
+from lakewarden.ingest.load.fitting import ConvertedBlock, text_column
 from lakewarden.tables.rows.columns import from_array
 
 _BATCH_ROWS = 1 << 16
@@ -33,7 +33,7 @@ def unreadable() -> Iterator[None]:
         raise InvalidArgument(f"not a Parquet file that can be read: {str(error).splitlines()[0]}") from error
 
 
-def parse_parquet(schema: TableSchema, parquet: pq.ParquetFile, first: int, last: int) -> Iterator[Given]:
+def parse_parquet(schema: TableSchema, parquet: pq.ParquetFile, first: int, last: int) -> Iterator[ConvertedBlock]:
     """The rows of the groups from `first` up to `last`, which is not among them."""
     batches = parquet.iter_batches(_BATCH_ROWS, row_groups=list(range(first, last)), use_threads=False)
     while True:
@@ -41,7 +41,7 @@ def parse_parquet(schema: TableSchema, parquet: pq.ParquetFile, first: int, last
             batch = next(batches, None)
         if batch is None:
             return
-        given = Given(batch.num_rows)
+        given = ConvertedBlock(batch.num_rows)
         for name, values in zip(batch.schema.names, batch.columns, strict=True):
             given.take(schema.column(name) or text_column(name), values, from_array)
         yield given

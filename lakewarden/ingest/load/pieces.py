@@ -14,21 +14,21 @@ from lakewarden.errors import InvalidArgument, LakewardenError
 from lakewarden.ingest.load.checking import RowCheck
 from lakewarden.ingest.load.csv_rows import header_of
 from lakewarden.ingest.load.parquet_rows import open_parquet
-from lakewarden.ingest.load.value import Piece, Source
+from lakewarden.ingest.load.value import FilePiece, SourceFile
 from lakewarden.log.position import WHOLE
 from lakewarden.storage.finding import open_found
-from lakewarden.tables.rows.line_ends import CSV_LINES, JSON_LINES, Form, State
-from lakewarden.tables.rows.records import Counted, Records, count
+from lakewarden.tables.rows.line_ends import CSV_LINES, JSON_LINES, RecordForm, State
+from lakewarden.tables.rows.records import LineCount, Records, count
 
 
 @dataclass(frozen=True)
-class Survey:
+class FileLook:
     """Looks at one file: its columns, and where it can be split. Runs in a task."""
 
     check: RowCheck
     piece_bytes: int
 
-    def __call__(self, source: Source) -> list[Piece]:
+    def __call__(self, source: SourceFile) -> list[FilePiece]:
         """Raises:
         InvalidArgument: the file is empty or unreadable, or its columns are not those of the table.
         """
@@ -42,38 +42,38 @@ class Survey:
                 raise InvalidArgument("the file is empty")
             return [replace(piece, header=header) for piece in self._ranges(source)]
 
-    def _row_groups(self, source: Source, file: BinaryIO) -> list[Piece]:
+    def _row_groups(self, source: SourceFile, file: BinaryIO) -> list[FilePiece]:
         facts = open_parquet(file)
         self.check.check_names(facts.schema_arrow.names)
         groups = [facts.metadata.row_group(number) for number in range(facts.num_row_groups)]
-        made: list[Piece] = []
+        made: list[FilePiece] = []
         line = 1
         for number, group in enumerate(groups):
             last = made[-1] if made else None
             if last is not None and last.size + group.total_byte_size <= self.piece_bytes:
                 made[-1] = replace(last, last=number + 1, size=last.size + group.total_byte_size, most=last.most + group.num_rows)
             else:
-                made.append(Piece(source, number, number + 1, line=line, size=group.total_byte_size, most=group.num_rows))
+                made.append(FilePiece(source, number, number + 1, line=line, size=group.total_byte_size, most=group.num_rows))
             line += group.num_rows
         return made
 
-    def _ranges(self, source: Source) -> Iterator[Piece]:
+    def _ranges(self, source: SourceFile) -> Iterator[FilePiece]:
         size = source.found.size
         if source.packed:
-            yield Piece(source, 0, size, size=size, most=WHOLE)
+            yield FilePiece(source, 0, size, size=size, most=WHOLE)
             return
         ends = [*range(0, size, self.piece_bytes), size]
         for first, last in pairwise(ends):
-            yield Piece(source, first, last, size=last - first, most=(last - first) // 2 + 2)  # a line has two bytes or more
+            yield FilePiece(source, first, last, size=last - first, most=(last - first) // 2 + 2)  # a line has two bytes or more
 
 
-def count_piece(piece: Piece) -> Counted:
+def count_piece(piece: FilePiece) -> LineCount:
     """The line breaks in a piece, and how it ends."""
     with named(piece.source), opened(piece.source) as file:
         return count(file, piece.first, piece.last, form_of(piece.source))
 
 
-def placed(pieces: Sequence[Piece], counts: Sequence[Counted]) -> Iterator[Piece]:
+def placed(pieces: Sequence[FilePiece], counts: Sequence[LineCount]) -> Iterator[FilePiece]:
     """The pieces of one file, each with its first line, and the state in which it begins."""
     state: State = "start"
     line = 1
@@ -82,11 +82,11 @@ def placed(pieces: Sequence[Piece], counts: Sequence[Counted]) -> Iterator[Piece
         state, line = found.ends[state], line + found.breaks
 
 
-def form_of(source: Source) -> Form:
+def form_of(source: SourceFile) -> RecordForm:
     return CSV_LINES if source.format == "csv" else JSON_LINES
 
 
-def records_of(source: Source, file: BinaryIO, piece: Piece | None = None) -> Records:
+def records_of(source: SourceFile, file: BinaryIO, piece: FilePiece | None = None) -> Records:
     """The records of a file from its beginning or a piece's on."""
     if piece is None or not piece.first:
         found = Records(file, form_of(source))
@@ -97,7 +97,7 @@ def records_of(source: Source, file: BinaryIO, piece: Piece | None = None) -> Re
 
 
 @contextmanager
-def named(source: Source) -> Iterator[None]:
+def named(source: SourceFile) -> Iterator[None]:
     """Names the file in errors that are about its contents."""
     try:
         yield
@@ -106,7 +106,7 @@ def named(source: Source) -> Iterator[None]:
 
 
 @contextmanager
-def opened(source: Source) -> Iterator[BinaryIO]:
+def opened(source: SourceFile) -> Iterator[BinaryIO]:
     """The file's contents, unpacked."""
     with open_found(source.found) as file:
         if not source.packed:
@@ -119,7 +119,7 @@ def opened(source: Source) -> Iterator[BinaryIO]:
             raise InvalidArgument(f"not a whole gzip file: {error}") from error
 
 
-def survey(look: Survey, source: Source) -> list[Piece] | LakewardenError:
+def survey(look: FileLook, source: SourceFile) -> list[FilePiece] | LakewardenError:
     """The pieces, or the error as a value: a task of Spark cannot raise it."""
     try:
         return look(source)

@@ -6,13 +6,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from lakewarden.errors import LakewardenError, Reject
-from lakewarden.ingest.load.checking import Checked, RowCheck
+from lakewarden.ingest.load.checking import CheckedBlock, RowCheck
 from lakewarden.ingest.load.csv_rows import parse_csv
 from lakewarden.ingest.load.json_rows import parse_json
 from lakewarden.ingest.load.parquet_rows import open_parquet, parse_parquet
 from lakewarden.ingest.load.pieces import form_of, named, opened, records_of
-from lakewarden.ingest.load.value import SHOWN_REJECTS, Piece
-from lakewarden.tables.rows.records import Block, Records, record_lines
+from lakewarden.ingest.load.value import SHOWN_REJECTS, FilePiece
+from lakewarden.tables.rows.records import RecordBlock, Records, record_lines
 
 
 @dataclass
@@ -27,7 +27,7 @@ class Rejects:
         self.first = (*self.first, *first)[:SHOWN_REJECTS]
 
 
-def read_piece(check: RowCheck, piece: Piece, rejects: Rejects) -> Iterator[Checked]:
+def read_piece(check: RowCheck, piece: FilePiece, rejects: Rejects) -> Iterator[CheckedBlock]:
     """Yields the rows that fit, in order, and notes the others.
 
     Raises:
@@ -46,7 +46,7 @@ class PieceChecked:
     rejects: Rejects
 
 
-def check_piece(check: RowCheck, piece: Piece) -> PieceChecked | LakewardenError:
+def check_piece(check: RowCheck, piece: FilePiece) -> PieceChecked | LakewardenError:
     """Reads a piece and keeps no row of it. An error is a value: a task of Spark cannot raise it."""
     rejects = Rejects()
     try:
@@ -55,7 +55,7 @@ def check_piece(check: RowCheck, piece: Piece) -> PieceChecked | LakewardenError
         return error
 
 
-def _row_groups(check: RowCheck, piece: Piece, rejects: Rejects) -> Iterator[Checked]:
+def _row_groups(check: RowCheck, piece: FilePiece, rejects: Rejects) -> Iterator[CheckedBlock]:
     line = piece.line
     with opened(piece.source) as file:
         for given in parse_parquet(check.schema, open_parquet(file), piece.first, piece.last):
@@ -65,7 +65,7 @@ def _row_groups(check: RowCheck, piece: Piece, rejects: Rejects) -> Iterator[Che
             yield made
 
 
-def _lines(check: RowCheck, piece: Piece, rejects: Rejects) -> Iterator[Checked]:
+def _lines(check: RowCheck, piece: FilePiece, rejects: Rejects) -> Iterator[CheckedBlock]:
     form = form_of(piece.source)
     with opened(piece.source) as file:
         for block in _blocks(piece, records_of(piece.source, file, piece)):
@@ -79,13 +79,13 @@ def _lines(check: RowCheck, piece: Piece, rejects: Rejects) -> Iterator[Checked]
             yield made
 
 
-def _blocks(piece: Piece, records: Records) -> Iterator[Block]:
+def _blocks(piece: FilePiece, records: Records) -> Iterator[RecordBlock]:
     if piece.first or piece.header:
         records.skip_one()  # the header, or a record that begins in the piece before
     yield from records.blocks(None if piece.source.packed else piece.last - records.passed)
 
 
-def _note(rejects: Rejects, piece: Piece, lines: dict[int, int], made: Checked) -> None:
+def _note(rejects: Rejects, piece: FilePiece, lines: dict[int, int], made: CheckedBlock) -> None:
     numbers = sorted(made.rejects)
     uri = piece.source.found.uri
     rejects.add(len(numbers), tuple(Reject(uri, lines[number], made.rejects[number]) for number in numbers[:SHOWN_REJECTS]))

@@ -14,11 +14,11 @@ from lakewarden.catalog.target import ScopeTarget
 from lakewarden.delta.parquet.files import NewFile
 from lakewarden.errors import InvalidArgument, LakewardenError, RowsRejected, Unsupported
 from lakewarden.ingest.load.by_user import append_of_many
-from lakewarden.ingest.load.checking import Owner, RowCheck
-from lakewarden.ingest.load.pieces import Survey, count_piece, placed, survey
+from lakewarden.ingest.load.checking import RowCheck, RowOwner
+from lakewarden.ingest.load.pieces import FileLook, count_piece, placed, survey
 from lakewarden.ingest.load.reading import PieceChecked, Rejects, check_piece, read_piece
 from lakewarden.ingest.load.sources import find_sources, total_bytes
-from lakewarden.ingest.load.value import LoadReport, Piece, Source
+from lakewarden.ingest.load.value import FilePiece, LoadReport, SourceFile
 from lakewarden.ingest.load.writing import PieceTask, PieceWritten, write_piece
 from lakewarden.log.once import Resume
 from lakewarden.log.position import WHOLE
@@ -27,8 +27,8 @@ from lakewarden.storage.location import local_path
 from lakewarden.storage.steps import in_one_step
 from lakewarden.tables.client import TableClient
 from lakewarden.tables.direct.shuffle import remove_written, shuffled
-from lakewarden.tables.direct.value import Given, Once, Reserve, TaskFiles
-from lakewarden.tables.fanout import Run, Sized
+from lakewarden.tables.direct.value import Given, Reserve, TaskFiles, WriteIdentity
+from lakewarden.tables.fanout import Run, SizedWork
 from lakewarden.tables.intake import TableIntake
 from lakewarden.tables.rows.files import file_columns
 
@@ -89,7 +89,7 @@ class Load:
         sources = find_sources(self.client.warehouse, request.paths, request.format)
         pieces = self._pieces(check, sources)
         if table.type == "SHARED" and not table.schema.keyed:
-            once = None if request.once is None else Once(f"load/{request.once}", 0)
+            once = None if request.once is None else WriteIdentity(f"load/{request.once}", 0)
             if once is not None and request.resume is not None:
                 self.client.direct.resume(once.app, request.resume, once.version)
             done = self.client.direct.append(self._given(check, pieces), once=once)
@@ -101,7 +101,7 @@ class Load:
             str(table.name), len(sources), size, rows, self.rejects.count, self.rejects.first, version, repeated=repeated
         )
 
-    def _owner(self) -> Owner:
+    def _owner(self) -> RowOwner:
         """Raises:
         InvalidArgument: a user of a SHARED table's rows, or none, or two, of another's.
         Unsupported: the table has FILE columns; or `once`, and it is written by key.
@@ -113,38 +113,38 @@ class Load:
             raise Unsupported(f"{client.table.name} has the FILE column {columns[0]!r}: its rows are written with their files")
         intake = TableIntake(client.table, client.warehouse.clock, client.warehouse.new_id, client.author)
         user = intake.owner(self.request.user, self.request.user_column)
-        return Owner(user, self.request.user_column, client.author)
+        return RowOwner(user, self.request.user_column, client.author)
 
-    def _pieces(self, check: RowCheck, sources: Sequence[Source]) -> list[Piece]:
+    def _pieces(self, check: RowCheck, sources: Sequence[SourceFile]) -> list[FilePiece]:
         """The pieces of all files, in order."""
-        look = Survey(check, self.client.warehouse.settings.load.piece_bytes)
+        look = FileLook(check, self.client.warehouse.settings.load.piece_bytes)
         surveyed = self._each(partial(survey, look), sources, lambda _source: 0, lambda source: source.found.place.uri)
         pieces = [piece for found in surveyed for piece in _or_raise(found)]
         long = [piece for piece in pieces if piece.source.format != "parquet" and piece.size < piece.source.found.size]
         counted = self._each(count_piece, long, lambda piece: piece.size, lambda piece: piece.source.found.place.uri)
         counts = dict(zip(long, counted, strict=True))
-        made: list[Piece] = []
+        made: list[FilePiece] = []
         for _, group in groupby(pieces, key=lambda piece: piece.source):
             own = list(group)
             made += placed(own, [counts[piece] for piece in own]) if own[0] in counts else own
         return made
 
     def _each(self, work: Callable[[T], R], items: Sequence[T], size: Callable[[T], int], place: Callable[[T], str]) -> list[R]:
-        sized = [Sized(item, size(item), on_disk=local_path(place(item)) is not None) for item in items]
+        sized = [SizedWork(item, size(item), on_disk=local_path(place(item)) is not None) for item in items]
         return self.run_tasks(partial(in_one_step, work), sized)
 
-    def _given(self, check: RowCheck, pieces: Sequence[Piece]) -> Given:
+    def _given(self, check: RowCheck, pieces: Sequence[FilePiece]) -> Given:
         """The rows as they are read, one piece after the other; of many bytes, data files that tasks write."""
         if sum(piece.size for piece in pieces) < self.client.warehouse.settings.load.in_process_bytes:
             return self._rows(check, pieces)
         return TaskFiles(partial(self._written, check, pieces))
 
-    def _written(self, check: RowCheck, pieces: Sequence[Piece], target: ScopeTarget, reserve: Reserve) -> Sequence[NewFile]:
+    def _written(self, check: RowCheck, pieces: Sequence[FilePiece], target: ScopeTarget, reserve: Reserve) -> Sequence[NewFile]:
         """Has a task write each piece; raises `RowsRejected` where the request says so."""
         stops = self.request.on_reject == "stop"
         tasks = [PieceTask(target, check, piece, reserve(min(piece.most, WHOLE)), stops) for piece in pieces]
         sized = [
-            Sized(task, task.piece.size, on_disk=local_path(task.piece.source.found.place.uri) is not None) for task in tasks
+            SizedWork(task, task.piece.size, on_disk=local_path(task.piece.source.found.place.uri) is not None) for task in tasks
         ]
         found = self.run_tasks(write_piece, sized)
         written = [each.written for each in found if isinstance(each, PieceWritten)]
@@ -155,7 +155,7 @@ class Load:
             raise
         return shuffled(self.run_tasks, target, written)
 
-    def _rows(self, check: RowCheck, pieces: Sequence[Piece]) -> Iterator[pa.Table]:
+    def _rows(self, check: RowCheck, pieces: Sequence[FilePiece]) -> Iterator[pa.Table]:
         """Yields the rows of all pieces; raises `RowsRejected` where the request says so."""
         read = 0
         for piece in pieces:
@@ -173,7 +173,7 @@ class Load:
             of = f"{count} of {read + count} rows do" if end else f"{count} row{'s do' if count > 1 else ' does'}"
             raise RowsRejected(f"{of} not fit {self.client.table.name}, and nothing was loaded: {named}{more}", count, first)
 
-    def _by_key(self, check: RowCheck, pieces: Sequence[Piece]) -> int:
+    def _by_key(self, check: RowCheck, pieces: Sequence[FilePiece]) -> int:
         """Writes the rows to the log. Those of one owner become visible together; those of many after a look at all of them."""
         owner = check.owner.user
         if self.request.user_column is None:

@@ -8,7 +8,7 @@ from pathlib import PurePosixPath
 from lakewarden.base.connection import Connection
 from lakewarden.catalog.model import Catalog
 from lakewarden.errors import InvalidArgument
-from lakewarden.ingest.load.value import FORMATS, FileFormat, Source
+from lakewarden.ingest.load.value import FORMATS, FileFormat, SourceFile
 from lakewarden.storage.finding import FoundFile, find_files
 from lakewarden.storage.location import canonical, within
 from lakewarden.tables.warehouse import Warehouse
@@ -23,7 +23,7 @@ _ENDINGS: dict[str, FileFormat] = {
 _PACKED = (".gz", ".gzip")
 
 
-def find_sources(warehouse: Warehouse, paths: Sequence[str], format: str | None) -> list[Source]:
+def find_sources(warehouse: Warehouse, paths: Sequence[str], format: str | None) -> list[SourceFile]:
     """Returns the files, each once, in the order of the paths.
 
     Args:
@@ -42,7 +42,7 @@ def find_sources(warehouse: Warehouse, paths: Sequence[str], format: str | None)
     return [_source(one, next((each for each in FORMATS if each == format), None)) for one in found]
 
 
-def total_bytes(sources: Iterable[Source]) -> int:
+def total_bytes(sources: Iterable[SourceFile]) -> int:
     return sum(source.found.size for source in sources)
 
 
@@ -52,14 +52,14 @@ def format_of(path: str) -> FileFormat | None:
     return _ENDINGS.get(PurePosixPath(name.stem).suffix if name.suffix in _PACKED else name.suffix)
 
 
-def _source(found: FoundFile, format: FileFormat | None) -> Source:
+def _source(found: FoundFile, format: FileFormat | None) -> SourceFile:
     packed = found.name.lower().endswith(_PACKED)
     chosen = format or format_of(found.name)
     if chosen is None:
         raise InvalidArgument(f"{found.uri}: the name does not say the format; give one of {', '.join(FORMATS)} as --format")
     if packed and chosen == "parquet":
         raise InvalidArgument(f"{found.uri}: Parquet is compressed inside; a file that gzip compressed has to be unpacked first")
-    return Source(found, chosen, packed)
+    return SourceFile(found, chosen, packed)
 
 
 def _connection(warehouse: Warehouse, catalog: Catalog, uri: str) -> Connection:

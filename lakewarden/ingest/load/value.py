@@ -33,7 +33,7 @@ class LoadReport:
 
 
 @dataclass(frozen=True)
-class Source:
+class SourceFile:
     """A file to load."""
 
     found: FoundFile
@@ -43,10 +43,10 @@ class Source:
 
 
 @dataclass(frozen=True)
-class Piece:
+class FilePiece:
     """A part of a file that one task reads: bytes of it, or row groups of Parquet. The rows that begin in it are its rows."""
 
-    source: Source
+    source: SourceFile
     first: int
     last: int
     """Behind the end."""

@@ -14,10 +14,10 @@ from lakewarden.delta.parquet.schema import SEQ, rows_schema
 from lakewarden.errors import InvalidArgument, LakewardenError
 from lakewarden.ingest.load.checking import RowCheck
 from lakewarden.ingest.load.reading import Rejects, read_piece
-from lakewarden.ingest.load.value import Piece
+from lakewarden.ingest.load.value import FilePiece
 from lakewarden.log.position import WHOLE
 from lakewarden.storage.steps import Steps
-from lakewarden.tables.direct.shuffle import PartWriter, Written, remove_written
+from lakewarden.tables.direct.shuffle import PartWriter, TaskOutput, remove_written
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class PieceTask:
 
     target: ScopeTarget
     check: RowCheck
-    piece: Piece
+    piece: FilePiece
     first_seq: int
     """The `_seq` of its first row; as many follow as the piece can have rows."""
     stops: bool
@@ -37,7 +37,7 @@ class PieceTask:
 class PieceWritten:
     """The rows of a piece; and what was rejected."""
 
-    written: Written
+    written: TaskOutput
     rejects: Rejects
 
     @property

@@ -10,25 +10,25 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from lakewarden.catalog.state.ledger.entries import Attempt, Batch
+from lakewarden.catalog.state.ledger.entries import Attempt, ObjectBatch
 from lakewarden.errors import Conflict
-from lakewarden.ingest.objects.context import IngestContext, Landed
-from lakewarden.ingest.pipelines.rejects import Reject, note_rejects
-from lakewarden.tables.direct.value import Once
+from lakewarden.ingest.objects.context import CountingAttempt, IngestContext
+from lakewarden.ingest.pipelines.rejects import RejectedObject, note_rejects
+from lakewarden.tables.direct.value import WriteIdentity
 
 _RUNS = 4
 """How often a batch is attempted where others change its table meanwhile."""
 
 
 @dataclass(frozen=True)
-class Attempts:
+class BatchAttempts:
     """Attempts at the batches of one pipeline."""
 
     context: IngestContext
-    attempted: Callable[[Batch], Landed | None]
+    attempted: Callable[[ObjectBatch], CountingAttempt | None]
     """Makes one attempt; None where the batch is settled."""
 
-    def finish(self, batch: Batch, *, fresh: bool) -> tuple[Attempt, int | None] | None:
+    def finish(self, batch: ObjectBatch, *, fresh: bool) -> tuple[Attempt, int | None] | None:
         """Makes the batch count, settles it, and returns the attempt that counts; None where another process settled it.
 
         Args:
@@ -46,7 +46,7 @@ class Attempts:
         self._settle(batch, attempt)
         return attempt, landed.version
 
-    def _made(self, batch: Batch, *, fresh: bool) -> Landed | None:
+    def _made(self, batch: ObjectBatch, *, fresh: bool) -> CountingAttempt | None:
         """Returns None where another process settled the batch."""
         for run in range(_RUNS):
             landed = None if fresh and not run else self.context.landed(batch)
@@ -59,16 +59,16 @@ class Attempts:
                     raise
         return None
 
-    def _settle(self, batch: Batch, attempt: Attempt) -> None:
+    def _settle(self, batch: ObjectBatch, attempt: Attempt) -> None:
         context = self.context
         pairs = list(zip(batch.objects, attempt.taken, strict=True))
         rejects = [
-            Reject(offered.object.key, offered.object.etag, taken.reason, attempt.at, offered.object.size)
+            RejectedObject(offered.object.key, offered.object.etag, taken.reason, attempt.at, offered.object.size)
             for offered, taken in pairs
             if taken.outcome == "rejected"
         ]
         retaken = [offered.object.key for offered, taken in pairs if offered.replaces and taken.outcome != "left"]
-        once = Once(context.pipeline.id, attempt.number)
+        once = WriteIdentity(context.pipeline.id, attempt.number)
         note_rejects(context.warehouse, context.pipeline, rejects, retaken, once, attempt.job_id)
         context.reach("ingest:rejects")
         context.ledger.settle(batch, attempt)

@@ -11,15 +11,15 @@ from pathlib import Path
 
 from lakewarden.base.settings import PipelinesSettings
 from lakewarden.catalog.pipeline import Pipeline
-from lakewarden.catalog.state.ledger.entries import Offered
-from lakewarden.ingest.objects.reading import Outcome, Reading, ReadObject, ReadRows, ReadWith, Refused
-from lakewarden.ingest.running.bounds import Bounds
+from lakewarden.catalog.state.ledger.entries import OfferedObject
+from lakewarden.ingest.objects.reading import Outcome, Reading, ReadObject, ReadRows, ReadWith, UnreadableObject
+from lakewarden.ingest.running.bounds import ReadBounds
 from lakewarden.ingest.running.reads import BoundedReads
-from lakewarden.ingest.running.worker import Job, Rejected
+from lakewarden.ingest.running.worker import ReadJob, ReadRejected
 from lakewarden.ingest.templates.options import parse_options
 from lakewarden.ingest.templates.registry import template_named
 from lakewarden.ingest.templates.template import Columns
-from lakewarden.storage.sources.uploaded import Source, Uploaded
+from lakewarden.storage.sources.uploaded import ObjectSource, SourceObject
 
 
 @contextmanager
@@ -30,7 +30,7 @@ def bounded(settings: PipelinesSettings) -> Iterator[ReadWith]:
         def each(work: Callable[[int], Outcome], numbers: Sequence[int]) -> list[Outcome]:
             return list(threads.map(work, numbers))
 
-        def read_with(source: Source, pipeline: Pipeline, objects: Sequence[Offered], directory: Path) -> Reading:
+        def read_with(source: ObjectSource, pipeline: Pipeline, objects: Sequence[OfferedObject], directory: Path) -> Reading:
             return Reading(source, _reader(reads, pipeline), each, directory, objects)
 
         yield read_with
@@ -48,12 +48,12 @@ def _read_in_task(settings: PipelinesSettings, pipeline: Pipeline) -> Iterator[R
 
 
 @cache
-def _kept(bounds: Bounds) -> BoundedReads:
+def _kept(bounds: ReadBounds) -> BoundedReads:
     return BoundedReads(bounds).__enter__()
 
 
-def _bounds(settings: PipelinesSettings) -> Bounds:
-    return Bounds(memory_bytes=settings.object_memory_bytes, wall_seconds=settings.object_seconds)
+def _bounds(settings: PipelinesSettings) -> ReadBounds:
+    return ReadBounds(memory_bytes=settings.object_memory_bytes, wall_seconds=settings.object_seconds)
 
 
 def _reader(reads: BoundedReads, pipeline: Pipeline) -> ReadObject:
@@ -63,8 +63,10 @@ def _reader(reads: BoundedReads, pipeline: Pipeline) -> ReadObject:
     options: dict[str, object] = json.loads(pipeline.options)
     parse_options(template_named(pipeline.template), options)
 
-    def read(uploaded: Uploaded, columns: Columns, ranges: Callable[[int, int], bytes], into: Path) -> ReadRows | Refused:
-        found = reads.read(Job(pipeline.template, uploaded.key, uploaded.size, options, columns), ranges, into)
-        return Refused(found.reason) if isinstance(found, Rejected) else ReadRows(found.rows, found.columns, into)
+    def read(
+        uploaded: SourceObject, columns: Columns, ranges: Callable[[int, int], bytes], into: Path
+    ) -> ReadRows | UnreadableObject:
+        found = reads.read(ReadJob(pipeline.template, uploaded.key, uploaded.size, options, columns), ranges, into)
+        return UnreadableObject(found.reason) if isinstance(found, ReadRejected) else ReadRows(found.rows, found.columns, into)
 
     return read

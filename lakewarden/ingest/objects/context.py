@@ -9,10 +9,10 @@ from lakewarden.catalog.changes.objects import replace_table
 from lakewarden.catalog.changes.pipelines import blank_of, land_blank, materialize, table_of
 from lakewarden.catalog.model import Catalog, Table
 from lakewarden.catalog.pipeline import Pipeline
-from lakewarden.catalog.state.ledger.entries import Attempt, Batch, Taken
+from lakewarden.catalog.state.ledger.entries import Attempt, ObjectBatch, ObjectFate
 from lakewarden.catalog.state.ledger.ledger import Ledger
 from lakewarden.errors import Conflict
-from lakewarden.ingest.objects.fit import Fitting
+from lakewarden.ingest.objects.fit import PipelineFitting
 from lakewarden.ingest.pipelines.source import PipelineSource
 from lakewarden.maintenance.open_table import open_table
 from lakewarden.tables.client.direct import DirectWrites
@@ -21,7 +21,7 @@ from lakewarden.tables.warehouse import Warehouse
 
 
 @dataclass(frozen=True)
-class Landed:
+class CountingAttempt:
     """The attempt that counts. `version` of Delta, where this process made its commit."""
 
     attempt: int
@@ -40,8 +40,8 @@ class IngestContext:
     reach: Reach = no_faults
 
     @property
-    def fitting(self) -> Fitting:
-        return Fitting(self.pipeline, self.warehouse.clock, self.warehouse.new_id)
+    def fitting(self) -> PipelineFitting:
+        return PipelineFitting(self.pipeline, self.warehouse.clock, self.warehouse.new_id)
 
     def table(self) -> Table:
         """The table; as a blank one without schemas where it has none yet. Raises `NotFound` if it was dropped."""
@@ -50,34 +50,34 @@ class IngestContext:
     def direct(self, table: Table) -> DirectWrites:
         return replace(open_table(self.warehouse, table).direct, job_id=self.job_id, reach=self.reach)
 
-    def landed(self, batch: Batch) -> Landed | None:
+    def landed(self, batch: ObjectBatch) -> CountingAttempt | None:
         """The attempt at the batch that counts, if one does."""
         catalog = self.warehouse.catalog.read()
         blank = catalog.pipelines[self.pipeline.id].landed
         if blank > batch.number:
-            return Landed(blank)
+            return CountingAttempt(blank)
         table = table_of(catalog, self.pipeline)
         last = None if table is None else self.direct(table).last_once(self.pipeline.id)
-        return Landed(last) if last is not None and last > batch.number else None
+        return CountingAttempt(last) if last is not None and last > batch.number else None
 
-    def land_blank(self, batch: Batch, attempt: Attempt) -> Landed:
+    def land_blank(self, batch: ObjectBatch, attempt: Attempt) -> CountingAttempt:
         """Lets an attempt without rows count while the table has no schema."""
         catalog = self.warehouse.catalog.change(
             lambda catalog: land_blank(catalog, self.pipeline.id, attempt.number, batch.number)
         )
-        return Landed(catalog.pipelines[self.pipeline.id].landed)
+        return CountingAttempt(catalog.pipelines[self.pipeline.id].landed)
 
-    def landed_by(self, direct: DirectWrites, attempt: Attempt, done: DirectResult) -> Landed:
+    def landed_by(self, direct: DirectWrites, attempt: Attempt, done: DirectResult) -> CountingAttempt:
         """The attempt that counts after a write of this one."""
         self.reach("ingest:committed")
         if not done.repeated:
-            return Landed(attempt.number, done.version)
+            return CountingAttempt(attempt.number, done.version)
         last = direct.last_once(self.pipeline.id)
         if last is None:
             raise Conflict(f"{direct.table.name} was restored or repaired under an ingest; try again")
-        return Landed(last)
+        return CountingAttempt(last)
 
-    def grow(self, before: Table, after: Table, batch: Batch) -> Table:
+    def grow(self, before: Table, after: Table, batch: ObjectBatch) -> Table:
         """Gives the table in the catalog all columns that the objects need; returns it as it is then.
 
         Raises:
@@ -100,7 +100,7 @@ class IngestContext:
         self.warehouse.log(table).require_columns(table.schema.version)
         return table
 
-    def named(self, number: int, batch: Batch, taken: tuple[Taken, ...]) -> Attempt | None:
+    def named(self, number: int, batch: ObjectBatch, taken: tuple[ObjectFate, ...]) -> Attempt | None:
         """Names the outcome of an attempt; None where another entry has the number, or the batch is settled."""
         attempt = Attempt(number, batch.number, self.job_id, self.warehouse.clock(), taken)
         return attempt if self.ledger.add(attempt) else None

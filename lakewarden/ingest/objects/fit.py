@@ -15,16 +15,16 @@ from lakewarden.catalog.evolution import AddColumn, altered
 from lakewarden.catalog.model import Column, SchemaColumn, Table, TableSchema
 from lakewarden.catalog.pipeline import OBJECT, Pipeline
 from lakewarden.catalog.schema import declare
-from lakewarden.catalog.state.ledger.entries import Taken
+from lakewarden.catalog.state.ledger.entries import ObjectFate
 from lakewarden.errors import ConstraintViolation, InvalidArgument, Unsupported
-from lakewarden.ingest.objects.reading import Gone, Outcome, Reading, ReadRows
+from lakewarden.ingest.objects.reading import ObjectGone, Outcome, Reading, ReadRows
 from lakewarden.ingest.templates.template import Columns
 from lakewarden.tables.rows.defaults import Defaults
 from lakewarden.tables.rows.validate import validated
 
 
 @dataclass(frozen=True)
-class Rows:
+class ObjectTable:
     """The rows of one object that go into the table."""
 
     key: str
@@ -32,13 +32,13 @@ class Rows:
 
 
 @dataclass(frozen=True)
-class Fitted:
+class FitResult:
     """What becomes of each object of a batch, in order, and the table that all of their rows fit."""
 
     table: Table
     """Its `schemas` are empty if no object gave it one."""
-    taken: tuple[Taken, ...]
-    rows: tuple[Rows, ...]
+    taken: tuple[ObjectFate, ...]
+    rows: tuple[ObjectTable, ...]
 
 
 @dataclass
@@ -46,19 +46,19 @@ class _Made:
     """The same while it is made."""
 
     table: Table
-    taken: list[Taken] = field(default_factory=list)
-    rows: list[Rows] = field(default_factory=list)
+    taken: list[ObjectFate] = field(default_factory=list)
+    rows: list[ObjectTable] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
-class Fitting:
+class PipelineFitting:
     """The rules of one pipeline."""
 
     pipeline: Pipeline
     clock: Clock
     new_id: NewId
 
-    def fit(self, table: Table, reading: Reading) -> Fitted:
+    def fit(self, table: Table, reading: Reading) -> FitResult:
         """Reads all objects with the table's columns, then fits them one after the other: what one adds, the next ones have.
 
         Of a table without a schema, the objects are read one by one until one gives it a schema.
@@ -68,7 +68,7 @@ class Fitting:
         for found in reading.rest(columns_of(made.table), number):
             self._take(made, reading, number, found)
             number += 1
-        return Fitted(made.table, tuple(made.taken), tuple(made.rows))
+        return FitResult(made.table, tuple(made.taken), tuple(made.rows))
 
     def shaped(self, table: Table, reading: Reading) -> Table:
         """The table with the schema that the first object gives it, if it has none yet."""
@@ -87,21 +87,21 @@ class Fitting:
             found = reading.one(number, columns)  # another object of the batch added a column of its own type
         made.table, became = self.taken(made.table, found)
         if became.rows and isinstance(found, ReadRows):
-            made.rows.append(Rows(reading.objects[number].object.key, found.path))
+            made.rows.append(ObjectTable(reading.objects[number].object.key, found.path))
         made.taken.append(became)
 
-    def taken(self, table: Table, found: Outcome) -> tuple[Table, Taken]:
+    def taken(self, table: Table, found: Outcome) -> tuple[Table, ObjectFate]:
         """The table with the columns that the object adds, and whether its rows go in."""
         if not isinstance(found, ReadRows):
-            return table, Taken("left" if isinstance(found, Gone) else "rejected", reason=found.reason)
+            return table, ObjectFate("left" if isinstance(found, ObjectGone) else "rejected", reason=found.reason)
         if not found.columns:
-            return table, Taken("ingested")
+            return table, ObjectFate("ingested")
         try:
             grown = self.grown(table, found.columns)
-            deque(self.checked(grown.schema, Rows("", found.path)), maxlen=0)  # the first row that does not fit raises
+            deque(self.checked(grown.schema, ObjectTable("", found.path)), maxlen=0)  # the first row that does not fit raises
         except (InvalidArgument, Unsupported, ConstraintViolation) as error:
-            return table, Taken("rejected", reason=error.message)
-        return grown, Taken("ingested", found.rows)
+            return table, ObjectFate("rejected", reason=error.message)
+        return grown, ObjectFate("ingested", found.rows)
 
     def grown(self, table: Table, columns: Columns) -> Table:
         """The table with the columns of an object.
@@ -143,7 +143,7 @@ class Fitting:
                 f"it lacks {_listed(missing)}, which the table's first object had; MISSING_COLUMNS = 'null' makes them NULL"
             )
 
-    def checked(self, schema: TableSchema, rows: Rows) -> Iterator[pa.Table]:
+    def checked(self, schema: TableSchema, rows: ObjectTable) -> Iterator[pa.Table]:
         """Yields the rows of an object as the table has them, with the object's key.
 
         Raises:

@@ -10,13 +10,13 @@ from tempfile import TemporaryDirectory
 import pyarrow as pa
 
 from lakewarden.catalog.model import Table
-from lakewarden.catalog.state.ledger.entries import Attempt, Batch
+from lakewarden.catalog.state.ledger.entries import Attempt, ObjectBatch
 from lakewarden.catalog.state.ledger.ledger import LOOKS
-from lakewarden.ingest.objects.context import IngestContext, Landed
-from lakewarden.ingest.objects.fit import Fitted
-from lakewarden.ingest.objects.landing import Incoming, Landing, keys_of, last_of_each, replaced_by
+from lakewarden.ingest.objects.context import CountingAttempt, IngestContext
+from lakewarden.ingest.objects.fit import FitResult
+from lakewarden.ingest.objects.landing import Incoming, TableLanding, keys_of, last_of_each, replaced_by
 from lakewarden.ingest.objects.reading import ReadWith
-from lakewarden.tables.direct.value import Once
+from lakewarden.tables.direct.value import WriteIdentity
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class Here:
     context: IngestContext
     read: ReadWith
 
-    def attempted(self, batch: Batch) -> Landed | None:
+    def attempted(self, batch: ObjectBatch) -> CountingAttempt | None:
         """Returns None where the batch is settled."""
         context = self.context
         with TemporaryDirectory(prefix="lakewarden-ingest-") as directory:
@@ -40,7 +40,7 @@ class Here:
             context.reach("ingest:named")
             return None if attempt is None else self._commit(batch, attempt, table, fitted)
 
-    def _named(self, batch: Batch, fitted: Fitted) -> Attempt | None:
+    def _named(self, batch: ObjectBatch, fitted: FitResult) -> Attempt | None:
         for _ in range(LOOKS):
             view = self.context.ledger.look()
             if view.settled >= batch.number:
@@ -50,11 +50,11 @@ class Here:
                 return attempt
         raise self.context.ledger.busy()
 
-    def _commit(self, batch: Batch, attempt: Attempt, table: Table, fitted: Fitted) -> Landed:
+    def _commit(self, batch: ObjectBatch, attempt: Attempt, table: Table, fitted: FitResult) -> CountingAttempt:
         context = self.context
         if not table.schemas:
             return context.land_blank(batch, attempt)
-        direct, once = context.direct(table), Once(context.pipeline.id, attempt.number, batch.number)
+        direct, once = context.direct(table), WriteIdentity(context.pipeline.id, attempt.number, batch.number)
 
         def rows() -> Iterator[pa.Table]:
             for one in fitted.rows:
@@ -63,5 +63,5 @@ class Here:
         keys = keys_of(table.schema, rows() if table.schema.keyed else iter(()))
         given = last_of_each(table.schema, keys, rows()) if table.schema.keyed else rows()
         replaced = replaced_by(batch, attempt.taken)
-        done = Landing(direct, once, replaced).run(Incoming(given, lambda: keys, lambda: replaced))
+        done = TableLanding(direct, once, replaced).run(Incoming(given, lambda: keys, lambda: replaced))
         return context.landed_by(direct, attempt, done)

@@ -17,21 +17,21 @@ from tempfile import TemporaryDirectory
 import pyarrow as pa
 
 from lakewarden.catalog.model import Table
-from lakewarden.catalog.state.ledger.entries import Attempt, Batch, Offered, Taken
+from lakewarden.catalog.state.ledger.entries import Attempt, ObjectBatch, ObjectFate, OfferedObject
 from lakewarden.catalog.state.ledger.ledger import LOOKS
 from lakewarden.catalog.target import ScopeTarget
 from lakewarden.delta.parquet.files import NewFile
 from lakewarden.errors import Conflict, InvalidArgument, Unsupported
-from lakewarden.ingest.objects.context import IngestContext, Landed
-from lakewarden.ingest.objects.landing import Incoming, Landing, replaced_by
+from lakewarden.ingest.objects.context import CountingAttempt, IngestContext
+from lakewarden.ingest.objects.landing import Incoming, TableLanding, replaced_by
 from lakewarden.ingest.objects.newest import each_key_once
-from lakewarden.ingest.objects.packs import Grows, Pack, PackWork, PackWritten, Unnumbered, write_pack
+from lakewarden.ingest.objects.packs import Grows, ObjectPack, PackWork, PackWritten, SequenceExhausted, write_pack
 from lakewarden.ingest.objects.reading import ReadObject, ReadWith
 from lakewarden.log.position import WHOLE
 from lakewarden.storage.location import local_path
-from lakewarden.tables.direct.shuffle import Written, remove_written, shuffled
-from lakewarden.tables.direct.value import Once, Reserve, TaskFiles
-from lakewarden.tables.fanout import Run, Sized, done_and_failed
+from lakewarden.tables.direct.shuffle import TaskOutput, remove_written, shuffled
+from lakewarden.tables.direct.value import Reserve, TaskFiles, WriteIdentity
+from lakewarden.tables.fanout import Run, SizedWork, done_and_failed
 
 OpenReads = Callable[[], AbstractContextManager[ReadObject]]
 """In a task: what reads one object. Picklable."""
@@ -50,10 +50,10 @@ class InTasks:
     """For the first objects of a table without a schema: the tasks need its columns."""
     run: Run
     opened: OpenReads
-    otherwise: Callable[[Batch], Landed | None]
+    otherwise: Callable[[ObjectBatch], CountingAttempt | None]
     """Attempts a batch none of whose objects gives the table a schema."""
 
-    def attempted(self, batch: Batch) -> Landed | None:
+    def attempted(self, batch: ObjectBatch) -> CountingAttempt | None:
         """Returns None where the batch is settled."""
         table = self._shaped(batch)
         if not table.schemas:
@@ -71,7 +71,7 @@ class InTasks:
             table = self._grown(table, run.grown, batch)
         raise self.context.ledger.busy()
 
-    def _shaped(self, batch: Batch) -> Table:
+    def _shaped(self, batch: ObjectBatch) -> Table:
         before = self.context.table()
         if before.schemas:
             return before
@@ -81,7 +81,7 @@ class InTasks:
         self.context.reach("ingest:read")
         return self._grown(before, shaped, batch)
 
-    def _grown(self, before: Table, after: Table, batch: Batch) -> Table:
+    def _grown(self, before: Table, after: Table, batch: ObjectBatch) -> Table:
         table = self.context.grow(before, after, batch)
         self.context.reach("ingest:grown")
         return table
@@ -92,7 +92,7 @@ class _Run:
     """One direct write with its tasks."""
 
     context: IngestContext
-    batch: Batch
+    batch: ObjectBatch
     table: Table
     number: int
     """Of the attempt."""
@@ -103,15 +103,15 @@ class _Run:
     """The table with columns that objects bring, where that is why the write ended."""
     keys: pa.Table = field(default_factory=lambda: pa.table({}))
 
-    def landed(self) -> Landed:
+    def landed(self) -> CountingAttempt:
         """Raises:
         Conflict: columns are to be added first (`grown`), another process attempts the batch, or others change the table.
         """
         direct = self.context.direct(self.table)
-        once = Once(self.context.pipeline.id, self.number, self.batch.number)
+        once = WriteIdentity(self.context.pipeline.id, self.number, self.batch.number)
         replaceable = [one.object.key for one in self.batch.objects if one.replaces]
         incoming = Incoming(TaskFiles(self._written), lambda: self.keys, self._replaced)
-        done = Landing(direct, once, replaceable).run(incoming)
+        done = TableLanding(direct, once, replaceable).run(incoming)
         attempt = self.attempt or Attempt(self.number, self.batch.number, self.context.job_id, self.context.warehouse.clock(), ())
         return self.context.landed_by(direct, attempt, done)
 
@@ -122,7 +122,7 @@ class _Run:
         """Has tasks write the files, and names the outcome. What it wrote is gone where it raises."""
         packs = self._packs(reserve, _PACK_OBJECTS)
         done = self._run_packs(target, packs)
-        if any(isinstance(one, Unnumbered) for one in _found(done)):
+        if any(isinstance(one, SequenceExhausted) for one in _found(done)):
             _discard(target, done)
             done = self._run_packs(target, self._packs(reserve, 1))
         self.context.reach("ingest:read")
@@ -134,16 +134,16 @@ class _Run:
         files = shuffled(self.run, target, [pack.written for pack in done])
         if target.schema.keyed:
             files, self.keys = each_key_once(self.run, target, files)
-        taken = tuple(one for one in _found(done) if isinstance(one, Taken))
+        taken = tuple(one for one in _found(done) if isinstance(one, ObjectFate))
         self.attempt = self.context.named(self.number, self.batch, taken)
         if self.attempt is None:
-            remove_written(target, [Written(tuple(files))])
+            remove_written(target, [TaskOutput(tuple(files))])
             raise Conflict(f"another process takes the same objects into {self.table.name}")
         self.context.reach("ingest:named")
         return files
 
-    def _packs(self, reserve: Reserve, most: int) -> list[Pack]:
-        packs: list[list[Offered]] = []
+    def _packs(self, reserve: Reserve, most: int) -> list[ObjectPack]:
+        packs: list[list[OfferedObject]] = []
         room = 0
         for one in self.batch.objects:
             if not packs or len(packs[-1]) == most or one.object.size > room:
@@ -151,12 +151,12 @@ class _Run:
                 room = _PACK_BYTES
             packs[-1].append(one)
             room -= one.object.size
-        return [Pack(tuple(pack), reserve(WHOLE)) for pack in packs]
+        return [ObjectPack(tuple(pack), reserve(WHOLE)) for pack in packs]
 
-    def _run_packs(self, target: ScopeTarget, packs: Sequence[Pack]) -> list[PackWritten]:
+    def _run_packs(self, target: ScopeTarget, packs: Sequence[ObjectPack]) -> list[PackWritten]:
         work = PackWork(target, self.table, self.context.fitting, self.context.source, self.opened)
         on_disk = local_path(self.context.source.uri) is not None
-        sized = [Sized(pack, sum(one.object.size for one in pack.objects), on_disk) for pack in packs]
+        sized = [SizedWork(pack, sum(one.object.size for one in pack.objects), on_disk) for pack in packs]
         done, failed = done_and_failed(self.run(partial(write_pack, work), sized))
         if failed is not None:
             _discard(target, done)

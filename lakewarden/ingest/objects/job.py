@@ -9,7 +9,7 @@ from lakewarden.catalog.state.audit import AuditLog
 from lakewarden.errors import LakewardenError
 from lakewarden.ingest.objects.bounded import bounded, reads_of_tasks
 from lakewarden.ingest.objects.report import IngestReport
-from lakewarden.ingest.objects.run import Ingest, IngestRequest, Readers
+from lakewarden.ingest.objects.run import IngestRequest, ObjectIngest, Readers
 from lakewarden.maintenance.procedures.workplace import Workplace
 
 INGEST = "INGEST"
@@ -23,7 +23,7 @@ def ingest(at: Workplace, request: IngestRequest, job_id: str | None = None, pri
         job_id: of a job that the caller records.
         principal: who ingests.
 
-    Raises: as `Ingest` and `Ingest.run`.
+    Raises: as `ObjectIngest` and `ObjectIngest.run`.
     """
     started = at.warehouse.clock()
     own = job_id or at.new_job_id("ingest")
@@ -33,7 +33,7 @@ def ingest(at: Workplace, request: IngestRequest, job_id: str | None = None, pri
     try:
         with bounded(at.warehouse.settings.pipelines) as read:
             readers = Readers(read, at.in_tasks, partial(reads_of_tasks, at.warehouse.settings.pipelines))
-            report = Ingest(at.warehouse, request, readers, own).run()
+            report = ObjectIngest(at.warehouse, request, readers, own).run()
     except LakewardenError as error:
         if job_id is None:
             at.jobs.keep("ingest", own, started, parameters, "failed", error.message)

@@ -14,11 +14,11 @@ import pyarrow.compute as pc
 
 from lakewarden.catalog.model import TableSchema
 from lakewarden.catalog.pipeline import OBJECT
-from lakewarden.catalog.state.ledger.entries import Batch, Taken
+from lakewarden.catalog.state.ledger.entries import ObjectBatch, ObjectFate
 from lakewarden.delta.reading.bounds import Bound
 from lakewarden.delta.reading.keys import Keys
 from lakewarden.tables.client.direct import DirectWrites
-from lakewarden.tables.direct.value import DirectResult, Edit, Given, Once
+from lakewarden.tables.direct.value import DirectResult, Edit, Given, WriteIdentity
 
 
 @dataclass(frozen=True)
@@ -34,11 +34,11 @@ class Incoming:
 
 
 @dataclass(frozen=True)
-class Landing:
+class TableLanding:
     """One commit into the table of a pipeline."""
 
     direct: DirectWrites
-    once: Once
+    once: WriteIdentity
     replaceable: Sequence[str]
     """Keys of objects, among which those are whose earlier rows go."""
 
@@ -107,7 +107,7 @@ def _without(schema: TableSchema, there: pa.Table, gone: Any) -> Edit:
     return Edit(places, there.slice(0, 0).select(schema.names))
 
 
-def replaced_by(batch: Batch, found: Sequence[Taken]) -> list[str]:
+def replaced_by(batch: ObjectBatch, found: Sequence[ObjectFate]) -> list[str]:
     """The objects whose earlier rows an attempt's replace: a new version that cannot be read leaves those of the old one."""
     pairs = zip(batch.objects, found, strict=True)
     return [offered.object.key for offered, taken in pairs if offered.replaces and taken.outcome == "ingested"]

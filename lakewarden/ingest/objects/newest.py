@@ -19,7 +19,7 @@ from lakewarden.delta.reading.keys import Keys
 from lakewarden.errors import LakewardenError
 from lakewarden.storage.open import open_store
 from lakewarden.storage.steps import Steps
-from lakewarden.tables.fanout import Run, Sized, done_and_failed
+from lakewarden.tables.fanout import Run, SizedWork, done_and_failed
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ def each_key_once(run: Run, target: ScopeTarget, files: Sequence[NewFile]) -> tu
         return list(files), rows.select(key)
     stays = newest.column(SEQ)
     gone = [one.column(SEQ).filter(pc.invert(pc.is_in(one.column(SEQ), value_set=stays))) for one in found]
-    thin = [Sized(_Thin(file, lost), file.size, target.on_disk) for file, lost in zip(files, gone, strict=True) if len(lost)]
+    thin = [SizedWork(_Thin(file, lost), file.size, target.on_disk) for file, lost in zip(files, gone, strict=True) if len(lost)]
     kept = [file for file, lost in zip(files, gone, strict=True) if not len(lost)]
     made, failed = done_and_failed(run(partial(_thinned, target), thin))
     written = [file for one in made for file in one]

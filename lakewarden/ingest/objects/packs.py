@@ -17,17 +17,17 @@ import pyarrow as pa
 
 from lakewarden.base.arrays import numbers
 from lakewarden.catalog.model import Table
-from lakewarden.catalog.state.ledger.entries import Offered, Taken
+from lakewarden.catalog.state.ledger.entries import ObjectFate, OfferedObject
 from lakewarden.catalog.target import ScopeTarget
 from lakewarden.delta.parquet.schema import SEQ, rows_schema
 from lakewarden.errors import LakewardenError
-from lakewarden.ingest.objects.fit import Fitting, Rows, columns_of
+from lakewarden.ingest.objects.fit import ObjectTable, PipelineFitting, columns_of
 from lakewarden.ingest.objects.reading import Reading, ReadObject, ReadRows
 from lakewarden.ingest.templates.template import Columns
 from lakewarden.log.position import WHOLE
-from lakewarden.storage.sources.uploaded import Source
+from lakewarden.storage.sources.uploaded import ObjectSource
 from lakewarden.storage.steps import Steps
-from lakewarden.tables.direct.shuffle import PartWriter, Written, remove_written
+from lakewarden.tables.direct.shuffle import PartWriter, TaskOutput, remove_written
 
 
 @dataclass(frozen=True)
@@ -38,11 +38,11 @@ class Grows:
 
 
 @dataclass(frozen=True)
-class Unnumbered:
+class SequenceExhausted:
     """The pack's `_seq` did not suffice for the object's rows."""
 
 
-Found = Taken | Grows | Unnumbered
+Found = ObjectFate | Grows | SequenceExhausted
 
 
 @dataclass(frozen=True)
@@ -51,16 +51,16 @@ class PackWork:
 
     target: ScopeTarget
     table: Table
-    fitting: Fitting
-    source: Source
+    fitting: PipelineFitting
+    source: ObjectSource
     opened: Callable[[], AbstractContextManager[ReadObject]]
 
 
 @dataclass(frozen=True)
-class Pack:
+class ObjectPack:
     """Objects that one task reads, in their order."""
 
-    objects: tuple[Offered, ...]
+    objects: tuple[OfferedObject, ...]
     first_seq: int
     """The first of `WHOLE` numbers: nothing says how many rows an object has before it is read."""
 
@@ -70,10 +70,10 @@ class PackWritten:
     """What became of each object, in their order, and the rows of those that fit."""
 
     found: tuple[Found, ...]
-    written: Written
+    written: TaskOutput
 
 
-def write_pack(work: PackWork, pack: Pack) -> Steps[PackWritten | LakewardenError]:
+def write_pack(work: PackWork, pack: ObjectPack) -> Steps[PackWritten | LakewardenError]:
     """Holds the rows of one data file and one batch in memory. An error is a value: a task of Spark cannot raise it."""
     found, writer = list[Found](), PartWriter(work.target)
     try:
@@ -85,7 +85,7 @@ def write_pack(work: PackWork, pack: Pack) -> Steps[PackWritten | LakewardenErro
     return PackWritten(tuple(found), writer.written())
 
 
-def _write(work: PackWork, pack: Pack, found: list[Found], writer: PartWriter) -> None:
+def _write(work: PackWork, pack: ObjectPack, found: list[Found], writer: PartWriter) -> None:
     with TemporaryDirectory(prefix="lakewarden-ingest-") as directory, work.opened() as read:
         reading = Reading(work.source, read, lambda one, which: [*map(one, which)], Path(directory), pack.objects)
         writer.write_all(_numbered(work, pack.first_seq, reading, found))
@@ -103,12 +103,12 @@ def _numbered(work: PackWork, first_seq: int, reading: Reading, made: list[Found
         if isinstance(outcome, ReadRows) and grown.schemas != work.table.schemas:
             found = Grows(outcome.columns)
         elif taken.rows > first_seq + WHOLE - seq:
-            found = Unnumbered()
+            found = SequenceExhausted()
         made.append(found)
         if not isinstance(outcome, ReadRows):
             continue
-        if taken.rows and all(isinstance(one, Taken) for one in made):
-            for rows in work.fitting.checked(work.table.schema, Rows(offered.object.key, outcome.path)):
+        if taken.rows and all(isinstance(one, ObjectFate) for one in made):
+            for rows in work.fitting.checked(work.table.schema, ObjectTable(offered.object.key, outcome.path)):
                 count = rows.num_rows
                 yield rows.select(own.names).cast(own).append_column(SEQ, numbers(np.arange(seq, seq + count)))
                 seq += count

@@ -8,11 +8,11 @@ from itertools import count
 from pathlib import Path
 
 from lakewarden.catalog.pipeline import Pipeline
-from lakewarden.catalog.state.ledger.entries import Offered
+from lakewarden.catalog.state.ledger.entries import OfferedObject
 from lakewarden.errors import Conflict, InvalidArgument, NotFound, StorageRefused
 from lakewarden.ingest.templates.template import Columns
 from lakewarden.storage.objects import Missing
-from lakewarden.storage.sources.uploaded import Changed, Source, Uploaded
+from lakewarden.storage.sources.uploaded import ObjectChanged, ObjectSource, SourceObject
 
 
 @dataclass(frozen=True)
@@ -25,22 +25,22 @@ class ReadRows:
 
 
 @dataclass(frozen=True)
-class Refused:
+class UnreadableObject:
     """The object cannot be read: a reject."""
 
     reason: str
 
 
 @dataclass(frozen=True)
-class Gone:
+class ObjectGone:
     """The object is no longer the one that was listed."""
 
     reason: str
 
 
-Outcome = ReadRows | Refused | Gone
+Outcome = ReadRows | UnreadableObject | ObjectGone
 
-ReadObject = Callable[[Uploaded, Columns, Callable[[int, int], bytes], Path], ReadRows | Refused]
+ReadObject = Callable[[SourceObject, Columns, Callable[[int, int], bytes], Path], ReadRows | UnreadableObject]
 """Reads one object: with the table's columns, by ranges of it, into a file. Errors of the ranges come through unchanged."""
 
 
@@ -48,12 +48,12 @@ ReadObject = Callable[[Uploaded, Columns, Callable[[int, int], bytes], Path], Re
 class Reading:
     """The objects of one batch, read with the columns that the table has then, or later with more of them."""
 
-    source: Source
+    source: ObjectSource
     read: ReadObject
     each: Callable[[Callable[[int], Outcome], Sequence[int]], list[Outcome]]
     """Calls the function for every number, perhaps several at the same time."""
     directory: Path
-    objects: Sequence[Offered]
+    objects: Sequence[OfferedObject]
     _files: Iterator[int] = field(default_factory=count)
 
     def rest(self, columns: Columns, first: int) -> list[Outcome]:
@@ -66,7 +66,7 @@ class Reading:
         """
         uploaded = self.objects[number].object
         if uploaded.refused:
-            return Refused(uploaded.refused)
+            return UnreadableObject(uploaded.refused)
         try:
             with self.source.open(uploaded) as file:
 
@@ -77,22 +77,22 @@ class Reading:
                 found = self.read(uploaded, columns, _watched(ranges, uploaded), self.directory / f"{next(self._files)}.arrow")
             self.source.prove(uploaded)
         except (Missing, NotFound):
-            return Gone("it was removed before it was read")
-        except (Changed, Conflict):
-            return Gone("it was replaced before it was read")
+            return ObjectGone("it was removed before it was read")
+        except (ObjectChanged, Conflict):
+            return ObjectGone("it was replaced before it was read")
         except InvalidArgument as error:
-            return Refused(error.message)
+            return UnreadableObject(error.message)
         except StorageRefused as error:
             next(iter(self.source.uploads()), None)  # raises where the store refuses everything: then no object is at fault
-            return Refused(error.message)
+            return UnreadableObject(error.message)
         return found
 
 
-ReadWith = Callable[[Source, Pipeline, Sequence[Offered], Path], Reading]
+ReadWith = Callable[[ObjectSource, Pipeline, Sequence[OfferedObject], Path], Reading]
 """Prepares to read objects of a source, by the template of a pipeline, into files of a directory."""
 
 
-def _watched(ranges: Callable[[int, int], bytes], uploaded: Uploaded) -> Callable[[int, int], bytes]:
+def _watched(ranges: Callable[[int, int], bytes], uploaded: SourceObject) -> Callable[[int, int], bytes]:
     """Ranges whose errors a template does not take for its own."""
 
     def read(start: int, length: int) -> bytes:
@@ -100,7 +100,7 @@ def _watched(ranges: Callable[[int, int], bytes], uploaded: Uploaded) -> Callabl
             data = ranges(start, length)
         except Missing:
             raise NotFound(f"{uploaded.key} was removed while it was read") from None
-        except Changed:
+        except ObjectChanged:
             raise Conflict(f"{uploaded.key} was replaced while it was read") from None
         if len(data) < length:
             raise Conflict(f"{uploaded.key} became shorter while it was read")

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Literal
 
-from lakewarden.catalog.state.ledger.entries import Attempt, Batch
+from lakewarden.catalog.state.ledger.entries import Attempt, ObjectBatch
 
 SHOWN = 1_000
 """Objects that a report names, at most; it counts all of them."""
@@ -70,7 +70,7 @@ class Tally:
     version: int | None = None
     more: bool = False
 
-    def add(self, batch: Batch, attempt: Attempt) -> None:
+    def add(self, batch: ObjectBatch, attempt: Attempt) -> None:
         self.batches += 1
         for offered, taken in zip(batch.objects, attempt.taken, strict=True):
             found = offered.object

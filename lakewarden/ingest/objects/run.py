@@ -12,13 +12,13 @@ from lakewarden.base.scope import TableName
 from lakewarden.catalog.changes.engines import require_active
 from lakewarden.catalog.changes.pipelines import pipeline_of, rule_of, table_of
 from lakewarden.catalog.pipeline import OBJECT, IngestRule, Pipeline
-from lakewarden.catalog.state.ledger.entries import Batch, Offered
+from lakewarden.catalog.state.ledger.entries import ObjectBatch, OfferedObject
 from lakewarden.catalog.state.ledger.ledger import LOOKS, Ledger, LedgerView
-from lakewarden.catalog.state.ledger.runs import Known
+from lakewarden.catalog.state.ledger.runs import KnownObject
 from lakewarden.errors import FailedPrecondition, InvalidArgument
-from lakewarden.ingest.objects.attempt import Attempts
+from lakewarden.ingest.objects.attempt import BatchAttempts
 from lakewarden.ingest.objects.batches import cut, fills, in_tasks
-from lakewarden.ingest.objects.context import IngestContext, Landed
+from lakewarden.ingest.objects.context import CountingAttempt, IngestContext
 from lakewarden.ingest.objects.here import Here
 from lakewarden.ingest.objects.in_tasks import InTasks, OpenReads
 from lakewarden.ingest.objects.reading import ReadWith
@@ -29,7 +29,7 @@ from lakewarden.ingest.pipelines.source import source_of
 from lakewarden.ingest.pipelines.untaken import untaken
 from lakewarden.log.once import Resume
 from lakewarden.storage.objects import Missing
-from lakewarden.storage.sources.uploaded import Uploaded
+from lakewarden.storage.sources.uploaded import SourceObject
 from lakewarden.tables.fanout import Run
 from lakewarden.tables.warehouse import Warehouse
 
@@ -68,12 +68,12 @@ class Readers:
     in_task: Callable[[Pipeline], OpenReads] | None = None
 
 
-def _age(one: Uploaded) -> tuple[datetime, str]:
+def _age(one: SourceObject) -> tuple[datetime, str]:
     """By which a later object of a batch is the one whose rows win."""
     return one.modified, one.key
 
 
-class Ingest:
+class ObjectIngest:
     """One ingest into one table."""
 
     def __init__(
@@ -142,7 +142,7 @@ class Ingest:
         self._tally.more = limit is not None and len(new) > limit
         self._take_all(sorted(new, key=_age)[:limit])
 
-    def _named(self, names: Sequence[str]) -> list[Uploaded]:
+    def _named(self, names: Sequence[str]) -> list[SourceObject]:
         """Each object once, in the order of the names."""
         found = {one.key: one for name in names for one in self._source.named(name, anywhere=self._request.anywhere)}
         return list(found.values())
@@ -151,7 +151,7 @@ class Ingest:
         """Compares the source with the ledger, a page at a time; what is new is collected to batches of their full size."""
         bounds = self._warehouse.settings.pipelines
         listed = iter(self._source.uploads())
-        held: list[Uploaded] = []
+        held: list[SourceObject] = []
         left = self._request.limit
         while page := list(islice(listed, _PAGE)):
             new = self._new(page)
@@ -167,17 +167,17 @@ class Ingest:
                 break
         self._take_all(held)
 
-    def _take_all(self, objects: Sequence[Uploaded]) -> None:
+    def _take_all(self, objects: Sequence[SourceObject]) -> None:
         while objects:
             objects = self._take_some(objects)
 
-    def _take_some(self, objects: Sequence[Uploaded]) -> list[Uploaded]:
+    def _take_some(self, objects: Sequence[SourceObject]) -> list[SourceObject]:
         """Takes the first ones, as many as one batch may have; returns the others."""
         some, others = cut(self._warehouse.settings.pipelines, objects, tasks=self._tasks)
         self._take(sorted(some, key=_age))
         return others
 
-    def _take(self, objects: Sequence[Uploaded]) -> None:
+    def _take(self, objects: Sequence[SourceObject]) -> None:
         """Puts what is still new into a batch, and finishes it. Of two processes that do so at once, one finishes the other's."""
         for _ in range(LOOKS):
             view = self._settled_view()
@@ -186,7 +186,7 @@ class Ingest:
                 new, skipped = self._divided(objects, view)
             except Missing:
                 continue  # runs were merged since
-            batch = Batch(view.next, self._job_id, self._warehouse.clock(), tuple(new))
+            batch = ObjectBatch(view.next, self._job_id, self._warehouse.clock(), tuple(new))
             if new:
                 self._reach("ingest:planned")
             if new and not self._ledger.add(batch):
@@ -222,14 +222,14 @@ class Ingest:
             self._finish(found, fresh=False)
         raise self._ledger.busy()
 
-    def _finish(self, batch: Batch, *, fresh: bool) -> None:
+    def _finish(self, batch: ObjectBatch, *, fresh: bool) -> None:
         done = self._attempts.finish(batch, fresh=fresh)
         if done is not None:
             attempt, version = done
             self._tally.add(batch, attempt)
             self._tally.version = version if version is not None else self._tally.version
 
-    def _new(self, objects: Sequence[Uploaded]) -> list[Uploaded]:
+    def _new(self, objects: Sequence[SourceObject]) -> list[SourceObject]:
         """Those that are new by a look that may be some pages old: `_take` looks again."""
         for _ in range(LOOKS):
             view = self._seen = self._seen or self._ledger.look()
@@ -242,7 +242,7 @@ class Ingest:
             return [offered.object for offered in new]
         raise self._ledger.busy()
 
-    def _divided(self, objects: Sequence[Uploaded], view: LedgerView) -> tuple[list[Offered], list[ObjectReport]]:
+    def _divided(self, objects: Sequence[SourceObject], view: LedgerView) -> tuple[list[OfferedObject], list[ObjectReport]]:
         """Those that are to be taken, and those that are not."""
         skipped: list[ObjectReport] = []
         wanted = []
@@ -259,10 +259,10 @@ class Ingest:
             if before is not None and before.is_of(one.etag) and not self._request.force:
                 skipped.append(ObjectReport(one.key, one.etag, "known"))
             else:
-                new.append(Offered(one, replaces=self._replaced(one, before)))
+                new.append(OfferedObject(one, replaces=self._replaced(one, before)))
         return new, skipped
 
-    def _replaced(self, one: Uploaded, before: Known | None) -> bool:
+    def _replaced(self, one: SourceObject, before: KnownObject | None) -> bool:
         """Whether earlier rows of the object may be in the table, which it replaces.
 
         Raises:
@@ -281,16 +281,16 @@ class Ingest:
         table = self._warehouse.catalog.read().tables.get(self._request.table)
         return table is None or table.schema.keyed or table.schema.column(OBJECT) is not None
 
-    def _attempts_with(self, readers: Readers, job_id: str) -> Attempts:
+    def _attempts_with(self, readers: Readers, job_id: str) -> BatchAttempts:
         context = IngestContext(self._warehouse, self._pipeline, self._source, self._ledger, job_id, self._reach)
         here = Here(context, readers.here).attempted
         if readers.run is None or readers.in_task is None:
-            return Attempts(context, here)
+            return BatchAttempts(context, here)
         tasks = InTasks(context, readers.here, readers.run, readers.in_task(self._pipeline), here).attempted
         bounds = self._warehouse.settings.pipelines
 
-        def attempted(batch: Batch) -> Landed | None:
+        def attempted(batch: ObjectBatch) -> CountingAttempt | None:
             spread = in_tasks(bounds, [one.object for one in batch.objects])
             return tasks(batch) if spread else here(batch)
 
-        return Attempts(context, attempted)
+        return BatchAttempts(context, attempted)

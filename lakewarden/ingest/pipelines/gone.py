@@ -18,22 +18,22 @@ from lakewarden.errors import LakewardenError
 from lakewarden.ingest.pipelines.rejects import standing_rejects
 from lakewarden.ingest.pipelines.source import source_of
 from lakewarden.log.once import ANY
-from lakewarden.maintenance.repair.report import Repaired, UncertainWriter
-from lakewarden.tables.direct.pipelines import Memory, memories_of
+from lakewarden.maintenance.repair.report import RepairReport, UncertainWriter
+from lakewarden.tables.direct.pipelines import PipelineMemory, memories_of
 from lakewarden.tables.warehouse import Warehouse
 
 SHOWN = 1_000
 """Uploads that a report names, at most."""
 
 
-def with_uploads(warehouse: Warehouse, found: Sequence[Repaired]) -> list[Repaired]:
+def with_uploads(warehouse: Warehouse, found: Sequence[RepairReport]) -> list[RepairReport]:
     """The reports of a repair, with the uploads of the pipelines that it left uncertain."""
     catalog = warehouse.catalog.read()
     pipelines = {one.table: one for one in catalog.pipelines.values()}
     return [_with_uploads(warehouse, catalog, pipelines.get(one.scope.table), one) for one in found]
 
 
-def _with_uploads(warehouse: Warehouse, catalog: Catalog, pipeline: Pipeline | None, one: Repaired) -> Repaired:
+def _with_uploads(warehouse: Warehouse, catalog: Catalog, pipeline: Pipeline | None, one: RepairReport) -> RepairReport:
     writers = {writer.name: writer for writer in one.writers_uncertain}
     if pipeline is None or one.outcome != "done" or one.subject != "scope" or not writers.keys() & {pipeline.id, ANY}:
         return one
@@ -67,7 +67,7 @@ def gone_uploads(warehouse: Warehouse, catalog: Catalog, pipeline: Pipeline) -> 
             yield one.key
 
 
-def _is_uncertain(memory: Memory, number: int) -> bool:
+def _is_uncertain(memory: PipelineMemory, number: int) -> bool:
     return number > (memory.last_certain or 0)
 
 

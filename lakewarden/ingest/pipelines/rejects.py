@@ -19,7 +19,7 @@ from lakewarden.errors import AlreadyExists, InvalidArgument
 from lakewarden.maintenance.admin.create_table import make_table
 from lakewarden.maintenance.open_table import open_table
 from lakewarden.tables.direct.pipelines import REJECTS
-from lakewarden.tables.direct.value import Edit, Once
+from lakewarden.tables.direct.value import Edit, WriteIdentity
 from lakewarden.tables.warehouse import Warehouse, find_table
 
 COLUMNS = (
@@ -34,7 +34,7 @@ COLUMNS = (
 
 
 @dataclass(frozen=True)
-class Reject:
+class RejectedObject:
     """An object that could not be taken."""
 
     object: str
@@ -71,7 +71,12 @@ def rejects_table(warehouse: Warehouse, name: TableName) -> Table:
 
 
 def note_rejects(
-    warehouse: Warehouse, pipeline: Pipeline, rejects: Sequence[Reject], retaken: Sequence[str], once: Once, job_id: str
+    warehouse: Warehouse,
+    pipeline: Pipeline,
+    rejects: Sequence[RejectedObject],
+    retaken: Sequence[str],
+    once: WriteIdentity,
+    job_id: str,
 ) -> None:
     """Adds the rejects of one attempt, once, and removes earlier ones of the objects that it took again.
 
@@ -96,7 +101,7 @@ def note_rejects(
     direct.edit(decide, operation="MERGE", predicate="objects taken again", bounds=[bound], added=added, once=once)
 
 
-def standing_rejects(warehouse: Warehouse, table: TableName) -> list[Reject]:
+def standing_rejects(warehouse: Warehouse, table: TableName) -> list[RejectedObject]:
     """The objects that the table's pipeline could not take when it read them last, the newest first.
 
     Raises:
@@ -108,10 +113,10 @@ def standing_rejects(warehouse: Warehouse, table: TableName) -> list[Reject]:
     rows = open_table(warehouse, find_table(catalog, rejects_name(table))).read()
     rows = rows.filter(pc.equal(rows.column("pipeline_id"), pa.scalar(pipeline.id)))
     found = rows.select(["object", "etag", "error", "at", "size"]).sort_by([("at", "descending"), ("object", "ascending")])
-    return [Reject(**row) for row in found.to_pylist()]
+    return [RejectedObject(**row) for row in found.to_pylist()]
 
 
-def _row(reject: Reject, pipeline: Pipeline, job_id: str) -> dict[str, object]:
+def _row(reject: RejectedObject, pipeline: Pipeline, job_id: str) -> dict[str, object]:
     return {
         "object": reject.object,
         "etag": reject.etag,

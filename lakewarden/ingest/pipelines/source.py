@@ -17,7 +17,7 @@ from lakewarden.storage.finding import find_files
 from lakewarden.storage.location import canonical, join, within
 from lakewarden.storage.objects import Missing
 from lakewarden.storage.sources.open import open_source
-from lakewarden.storage.sources.uploaded import Source, Uploaded
+from lakewarden.storage.sources.uploaded import ObjectSource, SourceObject
 from lakewarden.tables.warehouse import Warehouse
 
 _WILD = re.compile(r"[*?\[]")
@@ -55,36 +55,36 @@ class Connections:
 
 
 @dataclass(frozen=True)
-class PipelineSource(Source):
+class PipelineSource(ObjectSource):
     """The place of a pipeline's objects, and objects elsewhere, whose keys are their whole URIs or absolute paths. Picklable.
 
     No key of the place itself looks like one: a part of it would be empty.
     """
 
-    own: Source
+    own: ObjectSource
     connection: Connections
 
     @property
     def uri(self) -> str:
         return self.own.uri
 
-    def uploads(self, after: str = "") -> Iterator[Uploaded]:
+    def uploads(self, after: str = "") -> Iterator[SourceObject]:
         return self.own.uploads(after)
 
-    def look(self, key: str) -> Uploaded:
+    def look(self, key: str) -> SourceObject:
         source, name = self._split(key)
         found = source.look(name)
-        return found if name == key else Uploaded(key, found.size, found.etag, found.modified, found.refused)
+        return found if name == key else SourceObject(key, found.size, found.etag, found.modified, found.refused)
 
-    def open(self, uploaded: Uploaded) -> BinaryIO:
+    def open(self, uploaded: SourceObject) -> BinaryIO:
         source, name = self._split(uploaded.key)
         return source.open(_named(uploaded, name))
 
-    def prove(self, uploaded: Uploaded) -> None:
+    def prove(self, uploaded: SourceObject) -> None:
         source, name = self._split(uploaded.key)
         source.prove(_named(uploaded, name))
 
-    def named(self, name: str, *, anywhere: bool) -> list[Uploaded]:
+    def named(self, name: str, *, anywhere: bool) -> list[SourceObject]:
         """The objects that a caller means: a key, an absolute path or a URI, or a pattern of them.
 
         Args:
@@ -108,17 +108,17 @@ class PipelineSource(Source):
             return [self.look(one.uri) for one in find_files(name, self.connection)]
         raise NotFound(f"there is no object {name[:200]!r} in {self.uri}")
 
-    def _split(self, key: str) -> tuple[Source, str]:
+    def _split(self, key: str) -> tuple[ObjectSource, str]:
         if not _is_apart(key):
             return self.own, key
         place, _, name = key.rpartition("/")
         return open_source(Location(place or "/", self.connection(place))), name
 
 
-def _named(uploaded: Uploaded, name: str) -> Uploaded:
+def _named(uploaded: SourceObject, name: str) -> SourceObject:
     if name == uploaded.key:
         return uploaded
-    return Uploaded(name, uploaded.size, uploaded.etag, uploaded.modified, uploaded.refused)
+    return SourceObject(name, uploaded.size, uploaded.etag, uploaded.modified, uploaded.refused)
 
 
 def _is_apart(key: str) -> bool:

@@ -9,10 +9,10 @@ from lakewarden.catalog.pipeline import IngestRule
 from lakewarden.catalog.state.ledger.ledger import LOOKS, Ledger
 from lakewarden.ingest.pipelines.rules import takes
 from lakewarden.storage.objects import Missing
-from lakewarden.storage.sources.uploaded import Uploaded
+from lakewarden.storage.sources.uploaded import SourceObject
 
 
-def untaken(ledger: Ledger, rule: IngestRule, objects: Sequence[Uploaded]) -> list[Uploaded]:
+def untaken(ledger: Ledger, rule: IngestRule, objects: Sequence[SourceObject]) -> list[SourceObject]:
     """Those that the rule takes, and that the ledger does not have with this ETag. A batch that is not settled does not count."""
     wanted = [one for one in objects if takes(rule, one.key, one.size)]
     for _ in range(LOOKS):

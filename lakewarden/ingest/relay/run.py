@@ -19,9 +19,9 @@ from lakewarden.ingest.relay.report import RelayReport
 from lakewarden.ingest.relay.snapshot import snapshot_parts
 from lakewarden.log.position import NOTHING, position_of
 from lakewarden.log.record import USER
-from lakewarden.storage.kafka.envelope import ChangelogMode, Form, messages
+from lakewarden.storage.kafka.envelope import ChangelogMode, MessageForm, messages
 from lakewarden.storage.kafka.owned import make_topic
-from lakewarden.storage.kafka.publisher import Outgoing, Part, Position, Publisher, last_position, publishing
+from lakewarden.storage.kafka.publisher import Outgoing, Position, Publisher, SnapshotProgress, last_position, publishing
 from lakewarden.storage.kafka.topics import Topic, create_position_topic, create_topic, partitions_of
 from lakewarden.tables.changes.feed import ChangeFeed
 from lakewarden.tables.changes.start import Start
@@ -100,7 +100,7 @@ class Relay:
         if after is not None:
             return self._publish((), after), after
         upto = self._feed.end()
-        return self._snapshot(upto, Part()), upto
+        return self._snapshot(upto, SnapshotProgress()), upto
 
     def _begins_later(self, position: Position) -> bool:
         """Whether a topic that has nothing yet does not begin at the creation of its table: by request, or because the table was
@@ -118,7 +118,7 @@ class Relay:
             return True
         return False
 
-    def _snapshot(self, seq: int, done: Part) -> int:
+    def _snapshot(self, seq: int, done: SnapshotProgress) -> int:
         """Publishes what the topic lacks of the rows as of `seq`, in transactions of `batch_rows`."""
         sent = 0
         with self._explained():
@@ -127,7 +127,9 @@ class Relay:
                 sent += self._publish(outgoing, seq, snapshot=True, part=part.reached)
         return sent
 
-    def _publish(self, outgoing: Iterable[Outgoing], upto: int, *, snapshot: bool = False, part: Part | None = None) -> int:
+    def _publish(
+        self, outgoing: Iterable[Outgoing], upto: int, *, snapshot: bool = False, part: SnapshotProgress | None = None
+    ) -> int:
         now = self._clock().isoformat(timespec="milliseconds")
         return self._publisher.publish(outgoing, Position(self._table.id, upto, now, snapshot, part))
 
@@ -196,7 +198,7 @@ def _check_deleted(table: Table, request: RelayRequest, position: Position | Non
         )
 
 
-def form_of(table: Table, mode: str) -> Form:
+def form_of(table: Table, mode: str) -> MessageForm:
     """Raises:
     InvalidArgument: `upsert` of a table without a primary key.
     """
@@ -209,7 +211,7 @@ def form_of(table: Table, mode: str) -> Form:
     chosen: ChangelogMode = "upsert" if mode == "upsert" or (mode == "auto" and keyed) else "all"
     owner = () if table.type == "SHARED" else (USER,)
     columns = (*owner, *(column.name for column in schema.shown))
-    return Form(columns, (*owner, *schema.primary_key) if keyed else (), chosen)
+    return MessageForm(columns, (*owner, *schema.primary_key) if keyed else (), chosen)
 
 
 def report(table: Table, topic: Topic, position: Position | None, feed: ChangeFeed, sent: int = 0) -> RelayReport:

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from lakewarden.catalog.model import TableSchema
 from lakewarden.log.record import SEQ
-from lakewarden.storage.kafka.publisher import Part
+from lakewarden.storage.kafka.publisher import SnapshotProgress
 from lakewarden.tables.changes.feed import ChangeFeed
 
 
@@ -22,10 +22,10 @@ class SnapshotPart:
     """Rows to publish together, and how far the snapshot is then; `reached` is None behind the last ones."""
 
     rows: Sequence[pa.Table]
-    reached: Part | None
+    reached: SnapshotProgress | None
 
 
-def snapshot_parts(feed: ChangeFeed, schema: TableSchema, seq: int, done: Part, most: int) -> Iterator[SnapshotPart]:
+def snapshot_parts(feed: ChangeFeed, schema: TableSchema, seq: int, done: SnapshotProgress, most: int) -> Iterator[SnapshotPart]:
     """What follows `done`, about `most` rows at a time. There is at least one part. Raises as `ChangeFeed.changes`."""
     held: list[pa.Table] = []
     count = 0
@@ -36,7 +36,7 @@ def snapshot_parts(feed: ChangeFeed, schema: TableSchema, seq: int, done: Part, 
             held.append(ordered.slice(start, most - count))
             start, count = start + held[-1].num_rows, count + held[-1].num_rows
             if count == most:
-                yield SnapshotPart(held, Part(user, start))
+                yield SnapshotPart(held, SnapshotProgress(user, start))
                 held, count = [], 0
     yield SnapshotPart(held, None)
 

@@ -8,7 +8,7 @@ from lakewarden.ingest.templates.object_file import COLUMNS, UNPACKED_BYTES, VAL
 
 
 @dataclass(frozen=True)
-class Bounds:
+class ReadBounds:
     """The kernel holds memory, processor time and the bytes written; the process that waits holds the time that passes."""
 
     memory_bytes: int = 512 << 20

@@ -26,12 +26,12 @@ import pyarrow.parquet  # loaded before memory is bounded, and once
 
 from lakewarden.base.workers import frames
 from lakewarden.base.workers.child import end_with
-from lakewarden.base.workers.memory import Memory
+from lakewarden.base.workers.memory import ProcessMemory
 from lakewarden.errors import LakewardenError, Unsupported
 from lakewarden.ingest.running import messages
-from lakewarden.ingest.running.messages import Outcome, Task, Wanted
+from lakewarden.ingest.running.messages import RangeRequest, ReadOutcome, Task
 from lakewarden.ingest.running.output import Output
-from lakewarden.ingest.templates.fitting import Fitting
+from lakewarden.ingest.templates.fitting import ObjectFitting
 from lakewarden.ingest.templates.object_file import ObjectFile
 from lakewarden.ingest.templates.options import parse_options
 from lakewarden.ingest.templates.registry import template_named
@@ -48,14 +48,14 @@ def main(arguments: list[str]) -> None:
     connection = socket.socket(fileno=handle)
     end_with(connection)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    memory = Memory.bounded(memory_bytes)
+    memory = ProcessMemory.bounded(memory_bytes)
     gc.freeze()
     frames.send(connection, b"", last=True)
     while True:
         _serve(connection, memory)
 
 
-def _serve(connection: socket.socket, memory: Memory) -> None:
+def _serve(connection: socket.socket, memory: ProcessMemory) -> None:
     frame = frames.receive(connection, messages.MOST_BYTES)
     task = messages.unpacked(frame.payload, Task)
     assert frame.handle is not None, "a task comes with its file"
@@ -68,29 +68,29 @@ def _serve(connection: socket.socket, memory: Memory) -> None:
     frames.send(connection, messages.packed(outcome), last=True)
 
 
-def _outcome(task: Task, connection: socket.socket, file: io.IOBase) -> Outcome:
+def _outcome(task: Task, connection: socket.socket, file: io.IOBase) -> ReadOutcome:
     try:
         template = _named(task.template)
         options = parse_options(template, task.options)
     except LakewardenError as error:
-        return Outcome(misused=type(error).__name__, reason=_text(error.message))
+        return ReadOutcome(misused=type(error).__name__, reason=_text(error.message))
     try:
         return _rows(template, options, task, connection, file)
     except LakewardenError as error:
-        return Outcome(code=error.code, reason=_text(error.message))
+        return ReadOutcome(code=error.code, reason=_text(error.message))
     except MemoryError:
-        return Outcome(code=Unsupported.code, reason=_text(_memory_over(task)))
+        return ReadOutcome(code=Unsupported.code, reason=_text(_memory_over(task)))
     except OSError as error:
         if error.errno != errno.EFBIG:
-            return Outcome(code=Unsupported.code, reason=_text(f"the template failed: {error!r}"))
-        return Outcome(code=Unsupported.code, reason=_text(f"the rows take more than {task.bounds.output_bytes:,} bytes"))
+            return ReadOutcome(code=Unsupported.code, reason=_text(f"the template failed: {error!r}"))
+        return ReadOutcome(code=Unsupported.code, reason=_text(f"the rows take more than {task.bounds.output_bytes:,} bytes"))
     except Exception as error:  # noqa: BLE001  # a template is anyone's code, and the object anyone's bytes
-        return Outcome(code="INVALID_ARGUMENT", reason=_text(f"the template {task.template!r} failed: {error!r}"))
+        return ReadOutcome(code="INVALID_ARGUMENT", reason=_text(f"the template {task.template!r} failed: {error!r}"))
 
 
-def _rows(template: Template[Any], options: object, task: Task, connection: socket.socket, file: io.IOBase) -> Outcome:
+def _rows(template: Template[Any], options: object, task: Task, connection: socket.socket, file: io.IOBase) -> ReadOutcome:
     columns = messages.columns_of(task.columns)
-    fitting = Fitting(columns)
+    fitting = ObjectFitting(columns)
     source = ObjectFile(
         frames.decoded(task.key),
         task.size,
@@ -104,12 +104,12 @@ def _rows(template: Template[Any], options: object, task: Task, connection: sock
             source.check_columns(batch.num_columns)
             if batch.num_rows:
                 output.add(fitting(batch))
-    return Outcome(output.rows, output.bytes, messages.typed(fitting.columns))
+    return ReadOutcome(output.rows, output.bytes, messages.typed(fitting.columns))
 
 
 def _fetched(connection: socket.socket, start: int, length: int) -> bytes:
     try:
-        frames.send(connection, messages.packed(Wanted(start, length)), last=False)
+        frames.send(connection, messages.packed(RangeRequest(start, length)), last=False)
         return frames.receive(connection, length).payload.to_pybytes()
     except (EOFError, ConnectionError):
         os._exit(0)  # the other side is gone; a template would take it for its object's end

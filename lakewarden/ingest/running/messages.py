@@ -1,7 +1,7 @@
 """The messages between a process and its worker for templates.
 
-A call is a `Task` with the file that takes the rows. The worker answers with any number of `Wanted`, each of which gets a frame
-with bytes of the object, and with one `Outcome`.
+A call is a `Task` with the file that takes the rows. The worker answers with any number of `RangeRequest`, each of which gets a
+frame with bytes of the object, and with one `ReadOutcome`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import msgspec
 import pyarrow as pa
 
 from lakewarden.catalog.columns.types import ColumnType
-from lakewarden.ingest.running.bounds import Bounds
+from lakewarden.ingest.running.bounds import ReadBounds
 from lakewarden.ingest.templates.template import Columns
 
 MOST_BYTES = 16 << 20
@@ -34,11 +34,11 @@ class Task:
     key: bytes
     """May be no valid Unicode."""
     size: int
-    bounds: Bounds
+    bounds: ReadBounds
 
 
 @dataclass(frozen=True)
-class Wanted:
+class RangeRequest:
     """A part of the object."""
 
     start: int
@@ -46,7 +46,7 @@ class Wanted:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class ReadOutcome:
     """Rows, or why there are none."""
 
     rows: int = 0
@@ -62,7 +62,7 @@ class Outcome:
     """Whether the worker keeps so much memory that it should be replaced."""
 
 
-def packed(message: Task | Wanted | Outcome) -> bytes:
+def packed(message: Task | RangeRequest | ReadOutcome) -> bytes:
     return msgspec.msgpack.encode(message)
 
 

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakewarden.errors import Unsupported
-from lakewarden.ingest.running.bounds import Bounds
+from lakewarden.ingest.running.bounds import ReadBounds
 
 BATCH_BYTES = 8 << 20
 """Of one batch, or of one row where that is larger."""
@@ -26,7 +26,7 @@ def open_rows(file: Path) -> pa.RecordBatchReader:
 class Output:
     """Writes batches of one schema."""
 
-    def __init__(self, file: io.IOBase, bounds: Bounds) -> None:
+    def __init__(self, file: io.IOBase, bounds: ReadBounds) -> None:
         self._file = pa.PythonFile(file, "w")
         self._bounds = bounds
         self._stream: pa.ipc.RecordBatchStreamWriter | None = None

@@ -9,22 +9,22 @@ from types import TracebackType
 from typing import Self
 
 from lakewarden.base.workers.pool import Pool
-from lakewarden.ingest.running.bounds import Bounds
-from lakewarden.ingest.running.worker import Job, Read, Reader, Rejected
+from lakewarden.ingest.running.bounds import ReadBounds
+from lakewarden.ingest.running.worker import ChildReader, ObjectRows, ReadJob, ReadRejected
 from lakewarden.ingest.templates.object_file import Ranges
 
 _PATIENCE = 1e8
 """Seconds to wait for a worker: each is bounded by itself."""
 
-_pools: dict[tuple[Bounds, int], Pool[Reader]] = {}
+_pools: dict[tuple[ReadBounds, int], Pool[ChildReader]] = {}
 _lock = threading.Lock()
 
 
-def _pool_of_process(bounds: Bounds, workers: int) -> Pool[Reader]:
+def _pool_of_process(bounds: ReadBounds, workers: int) -> Pool[ChildReader]:
     with _lock:
         pool = _pools.get((bounds, workers))
         if pool is None:
-            pool = _pools[bounds, workers] = Pool(partial(Reader.start, bounds), workers, "processes for templates")
+            pool = _pools[bounds, workers] = Pool(partial(ChildReader.start, bounds), workers, "processes for templates")
         return pool
 
 
@@ -34,7 +34,7 @@ class BoundedReads:
     Workers serve many objects, are shared by all of these with the same bounds, and end with the last one of them.
     """
 
-    def __init__(self, bounds: Bounds, workers: int = 1) -> None:
+    def __init__(self, bounds: ReadBounds, workers: int = 1) -> None:
         self._pool = _pool_of_process(bounds, workers)
 
     def __enter__(self) -> Self:
@@ -44,7 +44,7 @@ class BoundedReads:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self._pool.release()
 
-    def read(self, job: Job, ranges: Ranges, into: Path) -> Read | Rejected:
+    def read(self, job: ReadJob, ranges: Ranges, into: Path) -> ObjectRows | ReadRejected:
         """Reads one object; its rows are in the file `into` then (`output.open_rows`), which has no meaning if it was rejected.
 
         Args:

@@ -12,8 +12,8 @@ from lakewarden.base.workers import frames
 from lakewarden.base.workers.process import Process
 from lakewarden.errors import InvalidArgument, LakewardenError, NotFound, StorageUnavailable, Unsupported
 from lakewarden.ingest.running import messages
-from lakewarden.ingest.running.bounds import Bounds
-from lakewarden.ingest.running.messages import MOST_BYTES, Outcome, Task, Wanted
+from lakewarden.ingest.running.bounds import ReadBounds
+from lakewarden.ingest.running.messages import MOST_BYTES, RangeRequest, ReadOutcome, Task
 from lakewarden.ingest.templates.object_file import Ranges
 from lakewarden.ingest.templates.template import Columns
 
@@ -25,7 +25,7 @@ _MISUSES: dict[str, type[LakewardenError]] = {each.__name__: each for each in (I
 
 
 @dataclass(frozen=True)
-class Job:
+class ReadJob:
     """An object to be read."""
 
     template: str
@@ -39,7 +39,7 @@ class Job:
 
 
 @dataclass(frozen=True)
-class Read:
+class ObjectRows:
     """An object was read: its columns, none where it has no rows."""
 
     rows: int
@@ -49,7 +49,7 @@ class Read:
 
 
 @dataclass(frozen=True)
-class Rejected:
+class ReadRejected:
     """An object cannot be read, or not within its bounds."""
 
     code: str
@@ -58,13 +58,13 @@ class Rejected:
     """One line."""
 
 
-class Reader(Process):
+class ChildReader(Process):
     """Reads objects."""
 
-    bounds: Bounds
+    bounds: ReadBounds
 
     @classmethod
-    def start(cls, bounds: Bounds) -> Reader:
+    def start(cls, bounds: ReadBounds) -> ChildReader:
         """Raises:
         Internal: the process cannot be started.
         """
@@ -72,7 +72,7 @@ class Reader(Process):
         started.bounds = bounds
         return started
 
-    def read(self, job: Job, ranges: Ranges, into: Path) -> Read | Rejected:
+    def read(self, job: ReadJob, ranges: Ranges, into: Path) -> ObjectRows | ReadRejected:
         """Raises:
         NotFound, InvalidArgument, Unsupported: because of the template or its options.
         Whatever `ranges` raises.
@@ -81,16 +81,16 @@ class Reader(Process):
         try:
             outcome = self._answered(job, ranges, into)
         except (OSError, EOFError) as error:
-            return Rejected(Unsupported.code, self._lost(job, late=isinstance(error, TimeoutError)))
+            return ReadRejected(Unsupported.code, self._lost(job, late=isinstance(error, TimeoutError)))
         self.usable = not outcome.grown
         reason = frames.decoded(outcome.reason)
         if outcome.misused:
             raise _MISUSES[outcome.misused](reason)
         if outcome.code:
-            return Rejected(outcome.code, reason)
-        return Read(outcome.rows, outcome.size, messages.columns_of(outcome.columns))
+            return ReadRejected(outcome.code, reason)
+        return ObjectRows(outcome.rows, outcome.size, messages.columns_of(outcome.columns))
 
-    def _answered(self, job: Job, ranges: Ranges, into: Path) -> Outcome:
+    def _answered(self, job: ReadJob, ranges: Ranges, into: Path) -> ReadOutcome:
         by = monotonic() + self.bounds.wall(job.size)
         left = self.bounds.fetched(job.size)
         columns = messages.typed(job.columns)
@@ -99,18 +99,18 @@ class Reader(Process):
             self.wait_until(by)
             frames.send(self._connection, messages.packed(task), last=True, handle=file.fileno())
         while not (frame := self.receive(by, MOST_BYTES)).last:
-            wanted = messages.unpacked(frame.payload, Wanted)
+            wanted = messages.unpacked(frame.payload, RangeRequest)
             left -= max(wanted.length, _LEAST_BYTES)
             if left < 0:
-                return Outcome(code=Unsupported.code, reason=_OVER_AND_OVER, grown=True)
+                return ReadOutcome(code=Unsupported.code, reason=_OVER_AND_OVER, grown=True)
             began = monotonic()
             data = _fetched(ranges, wanted)
             by += monotonic() - began
             self.wait_until(by)
             frames.send(self._connection, data, last=True)
-        return messages.unpacked(frame.payload, Outcome)
+        return messages.unpacked(frame.payload, ReadOutcome)
 
-    def _lost(self, job: Job, *, late: bool) -> str:
+    def _lost(self, job: ReadJob, *, late: bool) -> str:
         """Why an object lost its worker."""
         status = self.end()
         if status == -signal.SIGPROF:
@@ -123,7 +123,7 @@ class Reader(Process):
         )
 
 
-def _fetched(ranges: Ranges, wanted: Wanted) -> bytes:
+def _fetched(ranges: Ranges, wanted: RangeRequest) -> bytes:
     try:
         return ranges(wanted.start, wanted.length)
     except (OSError, EOFError) as error:

@@ -22,8 +22,8 @@ from lakewarden.ingest.templates.object_file import ObjectFile
 from lakewarden.ingest.templates.template import Columns, Template
 from lakewarden.ingest.templates.types import schema_of
 from lakewarden.tables.rows.columns import Unfit, first_misfit, single
-from lakewarden.tables.rows.line_ends import Form, breaks
-from lakewarden.tables.rows.records import Block, Records, record_lines
+from lakewarden.tables.rows.line_ends import RecordForm, breaks
+from lakewarden.tables.rows.records import RecordBlock, Records, record_lines
 from lakewarden.tables.rows.text import from_text
 from lakewarden.tables.rows.violation import shown
 
@@ -53,8 +53,8 @@ class CsvOptions:
             raise ValueError(f"delimiter is one ASCII character, no quote and no line break, not {self.delimiter!r}")
 
     @property
-    def form(self) -> Form:
-        return Form(self.quoted, self.delimiter.encode())
+    def form(self) -> RecordForm:
+        return RecordForm(self.quoted, self.delimiter.encode())
 
 
 def read(source: ObjectFile, options: CsvOptions, columns: Columns) -> Iterator[pa.RecordBatch]:
@@ -114,7 +114,7 @@ def _values(record: bytes, options: CsvOptions) -> list[str]:
         raise InvalidArgument(f"the first record is not CSV in UTF-8: {error}") from error
 
 
-def _texts(source: ObjectFile, options: CsvOptions, names: Sequence[str]) -> Iterator[tuple[Block, pa.Table]]:
+def _texts(source: ObjectFile, options: CsvOptions, names: Sequence[str]) -> Iterator[tuple[RecordBlock, pa.Table]]:
     """The object's records as texts, block by block."""
     records = _opened(source, options)
     if options.header:
@@ -123,7 +123,7 @@ def _texts(source: ObjectFile, options: CsvOptions, names: Sequence[str]) -> Ite
         yield block, _parsed(block, options, names)
 
 
-def _parsed(block: Block, options: CsvOptions, names: Sequence[str]) -> pa.Table:
+def _parsed(block: RecordBlock, options: CsvOptions, names: Sequence[str]) -> pa.Table:
     wrong: list[str] = []
 
     def refuse(row: pc_csv.InvalidRow) -> Literal["error"]:
@@ -163,7 +163,7 @@ def _inferred(source: ObjectFile, options: CsvOptions, names: Sequence[str], new
     return {name: inference.type for name, inference in inferences.items()}
 
 
-def _typed(name: str, type: ColumnType, texts: pa.Array[Any], block: Block, options: CsvOptions) -> pa.Array[Any]:
+def _typed(name: str, type: ColumnType, texts: pa.Array[Any], block: RecordBlock, options: CsvOptions) -> pa.Array[Any]:
     try:
         return from_text(type, texts)
     except Unfit:

@@ -18,7 +18,7 @@ from lakewarden.tables.rows.columns import Unfit, first_misfit, from_array, unwr
 from lakewarden.tables.rows.violation import shown
 
 
-class Fitting:
+class ObjectFitting:
     """Fits batches of one object, in order. Values of a column that the table has take its type, or the object is rejected."""
 
     def __init__(self, table: Columns) -> None:

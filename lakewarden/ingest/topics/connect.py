@@ -24,34 +24,34 @@ _TEMPORAL = frozenset({"DATE", "TIME", "TIMESTAMP"})
 _FIRST_DAY, _EPOCH = date(1970, 1, 1), datetime(1970, 1, 1, tzinfo=UTC)
 
 
-class Field(msgspec.Struct, frozen=True):
+class ConnectField(msgspec.Struct, frozen=True):
     """A part of a schema: `name` is what its values mean, `field` the column of a row that has them."""
 
     type: str
     name: str | None = None
     field: str = ""
     parameters: Mapping[str, str] | None = None
-    fields: tuple[Field, ...] | None = None
+    fields: tuple[ConnectField, ...] | None = None
 
-    def part(self, name: str) -> Field | None:
+    def part(self, name: str) -> ConnectField | None:
         return self.by_column.get(name)
 
     @property
-    def by_column(self) -> dict[str, Field]:
+    def by_column(self) -> dict[str, ConnectField]:
         return {each.field: each for each in self.fields or ()}
 
 
-def schema_of(found: object) -> Field:
+def schema_of(found: object) -> ConnectField:
     """Raises:
     InvalidArgument: it is no schema of Kafka Connect.
     """
     try:
-        return msgspec.convert(found, Field)
+        return msgspec.convert(found, ConnectField)
     except msgspec.ValidationError as error:
         raise InvalidArgument(f"its schema is none of Kafka Connect: {error}") from error
 
 
-def value_of(field: Field, value: object, type: ColumnType) -> object:
+def value_of(field: ConnectField, value: object, type: ColumnType) -> object:
     """The value for a column of the type, as `tables.rows.json` takes it. A number that means a time is one in columns of
     numbers.
 
@@ -83,12 +83,12 @@ def _for_column(found: object, type: ColumnType) -> object:
     return found
 
 
-def _decimal(field: Field, value: object) -> object:
+def _decimal(field: ConnectField, value: object) -> object:
     """Bytes of a number without its point; or the number itself, as the converter can be told to write it."""
     return _shifted(value, int((field.parameters or {})["scale"])) if isinstance(value, str) else value
 
 
-def _any_scale(_field: Field, value: object) -> Decimal:
+def _any_scale(_field: ConnectField, value: object) -> Decimal:
     if not isinstance(value, Mapping):
         raise TypeError("an object with scale and value is expected")
     return _shifted(value["value"], int(value["scale"]))
@@ -136,7 +136,7 @@ def _local(value: object) -> str:
     return value.removesuffix("Z")
 
 
-_DIGITS: Mapping[str, Callable[[Field, object], object]] = {
+_DIGITS: Mapping[str, Callable[[ConnectField, object], object]] = {
     f"{_CONNECT}.Decimal": _decimal,
     "io.debezium.data.VariableScaleDecimal": _any_scale,
 }

@@ -11,16 +11,16 @@ from lakewarden.base.faults import Reach, no_faults
 from lakewarden.base.scope import TableName
 from lakewarden.errors import FailedPrecondition, NotFound
 from lakewarden.ingest.pipelines.rejects import rejects_table
-from lakewarden.ingest.topics.fit import Fit, Fitted, Misfit, RowsOf
+from lakewarden.ingest.topics.fit import Fit, MessageFit, Misfit, RowsOf
 from lakewarden.ingest.topics.formats import decoder
-from lakewarden.ingest.topics.landing import DirectLanding, Landing, LogLanding, Span
+from lakewarden.ingest.topics.landing import DirectLanding, LogLanding, Span, TopicLanding
 from lakewarden.ingest.topics.report import ConsumeReport, PartitionReport
 from lakewarden.log.once import Resume
 from lakewarden.maintenance.open_table import open_table
-from lakewarden.storage.kafka.reader import Batch, Bounds, reading
+from lakewarden.storage.kafka.reader import MessageBatch, OffsetRange, reading
 from lakewarden.storage.kafka.topics import Topic, partitions_of, topic_id
 from lakewarden.tables.client import TableClient
-from lakewarden.tables.direct.value import Once
+from lakewarden.tables.direct.value import WriteIdentity
 from lakewarden.tables.dynamic.place import StreamPlace, holding_place, writing
 from lakewarden.tables.warehouse import Warehouse, find_table
 
@@ -111,12 +111,12 @@ def _taken(warehouse: Warehouse, request: ConsumeRequest, place: StreamPlace | N
     return ConsumeReport(table.name, request.topic.name, tuple(taken))
 
 
-class Reader(Protocol):
+class MessageReader(Protocol):
     """What a consumer asks of a topic (`TopicReader`)."""
 
-    def bounds(self, partition: int, /) -> Bounds: ...
+    def bounds(self, partition: int, /) -> OffsetRange: ...
 
-    def read(self, partition: int, first: int, most: int, upto: int, /) -> Batch: ...
+    def read(self, partition: int, first: int, most: int, upto: int, /) -> MessageBatch: ...
 
 
 @dataclass(frozen=True)
@@ -126,7 +126,7 @@ class PartitionConsumer:
     client: TableClient
     request: ConsumeRequest
     fit: Fit
-    reader: Reader
+    reader: MessageReader
     app: str
     """The topic's own id and the partition: a topic that takes the place of a deleted one is another source."""
     number: int
@@ -149,7 +149,7 @@ class PartitionConsumer:
                 report, at = _counted(report, batch, fitted), batch.next_offset
         return replace(report, next_offset=at, lag=max(0, self.reader.bounds(self.number).high - at))
 
-    def _first(self, taken_upto: int | None, bounds: Bounds) -> int:
+    def _first(self, taken_upto: int | None, bounds: OffsetRange) -> int:
         """Where to go on.
 
         Raises:
@@ -163,7 +163,7 @@ class PartitionConsumer:
             " go on without them with skip_lost (--skip-lost)"
         )
 
-    def _land(self, landing: Landing, batch: Batch, span: Span) -> Fitted | None:
+    def _land(self, landing: TopicLanding, batch: MessageBatch, span: Span) -> MessageFit | None:
         """Rejects first: what comes again after a death is known there by its offset. None where the batch was taken before."""
         fitted = self.fit.fit(batch.messages)
         if not batch.messages:
@@ -178,7 +178,7 @@ class PartitionConsumer:
         self.reach("consume:taken")
         return fitted
 
-    def _landing(self) -> Landing:
+    def _landing(self) -> TopicLanding:
         table = self.client.table
         if table.type == "SHARED" and not table.schema.keyed:
             return DirectLanding(self.client, self.app)
@@ -192,7 +192,7 @@ class PartitionConsumer:
             if not rows:
                 return
             added = rejects.completed(rows, user=None)
-            if not rejects.direct.append([added], once=Once(app, next_offset, known)).repeated:
+            if not rejects.direct.append([added], once=WriteIdentity(app, next_offset, known)).repeated:
                 return
 
     def _rejects(self) -> TableClient:
@@ -213,7 +213,7 @@ class PartitionConsumer:
         }
 
 
-def _counted(report: PartitionReport, batch: Batch, fitted: Fitted) -> PartitionReport:
+def _counted(report: PartitionReport, batch: MessageBatch, fitted: MessageFit) -> PartitionReport:
     return replace(
         report,
         messages=report.messages + len(batch.messages),

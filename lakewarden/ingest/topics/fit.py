@@ -12,9 +12,9 @@ from lakewarden.base.clock import Clock, NewId
 from lakewarden.catalog.model import Table, TableSchema
 from lakewarden.errors import ConstraintViolation, InvalidArgument
 from lakewarden.ingest.topics.connect import value_of
-from lakewarden.ingest.topics.formats import Change, Changes, Decode, Row
+from lakewarden.ingest.topics.formats import Changes, Decode, MessageChange, Row
 from lakewarden.log.record import DELETE, UPSERT, USER, LogBatch, log_batch, log_schema
-from lakewarden.storage.kafka.reader import Message
+from lakewarden.storage.kafka.reader import TopicMessage
 from lakewarden.storage.paths import check_user
 from lakewarden.tables.files.referring import Targets, check_batch
 from lakewarden.tables.rows.defaults import Defaults
@@ -33,7 +33,7 @@ class Misfit:
 
 
 @dataclass(frozen=True)
-class Fitted:
+class MessageFit:
     """The rows of messages, in order, and the messages that have none."""
 
     batch: LogBatch
@@ -72,7 +72,7 @@ class _Numbered:
     """A change, and its place among those of all messages."""
 
     number: int
-    change: Change
+    change: MessageChange
 
 
 @dataclass
@@ -94,7 +94,7 @@ class Fit:
     author: str
     targets: Targets
 
-    def fit(self, messages: Sequence[Message]) -> Fitted:
+    def fit(self, messages: Sequence[TopicMessage]) -> MessageFit:
         found = _Found()
         changes: list[_Numbered] = []
         for message in messages:
@@ -110,7 +110,7 @@ class Fit:
             self._take(found, [each for each in changes if each.change.removes == removes], convert, sizes)
         return self._joined(found)
 
-    def _read(self, change: Change) -> Change:
+    def _read(self, change: MessageChange) -> MessageChange:
         """The values as the schema beside the message says."""
         if not change.described:
             return change
@@ -184,7 +184,7 @@ class Fit:
             return given, pa.repeat(self.rows_of.user or "", given.num_rows)
         return split_users(given, self.rows_of.user_column)
 
-    def _joined(self, found: _Found) -> Fitted:
+    def _joined(self, found: _Found) -> MessageFit:
         """All rows in the order of their messages; of a message that does not fit, none."""
         schema = self.table.schema
         changes = [each for _, some in found.rows for each in some]
@@ -194,7 +194,7 @@ class Fit:
         rows = pa.concat_tables([empty, *(rows for rows, _ in found.rows)]).take(pa.array(order, pa.int64()))
         removed = sum(changes[at].change.removes for at in order)
         misfits = tuple(found.misfits[offset] for offset in sorted(found.misfits))
-        return Fitted(LogBatch(schema.version, rows), misfits, len(order) - removed, removed)
+        return MessageFit(LogBatch(schema.version, rows), misfits, len(order) - removed, removed)
 
 
 def _no_rows(schema: TableSchema) -> pa.Table:

@@ -10,26 +10,26 @@ from typing import Literal, cast, get_args
 
 from lakewarden.base import exact_json
 from lakewarden.errors import InvalidArgument
-from lakewarden.ingest.topics.connect import Field, schema_of
-from lakewarden.storage.kafka.reader import Message
+from lakewarden.ingest.topics.connect import ConnectField, schema_of
+from lakewarden.storage.kafka.reader import TopicMessage
 
 ValueFormat = Literal["debezium-json", "json"]
 Row = Mapping[str, object]
 
 
 @dataclass(frozen=True)
-class Change:
+class MessageChange:
     """One row to write, or the key of one to remove; of the message with that offset."""
 
     offset: int
     row: Row
     removes: bool = False
-    described: Mapping[str, Field] = field(default_factory=dict)
+    described: Mapping[str, ConnectField] = field(default_factory=dict)
     """By column, what the schema beside the message says of its values."""
 
 
-Changes = tuple[Change, ...]
-Decode = Callable[[Message], Changes]
+Changes = tuple[MessageChange, ...]
+Decode = Callable[[TopicMessage], Changes]
 """What a message says; nothing for one that says nothing. Raises `InvalidArgument` where it cannot be understood."""
 
 
@@ -48,10 +48,10 @@ class _Part:
 
     what: str
     value: object
-    schema: Field | None = None
+    schema: ConnectField | None = None
 
-    def change(self, message: Message, *, removes: bool = False) -> Change:
-        return Change(message.offset, self.row, removes, {} if self.schema is None else self.schema.by_column)
+    def change(self, message: TopicMessage, *, removes: bool = False) -> MessageChange:
+        return MessageChange(message.offset, self.row, removes, {} if self.schema is None else self.schema.by_column)
 
     def part(self, name: str) -> _Part:
         return _Part(name, self.row.get(name), None if self.schema is None else self.schema.part(name))
@@ -67,14 +67,14 @@ class _Part:
         return self.value
 
 
-def _plain(message: Message) -> Changes:
+def _plain(message: TopicMessage) -> Changes:
     if message.value is None:
         return _tombstone(message)
     written = _part(message.value, "value").change(message)
     return (replace(written, row=_available(written.row, {})),)
 
 
-def _debezium(message: Message) -> Changes:
+def _debezium(message: TopicMessage) -> Changes:
     if message.value is None:
         return _tombstone(message)
     envelope = _part(message.value, "value")
@@ -91,7 +91,7 @@ def _debezium(message: Message) -> Changes:
             raise InvalidArgument(f'"op" is {op!r}, and debezium-json has "c", "r", "u" and "d"')
 
 
-def _updated(message: Message, envelope: _Part) -> Changes:
+def _updated(message: TopicMessage, envelope: _Part) -> Changes:
     """The row before goes, in case its key was another one; where it was not, the row after is the later of the two."""
     after = _written(message, envelope)
     before = envelope.part("before")
@@ -99,7 +99,7 @@ def _updated(message: Message, envelope: _Part) -> Changes:
     return (*gone, after)
 
 
-def _written(message: Message, envelope: _Part) -> Change:
+def _written(message: TopicMessage, envelope: _Part) -> MessageChange:
     after, before = envelope.part("after").change(message), envelope.part("before")
     return replace(after, row=_available(after.row, {} if before.value is None else before.row))
 
@@ -120,12 +120,12 @@ def _available(row: Row, before: Row) -> Row:
     return {**row, **{name: before[name] for name in left_out}} if left_out else row
 
 
-def _tombstone(message: Message) -> Changes:
+def _tombstone(message: TopicMessage) -> Changes:
     """What Kafka compacts a key to: the row is gone."""
     return (_key(message).change(message, removes=True),)
 
 
-def _key(message: Message) -> _Part:
+def _key(message: TopicMessage) -> _Part:
     if message.key is None:
         raise InvalidArgument("it removes a row, and has neither a row before nor a key to say which")
     return _part(message.key, "key")

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
-from lakewarden.log.once import Once as LogOnce
 from lakewarden.log.once import Resume
+from lakewarden.log.once import WriterBatch as LogOnce
 from lakewarden.log.record import OP, USER, LogBatch
 from lakewarden.tables.client import TableClient
-from lakewarden.tables.direct.value import Once
+from lakewarden.tables.direct.value import WriteIdentity
 
 
 @dataclass(frozen=True)
@@ -20,7 +20,7 @@ class Span:
     next_offset: int
 
 
-class Landing(Protocol):
+class TopicLanding(Protocol):
     """Takes the batches of one partition of a topic."""
 
     def taken_upto(self) -> int | None:
@@ -77,4 +77,4 @@ class DirectLanding:
 
     def take(self, batch: LogBatch, span: Span) -> bool:
         rows = batch.rows.drop_columns([OP, USER])
-        return not self.client.direct.append([rows], once=Once(self.app, span.next_offset, span.first)).repeated
+        return not self.client.direct.append([rows], once=WriteIdentity(self.app, span.next_offset, span.first)).repeated

@@ -19,15 +19,15 @@ from lakewarden.log.objects.cache import HeaderCache
 from lakewarden.log.objects.cuts.writers import last_batch
 from lakewarden.log.objects.gather import Gathering
 from lakewarden.log.objects.group import Parcel, parcels_of
-from lakewarden.log.objects.log_view import LogView
+from lakewarden.log.objects.log_view import ListedLogView
 from lakewarden.log.objects.segments.segment import read_chunk
-from lakewarden.log.objects.staged import Staged, begin, discard, is_named, put_object, remove_others
+from lakewarden.log.objects.staged import StagedBatch, begin, discard, is_named, put_object, remove_others
 from lakewarden.log.objects.view import read_view
-from lakewarden.log.once import LastBatch, Once
+from lakewarden.log.once import LastBatch, WriterBatch
 from lakewarden.log.position import position_of
 from lakewarden.log.receipt import Receipt
 from lakewarden.log.record import SEQ, LogBatch, decode, encode
-from lakewarden.log.staging import Piece, Pieces, Staging
+from lakewarden.log.staging import Pieces, StagedPiece, Staging
 from lakewarden.log.touched import ANYTHING
 from lakewarden.storage.objects import AlreadyThere, ObjectStore
 
@@ -74,22 +74,22 @@ class Batches:
             raise Unsupported("this warehouse is of an older format, which has no staged batches: run `lakewarden upgrade`")
         return begin(self._store, self._log_id, self._new_id(), to_micros(self._clock()))
 
-    def stage(self, staging: Staging, batch: LogBatch) -> tuple[Piece, ...]:
-        pieces: list[Piece] = []
+    def stage(self, staging: Staging, batch: LogBatch) -> tuple[StagedPiece, ...]:
+        pieces: list[StagedPiece] = []
         for parcel in parcels_of(batch.schema_version, encode(batch, self._settings, carried()), self._settings):
             pieces += self._put(staging, parcel)
             self._reach("batch:staged")
         return tuple(pieces)
 
-    def _put(self, staging: Staging, parcel: Parcel) -> list[Piece]:
+    def _put(self, staging: Staging, parcel: Parcel) -> list[StagedPiece]:
         chunks = [*parcel.chunks]
         while True:
             number = int(self._new_id()[:_NUMBER_DIGITS], 16)
             with suppress(AlreadyThere):
                 return put_object(self._store, self._log_id, staging, number, parcel.schema_version, chunks)
 
-    def publish(self, staging: Staging, pieces: Pieces, once: Once | None) -> Receipt | None:
-        staged: Staged | None = None
+    def publish(self, staging: Staging, pieces: Pieces, once: WriterBatch | None) -> Receipt | None:
+        staged: StagedBatch | None = None
         for _ in range(_ATTEMPTS):
             view = read_view(self._store, self._log_id, self._headers, ())
             named, known = is_named(staging.put_id, view.cut, view.run), once is not None and _stands_for(once, view)
@@ -113,13 +113,13 @@ class Batches:
                 raise
         raise Conflict(f"log {self._log_id} was appended to {_ATTEMPTS} times in between; nothing was written: write again")
 
-    def _of(self, staging: Staging, pieces: Sequence[Piece], once: Once | None) -> Staged:
+    def _of(self, staging: Staging, pieces: Sequence[StagedPiece], once: WriterBatch | None) -> StagedBatch:
         """The batch, beside which nothing else is staged any more."""
-        staged = Staged.of(staging, pieces, once)
+        staged = StagedBatch.of(staging, pieces, once)
         remove_others(self._store, self._log_id, staging.put_id, pieces)
         return staged
 
-    def rows(self, staging: Staging, pieces: Iterable[Piece], schemas: tuple[TableSchema, ...]) -> Iterator[pa.Table]:
+    def rows(self, staging: Staging, pieces: Iterable[StagedPiece], schemas: tuple[TableSchema, ...]) -> Iterator[pa.Table]:
         for each in pieces:
             key = names.staged_key(self._log_id, staging.put_id, each.object)
             where = RowRange(
@@ -135,6 +135,6 @@ class Batches:
         return last_batch(view.cut, view.run, writer_key)
 
 
-def _stands_for(once: Once, view: LogView) -> bool:
+def _stands_for(once: WriterBatch, view: ListedLogView) -> bool:
     """Whether the log has the batch. Raises `FailedPrecondition`: that is uncertain."""
     return last_batch(view.cut, view.run, once.key).stands_for(once.floor, once.writer, "the table")

@@ -7,8 +7,8 @@ import threading
 from collections import OrderedDict
 from collections.abc import Iterable
 
-from lakewarden.log.objects.cut import Cut
-from lakewarden.log.objects.log_view import LogView
+from lakewarden.log.objects.cut import LogCut
+from lakewarden.log.objects.log_view import ListedLogView
 from lakewarden.log.objects.segments.header import Header
 
 
@@ -27,8 +27,8 @@ class HeaderCache:
         self._max_own = max_own
         """Segments that a writer remembers for who reads the log in its process; one that only writes has few."""
         self._own: OrderedDict[str, Header] = OrderedDict()
-        self._cuts: dict[str, Cut] = {}
-        self._views: OrderedDict[str, LogView] = OrderedDict()
+        self._cuts: dict[str, LogCut] = {}
+        self._views: OrderedDict[str, ListedLogView] = OrderedDict()
         self._viewed = 0
         self._lock = threading.Lock()
 
@@ -42,13 +42,13 @@ class HeaderCache:
             if len(self._own) > self._max_own:
                 self._own.popitem(last=False)
 
-    def cut(self, log_id: str, version: int) -> Cut | None:
+    def cut(self, log_id: str, version: int) -> LogCut | None:
         if version == 0:
-            return Cut()
+            return LogCut()
         cut = self._cuts.get(log_id)
         return cut if cut is not None and cut.version == version else None
 
-    def keep(self, log_id: str, cut: Cut, headers: Iterable[Header]) -> None:
+    def keep(self, log_id: str, cut: LogCut, headers: Iterable[Header]) -> None:
         with self._lock:
             if cut.version:
                 self._cuts[log_id] = cut
@@ -63,10 +63,10 @@ class HeaderCache:
                 _, dropped = self._headers.popitem(last=False)
                 self._chunks -= dropped.weight
 
-    def view(self, log_id: str) -> LogView | None:
+    def view(self, log_id: str) -> ListedLogView | None:
         return self._views.get(log_id)
 
-    def keep_view(self, view: LogView) -> None:
+    def keep_view(self, view: ListedLogView) -> None:
         """Keeps the last view of a log, in place of the one before."""
         with self._lock:
             former = self._views.pop(view.log_id, None)

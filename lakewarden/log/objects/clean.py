@@ -6,8 +6,8 @@ from itertools import chain
 
 from lakewarden.base.faults import Reach, no_faults
 from lakewarden.log.objects import names
-from lakewarden.log.objects.cut import Cut, confirm, newest_cut
-from lakewarden.log.objects.names import Listing
+from lakewarden.log.objects.cut import LogCut, confirm, newest_cut
+from lakewarden.log.objects.names import LogListing
 from lakewarden.log.objects.segments.header import short
 from lakewarden.storage.objects import ObjectStore
 
@@ -15,7 +15,7 @@ _KEPT = 4
 """Cuts that stay, the newest among them: as many would have to come and go within one listing of their directory."""
 
 
-def clean(store: ObjectStore, log_id: str, *, known: Cut | None = None, reach: Reach = no_faults) -> None:
+def clean(store: ObjectStore, log_id: str, *, known: LogCut | None = None, reach: Reach = no_faults) -> None:
     """Removes older cuts, segments that are settled, and carry and history that the newest cut does not name.
 
     The cut is read before the listing. So it holds, even when newer cuts come meanwhile: what is settled stays so, a
@@ -32,7 +32,9 @@ def clean(store: ObjectStore, log_id: str, *, known: Cut | None = None, reach: R
     remove_below(store, log_id, cut, names.listing_of(log_id, store.keys(names.home(log_id))), reach=reach)
 
 
-def remove_below(store: ObjectStore, log_id: str, cut: Cut, found: Listing, *, worth: int = 1, reach: Reach = no_faults) -> None:
+def remove_below(
+    store: ObjectStore, log_id: str, cut: LogCut, found: LogListing, *, worth: int = 1, reach: Reach = no_faults
+) -> None:
     """Does so for a durable cut that counts, and a listing that began after the cut was made or read. Fewer than `worth`
     objects stay for a later time."""
     doomed = [*chain.from_iterable(_doomed(log_id, cut, found).values())]
@@ -50,7 +52,7 @@ def is_old(version: int, newest: int) -> bool:
     return version <= newest - _KEPT
 
 
-def _doomed(log_id: str, cut: Cut, found: Listing) -> dict[str, list[str]]:
+def _doomed(log_id: str, cut: LogCut, found: LogListing) -> dict[str, list[str]]:
     """Never the newest cut: without it, every number would be free again and every position unsettled."""
     history, taken = {kept.key for kept in cut.history}, set(cut.taken)
     return {

@@ -15,7 +15,7 @@ from dataclasses import astuple, dataclass, field
 
 from lakewarden.errors import Conflict, Corrupt
 from lakewarden.log.objects import names
-from lakewarden.log.objects.segments.header import UNKNOWN, Published, short
+from lakewarden.log.objects.segments.header import UNKNOWN, BatchIdentity, short
 from lakewarden.log.once import ANY, LastBatch
 from lakewarden.log.position import NOTHING, end_of
 from lakewarden.log.view import UserSigns
@@ -45,7 +45,7 @@ EVERYBODY = "*"
 
 
 @dataclass(frozen=True)
-class Kept:
+class HistoryObject:
     """An object with settled rows that subscribers may still ask for."""
 
     key: str
@@ -58,7 +58,7 @@ class Kept:
 
 
 @dataclass(frozen=True)
-class Cut:
+class LogCut:
     """What is settled, as of one version. Version 0 is the state before the first cut."""
 
     version: int = 0
@@ -76,7 +76,7 @@ class Cut:
     """Keyed hashes of the users who are being erased: nothing of theirs is appended."""
     erased: Mapping[str, int] = field(default_factory=dict)
     """By keyed hash, the last ones last: the position up to which a user's rows were left out."""
-    history: tuple[Kept, ...] = ()
+    history: tuple[HistoryObject, ...] = ()
     """Settled rows that are kept, for as long as the settings say."""
     forgotten: int = NOTHING
     """Rows beyond this `_seq` are all there still, in the log or in its history."""
@@ -148,7 +148,7 @@ def remember(taken: tuple[str, ...], put_ids: list[str]) -> tuple[str, ...]:
     return (*taken, *map(short, put_ids))[-REMEMBERED:]
 
 
-def remember_published(published: Mapping[str, int], more: Iterable[Published]) -> dict[str, int]:
+def remember_published(published: Mapping[str, int], more: Iterable[BatchIdentity]) -> dict[str, int]:
     """The same of batches with an identity. An uncertain number stays until the writer is resumed."""
     known = dict(published)
     for writer, batch in more:
@@ -158,7 +158,7 @@ def remember_published(published: Mapping[str, int], more: Iterable[Published]) 
     return any_writer | dict(list(known.items())[-WRITERS_REMEMBERED:])
 
 
-def encode_cut(cut: Cut) -> bytes:
+def encode_cut(cut: LogCut) -> bytes:
     content = {
         "upto": cut.upto,
         "carry": cut.carry,
@@ -181,13 +181,13 @@ def encode_cut(cut: Cut) -> bytes:
     return with_sum(json.dumps(content, separators=(",", ":")).encode())
 
 
-def decode_cut(key: str, version: int, data: bytes) -> Cut:
+def decode_cut(key: str, version: int, data: bytes) -> LogCut:
     try:
         if not is_whole(data):
             raise ValueError("its checksum is another one")
         content = json.loads(data)
         taken, digits = content["taken"], len(_FORGOTTEN)
-        return Cut(
+        return LogCut(
             version=version,
             upto=content["upto"],
             carry=tuple(content["carry"]),
@@ -196,7 +196,7 @@ def decode_cut(key: str, version: int, data: bytes) -> Cut:
             sealed=content["sealed"],
             closed=tuple(content.get("closed", ())),
             erased=content.get("erased", {}),
-            history=tuple(Kept(*each) for each in content.get("history", ())),
+            history=tuple(HistoryObject(*each) for each in content.get("history", ())),
             forgotten=content.get("forgotten", NOTHING if content["upto"] == NOTHING else end_of(content["upto"])),
             rewound=content.get("rewound", {}),
             direct={id_: (at, since) for id_, (at, since) in content.get("direct", {}).items()},
@@ -212,10 +212,10 @@ def decode_cut(key: str, version: int, data: bytes) -> Cut:
         raise Corrupt(f"{key} cannot be read as a cut of the write log: {error!r}") from error
 
 
-def read_cut(store: ObjectStore, log_id: str, version: int) -> Cut:
+def read_cut(store: ObjectStore, log_id: str, version: int) -> LogCut:
     """The cut of that number; raises `Missing`. It counts only if `newest_version` still says so afterwards."""
     if version == 0:
-        return Cut()
+        return LogCut()
     key = names.cut_key(log_id, version)
     return decode_cut(key, version, store.get(key))
 
@@ -225,7 +225,7 @@ def newest_version(store: ObjectStore, log_id: str) -> int:
     return max((number for number in numbers if number is not None), default=0)
 
 
-def confirm(store: ObjectStore, log_id: str, cut: Cut) -> None:
+def confirm(store: ObjectStore, log_id: str, cut: LogCut) -> None:
     """The cut is durable when this returns: what it says may be acted on.
 
     Raises:
@@ -236,7 +236,7 @@ def confirm(store: ObjectStore, log_id: str, cut: Cut) -> None:
             store.confirm(names.cut_key(log_id, cut.version))
 
 
-def newest_cut(store: ObjectStore, log_id: str, known: Cut | None = None) -> Cut:
+def newest_cut(store: ObjectStore, log_id: str, known: LogCut | None = None) -> LogCut:
     """The cut that counts now. `known` spares the read when it still does."""
     version = newest_version(store, log_id)
     for _ in range(_ATTEMPTS):

@@ -22,7 +22,7 @@ from lakewarden.base.settings import LogSettings
 from lakewarden.errors import BeingErased, Conflict, LakewardenError, NotFound, SchemaChanged, StorageUnavailable
 from lakewarden.log.chunk import Chunk
 from lakewarden.log.crowd import Crowd, names_in
-from lakewarden.log.objects.group import Call, Group, Parcel, fits, laid_out
+from lakewarden.log.objects.group import AppendCall, Group, Parcel, fits, laid_out
 from lakewarden.log.objects.put import Puts, Segment
 from lakewarden.log.objects.segments.header import NO_KEYS
 from lakewarden.log.position import seq_of
@@ -50,7 +50,7 @@ class Gathering:
         self._doubted = False
         self._own = OwnPuts()
         self._lock = threading.Lock()
-        self._waiting: deque[Call] = deque()
+        self._waiting: deque[AppendCall] = deque()
         self._led = False
         self._announced: set[int] = set()
         """Threads that will append soon."""
@@ -79,7 +79,7 @@ class Gathering:
 
     def append(self, parcels: Sequence[Parcel], after: int | None = None, keys: Touched | None = None) -> Receipt:
         """As `LogWriter.append`, for rows that are encoded already. There is at least one parcel."""
-        call = Call(parcels, after, keys if keys is not None else _all_rows_of(parcels, after))
+        call = AppendCall(parcels, after, keys if keys is not None else _all_rows_of(parcels, after))
         with self._lock:
             self._waiting.append(call)
             if self._announced:
@@ -99,7 +99,7 @@ class Gathering:
         """The next append looks at the log as a new process would."""
         self._doubted = True
 
-    def _lead(self, own: Call) -> None:
+    def _lead(self, own: AppendCall) -> None:
         """Serves the first waiting calls, of which our own is the very first; then hands over."""
         group: Group | None = None
         try:
@@ -164,7 +164,7 @@ class Gathering:
             except BeingErased as error:
                 _refuse(calls, error.users)
 
-    def _put_shared(self, calls: Sequence[Call], group: Group) -> None:
+    def _put_shared(self, calls: Sequence[AppendCall], group: Group) -> None:
         """One segment for all of them. Who was not seen to be closed before the put is refused afterwards.
 
         Raises:
@@ -183,7 +183,7 @@ class Gathering:
             if call.error is None:
                 call.receipt = Receipt(call.parcels[0].rows, seq_of(position, last))
 
-    def _put_all(self, call: Call, after: int | None) -> Receipt:
+    def _put_all(self, call: AppendCall, after: int | None) -> Receipt:
         done, position = 0, 0
         for index, parcel in enumerate(call.parcels):
             try:
@@ -236,17 +236,17 @@ def _all_rows_of(parcels: Sequence[Parcel], after: int | None) -> Touched:
     return {user: None for parcel in parcels for user in parcel.users}
 
 
-def _keys_of(calls: Sequence[Call]) -> Mapping[str, int]:
+def _keys_of(calls: Sequence[AppendCall]) -> Mapping[str, int]:
     """What a segment of all of them carries."""
     keyed = [call for call in calls if call.key]
     return {key: rows for call in keyed for key, rows in call.keys().items()} if keyed else NO_KEYS
 
 
-def _open(group: Sequence[Call]) -> list[Call]:
+def _open(group: Sequence[AppendCall]) -> list[AppendCall]:
     return [call for call in group if not call.over]
 
 
-def _refuse(group: Sequence[Call], users: frozenset[str]) -> None:
+def _refuse(group: Sequence[AppendCall], users: frozenset[str]) -> None:
     for call in group:
         own = users & call.parcels[0].users if users else users
         if own:

@@ -14,7 +14,7 @@ from lakewarden.log.chunk import Chunk
 from lakewarden.log.crowd import Crowd, names_in
 from lakewarden.log.fence import carried_token
 from lakewarden.log.objects.segments.header import NO_KEYS
-from lakewarden.log.objects.staged import Staged
+from lakewarden.log.objects.staged import StagedBatch
 from lakewarden.log.plain import PlainRow, encoded
 from lakewarden.log.receipt import Receipt
 from lakewarden.log.touched import OwnPuts, Touched, apart, united
@@ -28,11 +28,11 @@ class Parcel(NamedTuple):
     rows: int
     chunk_bytes: int
     plain: PlainRow | None = None
-    staged: Staged | None = None
+    staged: StagedBatch | None = None
     """A batch of its own, in place of the chunks."""
 
     @classmethod
-    def naming(cls, staged: Staged) -> Parcel:
+    def naming(cls, staged: StagedBatch) -> Parcel:
         return cls(staged.schema_version, (), staged.rows, 0, None, staged)
 
     @classmethod
@@ -106,7 +106,7 @@ def fits(rows: int, size: int, settings: LogSettings) -> bool:
 
 
 @dataclass(eq=False)
-class Call:
+class AppendCall:
     """A thread's rows on their way into the log."""
 
     parcels: Sequence[Parcel]
@@ -139,7 +139,7 @@ class Call:
 class Group:
     """Calls that share a segment. `after` is where those come that are conditional."""
 
-    def __init__(self, first: Call, own: OwnPuts, settings: LogSettings) -> None:
+    def __init__(self, first: AppendCall, own: OwnPuts, settings: LogSettings) -> None:
         self._own = own
         self._settings = settings
         self._rows = first.parcels[0].rows
@@ -149,7 +149,7 @@ class Group:
         self.after = self._reached(first)
         self.touched = first.touched
 
-    def takes(self, call: Call) -> bool:
+    def takes(self, call: AppendCall) -> bool:
         """Whether the call goes with the others; then it is one of them."""
         first, parcel = self.calls[0], call.parcels[0]
         if not (first.shares and call.shares and self._goes_with(call)):
@@ -163,8 +163,8 @@ class Group:
         self.touched = united(self.touched, call.touched)
         return True
 
-    def _goes_with(self, call: Call) -> bool:
+    def _goes_with(self, call: AppendCall) -> bool:
         return self._reached(call) == self.after and (self.after is None or apart(call.touched, self.touched))
 
-    def _reached(self, call: Call) -> int | None:
+    def _reached(self, call: AppendCall) -> int | None:
         return None if call.after is None else self._own.passed(call.after, call.touched)

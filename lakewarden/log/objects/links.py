@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from lakewarden.log.objects import names
 from lakewarden.log.objects.cache import HeaderCache
-from lakewarden.log.objects.cut import Cut
+from lakewarden.log.objects.cut import LogCut
 from lakewarden.log.objects.segments.header import UNKNOWN, link_to
 from lakewarden.log.objects.segments.pack import LINKED
 from lakewarden.log.objects.segments.segment import read_link
@@ -23,7 +23,7 @@ class Links:
         self._own = (-1, UNKNOWN)
         """The position of the last put of this writer, and the link to it."""
 
-    def before(self, position: int, cut: Cut) -> str:
+    def before(self, position: int, cut: LogCut) -> str:
         """The link to the segment at the position before; zeros where that is unknown.
 
         `cut` may be old: what is at a position that was settled meanwhile may have come too late, and its id be wrong, but

@@ -38,21 +38,21 @@ from lakewarden.log.objects.cuts.history import has_expired
 from lakewarden.log.objects.cuts.rewound import note_rewound, take_position
 from lakewarden.log.objects.cuts.seal import remove_log
 from lakewarden.log.objects.cuts.settle import settle
-from lakewarden.log.objects.log_view import LogView
+from lakewarden.log.objects.log_view import ListedLogView
 from lakewarden.log.objects.put import WriterTerms
 from lakewarden.log.objects.segments.segment import read_chunk, read_chunks
 from lakewarden.log.objects.staged import remove_abandoned
 from lakewarden.log.objects.store_clock import StoreClock
-from lakewarden.log.objects.trail import Trail, read_trail
-from lakewarden.log.objects.turns import Turns
+from lakewarden.log.objects.trail import ListedTrail, read_trail
+from lakewarden.log.objects.turns import NamedLocks
 from lakewarden.log.objects.view import make_durable, metadata_of, read_view, rows_of
 from lakewarden.log.objects.writer import LogWriter
-from lakewarden.log.once import LastBatch, Once, Resume, stopped, writer_key
+from lakewarden.log.once import LastBatch, Resume, WriterBatch, stopped, writer_key
 from lakewarden.log.plain import Batch
 from lakewarden.log.position import end_of
 from lakewarden.log.receipt import Receipt
 from lakewarden.log.record import LogBatch
-from lakewarden.log.staging import Piece, Pieces, Staging
+from lakewarden.log.staging import Pieces, StagedPiece, Staging
 from lakewarden.log.table_log import Behind, LogTerms
 from lakewarden.log.touched import Touched
 from lakewarden.log.view import LogView as AnyView
@@ -86,7 +86,7 @@ class ObjectReader:
     def anew(self) -> ObjectReader:
         return ObjectReader(self._store, self._log_id)
 
-    def view(self, users: Collection[str] | None = None) -> LogView:
+    def view(self, users: Collection[str] | None = None) -> ListedLogView:
         return read_view(self._store, self._log_id, self._headers, users)
 
     def make_durable(self, view: AnyView) -> None:
@@ -106,7 +106,7 @@ class ObjectReader:
         found = dict(zip(order, read_chunks(self._store, [where[number] for number in order], apart=_APART), strict=True))
         return [found[number] for number in range(len(where))]
 
-    def trail(self, after: int, users: Collection[str] | None = None) -> Trail:
+    def trail(self, after: int, users: Collection[str] | None = None) -> ListedTrail:
         return read_trail(self._store, self._log_id, after, self._headers, users)
 
     def signs(self, mark: str) -> UserSigns:
@@ -119,7 +119,7 @@ class ObjectReader:
             rows.update(header.keys)
         return trace_of(key, rows, certain=not view.cut.keys_gone)
 
-    def faults(self) -> mend.LogFaults:
+    def faults(self) -> mend.ObjectLogFaults:
         return mend.faults_of(self._store, self._log_id)
 
 
@@ -135,7 +135,7 @@ class ObjectLog(ObjectReader):
         self._pays_by_request = local_path(store.uri) is None
         self._writer: LogWriter | None = None
         self._making = threading.Lock()
-        self._turns = Turns()
+        self._turns = NamedLocks()
         self._store_clock = StoreClock(store, log_id, terms.clock)
 
     def look_again(self) -> None:
@@ -143,7 +143,7 @@ class ObjectLog(ObjectReader):
         if self._writer is not None:
             self._writer.look_again()
 
-    def view(self, users: Collection[str] | None = None) -> LogView:
+    def view(self, users: Collection[str] | None = None) -> ListedLogView:
         try:
             return super().view(users)
         except Corrupt:
@@ -168,16 +168,18 @@ class ObjectLog(ObjectReader):
     def begin_batch(self) -> Staging:
         return self._the_writer().batches.begin()
 
-    def stage(self, staging: Staging, batch: LogBatch) -> tuple[Piece, ...]:
+    def stage(self, staging: Staging, batch: LogBatch) -> tuple[StagedPiece, ...]:
         return self._the_writer().batches.stage(staging, batch)
 
-    def staged_rows(self, staging: Staging, pieces: Iterable[Piece], schemas: tuple[TableSchema, ...]) -> Iterator[pa.Table]:
+    def staged_rows(
+        self, staging: Staging, pieces: Iterable[StagedPiece], schemas: tuple[TableSchema, ...]
+    ) -> Iterator[pa.Table]:
         return self._the_writer().batches.rows(staging, pieces, schemas)
 
-    def publish(self, staging: Staging, pieces: Pieces, once: Once | None = None) -> Receipt | None:
+    def publish(self, staging: Staging, pieces: Pieces, once: WriterBatch | None = None) -> Receipt | None:
         return self._the_writer().batches.publish(staging, pieces, once)
 
-    def append_once(self, batch: LogBatch, once: Once) -> Receipt | None:
+    def append_once(self, batch: LogBatch, once: WriterBatch) -> Receipt | None:
         staging = self.begin_batch()
         return self.publish(staging, self.stage(staging, batch), once)
 
@@ -307,7 +309,7 @@ class ObjectLog(ObjectReader):
         note_rewound(self._store, self._log_id, marks, self.take_position() if position is None else position)
 
     def give_up(self, faults: LogFaults) -> None:
-        assert isinstance(faults, mend.LogFaults), "faults of a log of objects"
+        assert isinstance(faults, mend.ObjectLogFaults), "faults of a log of objects"
         mend.give_up(self._store, faults)
 
     def leave_out_chunks(self, chunks: Collection[RowRange]) -> None:
@@ -340,6 +342,6 @@ class ObjectLog(ObjectReader):
         remove_log(self._store, self._log_id)
 
 
-def _own(view: AnyView) -> LogView:
-    assert isinstance(view, LogView), "a view of a log of objects"
+def _own(view: AnyView) -> ListedLogView:
+    assert isinstance(view, ListedLogView), "a view of a log of objects"
     return view

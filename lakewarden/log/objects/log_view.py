@@ -6,21 +6,21 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from lakewarden.log.chunk import RowRange
-from lakewarden.log.objects.cut import EVERYBODY, Cut
-from lakewarden.log.objects.pending import Pending
+from lakewarden.log.objects.cut import EVERYBODY, LogCut
+from lakewarden.log.objects.pending import PendingChunks
 from lakewarden.log.objects.segments.header import Header
-from lakewarden.log.objects.segments.search import Search
+from lakewarden.log.objects.segments.search import ChunkSearch
 from lakewarden.log.position import NOTHING, end_of
 from lakewarden.log.view import LogView as AnyView
 from lakewarden.log.view import PendingCounts, PendingRows
 
 
 @dataclass(frozen=True)
-class LogView:
+class ListedLogView:
     """What a listing and the headers showed."""
 
     log_id: str
-    cut: Cut
+    cut: LogCut
     carry: tuple[Header, ...]
     run: tuple[Header, ...]
     """The segments above the cut, one for each position; that of a lost one is empty."""
@@ -28,16 +28,18 @@ class LogView:
     """Whether a cleanup would find something to remove."""
     unnamed: frozenset[str]
     """Ids of staged batches that no segment above the cut names."""
-    _pending: Pending = field(repr=False, compare=False)
+    _pending: PendingChunks = field(repr=False, compare=False)
 
     @classmethod
     def of(
-        cls, log_id: str, cut: Cut, carry: tuple[Header, ...], run: tuple[Header, ...], litter: bool, staged: frozenset[str]
-    ) -> LogView:
+        cls, log_id: str, cut: LogCut, carry: tuple[Header, ...], run: tuple[Header, ...], litter: bool, staged: frozenset[str]
+    ) -> ListedLogView:
         """`staged`: the ids of all batches."""
-        return cls(log_id, cut, carry, run, litter, _unnamed(staged, run), Pending(Search.over((*carry, *run)), cut.settled))
+        return cls(
+            log_id, cut, carry, run, litter, _unnamed(staged, run), PendingChunks(ChunkSearch.over((*carry, *run)), cut.settled)
+        )
 
-    def followed_by(self, headers: Sequence[Header]) -> LogView:
+    def followed_by(self, headers: Sequence[Header]) -> ListedLogView:
         """The same partition with further segments, and nothing loaded."""
         return replace(
             self,
@@ -59,7 +61,7 @@ class LogView:
 
     def since(self, former: AnyView, users: Collection[str]) -> tuple[RowRange, ...] | None:
         """As `log.view.LogView.since`."""
-        assert isinstance(former, LogView), "a view of a log of objects"
+        assert isinstance(former, ListedLogView), "a view of a log of objects"
         new = self.run[len(former.run) :]
         if former.cut.version != self.cut.version or not all(header.rows for header in new):
             return None

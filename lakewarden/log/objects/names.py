@@ -62,7 +62,7 @@ def _number(name: str) -> int | None:
 
 
 @dataclass
-class Listing:
+class LogListing:
     """What a listing showed of one partition. Not a moment's picture: objects come and go while a store lists."""
 
     segments: set[int] = field(default_factory=set)
@@ -84,21 +84,21 @@ class Listing:
         return max(self.segments, default=NOTHING)
 
 
-def listings(keys: Iterable[str]) -> dict[str, Listing]:
+def listings(keys: Iterable[str]) -> dict[str, LogListing]:
     """Keys under `log/` by partition."""
-    found: dict[str, Listing] = {}
+    found: dict[str, LogListing] = {}
     for key in keys:
         _, log_id, *rest = key.split("/")
-        _enter(found.get(log_id) or found.setdefault(log_id, Listing()), key, rest)
+        _enter(found.get(log_id) or found.setdefault(log_id, LogListing()), key, rest)
     return found
 
 
-def listing_of(log_id: str, keys: Iterable[str]) -> Listing:
+def listing_of(log_id: str, keys: Iterable[str]) -> LogListing:
     """The same of one partition."""
-    return listings(keys).get(log_id, Listing())
+    return listings(keys).get(log_id, LogListing())
 
 
-def _enter(listing: Listing, key: str, rest: list[str]) -> None:
+def _enter(listing: LogListing, key: str, rest: list[str]) -> None:
     if len(rest) == 2 and rest[0] == "segments":  # most of them, so before the others
         if (position := _number(rest[1])) is not None:
             listing.segments.add(position)

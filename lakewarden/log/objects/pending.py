@@ -15,21 +15,21 @@ from lakewarden.base.arrays import numbers, texts, values
 from lakewarden.log.chunk import RowRange
 from lakewarden.log.objects.segments.columns import Columns, Numbers
 from lakewarden.log.objects.segments.header import Header
-from lakewarden.log.objects.segments.search import Search
+from lakewarden.log.objects.segments.search import ChunkSearch
 from lakewarden.log.position import NOTHING
 from lakewarden.log.view import PendingCounts, PendingRows
 
 
-class Pending(Mapping[str, PendingRows]):
+class PendingChunks(Mapping[str, PendingRows]):
     """The chunks above their users' marks. One user's are found without a look at the others'."""
 
-    def __init__(self, search: Search, marks: Mapping[str, int]) -> None:
+    def __init__(self, search: ChunkSearch, marks: Mapping[str, int]) -> None:
         self._search = search
         self._marks = marks
 
-    def followed_by(self, headers: Sequence[Header]) -> Pending:
+    def followed_by(self, headers: Sequence[Header]) -> PendingChunks:
         """The same with further headers, and nothing loaded."""
-        return Pending(self._search.followed_by(headers), self._marks)
+        return PendingChunks(self._search.followed_by(headers), self._marks)
 
     @property
     def weight(self) -> int:
@@ -37,7 +37,7 @@ class Pending(Mapping[str, PendingRows]):
         return self._search.weight
 
     def load(self, users: Collection[str] | None) -> None:
-        """As `Search.load`."""
+        """As `ChunkSearch.load`."""
         self._search.load(users)
 
     def __getitem__(self, user: str) -> PendingRows:

@@ -31,7 +31,7 @@ from lakewarden.log.crowd import names_in, rows_in
 from lakewarden.log.fence import check_fence
 from lakewarden.log.objects import names
 from lakewarden.log.objects.cache import HeaderCache
-from lakewarden.log.objects.cut import Cut, newest_cut
+from lakewarden.log.objects.cut import LogCut, newest_cut
 from lakewarden.log.objects.links import Links
 from lakewarden.log.objects.run import check_whole
 from lakewarden.log.objects.segments.header import NO_KEYS
@@ -72,7 +72,7 @@ class WriterTerms:
     """Raises `NotFound` if the table was dropped."""
 
 
-class Pack(Protocol):
+class PackSegment(Protocol):
     def __call__(self, *, after: str, segment_format: int) -> bytes: ...
 
 
@@ -83,7 +83,7 @@ class Segment(NamedTuple):
     """
 
     put_id: str
-    pack: Pack
+    pack: PackSegment
     users: frozenset[str]
     """Whose rows are in it."""
     rows: int
@@ -138,7 +138,7 @@ class Puts:
         self._reach = reach
         self._next: int | None = None
         """After a position that was taken before the last look at the cuts; None when it is not known."""
-        self._cut = Cut()
+        self._cut = LogCut()
         self._awake = False
         """Whether the floor was compared since this writer began, or slept for long."""
 
@@ -326,7 +326,7 @@ class Puts:
         except StorageUnavailable:
             return  # every cleanup removes what is at settled positions
 
-    def _not_sealed(self, cut: Cut) -> Cut:
+    def _not_sealed(self, cut: LogCut) -> LogCut:
         if cut.sealed:
             raise self._sealed()
         return cut

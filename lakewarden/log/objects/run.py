@@ -13,15 +13,15 @@ from itertools import pairwise
 from lakewarden.errors import Corrupt
 from lakewarden.log.objects import names
 from lakewarden.log.objects.cache import HeaderCache
-from lakewarden.log.objects.cut import Cut, newest_version
-from lakewarden.log.objects.names import Listing
+from lakewarden.log.objects.cut import LogCut, newest_version
+from lakewarden.log.objects.names import LogListing
 from lakewarden.log.objects.segments.header import UNKNOWN, Header, same_put
 from lakewarden.log.objects.segments.segment import read_put_id, read_segment
 from lakewarden.storage.objects import Missing, ObjectStore
 
 
 def read_run(
-    store: ObjectStore, log_id: str, listing: Listing, cut: Cut, cache: HeaderCache, known: Sequence[Header] = ()
+    store: ObjectStore, log_id: str, listing: LogListing, cut: LogCut, cache: HeaderCache, known: Sequence[Header] = ()
 ) -> tuple[Header, ...]:
     """The headers of all positions above the cut, behind the first ones, which are known. The log may have moved on: it counts if
     the cut is the newest afterwards.
@@ -58,7 +58,7 @@ def _size(store: ObjectStore, key: str) -> int:
         return 0
 
 
-def unlinked(cut: Cut, run: Sequence[Header], first: int) -> int | None:
+def unlinked(cut: LogCut, run: Sequence[Header], first: int) -> int | None:
     """The first position whose segment is not the one that the segment behind it follows; the run begins at `first`.
 
     The first segment above the cut is compared with nothing: what is settled was read.
@@ -69,7 +69,7 @@ def unlinked(cut: Cut, run: Sequence[Header], first: int) -> int | None:
     return None
 
 
-def check_whole(store: ObjectStore, log_id: str, listing: Listing, cut: Cut) -> None:
+def check_whole(store: ObjectStore, log_id: str, listing: LogListing, cut: LogCut) -> None:
     """For a writer, who has listed the segments and read the cut after that.
 
     Raises:

@@ -17,15 +17,15 @@ from lakewarden.errors import InvalidArgument, SchemaChanged
 from lakewarden.log.chunk import Chunk
 from lakewarden.log.objects import names
 from lakewarden.log.objects.cache import HeaderCache
-from lakewarden.log.objects.cut import Cut, newest_cut
+from lakewarden.log.objects.cut import LogCut, newest_cut
 from lakewarden.log.objects.put import Segment
 from lakewarden.log.objects.segments.header import NO_KEYS, Header, short
 from lakewarden.log.objects.segments.pack import LINKED, pack_naming, pack_segment
 from lakewarden.log.objects.segments.segment import own_segment, read_segment
 from lakewarden.log.objects.view import read_view
-from lakewarden.log.once import Once
+from lakewarden.log.once import WriterBatch
 from lakewarden.log.position import WHOLE
-from lakewarden.log.staging import Piece, Staging
+from lakewarden.log.staging import StagedPiece, Staging
 from lakewarden.storage.objects import Missing, ObjectStore
 
 _ABANDONED = 2 * HELD_AT_MOST
@@ -36,21 +36,21 @@ FIRST = 1
 """The schema version of a batch without rows."""
 
 
-class Staged(NamedTuple):
+class StagedBatch(NamedTuple):
     """A batch that waits for its position. A tuple, as `Segment` is."""
 
     put_id: str
     schema_version: int
     stored_at: int
-    pieces: tuple[Piece, ...]
+    pieces: tuple[StagedPiece, ...]
     since: int
     """As in `Segment`."""
-    once: Once | None = None
+    once: WriterBatch | None = None
     closed: tuple[str, ...] = ()
     """As in `Staging`."""
 
     @classmethod
-    def of(cls, staging: Staging, pieces: Sequence[Piece], once: Once | None) -> Staged:
+    def of(cls, staging: Staging, pieces: Sequence[StagedPiece], once: WriterBatch | None) -> StagedBatch:
         """Raises:
         SchemaChanged: the table's columns were changed while the rows were staged.
         InvalidArgument: a position cannot number so many rows.
@@ -94,7 +94,7 @@ def check_rows(rows: int) -> None:
 
 def put_object(
     store: ObjectStore, log_id: str, staging: Staging, number: int, schema_version: int, chunks: Sequence[Chunk]
-) -> list[Piece]:
+) -> list[StagedPiece]:
     """Puts chunks as one object of a batch, durably.
 
     Raises:
@@ -106,12 +106,12 @@ def put_object(
     store.create(key, data)
     header = own_segment(key, 0, data)
     assert header is not None, "an object of format 2 has no index"
-    return [Piece(schema_version, each.user, number, each.rows, each.offset, each.length) for each in header.ranges]
+    return [StagedPiece(schema_version, each.user, number, each.rows, each.offset, each.length) for each in header.ranges]
 
 
 def stage(
     store: ObjectStore, log_id: str, put_id: str, schema_version: int, stored_at: int, objects: Iterable[Sequence[Chunk]]
-) -> Staged:
+) -> StagedBatch:
     """Puts chunks of one user, durably, an object for each sequence, as they come.
 
     Raises:
@@ -120,14 +120,14 @@ def stage(
         LakewardenError: what `objects` raises. After any error, what was put is no part of the log.
     """
     staging = begin(store, log_id, put_id, stored_at)
-    pieces: list[Piece] = []
+    pieces: list[StagedPiece] = []
     user: str | None = None
     rows = 0
     for number, chunks in enumerate(objects):
         user, rows = _one_user(chunks, user), rows + sum(chunk.rows for chunk in chunks)
         check_rows(rows)
         pieces += put_object(store, log_id, staging, number, schema_version, chunks)
-    return Staged.of(staging, pieces, None)
+    return StagedBatch.of(staging, pieces, None)
 
 
 def _one_user(chunks: Sequence[Chunk], before: str | None) -> str:
@@ -149,7 +149,7 @@ def discard(store: ObjectStore, log_id: str, put_id: str) -> None:
         abandon(store, log_id, put_id)
 
 
-def remove_others(store: ObjectStore, log_id: str, put_id: str, pieces: Iterable[Piece]) -> None:
+def remove_others(store: ObjectStore, log_id: str, put_id: str, pieces: Iterable[StagedPiece]) -> None:
     """Removes objects of a batch that are not among these: tasks put them that were repeated."""
     wanted = {names.staged_key(log_id, put_id, each.object) for each in pieces}
     store.delete([key for key in store.keys(names.staged(log_id, put_id)) if key not in wanted])
@@ -178,7 +178,7 @@ def remove_of(store: ObjectStore, log_id: str, user: str, unnamed: Iterable[str]
             store.delete(keys)
 
 
-def is_named(put_id: str, cut: Cut, run: Sequence[Header]) -> bool:
+def is_named(put_id: str, cut: LogCut, run: Sequence[Header]) -> bool:
     """Whether a segment of this view names the batch, or one did that is settled."""
     return put_id in {header.put_id for header in run} or short(put_id) in cut.taken
 

@@ -9,10 +9,10 @@ from functools import cached_property
 from lakewarden.errors import Conflict
 from lakewarden.log.chunk import RowRange
 from lakewarden.log.objects.cache import HeaderCache
-from lakewarden.log.objects.cut import Cut
-from lakewarden.log.objects.log_view import LogView
+from lakewarden.log.objects.cut import LogCut
+from lakewarden.log.objects.log_view import ListedLogView
 from lakewarden.log.objects.segments.header import Header
-from lakewarden.log.objects.segments.search import Search
+from lakewarden.log.objects.segments.search import ChunkSearch
 from lakewarden.log.objects.segments.segment import read_carry
 from lakewarden.log.objects.view import check_given_up, read_view
 from lakewarden.log.position import NOTHING
@@ -23,15 +23,15 @@ _ATTEMPTS = 100
 
 
 @dataclass(frozen=True)
-class Trail:
+class ListedTrail:
     """The log and its history as of one moment, as far as they hold rows beyond `after`."""
 
-    view: LogView
+    view: ListedLogView
     history: tuple[Header, ...]
     after: int
 
     @property
-    def cut(self) -> Cut:
+    def cut(self) -> LogCut:
         return self.view.cut
 
     @property
@@ -71,15 +71,17 @@ class Trail:
         return self.cut.signs(mark)
 
     def load(self, users: Collection[str] | None) -> None:
-        """As `Search.load`."""
+        """As `ChunkSearch.load`."""
         self._search.load(users)
 
     @cached_property
-    def _search(self) -> Search:
-        return Search.over((*self.history, *self.view.carry, *self.view.run))
+    def _search(self) -> ChunkSearch:
+        return ChunkSearch.over((*self.history, *self.view.carry, *self.view.run))
 
 
-def read_trail(store: ObjectStore, log_id: str, after: int, cache: HeaderCache, users: Collection[str] | None = None) -> Trail:
+def read_trail(
+    store: ObjectStore, log_id: str, after: int, cache: HeaderCache, users: Collection[str] | None = None
+) -> ListedTrail:
     """The log and its history beyond a `_seq`; for some users, or for all.
 
     Raises:
@@ -91,7 +93,7 @@ def read_trail(store: ObjectStore, log_id: str, after: int, cache: HeaderCache, 
         wanted = [kept for kept in view.cut.history if kept.last_seq > after]
         try:
             headers = [cache.header(kept.key) or read_carry(store, kept.key) for kept in wanted]
-            trail = Trail(view, tuple(headers), after)
+            trail = ListedTrail(view, tuple(headers), after)
             trail.load(users)
         except Missing as gone:
             check_given_up(store, view, gone)

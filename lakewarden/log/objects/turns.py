@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 
-class Turns:
+class NamedLocks:
     """Locks by name. A lock takes memory while a thread holds it or waits for it. Safe for threads."""
 
     def __init__(self) -> None:

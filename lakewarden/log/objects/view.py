@@ -19,9 +19,9 @@ from lakewarden.log.noted import noted
 from lakewarden.log.objects import names
 from lakewarden.log.objects.cache import HeaderCache
 from lakewarden.log.objects.clean import is_old
-from lakewarden.log.objects.cut import Cut, newest_version, read_cut
-from lakewarden.log.objects.log_view import LogView
-from lakewarden.log.objects.names import Listing
+from lakewarden.log.objects.cut import LogCut, newest_version, read_cut
+from lakewarden.log.objects.log_view import ListedLogView
+from lakewarden.log.objects.names import LogListing
 from lakewarden.log.objects.run import lost, read_run, replaced, unlinked
 from lakewarden.log.objects.segments.header import UNKNOWN, short
 from lakewarden.log.objects.segments.segment import may_have_metadata, read_carry, read_chunk, read_metadata
@@ -33,7 +33,7 @@ _ATTEMPTS = 100
 """Starts of one read. Each new one means that a flush settled something meanwhile."""
 
 
-def read_view(store: ObjectStore, log_id: str, cache: HeaderCache, users: Collection[str] | None = None) -> LogView:
+def read_view(store: ObjectStore, log_id: str, cache: HeaderCache, users: Collection[str] | None = None) -> ListedLogView:
     """The partition now. An unknown one is empty.
 
     Who looks up some users follows the view that the cache has: only what came since is listed and read. So what is lost of the
@@ -58,7 +58,7 @@ def read_view(store: ObjectStore, log_id: str, cache: HeaderCache, users: Collec
     raise Conflict(f"log {log_id} of {store.uri} was settled {_ATTEMPTS} times while it was read; try again")
 
 
-def _loaded(store: ObjectStore, view: LogView, users: Collection[str] | None) -> bool:
+def _loaded(store: ObjectStore, view: ListedLogView, users: Collection[str] | None) -> bool:
     """Whether the view could be read as far as it is needed, and not only its headers.
 
     Raises:
@@ -72,13 +72,15 @@ def _loaded(store: ObjectStore, view: LogView, users: Collection[str] | None) ->
     return True
 
 
-def read_views(store: ObjectStore, cache: HeaderCache, users: Mapping[str, Collection[str]] | None = None) -> LogViews[LogView]:
+def read_views(
+    store: ObjectStore, cache: HeaderCache, users: Mapping[str, Collection[str]] | None = None
+) -> LogViews[ListedLogView]:
     """Every partition of the warehouse that holds an object, by one listing. Sealed ones are left out.
 
     For planning: rows that are settled while the listing runs may be missing from a log that looks empty.
     """
     found = names.listings(store.keys(names.ROOT))
-    sound: dict[str, LogView] = {}
+    sound: dict[str, ListedLogView] = {}
     faults: dict[str, Terminal] = {}
     for log_id, listing in found.items():
         try:
@@ -94,7 +96,7 @@ def read_views(store: ObjectStore, cache: HeaderCache, users: Mapping[str, Colle
     return LogViews(sound, faults)
 
 
-def make_durable(store: ObjectStore, view: LogView) -> None:
+def make_durable(store: ObjectStore, view: ListedLogView) -> None:
     """The segments of the view are durable when this returns: for who is about to commit elsewhere how far they went.
 
     A segment is seen before its writer has made its name durable, and its writer may die. A table that knows of a position
@@ -131,7 +133,7 @@ def metadata_of(store: ObjectStore, pending: PendingRows) -> list[str]:
     return [read_metadata(store, each) for each in pending.ranges if may_have_metadata(each)]
 
 
-def _followed(store: ObjectStore, former: LogView, cache: HeaderCache) -> LogView | None:
+def _followed(store: ObjectStore, former: ListedLogView, cache: HeaderCache) -> ListedLogView | None:
     """The log as the former view shows it, with what came since; None where the log was cut, or where the two do not fit."""
     log_id, cut, last = former.log_id, former.cut, former.last_position
     if len(former.run) < 2 or last in cut.lost:
@@ -151,7 +153,9 @@ def _followed(store: ObjectStore, former: LogView, cache: HeaderCache) -> LogVie
     return former.followed_by(new)
 
 
-def _assemble(store: ObjectStore, log_id: str, listing: Listing, cache: HeaderCache, *, glance: bool = False) -> LogView | None:
+def _assemble(
+    store: ObjectStore, log_id: str, listing: LogListing, cache: HeaderCache, *, glance: bool = False
+) -> ListedLogView | None:
     """The view that a listing shows; None if the log moved on meanwhile. A glance believes that a quiet log is quiet."""
     version = listing.newest_cut
     known = cache.cut(log_id, version)
@@ -172,10 +176,10 @@ def _assemble(store: ObjectStore, log_id: str, listing: Listing, cache: HeaderCa
     if broken is not None:
         raise replaced(store, log_id, broken)
     cache.keep(log_id, cut, (header for header in (*carry, *run) if header.put_id != UNKNOWN))
-    return LogView.of(log_id, cut, carry, run, _litter(cut, listing), frozenset(listing.staged.values()))
+    return ListedLogView.of(log_id, cut, carry, run, _litter(cut, listing), frozenset(listing.staged.values()))
 
 
-def check_given_up(store: ObjectStore, view: LogView, gone: Missing) -> None:
+def check_given_up(store: ObjectStore, view: ListedLogView, gone: Missing) -> None:
     """For what the view's cut names, and was not found.
 
     Raises:
@@ -196,7 +200,7 @@ def _lost(store: ObjectStore, log_id: str, version: int, key: str) -> Corrupt:
     )
 
 
-def _litter(cut: Cut, listing: Listing) -> bool:
+def _litter(cut: LogCut, listing: LogListing) -> bool:
     history = {kept.key for kept in cut.history}
     return (
         any(is_old(version, cut.version) for version in listing.cuts)

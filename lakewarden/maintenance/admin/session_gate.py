@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from lakewarden.catalog.access.gate import Guarded, Principal, allow, impersonate
+from lakewarden.catalog.access.gate import GuardedTable, Principal, allow, impersonate
 from lakewarden.catalog.access.rights import Act
 from lakewarden.catalog.changes.users import role_of
 from lakewarden.catalog.model import Catalog
@@ -21,7 +21,7 @@ class Door:
     principal: Principal
     audit: AuditLog
 
-    def allow(self, act: Act, table: Guarded | None = None) -> None:
+    def allow(self, act: Act, table: GuardedTable | None = None) -> None:
         """As `gate.allow`; a denial is noted first."""
         with self.watched("warehouse" if table is None else f"table:{table.name}"):
             allow(self.principal, act, table)

@@ -15,7 +15,7 @@ from lakewarden.delta.uri import delta_uri
 from lakewarden.errors import InUse, InvalidArgument, Unsupported
 from lakewarden.storage.location import canonical, join, within
 from lakewarden.storage.open import open_store
-from lakewarden.storage.owner import Owner, check_same, claim, claim_for, naming
+from lakewarden.storage.owner import StorageOwner, check_same, claim, claim_for, naming
 from lakewarden.storage.paths import STATE, check_template
 from lakewarden.storage.probe import probe
 from lakewarden.tables.warehouse import Warehouse
@@ -115,7 +115,7 @@ def make_storage(warehouse: Warehouse, storage: Storage) -> Storage:
     store = open_store(warehouse.location(storage))
     with naming(warehouse.root(storage)):
         found = replace(storage, folds_case=probe(store, warehouse.new_id).folds_case)
-        identity = claim_for(store, Owner(warehouse.id, warehouse.new_id() if warehouse.identifies else ""))
+        identity = claim_for(store, StorageOwner(warehouse.id, warehouse.new_id() if warehouse.identifies else ""))
     found = replace(found, identity=identity if warehouse.identifies else "")
     warehouse.catalog.change(lambda catalog: changes.add_storage(catalog, found))
     return found
@@ -141,7 +141,7 @@ def change_storage(warehouse: Warehouse, storage_id: str, change: StorageChange)
         if replace(wanted, name=before.name, description=before.description) != before:
             probe(store, warehouse.new_id)
         if wanted.connection != before.connection:
-            check_same(store, Owner(warehouse.id, wanted.identity))
+            check_same(store, StorageOwner(warehouse.id, wanted.identity))
     return warehouse.catalog.change(lambda catalog: change.applied(catalog, storage_id)).storages[storage_id]
 
 
@@ -159,7 +159,7 @@ def adopt_storage(warehouse: Warehouse, storage_id: str) -> Storage:
     if not storage.identity:
         raise Unsupported(f"storage {storage_id!r} has no identity yet: run lakewarden upgrade, which gives it one")
     store = open_store(warehouse.location(storage))
-    wanted = Owner(warehouse.id, storage.identity)
+    wanted = StorageOwner(warehouse.id, storage.identity)
     with naming(warehouse.root(storage)):
         probe(store, warehouse.new_id)
         found = claim(store, wanted)

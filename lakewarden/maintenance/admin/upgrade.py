@@ -17,7 +17,7 @@ from functools import partial
 from lakewarden.catalog.changes.objects import identify
 from lakewarden.catalog.kept_settings import take_over
 from lakewarden.catalog.model import Catalog, Storage
-from lakewarden.catalog.state.floors.entries import NO_TABLE, FloorLocation, Known
+from lakewarden.catalog.state.floors.entries import NO_TABLE, FloorLocation, KnownState
 from lakewarden.catalog.state.floors.floor import floor_at
 from lakewarden.catalog.state.founding import FILE, NEWEST_FORMAT, Identity
 from lakewarden.catalog.target import ScopeTarget
@@ -29,8 +29,8 @@ from lakewarden.maintenance.scopes import scopes_of
 from lakewarden.storage.durability import sync
 from lakewarden.storage.objects import ObjectStore
 from lakewarden.storage.open import open_store
-from lakewarden.storage.owner import Owner, claim_for, naming, owner_of
-from lakewarden.tables.floors import Noted, raise_floors
+from lakewarden.storage.owner import StorageOwner, claim_for, naming, owner_of
+from lakewarden.tables.floors import FloorNote, raise_floors
 from lakewarden.tables.warehouse import Warehouse, cold_tables
 
 _AT_ONCE = 8
@@ -53,7 +53,7 @@ class _Found:
     """A scope's table as it is now; None where none exists and none has to."""
 
     target: ScopeTarget
-    known: Known | None
+    known: KnownState | None
 
 
 def upgrade(warehouse: Warehouse) -> list[UpgradedStorage]:
@@ -79,7 +79,7 @@ def upgrade(warehouse: Warehouse) -> list[UpgradedStorage]:
     newest = replace(warehouse, format=NEWEST_FORMAT, logs=Logs(warehouse.state))
     catalog = newest.catalog.change(lambda catalog: take_over(catalog, warehouse.settings))
     found = [one for one in _look_at(newest, catalog) if one.known is not None]
-    raise_floors([Noted(one.target, one.known) for one in found if one.known is not None]).check()
+    raise_floors([FloorNote(one.target, one.known) for one in found if one.known is not None]).check()
     _write_format(warehouse.state, Identity(NEWEST_FORMAT, warehouse.id))
     return [_report(newest, storage, found) for storage in catalog.storages.values()]
 
@@ -118,7 +118,7 @@ def _look(target: ScopeTarget, *, flushed: bool) -> _Found:
     if table is not None:
         state = table.state(target.app_id)
         version = frozen_version(table, target) if is_frozen(table, target) else table.version  # a move goes no further
-        return _Found(target, Known(version, state.last_seq, state.rows, state.last_seq))
+        return _Found(target, KnownState(version, state.last_seq, state.rows, state.last_seq))
     if flushed:
         raise Corrupt(
             f"{target.scope} has no table at {target.uri}: if its first flush was cut off, flush it; if its storage is not"
@@ -128,7 +128,9 @@ def _look(target: ScopeTarget, *, flushed: bool) -> _Found:
 
 
 def _identify(warehouse: Warehouse, storage: Storage) -> None:
-    identity = claim_for(open_store(warehouse.location(storage)), Owner(warehouse.id, storage.identity or warehouse.new_id()))
+    identity = claim_for(
+        open_store(warehouse.location(storage)), StorageOwner(warehouse.id, storage.identity or warehouse.new_id())
+    )
     warehouse.catalog.change(lambda catalog: identify(catalog, storage.id, identity))
 
 

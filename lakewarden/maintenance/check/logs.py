@@ -15,7 +15,7 @@ from lakewarden.errors import Corrupt, LakewardenError, StorageRefused, StorageU
 from lakewarden.log.position import position_of
 from lakewarden.maintenance.check.scope import CheckTask, Finding
 from lakewarden.tables.direct.pipelines import memories_of
-from lakewarden.tables.floors import Standing, floor_faults
+from lakewarden.tables.floors import LogStanding, floor_faults
 from lakewarden.tables.warehouse import Warehouse
 
 
@@ -60,24 +60,24 @@ def unreadable_floor(warehouse: Warehouse, catalog: Catalog, table: Table, *, qu
     return None
 
 
-def standings_of(tasks: Iterable[CheckTask]) -> dict[Standing, str]:
-    tables: dict[Standing, str] = {}
+def standings_of(tasks: Iterable[CheckTask]) -> dict[LogStanding, str]:
+    tables: dict[LogStanding, str] = {}
     for task in tasks:
         target = task.target
         if target.floor is not None and target.root is not None:
             log_id = target.app_id.rpartition("/")[2]
-            standing = Standing(target.floor, target.root, log_id, position_of(task.log_end))
+            standing = LogStanding(target.floor, target.root, log_id, position_of(task.log_end))
             tables[standing] = str(target.scope.table)
     return tables
 
 
-def own_standing(warehouse: Warehouse, catalog: Catalog, table: Table, log_end: int) -> Standing:
+def own_standing(warehouse: Warehouse, catalog: Catalog, table: Table, log_end: int) -> LogStanding:
     """That of the table's own storage, whichever scopes it has."""
     root = warehouse.root(catalog.storages[table.options.storage_id])
-    return Standing(warehouse.floor(table), root, table.log_id, position_of(log_end))
+    return LogStanding(warehouse.floor(table), root, table.log_id, position_of(log_end))
 
 
-def check_floors(warehouse: Warehouse, standings: Mapping[Standing, str]) -> list[Finding]:
+def check_floors(warehouse: Warehouse, standings: Mapping[LogStanding, str]) -> list[Finding]:
     """Whether each table's log, and each storage with its scopes, is as new as the other records."""
     faults = floor_faults(warehouse.state, standings)
     wrong = {standing: (fault.code, fault.message) for standing, fault in faults.items()}

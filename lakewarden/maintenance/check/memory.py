@@ -17,14 +17,14 @@ from lakewarden.catalog.access.rights import can
 from lakewarden.catalog.model import Catalog, Table
 from lakewarden.catalog.operations import SPECS, Operation
 from lakewarden.catalog.report import Fault, ScopeReport
-from lakewarden.catalog.state.failed_checks import LATEST, UNREADABLE, Checked
+from lakewarden.catalog.state.failed_checks import LATEST, UNREADABLE, CheckResult
 from lakewarden.catalog.target import ScopeTarget
 from lakewarden.errors import Corrupt, LakewardenError, StorageRefused, StorageUnavailable
 from lakewarden.log.position import NOTHING
 from lakewarden.maintenance.check.scope import PENDING_ROWS, SCOPE_CHECKS, UNKNOWN, CheckedScope, CheckTask, Finding, check_scope
 from lakewarden.storage.paths import encode
 from lakewarden.storage.steps import in_one_step
-from lakewarden.tables.fanout import Run, Sized
+from lakewarden.tables.fanout import Run, SizedWork
 from lakewarden.tables.warehouse import Warehouse, cold_tables
 
 BROKEN = ("CORRUPT", "UNSUPPORTED", "INTERNAL")
@@ -33,29 +33,29 @@ BROKEN = ("CORRUPT", "UNSUPPORTED", "INTERNAL")
 _SCOPE_COST = 64 << 10
 
 
-def results_of(target: ScopeTarget, one: CheckedScope, garbled: Finding | None = None) -> list[Checked]:
+def results_of(target: ScopeTarget, one: CheckedScope, garbled: Finding | None = None) -> list[CheckResult]:
     """What a check of the scope shows, to be recorded. `garbled`: its rows in the log cannot be read."""
     found = results_of_table(target, one)
     if garbled is None:
-        return [*found, Checked(target.scope.user, PENDING_ROWS, LATEST, passed=True)]
+        return [*found, CheckResult(target.scope.user, PENDING_ROWS, LATEST, passed=True)]
     theirs = [each for each in found if each.check != "flush"]  # a flush fails again
     return [
         *theirs,
-        Checked(target.scope.user, garbled.check, UNREADABLE, False, garbled.code, nameless(garbled.message, target)),
+        CheckResult(target.scope.user, garbled.check, UNREADABLE, False, garbled.code, nameless(garbled.message, target)),
     ]
 
 
-def results_of_table(target: ScopeTarget, one: CheckedScope) -> list[Checked]:
+def results_of_table(target: ScopeTarget, one: CheckedScope) -> list[CheckResult]:
     """The same without the scope's rows in the log, where these were not looked at."""
     user = target.scope.user
     if all(finding.passed for finding in one.findings):
         version = LATEST if one.version is None else one.version
-        right = [Checked(user, name, version, passed=True) for name in SCOPE_CHECKS]
+        right = [CheckResult(user, name, version, passed=True) for name in SCOPE_CHECKS]
         lifted = [name for name in SPECS if name != "flush" or one.ruled is None]  # rows in the log may still break a rule
-        return right + [Checked(user, name, LATEST, passed=True) for name in lifted]
+        return right + [CheckResult(user, name, LATEST, passed=True) for name in lifted]
     version = UNREADABLE if one.version is None else one.version
     return [
-        Checked(user, each.check, version, each.passed, each.code, nameless(each.message, target))
+        CheckResult(user, each.check, version, each.passed, each.code, nameless(each.message, target))
         for each in one.findings
         if each.code in BROKEN or (each.passed and one.version is not None and each.check in SCOPE_CHECKS)
     ]
@@ -105,17 +105,17 @@ def _target(warehouse: Warehouse, catalog: Catalog, table: Table, user: str | No
         return warehouse.bare_target(catalog, table, user)
 
 
-def _failed(target: ScopeTarget, operation: Operation, fault: Fault) -> Checked:
+def _failed(target: ScopeTarget, operation: Operation, fault: Fault) -> CheckResult:
     watermark = NOTHING if target.known is None else target.known.watermark
-    return Checked(target.scope.user, operation, watermark, False, fault.code, nameless(fault.message, target))
+    return CheckResult(target.scope.user, operation, watermark, False, fault.code, nameless(fault.message, target))
 
 
-def _rechecked(warehouse: Warehouse, run: Run, table: Table, targets: Sequence[ScopeTarget]) -> list[Checked]:
+def _rechecked(warehouse: Warehouse, run: Run, table: Table, targets: Sequence[ScopeTarget]) -> list[CheckResult]:
     if not targets:
         return []
     end = log_end(warehouse, table)
     tasks = [CheckTask(target, end, warehouse.clock(), table.move is not None) for target in targets]
-    found = run(partial(in_one_step, check_scope), [Sized(task, _SCOPE_COST) for task in tasks])
+    found = run(partial(in_one_step, check_scope), [SizedWork(task, _SCOPE_COST) for task in tasks])
     return [result for target, one in zip(targets, found, strict=True) for result in results_of_table(target, one)]
 
 

@@ -17,11 +17,11 @@ from lakewarden.maintenance.check.pending import garbled_pending, with_pending
 from lakewarden.maintenance.check.scope import UNKNOWN, CheckedScope, CheckTask, Finding, check_scope
 from lakewarden.maintenance.check.storages import check_storage, storages_named
 from lakewarden.maintenance.scopes import scopes_of
-from lakewarden.maintenance.upkeep.needs import Unseen
+from lakewarden.maintenance.upkeep.needs import UnseenScopes
 from lakewarden.maintenance.upkeep.select import select
 from lakewarden.maintenance.vacuum.unreferenced_files import hot_files
 from lakewarden.storage.steps import in_one_step
-from lakewarden.tables.fanout import Run, Sized
+from lakewarden.tables.fanout import Run, SizedWork
 from lakewarden.tables.warehouse import Warehouse, live_tables
 
 _SCOPE_COST = 64 << 10
@@ -61,7 +61,7 @@ def check(warehouse: Warehouse, run: Run, storage_id: str | None, *, quick: bool
     ledgers = _ledgers(warehouse, catalog, there & set(storages))
     findings += [*logs.values(), *unread.values(), *check_floors(warehouse, standings), *ledgers]
     every = [task for several in tasks.values() for task in several]
-    opened = run(partial(in_one_step, check_scope), [Sized(task, _SCOPE_COST) for task in every])
+    opened = run(partial(in_one_step, check_scope), [SizedWork(task, _SCOPE_COST) for task in every])
     found = [with_pending(warehouse, task.target, one) for task, one in zip(every, opened, strict=True)]
     garbled = {
         table.id: garbled_pending(warehouse, table, _users(table, scopes[table.id].scopes, quick=quick)) for table in tables
@@ -112,7 +112,7 @@ class _Opened:
 def _to_open(warehouse: Warehouse, catalog: Catalog, table: Table, *, quick: bool) -> _Opened:
     if not (quick and warehouse.identifies and can(table.type, "cold tier")):
         return _Opened(scopes_of(warehouse, table, None))
-    found = select(warehouse, catalog, table, Unseen(), besides=warehouse.failed_checks.of(table.id))
+    found = select(warehouse, catalog, table, UnseenScopes(), besides=warehouse.failed_checks.of(table.id))
     message = f"{found.quiet} scopes were not opened: the state knows them. Without --quick each is opened"
     scopes = [Scope(table.name, user) for user in sorted(found.users, key=str)]
     return _Opened(scopes, (Finding(str(table.name), "state", True, message=message),) if found.quiet else ())

@@ -28,7 +28,7 @@ from lakewarden.maintenance.plans.moved import live_inputs, planned_table
 from lakewarden.maintenance.plans.scope_options import ScopeOptions
 from lakewarden.maintenance.plans.scope_plan import ScopePlan
 from lakewarden.maintenance.plans.value import PlannedScope
-from lakewarden.maintenance.rewrite import Work, live_schema, run_rewrite
+from lakewarden.maintenance.rewrite import RewriteWork, live_schema, run_rewrite
 from lakewarden.storage.open import open_store
 from lakewarden.storage.steps import Steps
 from lakewarden.tables.predicate import PREDICATE, check_predicate, files_where
@@ -145,7 +145,7 @@ def run_compact(plan: CompactPlan, *, job_id: str, clock: Clock, new_id: NewId, 
 
     if plan.where:
         plan = replace(plan, parameters={**plan.parameters, PREDICATE: plan.where})
-    work = Work("COMPACT", _files(plan.runs)[::-1], merged, lambda newer: _tail_moved(newer, plan))
+    work = RewriteWork("COMPACT", _files(plan.runs)[::-1], merged, lambda newer: _tail_moved(newer, plan))
     return (yield from run_rewrite(plan, work, job_id=job_id, clock=clock, new_id=new_id, reach=reach))
 
 

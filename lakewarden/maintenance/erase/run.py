@@ -36,7 +36,7 @@ from lakewarden.maintenance.erase.other_storages import clear, places_elsewhere
 from lakewarden.maintenance.plans.store import PlanLog
 from lakewarden.maintenance.sweep import bury
 from lakewarden.maintenance.verification import tables_of_users, what_to_search
-from lakewarden.maintenance.verify.search import Searched, search
+from lakewarden.maintenance.verify.search import SearchResult, search
 from lakewarden.storage.durability import sync
 from lakewarden.storage.leftovers import remove_leftovers
 from lakewarden.storage.open import open_store
@@ -44,7 +44,7 @@ from lakewarden.storage.paths import check_user, without_id
 from lakewarden.storage.steps import Steps
 from lakewarden.storage.uploads import remove_uploads
 from lakewarden.storage.versions import remove_old_versions
-from lakewarden.tables.fanout import Run, Sized, guarded
+from lakewarden.tables.fanout import Run, SizedWork, guarded
 from lakewarden.tables.floors import forget
 from lakewarden.tables.pins import remove_pins
 from lakewarden.tables.presence import Presence
@@ -230,7 +230,7 @@ def _fence(warehouse: Warehouse, run: Run, scopes: Sequence[_Scope], job_id: str
     tasks = [
         EraseTask(scope.target, scope.watermark, job_id, clock, state, scope.table.log_id, mark) for scope in scopes if scope.had
     ]
-    failed = [report for report in run(erase_scope, [Sized(task, _SCOPE_COST) for task in tasks]) if report.fault]
+    failed = [report for report in run(erase_scope, [SizedWork(task, _SCOPE_COST) for task in tasks]) if report.fault]
     if failed:
         first = f"{failed[0].scope}: {failed[0].reason}"
         raise Conflict(f"{len(failed)} scopes could not be emptied: {first}; the user stays closed: erase again")
@@ -289,7 +289,7 @@ def _certificate(
     job_id: str,
     tables: Sequence[Table],
     to_do: str,
-    searched: Searched,
+    searched: SearchResult,
     moments: tuple[datetime, datetime],
 ) -> Certificate:
     counts, (started, finished) = erasure.counts, moments
@@ -319,7 +319,7 @@ def _certificate(
     )
 
 
-def _left(searched: Searched) -> Conflict:
+def _left(searched: SearchResult) -> Conflict:
     first = searched.findings[0]
     more = f" and {len(searched.findings) - 1} more" if len(searched.findings) > 1 else ""
     return Conflict(f"not everything is gone: {first.what} ({first.uri}){more}; the user stays closed: remove it and erase again")

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from lakewarden.catalog.report import ScopeReport
     from lakewarden.maintenance.flush.run import FlushTask
     from lakewarden.storage.steps import Steps
-    from lakewarden.tables.fanout import FanOut, Sized
+    from lakewarden.tables.fanout import FanOut, SizedWork
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -38,7 +38,7 @@ def silent(done: int, total: int) -> None:
     """Ignores progress."""
 
 
-class Engine:
+class WorkEngine:
     """Runs work over scopes; `tables.fanout.Run` is its interface."""
 
     def __init__(self, settings: Settings, progress: Progress, cluster: Cluster | None) -> None:
@@ -47,25 +47,25 @@ class Engine:
         self._progress = progress
         self.cluster = cluster
 
-    def run(self, work: Callable[[T], Steps[R]], items: Sequence[Sized[T]]) -> list[R]:
+    def run(self, work: Callable[[T], Steps[R]], items: Sequence[SizedWork[T]]) -> list[R]:
         """The results in the order of the items."""
         total = len(items)
         return self._fan_out(total)(work, items, lambda done: self._progress(done, total))
 
-    def run_large(self, work: Callable[[T], Steps[R]], items: Sequence[Sized[T]], here: int) -> list[R]:
+    def run_large(self, work: Callable[[T], Steps[R]], items: Sequence[SizedWork[T]], here: int) -> list[R]:
         """As `run`, in this process where the items have fewer bytes than `here` together, whatever their number."""
         total = len(items)
         fan_out = self._here() if sum(item.bytes for item in items) < here else self._spread()
         return fan_out(work, items, lambda done: self._progress(done, total))
 
-    def watched(self, watch: Progress) -> Engine:
+    def watched(self, watch: Progress) -> WorkEngine:
         """The same engine for one job: `watch` is called too, and stops the work when it raises."""
 
         def both(done: int, total: int) -> None:
             watch(done, total)
             self._progress(done, total)
 
-        return Engine(self._settings, both, self.cluster)
+        return WorkEngine(self._settings, both, self.cluster)
 
     def flush_large(self, task: FlushTask) -> ScopeReport:
         """

@@ -10,7 +10,7 @@ from lakewarden.catalog.state.jobs.log import JobLog
 from lakewarden.errors import Conflict, StorageUnavailable, Terminal
 
 
-class Stopped(Terminal):
+class JobStopped(Terminal):
     """The job is no longer this process's: it was killed, or another took it over."""
 
     code = "CONFLICT"
@@ -50,7 +50,7 @@ class Heartbeat:
         with self._lock:
             self._done, self._total = (self._done + done, total) if total == self._total else (done, total)
         if self._lost.is_set():
-            raise Stopped(f"job {self.job.job_id} was killed or taken over after {self._progress()}")
+            raise JobStopped(f"job {self.job.job_id} was killed or taken over after {self._progress()}")
 
     def _progress(self) -> str:
         return f"{self._done} of {self._total} scopes"

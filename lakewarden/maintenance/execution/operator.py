@@ -11,12 +11,12 @@ from lakewarden.catalog.operations import Request
 from lakewarden.catalog.report import ScopeReport
 from lakewarden.catalog.state.jobs.job import METADATA, Job
 from lakewarden.catalog.state.jobs.log import JobLog
-from lakewarden.maintenance.execution.engine import Engine
+from lakewarden.maintenance.execution.engine import WorkEngine
 from lakewarden.maintenance.procedures.procedure import procedure_of
 from lakewarden.maintenance.procedures.workplace import Workplace
 from lakewarden.maintenance.request import request_of_job
 from lakewarden.storage.steps import Steps
-from lakewarden.tables.fanout import Sized
+from lakewarden.tables.fanout import SizedWork
 from lakewarden.tables.warehouse import Warehouse
 
 T = TypeVar("T")
@@ -28,7 +28,7 @@ class Operator:
     """Runs operations over one warehouse."""
 
     warehouse: Warehouse
-    engine: Engine
+    engine: WorkEngine
     jobs: JobLog
 
     @property
@@ -44,8 +44,8 @@ class Operator:
         with carrying(job.parameters.get(METADATA, "")):
             return self.run(request_of_job(job), job.job_id)
 
-    def _spread(self, work: Callable[[T], Steps[R]], items: Sequence[Sized[T]]) -> list[R]:
+    def _spread(self, work: Callable[[T], Steps[R]], items: Sequence[SizedWork[T]]) -> list[R]:
         return self.engine.run_large(work, items, self.warehouse.settings.flush.large_scope_bytes)
 
-    def _in_tasks(self, work: Callable[[T], Steps[R]], items: Sequence[Sized[T]]) -> list[R]:
+    def _in_tasks(self, work: Callable[[T], Steps[R]], items: Sequence[SizedWork[T]]) -> list[R]:
         return self.engine.run_large(work, items, 0)

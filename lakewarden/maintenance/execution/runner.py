@@ -12,7 +12,7 @@ from lakewarden.catalog.report import Fault
 from lakewarden.catalog.state.jobs.job import Job, JobStatus, outcome_of
 from lakewarden.catalog.state.jobs.node import this_node
 from lakewarden.errors import Conflict
-from lakewarden.maintenance.execution.heartbeat import Heartbeat, Stopped
+from lakewarden.maintenance.execution.heartbeat import Heartbeat, JobStopped
 from lakewarden.maintenance.execution.operator import Operator
 from lakewarden.tables.fanout import fault_of
 
@@ -80,7 +80,7 @@ class Runner:
                 self.pause(self._settings.retry_backoff_ms / 1000 * 2 ** (job.retry_count - 1))
                 job = jobs.claim(job, this_node())
             return jobs.finish(job, "failed", f"given up after {job.retry_count - 1} retries: its runner died")
-        except (Stopped, Conflict):
+        except (JobStopped, Conflict):
             return jobs.find(job.job_id)
 
     def _try(self, job: Job) -> tuple[Job, _Ending]:
@@ -93,7 +93,7 @@ class Runner:
         """The one broad `except` of a runner: a job that fails through a bug must not stay `running` for ever."""
         try:
             reports = operator.work_of(job)
-        except Stopped:
+        except JobStopped:
             raise
         except Exception as error:  # noqa: BLE001  # kept with the job, as INTERNAL where it is none of our family
             fault = fault_of(error)

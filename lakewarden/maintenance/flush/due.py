@@ -8,14 +8,14 @@ from dataclasses import dataclass, replace
 
 from lakewarden.base.scope import Scope
 from lakewarden.catalog.model import Catalog, Table
-from lakewarden.catalog.state.users.registered import Seen
+from lakewarden.catalog.state.users.registered import RegistrationLook
 from lakewarden.log.view import LogView, PendingRows
 from lakewarden.maintenance.flush.wanted import pending_wanted
 from lakewarden.tables.warehouse import Warehouse, cold_tables
 
 
 @dataclass(frozen=True)
-class Due:
+class PendingScope:
     """A scope with rows in the log, up to whose end they were seen."""
 
     table: Table
@@ -24,14 +24,14 @@ class Due:
     end: int
 
 
-def due_scopes(catalog: Catalog, views: Mapping[str, LogView], wanted: Callable[[Scope], bool]) -> Iterable[Due]:
+def due_scopes(catalog: Catalog, views: Mapping[str, LogView], wanted: Callable[[Scope], bool]) -> Iterable[PendingScope]:
     for table in cold_tables(catalog):
         if (view := views.get(table.log_id)) is not None:
             for rows in pending_wanted(table.name, view, wanted):
-                yield Due(table, Scope(table.name, rows.user or None), rows, view.end)
+                yield PendingScope(table, Scope(table.name, rows.user or None), rows, view.end)
 
 
-def until(one: Due, end: int) -> Due | None:
+def until(one: PendingScope, end: int) -> PendingScope | None:
     """Returns the scope's rows up to the planned end of the log; None where it has none."""
     early = tuple(each for each in one.rows.ranges if each.last_seq <= end)
     if not early:
@@ -41,16 +41,16 @@ def until(one: Due, end: int) -> Due | None:
 
 
 def registered(
-    warehouse: Warehouse, catalog: Catalog, views: Mapping[str, LogView], due: Sequence[Due]
-) -> tuple[list[Due], Catalog]:
+    warehouse: Warehouse, catalog: Catalog, views: Mapping[str, LogView], due: Sequence[PendingScope]
+) -> tuple[list[PendingScope], Catalog]:
     """Decides the places of scopes, and registers the new ones, one object a table; returns them with the catalog to go on with.
 
     Leaves out those of users who were erased since the log was read, which no erasure would remove again. A move that the catalog
     does not show sees every scope that is returned.
     """
 
-    def seen_now(log_id: str, catalog: Catalog) -> Seen:
-        return Seen(views[log_id].removals, catalog.version, warehouse.clock())
+    def seen_now(log_id: str, catalog: Catalog) -> RegistrationLook:
+        return RegistrationLook(views[log_id].removals, catalog.version, warehouse.clock())
 
     users: dict[str, set[str]] = defaultdict(set)
     for one in due:

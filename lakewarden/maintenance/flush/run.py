@@ -31,15 +31,15 @@ from lakewarden.log.logs import reader_of
 from lakewarden.log.position import NOTHING, position_of
 from lakewarden.log.scope import LogScope
 from lakewarden.log.view import LogView, PendingRows
-from lakewarden.maintenance.flush.due import Due, due_scopes, registered, until
+from lakewarden.maintenance.flush.due import PendingScope, due_scopes, registered, until
 from lakewarden.maintenance.flush.wanted import users_wanted
 from lakewarden.maintenance.plans.moved import PLAN
 from lakewarden.storage.durability import sync
 from lakewarden.storage.objects import Missing
 from lakewarden.storage.steps import Steps
 from lakewarden.tables.direct.barrier import raise_barriers
-from lakewarden.tables.fanout import Run, Sized, failed_report, fault_of, guarded
-from lakewarden.tables.floors import Noted, Standing, floor_faults, known_of, raise_floors, shown
+from lakewarden.tables.fanout import Run, SizedWork, failed_report, fault_of, guarded
+from lakewarden.tables.floors import FloorNote, LogStanding, floor_faults, known_of, raise_floors, shown
 from lakewarden.tables.presence import Presence
 from lakewarden.tables.warehouse import Warehouse, cold_tables, state_store
 
@@ -120,7 +120,8 @@ def flush_scopes(
     tasks = [task for task in planned if task.target.scope not in refused]
     held += _failed(planned, refused, warehouse.clock())
     small = run(
-        partial(flush_scope, reach=reach), [Sized(task, task.pending.bytes + _SCOPE_COST, task.target.on_disk) for task in tasks]
+        partial(flush_scope, reach=reach),
+        [SizedWork(task, task.pending.bytes + _SCOPE_COST, task.target.on_disk) for task in tasks],
     )
     pairs = zip(tasks, small, strict=True)
     reports = [large(task) if report.outcome == "deferred" else report for task, report in pairs]
@@ -237,7 +238,9 @@ def _unread(
             yield ScopeReport(whole, "flush", "failed", place, reason=fault.message, fault=fault, finished_at=now)
 
 
-def _tasks(warehouse: Warehouse, catalog: Catalog, due: Sequence[Due], job_id: str) -> tuple[list[FlushTask], list[ScopeReport]]:
+def _tasks(
+    warehouse: Warehouse, catalog: Catalog, due: Sequence[PendingScope], job_id: str
+) -> tuple[list[FlushTask], list[ScopeReport]]:
     """The tasks, and the scopes that wait for the end of a move or whose floor cannot be read. A table that was
     dropped meanwhile has none."""
     flush, clock = warehouse.settings.flush, CarriedClock.of(warehouse.clock)
@@ -259,7 +262,7 @@ def _tasks(warehouse: Warehouse, catalog: Catalog, due: Sequence[Due], job_id: s
     return tasks, held
 
 
-def _read_ahead(warehouse: Warehouse, due: Sequence[Due]) -> None:
+def _read_ahead(warehouse: Warehouse, due: Sequence[PendingScope]) -> None:
     """Reads what the state knows of the scopes, each table's at once."""
     tables = {one.table.id: one.table for one in due}
     users: dict[str, list[str | None]] = defaultdict(list)
@@ -273,7 +276,7 @@ def _read_ahead(warehouse: Warehouse, due: Sequence[Due]) -> None:
 def _refused(warehouse: Warehouse, tasks: Sequence[FlushTask]) -> tuple[Presence, Mapping[Scope, LakewardenError]]:
     """The storages, and the scopes whose storage is not present, is older than it was, or is newer than the log."""
     standings = {
-        task.target.scope: Standing(task.target.floor, task.target.root, task.log_id, position_of(task.end))
+        task.target.scope: LogStanding(task.target.floor, task.target.root, task.log_id, position_of(task.end))
         for task in tasks
         if task.target.floor is not None and task.target.root is not None
     }
@@ -293,7 +296,7 @@ def _noted(tasks: Sequence[FlushTask], reports: Sequence[ScopeReport], now: date
     pairs = [(task.target, report) for task, report in zip(tasks, reports, strict=True)]
     positions = {task.target.floor.table_id: position_of(task.end) for task in tasks if task.target.floor is not None}
     found = ((target, known_of(target, report, now)) for target, report in pairs)
-    unnoted = raise_floors([Noted(target, known) for target, known in found if known is not None], positions)
+    unnoted = raise_floors([FloorNote(target, known) for target, known in found if known is not None], positions)
     return [unnoted.judged(target, report, now) for target, report in pairs]
 
 

@@ -29,7 +29,7 @@ from lakewarden.storage.durability import sync
 from lakewarden.storage.objects import StoredObject
 from lakewarden.storage.open import open_store
 from lakewarden.storage.steps import Steps
-from lakewarden.tables.fanout import Run, Sized, in_process
+from lakewarden.tables.fanout import Run, SizedWork, in_process
 from lakewarden.tables.floors import copy_floor, forget, known_version
 from lakewarden.tables.pins import pinned_versions
 from lakewarden.tables.presence import Presence
@@ -163,7 +163,7 @@ class Mover:
 
     def _thawed(self) -> list[ScopeReport]:
         """Runs in this process: a job that was killed runs nothing more anywhere else."""
-        tasks = [Sized(task, _SCOPE_COST) for task in self._tasks(self.warehouse.catalog.read())]
+        tasks = [SizedWork(task, _SCOPE_COST) for task in self._tasks(self.warehouse.catalog.read())]
         return in_process(thaw_scope, tasks, lambda done: None)
 
     def _each(
@@ -172,7 +172,7 @@ class Mover:
         """Runs the work on every scope that moves, in one job."""
         catalog = self.warehouse.catalog.read()
         tasks = [replace(task, copied=(copied or {}).get(task.source.scope, ())) for task in self._tasks(catalog)]
-        return self.run(work, [Sized(task, _SCOPE_COST) for task in tasks])
+        return self.run(work, [SizedWork(task, _SCOPE_COST) for task in tasks])
 
     def _tasks(self, catalog: Catalog) -> list[MoveTask]:
         table, clock = find_table(catalog, self.name), CarriedClock.of(self.warehouse.clock)

@@ -11,7 +11,7 @@ from lakewarden.catalog.target import ScopeTarget
 from lakewarden.delta.commit_log.committing import Committer
 from lakewarden.delta.lifecycle.fence import fence
 from lakewarden.delta.lifecycle.freezing import freeze, frozen_version, is_frozen, is_left, thaw
-from lakewarden.delta.lifecycle.moving import Copied, copy_data, copy_frozen
+from lakewarden.delta.lifecycle.moving import CopiedFiles, copy_data, copy_frozen
 from lakewarden.delta.manifest import refresh_manifest
 from lakewarden.delta.scope import open_scope
 from lakewarden.storage.steps import Steps
@@ -88,7 +88,7 @@ def _guarded(task: MoveTask, steps: Steps[ScopeReport]) -> Steps[ScopeReport]:
 
 
 def _report(
-    task: MoveTask, where: ScopeTarget, *, state: ScopeState | None = None, copied: Copied = Copied(), done: bool = True
+    task: MoveTask, where: ScopeTarget, *, state: ScopeState | None = None, copied: CopiedFiles = CopiedFiles(), done: bool = True
 ) -> ScopeReport:
     return ScopeReport(
         where.scope,

@@ -32,11 +32,11 @@ from lakewarden.maintenance.plans.moved import live_inputs, planned_table
 from lakewarden.maintenance.plans.scope_options import ScopeOptions
 from lakewarden.maintenance.plans.scope_plan import ScopePlan
 from lakewarden.maintenance.plans.value import PlannedScope
-from lakewarden.maintenance.rewrite import Work, Written, live_schema, run_rewrite
+from lakewarden.maintenance.rewrite import RewriteWork, Written, live_schema, run_rewrite
 from lakewarden.storage.objects import ObjectStore
 from lakewarden.storage.open import open_store
 from lakewarden.storage.steps import Steps
-from lakewarden.tables.fanout import Run, Sized
+from lakewarden.tables.fanout import Run, SizedWork
 from lakewarden.tables.predicate import PREDICATE, check_predicate, files_where
 from lakewarden.tables.upkeep.packing import MIN_GAIN, RATIO, TARGET, ZORDER, Packing, pack_files, runs_to_cluster, why_not
 
@@ -183,7 +183,7 @@ def run_optimize(plan: OptimizePlan, *, job_id: str, clock: Clock, new_id: NewId
     inputs = tuple(file for packed in plan.bins for file in packed)
     if plan.where:
         plan = replace(plan, parameters={**plan.parameters, PREDICATE: plan.where})
-    work = Work(_OPERATION, inputs, partial(_parts, plan), written=_spread(plan, clock))
+    work = RewriteWork(_OPERATION, inputs, partial(_parts, plan), written=_spread(plan, clock))
     report = yield from run_rewrite(plan, work, job_id=job_id, clock=clock, new_id=new_id, reach=reach)
     return replace(report, reason=plan.summary) if report.outcome == "done" else report
 
@@ -255,6 +255,6 @@ def _spread(plan: OptimizePlan, clock: Clock) -> Written | None:
     def written(table: ScopeTable, target: ScopeTarget) -> tuple[NewFile, ...]:
         groups = (FileGroup.of(table, packed, target.schemas) for packed in plan.bins)
         tasks = (BinTask(target, group, plan.zorder, plan.planned_at, clock) for group in groups)
-        return tuple(chain(*spread(write_bin, [Sized(task, task.group.bytes, target.on_disk) for task in tasks])))
+        return tuple(chain(*spread(write_bin, [SizedWork(task, task.group.bytes, target.on_disk) for task in tasks])))
 
     return written

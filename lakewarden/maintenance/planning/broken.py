@@ -11,7 +11,7 @@ from itertools import islice
 from lakewarden.base.scope import Scope
 from lakewarden.catalog.model import Catalog, Table
 from lakewarden.catalog.operations import SPECS
-from lakewarden.catalog.state.failed_checks import EXPECTATION, FailedCheck
+from lakewarden.catalog.state.failed_checks import EXPECTATION, StandingFailure
 from lakewarden.errors import Corrupt
 from lakewarden.log.position import NOTHING
 from lakewarden.maintenance.check.memory import BROKEN, named
@@ -48,7 +48,7 @@ class BrokenScopes:
     warehouse: Warehouse
     catalog: Catalog
     table: Table
-    failed: tuple[tuple[Scope, FailedCheck], ...]
+    failed: tuple[tuple[Scope, StandingFailure], ...]
     """Of each, the newest failure."""
 
     @classmethod
@@ -73,7 +73,7 @@ class BrokenScopes:
         """What is known of this one: one read."""
         return next(self._broken(one, failure) for one, failure in self.failed if one == scope)
 
-    def _broken(self, scope: Scope, failure: FailedCheck) -> BrokenScope:
+    def _broken(self, scope: Scope, failure: StandingFailure) -> BrokenScope:
         mark = self.warehouse.erasures.mark(scope.user or "")
         cause = self.warehouse.failed_checks.cause(self.table.id, mark, failure)
         said = named(cause.reason, self.warehouse.bare_target(self.catalog, self.table, scope.user)) or f"it is {cause.code}"
@@ -82,8 +82,8 @@ class BrokenScopes:
 
 
 def _standing(
-    warehouse: Warehouse, catalog: Catalog, table: Table, scope: Scope, found: Sequence[FailedCheck]
-) -> Sequence[FailedCheck]:
+    warehouse: Warehouse, catalog: Catalog, table: Table, scope: Scope, found: Sequence[StandingFailure]
+) -> Sequence[StandingFailure]:
     """The failures, oldest first, without that of a flush if rows were flushed since."""
     flushed = NOTHING
     if any(each.check == "flush" for each in found):

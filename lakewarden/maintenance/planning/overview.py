@@ -26,7 +26,7 @@ from lakewarden.maintenance.planning.pending import PendingScopes
 from lakewarden.maintenance.planning.status import ScopeStatus, as_known, quiet, status
 from lakewarden.maintenance.upkeep.needs import Need, unattended
 from lakewarden.maintenance.upkeep.select import newest_notes
-from lakewarden.maintenance.upkeep.survey import Survey, surveyed
+from lakewarden.maintenance.upkeep.survey import FloorSurvey, surveyed
 from lakewarden.tables.warehouse import Warehouse, cold_tables
 
 _OTHERS = 20
@@ -130,7 +130,7 @@ class _Part:
             return cls(table, error=error)
 
     @classmethod
-    def _of(cls, survey: Survey, needs: Mapping[Operation, Need], most: int) -> _Part:
+    def _of(cls, survey: FloorSurvey, needs: Mapping[Operation, Need], most: int) -> _Part:
         notes = _notes(survey, list(needs.values()))
         rows = {operation: need.rows(notes) & _there(notes) for operation, need in needs.items()}
         due = {operation: int(found.sum()) for operation, found in rows.items()}
@@ -139,7 +139,7 @@ class _Part:
         return cls(survey.table, survey.scopes, totals.unseen + len(survey.unknown), totals, due, worst)
 
 
-def _notes(survey: Survey, needs: Sequence[Need]) -> KnownScopes:
+def _notes(survey: FloorSurvey, needs: Sequence[Need]) -> KnownScopes:
     """The newest notes of the scopes that may need something."""
     summaries = survey.summaries
     if not any(summary is None or need.anywhere(summary) for summary in summaries for need in needs):
@@ -152,7 +152,7 @@ def _there(notes: KnownScopes) -> Rows:
     return there
 
 
-def _totals(survey: Survey) -> Totals:
+def _totals(survey: FloorSurvey) -> Totals:
     state, table_id = survey.warehouse.state, survey.table.id
     totals = find_totals(state, table_id, survey.scan)
     if totals is None:
@@ -164,7 +164,7 @@ def _totals(survey: Survey) -> Totals:
     return totals
 
 
-def _worst(survey: Survey, notes: KnownScopes, due: Mapping[Operation, Rows], most: int) -> Iterator[ScopeStatus]:
+def _worst(survey: FloorSurvey, notes: KnownScopes, due: Mapping[Operation, Rows], most: int) -> Iterator[ScopeStatus]:
     """Those with the most files."""
     chosen = np.flatnonzero(reduce(np.logical_or, due.values(), np.zeros(len(notes), np.bool_)))
     chosen = chosen[np.argsort(-notes["files"][chosen], kind="stable")[:most]]

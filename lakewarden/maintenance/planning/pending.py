@@ -22,7 +22,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
-class Pending:
+class ScopeBacklog:
     """A scope's hot rows: acknowledged, and not yet in its Delta table. `bytes` as stored in the log."""
 
     table: TableName
@@ -37,8 +37,8 @@ class Pending:
 
 
 @dataclass(frozen=True)
-class PendingScopes(Sequence[Pending]):
-    """Scopes with hot rows, in columns: a `Pending` is made when it is taken out. Equal to a list of the same."""
+class PendingScopes(Sequence[ScopeBacklog]):
+    """Scopes with hot rows, in columns: a `ScopeBacklog` is made when it is taken out. Equal to a list of the same."""
 
     tables: tuple[Table, ...]
     which: NDArray[np.int64]
@@ -67,16 +67,16 @@ class PendingScopes(Sequence[Pending]):
     def __len__(self) -> int:
         return len(self.rows)
 
-    def __iter__(self) -> Iterator[Pending]:
+    def __iter__(self) -> Iterator[ScopeBacklog]:
         columns = (each.tolist() for each in (self.which, self.rows, self.bytes, self.oldest))
         for user, which, rows, size, oldest in zip(self.users.to_pylist(), *columns, strict=True):
-            yield Pending(self.tables[which].name, user or None, rows, size, _moment(oldest))
+            yield ScopeBacklog(self.tables[which].name, user or None, rows, size, _moment(oldest))
 
     @overload
-    def __getitem__(self, index: int) -> Pending: ...
+    def __getitem__(self, index: int) -> ScopeBacklog: ...
     @overload
     def __getitem__(self, index: slice) -> PendingScopes: ...
-    def __getitem__(self, index: int | slice) -> Pending | PendingScopes:
+    def __getitem__(self, index: int | slice) -> ScopeBacklog | PendingScopes:
         if isinstance(index, slice):
             return self.taken(np.arange(len(self))[index])
         return next(iter(self.taken(np.array([range(len(self))[index]]))))
@@ -115,10 +115,10 @@ _NEVER = np.iinfo(np.int64).max
 
 
 @dataclass(frozen=True)
-class Due:
+class DueScope:
     """A scope that its policy says to flush now, and why."""
 
-    pending: Pending
+    pending: ScopeBacklog
     reason: str
 
 
@@ -128,14 +128,14 @@ def pending_in(warehouse: Warehouse) -> PendingScopes:
     return PendingScopes.of(cold_tables(warehouse.catalog.read()), views)
 
 
-def why_pending(policy: FlushPolicy | None, pending: Pending, now: datetime) -> str:
+def why_pending(policy: FlushPolicy | None, pending: ScopeBacklog, now: datetime) -> str:
     """Why the scope has hot rows now."""
     if policy is None:
         return "the table has no FLUSH_POLICY: it is flushed by hand"
     return _met(policy, pending, now) or f"waits for its policy {policy}"
 
 
-def due_scopes(catalog: Catalog, pending: PendingScopes, now: datetime) -> Iterator[Due]:
+def due_scopes(catalog: Catalog, pending: PendingScopes, now: datetime) -> Iterator[DueScope]:
     """The scopes that meet either half of their table's FLUSH_POLICY; tables without one are flushed by hand only.
 
     The row threshold is a scope's own (kalamdb.md 5.b); the interval counts from its oldest pending row.
@@ -143,10 +143,10 @@ def due_scopes(catalog: Catalog, pending: PendingScopes, now: datetime) -> Itera
     for one in pending.due(now):
         policy = catalog.tables[one.table].options.flush_policy
         if policy and (reason := _met(policy, one, now)):
-            yield Due(one, reason)
+            yield DueScope(one, reason)
 
 
-def _met(policy: FlushPolicy, pending: Pending, now: datetime) -> str | None:
+def _met(policy: FlushPolicy, pending: ScopeBacklog, now: datetime) -> str | None:
     if policy.rows is not None and pending.rows >= policy.rows:
         return f"{pending.rows} pending rows of rows:{policy.rows}"
     age = (now - pending.oldest).total_seconds()

@@ -6,12 +6,12 @@ from collections.abc import Collection
 
 from lakewarden.base.scope import TableName
 from lakewarden.catalog.report import ScopeReport
-from lakewarden.maintenance.planning.pending import Due
+from lakewarden.maintenance.planning.pending import DueScope
 from lakewarden.maintenance.vacuum.retention import SAFE_HOURS
 from lakewarden.tables.warehouse import Warehouse, live_tables
 
 
-def planned_flush(warehouse: Warehouse, due: Due) -> ScopeReport:
+def planned_flush(warehouse: Warehouse, due: DueScope) -> ScopeReport:
     """The flush that a scope's policy calls for."""
     target = warehouse.target(warehouse.catalog.read(), due.pending.scope)
     metrics = {"rows_pending": due.pending.rows, "bytes_pending": due.pending.bytes}

@@ -11,7 +11,7 @@ from lakewarden.base.scope import Scope
 from lakewarden.catalog.access.rights import can
 from lakewarden.catalog.model import Catalog, Table
 from lakewarden.catalog.report import ScopeState
-from lakewarden.catalog.state.floors.entries import NO_TABLE, OPERATIONS, Known
+from lakewarden.catalog.state.floors.entries import NO_TABLE, OPERATIONS, KnownState
 from lakewarden.catalog.target import ScopeTarget
 from lakewarden.delta.commit_log.damage import torn_error
 from lakewarden.delta.history import history
@@ -20,7 +20,7 @@ from lakewarden.delta.table import check_whole
 from lakewarden.errors import LakewardenError
 from lakewarden.maintenance.check.memory import BROKEN
 from lakewarden.maintenance.planning.broken import BrokenScope, BrokenScopes, command_for
-from lakewarden.maintenance.planning.pending import Pending, why_pending
+from lakewarden.maintenance.planning.pending import ScopeBacklog, why_pending
 from lakewarden.tables.warehouse import Warehouse, find_table
 
 _THREADS = 8
@@ -59,7 +59,7 @@ class ScopeStatus:
 
 def status(
     warehouse: Warehouse,
-    pending: Sequence[Pending],
+    pending: Sequence[ScopeBacklog],
     limit: int | None = None,
     broken: Sequence[BrokenScopes] = (),
     faults: Mapping[str, LakewardenError] = _NO_FAULTS,
@@ -111,7 +111,7 @@ def _marked(shown: ScopeStatus, one: BrokenScope) -> ScopeStatus:
     return replace(shown, reason=one.reason, code=one.code, command=one.command)
 
 
-def _look(warehouse: Warehouse, catalog: Catalog, one: Pending, now: datetime) -> ScopeStatus:
+def _look(warehouse: Warehouse, catalog: Catalog, one: ScopeBacklog, now: datetime) -> ScopeStatus:
     """What is found in the scope's table."""
     state, last_operation, error = _cold(lambda: warehouse.target(catalog, one.scope))
     shown = replace(
@@ -124,7 +124,7 @@ def _look(warehouse: Warehouse, catalog: Catalog, one: Pending, now: datetime) -
     return shown if error is None else _ill(shown, one.scope, error)
 
 
-def _as_known(warehouse: Warehouse, catalog: Catalog, pending: Sequence[Pending], now: datetime) -> list[ScopeStatus]:
+def _as_known(warehouse: Warehouse, catalog: Catalog, pending: Sequence[ScopeBacklog], now: datetime) -> list[ScopeStatus]:
     """What the state knows of the scopes."""
     users = {table: {one.user or "" for one in pending if one.table == table} for table in {one.table for one in pending}}
     flushed = {
@@ -147,7 +147,7 @@ def _as_known(warehouse: Warehouse, catalog: Catalog, pending: Sequence[Pending]
     return found
 
 
-def as_known(shown: ScopeStatus, known: Known) -> ScopeStatus:
+def as_known(shown: ScopeStatus, known: KnownState) -> ScopeStatus:
     """The status with what the state knows of the table."""
     if known.forgotten or known.version == NO_TABLE:
         return shown
@@ -166,7 +166,7 @@ def quiet(table: str, user: str | None, reason: str) -> ScopeStatus:
     return ScopeStatus(table, user, 0, 0, None, None, None, 0, 0, None, None, reason)
 
 
-def _waiting(catalog: Catalog, one: Pending, now: datetime) -> ScopeStatus:
+def _waiting(catalog: Catalog, one: ScopeBacklog, now: datetime) -> ScopeStatus:
     """The status without what is known of the table."""
     return ScopeStatus(
         table=str(one.table),

@@ -136,8 +136,8 @@ class Plan:
         return self.request.operation
 
     @property
-    def head(self) -> Head:
-        return Head(self.plan_id, self.warehouse, self.planned_at, self.request, len(self.scopes))
+    def head(self) -> PlanHead:
+        return PlanHead(self.plan_id, self.warehouse, self.planned_at, self.request, len(self.scopes))
 
     @property
     def users(self) -> set[str]:
@@ -171,7 +171,7 @@ class Applying:
 
 
 @dataclass(frozen=True)
-class Head:
+class PlanHead:
     """The first line of a plan. `count` is the number of lines that follow it."""
 
     plan_id: str
@@ -191,7 +191,7 @@ def read_plans(lines: Iterable[str]) -> Iterator[Plan]:
     """
     rest = (line for line in lines if line.strip())
     for line in rest:
-        head = read_line(line, Head)
+        head = read_line(line, PlanHead)
         check_head(head)
         scopes = tuple(read_line(each, PlannedScope) for each in islice(rest, head.count))
         if len(scopes) < head.count:
@@ -199,7 +199,7 @@ def read_plans(lines: Iterable[str]) -> Iterator[Plan]:
         yield Plan(head.plan_id, head.warehouse, head.planned_at, head.request, scopes)
 
 
-def check_head(head: Head) -> None:
+def check_head(head: PlanHead) -> None:
     """Raises:
     Corrupt: no plan has such an id or count.
     InvalidArgument: the plan is too long, or of a later release.

@@ -5,12 +5,12 @@ from __future__ import annotations
 from lakewarden.catalog.model import Table
 from lakewarden.catalog.operations import Request
 from lakewarden.maintenance.compact.scope import CompactOptions
-from lakewarden.maintenance.procedures.maintenance import Maintenance, ratio_of
+from lakewarden.maintenance.procedures.maintenance import TableMaintenance, ratio_of
 from lakewarden.maintenance.upkeep.needs import Need, to_compact
 from lakewarden.tables.warehouse import Warehouse
 
 
-class Compact(Maintenance):
+class Compact(TableMaintenance):
     def options(self, warehouse: Warehouse, request: Request) -> CompactOptions:
         return CompactOptions(ratio_of(request), request.where or "")
 

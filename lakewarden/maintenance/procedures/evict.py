@@ -11,7 +11,7 @@ from lakewarden.catalog.model import Catalog, Table
 from lakewarden.catalog.operations import Request
 from lakewarden.catalog.report import Basis, Outcome, ScopeReport
 from lakewarden.errors import Unsupported
-from lakewarden.log.stream import Expired, to_evict
+from lakewarden.log.stream import ExpiredRows, to_evict
 from lakewarden.maintenance.plans.value import Plan, PlannedScope
 from lakewarden.maintenance.procedures.procedure import ByScope
 from lakewarden.maintenance.procedures.standing import apply_standing
@@ -74,7 +74,7 @@ def _evict(warehouse: Warehouse, table: Table, user: str | None, dry_run: bool, 
     return [_report(warehouse, table, each, outcome, job_id) for each in gone]
 
 
-def _report(warehouse: Warehouse, table: Table, gone: Expired, outcome: Outcome, job_id: str) -> ScopeReport:
+def _report(warehouse: Warehouse, table: Table, gone: ExpiredRows, outcome: Outcome, job_id: str) -> ScopeReport:
     return ScopeReport(
         Scope(table.name, gone.user),
         "evict",

@@ -11,7 +11,7 @@ from lakewarden.maintenance.maintain import maintain_targets
 from lakewarden.maintenance.plans.scope_options import ScopeOptions
 from lakewarden.maintenance.plans.value import Plan
 from lakewarden.maintenance.procedures.procedure import ByScope
-from lakewarden.maintenance.procedures.standing import Standing, apply_standing
+from lakewarden.maintenance.procedures.standing import PlanStanding, apply_standing
 from lakewarden.maintenance.procedures.workplace import Workplace
 from lakewarden.maintenance.upkeep.needs import Need
 from lakewarden.maintenance.upkeep.rounds import Round
@@ -19,7 +19,7 @@ from lakewarden.maintenance.whole_tables import maintain
 from lakewarden.tables.warehouse import Warehouse
 
 
-class Maintenance(ByScope):
+class TableMaintenance(ByScope):
     """An operation on each scope's Delta table by itself."""
 
     @abstractmethod
@@ -43,7 +43,7 @@ class Maintenance(ByScope):
     def apply(self, at: Workplace, plan: Plan, job_id: str) -> list[ScopeReport]:
         options = self.options(at.warehouse, plan.request)
 
-        def apply(still: Standing) -> list[ScopeReport]:
+        def apply(still: PlanStanding) -> list[ScopeReport]:
             return maintain_targets(
                 at.warehouse, at.run, still.targets, options, dry_run=False, job_id=job_id, applying=still.applying
             )

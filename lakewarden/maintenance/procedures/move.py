@@ -19,7 +19,7 @@ from lakewarden.maintenance.scopes import named_tables
 from lakewarden.tables.warehouse import find_table
 
 
-class Move(AsAWhole):
+class MoveProcedure(AsAWhole):
     """Raises as `maintenance.move.run.Mover.move`."""
 
     def look(self, at: Workplace, request: Request) -> list[ScopeReport]:
@@ -77,4 +77,4 @@ def _as_job(
     return at.as_job("move", {"tables": str(table), **parameters}, locked, job_id)
 
 
-PROCEDURE = Move()
+PROCEDURE = MoveProcedure()

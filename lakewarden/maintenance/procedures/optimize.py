@@ -5,12 +5,12 @@ from __future__ import annotations
 from lakewarden.catalog.model import Table
 from lakewarden.catalog.operations import Request
 from lakewarden.maintenance.optimize.scope import OptimizeOptions
-from lakewarden.maintenance.procedures.maintenance import Maintenance, ratio_of
+from lakewarden.maintenance.procedures.maintenance import TableMaintenance, ratio_of
 from lakewarden.maintenance.upkeep.needs import Need, to_optimize
 from lakewarden.tables.warehouse import Warehouse
 
 
-class Optimize(Maintenance):
+class OptimizeProcedure(TableMaintenance):
     def options(self, warehouse: Warehouse, request: Request) -> OptimizeOptions:
         size = request.target_file_size
         return OptimizeOptions(request.zorder, where=request.where or "", target_file_size=size, ratio=ratio_of(request))
@@ -20,4 +20,4 @@ class Optimize(Maintenance):
         return None if every else to_optimize(warehouse, table, ratio_of(request), paced=request.scheduled)
 
 
-PROCEDURE = Optimize()
+PROCEDURE = OptimizeProcedure()

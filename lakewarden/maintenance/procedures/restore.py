@@ -7,14 +7,14 @@ from lakewarden.catalog.operations import Request
 from lakewarden.catalog.report import ScopeReport
 from lakewarden.maintenance.plans.value import Plan
 from lakewarden.maintenance.procedures.procedure import ByScope
-from lakewarden.maintenance.procedures.standing import Standing, apply_standing
+from lakewarden.maintenance.procedures.standing import PlanStanding, apply_standing
 from lakewarden.maintenance.procedures.workplace import Workplace
 from lakewarden.maintenance.restore.scope import restore_options
 from lakewarden.maintenance.rewind import Rewind, apply_rewind, rewind
 from lakewarden.tables.warehouse import find_table
 
 
-class Restore(ByScope):
+class RestoreProcedure(ByScope):
     def look(self, at: Workplace, request: Request) -> list[ScopeReport]:
         return _run(at, request, None, dry_run=True)
 
@@ -24,7 +24,7 @@ class Restore(ByScope):
     def apply(self, at: Workplace, plan: Plan, job_id: str) -> list[ScopeReport]:
         wanted = _rewind(at, plan.request, job_id, dry_run=False)
 
-        def apply(still: Standing) -> list[ScopeReport]:
+        def apply(still: PlanStanding) -> list[ScopeReport]:
             return apply_rewind(at.warehouse, at.run, at.flush_large, wanted, still.targets, still.applying)
 
         return apply_standing(at.warehouse, plan, apply)
@@ -50,4 +50,4 @@ def _rewind(at: Workplace, request: Request, job_id: str, *, dry_run: bool) -> R
     return Rewind(name, request.user, options, request.discard_pending, dry_run, job_id)
 
 
-PROCEDURE = Restore()
+PROCEDURE = RestoreProcedure()

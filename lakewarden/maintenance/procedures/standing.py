@@ -17,7 +17,7 @@ from lakewarden.tables.warehouse import Warehouse, find_table
 
 
 @dataclass(frozen=True)
-class Standing:
+class PlanStanding:
     """The lines that stand, with their targets."""
 
     applying: Applying
@@ -29,7 +29,7 @@ class Standing:
 
 
 def apply_standing(
-    warehouse: Warehouse, plan: Plan, apply: Callable[[Standing], list[ScopeReport]], *, in_log: bool = False
+    warehouse: Warehouse, plan: Plan, apply: Callable[[PlanStanding], list[ScopeReport]], *, in_log: bool = False
 ) -> list[ScopeReport]:
     """Applies the lines that stand, and reports the others as failed.
 
@@ -48,7 +48,7 @@ def apply_standing(
         return held
     applying = Applying(plan.plan_id, {scope: line for scope, (line, _) in found.items()})
     targets = tuple(target for _, target in found.values() if target is not None)
-    return apply(Standing(applying, targets)) + held
+    return apply(PlanStanding(applying, targets)) + held
 
 
 def _resolved(warehouse: Warehouse, catalog: Catalog, line: PlannedScope, *, in_log: bool) -> ScopeTarget | None:

@@ -10,16 +10,16 @@ from lakewarden.catalog.report import ScopeReport
 from lakewarden.catalog.state.audit import AuditLog
 from lakewarden.maintenance.flush.run import forget_expired
 from lakewarden.maintenance.plans.store import PlanLog
-from lakewarden.maintenance.procedures.maintenance import Maintenance
+from lakewarden.maintenance.procedures.maintenance import TableMaintenance
 from lakewarden.maintenance.procedures.workplace import Workplace
-from lakewarden.maintenance.sweep import Swept, sweep
+from lakewarden.maintenance.sweep import SweepResult, sweep
 from lakewarden.maintenance.upkeep.needs import Need, to_vacuum
 from lakewarden.maintenance.upkeep.rounds import Round
 from lakewarden.maintenance.vacuum.scope import VacuumOptions
 from lakewarden.tables.warehouse import Warehouse
 
 
-class Vacuum(Maintenance):
+class VacuumProcedure(TableMaintenance):
     def options(self, warehouse: Warehouse, request: Request) -> VacuumOptions:
         return VacuumOptions(request.retain_hours, request.force, request.ignore_checks)
 
@@ -43,7 +43,7 @@ def _sweep(at: Workplace) -> None:
     started = at.warehouse.clock()
     own = at.new_job_id("vacuum")
     swept = sweep(at.warehouse, own)
-    if swept != Swept():
+    if swept != SweepResult():
         said = f"removed {swept.fences} fences and {swept.seals} seals of erased users and dropped tables"
         why = f"; {len(swept.failed)} failed: {swept.failed[0]}" if swept.failed else ""
         at.jobs.keep("vacuum", own, started, {"of": "fences"}, "failed" if why else "completed", said + why)
@@ -63,4 +63,4 @@ def _expire(at: Workplace) -> None:
         at.jobs.keep("vacuum", at.new_job_id("vacuum"), started, {"of": "logs"}, "completed", said)
 
 
-PROCEDURE = Vacuum()
+PROCEDURE = VacuumProcedure()

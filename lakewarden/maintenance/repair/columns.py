@@ -22,7 +22,7 @@ from lakewarden.delta.parquet.schema import SEQ, LiveColumn, is_ours, version_of
 from lakewarden.delta.scope import open_place
 from lakewarden.errors import Corrupt, InvalidArgument, Unsupported
 from lakewarden.log.position import NOTHING
-from lakewarden.maintenance.repair.report import Repaired
+from lakewarden.maintenance.repair.report import RepairReport
 from lakewarden.maintenance.repair.strays import unlisted_users
 from lakewarden.maintenance.scopes import scopes_of
 from lakewarden.tables.warehouse import Warehouse, find_table
@@ -30,7 +30,7 @@ from lakewarden.tables.warehouse import Warehouse, find_table
 
 def with_younger_columns(
     warehouse: Warehouse, catalog: Catalog, table: Table, user: str | None, *, dry_run: bool
-) -> tuple[Catalog, list[Repaired]]:
+) -> tuple[Catalog, list[RepairReport]]:
     """Returns the catalog with the columns that the table's scopes have, and a report where it lacked some.
 
     Raises:
@@ -47,7 +47,7 @@ def with_younger_columns(
             after = replace(after, schemas=(*after.schemas, made))
     if after == table:
         return catalog, []
-    planned = Repaired(Scope(table.name, None), "planned", "columns", _reason(table.schema, after.schema))
+    planned = RepairReport(Scope(table.name, None), "planned", "columns", _reason(table.schema, after.schema))
     if dry_run:
         return replace_table(catalog, after, warehouse.base), [planned]
 

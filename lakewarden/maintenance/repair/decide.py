@@ -19,7 +19,7 @@ from lakewarden.log.record import OP, SEQ, UPSERT
 
 
 @dataclass(frozen=True)
-class Decided:
+class RowDecision:
     """Both with the newest schema's columns and `_seq`."""
 
     rows: pa.Table
@@ -30,7 +30,7 @@ SURVIVED = "_survived"
 """Column of found rows: the `_seq` up to which no deletion removed the row, as far as its source shows."""
 
 
-def decide(base: pa.Table, found: pa.Table, primary_key: Sequence[str], doubt_upto: int) -> Decided:
+def decide(base: pa.Table, found: pa.Table, primary_key: Sequence[str], doubt_upto: int) -> RowDecision:
     """Returns the newest row of each key; a tombstone hides the older ones. Without a key no row stands for another, and
     nothing goes through the log: the base is all there is.
 
@@ -42,16 +42,16 @@ def decide(base: pa.Table, found: pa.Table, primary_key: Sequence[str], doubt_up
             survived them are doubtful; `NOTHING` where all deletions are known.
     """
     if not primary_key:
-        return Decided(base, base.slice(0, 0))
+        return RowDecision(base, base.slice(0, 0))
     strangers, own = _split(base, pc.is_null(base.column(SEQ)))
     every = pa.concat_tables([_as_found(own), found.select([*base.column_names, OP, SURVIVED])])
     newest = newest_per_key(_distinct(every), primary_key)
     live = upserts(newest)
     unseen = strangers.filter(pc.invert(matches(strangers, newest, primary_key))) if len(newest) else strangers
     if doubt_upto == NOTHING:
-        return Decided(pa.concat_tables([unseen, live.select(base.column_names)]), base.slice(0, 0))
+        return RowDecision(pa.concat_tables([unseen, live.select(base.column_names)]), base.slice(0, 0))
     doubtful, certain = _split(live, pc.less(live.column(SURVIVED), pa.scalar(doubt_upto, pa.int64())))
-    return Decided(certain.select(base.column_names), pa.concat_tables([unseen, doubtful.select(base.column_names)]))
+    return RowDecision(certain.select(base.column_names), pa.concat_tables([unseen, doubtful.select(base.column_names)]))
 
 
 def with_survival(rows: pa.Table, upto: int | None) -> pa.Table:

@@ -17,7 +17,7 @@ from lakewarden.delta.commit_log.commits import CommitLog, is_fence
 from lakewarden.delta.commit_log.committing import DIRECT_APP
 from lakewarden.delta.manifest import read_manifest
 from lakewarden.delta.parquet.files import DataFile
-from lakewarden.delta.parquet.reading import OpenFile, open_file
+from lakewarden.delta.parquet.reading import OpenDataFile, open_file
 from lakewarden.delta.parquet.schema import read_schema
 from lakewarden.delta.reading.rows import empty_rows, read_rows
 from lakewarden.delta.table import ScopeTable
@@ -35,7 +35,7 @@ from lakewarden.storage.open import open_store
 
 
 @dataclass(frozen=True)
-class Base:
+class LastReadable:
     """The last version that can be read whole; `version` is None where there is none."""
 
     version: int | None
@@ -75,7 +75,7 @@ def _is_sound(store: ObjectStore, path: str) -> bool:
     return True
 
 
-def listed(task: RepairTask, listing: Sequence[StoredObject]) -> Base | None:
+def listed(task: RepairTask, listing: Sequence[StoredObject]) -> LastReadable | None:
     """The last version that was ever committed, by the manifest beside the table, if that is the manifest of that version and
     all its files are there. Then only the commit is lost."""
     target, known, sizes = task.target, task.known, {found.key: found.size for found in listing}
@@ -90,10 +90,10 @@ def listed(task: RepairTask, listing: Sequence[StoredObject]) -> Base | None:
     except LakewardenError:
         return None
     rows = pa.concat_tables([empty_rows(target.schema), *parts])
-    return Base(known.version, known.watermark, rows, frozenset(manifest.files), end_of(LAST_POSITION))
+    return LastReadable(known.version, known.watermark, rows, frozenset(manifest.files), end_of(LAST_POSITION))
 
 
-def last_whole(target: ScopeTarget, newest: ScopeTable | None, sizes: Mapping[str, int]) -> Base:
+def last_whole(target: ScopeTarget, newest: ScopeTable | None, sizes: Mapping[str, int]) -> LastReadable:
     """Goes back from `newest` to the first version whose files all exist and can be read; never below a fence."""
     for table in _versions(target, newest):
         if missing_files(table.files(), sizes):
@@ -103,14 +103,14 @@ def last_whole(target: ScopeTarget, newest: ScopeTable | None, sizes: Mapping[st
         except Corrupt:
             continue  # a file with its size but not its content
         known, direct = table.watermark(target.app_id), table.watermark(DIRECT_APP)
-        return Base(
+        return LastReadable(
             table.version,
             NOTHING if known is None else known,
             rows,
             frozenset(file.path for file in table.files()),
             NOTHING if direct is None else end_of(direct),
         )
-    return Base(None, NOTHING, empty_rows(target.schema), frozenset(), NOTHING)
+    return LastReadable(None, NOTHING, empty_rows(target.schema), frozenset(), NOTHING)
 
 
 def _versions(target: ScopeTarget, newest: ScopeTable | None) -> Iterator[ScopeTable]:
@@ -132,7 +132,7 @@ def _versions(target: ScopeTarget, newest: ScopeTable | None) -> Iterator[ScopeT
             yield table
 
 
-def later_commits(target: ScopeTarget, newest: ScopeTable | None, base: Base) -> Later:
+def later_commits(target: ScopeTarget, newest: ScopeTable | None, base: LastReadable) -> Later:
     entries: list[LogEntry] = []
     if newest is not None:
         above = -1 if base.version is None else base.version
@@ -148,7 +148,7 @@ def later_commits(target: ScopeTarget, newest: ScopeTable | None, base: Base) ->
     return Later(max(deletes, default=NOTHING), any(entry.stamp.sets_back for entry in entries if entry.stamp is not None))
 
 
-def rows_of_files(target: ScopeTarget, listing: Sequence[StoredObject], base: Base, upto: int) -> pa.Table:
+def rows_of_files(target: ScopeTarget, listing: Sequence[StoredObject], base: LastReadable, upto: int) -> pa.Table:
     """Rows of the scope's data files that the base does not name, beyond its watermark and not beyond `upto`, as `decide`
     has them. A file's rows survived the deletions up to the flush that wrote it."""
     parts = [
@@ -157,7 +157,7 @@ def rows_of_files(target: ScopeTarget, listing: Sequence[StoredObject], base: Ba
     return pa.concat_tables([with_survival(decode([], [], target.schemas), None), *parts])
 
 
-def _beyond(target: ScopeTarget, path: str, base: Base, upto: int) -> Iterator[pa.Table]:
+def _beyond(target: ScopeTarget, path: str, base: LastReadable, upto: int) -> Iterator[pa.Table]:
     try:
         opened = open_file(open_store(target.location), path)
         if not _is_own(target, opened):
@@ -171,7 +171,7 @@ def _beyond(target: ScopeTarget, path: str, base: Base, upto: int) -> Iterator[p
         yield with_survival(_as_log(target, own), max(newest, opened.footer.settled_upto or NOTHING))
 
 
-def rows_of_direct_writes(target: ScopeTarget, listing: Sequence[StoredObject], base: Base, upto: int) -> pa.Table:
+def rows_of_direct_writes(target: ScopeTarget, listing: Sequence[StoredObject], base: LastReadable, upto: int) -> pa.Table:
     """Rows that direct writes made after the base: the newest schema's columns and `_seq`. Whether they were ever committed, and
     are still live, is not known.
 
@@ -194,7 +194,7 @@ def rows_of_direct_writes(target: ScopeTarget, listing: Sequence[StoredObject], 
     return rows.take(places.group_by("seq", use_threads=False).aggregate([("at", "min")]).column("at_min"))
 
 
-def _is_own(target: ScopeTarget, opened: OpenFile) -> bool:
+def _is_own(target: ScopeTarget, opened: OpenDataFile) -> bool:
     footer = opened.footer
     return footer.schema_version is not None and footer.table == str(target.scope.table) and footer.user == target.scope.user
 

@@ -13,20 +13,20 @@ from collections.abc import Iterable, Mapping
 from lakewarden.base.scope import Scope
 from lakewarden.catalog.access.rights import can
 from lakewarden.catalog.model import Catalog, Table
-from lakewarden.catalog.state.floors.entries import NOTHING, FloorLocation, Known
+from lakewarden.catalog.state.floors.entries import NOTHING, FloorLocation, KnownState
 from lakewarden.catalog.state.floors.floor import FloorLook, floor_at
 from lakewarden.catalog.state.floors.known_scopes import KnownScopes
 from lakewarden.catalog.target import ScopeTarget
 from lakewarden.delta.ownership import copied_from
 from lakewarden.delta.scope import open_place
 from lakewarden.errors import Corrupt
-from lakewarden.maintenance.repair.report import Repaired
+from lakewarden.maintenance.repair.report import RepairReport
 from lakewarden.maintenance.scopes import scopes_of
 from lakewarden.tables.presence import Presence
 from lakewarden.tables.warehouse import Warehouse
 
 
-def mend_floors(warehouse: Warehouse, catalog: Catalog, table: Table, present: Presence, *, dry_run: bool) -> list[Repaired]:
+def mend_floors(warehouse: Warehouse, catalog: Catalog, table: Table, present: Presence, *, dry_run: bool) -> list[RepairReport]:
     """Rebuilds the table's floors on storages that are present; returns one report, or none where all can be read.
 
     Raises:
@@ -43,7 +43,7 @@ def mend_floors(warehouse: Warehouse, catalog: Catalog, table: Table, present: P
     if state.unreadable:
         present.check()
     alone = bool(state.unreadable) and _leave_out(stored.values())
-    planned = Repaired(Scope(table.name, None), "planned", "floor", _reason(damaged, alone=alone))
+    planned = RepairReport(Scope(table.name, None), "planned", "floor", _reason(damaged, alone=alone))
     if dry_run:
         return [planned]
     said = _said(_targets(warehouse, catalog, table)) if alone else {}
@@ -73,7 +73,7 @@ def _targets(warehouse: Warehouse, catalog: Catalog, table: Table) -> list[Scope
     return [warehouse.bare_target(catalog, table, scope.user) for scope in scopes_of(warehouse, table, None)]
 
 
-def _said(targets: Iterable[ScopeTarget]) -> dict[str, Known]:
+def _said(targets: Iterable[ScopeTarget]) -> dict[str, KnownState]:
     """What scopes have now, by keyed hash. Any row counts as possibly deleted, since nothing shows which were not."""
     found = {}
     for target in targets:
@@ -83,5 +83,5 @@ def _said(targets: Iterable[ScopeTarget]) -> dict[str, Known]:
             continue  # the scope's own repair reports it
         if table is not None and not copied_from(table, target):
             state = table.state(target.app_id)
-            found[target.mark] = Known(state.version, state.last_seq, state.rows, state.last_seq)
+            found[target.mark] = KnownState(state.version, state.last_seq, state.rows, state.last_seq)
     return found

@@ -18,9 +18,9 @@ from lakewarden.delta.kept.signed import verified
 from lakewarden.delta.table import ScopeTable
 from lakewarden.log.once import ANY, UNTAKEN, LastBatch
 from lakewarden.log.record import SEQ
-from lakewarden.maintenance.repair.decide import Decided
-from lakewarden.maintenance.repair.evidence import Base
-from lakewarden.maintenance.repair.look import Look
+from lakewarden.maintenance.repair.decide import RowDecision
+from lakewarden.maintenance.repair.evidence import LastReadable
+from lakewarden.maintenance.repair.look import RepairLook
 from lakewarden.maintenance.repair.report import UncertainWriter
 from lakewarden.maintenance.repair.task import RepairTask
 from lakewarden.storage.objects import Missing
@@ -36,7 +36,7 @@ class Identities:
     uncertain: tuple[UncertainWriter, ...] = ()
 
 
-def identities(task: RepairTask, look: Look, base: Base, decided: Decided, *, complete: bool) -> Identities:
+def identities(task: RepairTask, look: RepairLook, base: LastReadable, decided: RowDecision, *, complete: bool) -> Identities:
     """
     Args:
         base: the last version that could be read whole.
@@ -64,7 +64,7 @@ def _of(found: dict[str, int]) -> Identities:
     return Identities(found, tuple(UncertainWriter(name, one.number) for name, one in lasts.items() if not one.certain))
 
 
-def _numbers(task: RepairTask, look: Look) -> tuple[dict[str, LastBatch], Collection[str], bool]:
+def _numbers(task: RepairTask, look: RepairLook) -> tuple[dict[str, LastBatch], Collection[str], bool]:
     """By application id, the last number of each writer; of which of them the last version says it; and whether lost commits may
     have brought other ones."""
     newest = {} if look.newest is None else _writers(look.newest)
@@ -91,7 +91,7 @@ def _writers(table: ScopeTable) -> dict[str, LastBatch]:
     return {app: LastBatch.of(table.watermark(app)) for app in apps}
 
 
-def _at(base: Base, look: Look) -> dict[str, LastBatch]:
+def _at(base: LastReadable, look: RepairLook) -> dict[str, LastBatch]:
     """What of each writer the base has for certain, as far as its commits can be read."""
     if base.version is None or look.newest is None:
         return {}
@@ -102,7 +102,7 @@ def _at(base: Base, look: Look) -> dict[str, LastBatch]:
     return {app: last if last.certain else LastBatch(last_certain(table, app)) for app, last in lasts.items()}
 
 
-def _is_back(base: Base, decided: Decided) -> bool:
+def _is_back(base: LastReadable, decided: RowDecision) -> bool:
     """Whether none of the base's rows is set apart."""
     doubtful = decided.doubtful.column(SEQ)
     return not len(doubtful) or not pc.any(pc.is_in(base.rows.column(SEQ), value_set=doubtful)).as_py()

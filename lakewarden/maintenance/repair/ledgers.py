@@ -11,13 +11,13 @@ from lakewarden.catalog.pipeline import Pipeline
 from lakewarden.catalog.state.ledger.faults import faults_of, give_up
 from lakewarden.catalog.state.ledger.ledger import Ledger
 from lakewarden.errors import Corrupt, LakewardenError
-from lakewarden.maintenance.repair.report import Repaired
+from lakewarden.maintenance.repair.report import RepairReport
 from lakewarden.tables.direct.pipelines import memories_of
 from lakewarden.tables.fanout import fault_of
 from lakewarden.tables.warehouse import Warehouse
 
 
-def mend_ledger(warehouse: Warehouse, catalog: Catalog, pipeline: Pipeline, *, dry_run: bool) -> list[Repaired]:
+def mend_ledger(warehouse: Warehouse, catalog: Catalog, pipeline: Pipeline, *, dry_run: bool) -> list[RepairReport]:
     """Returns one report, or none where nothing is lost of the ledger, and its tables are certain of what was taken.
 
     Call it when the pipeline's tables are repaired.
@@ -28,12 +28,12 @@ def mend_ledger(warehouse: Warehouse, catalog: Catalog, pipeline: Pipeline, *, d
         faults = faults_of(ledger, memories.landed, ledger.cut_off())
         if not faults:
             return []
-        planned = Repaired(scope, "planned", "ledger", f"{faults.summary}; each object is taken again, in place of its rows")
+        planned = RepairReport(scope, "planned", "ledger", f"{faults.summary}; each object is taken again, in place of its rows")
         if dry_run:
             return [planned]
         give_up(ledger, faults)
     except Corrupt as error:
-        return [] if dry_run else [Repaired(scope, "failed", "ledger").failed(fault_of(error))]
+        return [] if dry_run else [RepairReport(scope, "failed", "ledger").failed(fault_of(error))]
     except LakewardenError as error:
-        return [Repaired(scope, "failed", "ledger").failed(fault_of(error))]
+        return [RepairReport(scope, "failed", "ledger").failed(fault_of(error))]
     return [planned.ended("done")]

@@ -12,11 +12,11 @@ from lakewarden.log.garbled import garbled_of
 from lakewarden.log.once import ANY
 from lakewarden.log.position import NOTHING
 from lakewarden.log.table_log import TableLog
-from lakewarden.maintenance.repair.report import Repaired, UncertainWriter
+from lakewarden.maintenance.repair.report import RepairReport, UncertainWriter
 from lakewarden.tables.warehouse import Warehouse
 
 
-def without_lost(warehouse: Warehouse, table: Table, faults: LogFaults, settled: int, *, dry_run: bool) -> list[Repaired]:
+def without_lost(warehouse: Warehouse, table: Table, faults: LogFaults, settled: int, *, dry_run: bool) -> list[RepairReport]:
     """Gives up what is lost; returns one report, or none where nothing is.
 
     Args:
@@ -27,7 +27,7 @@ def without_lost(warehouse: Warehouse, table: Table, faults: LogFaults, settled:
         return []
     rows = [faults.rows.get(position) for position in faults.positions if position > settled]
     lost = None if faults.carry or None in rows else sum(count or 0 for count in rows)
-    planned = Repaired(Scope(table.name, None), "planned", "log", faults.summary, rows_lost=lost)
+    planned = RepairReport(Scope(table.name, None), "planned", "log", faults.summary, rows_lost=lost)
     log = warehouse.log(table)
     doubted = bool(faults.positions or faults.carry)
     if doubted:
@@ -38,7 +38,9 @@ def without_lost(warehouse: Warehouse, table: Table, faults: LogFaults, settled:
     return [planned.ended("done")]
 
 
-def without_garbled(warehouse: Warehouse, table: Table, user: str | None, spared: Callable[[str | None], bool]) -> list[Repaired]:
+def without_garbled(
+    warehouse: Warehouse, table: Table, user: str | None, spared: Callable[[str | None], bool]
+) -> list[RepairReport]:
     """Gives up what is garbled of the pending rows, of all users or of one; a report for each of them.
 
     Args:
@@ -53,7 +55,7 @@ def without_garbled(warehouse: Warehouse, table: Table, user: str | None, spared
         theirs = [each for each in garbled if each.user == name]
         reason = f"{garbled[theirs[0]].message}; what no flush has taken of them is lost"
         lost = sum(each.rows for each in theirs)
-        planned = Repaired(
+        planned = RepairReport(
             Scope(table.name, name or None), "planned", "log", reason, rows_lost=lost, writers_uncertain=writers_in_doubt(log)
         )
         if not spared(name or None):
@@ -71,7 +73,7 @@ def writers_in_doubt(log: TableLog) -> tuple[UncertainWriter, ...]:
 
 def behind(
     warehouse: Warehouse, table: Table, position: int, watermarks: Mapping[str, int], *, lost: bool, dry_run: bool
-) -> list[Repaired]:
+) -> list[RepairReport]:
     """Cuts the log after a position.
 
     Args:
@@ -79,7 +81,7 @@ def behind(
         watermarks: up to which `_seq` each user's rows are in the user's table.
     """
     reason = f"it goes on behind position {position}: all up to there was settled" if position > NOTHING else "it goes on anew"
-    planned = Repaired(Scope(table.name, None), "planned", "log", f"{reason}; every subscription ends")
+    planned = RepairReport(Scope(table.name, None), "planned", "log", f"{reason}; every subscription ends")
     log = warehouse.log(table)
     if lost:
         planned = replace(planned, writers_uncertain=writers_in_doubt(log))

@@ -19,7 +19,7 @@ from lakewarden.storage.open import open_store
 
 
 @dataclass(frozen=True)
-class Look:
+class RepairLook:
     """The scope as it was found."""
 
     damage: Damage
@@ -51,7 +51,7 @@ class Look:
         return (*self.missing, *self.garbled)
 
 
-def look_at(task: RepairTask) -> Look:
+def look_at(task: RepairTask) -> RepairLook:
     target = task.target
     damage, listing = damage_of(target.location), tuple(open_store(target.location).list(""))
     try:
@@ -60,22 +60,22 @@ def look_at(task: RepairTask) -> Look:
         newest = None  # its log cannot be read at all
     foreign = "" if newest is None else copied_from(newest, target)
     if newest is None or foreign:
-        return Look(damage, foreign, None, NOTHING, listing)
+        return RepairLook(damage, foreign, None, NOTHING, listing)
     watermark = newest.watermark(target.app_id)
-    look = Look(damage, "", newest, NOTHING if watermark is None else watermark, listing)
+    look = RepairLook(damage, "", newest, NOTHING if watermark is None else watermark, listing)
     if not task.reads_files:
         return look
     there = [file for file in newest.files() if file not in look.missing]
     return replace(look, garbled=garbled_files(target, there))
 
 
-def top_faults(look: Look) -> list[str]:
+def top_faults(look: RepairLook) -> list[str]:
     """Damage at the top of the Delta log that can be put aside."""
     torn = [f"commit {version} is empty or cut off" for version in look.damage.torn]
     return [*torn, *(f"{name} cannot be read" for name in look.damage.checkpoints)]
 
 
-def row_faults(task: RepairTask, look: Look) -> list[str]:
+def row_faults(task: RepairTask, look: RepairLook) -> list[str]:
     """Why acknowledged rows are missing, or are not where readers find them; empty where none are."""
     if look.foreign:
         return [f"the directory was copied here: {look.foreign}"]

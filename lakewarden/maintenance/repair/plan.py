@@ -12,19 +12,19 @@ from lakewarden.catalog.model import Catalog, Table
 from lakewarden.catalog.report import ScopeReport
 from lakewarden.errors import Moved
 from lakewarden.maintenance.plans.value import Plan, PlannedScope
-from lakewarden.maintenance.repair.report import Repaired
-from lakewarden.maintenance.repair.run import Key, Request, key_of, repair
+from lakewarden.maintenance.repair.report import RepairReport
+from lakewarden.maintenance.repair.run import Key, RepairRequest, key_of, repair
 from lakewarden.tables.fanout import Run
 from lakewarden.tables.warehouse import Warehouse, find_table
 
 
-def as_reports(warehouse: Warehouse, found: Sequence[Repaired]) -> list[ScopeReport]:
+def as_reports(warehouse: Warehouse, found: Sequence[RepairReport]) -> list[ScopeReport]:
     """What of a repair a plan keeps: what is wrong, and what would come of it."""
     catalog = warehouse.catalog.read()
     return [_report(warehouse, catalog, one) for one in found]
 
 
-def _report(warehouse: Warehouse, catalog: Catalog, one: Repaired) -> ScopeReport:
+def _report(warehouse: Warehouse, catalog: Catalog, one: RepairReport) -> ScopeReport:
     table = _table(catalog, one.scope.table)
     if one.subject == "scope":
         place = warehouse.bare_target(catalog, table, one.scope.user).location
@@ -58,7 +58,7 @@ def apply_repair(warehouse: Warehouse, run: Run, plan: Plan, job_id: str) -> lis
     gone = [line for line in plan.scopes if not _stands(catalog, line)]
     lines = {_key(line): line for line in plan.scopes if line not in gone}
     names = tuple(sorted({line.table for line in lines.values()}))
-    request = Request(names, plan.request.user, restored=plan.request.restored)
+    request = RepairRequest(names, plan.request.user, restored=plan.request.restored)
     now = _lines(warehouse, repair(warehouse, run, replace(request, dry_run=True), job_id)) if lines else {}
     same = {key for key, line in lines.items() if now.get(key) == line}
     found = repair(warehouse, run, request, job_id, frozenset(same)) if same else []
@@ -80,7 +80,7 @@ def _stands(catalog: Catalog, line: PlannedScope) -> bool:
     return table is not None and not table.dropping and table.log_id == line.log_id
 
 
-def _lines(warehouse: Warehouse, found: Sequence[Repaired]) -> dict[Key, PlannedScope]:
+def _lines(warehouse: Warehouse, found: Sequence[RepairReport]) -> dict[Key, PlannedScope]:
     """What a plan would keep of the damage."""
     catalog = warehouse.catalog.read()
     reports = zip(found, as_reports(warehouse, found), strict=True)

@@ -8,9 +8,8 @@ from lakewarden.maintenance.plans.value import Plan
 from lakewarden.maintenance.procedures.procedure import ByScope
 from lakewarden.maintenance.procedures.workplace import Workplace
 from lakewarden.maintenance.repair.plan import apply_repair, as_reports
-from lakewarden.maintenance.repair.report import Repaired, outcome_of
-from lakewarden.maintenance.repair.run import Request as RepairRequest
-from lakewarden.maintenance.repair.run import repair
+from lakewarden.maintenance.repair.report import RepairReport, outcome_of
+from lakewarden.maintenance.repair.run import RepairRequest, repair
 
 
 class Repair(ByScope):
@@ -24,12 +23,12 @@ class Repair(ByScope):
         return apply_repair(at.warehouse, at.run, plan, job_id)
 
 
-def damage(at: Workplace, request: Request) -> list[Repaired]:
+def damage(at: Workplace, request: Request) -> list[RepairReport]:
     """What a repair would do; changes nothing."""
     return repair(at.warehouse, at.run, _wanted(request, dry_run=True), at.new_job_id("repair"))
 
 
-def repaired(at: Workplace, request: Request, job_id: str | None = None) -> list[Repaired]:
+def repaired(at: Workplace, request: Request, job_id: str | None = None) -> list[RepairReport]:
     """Raises as `maintenance.repair.run.repair`."""
     started = at.warehouse.clock()
     own = job_id or at.new_job_id("repair")

@@ -14,9 +14,9 @@ from lakewarden.log.garbled import garbled_of
 from lakewarden.log.logs import reader_of
 from lakewarden.log.position import NOTHING
 from lakewarden.log.record import SEQ
-from lakewarden.maintenance.repair.decide import Decided, decide, doubt_after
+from lakewarden.maintenance.repair.decide import RowDecision, decide, doubt_after
 from lakewarden.maintenance.repair.evidence import (
-    Base,
+    LastReadable,
     last_whole,
     later_commits,
     listed,
@@ -25,7 +25,7 @@ from lakewarden.maintenance.repair.evidence import (
     rows_of_log,
 )
 from lakewarden.maintenance.repair.identities import Identities, identities
-from lakewarden.maintenance.repair.look import Look
+from lakewarden.maintenance.repair.look import RepairLook
 from lakewarden.maintenance.repair.task import RepairTask
 from lakewarden.tables.warehouse import state_store
 
@@ -34,7 +34,7 @@ from lakewarden.tables.warehouse import state_store
 class Rebuilt:
     """`watermark` is that of the repaired table; `lost` is None where the number is not known."""
 
-    decided: Decided
+    decided: RowDecision
     watermark: int
     recovered: int
     lost: int | None
@@ -43,7 +43,7 @@ class Rebuilt:
     """Whether each row that the scope had is there again."""
 
 
-def rebuild(task: RepairTask, look: Look) -> Rebuilt:
+def rebuild(task: RepairTask, look: RepairLook) -> Rebuilt:
     task = _readable(task)
     watermark = max(look.watermark, task.known_watermark)
     newest = listed(task, look.listing)
@@ -67,7 +67,7 @@ def _readable(task: RepairTask) -> RepairTask:
     return replace(task, ranges=ranges, complete_after=max(task.complete_after, *(each.last_seq for each in garbled)))
 
 
-def _is_known(task: RepairTask, look: Look, base: Base, back: pa.Table) -> bool:
+def _is_known(task: RepairTask, look: RepairLook, base: LastReadable, back: pa.Table) -> bool:
     """Whether what came back are the very rows that were lost, not older ones of their keys."""
     if task.complete_after <= base.watermark:
         return True
@@ -80,13 +80,13 @@ def _is_back(file: DataFile, back: pa.Table) -> bool:
     return bool(back.filter((pc.field(SEQ) >= file.min_seq) & (pc.field(SEQ) <= file.max_seq)).num_rows >= file.rows)
 
 
-def _whole(newest: Base, task: RepairTask) -> Decided:
+def _whole(newest: LastReadable, task: RepairTask) -> RowDecision:
     """The last version that was ever committed: what is settled is in it, and nothing else."""
     rows = _unerased(newest.rows, task.erased_upto)
-    return Decided(rows, rows.slice(0, 0))
+    return RowDecision(rows, rows.slice(0, 0))
 
 
-def _found(task: RepairTask, look: Look, base: Base, watermark: int) -> Decided:
+def _found(task: RepairTask, look: RepairLook, base: LastReadable, watermark: int) -> RowDecision:
     """The last version that can be read whole, and what came after it."""
     target, files = task.target, () if look.foreign else look.listing
     hot = rows_of_log(reader_of(state_store(task.state_uri), task.log_id), target, task.ranges, watermark)
@@ -97,14 +97,14 @@ def _found(task: RepairTask, look: Look, base: Base, watermark: int) -> Decided:
     return replace(decided, doubtful=pa.concat_tables([decided.doubtful, direct.select(decided.doubtful.column_names)]))
 
 
-def _lost(expected: int | None, decided: Decided) -> int | None:
+def _lost(expected: int | None, decided: RowDecision) -> int | None:
     """How many rows were not found; None where that is unknown, as when rows that were set apart may be among them."""
     if expected is None or (expected > decided.rows.num_rows and decided.doubtful.num_rows):
         return None
     return max(0, expected - decided.rows.num_rows)
 
 
-def _doubt(task: RepairTask, look: Look, base: Base, watermark: int) -> int:
+def _doubt(task: RepairTask, look: RepairLook, base: LastReadable, watermark: int) -> int:
     """As `decide` has it: what commits that cannot be read any more may have deleted, or taken back."""
     later, gone = later_commits(task.target, look.newest, base), task.known_version > look.version
     last_delete = later.last_delete
@@ -120,7 +120,7 @@ def _unerased(rows: pa.Table, upto: int) -> pa.Table:
     return rows if upto == NOTHING else rows.filter(pc.field(SEQ) > upto)
 
 
-def _visible(task: RepairTask, look: Look) -> pa.Array[Any]:
+def _visible(task: RepairTask, look: RepairLook) -> pa.Array[Any]:
     """`_seq` of the rows in the newest version's files that are there."""
     if look.newest is None:
         return pa.array([], pa.int64())
@@ -128,7 +128,7 @@ def _visible(task: RepairTask, look: Look) -> pa.Array[Any]:
     return read_files(look.newest, there, task.target.schemas, [SEQ]).column(SEQ).combine_chunks()
 
 
-def _expected(task: RepairTask, look: Look) -> int | None:
+def _expected(task: RepairTask, look: RepairLook) -> int | None:
     """How many rows the scope had, as far as is known."""
     known = task.known
     if known is not None and known.version >= look.version:

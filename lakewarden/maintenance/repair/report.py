@@ -27,7 +27,7 @@ class UncertainWriter:
 
 
 @dataclass(frozen=True)
-class Repaired:
+class RepairReport:
     """One scope, or the write log, the floors or the ledger of one table (`scope.user` None, `subject` "log", "floor",
     "columns" or "ledger"); one user's rows in the write log (`subject` "log"); or a storage that is away ("storage"), with one of
     its tables.
@@ -60,14 +60,14 @@ class Repaired:
     plan_id: str = ""
     """The plan that a dry run made."""
 
-    def ended(self, outcome: Outcome) -> Repaired:
+    def ended(self, outcome: Outcome) -> RepairReport:
         return replace(self, outcome=outcome)
 
-    def failed(self, fault: Fault) -> Repaired:
+    def failed(self, fault: Fault) -> RepairReport:
         return replace(self, outcome="failed", reason=fault.message, fault=fault)
 
 
-def outcome_of(found: Sequence[Repaired]) -> tuple[JobStatus, str]:
+def outcome_of(found: Sequence[RepairReport]) -> tuple[JobStatus, str]:
     """The job's status, and the reports in one line."""
     counts = Counter(one.outcome for one in found)
     rows = sum(one.rows_recovered for one in found)

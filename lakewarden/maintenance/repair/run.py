@@ -17,7 +17,7 @@ from lakewarden.base.scope import Scope, TableName
 from lakewarden.catalog.access.rights import can
 from lakewarden.catalog.model import Catalog, Table
 from lakewarden.catalog.pipeline import Pipeline
-from lakewarden.catalog.state.floors.entries import FloorLocation, Known
+from lakewarden.catalog.state.floors.entries import FloorLocation, KnownState
 from lakewarden.catalog.state.floors.floor import floor_at
 from lakewarden.catalog.target import ScopeTarget
 from lakewarden.errors import BeingErased, LakewardenError
@@ -27,13 +27,13 @@ from lakewarden.maintenance.repair.columns import with_younger_columns
 from lakewarden.maintenance.repair.floors import mend_floors
 from lakewarden.maintenance.repair.ledgers import mend_ledger
 from lakewarden.maintenance.repair.logs import behind, without_garbled, without_lost
-from lakewarden.maintenance.repair.report import Repaired
+from lakewarden.maintenance.repair.report import RepairReport
 from lakewarden.maintenance.repair.scope import repair_scope
 from lakewarden.maintenance.repair.strays import unlisted_users
 from lakewarden.maintenance.repair.task import RepairTask
 from lakewarden.maintenance.scopes import scopes_of
-from lakewarden.tables.fanout import Run, Sized, fault_of
-from lakewarden.tables.floors import Noted, raise_floors
+from lakewarden.tables.fanout import Run, SizedWork, fault_of
+from lakewarden.tables.floors import FloorNote, raise_floors
 from lakewarden.tables.presence import Presence
 from lakewarden.tables.warehouse import Warehouse, find_table, live_tables
 
@@ -42,7 +42,7 @@ _SCOPE_COST = 1 << 20
 
 
 @dataclass(frozen=True)
-class Request:
+class RepairRequest:
     """What to repair: some tables (all where none is named), one user's scopes or all.
 
     `restored`: the warehouse, or its data, was just restored from a backup, so either may be older than the other shows.
@@ -58,11 +58,13 @@ Key = tuple[str, Scope]
 """What a report is about: its subject, and whose."""
 
 
-def key_of(one: Repaired) -> Key:
+def key_of(one: RepairReport) -> Key:
     return one.subject, one.scope
 
 
-def repair(warehouse: Warehouse, run: Run, request: Request, job_id: str, only: frozenset[Key] | None = None) -> list[Repaired]:
+def repair(
+    warehouse: Warehouse, run: Run, request: RepairRequest, job_id: str, only: frozenset[Key] | None = None
+) -> list[RepairReport]:
     """A report for each damaged log, and one for each scope.
 
     Args:
@@ -86,7 +88,7 @@ def repair(warehouse: Warehouse, run: Run, request: Request, job_id: str, only: 
             except LakewardenError as error:
                 if len(request.tables) == 1:
                     raise
-                found.append(Repaired(Scope(table.name, None), "failed", "log").failed(fault_of(error)))
+                found.append(RepairReport(Scope(table.name, None), "failed", "log").failed(fault_of(error)))
     for pipeline in _pipelines(catalog, request):
         blank = catalog.blanks.get(pipeline.table)
         if blank is not None:
@@ -99,13 +101,13 @@ def repair(warehouse: Warehouse, run: Run, request: Request, job_id: str, only: 
 def _repaired(
     warehouse: Warehouse,
     run: Run,
-    request: Request,
+    request: RepairRequest,
     job_id: str,
     catalog: Catalog,
     table: Table,
     present: Presence,
     only: frozenset[Key] | None,
-) -> list[Repaired]:
+) -> list[RepairReport]:
     """Columns first: without them, no scope can be read. Behind a backup, each storage may show what the others lack."""
     if not request.restored:
         return _TableRepair(warehouse, run, request, job_id, catalog, table, present, only).repaired()
@@ -119,16 +121,16 @@ def _repaired(
     return columns + found
 
 
-def _of_storages(present: Presence, tables: Sequence[Table]) -> list[Repaired]:
+def _of_storages(present: Presence, tables: Sequence[Table]) -> list[RepairReport]:
     """A failed report for each storage that is away; it stands with a table whose scopes are there by default, if any is."""
     if not tables:
         return []
     at = {table.options.storage_id: table for table in reversed(tables)}
     away = ((at.get(root.storage_id, tables[0]), error) for root, error in present.away.items())
-    return [Repaired(Scope(table.name, None), "failed", "storage").failed(fault_of(error)) for table, error in away]
+    return [RepairReport(Scope(table.name, None), "failed", "storage").failed(fault_of(error)) for table, error in away]
 
 
-def _pipelines(catalog: Catalog, request: Request) -> list[Pipeline]:
+def _pipelines(catalog: Catalog, request: RepairRequest) -> list[Pipeline]:
     """Those that fill the tables, also one that has no schema yet: the state may be older than its first one."""
     if request.user is not None:
         return []
@@ -137,7 +139,7 @@ def _pipelines(catalog: Catalog, request: Request) -> list[Pipeline]:
     return [one for one in catalog.pipelines.values() if one.table_id in ids]
 
 
-def _tables(catalog: Catalog, request: Request) -> list[Table]:
+def _tables(catalog: Catalog, request: RepairRequest) -> list[Table]:
     names = [name for name in map(TableName.parse, request.tables) if name not in catalog.blanks]
     named = [find_table(catalog, name) for name in names] if request.tables else live_tables(catalog)
     return [table for table in named if request.tables or request.user is None or can(table.type, "a scope per user")]
@@ -149,14 +151,14 @@ class _TableRepair:
 
     warehouse: Warehouse
     run: Run
-    request: Request
+    request: RepairRequest
     job_id: str
     catalog: Catalog
     table: Table
     present: Presence
     only: frozenset[Key] | None = None
 
-    def repaired(self) -> list[Repaired]:
+    def repaired(self) -> list[RepairReport]:
         table, log = self.table, self.warehouse.log(self.table)
         by_steps = self.request.dry_run or self.only is not None
         floors = mend_floors(self.warehouse, self.catalog, table, self.present, dry_run=self._spared("floor"))
@@ -181,7 +183,7 @@ class _TableRepair:
             logs += behind(self.warehouse, table, last, watermarks, lost=older, dry_run=self._spared("log"))
         return floors + logs + scopes
 
-    def log_behind(self) -> list[Repaired]:
+    def log_behind(self) -> list[RepairReport]:
         """Of a table without a schema: the state may be older than its first one, and then its log ends before its rows."""
         settled, shown = self._settled(), self.warehouse.log(self.table).trail(NOTHING).view.last_position
         if settled <= shown:
@@ -210,17 +212,17 @@ class _TableRepair:
         places = [FloorLocation.on_storage(root.location, self.table.id) for root in self.present.devices]
         return max(floor_at(place).position() for place in (*places, self.warehouse.floor(self.table)))
 
-    def _scopes(self, targets: Sequence[ScopeTarget], trail: Trail, settled: int) -> list[Repaired]:
+    def _scopes(self, targets: Sequence[ScopeTarget], trail: Trail, settled: int) -> list[RepairReport]:
         clock = CarriedClock.of(self.warehouse.clock)
         broken = self.warehouse.failed_checks.of(self.table.id) if targets and not self.request.tables else ()
         tasks = [
             self._task(target, trail, settled, clock, reads_files=bool(self.request.tables) or target.mark in broken)
             for target in targets
         ]
-        found = self.run(repair_scope, [Sized(task, _SCOPE_COST) for task in tasks])
+        found = self.run(repair_scope, [SizedWork(task, _SCOPE_COST) for task in tasks])
         done = [(target, one) for target, one in zip(targets, found, strict=True) if one.outcome == "done"]
         noted = [
-            Noted(target, Known(one.version, one.watermark, one.rows, one.watermark))
+            FloorNote(target, KnownState(one.version, one.watermark, one.rows, one.watermark))
             for target, one in done
             if one.version is not None
         ]
@@ -229,12 +231,12 @@ class _TableRepair:
         self._tell_subscribers([target.mark for target, _ in done])
         return found
 
-    def _one_of_each_storage(self, targets: Sequence[ScopeTarget], noted: Collection[StorageRoot | None]) -> list[Noted]:
+    def _one_of_each_storage(self, targets: Sequence[ScopeTarget], noted: Collection[StorageRoot | None]) -> list[FloorNote]:
         """Behind a backup, what is known of one scope on each other storage, so that its floor and the state's agree on how far
         the log went: an earlier repair may have died between the two."""
         if not self.request.restored or self.request.dry_run or self.only is not None:
             return []
-        firsts = {target.root: Noted(target, target.known) for target in reversed(targets) if target.known is not None}
+        firsts = {target.root: FloorNote(target, target.known) for target in reversed(targets) if target.known is not None}
         return [one for root, one in firsts.items() if root not in noted]
 
     def _task(self, target: ScopeTarget, trail: Trail, settled: int, clock: CarriedClock, *, reads_files: bool) -> RepairTask:

@@ -29,9 +29,9 @@ from lakewarden.log.logs import doubt_writers, writers_of
 from lakewarden.log.position import position_of
 from lakewarden.log.record import SEQ
 from lakewarden.maintenance.repair.aside import QUARANTINE, put_aside, quarantined
-from lakewarden.maintenance.repair.look import Look, look_at, row_faults, top_faults
+from lakewarden.maintenance.repair.look import RepairLook, look_at, row_faults, top_faults
 from lakewarden.maintenance.repair.rebuild import Rebuilt, rebuild
-from lakewarden.maintenance.repair.report import Repaired, UncertainWriter
+from lakewarden.maintenance.repair.report import RepairReport, UncertainWriter
 from lakewarden.maintenance.repair.task import RepairTask
 from lakewarden.storage.steps import Steps
 from lakewarden.tables.fanout import fault_of
@@ -40,15 +40,15 @@ from lakewarden.tables.warehouse import state_store
 _OPERATION = "REPAIR"
 
 
-def repair_scope(task: RepairTask) -> Steps[Repaired]:
+def repair_scope(task: RepairTask) -> Steps[RepairReport]:
     """Repairs the scope; one without damage is `skipped`."""
     try:
         return (yield from _repair(task))
     except LakewardenError as error:
-        return Repaired(task.target.scope, "failed").failed(fault_of(error))
+        return RepairReport(task.target.scope, "failed").failed(fault_of(error))
 
 
-def _repair(task: RepairTask) -> Steps[Repaired]:
+def _repair(task: RepairTask) -> Steps[RepairReport]:
     look = look_at(task)
     tops, rows = top_faults(look), row_faults(task, look)
     found = _as_it_is(task, look)
@@ -76,15 +76,15 @@ def _writers_in_doubt(task: RepairTask, rebuilt: Rebuilt) -> Iterator[UncertainW
             yield UncertainWriter(key, last.number)
 
 
-def _as_it_is(task: RepairTask, look: Look) -> Repaired:
+def _as_it_is(task: RepairTask, look: RepairLook) -> RepairReport:
     scope = task.target.scope
     if look.newest is None:
-        return Repaired(scope, "skipped")
+        return RepairReport(scope, "skipped")
     rows = look.newest.state(task.target.app_id).rows
-    return Repaired(scope, "skipped", version=look.version, watermark=look.watermark, rows=rows)
+    return RepairReport(scope, "skipped", version=look.version, watermark=look.watermark, rows=rows)
 
 
-def _carry_out(task: RepairTask, look: Look, rebuilt: Rebuilt | None, planned: Repaired) -> Steps[Repaired]:
+def _carry_out(task: RepairTask, look: RepairLook, rebuilt: Rebuilt | None, planned: RepairReport) -> Steps[RepairReport]:
     """Sets the doubtful rows apart first, so that a crash leaves them at their old place or there."""
     location = task.target.location
     if rebuilt is not None and not rebuilt.complete:
@@ -97,7 +97,7 @@ def _carry_out(task: RepairTask, look: Look, rebuilt: Rebuilt | None, planned: R
     return replace(planned, outcome="done", put_aside=(*aside, *apart), version=version)
 
 
-def _in_the_way(look: Look) -> list[str]:
+def _in_the_way(look: RepairLook) -> list[str]:
     """The whole table, if it is another scope's or cannot be read at all; else the damage at the top of its log."""
     if look.newest is None:
         return [found.key for found in look.listing if not found.key.startswith(f"{QUARANTINE}/")]

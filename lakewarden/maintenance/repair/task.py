@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from lakewarden.base.clock import CarriedClock
-from lakewarden.catalog.state.floors.entries import Known
+from lakewarden.catalog.state.floors.entries import KnownState
 from lakewarden.catalog.target import ScopeTarget
 from lakewarden.log.chunk import RowRange
 from lakewarden.log.position import NOTHING
@@ -46,7 +46,7 @@ class RepairTask:
         return max(NOTHING if self.known is None else self.known.watermark, self.settled_upto)
 
     @property
-    def known(self) -> Known | None:
+    def known(self) -> KnownState | None:
         """What the floor records of the scope's table; None if it was given up."""
         known = self.target.known
         return None if known is None or known.forgotten else known

@@ -18,7 +18,7 @@ from lakewarden.catalog.state.floors.objects import Summary
 from lakewarden.maintenance.vacuum.removable import LOG_AGE
 from lakewarden.maintenance.vacuum.retention import SAFE_HOURS, horizon_of
 from lakewarden.maintenance.vacuum.scope import VacuumOptions
-from lakewarden.tables.upkeep.rules import UNKNOWN, FoldRule, PackRule, Rule
+from lakewarden.tables.upkeep.rules import UNKNOWN, FoldRule, PackRule, UpkeepRule
 from lakewarden.tables.warehouse import Warehouse
 
 
@@ -39,7 +39,7 @@ class Need(ABC):
 
 
 @dataclass(frozen=True)
-class Unseen(Need):
+class UnseenScopes(Need):
     """A check: those alone that were not looked at."""
 
     def anywhere(self, summary: Summary) -> bool:
@@ -58,7 +58,7 @@ class OtherRule(Need):
     """
 
     column: Literal["compacted", "optimized"]
-    rule: Rule
+    rule: UpkeepRule
     paced: bool = False
 
     def anywhere(self, summary: Summary) -> bool:

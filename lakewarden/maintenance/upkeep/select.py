@@ -19,8 +19,8 @@ from lakewarden.catalog.state.floors.entries import NO_TABLE, UNSEEN
 from lakewarden.catalog.state.floors.known_scopes import KnownScopes, Rows
 from lakewarden.catalog.state.floors.objects import Summary
 from lakewarden.maintenance.upkeep.needs import Need
-from lakewarden.maintenance.upkeep.rounds import Round, Turn
-from lakewarden.maintenance.upkeep.survey import Survey, surveyed
+from lakewarden.maintenance.upkeep.rounds import Round, VacuumTurn
+from lakewarden.maintenance.upkeep.survey import FloorSurvey, surveyed
 from lakewarden.tables.warehouse import Warehouse
 
 _HOT = timedelta(days=1)
@@ -28,12 +28,12 @@ _HOT = timedelta(days=1)
 
 
 @dataclass(frozen=True)
-class Selected:
+class SelectedScopes:
     """The users whose scopes are opened, and the number of the others, in which nothing is to do."""
 
     users: tuple[str | None, ...]
     quiet: int
-    turn: Turn | None = None
+    turn: VacuumTurn | None = None
     """Those of them whose turn it is in a round."""
 
 
@@ -72,7 +72,7 @@ def select(
     rolling: RollingLook | None = None,
     besides: Collection[str] = (),
     going_round: Round | None = None,
-) -> Selected:
+) -> SelectedScopes:
     """With `rolling` some are looked at besides; and those with a keyed hash in `besides`, and those whose turn it is.
 
     Raises as `survey.surveyed`.
@@ -81,16 +81,16 @@ def select(
 
 
 def _selected(
-    survey: Survey, need: Need, rolling: RollingLook | None, besides: Collection[str], going_round: Round | None
-) -> Selected:
+    survey: FloorSurvey, need: Need, rolling: RollingLook | None, besides: Collection[str], going_round: Round | None
+) -> SelectedScopes:
     """The users who were erased are not registered, and not among them."""
     turn = going_round.turn(survey) if going_round else None
     marks = survey.unknown.union(due(survey, need, rolling), besides, turn.scopes if turn else ())
     users = tuple(user for mark, user in survey.registered().items() if mark in marks) if marks else ()
-    return Selected(users, survey.scopes - len(users), turn)
+    return SelectedScopes(users, survey.scopes - len(users), turn)
 
 
-def due(survey: Survey, need: Need, rolling: RollingLook | None = None) -> list[str]:
+def due(survey: FloorSurvey, need: Need, rolling: RollingLook | None = None) -> list[str]:
     """The keyed hashes of the known scopes that may need the operation."""
     if not any(summary is None or need.anywhere(summary) or _is_due(rolling, summary) for summary in survey.summaries):
         return []

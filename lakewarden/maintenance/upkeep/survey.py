@@ -21,7 +21,7 @@ from lakewarden.catalog.state.floors.floor import Floor, FloorScan, floor_at
 from lakewarden.catalog.state.floors.known_scopes import KnownScopes
 from lakewarden.catalog.state.floors.objects import Summary
 from lakewarden.catalog.state.floors.whole import Whole, earlier_whole, find_whole, keep_whole
-from lakewarden.catalog.state.users.scopes import Added
+from lakewarden.catalog.state.users.scopes import RegistryNews
 from lakewarden.errors import Conflict, StorageRefused, StorageUnavailable
 from lakewarden.storage.objects import Missing
 from lakewarden.tables.warehouse import Warehouse
@@ -31,14 +31,14 @@ _ATTEMPTS = 10
 _ONE_SCOPE = "shared"
 """Instead of the registry's version, where a table has one scope, which is not registered."""
 
-_SHARED = Added(frozenset({""}), frozenset(), 1)
+_SHARED = RegistryNews(frozenset({""}), frozenset(), 1)
 """In place of what is registered there; its hash is that of the empty name."""
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True)
-class Survey:
+class FloorSurvey:
     """A table's floor in the state as of one listing, compared with the table's registered scopes."""
 
     warehouse: Warehouse
@@ -67,7 +67,7 @@ class Survey:
         return {mark(user): user for user in self.warehouse.registry.users(self.table.id)}
 
 
-def surveyed(warehouse: Warehouse, catalog: Catalog, table: Table, of: Callable[[Survey], T]) -> T:
+def surveyed(warehouse: Warehouse, catalog: Catalog, table: Table, of: Callable[[FloorSurvey], T]) -> T:
     """Returns the result of `of`, which is called again if the floor's objects are merged meanwhile.
 
     Raises:
@@ -80,7 +80,7 @@ def surveyed(warehouse: Warehouse, catalog: Catalog, table: Table, of: Callable[
     raise Conflict(f"the floor of {table.name} changed {_ATTEMPTS} times while it was read; try again")
 
 
-def _survey(warehouse: Warehouse, catalog: Catalog, table: Table) -> Survey:
+def _survey(warehouse: Warehouse, catalog: Catalog, table: Table) -> FloorSurvey:
     floor = floor_at(warehouse.floor(table))
     version = warehouse.registry.version(table.id) if can(table.type, "a scope per user") else _ONE_SCOPE
     scan = floor.scan()
@@ -92,10 +92,10 @@ def _survey(warehouse: Warehouse, catalog: Catalog, table: Table) -> Survey:
         return _extended(warehouse, table, version, scan, whole) or _compared(warehouse, catalog, table, version)
     if not whole.objects <= scan.names:  # a later run finds fewer of them among the names of what was absorbed
         keep_whole(warehouse.state, table.id, version, replace(whole, objects=scan.names))
-    return Survey(warehouse, table, floor, scan, whole.users)
+    return FloorSurvey(warehouse, table, floor, scan, whole.users)
 
 
-def _extended(warehouse: Warehouse, table: Table, version: str, scan: FloorScan, whole: Whole) -> Survey | None:
+def _extended(warehouse: Warehouse, table: Table, version: str, scan: FloorScan, whole: Whole) -> FloorSurvey | None:
     """Compares the users who were added since the note; None where it is not known who they are."""
     added = warehouse.registry.added(table.id, whole.registry)
     if added is None:
@@ -110,24 +110,24 @@ def _extended(warehouse: Warehouse, table: Table, version: str, scan: FloorScan,
     scopes = whole.users + len(added.users) if added.counted is None else added.counted
     if not unknown:
         keep_whole(warehouse.state, table.id, version, Whole(scopes, added.objects, scan.names))
-    return Survey(warehouse, table, floor, scan, scopes, unknown)
+    return FloorSurvey(warehouse, table, floor, scan, scopes, unknown)
 
 
-def _compared(warehouse: Warehouse, catalog: Catalog, table: Table, version: str) -> Survey:
+def _compared(warehouse: Warehouse, catalog: Catalog, table: Table, version: str) -> FloorSurvey:
     """Compares all registered users with what the floors know of them."""
     floor = floor_at(warehouse.floor(table))
     users = can(table.type, "a scope per user")
     everything = warehouse.registry.everything(table.id) if users else _SHARED
     registered = {warehouse.erasures.mark(user) for user in everything.users}
     if not registered:
-        return Survey(warehouse, table, floor, FloorScan({}, ()), 0)
+        return FloorSurvey(warehouse, table, floor, FloorScan({}, ()), 0)
     _restored(warehouse, catalog, table, floor)
     scan = floor.scan()
     known = KnownScopes.union(floor.parts(scan.heads).values())
     unknown = registered.difference(known.hexadecimal(np.ones(len(known), np.bool_)))
     if not unknown:
         keep_whole(warehouse.state, table.id, version, Whole(len(registered), everything.objects, scan.names))
-    return Survey(warehouse, table, floor, scan, len(registered), frozenset(unknown))
+    return FloorSurvey(warehouse, table, floor, scan, len(registered), frozenset(unknown))
 
 
 def _restored(warehouse: Warehouse, catalog: Catalog, table: Table, floor: Floor) -> None:

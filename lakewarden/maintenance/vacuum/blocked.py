@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from lakewarden.base.scope import Scope
 from lakewarden.catalog.operations import SPECS
 from lakewarden.catalog.state.failed_checks import NO_FILE_MENDS, UNREADABLE
-from lakewarden.catalog.state.failed_checks import FailedCheck as Failure
+from lakewarden.catalog.state.failed_checks import StandingFailure as Failure
 from lakewarden.catalog.target import ScopeTarget
 from lakewarden.errors import FailedCheck
 from lakewarden.tables.warehouse import Warehouse, find_table

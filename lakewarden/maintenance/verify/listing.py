@@ -15,7 +15,7 @@ from lakewarden.storage.open import open_store
 
 
 @dataclass(frozen=True)
-class Found:
+class ListedObject:
     """One object; `key` is relative to `location`, `size` in bytes."""
 
     location: Location
@@ -27,25 +27,25 @@ class Found:
         return join(self.location.uri, self.key)
 
 
-def everything(place: Location) -> Iterator[Found]:
+def everything(place: Location) -> Iterator[ListedObject]:
     """Raises:
     StorageUnavailable, StorageRefused: the place cannot be listed, so nothing is known of it.
     """
     root = local_path(place.uri)
     if root is None:
         for stored in open_store(place).list(""):
-            yield Found(place, stored.key, stored.size)
+            yield ListedObject(place, stored.key, stored.size)
         return
     for folder, _, names in os.walk(root, onerror=_refused):
         for name in names:
             path = Path(folder, name)
             try:
-                yield Found(place, path.relative_to(root).as_posix(), path.lstat().st_size)
+                yield ListedObject(place, path.relative_to(root).as_posix(), path.lstat().st_size)
             except FileNotFoundError:
                 continue  # gone since the directory was read
 
 
-def content(found: Found) -> bytes | None:
+def content(found: ListedObject) -> bytes | None:
     """The bytes; None where the object is gone."""
     root = local_path(found.location.uri)
     try:
@@ -54,7 +54,7 @@ def content(found: Found) -> bytes | None:
         return None
 
 
-def part(found: Found, start: int, length: int) -> bytes:
+def part(found: ListedObject, start: int, length: int) -> bytes:
     """Some of the bytes; empty where the object is gone."""
     root = local_path(found.location.uri)
     try:

@@ -17,7 +17,7 @@ from threading import Lock
 from lakewarden.base.connection import Location
 from lakewarden.maintenance.verify import formats
 from lakewarden.maintenance.verify.contents import named_in_data, named_in_plan, named_in_state
-from lakewarden.maintenance.verify.listing import Found, content, everything, part
+from lakewarden.maintenance.verify.listing import ListedObject, content, everything, part
 from lakewarden.maintenance.verify.names import match, stands_for, within
 from lakewarden.maintenance.verify.uploads import open_uploads
 from lakewarden.maintenance.verify.versions import OldVersion, OldVersions
@@ -61,7 +61,7 @@ class Suspect:
 
 
 @dataclass(frozen=True)
-class Search:
+class ErasureSearch:
     """What to look for, and where. `whole`: the user was erased from every table, so no job may name them either."""
 
     warehouse: str
@@ -80,13 +80,13 @@ class Search:
 
 
 @dataclass(frozen=True, order=True)
-class Finding:
+class ErasureTrace:
     uri: str
     what: str
 
 
 @dataclass(frozen=True)
-class Searched:
+class SearchResult:
     """`checksum` is the SHA-256 over the sorted names and sizes of all objects searched."""
 
     objects: int
@@ -96,12 +96,12 @@ class Searched:
     """Objects whose bytes were read."""
     coincidences: int
     """Objects of others, or of the warehouse itself, that hold the id as a value."""
-    findings: tuple[Finding, ...]
+    findings: tuple[ErasureTrace, ...]
     unseen: str
     """What could not be listed, and so was not searched; empty where all was."""
 
 
-def search(wanted: Search) -> Searched:
+def search(wanted: ErasureSearch) -> SearchResult:
     """Raises:
     StorageUnavailable, StorageRefused: a place cannot be listed or read.
     """
@@ -121,10 +121,10 @@ def search(wanted: Search) -> Searched:
     lines = "".join(f"{uri} {seen[uri].size}\n" for uri in sorted(seen))
     checksum = hashlib.sha256(lines.encode(errors="surrogateescape")).hexdigest()
     total = sum(found.size for found in seen.values())
-    return Searched(len(seen), total, checksum, look.read, look.coincidences, tuple(sorted(look.findings)), unseen)
+    return SearchResult(len(seen), total, checksum, look.read, look.coincidences, tuple(sorted(look.findings)), unseen)
 
 
-def _places(wanted: Search) -> Iterator[Found]:
+def _places(wanted: ErasureSearch) -> Iterator[ListedObject]:
     """Storages come last: an object in a storage is judged as that storage's."""
     if wanted.deep:
         yield from everything(Location(wanted.warehouse))
@@ -134,7 +134,7 @@ def _places(wanted: Search) -> Iterator[Found]:
         yield from everything(place)
 
 
-def _below(table: Suspect, found: Found) -> bool:
+def _below(table: Suspect, found: ListedObject) -> bool:
     key = found.uri.removeprefix(f"{table.base}/")
     return key != found.uri and match(table.template, table.namespace, table.name, key) is not None
 
@@ -142,7 +142,7 @@ def _below(table: Suspect, found: Found) -> bool:
 class _Look:
     """One search under way; safe for threads."""
 
-    def __init__(self, wanted: Search) -> None:
+    def __init__(self, wanted: ErasureSearch) -> None:
         self._wanted = wanted
         self._state = join(wanted.warehouse, _STATE)
         self._word = re.compile(rb"(?<![0-9A-Za-z_])" + re.escape(wanted.user.encode()) + rb"(?![0-9A-Za-z_])")
@@ -150,11 +150,11 @@ class _Look:
         self._tables = {suspect.table_id for suspect in wanted.suspects}
         self._names = {f"{suspect.namespace}.{suspect.name}" for suspect in wanted.suspects}
         self._counting = Lock()
-        self.findings: list[Finding] = []
+        self.findings: list[ErasureTrace] = []
         self.coincidences = 0
         self.read = 0
 
-    def at(self, found: Found) -> None:
+    def at(self, found: ListedObject) -> None:
         relative = found.uri.removeprefix(f"{self._state}/")
         if floor := _FLOOR.search(found.uri):
             self._at_floor(found, floor[1])
@@ -163,7 +163,7 @@ class _Look:
         else:
             self._at_data(found)
 
-    def _at_floor(self, found: Found, table_id: str) -> None:
+    def _at_floor(self, found: ListedObject, table_id: str) -> None:
         """Checks a floor: its hashes and counts may look like an id by chance, so their bytes are not searched."""
         if not (table_id in self._tables or self._wanted.deep):
             return
@@ -183,17 +183,17 @@ class _Look:
             if self._wanted.user in (formats.log_users(place.content(old)) or ()):
                 self._report(old.found, "an old version with rows of the user in the write log")
 
-    def _exported(self, found: Found) -> bool:
+    def _exported(self, found: ListedObject) -> bool:
         return any(found.uri.startswith(f"{place}/") for place in self._wanted.exports)
 
-    def at_upload(self, found: Found) -> None:
+    def at_upload(self, found: ListedObject) -> None:
         """Checks parts of an unfinished object. They cannot be read, so only their place shows whose they are."""
         room, _, key = found.uri.removeprefix(f"{self._state}/").partition("/")
         in_log = found.uri.startswith(f"{self._state}/") and room in _OF_LOGS and key.partition("/")[0] in self._logs
         if in_log or self._exported(found) or self._in_users_scope(found):
             self._report(found, "an incomplete upload at a place of the user's")
 
-    def _in_users_scope(self, found: Found) -> bool:
+    def _in_users_scope(self, found: ListedObject) -> bool:
         for suspect in self._wanted.suspects:
             key = found.uri.removeprefix(f"{suspect.base}/")
             whose = None if key == found.uri else match(suspect.template, suspect.namespace, suspect.name, key)
@@ -201,7 +201,7 @@ class _Look:
                 return True
         return False
 
-    def _at_state(self, found: Found, key: str) -> None:
+    def _at_state(self, found: ListedObject, key: str) -> None:
         room, _, rest = key.partition("/")
         owner = rest.partition("/")[0]
         owners = self._logs if room in _OF_LOGS else self._tables if room in _OF_TABLES else set()
@@ -226,7 +226,7 @@ class _Look:
             return named_in_plan(data, self._wanted.user, None if self._wanted.whole else self._names)
         return named_in_state(room, data, self._wanted.user)
 
-    def _at_data(self, found: Found) -> None:
+    def _at_data(self, found: ListedObject) -> None:
         what, known, suspect = self._by_path(found)
         if what is None:
             return
@@ -244,7 +244,7 @@ class _Look:
         elif self._wanted.deep:
             self._by_value(found, data, known)
 
-    def _by_path(self, found: Found) -> tuple[str | None, bool, bool]:
+    def _by_path(self, found: ListedObject) -> tuple[str | None, bool, bool]:
         """What is wrong by the path, None for a sound fence; whether it is some user's; whether it is of these tables."""
         user = self._wanted.user
         for suspect in self._wanted.suspects:
@@ -260,7 +260,7 @@ class _Look:
             return "", whose is not None, True
         return "", any(_below(other, found) for other in self._wanted.others), False
 
-    def _in_scope(self, found: Found, rest: str) -> str | None:
+    def _in_scope(self, found: ListedObject, rest: str) -> str | None:
         """The user's own scope may hold only a fence: a Delta log with no live file."""
         name = rest.rpartition("/")[2]
         if not rest.startswith(_DELTA_LOG):
@@ -272,7 +272,7 @@ class _Look:
             return None
         return "Delta's log of the user's scope still adds files"
 
-    def _by_value(self, found: Found, data: bytes, known: bool) -> None:
+    def _by_value(self, found: ListedObject, data: bytes, known: bool) -> None:
         text = formats.values(data).encode() if formats.footer(data) is not None else data
         if not self._word.search(text):
             return
@@ -281,16 +281,16 @@ class _Look:
         else:
             self._report(found, "the user's id in an object that belongs to no user")
 
-    def _is_of_table(self, found: Found) -> bool:
+    def _is_of_table(self, found: ListedObject) -> bool:
         """Whether it is in a Delta table: beside a log, or below one."""
         return _DELTA_LOG in f"{found.uri}/"
 
-    def _content(self, found: Found) -> bytes | None:
+    def _content(self, found: ListedObject) -> bytes | None:
         data = content(found)
         self._count(read=data is not None)
         return data
 
-    def _ends(self, found: Found) -> bytes:
+    def _ends(self, found: ListedObject) -> bytes:
         """The footer or the beginning of a large file, which shows whose it is."""
         self._count(read=1)
         length = formats.footer_bytes(part(found, found.size - 8, 8))
@@ -303,5 +303,5 @@ class _Look:
             self.read += read
             self.coincidences += coincidences
 
-    def _report(self, found: Found, what: str) -> None:
-        self.findings.append(Finding(found.uri, what))
+    def _report(self, found: ListedObject, what: str) -> None:
+        self.findings.append(ErasureTrace(found.uri, what))

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from lakewarden.base.connection import Location
 from lakewarden.maintenance.verify.buckets import S3Place, s3_place
-from lakewarden.maintenance.verify.listing import Found
+from lakewarden.maintenance.verify.listing import ListedObject
 from lakewarden.storage.location import local_path
 
 _OF_MINIO = (
@@ -19,7 +19,7 @@ _OF_MINIO = (
 class OpenUploads:
     """The uploads below one place; `unseen` says why there may be more, empty where there cannot be."""
 
-    found: tuple[Found, ...] = ()
+    found: tuple[ListedObject, ...] = ()
     unseen: str = ""
 
 
@@ -46,5 +46,5 @@ def _listed(place: Location, bucket: S3Place) -> OpenUploads:
         if page["ResponseMetadata"]["HTTPHeaders"].get("server") == "MinIO":
             unseen = _OF_MINIO
         keys = (each["Key"] for each in page.get("Uploads", []))
-        found += [Found(place, key.removeprefix(bucket.prefix), 0) for key in keys if key.startswith(bucket.prefix)]
+        found += [ListedObject(place, key.removeprefix(bucket.prefix), 0) for key in keys if key.startswith(bucket.prefix)]
     return OpenUploads(tuple(found), unseen)

@@ -8,14 +8,14 @@ from dataclasses import dataclass
 from lakewarden.base.connection import Location
 from lakewarden.errors import StorageUnavailable
 from lakewarden.maintenance.verify.buckets import s3_place
-from lakewarden.maintenance.verify.listing import Found
+from lakewarden.maintenance.verify.listing import ListedObject
 
 
 @dataclass(frozen=True)
 class OldVersion:
     """A version that is not the newest of its key."""
 
-    found: Found
+    found: ListedObject
     version: str
 
 
@@ -43,7 +43,7 @@ class OldVersions:
             for page in pages:
                 for each in page.get("Versions", []):
                     if not each["IsLatest"] and each["Size"]:
-                        found = Found(self._place, each["Key"].removeprefix(prefix), each["Size"])
+                        found = ListedObject(self._place, each["Key"].removeprefix(prefix), each["Size"])
                         yield OldVersion(found, each["VersionId"])
         except (BotoCoreError, ClientError) as error:
             raise StorageUnavailable(f"the old versions in {self._place} cannot be listed: {error}") from error

@@ -17,8 +17,8 @@ import grpc
 from lakewarden.base.workers.cancellation import Cancellation
 from lakewarden.catalog.access.gate import Principal
 from lakewarden.serve.common import Common
-from lakewarden.serve.declined import Declined
-from lakewarden.serve.flight.statuses import Problem
+from lakewarden.serve.declined import RequestDeclined
+from lakewarden.serve.flight.statuses import FlightProblem
 from lakewarden.serve.request_ids import request_id_of
 from lakewarden.tables.reading.freshness import Freshness, check_freshness
 
@@ -30,7 +30,7 @@ _KEY = "idempotency-key"
 
 
 @dataclass(frozen=True)
-class Call:
+class FlightCall:
     """A call that was admitted, with what its headers chose."""
 
     principal: Principal
@@ -43,7 +43,7 @@ class Call:
 
 
 @dataclass
-class Request:
+class FlightRequest:
     """A call from its first moment on. `user` as soon as it is known."""
 
     id: str
@@ -60,9 +60,9 @@ class Request:
 
 
 @contextmanager
-def observed(common: Common, method: str, context: grpc.ServicerContext) -> Iterator[Request]:
+def observed(common: Common, method: str, context: grpc.ServicerContext) -> Iterator[FlightRequest]:
     """Answers what the call raises as a status, counts it and writes its line; what was sent is in neither."""
-    request = Request("", context)
+    request = FlightRequest("", context)
     request.id = request_id_of(request.header(_REQUEST_ID), common.new_id)
     context.set_trailing_metadata(((_REQUEST_ID, request.id),))
     began, status = time.perf_counter(), "OK"
@@ -73,7 +73,7 @@ def observed(common: Common, method: str, context: grpc.ServicerContext) -> Iter
         status = "CANCELLED"  # the client went away
         raise
     except Exception as error:  # noqa: BLE001  # the border: the client is told what is ours to tell, the log the rest
-        problem = Problem.of(error)
+        problem = FlightProblem.of(error)
         status = problem.status.name
         if problem.status in (grpc.StatusCode.INTERNAL, grpc.StatusCode.DATA_LOSS, grpc.StatusCode.UNAVAILABLE):
             _LOG.error("%s %s: %s", request.id, problem.code, error, exc_info=problem.code == "INTERNAL")
@@ -87,7 +87,7 @@ def observed(common: Common, method: str, context: grpc.ServicerContext) -> Iter
 
 
 @contextmanager
-def admitted(common: Common, method: str, context: grpc.ServicerContext) -> Iterator[Call]:
+def admitted(common: Common, method: str, context: grpc.ServicerContext) -> Iterator[FlightCall]:
     """A call with a token that works, counted among its user's calls for as long as it runs."""
     with observed(common, method, context) as request:
         token = common.authority.token_of(request.header("authorization") or None, request.address)
@@ -96,7 +96,7 @@ def admitted(common: Common, method: str, context: grpc.ServicerContext) -> Iter
         freshness = request.header(_FRESHNESS)
         with common.allowance.of(principal.user):
             chosen = request.header(_NAMESPACE) or None, check_freshness(freshness) if freshness else None
-            yield Call(principal, *chosen, _ended_with(context), request.header(_KEY) or None)
+            yield FlightCall(principal, *chosen, _ended_with(context), request.header(_KEY) or None)
 
 
 def _ended_with(context: grpc.ServicerContext) -> Cancellation:
@@ -106,7 +106,7 @@ def _ended_with(context: grpc.ServicerContext) -> Cancellation:
     return cancellation
 
 
-def connected(common: Common, request: Request) -> str:
+def connected(common: Common, request: FlightRequest) -> str:
     """The token for a connection, by a user's password or by a token of the client's own.
 
     Raises:
@@ -121,7 +121,7 @@ def connected(common: Common, request: Request) -> str:
         padded = text + "=" * (-len(text) % 4)  # ADBC's driver leaves the padding out
         user, _, password = base64.b64decode(padded, validate=True).decode().partition(":")
     except (binascii.Error, UnicodeDecodeError) as error:
-        raise Declined(401, "'Authorization: Basic …' holds no user and password") from error
+        raise RequestDeclined(401, "'Authorization: Basic …' holds no user and password") from error
     granted = common.authority.login(user, password, request.address, _LIFE)
     request.user = user
     return granted.access_token

@@ -8,7 +8,7 @@ import pyarrow as pa
 from lakewarden.catalog.changes.engines import require_active
 from lakewarden.client import Lakehouse
 from lakewarden.errors import InvalidArgument, Unsupported
-from lakewarden.serve.flight.calls import Call
+from lakewarden.serve.flight.calls import FlightCall
 from lakewarden.serve.flight.messages import CommandStatementIngest, TableDefinitionOptions
 from lakewarden.tables.client import WriteMode
 
@@ -16,14 +16,14 @@ _CREATE, _FAIL, _REPLACE = 1, 1, 3
 """Of TableNotExistOption, and two of TableExistsOption."""
 
 
-class Ingest(msgspec.Struct, frozen=True, tag=True):
+class BulkIngest(msgspec.Struct, frozen=True, tag=True):
     """What tells one bulk ingest from another, beside its rows."""
 
     namespace: str
     table: str
 
 
-def ingested(lake: Lakehouse, call: Call, asked: CommandStatementIngest, rows: pa.Table) -> int:
+def ingested(lake: Lakehouse, call: FlightCall, asked: CommandStatementIngest, rows: pa.Table) -> int:
     """How many rows were written.
 
     Raises:

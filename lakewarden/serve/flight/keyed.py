@@ -10,9 +10,9 @@ import msgspec
 import pyarrow as pa
 
 from lakewarden.base.scope import TableName
-from lakewarden.serve.flight.calls import Call
+from lakewarden.serve.flight.calls import FlightCall
 from lakewarden.serve.flight.streams import stream_bytes
-from lakewarden.serve.idempotency import Done, Request, Writes
+from lakewarden.serve.idempotency import KeyedRequest, StoredAnswer, Writes
 
 _COLUMNS: Mapping[str, pa.DataType] = {"rows_affected": pa.int64(), "message": pa.string()}
 WRITTEN = pa.schema(_COLUMNS)
@@ -21,7 +21,7 @@ WRITTEN = pa.schema(_COLUMNS)
 
 def once(
     writes: Writes,
-    call: Call,
+    call: FlightCall,
     asked: msgspec.Struct,
     write: Callable[[], pa.Table],
     places: Callable[[], Sequence[TableName | None]],
@@ -39,13 +39,13 @@ def once(
     if call.key is None:
         return write()
 
-    def done() -> Done:
+    def done() -> StoredAnswer:
         answer = write()
         kept = answer if answer.schema == WRITTEN else answer.slice(0, 0)
-        return Done(_text(answer), _text(kept))
+        return StoredAnswer(_text(answer), _text(kept))
 
     parts = (b"flight", call.namespace or "", asked, b"" if rows is None else _digest(rows))
-    request = Request(msgspec.msgpack.encode(parts), places, lambda outcome: _text(written(rows=outcome.rows)))
+    request = KeyedRequest(msgspec.msgpack.encode(parts), places, lambda outcome: _text(written(rows=outcome.rows)))
     found = writes.once(call.principal.user, call.key, request, done)
     return pa.ipc.open_stream(base64.b64decode(found)).read_all()
 

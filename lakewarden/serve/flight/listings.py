@@ -18,7 +18,7 @@ from lakewarden.serve.flight.messages import (
     CommandGetTableTypes,
 )
 from lakewarden.serve.flight.sql_info import sql_info
-from lakewarden.sql.system.seen import Seen
+from lakewarden.sql.system.seen import VisibleObjects
 
 LISTINGS = (
     CommandGetSqlInfo,
@@ -34,7 +34,7 @@ _CATALOG = ""
 _TABLE, _VIEW = "TABLE", "VIEW"
 
 
-def listed(command: Command, seen: Callable[[], Seen]) -> pa.Table:
+def listed(command: Command, seen: Callable[[], VisibleObjects]) -> pa.Table:
     """The rows of a listing, in the order that Flight SQL asks for."""
     match command:
         case CommandGetSqlInfo(info):
@@ -53,13 +53,13 @@ def listed(command: Command, seen: Callable[[], Seen]) -> pa.Table:
             raise AssertionError(f"{type(command).__name__} is no listing")
 
 
-def _schemas(asked: CommandGetDbSchemas, seen: Seen) -> pa.Table:
+def _schemas(asked: CommandGetDbSchemas, seen: VisibleObjects) -> pa.Table:
     columns: list[_Column] = [("catalog_name", pa.string(), True), ("db_schema_name", pa.string(), False)]
     fits = _like(asked.db_schema_filter_pattern)
     return _rows(columns, [(_CATALOG, name) for name in seen.namespaces if _here(asked.catalog) and fits(name)])
 
 
-def _tables(asked: CommandGetTables, seen: Seen) -> pa.Table:
+def _tables(asked: CommandGetTables, seen: VisibleObjects) -> pa.Table:
     columns: list[_Column] = [("catalog_name", pa.string(), True), ("db_schema_name", pa.string(), True)]
     columns += [("table_name", pa.string(), False), ("table_type", pa.string(), False)]
     namespace_fits, name_fits = _like(asked.db_schema_filter_pattern), _like(asked.table_name_filter_pattern)
@@ -77,7 +77,7 @@ def _tables(asked: CommandGetTables, seen: Seen) -> pa.Table:
     return _rows(columns, [row[:-1] for row in rows])
 
 
-def _primary_keys(asked: CommandGetPrimaryKeys, seen: Seen) -> pa.Table:
+def _primary_keys(asked: CommandGetPrimaryKeys, seen: VisibleObjects) -> pa.Table:
     columns: list[_Column] = [
         ("catalog_name", pa.string(), True),
         ("db_schema_name", pa.string(), True),

@@ -10,7 +10,7 @@ from io import BytesIO
 import pyarrow as pa
 
 from lakewarden.errors import InvalidArgument, Unsupported
-from lakewarden.serve.declined import Declined
+from lakewarden.serve.declined import RequestDeclined
 from lakewarden.serve.flight.messages import FlightData
 from lakewarden.sql.grammar.parameters import Value
 
@@ -33,7 +33,9 @@ def received(messages: Iterator[FlightData], most: int) -> pa.Table:
     for message in messages:
         size += len(message.data_header) + len(message.data_body)
         if size > most:
-            raise Declined(413, f"the rows have more than {most:,} bytes: send several smaller streams (serve.ingest_bytes)")
+            raise RequestDeclined(
+                413, f"the rows have more than {most:,} bytes: send several smaller streams (serve.ingest_bytes)"
+            )
         if message.data_header:
             _append(stream, message)
     if not size:

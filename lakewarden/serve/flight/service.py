@@ -13,8 +13,8 @@ import pyarrow as pa
 from lakewarden.base.scope import TableName
 from lakewarden.errors import Unsupported
 from lakewarden.serve.common import Common
-from lakewarden.serve.flight.calls import Call, admitted, connected, observed
-from lakewarden.serve.flight.ingest import Ingest, ingested
+from lakewarden.serve.flight.calls import FlightCall, admitted, connected, observed
+from lakewarden.serve.flight.ingest import BulkIngest, ingested
 from lakewarden.serve.flight.keyed import once, rows_of, written
 from lakewarden.serve.flight.listings import LISTINGS, listed
 from lakewarden.serve.flight.messages import (
@@ -42,11 +42,11 @@ from lakewarden.serve.flight.messages import (
     packed,
 )
 from lakewarden.serve.flight.received import received
-from lakewarden.serve.flight.statements import Statements, Stream, answered, whole
+from lakewarden.serve.flight.statements import AnswerStream, FlightStatements, answered, whole
 from lakewarden.serve.flight.streams import sent, stream_bytes
-from lakewarden.serve.flight.tickets import Answer, Listing, Statement, Tickets
+from lakewarden.serve.flight.tickets import AnswerTicket, ListingTicket, StatementTicket, Tickets
 from lakewarden.serve.flight.wire import decoded, encoded
-from lakewarden.serve.keys import Keys
+from lakewarden.serve.keys import SigningKeys
 
 _SERVICE = "arrow.flight.protocol.FlightService"
 
@@ -57,13 +57,13 @@ class FlightSql:
 
     common: Common
     tickets: Tickets
-    statements: Statements
+    statements: FlightStatements
 
     @classmethod
     def of(cls, common: Common) -> FlightSql:
         warehouse = common.lake.warehouse
-        tickets = Tickets(Keys(warehouse.state), warehouse.id, warehouse.clock)
-        return cls(common, tickets, Statements(common.lake, tickets, common.writes))
+        tickets = Tickets(SigningKeys(warehouse.state), warehouse.id, warehouse.clock)
+        return cls(common, tickets, FlightStatements(common.lake, tickets, common.writes))
 
     def handler(self) -> grpc.GenericRpcHandler:
         return grpc.method_handlers_generic_handler(
@@ -115,30 +115,30 @@ class FlightSql:
             match command_of(decoded(Action, request).body):
                 case ActionCreatePreparedStatementRequest(query, transaction):
                     _no(transaction)
-                    handle = self.tickets.sign(Statement(query), call.principal)
+                    handle = self.tickets.sign(StatementTicket(query), call.principal)
                     yield encoded(Result(packed(ActionCreatePreparedStatementResult(handle))))
                 case ActionClosePreparedStatementRequest(handle):
                     self.tickets.statement(handle, call.principal)  # nothing is kept of it
                 case other:
                     raise Unsupported(f"DoAction does not take {type(other).__name__}")
 
-    def _ticket(self, call: Call, descriptor: FlightDescriptor) -> bytes:
+    def _ticket(self, call: FlightCall, descriptor: FlightDescriptor) -> bytes:
         match command_of(descriptor.cmd):
             case CommandStatementQuery(query, transaction):
                 _no(transaction)
-                return self.statements.ticket(call, Statement(query))
+                return self.statements.ticket(call, StatementTicket(query))
             case CommandPreparedStatementQuery(handle):
                 return self.statements.ticket(call, self.tickets.statement(handle, call.principal))
             case command if isinstance(command, LISTINGS):
-                return self.tickets.sign(Listing(descriptor.cmd), call.principal)
+                return self.tickets.sign(ListingTicket(descriptor.cmd), call.principal)
             case other:
                 raise Unsupported(f"GetFlightInfo does not take {type(other).__name__}")
 
-    def _schema(self, call: Call, descriptor: FlightDescriptor) -> pa.Schema:
+    def _schema(self, call: FlightCall, descriptor: FlightDescriptor) -> pa.Schema:
         match command_of(descriptor.cmd):
             case CommandStatementQuery(query, transaction):
                 _no(transaction)
-                return self.statements.schema(call, Statement(query))
+                return self.statements.schema(call, StatementTicket(query))
             case CommandPreparedStatementQuery(handle):
                 return self.statements.schema(call, self.tickets.statement(handle, call.principal))
             case command if isinstance(command, LISTINGS):
@@ -146,19 +146,19 @@ class FlightSql:
             case other:
                 raise Unsupported(f"GetSchema does not take {type(other).__name__}")
 
-    def _fetched(self, call: Call, ticket: bytes) -> Stream:
+    def _fetched(self, call: FlightCall, ticket: bytes) -> AnswerStream:
         match self.tickets.read(ticket, call.principal):
-            case Statement() as text:
+            case StatementTicket() as text:
                 return self.statements.rows(call, text)
-            case Answer() as answer:
+            case AnswerTicket() as answer:
                 return answered(answer)
-            case Listing(command):
+            case ListingTicket(command):
                 return whole(self._listed(call, command_of(command)))
 
-    def _listed(self, call: Call, command: Command) -> pa.Table:
+    def _listed(self, call: FlightCall, command: Command) -> pa.Table:
         return listed(command, self.common.lake.sessions.served(call.principal).seen)
 
-    def _put(self, call: Call, command: Command, rows: Callable[[], pa.Table]) -> bytes:
+    def _put(self, call: FlightCall, command: Command, rows: Callable[[], pa.Table]) -> bytes:
         """The answer to the rows of a DoPut, which are read where the command has any."""
         match command:
             case CommandStatementUpdate(query, transaction):
@@ -175,8 +175,8 @@ class FlightSql:
             case other:
                 raise Unsupported(f"DoPut does not take {type(other).__name__}")
 
-    def _ingested(self, call: Call, command: CommandStatementIngest, rows: pa.Table) -> int:
-        asked = Ingest(command.schema or "", command.table)
+    def _ingested(self, call: FlightCall, command: CommandStatementIngest, rows: pa.Table) -> int:
+        asked = BulkIngest(command.schema or "", command.table)
         place = TableName(command.schema or call.namespace or "", command.table)
 
         def write() -> pa.Table:
@@ -184,11 +184,11 @@ class FlightSql:
 
         return rows_of(once(self.common.writes, call, asked, write, lambda: [place], rows))
 
-    def _bound(self, call: Call, statement: Statement, rows: pa.Table) -> bytes:
+    def _bound(self, call: FlightCall, statement: StatementTicket, rows: pa.Table) -> bytes:
         """A handle with the parameters in it."""
         if rows.num_rows != 1:
             raise Unsupported(f"a query runs with one row of parameters, not {rows.num_rows:,}")
-        handle = self.tickets.sign(Statement(statement.text, stream_bytes(rows)), call.principal)
+        handle = self.tickets.sign(StatementTicket(statement.text, stream_bytes(rows)), call.principal)
         return encoded(DoPutPreparedStatementResult(handle))
 
 

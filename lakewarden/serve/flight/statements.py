@@ -10,18 +10,18 @@ import pyarrow as pa
 from lakewarden.base.scope import TableName
 from lakewarden.client import Lakehouse
 from lakewarden.errors import InvalidArgument, Unsupported
-from lakewarden.serve.flight.calls import Call
+from lakewarden.serve.flight.calls import FlightCall
 from lakewarden.serve.flight.joined import joined
 from lakewarden.serve.flight.keyed import once, rows_of, written
 from lakewarden.serve.flight.received import values_of
 from lakewarden.serve.flight.streams import stream_bytes
-from lakewarden.serve.flight.tickets import Answer, Tickets
-from lakewarden.serve.flight.tickets import Statement as Text
+from lakewarden.serve.flight.tickets import AnswerTicket, Tickets
+from lakewarden.serve.flight.tickets import StatementTicket as Text
 from lakewarden.serve.idempotency import Writes
 from lakewarden.serve.outcomes import places_of
 from lakewarden.sql.grammar.parameters import Value
-from lakewarden.sql.queries.select import Spooled
-from lakewarden.sql.results import Affected, Done, Events, Result, Rows, Started
+from lakewarden.sql.queries.select import SpooledRows
+from lakewarden.sql.results import AffectedRows, Events, Result, ResultRows, StartedJobs, StatementDone
 from lakewarden.sql.session import SqlSession
 from lakewarden.sql.specs import gives_rows
 from lakewarden.sql.statements.base import Statement
@@ -33,20 +33,20 @@ _MEMORY_BYTES = 32 << 20
 
 
 @dataclass(frozen=True)
-class Stream:
+class AnswerStream:
     schema: pa.Schema
     tables: Iterator[pa.Table]
 
 
 @dataclass(frozen=True)
-class Statements:
+class FlightStatements:
     """A query is run by who brings its ticket, as often as it comes; anything else runs at once, and its ticket is its answer."""
 
     lake: Lakehouse
     tickets: Tickets
     writes: Writes
 
-    def ticket(self, call: Call, text: Text) -> bytes:
+    def ticket(self, call: FlightCall, text: Text) -> bytes:
         session, statements = self._parsed(call, text)
         if _only_reads(statements):
             return self.tickets.sign(text, call.principal)
@@ -56,11 +56,11 @@ class Statements:
             return pa.concat_tables(_stream(result).tables)
 
         return self.tickets.sign(
-            Answer(stream_bytes(once(self.writes, call, text, run, lambda: places_of(statements, call.namespace)))),
+            AnswerTicket(stream_bytes(once(self.writes, call, text, run, lambda: places_of(statements, call.namespace)))),
             call.principal,
         )
 
-    def schema(self, call: Call, text: Text) -> pa.Schema:
+    def schema(self, call: FlightCall, text: Text) -> pa.Schema:
         """The columns of a query. It does not run; a list, as of SHOW TABLES, does: it has no effect and few rows.
 
         Raises:
@@ -74,7 +74,7 @@ class Statements:
             return found.table.schema
         return _stream(session.run(statements, freshness=call.freshness, cancellation=call.cancellation)[-1]).schema
 
-    def rows(self, call: Call, text: Text) -> Stream:
+    def rows(self, call: FlightCall, text: Text) -> AnswerStream:
         """Raises:
         InvalidArgument: the text does more than read.
         """
@@ -82,9 +82,9 @@ class Statements:
         if not _only_reads(statements):
             raise InvalidArgument("a ticket brings the rows of a query: this text writes")
         found = session.streamed(statements, freshness=call.freshness, cancellation=call.cancellation, memory_bytes=_MEMORY_BYTES)
-        return _spooled(found) if isinstance(found, Spooled) else _stream(found)
+        return _spooled(found) if isinstance(found, SpooledRows) else _stream(found)
 
-    def update(self, call: Call, text: str, parameters: pa.Table | None = None) -> int:
+    def update(self, call: FlightCall, text: str, parameters: pa.Table | None = None) -> int:
         """How many rows the statements changed; -1 if none of them changes rows.
 
         Args:
@@ -98,7 +98,9 @@ class Statements:
         answer = once(self.writes, call, Text(text), lambda: written(rows=self._updated(call, text, values)), places, parameters)
         return rows_of(answer)
 
-    def _joined(self, call: Call, text: str, parameters: Sequence[Sequence[Value]]) -> tuple[SqlSession, Sequence[Statement]]:
+    def _joined(
+        self, call: FlightCall, text: str, parameters: Sequence[Sequence[Value]]
+    ) -> tuple[SqlSession, Sequence[Statement]]:
         session = self._session(call)
         most = self.lake.warehouse.settings.sql.text_statements
         if len(parameters) > most:
@@ -109,16 +111,16 @@ class Statements:
         statements = joined([one for values in parameters for one in _given(session, text, values)])
         return session, statements
 
-    def _updated(self, call: Call, text: str, parameters: Sequence[Sequence[Value]]) -> int:
+    def _updated(self, call: FlightCall, text: str, parameters: Sequence[Sequence[Value]]) -> int:
         session, statements = self._joined(call, text, parameters)
         results = session.run(statements, freshness=call.freshness, cancellation=call.cancellation)
-        changed = [result.rows for result in results if isinstance(result, Affected)]
+        changed = [result.rows for result in results if isinstance(result, AffectedRows)]
         return sum(changed) if changed else -1
 
-    def _session(self, call: Call) -> SqlSession:
+    def _session(self, call: FlightCall) -> SqlSession:
         return self.lake.sessions.served(call.principal, call.namespace)
 
-    def _parsed(self, call: Call, text: Text) -> tuple[SqlSession, list[Statement]]:
+    def _parsed(self, call: FlightCall, text: Text) -> tuple[SqlSession, list[Statement]]:
         session = self._session(call)
         values = values_of(pa.ipc.open_stream(text.parameters).read_all()) if text.parameters else [()]
         return session, _given(session, text.text, values[0])
@@ -131,12 +133,12 @@ def _given(session: SqlSession, text: str, values: Sequence[Value]) -> list[Stat
     return statements
 
 
-def answered(answer: Answer) -> Stream:
+def answered(answer: AnswerTicket) -> AnswerStream:
     return whole(pa.ipc.open_stream(answer.rows).read_all())
 
 
-def whole(table: pa.Table) -> Stream:
-    return Stream(table.schema, iter([table]))
+def whole(table: pa.Table) -> AnswerStream:
+    return AnswerStream(table.schema, iter([table]))
 
 
 def _only_reads(statements: Sequence[Statement]) -> bool:
@@ -153,12 +155,12 @@ def _only_reads(statements: Sequence[Statement]) -> bool:
     return all(isinstance(one, (UseNamespace, SetFreshness)) for one in before)
 
 
-def _spooled(found: Spooled) -> Stream:
+def _spooled(found: SpooledRows) -> AnswerStream:
     if isinstance(found.rows, pa.Table):
         return whole(found.rows)
     tables = found.rows.tables()
     first = next(tables)
-    return Stream(first.schema, _chained(first, tables))
+    return AnswerStream(first.schema, _chained(first, tables))
 
 
 def _chained(first: pa.Table, rest: Iterator[pa.Table]) -> Iterator[pa.Table]:
@@ -166,13 +168,13 @@ def _chained(first: pa.Table, rest: Iterator[pa.Table]) -> Iterator[pa.Table]:
     yield from rest
 
 
-def _stream(result: Result) -> Stream:
+def _stream(result: Result) -> AnswerStream:
     match result:
-        case Rows(table):
+        case ResultRows(table):
             return whole(table)
-        case Affected():
+        case AffectedRows():
             return whole(written(rows=result.rows))
-        case Done() | Started():
+        case StatementDone() | StartedJobs():
             return whole(written(message=result.message))
         case Events():
             raise Unsupported("SUBSCRIBE has no end, and this call has one: send its SELECT")

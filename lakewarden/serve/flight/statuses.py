@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import grpc
 
 from lakewarden.errors import Canceled, Internal, LakewardenError
-from lakewarden.serve.declined import Declined
+from lakewarden.serve.declined import RequestDeclined
 from lakewarden.serve.flight.messages import ErrorInfo, RequestInfo, Status, wrapped
 from lakewarden.serve.flight.wire import encoded
 
@@ -37,7 +37,7 @@ _DETAILS = "grpc-status-details-bin"
 
 
 @dataclass(frozen=True)
-class Problem:
+class FlightProblem:
     """A request that failed, as the client is told."""
 
     code: str
@@ -45,13 +45,13 @@ class Problem:
     message: str
 
     @classmethod
-    def of(cls, error: Exception) -> Problem:
+    def of(cls, error: Exception) -> FlightProblem:
         match error:
             case Canceled():
                 return cls(error.code, grpc.StatusCode.CANCELLED, error.message)
             case LakewardenError():
                 return cls(error.code, STATUS[error.code], error.message)
-            case Declined():
+            case RequestDeclined():
                 return cls(*_DECLINED[error.status], error.message)
             case _:
                 why = "a fault of Lakewarden's; the server's log has it under the request id"

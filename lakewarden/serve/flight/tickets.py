@@ -15,29 +15,29 @@ import msgspec
 from lakewarden.base.clock import Clock
 from lakewarden.catalog.access.gate import Principal
 from lakewarden.errors import InvalidArgument, PermissionDenied
-from lakewarden.serve.keys import Keys
+from lakewarden.serve.keys import SigningKeys
 
 
-class Statement(msgspec.Struct, frozen=True, tag=True):
+class StatementTicket(msgspec.Struct, frozen=True, tag=True):
     """A text, and the values of its parameters, where they were bound: an Arrow stream of one row."""
 
     text: str
     parameters: bytes = b""
 
 
-class Answer(msgspec.Struct, frozen=True, tag=True):
+class AnswerTicket(msgspec.Struct, frozen=True, tag=True):
     """The answer of a statement that has run: an Arrow stream."""
 
     rows: bytes
 
 
-class Listing(msgspec.Struct, frozen=True, tag=True):
+class ListingTicket(msgspec.Struct, frozen=True, tag=True):
     """A command of Flight SQL that lists what there is."""
 
     command: bytes
 
 
-Content = Statement | Answer | Listing
+Content = StatementTicket | AnswerTicket | ListingTicket
 
 
 class _Signed(msgspec.Struct, frozen=True):
@@ -51,7 +51,7 @@ class _Signed(msgspec.Struct, frozen=True):
 class Tickets:
     """The tickets of one warehouse. Safe for threads."""
 
-    keys: Keys
+    keys: SigningKeys
     warehouse: str
     clock: Clock
 
@@ -77,10 +77,10 @@ class Tickets:
             raise _refused()
         return found.content
 
-    def statement(self, handle: bytes, principal: Principal) -> Statement:
+    def statement(self, handle: bytes, principal: Principal) -> StatementTicket:
         """The statement of a handle; raises as `read`, and InvalidArgument where the handle is a ticket of something else."""
         found = self.read(handle, principal)
-        if not isinstance(found, Statement):
+        if not isinstance(found, StatementTicket):
             raise InvalidArgument("the handle is no prepared statement's")
         return found
 

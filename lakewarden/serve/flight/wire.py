@@ -28,7 +28,7 @@ _KINDS = {
 }
 
 
-class Field(NamedTuple):
+class WireField(NamedTuple):
     """`kind` without what is around it: `tuple[…, ...]` is repeated, `… | None` may be absent."""
 
     name: str
@@ -88,16 +88,16 @@ def _value(kind: type, given: object) -> object:
 
 
 @cache
-def _fields_of(kind: type) -> tuple[Field, ...]:
+def _fields_of(kind: type) -> tuple[WireField, ...]:
     hints = get_type_hints(kind, include_extras=True)
     return tuple(_field(one.name, hints[one.name]) for one in fields(kind))
 
 
-def _field(name: str, hint: object) -> Field:
+def _field(name: str, hint: object) -> WireField:
     assert get_origin(hint) is Annotated, f"{name} has a number"
     kind, number = get_args(hint)
     repeated, optional = get_origin(kind) is tuple, get_origin(kind) is UnionType
-    return Field(name, number, get_args(kind)[0] if repeated or optional else kind, repeated, optional)
+    return WireField(name, number, get_args(kind)[0] if repeated or optional else kind, repeated, optional)
 
 
 @cache

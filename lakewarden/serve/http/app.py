@@ -14,7 +14,7 @@ from starlette.routing import Route, WebSocketRoute
 
 from lakewarden.errors import LakewardenError
 from lakewarden.serve.common import Common
-from lakewarden.serve.declined import Declined
+from lakewarden.serve.declined import RequestDeclined
 from lakewarden.serve.figures import Figures
 from lakewarden.serve.http import pages
 from lakewarden.serve.http.auth import login, logout, refresh
@@ -23,7 +23,7 @@ from lakewarden.serve.http.k3_calls import k3_call
 from lakewarden.serve.http.live.event_stream import EventStreams
 from lakewarden.serve.http.live.stream import Following
 from lakewarden.serve.http.live.web_socket import WebSockets
-from lakewarden.serve.http.observed import Observed
+from lakewarden.serve.http.observed import RequestIds
 from lakewarden.serve.http.openapi import PATHS, openapi
 from lakewarden.serve.http.problems import problem
 from lakewarden.serve.http.requests import lake_of
@@ -49,8 +49,10 @@ def application(common: Common) -> Starlette:
             Route("/openapi.json", openapi),
             *pages.ROUTES,
         ],
-        middleware=[Middleware(Observed, figures=common.figures, paths=frozenset(PATHS), new_id=common.new_id)],
-        exception_handlers=dict.fromkeys((LakewardenError, Declined, msgspec.DecodeError, HTTPException, Exception), problem),
+        middleware=[Middleware(RequestIds, figures=common.figures, paths=frozenset(PATHS), new_id=common.new_id)],
+        exception_handlers=dict.fromkeys(
+            (LakewardenError, RequestDeclined, msgspec.DecodeError, HTTPException, Exception), problem
+        ),
     )
     app.state.lake = common.lake
     app.state.authority = common.authority

@@ -20,10 +20,10 @@ from starlette.types import Receive, Scope, Send
 from lakewarden.catalog.access.gate import Principal
 from lakewarden.catalog.model import TableSchema
 from lakewarden.errors import InvalidArgument, Unsupported
-from lakewarden.serve.declined import Declined
+from lakewarden.serve.declined import RequestDeclined
 from lakewarden.serve.http.requests import admitted, lake_of
 from lakewarden.sql.session_table import SessionTable
-from lakewarden.tables.files.objects import OpenFile
+from lakewarden.tables.files.objects import StoredFile
 from lakewarden.tables.rows.files import FileRef
 from lakewarden.tables.rows.texts import value_of
 
@@ -124,7 +124,7 @@ def _mime(request: Request) -> str | None:
 
 
 async def _receive(request: Request, body: IO[bytes], most: int) -> None:
-    refused = Declined(413, f"the file has more than {most:,} bytes (files.max_bytes)")
+    refused = RequestDeclined(413, f"the file has more than {most:,} bytes (files.max_bytes)")
     if int(request.headers.get("content-length", "0")) > most:
         raise refused
     size = 0
@@ -153,12 +153,12 @@ def _delete(request: Request, principal: Principal, place: _Place) -> None:
     table.delete_file(_key(table.client.table.schema, place.key), place.column)
 
 
-def _open(request: Request, principal: Principal, place: _Place) -> OpenFile:
+def _open(request: Request, principal: Principal, place: _Place) -> StoredFile:
     table = _table(request, principal, place)
     return table.open_file(_key(table.client.table.schema, place.key), place.column)
 
 
-def _download(file: OpenFile) -> Response:
+def _download(file: StoredFile) -> Response:
     name = quote(file.ref.name, safe="")
     headers = {
         **_SAFE,

@@ -23,8 +23,8 @@ from lakewarden.client.k3 import K3
 from lakewarden.client.k3.answers import wrote
 from lakewarden.errors import NotFound
 from lakewarden.serve.http.requests import admitted, body_of, ended_with, lake_of, once
-from lakewarden.serve.idempotency import Done
-from lakewarden.serve.outcomes import Outcome
+from lakewarden.serve.idempotency import StoredAnswer
+from lakewarden.serve.outcomes import StatementOutcome
 
 CALLS = (
     *("createBucket", "getEngine", "enableEngine", "disableEngine"),
@@ -97,7 +97,7 @@ def _place(call: _Call) -> TableName | None:
     return TableName(str(getattr(call.asked, "bucket", "")), str(call.asked.table))
 
 
-def _rebuilt(call: _Call, outcome: Outcome) -> bytes | None:
+def _rebuilt(call: _Call, outcome: StatementOutcome) -> bytes | None:
     """The answer to rows that were written; None for the other calls, whose answers say more than what is left of them."""
     if call.name != "insert":
         return None
@@ -108,11 +108,11 @@ def _rebuilt(call: _Call, outcome: Outcome) -> bytes | None:
     )
 
 
-def _answer(lake: Lakehouse, call: _Call) -> Done:
+def _answer(lake: Lakehouse, call: _Call) -> StoredAnswer:
     given = {name: _native(name, getattr(call.asked, name)) for name in call.asked.__struct_fields__}
     found = getattr(lake.sessions.served_k3(call.principal, call.cancellation), snake(call.name))(**given)
     body = msgspec.json.encode(found)
-    return Done(body, None if call.name == "execute" and "rows" in found else body)
+    return StoredAnswer(body, None if call.name == "execute" and "rows" in found else body)
 
 
 def _native(name: str, value: object) -> object:

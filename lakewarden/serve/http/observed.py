@@ -18,7 +18,7 @@ _FILES = "/v1/files"
 _STARTS = ("http.response.start", "websocket.accept", "websocket.http.response.start")
 
 
-class Observed:
+class RequestIds:
     """Gives each request an id, the client's own where it sends a UUID in `X-Request-Id`, and its answer the same."""
 
     def __init__(self, app: ASGIApp, figures: Figures, paths: frozenset[str], new_id: NewId) -> None:

@@ -15,7 +15,7 @@ from starlette.responses import JSONResponse, Response
 from lakewarden.base.json_values import Json
 from lakewarden.base.version import VERSION
 from lakewarden.client.answers import Answer, MessageAnswer
-from lakewarden.serve.authority import Granted
+from lakewarden.serve.authority import LoginAnswer
 from lakewarden.serve.http.auth import LoginRequest, RefreshRequest
 from lakewarden.serve.http.files import PARAMETERS
 from lakewarden.serve.http.k3_calls import ANSWERS, REQUESTS, snake
@@ -57,8 +57,8 @@ class Error(TypedDict):
 
 
 _ANSWERS: dict[str, object] = {
-    "/v1/auth/login": Granted,
-    "/v1/auth/refresh": Granted,
+    "/v1/auth/login": LoginAnswer,
+    "/v1/auth/refresh": LoginAnswer,
     _LOGOUT: MessageAnswer,
     **{f"/k3/v1/{call}": kind for call, kind in ANSWERS.items()},
 }

@@ -11,7 +11,7 @@ from starlette.requests import HTTPConnection
 from starlette.responses import JSONResponse, Response
 
 from lakewarden.errors import Canceled, InvalidArgument, LakewardenError
-from lakewarden.serve.declined import Declined
+from lakewarden.serve.declined import RequestDeclined
 
 _LOG = logging.getLogger("lakewarden.serve")
 
@@ -42,14 +42,14 @@ _LEFT = 499
 """For the log, as other servers have it: the client is not there to read it."""
 
 
-def refusal(error: LakewardenError | Declined) -> tuple[int, str]:
+def refusal(error: LakewardenError | RequestDeclined) -> tuple[int, str]:
     """The status and the code of an error that is raised on purpose."""
     match error:
         case Canceled():
             return _LEFT, error.code
         case LakewardenError():
             return STATUS[error.code], error.code
-        case Declined():
+        case RequestDeclined():
             return error.status, _CODES[error.status]
 
 
@@ -58,7 +58,7 @@ def problem(request: HTTPConnection, error: Exception) -> Response:
     match error:
         case LakewardenError():
             return _answer(request, *refusal(error), error.message)
-        case Declined():
+        case RequestDeclined():
             return _answer(request, *refusal(error), error.message, retry_after=error.retry_after)
         case msgspec.ValidationError() | msgspec.DecodeError():
             return _answer(request, 400, InvalidArgument.code, f"the body is not what this call takes: {error}")

@@ -19,10 +19,10 @@ from lakewarden.catalog.access.gate import Principal
 from lakewarden.client import Lakehouse
 from lakewarden.serve.allowance import Allowance
 from lakewarden.serve.authority import Authority
-from lakewarden.serve.declined import Declined
-from lakewarden.serve.idempotency import Done, Writes
-from lakewarden.serve.idempotency import Request as Keyed
-from lakewarden.serve.outcomes import Outcome
+from lakewarden.serve.declined import RequestDeclined
+from lakewarden.serve.idempotency import KeyedRequest as Keyed
+from lakewarden.serve.idempotency import StoredAnswer, Writes
+from lakewarden.serve.outcomes import StatementOutcome
 from lakewarden.serve.tokens import AccessToken
 
 T = TypeVar("T")
@@ -62,7 +62,7 @@ async def body_of(request: Request, kind: type[T], *, strict: bool = True) -> T:
     async for piece in request.stream():
         found += piece
         if len(found) > most:
-            raise Declined(413, f"the body has more than {most:,} bytes (serve.body_bytes): send several smaller requests")
+            raise RequestDeclined(413, f"the body has more than {most:,} bytes (serve.body_bytes): send several smaller requests")
     try:
         return decoded_as(kind, bytes(found), strict=strict)
     except msgspec.DecodeError:
@@ -91,9 +91,9 @@ def once(
     request: Request,
     principal: Principal,
     asked: msgspec.Struct,
-    write: Callable[[], Done],
+    write: Callable[[], StoredAnswer],
     places: Callable[[], Sequence[TableName | None]],
-    answered: Callable[[Outcome], bytes | None],
+    answered: Callable[[StatementOutcome], bytes | None],
 ) -> bytes:
     """The answer of a write, which is done once for each `Idempotency-Key` that the request may have.
 

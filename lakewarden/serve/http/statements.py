@@ -24,10 +24,10 @@ from lakewarden.client.answers import answer
 from lakewarden.errors import InvalidArgument, Unsupported
 from lakewarden.serve.http.requests import admitted, body_of, ended_with, lake_of, once
 from lakewarden.serve.http.streamed import StreamedAnswer
-from lakewarden.serve.idempotency import Done
-from lakewarden.serve.outcomes import Outcome, places_of
+from lakewarden.serve.idempotency import StoredAnswer
+from lakewarden.serve.outcomes import StatementOutcome, places_of
 from lakewarden.sql.grammar.parameters import Value
-from lakewarden.sql.results import Affected, Events, OneLine, Result, Rows
+from lakewarden.sql.results import AffectedRows, Events, OneLine, Result, ResultRows
 from lakewarden.sql.specs import gives_rows
 from lakewarden.tables.reading.freshness import Freshness, check_freshness
 
@@ -80,7 +80,7 @@ def _answered(request: Request, principal: Principal, asked: SqlRequest, cancell
     lake, began = lake_of(request), time.perf_counter()
     run: list[list[OneLine]] = []
 
-    def write() -> Done:
+    def write() -> StoredAnswer:
         whole = [_whole(result) for result in _run(lake, principal, asked, cancellation)]
         run.append(whole)
         return _kept(whole, began)
@@ -92,13 +92,13 @@ def _answered(request: Request, principal: Principal, asked: SqlRequest, cancell
     if not run:
         return Response(kept, media_type=_JSON)
     (results,) = run
-    rows = sum(result.table.num_rows for result in results if isinstance(result, Rows))
+    rows = sum(result.table.num_rows for result in results if isinstance(result, ResultRows))
     return _answer(request, principal, _encoded(results, began), rows, _JSON)
 
 
-def _affected(outcome: Outcome) -> Affected:
+def _affected(outcome: StatementOutcome) -> AffectedRows:
     """What a statement of which the answer was lost would have answered, without what explains it."""
-    return Affected(outcome.rows, pending_drain=outcome.version is None, version=outcome.version)
+    return AffectedRows(outcome.rows, pending_drain=outcome.version is None, version=outcome.version)
 
 
 def _answer(request: Request, principal: Principal, pieces: Iterator[bytes], rows: int, media_type: str) -> Response:
@@ -125,7 +125,7 @@ def _queried(lake: Lakehouse, principal: Principal, asked: SqlRequest, cancellat
             "an Arrow stream is the answer to one query, and this text is none; nothing was done. Accept application/json"
         )
     (found,) = session.run(statements, freshness=_freshness(asked), cancellation=cancellation)
-    assert isinstance(found, Rows), "a statement that gives rows"
+    assert isinstance(found, ResultRows), "a statement that gives rows"
     return found.table
 
 
@@ -133,12 +133,12 @@ def _freshness(asked: SqlRequest) -> Freshness | None:
     return None if asked.freshness is None else check_freshness(asked.freshness)
 
 
-def _kept(results: list[OneLine], began: float) -> Done:
+def _kept(results: list[OneLine], began: float) -> StoredAnswer:
     """Rows are not kept. A text of queries alone wrote nothing."""
-    if all(isinstance(one, Rows) for one in results):
-        return Done(b"", None)
-    kept = b"".join(_encoded([one.first(0) if isinstance(one, Rows) else one for one in results], began))
-    return Done(kept, kept)
+    if all(isinstance(one, ResultRows) for one in results):
+        return StoredAnswer(b"", None)
+    kept = b"".join(_encoded([one.first(0) if isinstance(one, ResultRows) else one for one in results], began))
+    return StoredAnswer(kept, kept)
 
 
 def _encoded(results: list[OneLine], began: float) -> Iterator[bytes]:
@@ -153,7 +153,7 @@ def _encoded(results: list[OneLine], began: float) -> Iterator[bytes]:
 
 def _object(result: OneLine) -> Iterator[bytes]:
     """One statement's object, as `answer` has it."""
-    if not isinstance(result, Rows):
+    if not isinstance(result, ResultRows):
         yield msgspec.json.encode(answer(result))
         return
     rest = {key: value for key, value in answer(result.first(0)).items() if key not in ("columns", "rows")}

@@ -15,12 +15,12 @@ from lakewarden.serve.common import Common
 from lakewarden.serve.postgres import startup
 from lakewarden.serve.postgres.dialogue import Dialogue
 from lakewarden.serve.postgres.peers import Key
-from lakewarden.serve.postgres.startup import Cancel, Wanted
+from lakewarden.serve.postgres.startup import Cancel, StartupParameters
 from lakewarden.serve.postgres.state import State
 from lakewarden.serve.postgres.variables import Variables
 from lakewarden.serve.postgres.wire import replies
-from lakewarden.serve.postgres.wire.messages import Fields, Malformed, message
-from lakewarden.serve.postgres.wire.problems import IDLE_BLOCK, PROTOCOL, SHUTDOWN, TOO_MANY, Problem
+from lakewarden.serve.postgres.wire.messages import Fields, MalformedMessage, message
+from lakewarden.serve.postgres.wire.problems import IDLE_BLOCK, PROTOCOL, SHUTDOWN, TOO_MANY, ProtocolError
 from lakewarden.serve.postgres.working import Working
 from lakewarden.serve.tokens import AccessToken
 
@@ -37,7 +37,7 @@ class Service:
     cancel: Callable[[Key], None]
 
 
-class Connection:
+class ClientConnection:
     """`full`: whether there are as many others as the server takes."""
 
     def __init__(self, service: Service, reader: StreamReader, writer: StreamWriter, key: Key, *, full: bool) -> None:
@@ -54,10 +54,10 @@ class Connection:
         """Serves the connection until one side ends it."""
         try:
             await self._serve()
-        except Problem as problem:
+        except ProtocolError as problem:
             self._writer.write(replies.error(problem))
-        except Malformed as malformed:
-            self._writer.write(replies.error(Problem(PROTOCOL, str(malformed), fatal=True)))
+        except MalformedMessage as malformed:
+            self._writer.write(replies.error(ProtocolError(PROTOCOL, str(malformed), fatal=True)))
         except _GONE:
             pass  # it left without a word, or took no bytes for too long
         finally:
@@ -75,7 +75,7 @@ class Connection:
             self._say_goodbye()
 
     def _say_goodbye(self) -> None:
-        self._writer.write(replies.error(Problem(SHUTDOWN, "the server stops", fatal=True)))
+        self._writer.write(replies.error(ProtocolError(SHUTDOWN, "the server stops", fatal=True)))
         self._writer.close()
 
     async def _serve(self) -> None:
@@ -85,7 +85,7 @@ class Connection:
                 self._service.cancel(wanted.key)
                 return
             if self._full:
-                raise Problem(TOO_MANY, "there are too many connections (serve.postgres_connections)", fatal=True)
+                raise ProtocolError(TOO_MANY, "there are too many connections (serve.postgres_connections)", fatal=True)
             address = str((self._writer.get_extra_info("peername") or ("",))[0])
             token = await startup.authenticated(self._reader, self._writer, self._service.common.authority, wanted, address)
         state = await run_in_threadpool(self._opened, token, wanted)
@@ -113,7 +113,7 @@ class Connection:
         except TimeoutError as error:
             state.block.drop()
             text = "the block had no statement for too long (sql.block_idle_seconds, or idle_in_transaction_session_timeout):"
-            raise Problem(IDLE_BLOCK, f"{text} nothing of it was written", fatal=True) from error
+            raise ProtocolError(IDLE_BLOCK, f"{text} nothing of it was written", fatal=True) from error
 
     def _idle_seconds(self, state: State) -> float | None:
         """How long the client may wait with its next message."""
@@ -135,14 +135,14 @@ class Connection:
         looking.register(handle, getattr(select, "POLLRDHUP", 0))
         return bool(looking.poll(0))
 
-    def _opened(self, token: AccessToken, wanted: Wanted) -> State:
+    def _opened(self, token: AccessToken, wanted: StartupParameters) -> State:
         session = startup.opened_session(self._service.common.lake, token, wanted, self._id)
         variables = Variables(token.principal.user)
         variables.begin(wanted.given)
         settings = self._service.common.lake.warehouse.settings
         return State(session, variables, settings.serve.body_bytes, settings.sql.result_bytes)
 
-    def _greet(self, state: State, wanted: Wanted) -> None:
+    def _greet(self, state: State, wanted: StartupParameters) -> None:
         options = [name for name in wanted.given if name.startswith("_pq_.")]
         if wanted.minor or options:
             self._writer.write(replies.newest_protocol(options))

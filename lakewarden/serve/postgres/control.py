@@ -8,13 +8,13 @@ from itertools import pairwise
 import pyarrow as pa
 
 from lakewarden.errors import BadSyntax, Unsupported
-from lakewarden.serve.postgres.prepared import Outcome
+from lakewarden.serve.postgres.prepared import CommandOutcome
 from lakewarden.serve.postgres.state import State
 from lakewarden.sql.blocks.session_block import SessionBlock
 from lakewarden.sql.parse import Single
-from lakewarden.sql.results import Rows
+from lakewarden.sql.results import ResultRows
 
-Control = Callable[[State, Sequence[str]], Outcome]
+Control = Callable[[State, Sequence[str]], CommandOutcome]
 """Takes the statement's words as they are written."""
 
 _OURS = ("FRESHNESS", "TABLE-STORAGE", "'TABLE-STORAGE", "TABLE")
@@ -34,7 +34,7 @@ _SPOKEN = {
 }
 
 
-def control_of(single: Single, state: State) -> Callable[[], Outcome] | None:
+def control_of(single: Single, state: State) -> Callable[[], CommandOutcome] | None:
     """What runs the statement, if it is about the connection; None for one that the SQL session runs."""
     words = _words(single)
     upper = [word.upper() for word in words]
@@ -66,42 +66,42 @@ def status_of(block: SessionBlock) -> bytes:
     return b"E" if block.failed else b"T" if block.open else b"I"
 
 
-def _begin(state: State, words: Sequence[str]) -> Outcome:
+def _begin(state: State, words: Sequence[str]) -> CommandOutcome:
     state.block.check()
     if state.block.open:
-        return Outcome("BEGIN", notices=("there is already a transaction in progress",))
+        return CommandOutcome("BEGIN", notices=("there is already a transaction in progress",))
     state.block.begin(read_only=_says_read_only(words) or state.variables.read_only)
-    return Outcome("BEGIN")
+    return CommandOutcome("BEGIN")
 
 
-def _commit(state: State, _: Sequence[str]) -> Outcome:
-    return Outcome(state.session.commit()) if state.block.open else Outcome("COMMIT", notices=_NO_BLOCK)
+def _commit(state: State, _: Sequence[str]) -> CommandOutcome:
+    return CommandOutcome(state.session.commit()) if state.block.open else CommandOutcome("COMMIT", notices=_NO_BLOCK)
 
 
-def _roll_back(state: State, words: Sequence[str]) -> Outcome:
+def _roll_back(state: State, words: Sequence[str]) -> CommandOutcome:
     rest = [word for word in words if word.upper() not in ("WORK", "TRANSACTION")]
     if rest and rest[0].upper() == "TO":
         state.block.roll_back_to(rest[-1])
-        return Outcome("ROLLBACK")
-    return Outcome(state.block.roll_back()) if state.block.open else Outcome("ROLLBACK", notices=_NO_BLOCK)
+        return CommandOutcome("ROLLBACK")
+    return CommandOutcome(state.block.roll_back()) if state.block.open else CommandOutcome("ROLLBACK", notices=_NO_BLOCK)
 
 
-def _save(state: State, words: Sequence[str]) -> Outcome:
+def _save(state: State, words: Sequence[str]) -> CommandOutcome:
     state.block.save(_last(words))
-    return Outcome("SAVEPOINT")
+    return CommandOutcome("SAVEPOINT")
 
 
-def _release(state: State, words: Sequence[str]) -> Outcome:
+def _release(state: State, words: Sequence[str]) -> CommandOutcome:
     state.block.release(_last(words))
-    return Outcome("RELEASE")
+    return CommandOutcome("RELEASE")
 
 
-def _set(state: State, words: Sequence[str]) -> Outcome:
+def _set(state: State, words: Sequence[str]) -> CommandOutcome:
     state.block.check()
     upper = [word.upper() for word in words]
     if "TRANSACTION" in upper[:4]:
         _set_transaction(state, upper)
-        return Outcome("SET")
+        return CommandOutcome("SET")
     if upper[:1] in (["SESSION"], ["LOCAL"]):
         words, upper = words[1:], upper[1:]
     if upper[:2] == ["TIME", "ZONE"]:
@@ -116,7 +116,7 @@ def _set(state: State, words: Sequence[str]) -> Outcome:
         state.variables.write("client_encoding", rest[0])
     else:
         name = state.variables.write(name, " ".join(rest))
-    return Outcome("SET", changed=name)
+    return CommandOutcome("SET", changed=name)
 
 
 def _set_transaction(state: State, upper: Sequence[str]) -> None:
@@ -132,45 +132,45 @@ def _says_read_only(words: Sequence[str]) -> bool:
     return any(pair == ("READ", "ONLY") for pair in pairwise(upper))
 
 
-def _show(state: State, words: Sequence[str]) -> Outcome:
+def _show(state: State, words: Sequence[str]) -> CommandOutcome:
     name = _SPOKEN.get(tuple(word.upper() for word in words), words[0])
     value = state.search_path if name.lower() == "search_path" else state.variables.read(name)
     if name.lower() == "transaction_read_only" and (state.block.read_only or state.variables.read_only):
         value = "on"
-    return Outcome("SHOW", Rows(pa.table({name.lower(): [value]}), ("VARCHAR",)))
+    return CommandOutcome("SHOW", ResultRows(pa.table({name.lower(): [value]}), ("VARCHAR",)))
 
 
-def _reset(state: State, words: Sequence[str]) -> Outcome:
+def _reset(state: State, words: Sequence[str]) -> CommandOutcome:
     state.variables.reset(_last(words))
     if _last(words).upper() == "ALL":
         state.session.forget_settings()
-    return Outcome("RESET")
+    return CommandOutcome("RESET")
 
 
-def _discard(state: State, _: Sequence[str]) -> Outcome:
+def _discard(state: State, _: Sequence[str]) -> CommandOutcome:
     state.variables.reset("ALL")
     state.session.forget_settings()
     state.forget(None)
-    return Outcome("DISCARD ALL")
+    return CommandOutcome("DISCARD ALL")
 
 
-def _deallocate(state: State, words: Sequence[str]) -> Outcome:
+def _deallocate(state: State, words: Sequence[str]) -> CommandOutcome:
     name = _last(words)
     state.forget(None if name.upper() == "ALL" else name)
-    return Outcome("DEALLOCATE")
+    return CommandOutcome("DEALLOCATE")
 
 
-def _close(state: State, _: Sequence[str]) -> Outcome:
+def _close(state: State, _: Sequence[str]) -> CommandOutcome:
     state.close_portals()
-    return Outcome("CLOSE CURSOR")
+    return CommandOutcome("CLOSE CURSOR")
 
 
-def _unlisten(_state: State, _: Sequence[str]) -> Outcome:
-    return Outcome("UNLISTEN")
+def _unlisten(_state: State, _: Sequence[str]) -> CommandOutcome:
+    return CommandOutcome("UNLISTEN")
 
 
 def _not_served(name: str) -> Control:
-    def refuse(state: State, _: Sequence[str]) -> Outcome:
+    def refuse(state: State, _: Sequence[str]) -> CommandOutcome:
         state.block.check()
         raise Unsupported(f"{name} is not served: {_INSTEAD.get(name, 'send the statement itself')}")
 

@@ -15,12 +15,12 @@ from lakewarden.serve.postgres import statements
 from lakewarden.serve.postgres.control import status_of
 from lakewarden.serve.postgres.fitted import fitted
 from lakewarden.serve.postgres.given import given, kind_of_parameter
-from lakewarden.serve.postgres.prepared import Column, Outcome, Portal, Prepared
+from lakewarden.serve.postgres.prepared import AnswerColumn, CommandOutcome, Portal, PreparedStatement
 from lakewarden.serve.postgres.state import State
 from lakewarden.serve.postgres.wire import replies
 from lakewarden.serve.postgres.wire.kinds import Kind
-from lakewarden.serve.postgres.wire.messages import Fields, Malformed
-from lakewarden.serve.postgres.wire.problems import Problem, as_problem
+from lakewarden.serve.postgres.wire.messages import Fields, MalformedMessage
+from lakewarden.serve.postgres.wire.problems import ProtocolError, as_problem
 from lakewarden.serve.postgres.wire.rows import encoded, parts
 from lakewarden.serve.postgres.working import Working
 from lakewarden.sql.grammar.parameters import Value
@@ -63,7 +63,7 @@ class Dialogue:
         self.busy = True
         try:
             await self._answer(letter, fields)
-        except Problem as problem:
+        except ProtocolError as problem:
             if problem.fatal:
                 raise
             self._skips = letter != b"Q"
@@ -83,7 +83,7 @@ class Dialogue:
             if not self._skips:
                 await self._extended[letter](fields)
         elif letter not in _IGNORED:
-            raise Malformed(f"there is no message {letter!r}")
+            raise MalformedMessage(f"there is no message {letter!r}")
 
     def _ready(self) -> None:
         if not self._state.block.open:
@@ -115,13 +115,13 @@ class Dialogue:
         self._state.keep(name, await self._run(lambda: self._prepared(text, kinds), "Parse"))
         self._writer.write(replies.PARSED)
 
-    def _prepared(self, text: str, declared: Sequence[Kind | None]) -> Prepared:
+    def _prepared(self, text: str, declared: Sequence[Kind | None]) -> PreparedStatement:
         singles = self._state.session.singles(text)
         if not singles:
-            return Prepared(None)
+            return PreparedStatement(None)
         if len(singles) > 1:
             raise BadSyntax(f"a prepared statement is one statement, and this text has {len(singles)}")
-        return Prepared(singles[0], statements.parameter_kinds(self._state, singles[0], declared))
+        return PreparedStatement(singles[0], statements.parameter_kinds(self._state, singles[0], declared))
 
     async def _bind(self, fields: Fields) -> None:
         name, prepared = fields.text(), self._state.statement(fields.text())
@@ -129,12 +129,12 @@ class Dialogue:
         values = [fields.value() for _ in range(fields.count())]
         wanted = [fields.int16() for _ in range(fields.count())]
         if len(values) != len(prepared.kinds) or len(formats) not in (0, 1, len(values)):
-            raise Malformed(f"{len(values)} values are bound to {len(prepared.kinds)} parameters")
+            raise MalformedMessage(f"{len(values)} values are bound to {len(prepared.kinds)} parameters")
         found = self._read(prepared, formats, values)
         self._state.open(name, Portal(prepared.single, found, wanted, prepared.columns, len(fields.data)))
         self._writer.write(replies.BOUND)
 
-    def _read(self, prepared: Prepared, formats: Sequence[int], values: Sequence[bytes | None]) -> list[Value]:
+    def _read(self, prepared: PreparedStatement, formats: Sequence[int], values: Sequence[bytes | None]) -> list[Value]:
         each = formats if len(formats) == len(values) else [*formats, 0][:1] * len(values)
         found = zip(values, prepared.kinds, each, strict=True)
         with as_problem():
@@ -147,7 +147,7 @@ class Dialogue:
             self._writer.write(replies.parameters(prepared.kinds))
             columns = await self._columns(prepared.single, statements.examples(prepared.kinds))
             if columns is not None:
-                self._state.prepared[name] = Prepared(prepared.single, prepared.kinds, columns)
+                self._state.prepared[name] = PreparedStatement(prepared.single, prepared.kinds, columns)
             self._tell_columns(columns, [False] * len(columns or ()))
         else:
             portal = self._state.portal(name)
@@ -156,12 +156,12 @@ class Dialogue:
             with as_problem():
                 self._tell_columns(portal.columns, portal.binary(len(portal.columns or ())))
 
-    async def _columns(self, single: Single | None, values: Sequence[Value]) -> tuple[Column, ...] | None:
+    async def _columns(self, single: Single | None, values: Sequence[Value]) -> tuple[AnswerColumn, ...] | None:
         if single is None:
             return None
         return await self._run(lambda: statements.described(self._state, single, values), "Describe")
 
-    def _tell_columns(self, columns: Sequence[Column] | None, binary: Sequence[bool]) -> None:
+    def _tell_columns(self, columns: Sequence[AnswerColumn] | None, binary: Sequence[bool]) -> None:
         if columns is None:
             self._writer.write(replies.NO_DATA)
         else:
@@ -230,5 +230,5 @@ class Dialogue:
         return await self._working.run(act, what, lambda: state.querying, state.variables.timeout_seconds, state.cancellation)
 
 
-def _tag(outcome: Outcome, sent: int) -> str:
+def _tag(outcome: CommandOutcome, sent: int) -> str:
     return f"SELECT {sent}" if outcome.tag.startswith("SELECT ") else outcome.tag

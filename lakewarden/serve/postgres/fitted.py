@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import pyarrow as pa
 
 from lakewarden.errors import Unsupported
-from lakewarden.serve.postgres.prepared import Column
+from lakewarden.serve.postgres.prepared import AnswerColumn
 from lakewarden.serve.postgres.wire import kinds
 from lakewarden.serve.postgres.wire.kinds import kind_of
 
@@ -24,7 +24,7 @@ _WIDENED: Mapping[int, pa.DataType] = {
 }
 
 
-def fitted(table: pa.Table, columns: Sequence[Column]) -> pa.Table:
+def fitted(table: pa.Table, columns: Sequence[AnswerColumn]) -> pa.Table:
     """A statement is described with values that are not its own, so a number may be narrower in its answer.
 
     Raises:

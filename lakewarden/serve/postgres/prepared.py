@@ -9,11 +9,11 @@ from lakewarden.errors import InvalidArgument
 from lakewarden.serve.postgres.wire.kinds import Kind
 from lakewarden.sql.grammar.parameters import Value
 from lakewarden.sql.parse import Single
-from lakewarden.sql.results import Rows
+from lakewarden.sql.results import ResultRows
 
 
 @dataclass(frozen=True)
-class Column:
+class AnswerColumn:
     """A column of an answer as it was described."""
 
     name: str
@@ -21,24 +21,24 @@ class Column:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class CommandOutcome:
     """What a statement did: its command tag, and its rows if it has some."""
 
     tag: str
-    rows: Rows | None = None
+    rows: ResultRows | None = None
     notices: tuple[str, ...] = ()
     changed: str | None = None
     """The run-time parameter that was set."""
 
 
 @dataclass(frozen=True)
-class Prepared:
+class PreparedStatement:
     """A parsed statement; `single` is None for an empty text."""
 
     single: Single | None
     kinds: tuple[Kind, ...] = ()
     """Of its parameters."""
-    columns: tuple[Column, ...] | None = None
+    columns: tuple[AnswerColumn, ...] | None = None
     """Of its answer, as a client was told them; None before that."""
 
 
@@ -49,10 +49,10 @@ class Portal:
     single: Single | None
     values: Sequence[Value]
     formats: Sequence[int]
-    columns: tuple[Column, ...] | None = None
+    columns: tuple[AnswerColumn, ...] | None = None
     size: int = 0
     """Bytes of the message that made it."""
-    outcome: Outcome | None = None
+    outcome: CommandOutcome | None = None
     sent: int = 0
 
     @property

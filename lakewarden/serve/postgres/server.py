@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from lakewarden.serve.common import Common
-from lakewarden.serve.postgres.connection import Connection, Service
+from lakewarden.serve.postgres.connection import ClientConnection, Service
 from lakewarden.serve.postgres.peers import Key, Peers
 
 _LOG = logging.getLogger("lakewarden.serve")
@@ -36,7 +36,7 @@ class PostgresServer:
     """Serves the warehouse on a running event loop, until `close`."""
 
     common: Common
-    _connections: dict[Key, Connection] = field(default_factory=dict)
+    _connections: dict[Key, ClientConnection] = field(default_factory=dict)
     _tasks: set[asyncio.Task[None]] = field(default_factory=set)
     _listening: asyncio.Server | None = None
     _tls: ssl.SSLContext | None = None
@@ -86,7 +86,7 @@ class PostgresServer:
         key = self._new_key()
         most = self.common.lake.warehouse.settings.serve.postgres_connections
         service = Service(self.common, self._tls, self._cancel)
-        connection = Connection(service, reader, writer, key, full=len(self._connections) >= most)
+        connection = ClientConnection(service, reader, writer, key, full=len(self._connections) >= most)
         self._connections[key] = connection
         try:
             await connection.serve()

@@ -12,11 +12,11 @@ from starlette.concurrency import run_in_threadpool
 from lakewarden.client import Lakehouse
 from lakewarden.errors import LakewardenError
 from lakewarden.serve.authority import Authority
-from lakewarden.serve.declined import Declined
+from lakewarden.serve.declined import RequestDeclined
 from lakewarden.serve.postgres.peers import Key
 from lakewarden.serve.postgres.wire import replies
-from lakewarden.serve.postgres.wire.messages import Fields, Malformed, message, startup_packet
-from lakewarden.serve.postgres.wire.problems import NO_DATABASE, PROTOCOL, WRONG_USER, Problem, problem_of
+from lakewarden.serve.postgres.wire.messages import Fields, MalformedMessage, message, startup_packet
+from lakewarden.serve.postgres.wire.problems import NO_DATABASE, PROTOCOL, WRONG_USER, ProtocolError, problem_of
 from lakewarden.serve.tokens import AccessToken
 from lakewarden.sql.session import SqlSession
 
@@ -32,7 +32,7 @@ _NO_NAMESPACE = "postgres"
 
 
 @dataclass(frozen=True)
-class Wanted:
+class StartupParameters:
     """What a startup packet says: the parameters by name, among them `user` and `database`."""
 
     given: dict[str, str]
@@ -54,7 +54,7 @@ class Cancel:
     key: Key
 
 
-async def negotiated(reader: StreamReader, writer: StreamWriter, tls: ssl.SSLContext | None) -> Wanted | Cancel:
+async def negotiated(reader: StreamReader, writer: StreamWriter, tls: ssl.SSLContext | None) -> StartupParameters | Cancel:
     """Raises:
     Malformed: it is no such packet.
     Problem: another version of the protocol, or no TLS where the server has a certificate.
@@ -73,15 +73,17 @@ async def negotiated(reader: StreamReader, writer: StreamWriter, tls: ssl.SSLCon
         elif code in (_TLS, _GSS):
             break
         elif code >> 16 != 3:
-            raise Problem(PROTOCOL, f"version {code >> 16}.{code & 0xFFFF} of the protocol is not served: 3.0 is", fatal=True)
+            raise ProtocolError(
+                PROTOCOL, f"version {code >> 16}.{code & 0xFFFF} of the protocol is not served: 3.0 is", fatal=True
+            )
         else:
             if tls is not None and not secure:
-                raise Problem(WRONG_USER, "this server takes connections over TLS alone: sslmode=require", fatal=True)
-            wanted = Wanted(_given(packet), code - _VERSION_3)
+                raise ProtocolError(WRONG_USER, "this server takes connections over TLS alone: sslmode=require", fatal=True)
+            wanted = StartupParameters(_given(packet), code - _VERSION_3)
             if not wanted.user:
-                raise Problem(WRONG_USER, "the startup packet names no user", fatal=True)
+                raise ProtocolError(WRONG_USER, "the startup packet names no user", fatal=True)
             return wanted
-    raise Malformed("encryption is requested again and again")
+    raise MalformedMessage("encryption is requested again and again")
 
 
 async def _check_nothing_follows(reader: StreamReader) -> None:
@@ -92,7 +94,7 @@ async def _check_nothing_follows(reader: StreamReader) -> None:
     except TimeoutError:
         return
     if sent:
-        raise Malformed("something follows a request for TLS before its answer")
+        raise MalformedMessage("something follows a request for TLS before its answer")
 
 
 async def _secured(writer: StreamWriter, tls: ssl.SSLContext | None) -> bool:
@@ -110,7 +112,7 @@ def _given(packet: Fields) -> dict[str, str]:
 
 
 async def authenticated(
-    reader: StreamReader, writer: StreamWriter, authority: Authority, wanted: Wanted, address: str
+    reader: StreamReader, writer: StreamWriter, authority: Authority, wanted: StartupParameters, address: str
 ) -> AccessToken:
     """Asks for the password, or for a token in its place.
 
@@ -122,14 +124,14 @@ async def authenticated(
     await writer.drain()
     letter, answer = await message(reader, _PASSWORD_BYTES)
     if letter != b"p":
-        raise Malformed("a password was expected")
+        raise MalformedMessage("a password was expected")
     try:
         return await run_in_threadpool(authority.enter, wanted.user, answer.text(), address)
-    except Declined as declined:
+    except RequestDeclined as declined:
         raise problem_of(declined, fatal=True) from declined
 
 
-def opened_session(lake: Lakehouse, token: AccessToken, wanted: Wanted, connection_id: str) -> SqlSession:
+def opened_session(lake: Lakehouse, token: AccessToken, wanted: StartupParameters, connection_id: str) -> SqlSession:
     """The connection's SQL session, with the database as the namespace in use.
 
     Raises:
@@ -143,5 +145,5 @@ def opened_session(lake: Lakehouse, token: AccessToken, wanted: Wanted, connecti
         session.sql(f'USE "{name.replace(_QUOTE, 2 * _QUOTE)}"')
     except LakewardenError as error:
         text = f"there is no namespace {name!r}, which a database is here; {_NO_NAMESPACE!r} is none of them"
-        raise Problem(NO_DATABASE, text, fatal=True) from error
+        raise ProtocolError(NO_DATABASE, text, fatal=True) from error
     return session

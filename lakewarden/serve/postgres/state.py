@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 
 from lakewarden.base.workers.cancellation import Cancellation
 from lakewarden.errors import InvalidArgument
-from lakewarden.serve.postgres.prepared import Portal, Prepared
+from lakewarden.serve.postgres.prepared import Portal, PreparedStatement
 from lakewarden.serve.postgres.things import Thing
 from lakewarden.serve.postgres.variables import Variables
-from lakewarden.serve.postgres.wire.problems import NO_PORTAL, NO_STATEMENT, TOO_MUCH, Problem
+from lakewarden.serve.postgres.wire.problems import NO_PORTAL, NO_STATEMENT, TOO_MUCH, ProtocolError
 from lakewarden.sql.blocks.session_block import SessionBlock
 from lakewarden.sql.session import SqlSession
 
@@ -28,7 +28,7 @@ class State:
     """The most that the texts of its prepared statements may have together, and the values that are bound to them."""
     result_bytes: int
     """The most that the rows of its portals may have together, before another runs."""
-    prepared: dict[str, Prepared] = field(default_factory=dict)
+    prepared: dict[str, PreparedStatement] = field(default_factory=dict)
     portals: dict[str, Portal] = field(default_factory=dict)
     views: dict[int, tuple[Thing, ...]] = field(default_factory=dict)
     """The columns of the views, by the version of the catalog: each takes a query to describe."""
@@ -57,31 +57,31 @@ class State:
             raise InvalidArgument("search_path takes a namespace")
         self.session.sql('USE "{}"'.format(wanted[0].replace('"', '""')))
 
-    def keep(self, name: str, made: Prepared) -> None:
+    def keep(self, name: str, made: PreparedStatement) -> None:
         """Raises:
         Problem: the connection has too many prepared statements, or they are too long.
         """
         held = sum(len(each.single.text) for known, each in self.prepared.items() if each.single is not None and known != name)
         if len(self.prepared) >= _MOST or held + (0 if made.single is None else len(made.single.text)) > self.text_bytes:
-            raise Problem(TOO_MUCH, f"a connection keeps up to {_MOST:,} prepared statements: deallocate some")
+            raise ProtocolError(TOO_MUCH, f"a connection keeps up to {_MOST:,} prepared statements: deallocate some")
         self.prepared[name] = made
 
-    def statement(self, name: str) -> Prepared:
+    def statement(self, name: str) -> PreparedStatement:
         found = self.prepared.get(name)
         if found is None:
-            raise Problem(NO_STATEMENT, f"there is no prepared statement {name!r}")
+            raise ProtocolError(NO_STATEMENT, f"there is no prepared statement {name!r}")
         return found
 
     def portal(self, name: str) -> Portal:
         found = self.portals.get(name)
         if found is None:
-            raise Problem(NO_PORTAL, f"there is no portal {name!r}")
+            raise ProtocolError(NO_PORTAL, f"there is no portal {name!r}")
         return found
 
     def open(self, name: str, portal: Portal) -> None:
         others = [each for known, each in self.portals.items() if known != name]
         if len(others) >= _MOST or sum(each.size for each in others) + portal.size > self.text_bytes:
-            raise Problem(
+            raise ProtocolError(
                 TOO_MUCH, f"a connection keeps up to {_MOST:,} portals, with {self.text_bytes:,} bytes of values: close some"
             )
         self.portals[name] = portal
@@ -91,7 +91,9 @@ class State:
         Problem: too many rows wait to be sent.
         """
         if sum(each.waiting for each in self.portals.values()) > self.result_bytes:
-            raise Problem(TOO_MUCH, f"the portals of a connection keep up to {self.result_bytes:,} bytes of rows: close some")
+            raise ProtocolError(
+                TOO_MUCH, f"the portals of a connection keep up to {self.result_bytes:,} bytes of rows: close some"
+            )
 
     def forget(self, name: str | None) -> None:
         """One prepared statement, or all."""

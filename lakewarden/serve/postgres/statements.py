@@ -12,14 +12,14 @@ from lakewarden.serve.postgres.given import example
 from lakewarden.serve.postgres.inferred import inferred
 from lakewarden.serve.postgres.pg_catalog.answer import answered, asks_catalog
 from lakewarden.serve.postgres.pg_catalog.answer import parameter_kinds as catalog_parameters
-from lakewarden.serve.postgres.prepared import Column, Outcome
+from lakewarden.serve.postgres.prepared import AnswerColumn, CommandOutcome
 from lakewarden.serve.postgres.state import State
 from lakewarden.serve.postgres.wire.kinds import JSON, TEXT, Kind, kind_of
-from lakewarden.serve.postgres.wire.problems import READ_ONLY, Problem
+from lakewarden.serve.postgres.wire.problems import READ_ONLY, ProtocolError
 from lakewarden.sql.blocks.rules import LISTS, changes_nothing, innermost
 from lakewarden.sql.grammar.parameters import Value
 from lakewarden.sql.parse import Single, parse_unfilled
-from lakewarden.sql.results import Affected, Done, Events, Result, Rows, Started
+from lakewarden.sql.results import AffectedRows, Events, Result, ResultRows, StartedJobs, StatementDone
 from lakewarden.sql.specs import STATEMENTS
 from lakewarden.sql.statements.base import Statement
 from lakewarden.sql.statements.rows import Delete, Insert, Merge, Overwrite, Query, Subscribe, Update
@@ -27,7 +27,7 @@ from lakewarden.sql.statements.rows import Delete, Insert, Merge, Overwrite, Que
 _COUNTED = {Insert: "INSERT 0", Overwrite: "INSERT 0", Update: "UPDATE", Delete: "DELETE", Merge: "MERGE"}
 
 
-def run(state: State, single: Single, values: Sequence[Value]) -> Outcome:
+def run(state: State, single: Single, values: Sequence[Value]) -> CommandOutcome:
     """Raises:
     LakewardenError, Problem: the statement failed, and with it the block around it.
     """
@@ -40,16 +40,16 @@ def run(state: State, single: Single, values: Sequence[Value]) -> Outcome:
             return _selected(answered(state, single, values))
         (statement,) = state.session.parsed(single.text, values)
         return _run(state, statement)
-    except (LakewardenError, Problem):
+    except (LakewardenError, ProtocolError):
         state.block.fail()
         raise
 
 
-def _run(state: State, statement: Statement) -> Outcome:
+def _run(state: State, statement: Statement) -> CommandOutcome:
     inner = innermost(statement)
     writes = not changes_nothing(inner)
     if writes and state.variables.read_only and not state.block.open:
-        raise Problem(READ_ONLY, "the transaction is read-only, and the statement may change something")
+        raise ProtocolError(READ_ONLY, "the transaction is read-only, and the statement may change something")
     if isinstance(inner, Subscribe):
         raise Unsupported("SUBSCRIBE has no end, and PostgreSQL's protocol waits for one: send its SELECT")
     state.querying = not writes
@@ -60,40 +60,40 @@ def _run(state: State, statement: Statement) -> Outcome:
     return _outcome(inner, result)
 
 
-def _outcome(statement: Statement, result: Result) -> Outcome:
+def _outcome(statement: Statement, result: Result) -> CommandOutcome:
     begins = next(iter(STATEMENTS[type(statement)].begins)).upper()
     match result:
-        case Rows():
+        case ResultRows():
             return _selected(result)
-        case Affected():
+        case AffectedRows():
             tag = _COUNTED.get(type(statement))
-            return Outcome(begins if tag is None else f"{tag} {result.rows}", notices=result.warnings)
-        case Started():
-            return Outcome(begins, notices=(f"{result.message}: {', '.join(result.job_ids)}",))
-        case Done():
-            return Outcome(begins)
+            return CommandOutcome(begins if tag is None else f"{tag} {result.rows}", notices=result.warnings)
+        case StartedJobs():
+            return CommandOutcome(begins, notices=(f"{result.message}: {', '.join(result.job_ids)}",))
+        case StatementDone():
+            return CommandOutcome(begins)
         case Events():
             raise Unsupported("a subscription is no answer of PostgreSQL's protocol")
 
 
-def _selected(rows: Rows) -> Outcome:
-    return Outcome(f"SELECT {rows.table.num_rows}", rows)
+def _selected(rows: ResultRows) -> CommandOutcome:
+    return CommandOutcome(f"SELECT {rows.table.num_rows}", rows)
 
 
-def columns_of(rows: Rows) -> tuple[Column, ...]:
+def columns_of(rows: ResultRows) -> tuple[AnswerColumn, ...]:
     """DuckDB gives JSON that a query made as text, and tells it apart by the name of its type."""
     found = zip(rows.table.schema, rows.types, strict=True)
-    return tuple(Column(field.name, JSON if name == "JSON" else kind_of(field.type)) for field, name in found)
+    return tuple(AnswerColumn(field.name, JSON if name == "JSON" else kind_of(field.type)) for field, name in found)
 
 
-def described(state: State, single: Single, values: Sequence[Value]) -> tuple[Column, ...] | None:
+def described(state: State, single: Single, values: Sequence[Value]) -> tuple[AnswerColumn, ...] | None:
     """The columns of the answer, without a run; None for a statement that has no rows.
 
     Raises:
         LakewardenError, Problem: the statement is not possible.
     """
     if control_of(single, state) is not None:
-        return (Column(single.tokens[-1].lower(), TEXT),) if single.tokens[0].upper() == "SHOW" else None
+        return (AnswerColumn(single.tokens[-1].lower(), TEXT),) if single.tokens[0].upper() == "SHOW" else None
     state.block.check()
     if asks_catalog(single):
         return columns_of(answered(state, single, values))
@@ -103,7 +103,7 @@ def described(state: State, single: Single, values: Sequence[Value]) -> tuple[Co
         rows = state.session.described(statement)
     elif isinstance(inner, LISTS):  # these have no effect and few rows
         (result,) = state.session.run([statement], cancellation=state.cancellation)
-        rows = result if isinstance(result, Rows) else None
+        rows = result if isinstance(result, ResultRows) else None
     else:
         return None
     return None if rows is None else columns_of(rows)

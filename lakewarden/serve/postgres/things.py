@@ -9,7 +9,7 @@ from lakewarden.serve.postgres.wire.kinds import Kind, kind_of_column
 
 
 @dataclass(frozen=True)
-class Field:
+class CatalogField:
     """A column of a table or a view."""
 
     name: str
@@ -24,7 +24,7 @@ class Thing:
 
     namespace: str
     name: str
-    fields: tuple[Field, ...]
+    fields: tuple[CatalogField, ...]
     key: tuple[str, ...] = ()
     is_view: bool = False
 
@@ -47,7 +47,7 @@ def thing_of(table: Table) -> Thing:
     schema = table.schema
     keyed = () if schema.append_only else schema.primary_key
     fields = (
-        Field(column.name, kind_of_column(column.type), column.nullable and column.name not in keyed, column.default)
+        CatalogField(column.name, kind_of_column(column.type), column.nullable and column.name not in keyed, column.default)
         for column in schema.shown
     )
     return Thing(table.name.namespace, table.name.name, tuple(fields), keyed)

@@ -14,8 +14,8 @@ from starlette.concurrency import run_in_threadpool
 from lakewarden.base.workers.cancellation import Cancellation
 from lakewarden.errors import LakewardenError
 from lakewarden.serve.common import Common
-from lakewarden.serve.declined import Declined
-from lakewarden.serve.postgres.wire.problems import CANCELED, Problem, problem_of
+from lakewarden.serve.declined import RequestDeclined
+from lakewarden.serve.postgres.wire.problems import CANCELED, ProtocolError, problem_of
 from lakewarden.serve.tokens import AccessToken
 
 T = TypeVar("T")
@@ -70,11 +70,11 @@ class Working:
             problem = problem_of(error)
             sqlstate = problem.sqlstate
             raise problem from error
-        except Declined as declined:
+        except RequestDeclined as declined:
             problem = problem_of(declined, fatal=declined.status == 401)
             sqlstate = problem.sqlstate
             raise problem from declined
-        except Problem as problem:
+        except ProtocolError as problem:
             sqlstate = problem.sqlstate
             raise
         finally:
@@ -104,7 +104,7 @@ class Working:
         if not task.done():
             self._abandoned = task
             task.add_done_callback(_looked_at)
-            raise Problem(CANCELED, "the query was ended, by request or by statement_timeout")
+            raise ProtocolError(CANCELED, "the query was ended, by request or by statement_timeout")
         return await task
 
     async def _gone(self) -> None:

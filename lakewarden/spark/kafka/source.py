@@ -14,7 +14,7 @@ from pyspark.sql.types import StructType
 from lakewarden.errors import NotFound
 from lakewarden.spark.kafka.options import Offsets, TopicOptions
 from lakewarden.spark.source.connection import called_by_spark
-from lakewarden.storage.kafka.reader import Bounds, Message, reading
+from lakewarden.storage.kafka.reader import OffsetRange, TopicMessage, reading
 from lakewarden.storage.kafka.topics import partitions_of
 
 NAME = "lakewarden_kafka"
@@ -96,7 +96,7 @@ class TopicStream(DataSourceStreamReader):
         return read_range(self._options, cast("TopicRange", partition))
 
 
-def bounds_of(options: TopicOptions) -> dict[int, Bounds]:
+def bounds_of(options: TopicOptions) -> dict[int, OffsetRange]:
     """By partition."""
     count = partitions_of(options.topic)
     if count is None:
@@ -105,14 +105,14 @@ def bounds_of(options: TopicOptions) -> dict[int, Bounds]:
         return {number: reader.bounds(number) for number in range(count)}
 
 
-def _placed(where: str | Offsets, bounds: dict[int, Bounds]) -> Offsets:
+def _placed(where: str | Offsets, bounds: dict[int, OffsetRange]) -> Offsets:
     """A partition that is not named begins at its first offset."""
     if isinstance(where, str):
         return {str(number): each.low if where == "earliest" else each.high for number, each in bounds.items()}
     return {str(number): where.get(str(number), each.low) for number, each in bounds.items()}
 
 
-def ranges(first: Offsets, end: Offsets, bounds: dict[int, Bounds]) -> list[InputPartition]:
+def ranges(first: Offsets, end: Offsets, bounds: dict[int, OffsetRange]) -> list[InputPartition]:
     """A partition that came since is read from its first offset."""
     starts = {number: first.get(number, bounds[int(number)].low) for number in end}
     return [TopicRange(int(number), starts[number], end[number]) for number in end if starts[number] < end[number]]
@@ -131,7 +131,7 @@ def read_range(options: TopicOptions, wanted: TopicRange) -> Iterator[pa.RecordB
             at = batch.next_offset
 
 
-def _arrow(topic: str, partition: int, messages: tuple[Message, ...]) -> pa.RecordBatch:
+def _arrow(topic: str, partition: int, messages: tuple[TopicMessage, ...]) -> pa.RecordBatch:
     columns: dict[str, list[Any]] = {
         "key": [each.key for each in messages],
         "value": [each.value for each in messages],

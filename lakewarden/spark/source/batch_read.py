@@ -17,13 +17,13 @@ from lakewarden.errors import InvalidArgument, Unsupported
 from lakewarden.log.record import USER
 from lakewarden.spark.source.columns import Owned, batches, chosen, read_columns, source_schema
 from lakewarden.spark.source.connection import SparkConnection, called_by_spark
-from lakewarden.spark.source.filters import NEVER_NULL, Filtered
+from lakewarden.spark.source.filters import NEVER_NULL, RowFilter
 from lakewarden.spark.source.options import ReadOptions
 from lakewarden.spark.source.packs import scope_packs
 from lakewarden.spark.source.scope_rows import ScopeRead
 from lakewarden.spark.source.shared_rows import SharedTasks, shared_tasks
 from lakewarden.tables.reading.past import PastScope, past_of
-from lakewarden.tables.reading.scope import Wanted, place_of
+from lakewarden.tables.reading.scope import ReadSelection, place_of
 from lakewarden.tables.warehouse import Warehouse, check_scope, find_table
 
 
@@ -66,7 +66,7 @@ class BatchReader(DataSourceReader):
             self._table = readable(warehouse, options)
             self._schema = schema_of(warehouse, self._table, options)
             self._columns = chosen(source_schema(self._schema), columns)
-        self._filtered = Filtered()
+        self._filtered = RowFilter()
         self._divided = False
         self._shared: SharedTasks | None = None
         """What tasks read of a SHARED table; None where one of them reads it whole."""
@@ -125,7 +125,7 @@ class BatchReader(DataSourceReader):
 
     @property
     def _scopes(self) -> ScopeRead:
-        wanted = Wanted(read_columns(self._columns), self._filtered.bounds)
+        wanted = ReadSelection(read_columns(self._columns), self._filtered.bounds)
         return ScopeRead(self._connection, self._table, wanted, self._options.freshness)
 
     def _rows(self, partition: InputPartition) -> Iterator[Owned]:
@@ -153,7 +153,7 @@ class FilteredReader(BatchReader):
         """Returns all of them: Spark applies each again."""
         required = frozenset(column.name for column in self._schema.columns if not (column.nullable or column.null_before))
         owners = NEVER_NULL if self._table.type == "SHARED" else NEVER_NULL | {USER}
-        self._filtered = Filtered.by(filters, source_schema(self._schema), required | owners)
+        self._filtered = RowFilter.by(filters, source_schema(self._schema), required | owners)
         return filters
 
 

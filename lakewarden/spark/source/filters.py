@@ -31,7 +31,7 @@ _EQUAL = (EqualTo, EqualNullSafe)
 
 
 @dataclass(frozen=True)
-class Filtered:
+class RowFilter:
     """What rows have to satisfy. `users` is None where they may be anyone's; `nothing` where no row can be wanted."""
 
     users: frozenset[str] | None = None
@@ -39,7 +39,7 @@ class Filtered:
     nothing: bool = False
 
     @classmethod
-    def by(cls, filters: Iterable[Filter], columns: pa.Schema, never_null: frozenset[str]) -> Filtered:
+    def by(cls, filters: Iterable[Filter], columns: pa.Schema, never_null: frozenset[str]) -> RowFilter:
         """
         Args:
             columns: those of the source.
@@ -47,29 +47,29 @@ class Filtered:
         """
         return reduce(lambda found, each: found._and(_said(each, columns, never_null)), filters, cls())
 
-    def _and(self, other: Filtered) -> Filtered:
+    def _and(self, other: RowFilter) -> RowFilter:
         named = [users for users in (self.users, other.users) if users is not None]
         users = frozenset.intersection(*named) if named else None
-        return Filtered(users, (*self.bounds, *other.bounds), self.nothing or other.nothing)
+        return RowFilter(users, (*self.bounds, *other.bounds), self.nothing or other.nothing)
 
 
-def _said(given: Filter, columns: pa.Schema, never_null: frozenset[str]) -> Filtered:
+def _said(given: Filter, columns: pa.Schema, never_null: frozenset[str]) -> RowFilter:
     (name, *inner) = getattr(given, "attribute", ("",))
     if inner or name not in columns.names:
-        return Filtered()
+        return RowFilter()
     if isinstance(given, IsNull):
-        return Filtered(nothing=name in never_null)
+        return RowFilter(nothing=name in never_null)
     if isinstance(given, In):
         values = tuple(given.value)
     else:
         values = (getattr(given, "value", None),) if isinstance(given, (*_LOW, *_HIGH)) else ()
     known = [_value(each, columns.field(name).type) for each in values]
     if not known or None in known:
-        return Filtered()
+        return RowFilter()
     if name == USER:
         equal = isinstance(given, (In, *_EQUAL))
-        return Filtered(users=frozenset(map(str, known))) if equal else Filtered()
-    return Filtered(bounds=(_bound(given, name, [each for each in known if each is not None]),))
+        return RowFilter(users=frozenset(map(str, known))) if equal else RowFilter()
+    return RowFilter(bounds=(_bound(given, name, [each for each in known if each is not None]),))
 
 
 def _bound(given: Filter, name: str, values: list[Value]) -> Bound:

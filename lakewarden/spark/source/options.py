@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from lakewarden.base.scope import TableName
 from lakewarden.delta.past import AsOf
 from lakewarden.errors import InvalidArgument
-from lakewarden.log.once import Once, Resume, check_resume
+from lakewarden.log.once import Resume, WriterBatch, check_resume
 from lakewarden.storage.paths import check_user
 from lakewarden.tables.reading.freshness import Freshness, check_freshness
 
@@ -55,9 +55,9 @@ class WriteOptions:
             )
         return cls(table_of(options), *_owner(options), options["stream_id"], None, _resume(options))
 
-    def once(self, batch: int | None) -> Once | None:
+    def once(self, batch: int | None) -> WriterBatch | None:
         """The identity of a batch; None without one."""
-        return None if self.stream_id is None or batch is None else Once(f"stream/{self.stream_id}", batch)
+        return None if self.stream_id is None or batch is None else WriterBatch(f"stream/{self.stream_id}", batch)
 
 
 def _resume(options: Mapping[str, str]) -> Resume | None:

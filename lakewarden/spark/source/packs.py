@@ -10,7 +10,7 @@ import numpy as np
 
 from lakewarden.catalog.access.rights import can
 from lakewarden.catalog.model import Table
-from lakewarden.catalog.state.floors.entries import Known
+from lakewarden.catalog.state.floors.entries import KnownState
 from lakewarden.catalog.state.floors.floor import RECENT_SECONDS, floor_at
 from lakewarden.log.view import LogView
 from lakewarden.tables.reading.freshness import Freshness
@@ -81,5 +81,5 @@ def _known(warehouse: Warehouse, table: Table, users: Sequence[str]) -> Mapping[
     return {user: _bytes(known[mark]) for user, mark in marks.items() if mark in known}
 
 
-def _bytes(known: Known) -> int:
+def _bytes(known: KnownState) -> int:
     return 0 if known.upkeep is None else known.upkeep.bytes

@@ -14,7 +14,7 @@ from lakewarden.log.view import LogView
 from lakewarden.spark.source.columns import Owned
 from lakewarden.spark.source.connection import SparkConnection
 from lakewarden.tables.reading.freshness import Freshness
-from lakewarden.tables.reading.scope import Wanted, place_of, read_cold, read_strong, read_undrained
+from lakewarden.tables.reading.scope import ReadSelection, place_of, read_cold, read_strong, read_undrained
 from lakewarden.tables.warehouse import Warehouse
 
 
@@ -24,7 +24,7 @@ class ScopeRead:
 
     connection: SparkConnection
     table: Table
-    wanted: Wanted
+    wanted: ReadSelection
     freshness: Freshness
 
     def rows(self, users: Sequence[str | None]) -> Iterator[Owned]:

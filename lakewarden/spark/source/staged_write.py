@@ -13,9 +13,9 @@ from lakewarden.catalog.access.gate import OPERATOR
 from lakewarden.catalog.changes.engines import require_active
 from lakewarden.catalog.model import Table
 from lakewarden.errors import Conflict
-from lakewarden.log.once import Once, Resume
+from lakewarden.log.once import Resume, WriterBatch
 from lakewarden.log.record import OP, UPSERT, LogBatch, log_batch
-from lakewarden.log.staging import Piece, Staging
+from lakewarden.log.staging import StagedPiece, Staging
 from lakewarden.spark.source.connection import SparkConnection
 from lakewarden.spark.source.options import WriteOptions
 from lakewarden.tables.direct import value
@@ -39,7 +39,7 @@ _PATIENCE = 2 * LEASE_SECONDS
 class StagedRows(WriterCommitMessage):
     """What a task staged, for the driver."""
 
-    def __init__(self, staging: Staging, pieces: tuple[Piece, ...], place: StreamPlace | None) -> None:
+    def __init__(self, staging: Staging, pieces: tuple[StagedPiece, ...], place: StreamPlace | None) -> None:
         self.staging = staging
         self.pieces = pieces
         self.place = place
@@ -98,7 +98,7 @@ class StagedWrite:
         """
         warehouse = self.connection.open()
         log, limits = warehouse.log(self.table), warehouse.settings.log
-        pieces: list[Piece] = []
+        pieces: list[StagedPiece] = []
         for rows in _gathered(batches, limits.segment_max_rows, limits.segment_max_bytes):
             batch = self._batch(warehouse, rows)
             if self.at_once:
@@ -108,7 +108,7 @@ class StagedWrite:
                 pieces += log.stage(self.staging, batch)
         return StagedRows(self.staging, tuple(pieces), self.place)
 
-    def publish(self, messages: Sequence[StagedRows], once: Once | None) -> None:
+    def publish(self, messages: Sequence[StagedRows], once: WriterBatch | None) -> None:
         """Makes the rows of all tasks visible, in the order of the tasks. With an identity, a batch that is there stays as it is.
 
         Raises:
@@ -125,7 +125,7 @@ class StagedWrite:
         with writing(next((each.place for each in messages), self.place), warehouse):
             self._publish(warehouse, next(iter(stagings), self.staging), messages, once)
 
-    def _publish(self, warehouse: Warehouse, staging: Staging, messages: Sequence[StagedRows], once: Once | None) -> None:
+    def _publish(self, warehouse: Warehouse, staging: Staging, messages: Sequence[StagedRows], once: WriterBatch | None) -> None:
         pieces = [piece for each in messages for piece in each.pieces]
         log = warehouse.log(self.table)
         if once is not None and self.options.resume is not None:
@@ -146,7 +146,7 @@ class StagedWrite:
         for staging in {self.staging, *(each.staging for each in messages)}:
             log.abandon(staging)
 
-    def _resume(self, warehouse: Warehouse, once: Once, how: Resume) -> None:
+    def _resume(self, warehouse: Warehouse, once: WriterBatch, how: Resume) -> None:
         """`skip` leaves this batch out, where it is not known which one was the last."""
         if self._through_log:
             warehouse.log(self.table).resume(once.writer, how, once.batch)
@@ -169,9 +169,9 @@ class StagedWrite:
         )
         return batch
 
-    def _append_past_log(self, warehouse: Warehouse, rows: Iterator[pa.Table], once: Once | None) -> None:
+    def _append_past_log(self, warehouse: Warehouse, rows: Iterator[pa.Table], once: WriterBatch | None) -> None:
         app = None if once is None else transaction_app(self.table.id, once.writer)
-        identity = None if app is None or once is None else value.Once(app, once.batch, once.above)
+        identity = None if app is None or once is None else value.WriteIdentity(app, once.batch, once.above)
         DirectRun(warehouse, self.table, DirectWrite("WRITE", Keep(), rows, {"mode": "Append"}, identity)).run()
 
 

@@ -45,7 +45,7 @@ class Sink:
     stream: str = ""
 
 
-class Query(Protocol):
+class StreamQuery(Protocol):
     """A streaming query."""
 
     def sink(self) -> Sink | None:
@@ -56,11 +56,11 @@ class Query(Protocol):
 class StreamKeeper(StreamingQueryListener):
     """Of one session. `tick` takes and renews; while queries run, a thread calls it three times in a lease's period."""
 
-    def __init__(self, query: Callable[[str], Query | None], seconds: float = LEASE_SECONDS) -> None:
+    def __init__(self, query: Callable[[str], StreamQuery | None], seconds: float = LEASE_SECONDS) -> None:
         """`query` finds a running query by its id."""
         self._query = query
         self._seconds = seconds
-        self._running: dict[str, tuple[Query, SparkConnection]] = {}
+        self._running: dict[str, tuple[StreamQuery, SparkConnection]] = {}
         self._beats: dict[str, int] = {}
         """By run: the beat of its lease at the last tick."""
         self._lock = threading.Lock()
@@ -121,7 +121,7 @@ class StreamKeeper(StreamingQueryListener):
         if lease is not None:
             self._beats[run] = lease.beat
 
-    def _give_back(self, query: Query, connection: SparkConnection) -> None:
+    def _give_back(self, query: StreamQuery, connection: SparkConnection) -> None:
         try:
             if (sink := query.sink()) is not None and sink.table is not None:
                 give_back(connection.open().catalog, sink.table, sink.stream)
@@ -141,7 +141,7 @@ class StreamKeeper(StreamingQueryListener):
 
 @dataclass(frozen=True)
 class SparkQuery:
-    """A `Query` of Spark, as its plan in the JVM shows it."""
+    """A `StreamQuery` of Spark, as its plan in the JVM shows it."""
 
     name: str
     """Of our source."""
@@ -175,7 +175,7 @@ def keep_streams(spark: SparkSession, name: str, connection: SparkConnection) ->
     keeper = _KEEPERS.get(spark)
     if keeper is None:
 
-        def query(id_: str) -> Query | None:
+        def query(id_: str) -> StreamQuery | None:
             handle = spark.streams.get(id_)
             return None if handle is None else SparkQuery(name, handle)
 

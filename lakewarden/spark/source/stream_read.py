@@ -43,7 +43,7 @@ def stream_columns(schema: TableSchema) -> StructType:
 
 
 @dataclass(frozen=True)
-class Part(InputPartition):
+class StreamPartition(InputPartition):
     """Changes of some users, beyond `after` up to `upto`; without `after`, their rows as of `upto`."""
 
     users: tuple[str, ...] | None
@@ -92,13 +92,13 @@ class ChangeStream(DataSourceStreamReader):
             if upto is None or upto == after:
                 return []
             if after is None:
-                return [Part(users, table_id, None, upto) for users in self._snapshot(feed)]
+                return [StreamPartition(users, table_id, None, upto) for users in self._snapshot(feed)]
             if feed.table().type == "SHARED":
-                return [Part(None, table_id, first, last) for first, last in self._divided(feed, after, upto)]
-            return [Part(users, table_id, after, upto) for users in self._changed(feed, after, upto)]
+                return [StreamPartition(None, table_id, first, last) for first, last in self._divided(feed, after, upto)]
+            return [StreamPartition(users, table_id, after, upto) for users in self._changed(feed, after, upto)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        assert isinstance(partition, Part), "made by `partitions`"
+        assert isinstance(partition, StreamPartition), "made by `partitions`"
         with called_by_spark():
             feed = self._feed(partition.table_id, partition.users)
             if partition.after is None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sqlglot.tokenizer_core import TokenType
 
-from lakewarden.sql.reader import Reader
+from lakewarden.sql.reader import StatementReader
 from lakewarden.sql.statements.base import Statement
 from lakewarden.sql.statements.blocks import Begin, Commit, ReleaseSavepoint, Rollback, Savepoint
 
@@ -12,7 +12,7 @@ _LEVELS = (("READ", "COMMITTED"), ("READ", "UNCOMMITTED"), ("REPEATABLE", "READ"
 """PostgreSQL's levels of isolation; a block is READ COMMITTED whatever it names (docs/sql.md)."""
 
 
-def begin(read: Reader) -> Statement:
+def begin(read: StatementReader) -> Statement:
     """Reads what follows BEGIN or START."""
     _noise(read)
     read_only = False
@@ -22,7 +22,7 @@ def begin(read: Reader) -> Statement:
     return Begin(read_only)
 
 
-def _mode(read: Reader) -> bool:
+def _mode(read: StatementReader) -> bool:
     """One mode of a transaction. Returns whether it is READ ONLY."""
     if read.word("READ", "ONLY"):
         return True
@@ -34,13 +34,13 @@ def _mode(read: Reader) -> bool:
     return False
 
 
-def commit(read: Reader) -> Statement:
+def commit(read: StatementReader) -> Statement:
     """Reads what follows COMMIT or END."""
     _noise(read)
     return Commit()
 
 
-def rollback(read: Reader) -> Statement:
+def rollback(read: StatementReader) -> Statement:
     """Reads what follows ROLLBACK or ABORT."""
     _noise(read)
     if not read.word("TO"):
@@ -49,15 +49,15 @@ def rollback(read: Reader) -> Statement:
     return Rollback(read.name("a savepoint"))
 
 
-def savepoint(read: Reader) -> Statement:
+def savepoint(read: StatementReader) -> Statement:
     return Savepoint(read.name("a savepoint"))
 
 
-def release(read: Reader) -> Statement:
+def release(read: StatementReader) -> Statement:
     read.word("SAVEPOINT")
     return ReleaseSavepoint(read.name("a savepoint"))
 
 
-def _noise(read: Reader) -> None:
+def _noise(read: StatementReader) -> None:
     if not read.word("TRANSACTION"):
         read.word("WORK")

@@ -7,7 +7,7 @@ from typing import ClassVar
 from sqlglot.dialects.duckdb import DuckDB
 from sqlglot.tokenizer_core import TokenType
 
-from lakewarden.sql.reader import Reader
+from lakewarden.sql.reader import StatementReader
 
 
 class Lakewarden(DuckDB):
@@ -21,10 +21,10 @@ class Lakewarden(DuckDB):
             word: kind for word, kind in DuckDB.Tokenizer.KEYWORDS.items() if not word.startswith("?")
         }
 
-    Parser = Reader
+    Parser = StatementReader
 
 
-class Numbered(Lakewarden):
+class NumberedDialect(Lakewarden):
     """The dialect of a text with parameters. It has no texts in dollars: sqlglot would read `$1,$2` as the beginning of one."""
 
     class Tokenizer(Lakewarden.Tokenizer):

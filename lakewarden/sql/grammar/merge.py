@@ -8,14 +8,14 @@ from sqlglot import exp
 
 from lakewarden.errors import InvalidArgument, Unsupported
 from lakewarden.sql.grammar.rows import assignments_of, only, ref_of
-from lakewarden.sql.reader import Reader
+from lakewarden.sql.reader import StatementReader
 from lakewarden.sql.statements.base import Statement
 from lakewarden.sql.statements.rows import Merge, When
 
 _PARTS = frozenset({"this", "using", "on", "using_cond", "whens"})
 
 
-def merge(read: Reader) -> Statement:
+def merge(read: StatementReader) -> Statement:
     """Reads what follows MERGE."""
     found = read._parse_merge()
     only(read, found, _PARTS, "MERGE")
@@ -43,7 +43,7 @@ def _on(found: exp.Expr, target: str, source: str) -> exp.Expr:
     return exp.and_(*(exp.EQ(this=one, expression=other) for one, other in sides))
 
 
-def _when(read: Reader, found: exp.Expr) -> When:
+def _when(read: StatementReader, found: exp.Expr) -> When:
     if found.args.get("source"):
         raise Unsupported(
             "MERGE … WHEN NOT MATCHED BY SOURCE is not supported; DELETE … WHERE … NOT IN (SELECT …) removes such rows"
@@ -68,7 +68,7 @@ def _when(read: Reader, found: exp.Expr) -> When:
     raise read.misread(f"WHEN {'' if matched else 'NOT '}MATCHED … THEN takes {wanted}")
 
 
-def _insert(read: Reader, condition: exp.Expr | None, then: exp.Insert) -> When:
+def _insert(read: StatementReader, condition: exp.Expr | None, then: exp.Insert) -> When:
     if isinstance(then.this, exp.Star):
         return When(False, condition, "insert")
     columns = tuple(each.name for each in then.this.expressions) if then.this else ()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from lakewarden.sql.grammar.tables import if_exists, if_not_exists
-from lakewarden.sql.reader import Reader
+from lakewarden.sql.reader import StatementReader
 from lakewarden.sql.statements.base import Statement
 from lakewarden.sql.statements.namespaces import (
     AlterNamespace,
@@ -15,39 +15,39 @@ from lakewarden.sql.statements.namespaces import (
 )
 
 
-def create_namespace(read: Reader) -> Statement:
+def create_namespace(read: StatementReader) -> Statement:
     missing = if_not_exists(read)
     return CreateNamespace(read.namespace(), missing)
 
 
-def drop_namespace(read: Reader) -> Statement:
+def drop_namespace(read: StatementReader) -> Statement:
     there = if_exists(read)
     name = read.namespace()
     return DropNamespace(name, there, read.word("CASCADE"))
 
 
-def alter_namespace(read: Reader) -> Statement:
+def alter_namespace(read: StatementReader) -> Statement:
     name = read.namespace()
     read.expect("SET", "DESCRIPTION")
     return AlterNamespace(name, read.text("a description"))
 
 
-def use(read: Reader) -> Statement:
+def use(read: StatementReader) -> Statement:
     """Reads what follows USE."""
     read.word("NAMESPACE")
     return UseNamespace(read.namespace())
 
 
-def enable_engine(read: Reader) -> Statement:
+def enable_engine(read: StatementReader) -> Statement:
     name = read.namespace()
     return EnableEngine(name, read.text("the settings") if read.word("SETTINGS") else None)
 
 
-def disable_engine(read: Reader) -> Statement:
+def disable_engine(read: StatementReader) -> Statement:
     return DisableEngine(read.namespace())
 
 
-def in_namespace(read: Reader) -> str | None:
+def in_namespace(read: StatementReader) -> str | None:
     if not (read.word("IN") or read.word("FROM")):
         return None
     read.word("NAMESPACE")

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from sqlglot.tokenizer_core import TokenType
 
-from lakewarden.sql.reader import Reader
+from lakewarden.sql.reader import StatementReader
 from lakewarden.sql.statements.dynamic import PartitionSpec
 
 
-def partition_spec(read: Reader) -> PartitionSpec:
+def partition_spec(read: StatementReader) -> PartitionSpec:
     """Reads `(column = value, …)`, which follows PARTITION."""
     return tuple(read.listed(lambda: _value(read)))
 
 
-def _value(read: Reader) -> tuple[str, str | None]:
+def _value(read: StatementReader) -> tuple[str, str | None]:
     name = read.column("a partition column")
     if not read.symbol(TokenType.EQ):
         raise read.failure(f"expected = after {name}")

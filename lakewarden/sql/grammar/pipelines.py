@@ -8,12 +8,12 @@ from functools import partial
 from sqlglot.tokenizer_core import TokenType
 
 from lakewarden.errors import InvalidArgument
-from lakewarden.sql.reader import Reader
+from lakewarden.sql.reader import StatementReader
 from lakewarden.sql.statements.base import Pairs, Ref, Statement
 from lakewarden.sql.statements.pipelines import AlterRule, CreateFromTemplate, DropPipeline
 
 
-def from_template(read: Reader, table: Ref, kind: str | None, *, missing: bool) -> Statement:
+def from_template(read: StatementReader, table: Ref, kind: str | None, *, missing: bool) -> Statement:
     """Reads what follows the name of the table and FROM TEMPLATE."""
     if kind not in (None, "SHARED"):
         raise InvalidArgument(f"{table}: a template fills SHARED tables, and this is a {kind} table")
@@ -27,7 +27,7 @@ def from_template(read: Reader, table: Ref, kind: str | None, *, missing: bool) 
     return CreateFromTemplate(table, template.lower(), (*clauses, *options), missing)
 
 
-def alter_rule(read: Reader) -> Statement:
+def alter_rule(read: StatementReader) -> Statement:
     """Reads what follows ALTER RULE: `r SET GLOBS = ('**/*.csv'), ENABLED = false`, in brackets or without."""
     rule = read.name_or_text("a rule")
     read.expect("SET")
@@ -39,16 +39,16 @@ def alter_rule(read: Reader) -> Statement:
     return AlterRule(rule, tuple(changes))
 
 
-def drop_pipeline(read: Reader) -> Statement:
+def drop_pipeline(read: StatementReader) -> Statement:
     there = read.word("IF", "EXISTS")
     return DropPipeline(read.name_or_text("a pipeline"), there)
 
 
-def _settings(read: Reader) -> Pairs:
+def _settings(read: StatementReader) -> Pairs:
     return tuple(read.listed(partial(_setting, read), none=True))
 
 
-def _setting(read: Reader) -> tuple[str, str]:
+def _setting(read: StatementReader) -> tuple[str, str]:
     key = read.name_or_text("an option")
     if not read.symbol(TokenType.EQ):
         raise read.failure(f"expected = after {key}")
@@ -61,11 +61,11 @@ def _setting(read: Reader) -> tuple[str, str]:
     return key, read.value_of(key)
 
 
-def _names(read: Reader) -> str:
+def _names(read: StatementReader) -> str:
     return json.dumps(read.listed(read.column))
 
 
-def _listed(read: Reader, opens: TokenType, closes: TokenType) -> str:
+def _listed(read: StatementReader, opens: TokenType, closes: TokenType) -> str:
     """A list of names, texts, numbers and truth values, each as its text; as JSON."""
     if not read.symbol(opens):
         raise read.failure("expected a list")
@@ -77,7 +77,7 @@ def _listed(read: Reader, opens: TokenType, closes: TokenType) -> str:
     return json.dumps(found)
 
 
-def _entry(read: Reader) -> str:
+def _entry(read: StatementReader) -> str:
     if any(read._match(kind, advance=False) for kind in _VALUES):
         return read.value_of("the list")
     return read.name_or_text("a text, a name, a number or a truth value")

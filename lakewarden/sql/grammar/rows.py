@@ -11,7 +11,7 @@ from sqlglot import exp
 from sqlglot.tokenizer_core import TokenType
 
 from lakewarden.errors import InvalidArgument, Unsupported
-from lakewarden.sql.reader import Reader
+from lakewarden.sql.reader import StatementReader
 from lakewarden.sql.statements.base import Ref, Statement
 from lakewarden.sql.statements.dynamic import PartitionSpec
 from lakewarden.sql.statements.rows import (
@@ -33,7 +33,7 @@ _DELETE_PARTS = frozenset({"this", "where"})
 _CONFLICT_PARTS = frozenset({"expressions", "action", "conflict_keys", "where"})
 
 
-def insert(read: Reader) -> Statement:
+def insert(read: StatementReader) -> Statement:
     """Reads what follows INSERT."""
     found = read._parse_insert()
     only(read, found, _INSERT_PARTS, "INSERT")
@@ -53,7 +53,7 @@ def insert(read: Reader) -> Statement:
     return Insert(ref_of(read, target), columns, rows, _conflict(read, found), _alias(target), files)
 
 
-def _overwrite(read: Reader, found: Insert, partition: PartitionSpec) -> Overwrite:
+def _overwrite(read: StatementReader, found: Insert, partition: PartitionSpec) -> Overwrite:
     if found.rows is None or found.conflict is not None:
         raise read.misread("INSERT OVERWRITE takes VALUES or a query, and no ON CONFLICT")
     if found.files:
@@ -61,7 +61,7 @@ def _overwrite(read: Reader, found: Insert, partition: PartitionSpec) -> Overwri
     return Overwrite(found.table, found.columns, found.rows, partition)
 
 
-def _partition(read: Reader, target: exp.Expr) -> PartitionSpec:
+def _partition(read: StatementReader, target: exp.Expr) -> PartitionSpec:
     """The values after PARTITION, which is then no part of the table any more."""
     found = target.args.get("partition")
     if found is None:
@@ -70,14 +70,14 @@ def _partition(read: Reader, target: exp.Expr) -> PartitionSpec:
     return tuple(_partition_value(read, each) for each in found.expressions)
 
 
-def _partition_value(read: Reader, each: exp.Expr) -> tuple[str, str | None]:
+def _partition_value(read: StatementReader, each: exp.Expr) -> tuple[str, str | None]:
     value = each.args.get("expression")
     if not isinstance(each, exp.EQ) or not isinstance(each.this, exp.Column) or not isinstance(value, (exp.Literal, exp.Null)):
         raise read.misread("expected a value of a partition column: column = value")
     return each.this.name, None if isinstance(value, exp.Null) else value.name
 
 
-def _files(read: Reader, values: exp.Values) -> Iterator[FileValue]:
+def _files(read: StatementReader, values: exp.Values) -> Iterator[FileValue]:
     """Replaces each `FILE('name')` in the rows by NULL, and returns them."""
     for number, row in enumerate(values.expressions):
         for place, cell in enumerate(row.expressions if isinstance(row, exp.Tuple) else [row]):
@@ -97,7 +97,7 @@ def _target(found: exp.Expr) -> tuple[exp.Expr, tuple[str, ...]]:
     return found, ()
 
 
-def _rows(read: Reader, source: exp.Expr) -> exp.Query:
+def _rows(read: StatementReader, source: exp.Expr) -> exp.Query:
     if isinstance(source, exp.Values):
         return exp.select("*").from_(source)
     if not isinstance(source, exp.Query):
@@ -105,7 +105,7 @@ def _rows(read: Reader, source: exp.Expr) -> exp.Query:
     return source
 
 
-def _conflict(read: Reader, found: exp.Expr) -> OnConflict | None:
+def _conflict(read: StatementReader, found: exp.Expr) -> OnConflict | None:
     conflict = found.args.get("conflict")
     if conflict is None:
         return None
@@ -120,7 +120,7 @@ def _conflict(read: Reader, found: exp.Expr) -> OnConflict | None:
     return OnConflict(columns, assignments_of(read, conflict.expressions), where and where.this)
 
 
-def update(read: Reader) -> Statement:
+def update(read: StatementReader) -> Statement:
     """Reads what follows UPDATE."""
     start = read._index
     found = read._parse_update()
@@ -132,7 +132,7 @@ def update(read: Reader) -> Statement:
     return Update(ref_of(read, found.this), assignments_of(read, found.expressions), _where(found), _alias(found.this))
 
 
-def delete(read: Reader) -> Statement:
+def delete(read: StatementReader) -> Statement:
     """Reads what follows DELETE."""
     if not read.word("FROM"):
         raise read.failure("expected FROM")
@@ -142,18 +142,18 @@ def delete(read: Reader) -> Statement:
     return Delete(ref_of(read, found.this), _where(found), _alias(found.this))
 
 
-def truncate(read: Reader) -> Statement:
+def truncate(read: StatementReader) -> Statement:
     read.word("TABLE")
     return Truncate(read.ref())
 
 
-def query(read: Reader) -> Statement:
+def query(read: StatementReader) -> Statement:
     """Reads a query from its first word on, which was read to tell what it is."""
     read._retreat(read._index - 1)
     return Query(read.query())
 
 
-def explain(read: Reader) -> Statement:
+def explain(read: StatementReader) -> Statement:
     return Explain(read.query())
 
 
@@ -162,7 +162,7 @@ def _where(found: exp.Expr) -> exp.Expr | None:
     return None if where is None else where.this
 
 
-def assignments_of(read: Reader, found: list[exp.Expr]) -> tuple[Assignment, ...]:
+def assignments_of(read: StatementReader, found: list[exp.Expr]) -> tuple[Assignment, ...]:
     made = []
     for each in found:
         if not isinstance(each, exp.EQ) or not isinstance(each.this, exp.Column):
@@ -175,7 +175,7 @@ def assignments_of(read: Reader, found: list[exp.Expr]) -> tuple[Assignment, ...
     return tuple(made)
 
 
-def ref_of(read: Reader, found: exp.Expr | None) -> Ref:
+def ref_of(read: StatementReader, found: exp.Expr | None) -> Ref:
     if not isinstance(found, exp.Table) or not isinstance(found.this, exp.Identifier):
         raise read.misread("expected the name of a table")
     only(read, found, frozenset({"this", "db", "catalog", "alias"}), "a table here")
@@ -188,7 +188,7 @@ def _alias(found: exp.Expr) -> str | None:
     return found.alias or None
 
 
-def only(read: Reader, found: exp.Expr, parts: frozenset[str], what: str) -> None:
+def only(read: StatementReader, found: exp.Expr, parts: frozenset[str], what: str) -> None:
     extra = [name for name, value in found.args.items() if value and name not in parts]
     if "returning" in extra:
         raise Unsupported(f"{what} … RETURNING is not supported")

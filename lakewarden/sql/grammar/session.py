@@ -6,14 +6,14 @@ from sqlglot.tokenizer_core import TokenType
 
 from lakewarden.base.commit_metadata import parsed_metadata
 from lakewarden.catalog.dynamic.options import PREFIX, check_session_option
-from lakewarden.sql.reader import Reader
+from lakewarden.sql.reader import StatementReader
 from lakewarden.sql.statements.base import Statement
 from lakewarden.sql.statements.others import Forbidden
 from lakewarden.sql.statements.session import SetFreshness, SetMetadata, SetTableStorage, ShowMetadata
 from lakewarden.tables.reading.freshness import check_freshness
 
 
-def set_freshness(read: Reader) -> Statement:
+def set_freshness(read: StatementReader) -> Statement:
     """Raises:
     InvalidArgument: there is no such freshness.
     """
@@ -22,7 +22,7 @@ def set_freshness(read: Reader) -> Statement:
     return SetFreshness(check_freshness(read.name_or_text("a freshness").lower()))
 
 
-def set_metadata(read: Reader) -> Statement:
+def set_metadata(read: StatementReader) -> Statement:
     """Raises:
     InvalidArgument: it is no JSON object, or too large.
     """
@@ -31,15 +31,15 @@ def set_metadata(read: Reader) -> Statement:
     return SetMetadata("" if read.word("DEFAULT") else parsed_metadata(read.text("a JSON object")))
 
 
-def reset_metadata(_: Reader) -> Statement:
+def reset_metadata(_: StatementReader) -> Statement:
     return SetMetadata("")
 
 
-def show_metadata(_: Reader) -> Statement:
+def show_metadata(_: StatementReader) -> Statement:
     return ShowMetadata()
 
 
-def set_table_storage(read: Reader) -> Statement:
+def set_table_storage(read: StatementReader) -> Statement:
     """Reads what follows SET, where it is `'table-storage.key' = 'value'`, quoted or not; any other SET is forbidden.
 
     Raises:

@@ -6,7 +6,7 @@ from sqlglot.tokenizer_core import TokenType
 
 from lakewarden.sql.grammar.namespaces import in_namespace
 from lakewarden.sql.grammar.partitions import partition_spec
-from lakewarden.sql.reader import Reader
+from lakewarden.sql.reader import StatementReader
 from lakewarden.sql.statements.base import Statement
 from lakewarden.sql.statements.dynamic import DescribeExtended
 from lakewarden.sql.statements.namespaces import ShowEngines
@@ -17,7 +17,7 @@ from lakewarden.sql.statements.warehouse import ShowSettings
 _IN_NAMESPACE = {"TABLES": ShowTables, "RULES": ShowRules, "PIPELINES": ShowPipelines}
 
 
-def show(read: Reader) -> Statement:
+def show(read: StatementReader) -> Statement:
     match read.one_of(
         "NAMESPACES", "STORAGES", "MANIFEST", "EXPORT", "TABLES", "STATS FOR TABLE", "ENGINES", "RULES", "PIPELINES", "SETTINGS"
     ):
@@ -39,7 +39,7 @@ def show(read: Reader) -> Statement:
             return Show("export")
 
 
-def describe(read: Reader) -> Statement:
+def describe(read: StatementReader) -> Statement:
     if read.word("HISTORY") and not read.over and not read._match(TokenType.DOT, advance=False):
         table = read.ref()
         return DescribeHistory(table, read.whole("a limit") if read.word("LIMIT") else None)

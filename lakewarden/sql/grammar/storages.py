@@ -7,7 +7,7 @@ from typing import Literal
 from lakewarden.errors import InvalidArgument
 from lakewarden.sql.grammar.namespaces import in_namespace
 from lakewarden.sql.grammar.tables import if_exists
-from lakewarden.sql.reader import Reader
+from lakewarden.sql.reader import StatementReader
 from lakewarden.sql.statements.base import Ref, Statement
 from lakewarden.sql.statements.storages import AlterStorage, CheckStorage, CreateStorage, DropStorage
 from lakewarden.sql.statements.upkeep import MoveTable, StorageJob
@@ -27,7 +27,7 @@ _CREATE_FIELDS = {
 _ALTER_FIELDS = {key: name for key, name in _CREATE_FIELDS.items() if name not in ("base", "bucket")}
 
 
-def create_storage(read: Reader) -> Statement:
+def create_storage(read: StatementReader) -> Statement:
     storage_id = read.name_or_text("a storage")
     read.expect("TYPE")
     kind = read.name_or_text("a storage type").lower()
@@ -41,7 +41,7 @@ def create_storage(read: Reader) -> Statement:
     return CreateStorage(storage_id, kind, **fields)
 
 
-def alter_storage(read: Reader) -> Statement:
+def alter_storage(read: StatementReader) -> Statement:
     storage_id = read.name_or_text("a storage")
     fields: dict[str, str] = {}
     read.expect("SET")
@@ -54,12 +54,12 @@ def alter_storage(read: Reader) -> Statement:
             return AlterStorage(storage_id, **fields)
 
 
-def drop_storage(read: Reader) -> Statement:
+def drop_storage(read: StatementReader) -> Statement:
     there = if_exists(read)
     return DropStorage(read.name_or_text("a storage"), there)
 
 
-def storage(read: Reader) -> Statement:
+def storage(read: StatementReader) -> Statement:
     """Reads what follows STORAGE."""
     match read.one_of("CHECK", "FLUSH", "COMPACT", "MOVE"):
         case "CHECK":
@@ -73,7 +73,7 @@ def storage(read: Reader) -> Statement:
             return _move(read)
 
 
-def _job(read: Reader, operation: Literal["flush", "compact"]) -> Statement:
+def _job(read: StatementReader, operation: Literal["flush", "compact"]) -> Statement:
     one = read.one_of("TABLE", "ALL") == "TABLE"
     table, namespace = (_qualified(read, operation), None) if one else (None, in_namespace(read))
     ratio = read.number("a ratio") if operation == "compact" and read.word("RATIO") else None
@@ -81,14 +81,14 @@ def _job(read: Reader, operation: Literal["flush", "compact"]) -> Statement:
     return StorageJob(operation, table, namespace, look, read.word("DRY", "RUN"), ratio)
 
 
-def _move(read: Reader) -> Statement:
+def _move(read: StatementReader) -> Statement:
     read.expect("TABLE")
     table = _qualified(read, "move")
     to = read.one_of("TO", "CANCEL") == "TO"
     return MoveTable(table, read.name_or_text("a storage") if to else None, to and read.word("DRY", "RUN"))
 
 
-def _qualified(read: Reader, operation: str) -> Ref:
+def _qualified(read: StatementReader, operation: str) -> Ref:
     table = read.ref()
     if table.namespace is None:
         raise InvalidArgument(f"STORAGE {operation.upper()} TABLE {table}: write it with its namespace, as in chat.{table}")

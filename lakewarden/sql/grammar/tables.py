@@ -11,10 +11,10 @@ from lakewarden.catalog.model import Column
 from lakewarden.errors import InvalidArgument, Unsupported
 from lakewarden.sql.grammar.partitions import partition_spec
 from lakewarden.sql.grammar.pipelines import from_template
-from lakewarden.sql.reader import Reader
+from lakewarden.sql.reader import StatementReader
 from lakewarden.sql.statements.base import Pairs, Ref, Statement
 from lakewarden.sql.statements.dynamic import CompactTable, DropPartition
-from lakewarden.sql.statements.others import Declined
+from lakewarden.sql.statements.others import UnsupportedStatement
 from lakewarden.sql.statements.tables import (
     AlterTable,
     CreateTable,
@@ -38,7 +38,7 @@ _GENERATED = "SNOWFLAKE_ID()"
 _IGNORED = ("UNIQUE", "CHECK", "FOREIGN KEY")
 
 
-def create_table(read: Reader, prefix: str | None) -> Statement:
+def create_table(read: StatementReader, prefix: str | None) -> Statement:
     """Reads what follows CREATE [USER|SHARED|STREAM|DYNAMIC] TABLE."""
     missing = if_not_exists(read)
     table = read.ref()
@@ -67,7 +67,7 @@ def create_table(read: Reader, prefix: str | None) -> Statement:
     return CreateTableAs(table, kind, key, partition_by, read.query(), options, missing)
 
 
-def create_temporary_table(read: Reader, prefix: str | None) -> Statement:
+def create_temporary_table(read: StatementReader, prefix: str | None) -> Statement:
     """Reads what follows CREATE TEMPORARY [DYNAMIC] TABLE."""
     found = create_table(read, prefix)
     if not isinstance(found, CreateTable):
@@ -75,7 +75,7 @@ def create_temporary_table(read: Reader, prefix: str | None) -> Statement:
     return CreateTemporaryTable(found.table, found)
 
 
-def drop_temporary_table(read: Reader) -> Statement:
+def drop_temporary_table(read: StatementReader) -> Statement:
     there = if_exists(read)
     return DropTemporaryTable(read.ref(), there)
 
@@ -110,7 +110,7 @@ class _Declared:
         self.key = names
 
 
-def _element(read: Reader, made: _Declared) -> None:
+def _element(read: StatementReader, made: _Declared) -> None:
     constraint = read.name("a constraint") if read.word("CONSTRAINT") else None
     if read.word("PRIMARY", "KEY"):
         made.set_key(read.listed(read.column))
@@ -125,7 +125,7 @@ def _element(read: Reader, made: _Declared) -> None:
             made.set_key([column.name])
 
 
-def column_of(read: Reader) -> tuple[Column, bool]:
+def column_of(read: StatementReader) -> tuple[Column, bool]:
     """Reads `name type …`; returns the column and whether it is the PRIMARY KEY."""
     name = read.column()
     kind = type_of(read)
@@ -146,7 +146,7 @@ def column_of(read: Reader) -> tuple[Column, bool]:
             return Column(name, "BIGINT" if kind.upper() in _SERIALS else kind, nullable, default), in_key
 
 
-def _ignored(read: Reader) -> bool:
+def _ignored(read: StatementReader) -> bool:
     """Skips a constraint of one column that is accepted and has no effect."""
     if read.word("CHECK"):
         read.open()
@@ -160,7 +160,7 @@ def _ignored(read: Reader) -> bool:
     return read.word("UNIQUE")
 
 
-def _generated(read: Reader) -> bool:
+def _generated(read: StatementReader) -> bool:
     """Reads AUTO_INCREMENT, or GENERATED … AS IDENTITY."""
     if read.word("AUTO_INCREMENT") or read.word("AUTO", "INCREMENT"):
         return True
@@ -172,7 +172,7 @@ def _generated(read: Reader) -> bool:
     return True
 
 
-def type_of(read: Reader) -> str:
+def type_of(read: StatementReader) -> str:
     """A type as written, with its numbers: `catalog.columns.types` decides which are valid."""
 
     def words() -> str:
@@ -187,7 +187,7 @@ def type_of(read: Reader) -> str:
     return read.source(words, "a type")
 
 
-def _skip(read: Reader) -> None:
+def _skip(read: StatementReader) -> None:
     """Skips the rest of a constraint that is accepted and has no effect."""
     depth = 0
     while not read.over and (depth or not read._match_set((TokenType.COMMA, TokenType.R_PAREN), advance=False)):
@@ -195,12 +195,12 @@ def _skip(read: Reader) -> None:
         read._advance()
 
 
-def alter_table(read: Reader) -> Statement:
+def alter_table(read: StatementReader) -> Statement:
     """Reads what follows ALTER [type] TABLE."""
     table = read.ref()
     if read.word("CREATE", "VECTOR") or read.word("CREATE", "INDEX") or read.word("DROP", "VECTOR") or read.word("DROP", "INDEX"):
         read.rest()
-        return Declined("vector indexes")
+        return UnsupportedStatement("vector indexes")
     if read.word("COMPACT"):
         return CompactTable(table)
     if (dropped := _dropped_partition(read, table)) is not None:
@@ -211,7 +211,7 @@ def alter_table(read: Reader) -> Statement:
     return AlterTable(table, change)
 
 
-def _dropped_partition(read: Reader, table: Ref) -> DropPartition | None:
+def _dropped_partition(read: StatementReader, table: Ref) -> DropPartition | None:
     """Reads DROP [IF EXISTS] PARTITION and a bracket; without it, `partition` is a column's name."""
     start, optional = read._index, read.word("DROP", "IF", "EXISTS", "PARTITION")
     if (optional or read.word("DROP", "PARTITION")) and read._match(TokenType.L_PAREN, advance=False):
@@ -220,7 +220,7 @@ def _dropped_partition(read: Reader, table: Ref) -> DropPartition | None:
     return None
 
 
-def _change(read: Reader) -> TableChange:
+def _change(read: StatementReader) -> TableChange:
     match read.one_of("ADD", "DROP", "MODIFY", "ALTER", "RENAME", "SET TBLPROPERTIES", "SET ACCESS LEVEL"):
         case "ADD":
             return _add(read)
@@ -244,7 +244,7 @@ def _change(read: Reader) -> TableChange:
             return SetProperties((("ACCESS_LEVEL", _level(read)),))
 
 
-def _add(read: Reader) -> TableChange:
+def _add(read: StatementReader) -> TableChange:
     """Reads one column, or several: in brackets, or apart by commas, each with or without ADD COLUMN."""
     if not read.word("COLUMN") and _before_bracket(read):
         read.word("COLUMNS")
@@ -260,12 +260,12 @@ def _add(read: Reader) -> TableChange:
     return added[0] if len(added) == 1 else AddColumns(tuple(added))
 
 
-def _before_bracket(read: Reader) -> bool:
+def _before_bracket(read: StatementReader) -> bool:
     """Whether the next word is COLUMNS before a bracket, and so no column's name."""
     return bool(read._next) and read._next.token_type is TokenType.L_PAREN
 
 
-def _added(read: Reader) -> AddColumn:
+def _added(read: StatementReader) -> AddColumn:
     missing = if_not_exists(read)
     column, in_key = column_of(read)
     if in_key:
@@ -274,13 +274,13 @@ def _added(read: Reader) -> AddColumn:
     return AddColumn(column, missing)
 
 
-def _nullable(read: Reader) -> bool | None:
+def _nullable(read: StatementReader) -> bool | None:
     if read.word("NOT", "NULL"):
         return False
     return True if read.word("NULL") else None
 
 
-def _alter_column(read: Reader, name: str) -> TableChange:
+def _alter_column(read: StatementReader, name: str) -> TableChange:
     match read.one_of("SET NOT NULL", "DROP NOT NULL", "SET DEFAULT", "DROP DEFAULT", "SET DATA TYPE", "TYPE"):
         case "SET NOT NULL":
             return SetNullable(name, False)
@@ -294,30 +294,30 @@ def _alter_column(read: Reader, name: str) -> TableChange:
             raise InvalidArgument(f"column {name!r}: write MODIFY COLUMN {name} and the new type")
 
 
-def _refusing(read: Reader, change: TableChange, *words: str) -> TableChange:
+def _refusing(read: StatementReader, change: TableChange, *words: str) -> TableChange:
     _refuse(read, *words)
     return change
 
 
-def _refuse(read: Reader, *words: str) -> None:
+def _refuse(read: StatementReader, *words: str) -> None:
     for word in words:
         if read.word(word):
             raise InvalidArgument(f"ALTER TABLE takes no {word}")
 
 
-def _level(read: Reader) -> str:
+def _level(read: StatementReader) -> str:
     level = read.name("an access level").upper()
     if level not in _SHORTHAND_LEVELS:
         raise InvalidArgument(f"SET ACCESS LEVEL takes {', '.join(_SHORTHAND_LEVELS)}, not {level}; DBA is set by TBLPROPERTIES")
     return level
 
 
-def drop_table(read: Reader, prefix: str | None) -> Statement:
+def drop_table(read: StatementReader, prefix: str | None) -> Statement:
     there = if_exists(read)
     return DropTable(read.ref(), prefix, there, read.word("DRY", "RUN"))
 
 
-def create_view(read: Reader, *, or_replace: bool = False) -> Statement:
+def create_view(read: StatementReader, *, or_replace: bool = False) -> Statement:
     missing = if_not_exists(read)
     view = read.ref("a view")
     read.expect("AS")
@@ -326,20 +326,20 @@ def create_view(read: Reader, *, or_replace: bool = False) -> Statement:
     return CreateView(view, read.since(start), query, or_replace, missing)
 
 
-def replace_view(read: Reader) -> Statement:
+def replace_view(read: StatementReader) -> Statement:
     """Reads what follows CREATE OR REPLACE."""
     read.expect("VIEW")
     return create_view(read, or_replace=True)
 
 
-def drop_view(read: Reader) -> Statement:
+def drop_view(read: StatementReader) -> Statement:
     there = if_exists(read)
     return DropView(read.ref("a view"), there)
 
 
-def if_not_exists(read: Reader) -> bool:
+def if_not_exists(read: StatementReader) -> bool:
     return read.word("IF", "NOT", "EXISTS")
 
 
-def if_exists(read: Reader) -> bool:
+def if_exists(read: StatementReader) -> bool:
     return read.word("IF", "EXISTS")

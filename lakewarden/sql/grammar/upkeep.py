@@ -8,9 +8,9 @@ from sqlglot import exp
 from sqlglot.tokenizer_core import TokenType
 
 from lakewarden.errors import InvalidArgument
-from lakewarden.sql.reader import Reader
+from lakewarden.sql.reader import StatementReader
 from lakewarden.sql.statements.base import Statement
-from lakewarden.sql.statements.others import Declined, Forbidden
+from lakewarden.sql.statements.others import Forbidden, UnsupportedStatement
 from lakewarden.sql.statements.rows import LARGEST, Subscribe
 from lakewarden.sql.statements.upkeep import ApplyPlan, ExportUserData, KillJob, KillLiveQuery, Optimize, Restore, Vacuum
 
@@ -21,11 +21,11 @@ _DIGITS = 19
 _SUBSCRIBE_OPTIONS = ("last_rows", "batch_size", "from", "from_seq_id")
 
 
-def restore(read: Reader) -> Statement:
+def restore(read: StatementReader) -> Statement:
     """Reads what follows RESTORE."""
     if read.word("DATABASE"):
         read.rest()
-        return Declined("RESTORE DATABASE")
+        return UnsupportedStatement("RESTORE DATABASE")
     read.word("TABLE")
     table = read.ref()
     read.expect("TO")
@@ -36,7 +36,7 @@ def restore(read: Reader) -> Statement:
     return Restore(table, timestamp=read.text("a moment"), **_manner(read))
 
 
-def optimize(read: Reader) -> Statement:
+def optimize(read: StatementReader) -> Statement:
     read.word("TABLE")
     table = read.ref()
     where = read.source(read.condition, "a condition") if read.word("WHERE") else None
@@ -45,7 +45,7 @@ def optimize(read: Reader) -> Statement:
     return Optimize(table, columns, look=look, where=where, **_manner(read))
 
 
-def vacuum(read: Reader) -> Statement:
+def vacuum(read: StatementReader) -> Statement:
     read.word("TABLE")
     table = read.ref()
     hours: float | None = None
@@ -63,26 +63,26 @@ class _Manner(TypedDict):
     all_users: bool
 
 
-def _manner(read: Reader) -> _Manner:
+def _manner(read: StatementReader) -> _Manner:
     """Reads DRY RUN and FOR ALL USERS, in either order."""
     dry_run = read.word("DRY", "RUN")
     all_users = read.word("FOR", "ALL", "USERS")
     return _Manner(dry_run=dry_run or read.word("DRY", "RUN"), all_users=all_users)
 
 
-def apply(read: Reader) -> Statement:
+def apply(read: StatementReader) -> Statement:
     """Reads what follows APPLY."""
     read.expect("PLAN")
     return ApplyPlan(read.text("the id of a plan"))
 
 
-def kill(read: Reader) -> Statement:
+def kill(read: StatementReader) -> Statement:
     if read.one_of("JOB", "LIVE QUERY") == "JOB":
         return KillJob(_job_id(read))
     return KillLiveQuery(_job_id(read))
 
 
-def _job_id(read: Reader) -> str:
+def _job_id(read: StatementReader) -> str:
     """Reads an id, quoted or bare: letters, digits and dashes up to the end."""
     if read.at_text:
         return read.text("an id")
@@ -92,27 +92,27 @@ def _job_id(read: Reader) -> str:
     return found
 
 
-def export(read: Reader) -> Statement:
+def export(read: StatementReader) -> Statement:
     if read.word("USER", "DATA"):
         return ExportUserData()
     what = read.one_of("TABLE", "DATABASE")
     read.rest()
-    return Declined("EXPORT TABLE") if what == "TABLE" else Forbidden("EXPORT DATABASE")
+    return UnsupportedStatement("EXPORT TABLE") if what == "TABLE" else Forbidden("EXPORT DATABASE")
 
 
-def import_(read: Reader) -> Statement:
+def import_(read: StatementReader) -> Statement:
     what = read.one_of("TABLE", "DATABASE")
     read.rest()
-    return Declined("IMPORT TABLE") if what == "TABLE" else Forbidden("IMPORT DATABASE")
+    return UnsupportedStatement("IMPORT TABLE") if what == "TABLE" else Forbidden("IMPORT DATABASE")
 
 
-def backup(read: Reader) -> Statement:
+def backup(read: StatementReader) -> Statement:
     read.expect("DATABASE")
     read.rest()
-    return Declined("BACKUP DATABASE")
+    return UnsupportedStatement("BACKUP DATABASE")
 
 
-def subscribe(read: Reader) -> Statement:
+def subscribe(read: StatementReader) -> Statement:
     """Reads what follows SUBSCRIBE: a table with a condition, or a SELECT of some of its columns."""
     read.expect("TO")
     if read.word("SELECT"):
@@ -125,7 +125,7 @@ def subscribe(read: Reader) -> Statement:
     return Subscribe(one_table(query), _options(read))
 
 
-def _table(read: Reader) -> exp.Table:
+def _table(read: StatementReader) -> exp.Table:
     ref = read.ref()
     return exp.table_(ref.name, ref.namespace, quoted=True)
 
@@ -150,7 +150,7 @@ def one_table(query: exp.Query) -> exp.Select:
     return query
 
 
-def _options(read: Reader) -> tuple[tuple[str, str], ...]:
+def _options(read: StatementReader) -> tuple[tuple[str, str], ...]:
     if not read.word("OPTIONS"):
         return ()
     pairs = read.pairs()
@@ -162,6 +162,6 @@ def _options(read: Reader) -> tuple[tuple[str, str], ...]:
     return pairs
 
 
-def nothing_more(read: Reader) -> None:
+def nothing_more(read: StatementReader) -> None:
     if not read.over and not read.symbol(TokenType.SEMICOLON):
         raise read.failure("expected the end of the statement")

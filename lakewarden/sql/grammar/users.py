@@ -6,7 +6,7 @@ from typing import Literal
 
 from lakewarden.errors import InvalidArgument
 from lakewarden.sql.grammar.tables import if_exists
-from lakewarden.sql.reader import Reader
+from lakewarden.sql.reader import StatementReader
 from lakewarden.sql.statements.base import Statement
 from lakewarden.sql.statements.users import AlterUser, CreateUser, DropUser
 
@@ -21,7 +21,7 @@ _FIELDS: dict[str, _Field] = {
 }
 
 
-def create_user(read: Reader) -> Statement:
+def create_user(read: StatementReader) -> Statement:
     name = read.name_or_text("a user")
     read.expect("WITH")
     auth: Literal["password", "oauth", "internal"]
@@ -43,11 +43,11 @@ def create_user(read: Reader) -> Statement:
     return CreateUser(name, auth, secret, role, **fields)
 
 
-def _value(read: Reader, key: str) -> str:
+def _value(read: StatementReader, key: str) -> str:
     return read.text("the address") if key == "EMAIL" else read.name_or_text(f"the {key}")
 
 
-def alter_user(read: Reader) -> Statement:
+def alter_user(read: StatementReader) -> Statement:
     name = read.name_or_text("a user")
     read.expect("SET")
     key = read.one_of(*_FIELDS)
@@ -57,11 +57,11 @@ def alter_user(read: Reader) -> Statement:
     return AlterUser(name, _FIELDS[key], value)
 
 
-def drop_user(read: Reader) -> Statement:
+def drop_user(read: StatementReader) -> Statement:
     there = if_exists(read)
     return DropUser(read.name_or_text("a user"), there)
 
 
-def _identity(read: Reader) -> str:
+def _identity(read: StatementReader) -> str:
     """Reads the identity; it is optional."""
     return read.text("the identity as JSON") if read.at_text else ""

@@ -10,15 +10,15 @@ from sqlglot import exp
 from lakewarden.sql.context import Context
 from lakewarden.sql.handlers.writing.direct import delete_directly, update_directly
 from lakewarden.sql.handlers.writing.revision import changed, revision_query
-from lakewarden.sql.handlers.writing.target import Target, node_of, target_of, wanted_by
+from lakewarden.sql.handlers.writing.target import WriteTarget, node_of, target_of, wanted_by
 from lakewarden.sql.queries import select
 from lakewarden.sql.relations import SEQ
-from lakewarden.sql.results import Affected
+from lakewarden.sql.results import AffectedRows
 from lakewarden.sql.statements.rows import Delete, Update
 from lakewarden.tables.intake import Revision
 
 
-def update(context: Context, statement: Update) -> Affected:
+def update(context: Context, statement: Update) -> AffectedRows:
     """Raises:
     Unsupported: the statement sets a column of the key.
     ConstraintViolation, InvalidArgument: a value does not fit, or a column does not exist. Nothing was written.
@@ -36,7 +36,7 @@ def update(context: Context, statement: Update) -> Affected:
     return target.affected(target.client.revise(decide, user=target.user, wanted=wanted))
 
 
-def delete(context: Context, statement: Delete) -> Affected:
+def delete(context: Context, statement: Delete) -> AffectedRows:
     target = target_of(context, statement)
     alias = statement.alias or statement.table.name
     if target.schema.append_only:
@@ -53,7 +53,7 @@ def delete(context: Context, statement: Delete) -> Affected:
     return target.affected(target.client.revise(decide, user=target.user, wanted=wanted))
 
 
-def _delete_from_stream(context: Context, statement: Delete, target: Target, alias: str) -> Affected:
+def _delete_from_stream(context: Context, statement: Delete, target: WriteTarget, alias: str) -> AffectedRows:
     """Rows of a stream are identified by their place in the log: they may have no key, or share one."""
     assert target.user is not None, "a STREAM table has a scope per user"
     place = exp.column(SEQ, alias, quoted=True)

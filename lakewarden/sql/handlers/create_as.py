@@ -19,15 +19,15 @@ from lakewarden.sql.handlers.writing.copying import Copying, copying_of
 from lakewarden.sql.handlers.writing.inferred import inferred_columns
 from lakewarden.sql.handlers.writing.revision import fitted_rows
 from lakewarden.sql.queries import select
-from lakewarden.sql.queries.select import Spooled
-from lakewarden.sql.results import Done
+from lakewarden.sql.queries.select import SpooledRows
+from lakewarden.sql.results import StatementDone
 from lakewarden.sql.statements.tables import CreateTableAs
 from lakewarden.tables.client import TableClient
 from lakewarden.tables.direct.value import TaskFiles
-from lakewarden.tables.rows.intake import Parts
+from lakewarden.tables.rows.intake import RowParts
 
 
-def create_table_as(context: Context, statement: CreateTableAs) -> Done:
+def create_table_as(context: Context, statement: CreateTableAs) -> StatementDone:
     """Raises:
     InvalidArgument: a column of the query has no name or type that a table's column can have; or as `make_table`.
     ConstraintViolation: a row has no key, or two have the same. No table was created.
@@ -39,7 +39,7 @@ def create_table_as(context: Context, statement: CreateTableAs) -> Done:
     there = context.catalog.tables.get(name)
     if there is not None and not there.dropping:
         if statement.if_not_exists:
-            return Done(f"table {name} already exists")
+            return StatementDone(f"table {name} already exists")
         raise AlreadyExists(f"table {name} already exists; INSERT INTO … SELECT adds rows to it")
     copying = copying_of(context, statement.query) if kind == "SHARED" and not statement.primary_key else None
     found = copying or select.spooled(context, statement.query)
@@ -56,7 +56,7 @@ def create_table_as(context: Context, statement: CreateTableAs) -> Done:
     except LakewardenError:
         end_drop(at, name)
         raise
-    return Done(f"table {name} created with {count} {'row' if count == 1 else 'rows'}")
+    return StatementDone(f"table {name} created with {count} {'row' if count == 1 else 'rows'}")
 
 
 def _as_named(columns: Sequence[str], names: Sequence[str]) -> list[str]:
@@ -65,7 +65,7 @@ def _as_named(columns: Sequence[str], names: Sequence[str]) -> list[str]:
     return [there.get(name.lower(), name) for name in names]
 
 
-def _given(context: Context, table: Table, found: Spooled | Copying) -> pa.Table | Parts | TaskFiles:
+def _given(context: Context, table: Table, found: SpooledRows | Copying) -> pa.Table | RowParts | TaskFiles:
     """The rows as they are stored, checked before there is a table; those of parts and tasks are checked as they are read."""
     client, user = _client(context, table), context.owner(table)
     if isinstance(found, Copying):
@@ -77,14 +77,14 @@ def _given(context: Context, table: Table, found: Spooled | Copying) -> pa.Table
     return found.each(complete)
 
 
-def _fill(context: Context, table: Table, given: pa.Table | Parts | TaskFiles) -> int:
+def _fill(context: Context, table: Table, given: pa.Table | RowParts | TaskFiles) -> int:
     """Returns the number of rows."""
     client, user = _client(context, table), context.owner(table)
     if table.type == "SHARED":
-        rows = given.tables() if isinstance(given, Parts) else given if isinstance(given, TaskFiles) else [given]
+        rows = given.tables() if isinstance(given, RowParts) else given if isinstance(given, TaskFiles) else [given]
         return replace(client.direct, hidden=True).overwrite(rows).rows_inserted
     assert not isinstance(given, TaskFiles), "of SHARED tables only"
-    return (client.write_parts(given, user=user) if isinstance(given, Parts) else client.write(given, user=user)).rows
+    return (client.write_parts(given, user=user) if isinstance(given, RowParts) else client.write(given, user=user)).rows
 
 
 def _client(context: Context, table: Table) -> TableClient:

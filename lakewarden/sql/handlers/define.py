@@ -27,7 +27,7 @@ from lakewarden.sql.context import Context
 from lakewarden.sql.handlers.declaring import declared, options_of
 from lakewarden.sql.handlers.dynamic import check_there, create_dynamic, is_dynamic
 from lakewarden.sql.handlers.plans import planned
-from lakewarden.sql.results import Done, Rows
+from lakewarden.sql.results import ResultRows, StatementDone
 from lakewarden.sql.statements.namespaces import AlterNamespace, CreateNamespace, DropNamespace, UseNamespace
 from lakewarden.sql.statements.storages import AlterStorage, CreateStorage, DropStorage
 from lakewarden.sql.statements.tables import AlterTable, CreateTable, CreateView, DropTable, DropView, SetProperties, TableChange
@@ -36,36 +36,36 @@ from lakewarden.sql.stored_views import read_by_view
 from lakewarden.tables.warehouse import check_namespace
 
 
-def create_namespace(context: Context, statement: CreateNamespace) -> Done:
+def create_namespace(context: Context, statement: CreateNamespace) -> StatementDone:
     if statement.if_not_exists and statement.name in context.catalog.namespaces:
-        return Done(f"namespace {statement.name} already exists")
+        return StatementDone(f"namespace {statement.name} already exists")
     make_namespace(context.warehouse, statement.name)
-    return Done(f"namespace {statement.name} created")
+    return StatementDone(f"namespace {statement.name} created")
 
 
-def drop_namespace(context: Context, statement: DropNamespace) -> Done:
+def drop_namespace(context: Context, statement: DropNamespace) -> StatementDone:
     if statement.if_exists and statement.name not in context.catalog.namespaces:
-        return Done(f"skipped: there is no namespace {statement.name}")
+        return StatementDone(f"skipped: there is no namespace {statement.name}")
     drop = partial(drop_now, context.services.operator().workplace) if statement.cascade else None
     remove_namespace(context.warehouse, statement.name, drop)
-    return Done(f"namespace {statement.name} dropped")
+    return StatementDone(f"namespace {statement.name} dropped")
 
 
-def alter_namespace(context: Context, statement: AlterNamespace) -> Done:
+def alter_namespace(context: Context, statement: AlterNamespace) -> StatementDone:
     context.warehouse.catalog.change(lambda before: describe_namespace(before, statement.name, statement.description))
-    return Done(f"namespace {statement.name} altered")
+    return StatementDone(f"namespace {statement.name} altered")
 
 
-def use_namespace(context: Context, statement: UseNamespace) -> Done:
+def use_namespace(context: Context, statement: UseNamespace) -> StatementDone:
     check_namespace(context.catalog, statement.name)
-    return Done(f"namespace {statement.name} is in use")
+    return StatementDone(f"namespace {statement.name} is in use")
 
 
-def create_table(context: Context, statement: CreateTable) -> Done:
+def create_table(context: Context, statement: CreateTable) -> StatementDone:
     name = context.named(statement.table)
     catalog = context.catalog
     if statement.if_not_exists and name in catalog.tables and not catalog.tables[name].dropping:
-        return Done(f"table {name} already exists")
+        return StatementDone(f"table {name} already exists")
     if name in catalog.tables and catalog.tables[name].dropping:
         end_drop(context.services.operator().workplace, name)
     if is_dynamic(context, statement):
@@ -77,10 +77,10 @@ def create_table(context: Context, statement: CreateTable) -> Done:
     make_table(context.warehouse, name, kind, statement.columns, key, options, partition_by, at_once=at_once)
     ignored = ignored_options(kind, options)
     note = f"; {', '.join(ignored)} {'has' if len(ignored) == 1 else 'have'} no effect on a {kind} table" if ignored else ""
-    return Done(f"table {name} created{note}")
+    return StatementDone(f"table {name} created{note}")
 
 
-def alter_table(context: Context, statement: AlterTable) -> Done:
+def alter_table(context: Context, statement: AlterTable) -> StatementDone:
     """Raises:
     InvalidArgument: several columns, which only K3's rules add by one statement.
     """
@@ -93,7 +93,9 @@ def alter_table(context: Context, statement: AlterTable) -> Done:
     altered = alter(context.warehouse, table.name, change)
     if context.rules == "k3" and altered.type == "SHARED":
         widen(context.warehouse, context.warehouse.catalog.read(), altered)
-    return Done(f"table {table.name} unchanged: no changes needed" if altered == table else f"table {table.name} altered")
+    return StatementDone(
+        f"table {table.name} unchanged: no changes needed" if altered == table else f"table {table.name} altered"
+    )
 
 
 def _change_of(table: Table, change: TableChange) -> Alteration:
@@ -108,14 +110,14 @@ def _change_of(table: Table, change: TableChange) -> Alteration:
             return replace(change, name=declared.get(change.name.lower(), change.name))
 
 
-def drop_table(context: Context, statement: DropTable) -> Done | Rows:
+def drop_table(context: Context, statement: DropTable) -> StatementDone | ResultRows:
     name = context.named(statement.table)
     catalog = context.catalog
     if name in catalog.views:
         raise InvalidArgument(f"{name} is a view; drop it by DROP VIEW {name}")
     table = catalog.tables.get(name) or catalog.blanks.get(name)
     if table is None and statement.if_exists:
-        return Done(f"skipped: there is no table {name}")
+        return StatementDone(f"skipped: there is no table {name}")
     if table is not None and statement.type not in (None, table.type):
         raise InvalidArgument(f"{name} is a {table.type} table, not a {statement.type} one")
     if statement.dry_run:
@@ -123,26 +125,26 @@ def drop_table(context: Context, statement: DropTable) -> Done | Rows:
     if table is not None and not statement.if_exists:
         check_there(context, table)
     drop_now(context.services.operator().workplace, name)
-    return Done(f"table {name} dropped")
+    return StatementDone(f"table {name} dropped")
 
 
-def create_view(context: Context, statement: CreateView) -> Done:
+def create_view(context: Context, statement: CreateView) -> StatementDone:
     name = context.named(statement.view)
     if statement.if_not_exists and name in context.catalog.views:
-        return Done(f"view {name} already exists")
+        return StatementDone(f"view {name} already exists")
     make_view(context.warehouse, name, statement.text, read_by_view, replacing=statement.or_replace)
-    return Done(f"view {name} created")
+    return StatementDone(f"view {name} created")
 
 
-def drop_view(context: Context, statement: DropView) -> Done:
+def drop_view(context: Context, statement: DropView) -> StatementDone:
     name = context.named(statement.view)
     if statement.if_exists and name not in context.catalog.views:
-        return Done(f"skipped: there is no view {name}")
+        return StatementDone(f"skipped: there is no view {name}")
     remove_view(context.warehouse, name)
-    return Done(f"view {name} dropped")
+    return StatementDone(f"view {name} dropped")
 
 
-def create_storage(context: Context, statement: CreateStorage) -> Done:
+def create_storage(context: Context, statement: CreateStorage) -> StatementDone:
     if statement.id in context.catalog.storages:
         raise AlreadyExists(f"storage {statement.id!r} already exists")
     config = _config(statement.config)
@@ -159,10 +161,10 @@ def create_storage(context: Context, statement: CreateStorage) -> Done:
         now=context.warehouse.clock(),
     )
     make_storage(context.warehouse, wanted)
-    return Done(f"storage {statement.id} created")
+    return StatementDone(f"storage {statement.id} created")
 
 
-def alter_storage(context: Context, statement: AlterStorage) -> Done:
+def alter_storage(context: Context, statement: AlterStorage) -> StatementDone:
     config = _config(statement.config or "")
     change = StorageChange(
         user_template=statement.user_template,
@@ -175,7 +177,7 @@ def alter_storage(context: Context, statement: AlterStorage) -> Done:
         credentials=statement.credentials,
     )
     change_storage(context.warehouse, statement.id, change)
-    return Done(f"storage {statement.id} altered")
+    return StatementDone(f"storage {statement.id} altered")
 
 
 @dataclass(frozen=True)
@@ -209,14 +211,14 @@ def _config(text: str) -> _Config:
 _CONFIG_FORM = """the form is CONFIG '{"endpoint": "https://host:9000", "path_style": true}'"""
 
 
-def drop_storage(context: Context, statement: DropStorage) -> Done:
+def drop_storage(context: Context, statement: DropStorage) -> StatementDone:
     if statement.if_exists and statement.id not in context.catalog.storages:
-        return Done(f"skipped: there is no storage {statement.id}")
+        return StatementDone(f"skipped: there is no storage {statement.id}")
     remove_storage(context.warehouse, statement.id)
-    return Done(f"storage {statement.id} dropped")
+    return StatementDone(f"storage {statement.id} dropped")
 
 
-def create_user(context: Context, statement: CreateUser) -> Done:
+def create_user(context: Context, statement: CreateUser) -> StatementDone:
     now = context.warehouse.clock()
     user = User(
         statement.name,
@@ -230,7 +232,7 @@ def create_user(context: Context, statement: CreateUser) -> Done:
         storage_id=statement.storage_id,
     )
     make_user(context.warehouse, context.door, user, statement.secret if statement.auth == "password" else None)
-    return Done(f"user {statement.name} created")
+    return StatementDone(f"user {statement.name} created")
 
 
 def _identity(text: str) -> str | None:
@@ -250,11 +252,11 @@ def _identity(text: str) -> str | None:
     return text
 
 
-def alter_user(context: Context, statement: AlterUser) -> Done:
+def alter_user(context: Context, statement: AlterUser) -> StatementDone:
     value = statement.value
     password = value if statement.field == "password" else None
     change_user(context.warehouse, context.door, statement.name, _user_change(statement.field, value), password)
-    return Done(f"user {statement.name} altered")
+    return StatementDone(f"user {statement.name} altered")
 
 
 def _user_change(field: str, value: str | None) -> UserChange:
@@ -281,9 +283,9 @@ def _storage_mode(text: str) -> StorageMode:
             raise InvalidArgument(f"STORAGE_MODE {text!r} must be table or region")
 
 
-def drop_user(context: Context, statement: DropUser) -> Done:
+def drop_user(context: Context, statement: DropUser) -> StatementDone:
     user = context.catalog.users.get(statement.name)
     if statement.if_exists and (user is None or user.deleted_at is not None):
-        return Done(f"skipped: there is no user {statement.name}")
+        return StatementDone(f"skipped: there is no user {statement.name}")
     remove_user(context.warehouse, context.door, statement.name)
-    return Done(f"user {statement.name} dropped")
+    return StatementDone(f"user {statement.name} dropped")

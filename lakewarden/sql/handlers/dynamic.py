@@ -24,18 +24,18 @@ from lakewarden.maintenance.open_table import open_table
 from lakewarden.sql.context import Context
 from lakewarden.sql.handlers.declaring import declared, options_of
 from lakewarden.sql.handlers.partitions import named_of, partition_of
-from lakewarden.sql.results import Affected, Done, Rows, listing
+from lakewarden.sql.results import AffectedRows, ResultRows, StatementDone, listing
 from lakewarden.sql.statements.dynamic import CompactTable, DescribeExtended, DropPartition
 from lakewarden.sql.statements.session import SetTableStorage
 from lakewarden.sql.statements.tables import CreateTable
 from lakewarden.sql.system.listings import FLAG, MOMENT, TEXT, WHOLE
 from lakewarden.tables.predicate import condition_of
-from lakewarden.tables.reading.scope import Wanted
+from lakewarden.tables.reading.scope import ReadSelection
 
 
-def set_table_storage(_: Context, statement: SetTableStorage) -> Done:
+def set_table_storage(_: Context, statement: SetTableStorage) -> StatementDone:
     """The session itself notes it."""
-    return Done(f"table-storage.{statement.key} is {statement.value}")
+    return StatementDone(f"table-storage.{statement.key} is {statement.value}")
 
 
 def is_dynamic(context: Context, statement: CreateTable) -> bool:
@@ -45,12 +45,12 @@ def is_dynamic(context: Context, statement: CreateTable) -> bool:
     return context.table_storage.get(KIND, "").lower() == "dynamic"
 
 
-def create_dynamic(context: Context, statement: CreateTable, name: TableName) -> Done:
+def create_dynamic(context: Context, statement: CreateTable, name: TableName) -> StatementDone:
     key, partition_by = declared(statement, statement.primary_key), declared(statement, statement.partition_by)
     options = options_of(statement.options)
     given = DynamicDeclaration(name, statement.columns, key, partition_by, options, context.table_storage)
     make_dynamic_table(context.warehouse, given, adopt=statement.if_not_exists)
-    return Done(f"table {name} created")
+    return StatementDone(f"table {name} created")
 
 
 def check_there(context: Context, table: Table) -> None:
@@ -64,7 +64,7 @@ def check_there(context: Context, table: Table) -> None:
         raise NotFound(f"{table.name} has no Delta table at {target.location}: write DROP TABLE IF EXISTS to remove it anyway")
 
 
-def describe_extended(context: Context, statement: DescribeExtended) -> Rows:
+def describe_extended(context: Context, statement: DescribeExtended) -> ResultRows:
     """One row: the options of the table and its files, or a partition and its files."""
     table = context.table(statement.table)
     options = _options_of(table, "DESCRIBE TABLE EXTENDED")
@@ -84,7 +84,7 @@ def describe_extended(context: Context, statement: DescribeExtended) -> Rows:
     return listing(columns | {"last-modified": MOMENT, "num-files": WHOLE}, [row])
 
 
-def compact(context: Context, statement: CompactTable) -> Done:
+def compact(context: Context, statement: CompactTable) -> StatementDone:
     """Flushes the table, then packs its files.
 
     Raises:
@@ -101,10 +101,10 @@ def compact(context: Context, statement: CompactTable) -> Done:
         lost = next((report for report in reports if report.fault is not None or report.outcome == "failed"), None)
         if lost is not None:
             raise Conflict(f"the {operation} of {table.name} lost against another commit, retry: {lost.reason}")
-    return Done(f"table {table.name} compacted")
+    return StatementDone(f"table {table.name} compacted")
 
 
-def drop_partition(context: Context, statement: DropPartition) -> Affected:
+def drop_partition(context: Context, statement: DropPartition) -> AffectedRows:
     """Removes the rows of the partitions that have the named values, pending rows too, by one commit that makes no changes."""
     table = context.table(statement.table)
     _options_of(table, "ALTER TABLE … DROP PARTITION")
@@ -113,7 +113,7 @@ def drop_partition(context: Context, statement: DropPartition) -> Affected:
     result = direct.overwrite([], within=condition_of([named]), operation="DELETE")
     if not result.committed and not statement.if_exists:
         raise NotFound(f"{table.name} has no partition ({_text_of(named)})")
-    return Affected(result.rows_deleted, version=result.version if result.committed else None)
+    return AffectedRows(result.rows_deleted, version=result.version if result.committed else None)
 
 
 def _options_of(table: Table, what: str) -> DynamicOptions:
@@ -146,7 +146,7 @@ def _described(context: Context, table: Table, options: DynamicOptions) -> tuple
 
 
 def _watermark(context: Context, table: Table, column: str) -> object:
-    rows = open_table(context.warehouse, table).scan(Wanted((column,)), user=None)
+    rows = open_table(context.warehouse, table).scan(ReadSelection((column,)), user=None)
     return pc.max(rows.column(column)).as_py()
 
 

@@ -15,18 +15,18 @@ from lakewarden.sql.handlers.writing.copying import copying_of
 from lakewarden.sql.handlers.writing.direct import append, completed
 from lakewarden.sql.handlers.writing.parts import insert_parts, of_shares
 from lakewarden.sql.handlers.writing.revision import fitted_rows
-from lakewarden.sql.handlers.writing.target import Target, columns_named, target_of
+from lakewarden.sql.handlers.writing.target import WriteTarget, columns_named, target_of
 from lakewarden.sql.plain_values import values_of
 from lakewarden.sql.queries import select
 from lakewarden.sql.query_engine.engine import Limits
-from lakewarden.sql.results import Affected
+from lakewarden.sql.results import AffectedRows
 from lakewarden.sql.statements.rows import Insert, Overwrite
 from lakewarden.tables.client.client import WriteMode
 from lakewarden.tables.direct.value import TaskFiles
-from lakewarden.tables.rows.intake import Parts, Rows
+from lakewarden.tables.rows.intake import RowParts, Rows
 
 
-def insert(context: Context, statement: Insert) -> Affected:
+def insert(context: Context, statement: Insert) -> AffectedRows:
     """Raises:
     ConstraintViolation: a key exists and there is no ON CONFLICT, or a value does not fit. Nothing was written.
     """
@@ -43,13 +43,13 @@ def insert(context: Context, statement: Insert) -> Affected:
         if statement.files:
             raise Unsupported(f"{target.table.name} has no primary key: a file belongs to a row that has one")
         return append(target, completed(target, given))
-    if isinstance(given, Parts):
+    if isinstance(given, RowParts):
         return insert_parts(target, given)
     mode: WriteMode = "upsert" if target.table.options.on_duplicate == "replace" else "insert"
     return target.affected(target.client.write(given, user=target.user, mode=mode).rows)
 
 
-def copied(context: Context, statement: Insert | Overwrite, target: Target) -> TaskFiles | None:
+def copied(context: Context, statement: Insert | Overwrite, target: WriteTarget) -> TaskFiles | None:
     """The rows of a query that tasks compute and write, where that is possible and worth it."""
     if target.plan.in_log or target.schema.keyed or statement.rows is None:
         return None
@@ -61,7 +61,9 @@ def copied(context: Context, statement: Insert | Overwrite, target: Target) -> T
     return copying.into(target.client, columns)
 
 
-def incoming(context: Context, statement: Insert | Overwrite, schema: TableSchema, limits: Limits | None = None) -> Rows | Parts:
+def incoming(
+    context: Context, statement: Insert | Overwrite, schema: TableSchema, limits: Limits | None = None
+) -> Rows | RowParts:
     """The rows of VALUES or of the query by column name; a DEFAULT is left out of its row.
 
     Args:

@@ -15,13 +15,13 @@ from lakewarden.sql.handlers.writing.merge_shares import merge_parts
 from lakewarden.sql.handlers.writing.parts import of_shares
 from lakewarden.sql.handlers.writing.target import reads_itself, target_of
 from lakewarden.sql.queries import select
-from lakewarden.sql.results import Affected
+from lakewarden.sql.results import AffectedRows
 from lakewarden.sql.statements.rows import Merge
-from lakewarden.tables.reading.scope import EVERYTHING, Wanted
-from lakewarden.tables.rows.intake import Parts
+from lakewarden.tables.reading.scope import EVERYTHING, ReadSelection
+from lakewarden.tables.rows.intake import RowParts
 
 
-def merge(context: Context, statement: Merge) -> Affected:
+def merge(context: Context, statement: Merge) -> AffectedRows:
     """Raises:
     Unsupported: ON is not on the key, or the table has none.
     ConstraintViolation, InvalidArgument: a row cannot be changed or added as it says. Nothing was written.
@@ -34,11 +34,11 @@ def merge(context: Context, statement: Merge) -> Affected:
         return target.affected(0)
     every = any(reads_itself(context, branch.query, target.table, {SOURCE}) for branch in branches)
     merging = Merging(context, target, branches)
-    if isinstance(source.rows, Parts):
+    if isinstance(source.rows, RowParts):
         changes = merge_parts(merging, statement, keys, source.rows, every=every)
         given = sum(part.num_rows for part in source.rows.tables()) if context.rules == "k3" else 0
     else:
-        wanted = EVERYTHING if every else Wanted(bounds=bounds_of(keys, source.rows, target.schema))
+        wanted = EVERYTHING if every else ReadSelection(bounds=bounds_of(keys, source.rows, target.schema))
         changes = target.client.revise(partial(merging.revision, source.rows), user=target.user, wanted=wanted)
         given = source.rows.num_rows
     return target.affected(given if context.rules == "k3" else changes)

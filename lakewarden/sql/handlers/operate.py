@@ -21,7 +21,7 @@ from lakewarden.maintenance.export.run import own_place
 from lakewarden.maintenance.procedures.move import cancel_move
 from lakewarden.sql.context import Context
 from lakewarden.sql.handlers.plans import applied, planned, preview
-from lakewarden.sql.results import Done, Row, Rows, Started, listing
+from lakewarden.sql.results import ResultRows, Row, StartedJobs, StatementDone, listing
 from lakewarden.sql.statements.upkeep import (
     ApplyPlan,
     ExportUserData,
@@ -39,7 +39,7 @@ _ACTIVE = "skipped: already queued or running"
 _NOTHING = {"flush": "no pending writes", "compact": "no small files to fold"}
 
 
-def storage_job(context: Context, statement: StorageJob) -> Started | Done | Rows:
+def storage_job(context: Context, statement: StorageJob) -> StartedJobs | StatementDone | ResultRows:
     """Requests a job for each table that has work, and runs the jobs if the session waits."""
     tables = _in_namespace(context, statement) if statement.table is None else [context.table(statement.table)]
     if statement.dry_run:
@@ -61,12 +61,12 @@ def _in_namespace(context: Context, statement: StorageJob) -> list[Table]:
     return tables
 
 
-def _started(context: Context, statement: StorageJob, tables: Sequence[Table]) -> Started | Done:
+def _started(context: Context, statement: StorageJob, tables: Sequence[Table]) -> StartedJobs | StatementDone:
     """New jobs for the tables that have work and no active job."""
     operation = statement.operation
     due = [table for table in tables if not _idle(context, statement, table)]
     if not due:
-        return Done(f"skipped: {_NOTHING[operation]}")
+        return StatementDone(f"skipped: {_NOTHING[operation]}")
     jobs, runner = {}, Runner(context.services.operator())
     for table in due:
         job = _requested(context, _request(statement, [table]))
@@ -76,12 +76,12 @@ def _started(context: Context, statement: StorageJob, tables: Sequence[Table]) -
         if context.wait:  # before the next is queued: a process that dies here leaves a single job, whose lease expires
             runner.run_waiting([job.job_id])
     if not jobs:
-        return Done(_ACTIVE)
+        return StatementDone(_ACTIVE)
     ids = tuple(job.job_id for job in jobs.values())
     if context.wait:
         _check_done(context, ids, runner)
     what = f"{operation} of {', '.join(map(str, jobs))}"
-    return Started(f"{what} {_state(context)}. Job ID: {', '.join(ids)}", ids, statement.table is None)
+    return StartedJobs(f"{what} {_state(context)}. Job ID: {', '.join(ids)}", ids, statement.table is None)
 
 
 def _state(context: Context) -> str:
@@ -117,15 +117,15 @@ def _requested(context: Context, request: Request) -> Job | None:
         return None
 
 
-def export_user_data(context: Context, _: ExportUserData) -> Started | Done:
+def export_user_data(context: Context, _: ExportUserData) -> StartedJobs | StatementDone:
     """Exports all data of the session's user to a folder of the job's own below the warehouse's `exports/`."""
     job = _requested(context, Request("export", user=context.principal.user))
     if job is None:
-        return Done(_ACTIVE)
+        return StatementDone(_ACTIVE)
     if context.wait:
         _run(context, job)
     place = own_place(context.warehouse, job.job_id)
-    return Started(f"export to {place} {_state(context)}. Job ID: {job.job_id}", (job.job_id,))
+    return StartedJobs(f"export to {place} {_state(context)}. Job ID: {job.job_id}", (job.job_id,))
 
 
 def _run(context: Context, job: Job) -> None:
@@ -149,42 +149,42 @@ def _check_done(context: Context, ids: Sequence[str], runner: Runner) -> None:
     raise (StorageUnavailable if away else Conflict)(f"job {job.job_id} failed: {job.message}{more}")
 
 
-def move_table(context: Context, statement: MoveTable) -> Started | Done | Rows:
+def move_table(context: Context, statement: MoveTable) -> StartedJobs | StatementDone | ResultRows:
     """Requests a job that moves the table; a CANCEL takes effect at once."""
     table = context.table(statement.table)
     if statement.dry_run:
         return planned(context, Request("move", (str(table.name),), to=statement.storage))
     if statement.storage is None:
         if table.move is None:
-            return Done(f"skipped: {table.name} is not being moved")
+            return StatementDone(f"skipped: {table.name} is not being moved")
         return _told(f"move {table.name}", cancel_move(context.services.operator().workplace, table.name))
     if table.move is None and table.options.storage_id == statement.storage:
-        return Done(f"skipped: {table.name} is already on storage {statement.storage!r}")
+        return StatementDone(f"skipped: {table.name} is already on storage {statement.storage!r}")
     job = _requested(context, Request("move", (str(table.name),), to=statement.storage))
     if job is None:
-        return Done(_ACTIVE)
+        return StatementDone(_ACTIVE)
     if context.wait:
         _run(context, job)
     what = f"move of {table.name} to storage {statement.storage!r}"
-    return Started(f"{what} {_state(context)}. Job ID: {job.job_id}", (job.job_id,))
+    return StartedJobs(f"{what} {_state(context)}. Job ID: {job.job_id}", (job.job_id,))
 
 
-def kill_job(context: Context, statement: KillJob) -> Done:
+def kill_job(context: Context, statement: KillJob) -> StatementDone:
     job = context.services.operator().jobs.kill(statement.id)
-    return Done(f"job {job.job_id} {job.status}")
+    return StatementDone(f"job {job.job_id} {job.status}")
 
 
-def kill_live_query(context: Context, statement: KillLiveQuery) -> Done:
+def kill_live_query(context: Context, statement: KillLiveQuery) -> StatementDone:
     query = LiveQueries(context.warehouse.state).kill(statement.id)
-    return Done(f"live query {query.live_id} will end at its next poll")
+    return StatementDone(f"live query {query.live_id} will end at its next poll")
 
 
-def apply_plan(context: Context, statement: ApplyPlan) -> Done:
+def apply_plan(context: Context, statement: ApplyPlan) -> StatementDone:
     reports = applied(context, statement)
-    return _told(f"plan {statement.id}", reports) if reports else Done("skipped: nothing was planned")
+    return _told(f"plan {statement.id}", reports) if reports else StatementDone("skipped: nothing was planned")
 
 
-def optimize(context: Context, statement: Optimize) -> Done | Rows:
+def optimize(context: Context, statement: Optimize) -> StatementDone | ResultRows:
     table = context.table(statement.table)
     zorder = tuple(_as_declared(table, name) for name in statement.zorder)
     user, where = _whose(context, table, statement), statement.where
@@ -196,7 +196,7 @@ def _as_declared(table: Table, name: str) -> str:
     return next((each for each in table.schema.names if each.lower() == name.lower()), name)
 
 
-def vacuum(context: Context, statement: Vacuum) -> Done | Rows:
+def vacuum(context: Context, statement: Vacuum) -> StatementDone | ResultRows:
     table = context.table(statement.table)
     hours, force = statement.retain_hours, statement.force
     user = _whose(context, table, statement)
@@ -204,7 +204,7 @@ def vacuum(context: Context, statement: Vacuum) -> Done | Rows:
     return _files(preview(context, request).reports) if statement.dry_run else _run_now(context, request)
 
 
-def _files(reports: Sequence[ScopeReport]) -> Rows:
+def _files(reports: Sequence[ScopeReport]) -> ResultRows:
     """The files that a vacuum would remove.
 
     Raises as `_told`.
@@ -216,7 +216,7 @@ def _files(reports: Sequence[ScopeReport]) -> Rows:
     return listing({"path": pa.string(), "plan_id": pa.string()}, found)
 
 
-def restore(context: Context, statement: Restore) -> Done | Rows:
+def restore(context: Context, statement: Restore) -> StatementDone | ResultRows:
     table = context.table(statement.table)
     if statement.all_users and statement.version is not None:
         raise InvalidArgument("RESTORE … FOR ALL USERS takes TIMESTAMP AS OF: each scope has its own versions")
@@ -225,7 +225,7 @@ def restore(context: Context, statement: Restore) -> Done | Rows:
     return planned(context, request) if statement.dry_run else _run_now(context, request)
 
 
-def _run_now(context: Context, request: Request) -> Done:
+def _run_now(context: Context, request: Request) -> StatementDone:
     """Raises as `_told`."""
     return _told(f"{request.operation} {request.tables[0]}", context.services.operator().run(request))
 
@@ -234,7 +234,7 @@ def _whose(context: Context, table: Table, statement: Optimize | Vacuum | Restor
     return None if statement.all_users else context.owner(table)
 
 
-def _told(what: str, reports: Sequence[ScopeReport]) -> Done:
+def _told(what: str, reports: Sequence[ScopeReport]) -> StatementDone:
     """Raises:
     ScopesFailed: some scopes failed; it has the code of the first fault. The other scopes are done.
     """
@@ -243,5 +243,5 @@ def _told(what: str, reports: Sequence[ScopeReport]) -> Done:
         scope, first = faults[0]
         raise ScopesFailed(first.code, f"{len(faults)} of {len(reports)} scopes failed; the first, {scope}: {first.message}")
     if all(report.outcome == "skipped" for report in reports):
-        return Done(f"skipped: {reports[0].reason if reports else 'no scopes'}")
-    return Done(f"{what}: {outcome_of(reports)[1]}")
+        return StatementDone(f"skipped: {reports[0].reason if reports else 'no scopes'}")
+    return StatementDone(f"{what}: {outcome_of(reports)[1]}")

@@ -12,14 +12,14 @@ from lakewarden.delta.partitions import Partition, divided, filled
 from lakewarden.sql.context import Context
 from lakewarden.sql.handlers.insert import incoming
 from lakewarden.sql.handlers.partitions import named_of
-from lakewarden.sql.handlers.writing.target import Target
-from lakewarden.sql.results import Affected
+from lakewarden.sql.handlers.writing.target import WriteTarget
+from lakewarden.sql.results import AffectedRows
 from lakewarden.sql.statements.rows import Overwrite
 from lakewarden.tables.predicate import condition_of
-from lakewarden.tables.rows.intake import Parts
+from lakewarden.tables.rows.intake import RowParts
 
 
-def overwrite_dynamic(context: Context, statement: Overwrite, target: Target) -> Affected:
+def overwrite_dynamic(context: Context, statement: Overwrite, target: WriteTarget) -> AffectedRows:
     """Raises:
     ConstraintViolation, InvalidArgument: a row or a named partition does not fit, or a key is given twice. Nothing was changed.
     Conflict: a flush changed the same partitions meanwhile. Nothing was changed.
@@ -45,7 +45,7 @@ def _partitions(rows: pa.Table, columns: Sequence[str]) -> Iterator[Partition]:
 
 
 def _completed(
-    context: Context, statement: Overwrite, target: Target, named: dict[str, str | None]
+    context: Context, statement: Overwrite, target: WriteTarget, named: dict[str, str | None]
 ) -> Callable[[], Iterable[pa.Table]]:
     """The rows as they are stored, as often as they are needed."""
     given = incoming(context, statement, target.schema)
@@ -56,7 +56,7 @@ def _completed(
             rows = rows.append_column(name, filled(text, rows.num_rows, kinds[name]))
         return target.client.completed(rows, user=None)
 
-    if isinstance(given, Parts):
+    if isinstance(given, RowParts):
         return lambda: map(complete, given.tables())
     if isinstance(given, pa.Table):
         made = complete(given)

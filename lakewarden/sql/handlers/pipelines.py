@@ -9,34 +9,34 @@ from lakewarden.errors import InvalidArgument
 from lakewarden.ingest.pipelines.create import edit_rule, make_pipeline, remove_pipeline
 from lakewarden.ingest.pipelines.source import source_uri
 from lakewarden.sql.context import Context
-from lakewarden.sql.results import Done, Row, Rows, listing
+from lakewarden.sql.results import ResultRows, Row, StatementDone, listing
 from lakewarden.sql.statements.base import Pairs
 from lakewarden.sql.statements.pipelines import AlterRule, CreateFromTemplate, DropPipeline, ShowPipelines, ShowRules
 from lakewarden.sql.system.listings import FLAG, MOMENT, WHOLE, texts
 
 
-def create_from_template(context: Context, statement: CreateFromTemplate) -> Done:
+def create_from_template(context: Context, statement: CreateFromTemplate) -> StatementDone:
     name = context.named(statement.table)
     if statement.if_not_exists and (name in context.catalog.tables or name in context.catalog.blanks):
-        return Done(f"table {name} already exists")
+        return StatementDone(f"table {name} already exists")
     pipeline = make_pipeline(context.warehouse, name, statement.template, _each_once(statement.options))
     place = source_uri(context.warehouse, pipeline)
-    return Done(f"table {name} created; its schema comes with the first object of {place} (lakewarden ingest {name})")
+    return StatementDone(f"table {name} created; its schema comes with the first object of {place} (lakewarden ingest {name})")
 
 
-def drop_pipeline(context: Context, statement: DropPipeline) -> Done:
+def drop_pipeline(context: Context, statement: DropPipeline) -> StatementDone:
     if statement.if_exists and statement.pipeline not in context.catalog.pipelines:
-        return Done(f"skipped: there is no pipeline {statement.pipeline}")
+        return StatementDone(f"skipped: there is no pipeline {statement.pipeline}")
     remove_pipeline(context.warehouse, statement.pipeline)
-    return Done(f"pipeline {statement.pipeline} dropped")
+    return StatementDone(f"pipeline {statement.pipeline} dropped")
 
 
-def alter_rule(context: Context, statement: AlterRule) -> Done:
+def alter_rule(context: Context, statement: AlterRule) -> StatementDone:
     edit_rule(context.warehouse, statement.rule, _each_once(statement.changes))
-    return Done(f"rule {statement.rule} altered")
+    return StatementDone(f"rule {statement.rule} altered")
 
 
-def show_rules(context: Context, statement: ShowRules) -> Rows:
+def show_rules(context: Context, statement: ShowRules) -> ResultRows:
     columns = texts("rule_id", "pipeline_id", "namespace_id", "table_name", "globs", "excludes", "mime_types")
     columns |= {"min_size": WHOLE, "max_size": WHOLE, "enabled": FLAG, "created_at": MOMENT, "updated_at": MOMENT}
     rows: list[Row] = []
@@ -61,7 +61,7 @@ def show_rules(context: Context, statement: ShowRules) -> Rows:
     return listing(columns, rows)
 
 
-def show_pipelines(context: Context, statement: ShowPipelines) -> Rows:
+def show_pipelines(context: Context, statement: ShowPipelines) -> ResultRows:
     columns = texts("pipeline_id", "namespace_id", "table_name", "template", "source", "options", "primary_key", "partition_by")
     columns |= texts("missing_columns", "rule_id", "status") | {"created_at": MOMENT}
     rows: list[Row] = [

@@ -10,7 +10,7 @@ from lakewarden.maintenance.execution.applier import Applier
 from lakewarden.maintenance.execution.planner import Planner, Preview
 from lakewarden.sql.context import Context
 from lakewarden.sql.plan_rights import asks_of_request
-from lakewarden.sql.results import Columns, Row, Rows, listing
+from lakewarden.sql.results import Columns, ResultRows, Row, listing
 from lakewarden.sql.statements.upkeep import ApplyPlan
 
 _COLUMNS: Columns = {
@@ -27,7 +27,7 @@ def preview(context: Context, request: Request) -> Preview:
     return Planner(context.services.operator()).preview(request)
 
 
-def planned(context: Context, request: Request) -> Rows:
+def planned(context: Context, request: Request) -> ResultRows:
     """A row for each scope: what would be done, or why nothing would."""
     return listing(_COLUMNS, [_row(report) for report in preview(context, request).reports])
 

@@ -19,7 +19,7 @@ from lakewarden.maintenance.export.run import own_place
 from lakewarden.maintenance.open_table import open_table
 from lakewarden.sql.context import Context
 from lakewarden.sql.relations import SYSTEM
-from lakewarden.sql.results import Row, Rows, listing
+from lakewarden.sql.results import ResultRows, Row, listing
 from lakewarden.sql.statements.show import Describe, DescribeHistory, Show, ShowStats, ShowTables
 from lakewarden.sql.statements.storages import CheckStorage
 from lakewarden.sql.system.listings import (
@@ -30,7 +30,7 @@ from lakewarden.sql.system.listings import (
     PARTITION_COLUMNS,
     TEXT,
     WHOLE,
-    Listing,
+    SystemListing,
     column_rows,
     texts,
 )
@@ -42,7 +42,7 @@ _PRIVATE = ("credentials", "config_json")
 """The columns of a storage that only some roles see."""
 
 
-def show(context: Context, statement: Show) -> Rows:
+def show(context: Context, statement: Show) -> ResultRows:
     match statement.what:
         case "namespaces":
             return _listed(context, LISTINGS["namespaces"], ())
@@ -54,11 +54,11 @@ def show(context: Context, statement: Show) -> Rows:
             return _exports(context)
 
 
-def _listed(context: Context, found: Listing, without: Sequence[str]) -> Rows:
+def _listed(context: Context, found: SystemListing, without: Sequence[str]) -> ResultRows:
     return listing({name: kind for name, kind in found.columns.items() if name not in without}, list(found.rows(context)))
 
 
-def _exports(context: Context) -> Rows:
+def _exports(context: Context) -> ResultRows:
     """The last exports that the session's user requested in SQL; the operator chose the paths of the others."""
     columns = texts("job_id", "status") | {"created_at": MOMENT} | texts("message", "download_url")
     mine = [
@@ -80,7 +80,7 @@ def _export_row(context: Context, job: Job) -> Row:
     }
 
 
-def _manifest(context: Context) -> Rows:
+def _manifest(context: Context) -> ResultRows:
     """The cold rows and files of every table that the session may read; of one whose storage is away, as the state knows them."""
     columns = dict.fromkeys(("namespace_id", "table_name", "scope"), TEXT)
     numbers = dict.fromkeys(("delta_version", "row_count", "file_count", "size_bytes", "last_sequence_number"), WHOLE)
@@ -120,7 +120,7 @@ def _state(context: Context, table: Table) -> ScopeState | None:
     return None if found is None else found.state(target.app_id)
 
 
-def show_tables(context: Context, statement: ShowTables) -> Rows:
+def show_tables(context: Context, statement: ShowTables) -> ResultRows:
     wanted = statement.namespace or context.namespace
     if wanted is not None and wanted not in context.catalog.namespaces:
         raise NotFound(f"there is no namespace {wanted!r}")
@@ -128,7 +128,7 @@ def show_tables(context: Context, statement: ShowTables) -> Rows:
     return listing(found.columns, [row for row in found.rows(context) if wanted in (None, row["namespace_id"])])
 
 
-def show_stats(context: Context, statement: ShowStats) -> Rows:
+def show_stats(context: Context, statement: ShowStats) -> ResultRows:
     """The scope's figures, one a row; a STREAM table has no pending rows."""
     table = context.table(statement.table)
     if not can(table.type, "cold tier"):
@@ -148,12 +148,12 @@ def show_stats(context: Context, statement: ShowStats) -> Rows:
     )
 
 
-def _figures(figures: Mapping[str, int | None]) -> Rows:
+def _figures(figures: Mapping[str, int | None]) -> ResultRows:
     columns = texts("metric_name") | {"metric_value": WHOLE}
     return listing(columns, [{"metric_name": name, "metric_value": value} for name, value in figures.items()])
 
 
-def describe(context: Context, statement: Describe) -> Rows:
+def describe(context: Context, statement: Describe) -> ResultRows:
     name = context.named(statement.table)
     if name.namespace == SYSTEM:
         return _describe_system(relation_named(name.name))
@@ -167,7 +167,7 @@ def describe(context: Context, statement: Describe) -> Rows:
     return listing({"schema_version": WHOLE, **columns}, rows)
 
 
-def _describe_system(found: Listing) -> Rows:
+def _describe_system(found: SystemListing) -> ResultRows:
     rows: list[Row] = [
         {
             "column_id": number,
@@ -185,7 +185,7 @@ def _describe_system(found: Listing) -> Rows:
 _TYPES = {TEXT: "TEXT", WHOLE: "BIGINT", FLAG: "BOOLEAN", MOMENT: "TIMESTAMP"}
 
 
-def history(context: Context, statement: DescribeHistory) -> Rows:
+def history(context: Context, statement: DescribeHistory) -> ResultRows:
     """The commits of the session's scope, newest first."""
     table = context.table(statement.table)
     entries = open_table(context.warehouse, table).history(user=context.owner(table), limit=statement.limit)
@@ -209,7 +209,7 @@ def history(context: Context, statement: DescribeHistory) -> Rows:
     )
 
 
-def check_storage(context: Context, statement: CheckStorage) -> Rows:
+def check_storage(context: Context, statement: CheckStorage) -> ResultRows:
     """Tests the storage: writes, reads, lists and deletes an object; one row of eleven columns (kalamdb.md 1.5)."""
     columns = {"storage_id": TEXT, "status": TEXT, **dict.fromkeys(("readable", "writable", "listable", "deletable"), FLAG)}
     columns |= {"latency_ms": WHOLE, "total_bytes": WHOLE, "used_bytes": WHOLE, "error": TEXT, "tested_at": MOMENT}

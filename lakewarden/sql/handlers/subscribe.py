@@ -13,7 +13,7 @@ from lakewarden.base.scope import TableName
 from lakewarden.catalog.access.gate import require
 from lakewarden.catalog.model import Table
 from lakewarden.errors import InvalidArgument, Unsupported
-from lakewarden.sql.bind import Bound, bind
+from lakewarden.sql.bind import BoundStatement, bind
 from lakewarden.sql.context import Context
 from lakewarden.sql.queries import select
 from lakewarden.sql.queries.texts import text_of
@@ -45,7 +45,7 @@ class Manner:
     poll_bytes: int | None = None
 
 
-def open_subscription(bound: Bound, manner: Manner) -> Subscription:
+def open_subscription(bound: BoundStatement, manner: Manner) -> Subscription:
     """Opens the subscription; its initial rows are ready.
 
     Raises:

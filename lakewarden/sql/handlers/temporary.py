@@ -19,13 +19,13 @@ from lakewarden.maintenance.open_table import open_table
 from lakewarden.sql.context import Context
 from lakewarden.sql.handlers.declaring import declared, options_of
 from lakewarden.sql.handlers.dynamic import is_dynamic
-from lakewarden.sql.results import Affected, Done
+from lakewarden.sql.results import AffectedRows, StatementDone
 from lakewarden.sql.statements.tables import CreateTable, CreateTemporaryTable, DropTemporaryTable
 from lakewarden.sql.temporary.tables import TemporaryTable
-from lakewarden.tables.rows.intake import Parts, Rows
+from lakewarden.tables.rows.intake import RowParts, Rows
 
 
-def create_temporary_table(context: Context, statement: CreateTemporaryTable) -> Done:
+def create_temporary_table(context: Context, statement: CreateTemporaryTable) -> StatementDone:
     """Raises:
     AlreadyExists: the session has a temporary table of this name.
     NotFound: there is no such namespace.
@@ -34,32 +34,32 @@ def create_temporary_table(context: Context, statement: CreateTemporaryTable) ->
     name = context.named(statement.table)
     if context.temporary.find(name) is not None:
         if statement.declared.if_not_exists:
-            return Done(f"temporary table {name} already exists")
+            return StatementDone(f"temporary table {name} already exists")
         raise AlreadyExists(f"temporary table {name} already exists")
     if name.namespace not in context.catalog.namespaces:
         raise NotFound(f"there is no namespace {name.namespace!r}: a temporary table has its name in one of the warehouse")
     check_table(name.name)
     table = _declared(context, statement.declared, name)
     context.temporary.add(TemporaryTable(table, empty_rows(table.schema)))
-    return Done(f"temporary table {name} created")
+    return StatementDone(f"temporary table {name} created")
 
 
-def drop_temporary_table(context: Context, statement: DropTemporaryTable) -> Done:
+def drop_temporary_table(context: Context, statement: DropTemporaryTable) -> StatementDone:
     """Raises:
     InvalidArgument: the name means a table of the warehouse.
     NotFound: nothing has this name.
     """
     name = context.named(statement.table)
     if context.temporary.drop(name):
-        return Done(f"temporary table {name} dropped")
+        return StatementDone(f"temporary table {name} dropped")
     if statement.if_exists:
-        return Done(f"skipped: there is no temporary table {name}")
+        return StatementDone(f"skipped: there is no temporary table {name}")
     if name in context.catalog.tables:
         raise InvalidArgument(f"{name} is a table of the warehouse, not a temporary one; DROP TABLE {name} would remove it")
     raise NotFound(f"there is no temporary table {name}")
 
 
-def insert_temporary(context: Context, held: TemporaryTable, given: Rows | Parts) -> Affected:
+def insert_temporary(context: Context, held: TemporaryTable, given: Rows | RowParts) -> AffectedRows:
     """Adds rows. A row of a key that exists replaces it if the table's ON_DUPLICATE is `replace`, as that of dynamic tables is.
 
     Raises:
@@ -67,7 +67,7 @@ def insert_temporary(context: Context, held: TemporaryTable, given: Rows | Parts
         Unsupported: the session's tables would take more memory than they may.
     """
     table, before = held.table, held.rows
-    whole = context.temporary.joined(table.name, given) if isinstance(given, Parts) else given
+    whole = context.temporary.joined(table.name, given) if isinstance(given, RowParts) else given
     rows = open_table(context.warehouse, table).by(context.principal.user).completed(whole, user=None)
     if table.schema.primary_key and before.num_rows and rows.num_rows:
         again = matches(before, rows, table.schema.primary_key)
@@ -78,7 +78,7 @@ def insert_temporary(context: Context, held: TemporaryTable, given: Rows | Parts
     numbered = rows.append_column(SEQ, pa.array(range(last + 1, last + 1 + rows.num_rows), pa.int64()))
     added = numbered.select(before.column_names).cast(before.schema)
     context.temporary.replace_rows(table.name, pa.concat_tables([before, added]))
-    return Affected(rows.num_rows)
+    return AffectedRows(rows.num_rows)
 
 
 def _declared(context: Context, statement: CreateTable, name: TableName) -> Table:

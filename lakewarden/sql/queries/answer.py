@@ -13,7 +13,7 @@ from lakewarden.tables.reading.freshness import Freshness
 
 
 @dataclass(frozen=True)
-class Asked:
+class AnswerChoice:
     """What the rules look at."""
 
     freshness: Freshness
@@ -22,7 +22,7 @@ class Asked:
 
 
 @dataclass(frozen=True)
-class Answer:
+class AnswerPlan:
     """How a query is carried out, which tiers answer it, and why, where that is not what was requested."""
 
     strategy: QueryStrategy
@@ -31,37 +31,37 @@ class Answer:
 
 
 @dataclass(frozen=True)
-class Rule:
-    holds: Callable[[Asked], bool]
-    answer: Answer
+class AnswerRule:
+    holds: Callable[[AnswerChoice], bool]
+    answer: AnswerPlan
 
 
-RULES: tuple[Rule, ...] = (
-    Rule(
+RULES: tuple[AnswerRule, ...] = (
+    AnswerRule(
         lambda asked: asked.past and asked.freshness != "eventual",
-        Answer(QueryStrategy.UNARY_WAREHOUSE, ServedBy.WAREHOUSE, "a version of the past is in Delta alone"),
+        AnswerPlan(QueryStrategy.UNARY_WAREHOUSE, ServedBy.WAREHOUSE, "a version of the past is in Delta alone"),
     ),
-    Rule(
+    AnswerRule(
         lambda asked: asked.freshness == "oltp_only",
-        Answer(QueryStrategy.UNSPECIFIED, ServedBy.OLTP, "write-log scan"),  # K3 has no name for it (K3-69)
+        AnswerPlan(QueryStrategy.UNSPECIFIED, ServedBy.OLTP, "write-log scan"),  # K3 has no name for it (K3-69)
     ),
-    Rule(lambda asked: asked.freshness == "strong", Answer(QueryStrategy.UNARY_MERGED_STRONG, ServedBy.MERGED)),
-    Rule(lambda _: True, Answer(QueryStrategy.UNARY_WAREHOUSE, ServedBy.WAREHOUSE)),
+    AnswerRule(lambda asked: asked.freshness == "strong", AnswerPlan(QueryStrategy.UNARY_MERGED_STRONG, ServedBy.MERGED)),
+    AnswerRule(lambda _: True, AnswerPlan(QueryStrategy.UNARY_WAREHOUSE, ServedBy.WAREHOUSE)),
 )
 """Strong queries are never fanned out (K3-68). Whether those of the last rule are is for `federation.rules`."""
 
 
-def answer_of(context: Context, relations: Collection[Relation]) -> Answer | None:
+def answer_of(context: Context, relations: Collection[Relation]) -> AnswerPlan | None:
     """Returns how the query is answered; by Lakewarden's own rules, None unless it is on one large table."""
     if context.rules == "native" and not _is_large(context, relations):
         return None
-    asked = Asked(context.freshness, any(relation.as_of is not None for relation in relations))
+    asked = AnswerChoice(context.freshness, any(relation.as_of is not None for relation in relations))
     return next(rule.answer for rule in RULES if rule.holds(asked))
 
 
-def several_tables(number: int) -> Answer:
+def several_tables(number: int) -> AnswerPlan:
     """Of a query that joins a partitioned table with others."""
-    return Answer(QueryStrategy.FEDERATED_TO_SINGLE, ServedBy.WAREHOUSE, f"it reads {number} tables")
+    return AnswerPlan(QueryStrategy.FEDERATED_TO_SINGLE, ServedBy.WAREHOUSE, f"it reads {number} tables")
 
 
 def _is_large(context: Context, relations: Collection[Relation]) -> bool:

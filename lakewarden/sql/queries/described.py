@@ -8,21 +8,21 @@ from sqlglot import exp
 from lakewarden.sql.context import Context
 from lakewarden.sql.queries.pushdown import Pushdown
 from lakewarden.sql.queries.scan import for_duck
-from lakewarden.sql.queries.select import Prepared, names_apart, prepare
+from lakewarden.sql.queries.select import PreparedQuery, names_apart, prepare
 from lakewarden.sql.relations import SYSTEM, Relation
-from lakewarden.sql.results import Rows
+from lakewarden.sql.results import ResultRows
 from lakewarden.sql.system.relations import relation_named
 
 
-def described(context: Context, query: exp.Query) -> Rows:
+def described(context: Context, query: exp.Query) -> ResultRows:
     """Raises as `select.run`."""
     prepared = prepare(context, query)
     relations = {str(each): _empty(context, prepared, each, pushdown) for each, pushdown in prepared.pushdowns.items()}
     found = context.engine.run(f"FROM ({prepared.sql}) LIMIT 0", relations, context.limits)
-    return Rows(found.rows.rename_columns(names_apart(found.rows.column_names)), found.types)
+    return ResultRows(found.rows.rename_columns(names_apart(found.rows.column_names)), found.types)
 
 
-def _empty(context: Context, prepared: Prepared, relation: Relation, pushdown: Pushdown) -> pa.Table:
+def _empty(context: Context, prepared: PreparedQuery, relation: Relation, pushdown: Pushdown) -> pa.Table:
     if relation.table.namespace == SYSTEM:
         return pa.schema(list(relation_named(relation.table.name).columns.items())).empty_table()
     held, past = context.temporary_table(relation.table), prepared.past.get(relation)

@@ -14,7 +14,7 @@ from lakewarden.sql.queries.pushdown import Pushdown
 from lakewarden.sql.relations import SYSTEM, Relation
 from lakewarden.sql.system.relations import system_relation
 from lakewarden.tables.reading.past import PastScope
-from lakewarden.tables.reading.scope import Wanted
+from lakewarden.tables.reading.scope import ReadSelection
 from lakewarden.tables.warehouse import find_table
 
 
@@ -31,8 +31,8 @@ def relation(context: Context, name: TableName, pushdown: Pushdown, read: pa.Tab
     return for_duck(read.select(pushdown.columns), table.schema)
 
 
-def wanted_by(pushdown: Pushdown) -> Wanted:
-    return Wanted(pushdown.columns, pushdown.bounds, pushdown.number_only)
+def wanted_by(pushdown: Pushdown) -> ReadSelection:
+    return ReadSelection(pushdown.columns, pushdown.bounds, pushdown.number_only)
 
 
 def past(context: Context, relation: Relation) -> PastScope:

@@ -18,18 +18,18 @@ from lakewarden.catalog.model import Table, TableSchema
 from lakewarden.catalog.pipeline import OBJECT
 from lakewarden.errors import PermissionDenied
 from lakewarden.sql.context import Context
-from lakewarden.sql.queries.answer import Answer, answer_of, several_tables
+from lakewarden.sql.queries.answer import AnswerPlan, answer_of, several_tables
 from lakewarden.sql.queries.literal_forms import ColumnTypes, take_kept_forms
 from lakewarden.sql.queries.literals import check_numbers
 from lakewarden.sql.queries.numerics import keep_digits
 from lakewarden.sql.queries.pushdown import Pushdown, hide, pushdown_of
 from lakewarden.sql.queries.session_functions import with_session_values
 from lakewarden.sql.queries.texts import whole_text_of
-from lakewarden.sql.query_engine.engine import Answer as EngineAnswer
 from lakewarden.sql.query_engine.engine import Limits
-from lakewarden.sql.relations import SEQ, Relation, Resolved, resolved
-from lakewarden.sql.results import Rows
-from lakewarden.tables.rows.intake import Parts
+from lakewarden.sql.query_engine.engine import QueryRows as EngineAnswer
+from lakewarden.sql.relations import SEQ, Relation, ResolvedQuery, resolved
+from lakewarden.sql.results import ResultRows
+from lakewarden.tables.rows.intake import RowParts
 
 if TYPE_CHECKING:
     from lakewarden.tables.reading.past import PastScope
@@ -39,7 +39,7 @@ _NO_ROWS: Mapping[TableName, pa.Table] = {}
 
 
 @dataclass(frozen=True)
-class Prepared:
+class PreparedQuery:
     """A query as DuckDB receives it, and what it needs of each table."""
 
     sql: str
@@ -52,7 +52,7 @@ class Prepared:
 
 def prepare(
     context: Context, query: exp.Query, extra: Container[str] = (), shaped: Mapping[str, TableSchema] = _NO_SCHEMAS
-) -> Prepared:
+) -> PreparedQuery:
     """Args:
         extra, shaped: as of `run`.
 
@@ -72,7 +72,7 @@ def prepare(
     keep_digits(made.query, columns)
     pushdowns = {relation: _pushdown(made, relation, schemas.get(relation)) for relation in made.tables}
     tree = with_session_values(context, made.query)
-    return Prepared(whole_text_of(tree), pushdowns, past, tree)
+    return PreparedQuery(whole_text_of(tree), pushdowns, past, tree)
 
 
 def _readable(context: Context, name: TableName) -> Table | TableOf:
@@ -90,7 +90,7 @@ def _past(context: Context, relation: Relation) -> PastScope:
     return past(context, relation)
 
 
-def _pushdown(made: Resolved, relation: Relation, schema: TableSchema | None) -> Pushdown:
+def _pushdown(made: ResolvedQuery, relation: Relation, schema: TableSchema | None) -> Pushdown:
     if schema is None:
         return Pushdown(())
     found = pushdown_of(made.query, made.tables[relation], schema)
@@ -106,7 +106,7 @@ def run(
     read: Mapping[TableName, pa.Table] | None = None,
     extra: Mapping[str, pa.Table] | None = None,
     shaped: Mapping[str, TableSchema] = _NO_SCHEMAS,
-) -> Rows:
+) -> ResultRows:
     """Runs a query.
 
     Args:
@@ -120,40 +120,42 @@ def run(
     if found is None:
         found = context.engine.run(prepared.sql, relations(context, prepared, read or {}) | dict(extra), context.limits)
     one_users = {relation.table for relation in prepared.pushdowns if _keeps_users_apart(context, relation.table)}
-    rows = Rows(found.rows.rename_columns(names_apart(found.rows.column_names)), found.types, tuple(sorted(map(str, one_users))))
+    rows = ResultRows(
+        found.rows.rename_columns(names_apart(found.rows.column_names)), found.types, tuple(sorted(map(str, one_users)))
+    )
     if answer is None:
         return rows
     return replace(rows, strategy=answer.strategy, served_by=answer.served_by, strategy_reason=answer.reason)
 
 
 @dataclass(frozen=True)
-class Spooled:
-    """A query's rows, of which there may be more than fit into memory. `types` as of `Rows`."""
+class SpooledRows:
+    """A query's rows, of which there may be more than fit into memory. `types` as of `ResultRows`."""
 
     columns: tuple[str, ...]
     types: tuple[str, ...]
-    rows: pa.Table | Parts
+    rows: pa.Table | RowParts
 
-    def each(self, make: Callable[[pa.Table], pa.Table]) -> pa.Table | Parts:
+    def each(self, make: Callable[[pa.Table], pa.Table]) -> pa.Table | RowParts:
         """What `make` makes of the rows, or of each part of them."""
         rows = self.rows
-        return Parts(lambda: map(make, rows.tables())) if isinstance(rows, Parts) else make(rows)
+        return RowParts(lambda: map(make, rows.tables())) if isinstance(rows, RowParts) else make(rows)
 
 
-def spooled(context: Context, query: exp.Query, limits: Limits | None = None) -> Spooled:
+def spooled(context: Context, query: exp.Query, limits: Limits | None = None) -> SpooledRows:
     """As `run`, for rows that go elsewhere: beyond `limits.result_bytes`, or `sql.result_bytes`, they are in a temporary file."""
     prepared = prepare(context, query)
     _, found = _apart_or_not(context, prepared)
     if found is not None:
         names = names_apart(found.rows.column_names)
-        return Spooled(tuple(names), found.types, found.rows.rename_columns(names))
+        return SpooledRows(tuple(names), found.types, found.rows.rename_columns(names))
     spool, types = context.engine.spool(prepared.sql, relations(context, prepared), limits or context.limits)
     names = names_apart(spool.schema.names)
-    parts = Parts(lambda: (part.rename_columns(names) for part in spool.tables()))
-    return Spooled(tuple(names), types, pa.concat_tables(parts.tables()) if spool.in_memory else parts)
+    parts = RowParts(lambda: (part.rename_columns(names) for part in spool.tables()))
+    return SpooledRows(tuple(names), types, pa.concat_tables(parts.tables()) if spool.in_memory else parts)
 
 
-def _apart_or_not(context: Context, prepared: Prepared) -> tuple[Answer | None, EngineAnswer | None]:
+def _apart_or_not(context: Context, prepared: PreparedQuery) -> tuple[AnswerPlan | None, EngineAnswer | None]:
     """How the query is answered, and the answer if it was fanned out over the partitions of its table."""
     usual = answer_of(context, prepared.pushdowns)
     if usual is None or context.freshness != "eventual" or prepared.past:
@@ -185,14 +187,14 @@ def names_apart(names: Sequence[str]) -> list[str]:
     return list(made)
 
 
-def explain(context: Context, query: exp.Query) -> Rows:
+def explain(context: Context, query: exp.Query) -> ResultRows:
     """DuckDB's plan, a row a line."""
     prepared = prepare(context, query)
     plan = context.engine.explain(prepared.sql, relations(context, prepared), context.limits)
-    return Rows(pa.table({"plan": plan.rstrip().splitlines()}), ("VARCHAR",))
+    return ResultRows(pa.table({"plan": plan.rstrip().splitlines()}), ("VARCHAR",))
 
 
-def relations(context: Context, prepared: Prepared, read: Mapping[TableName, pa.Table] = _NO_ROWS) -> dict[str, pa.Table]:
+def relations(context: Context, prepared: PreparedQuery, read: Mapping[TableName, pa.Table] = _NO_ROWS) -> dict[str, pa.Table]:
     """The rows of each relation that a query reads; `read` as of `run`."""
     if not prepared.pushdowns:
         return {}

@@ -25,7 +25,7 @@ class Limits:
 
 
 @dataclass(frozen=True)
-class Answer:
+class QueryRows:
     """A query's rows, and DuckDB's name of each column's type."""
 
     rows: pa.Table
@@ -42,7 +42,7 @@ class QueryEngine(Protocol):
     def check(self, sql: str, limits: Limits) -> None:
         """Refuses a text that is not a query, or that calls a function which does more than compute."""
 
-    def run(self, sql: str, relations: Mapping[str, pa.Table], limits: Limits) -> Answer:
+    def run(self, sql: str, relations: Mapping[str, pa.Table], limits: Limits) -> QueryRows:
         """Returns the query's rows. It may name the given relations and its own CTEs, and no others.
 
         Raises:

@@ -15,7 +15,7 @@ from lakewarden.base.settings import SqlSettings
 from lakewarden.errors import InvalidArgument, LakewardenError, PermissionDenied, Unsupported
 from lakewarden.sql.query_engine.database import Database, locked_down
 from lakewarden.sql.query_engine.deadline import Deadlines
-from lakewarden.sql.query_engine.engine import Answer, Limits, QueryEngine
+from lakewarden.sql.query_engine.engine import Limits, QueryEngine, QueryRows
 from lakewarden.sql.query_engine.exact import exact
 from lakewarden.sql.query_engine.failures import as_ours
 from lakewarden.sql.query_engine.spool import Spool
@@ -59,11 +59,11 @@ class InProcess:
     def check(self, sql: str, limits: Limits) -> None:
         self._checked(sql, limits)
 
-    def run(self, sql: str, relations: Mapping[str, pa.Table], limits: Limits) -> Answer:
+    def run(self, sql: str, relations: Mapping[str, pa.Table], limits: Limits) -> QueryRows:
         def collected(reader: pa.RecordBatchReader) -> pa.Table:
             return pa.Table.from_batches(within(reader, limits), reader.schema)
 
-        return Answer(*self.read(sql, relations, limits, collected))
+        return QueryRows(*self.read(sql, relations, limits, collected))
 
     def spool(self, sql: str, relations: Mapping[str, pa.Table], limits: Limits) -> tuple[Spool, tuple[str, ...]]:
         def spooled(reader: pa.RecordBatchReader) -> Spool:

@@ -21,7 +21,7 @@ _SHOWN = 60
 
 
 @dataclass(frozen=True)
-class Target:
+class ConditionTarget:
     """The table that is written to: its key and columns, and the names by which a condition may qualify them, in lower case."""
 
     key: tuple[str, ...]
@@ -39,7 +39,7 @@ class Condition:
     """Whether it is on key columns alone, but not on all of them."""
 
 
-def condition_of(where: exp.Expr | None, target: Target, columns_of: ColumnsOf) -> Condition:
+def condition_of(where: exp.Expr | None, target: ConditionTarget, columns_of: ColumnsOf) -> Condition:
     """`where` is None where the statement has none; `target` has a key."""
     key = ", ".join(target.key)
     if where is None:
@@ -94,7 +94,7 @@ def _pins(part: exp.Expr) -> bool:
     return isinstance(column, exp.Column) and all(isinstance(node, _CONSTANT) for node in value.walk())
 
 
-def _takes_whole_keys(part: exp.Expr, target: Target) -> bool:
+def _takes_whole_keys(part: exp.Expr, target: ConditionTarget) -> bool:
     """`(a, b) IN (SELECT …)` with all columns of the key."""
     if not isinstance(part, exp.In) or part.args.get("query") is None:
         return False

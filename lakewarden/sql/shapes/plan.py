@@ -12,7 +12,7 @@ from lakewarden.catalog.model import Table
 from lakewarden.errors import Unsupported
 from lakewarden.sql.plain_values import values_of
 from lakewarden.sql.shapes.columns import ColumnsOf
-from lakewarden.sql.shapes.condition import Condition, Target, condition_of
+from lakewarden.sql.shapes.condition import Condition, ConditionTarget, condition_of
 from lakewarden.sql.shapes.table import BYPASS, NO_BYPASS, SHAPES, Form, Rules, Shape, TableKind, Verb
 from lakewarden.sql.statements.rows import Delete, Insert, Merge, Overwrite, Truncate, Update
 
@@ -111,4 +111,6 @@ def _condition(statement: Write, table: Table, columns_of: ColumnsOf) -> Conditi
     schema = table.schema
     names = frozenset({(statement.alias or statement.table.name).lower()})
     columns = frozenset(name.lower() for name in schema.names)
-    return condition_of(statement.where, Target(tuple(name.lower() for name in schema.primary_key), columns, names), columns_of)
+    return condition_of(
+        statement.where, ConditionTarget(tuple(name.lower() for name in schema.primary_key), columns, names), columns_of
+    )

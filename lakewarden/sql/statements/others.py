@@ -14,7 +14,7 @@ class ExecuteAs(Statement):
 
 
 @dataclass(frozen=True)
-class Declined(Statement):
+class UnsupportedStatement(Statement):
     """Recognized and not supported: backups, export and import of tables, and KalamDB features out of scope."""
 
     what: str
@@ -28,7 +28,7 @@ class Forbidden(Statement):
 
 
 @dataclass(frozen=True)
-class Placed:
+class PlacedStatement:
     """A statement, and where it begins in the text: line and column count from 1."""
 
     statement: Statement

@@ -22,7 +22,7 @@ from lakewarden.errors import StorageRefused, StorageUnavailable
 from lakewarden.maintenance.planning.pending import pending_in
 from lakewarden.maintenance.scopes import scopes_of
 from lakewarden.sql.results import Row
-from lakewarden.sql.system.listings import MOMENT, WHOLE, Listing, texts
+from lakewarden.sql.system.listings import MOMENT, WHOLE, SystemListing, texts
 from lakewarden.tables.warehouse import cold_tables, live_tables
 
 if TYPE_CHECKING:
@@ -194,15 +194,17 @@ _TRANSACTION = texts(*("transaction_id", "session_id", "user_id", "status", "nod
 _PROCESS = ("node_id", "host", "kind", "version", "doing")
 _AUDIT = texts("actor_user_id", "action", "target", "details", "subject_user_id", "request_id")
 
-ACTIVITY: dict[str, Listing] = {
-    "jobs": Listing(_JOB | {"retry_count": WHOLE, "max_retries": WHOLE} | _MOMENTS, _jobs),
-    "audit_log": Listing(texts("audit_id") | {"timestamp": MOMENT} | _AUDIT, _audit_log),
-    "manifest": Listing(texts("cache_key", "namespace_id", "table_name", "scope", "sync_state", "manifest_json"), _manifest),
-    "live": Listing(_LIVE, _live),
-    "sessions": Listing(_SESSION | {"opened_at": MOMENT}, _sessions),
-    "cluster": Listing(texts(*_PROCESS) | {"process_id": WHOLE, "since": MOMENT, "last_seen": MOMENT}, _cluster),
-    "transactions": Listing(_TRANSACTION | {"started_at": MOMENT, "rows": WHOLE, "bytes": WHOLE}, _transactions),
-    "stats": Listing(texts("metric_name") | {"metric_value": WHOLE}, _stats),
-    "settings": Listing(texts("name", "value", "description", "category"), _settings),
+ACTIVITY: dict[str, SystemListing] = {
+    "jobs": SystemListing(_JOB | {"retry_count": WHOLE, "max_retries": WHOLE} | _MOMENTS, _jobs),
+    "audit_log": SystemListing(texts("audit_id") | {"timestamp": MOMENT} | _AUDIT, _audit_log),
+    "manifest": SystemListing(
+        texts("cache_key", "namespace_id", "table_name", "scope", "sync_state", "manifest_json"), _manifest
+    ),
+    "live": SystemListing(_LIVE, _live),
+    "sessions": SystemListing(_SESSION | {"opened_at": MOMENT}, _sessions),
+    "cluster": SystemListing(texts(*_PROCESS) | {"process_id": WHOLE, "since": MOMENT, "last_seen": MOMENT}, _cluster),
+    "transactions": SystemListing(_TRANSACTION | {"started_at": MOMENT, "rows": WHOLE, "bytes": WHOLE}, _transactions),
+    "stats": SystemListing(texts("metric_name") | {"metric_value": WHOLE}, _stats),
+    "settings": SystemListing(texts("name", "value", "description", "category"), _settings),
 }
 """By the name in `system`."""

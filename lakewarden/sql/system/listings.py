@@ -26,7 +26,7 @@ MOMENT: pa.DataType = pa.timestamp("us", tz="UTC")
 
 
 @dataclass(frozen=True)
-class Listing:
+class SystemListing:
     """A relation that does not come from a query. A row that lacks a column has NULL there."""
 
     columns: Columns
@@ -200,17 +200,17 @@ _USER = ("user_id", "password_hash", "role", "email", "auth_type", "auth_data", 
 _TABLE = texts("namespace_id", "table_name", "table_type", "storage_id", "options")
 _SCHEMA = {"schema_version": WHOLE, "is_latest": FLAG, **texts("columns", "options", "access_level", "storage_id")}
 
-LISTINGS: dict[str, Listing] = {
-    "namespaces": Listing(
+LISTINGS: dict[str, SystemListing] = {
+    "namespaces": SystemListing(
         texts("namespace_id", "name", "description") | {"created_at": MOMENT, "table_count": WHOLE}, _namespaces
     ),
-    "storages": Listing(
+    "storages": SystemListing(
         texts(*_STORAGE, "user_tables_template", "credentials", "config_json") | {"created_at": MOMENT}, _storages
     ),
-    "users": Listing(texts(*_USER) | dict.fromkeys(("created_at", "updated_at", "deleted_at"), MOMENT), _users),
-    "tables": Listing(_TABLE | {"version": WHOLE, "created_at": MOMENT}, _tables),
-    "columns": Listing(texts("namespace_id", "table_name") | COLUMN_COLUMNS | PARTITION_COLUMNS, _columns),
-    "schemas": Listing(
+    "users": SystemListing(texts(*_USER) | dict.fromkeys(("created_at", "updated_at", "deleted_at"), MOMENT), _users),
+    "tables": SystemListing(_TABLE | {"version": WHOLE, "created_at": MOMENT}, _tables),
+    "columns": SystemListing(texts("namespace_id", "table_name") | COLUMN_COLUMNS | PARTITION_COLUMNS, _columns),
+    "schemas": SystemListing(
         texts("table_id", "namespace_id", "table_name", "table_type")
         | _SCHEMA
         | {"use_user_storage": FLAG, "created_at": MOMENT},

@@ -13,12 +13,12 @@ import pyarrow as pa
 from lakewarden.errors import NotFound
 from lakewarden.sql.results import listing
 from lakewarden.sql.system.activity import ACTIVITY
-from lakewarden.sql.system.listings import LISTINGS, Listing
+from lakewarden.sql.system.listings import LISTINGS, SystemListing
 
 if TYPE_CHECKING:
     from lakewarden.sql.context import Context
 
-RELATIONS: dict[str, Listing] = LISTINGS | ACTIVITY
+RELATIONS: dict[str, SystemListing] = LISTINGS | ACTIVITY
 
 
 def system_relation(context: Context, name: str) -> pa.Table:
@@ -27,7 +27,7 @@ def system_relation(context: Context, name: str) -> pa.Table:
     return listing(found.columns, list(found.rows(context))).table
 
 
-def relation_named(name: str) -> Listing:
+def relation_named(name: str) -> SystemListing:
     """Raises:
     NotFound: the relation does not exist.
     """

@@ -12,7 +12,7 @@ from lakewarden.tables.warehouse import live_tables
 
 
 @dataclass(frozen=True)
-class Seen:
+class VisibleObjects:
     """`version` is the catalog's."""
 
     version: int
@@ -25,9 +25,9 @@ class Seen:
     """Whether their queries may be run is decided when they are."""
 
 
-def seen(context: Context) -> Seen:
+def seen(context: Context) -> VisibleObjects:
     catalog = context.catalog
-    return Seen(
+    return VisibleObjects(
         catalog.version,
         context.principal,
         tuple(sorted(catalog.namespaces)),

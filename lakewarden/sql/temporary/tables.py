@@ -10,7 +10,7 @@ import pyarrow as pa
 from lakewarden.base.scope import TableName
 from lakewarden.catalog.model import Table
 from lakewarden.errors import NotFound, Unsupported
-from lakewarden.tables.rows.intake import Parts
+from lakewarden.tables.rows.intake import RowParts
 
 _MOST_CHUNKS = 64
 """Rows that come one by one are put together when there are more: each chunk has a cost of its own."""
@@ -59,7 +59,7 @@ class TemporaryTables:
         chunks = max((column.num_chunks for column in rows.columns), default=0)
         self._held[name] = replace(held, rows=rows.combine_chunks() if chunks > _MOST_CHUNKS else rows)
 
-    def joined(self, name: TableName, given: Parts) -> pa.Table:
+    def joined(self, name: TableName, given: RowParts) -> pa.Table:
         """The rows of all parts, which are to be added to a table.
 
         Raises:

@@ -17,7 +17,7 @@ Row = Mapping[str, object]
 
 
 @dataclass(frozen=True)
-class Form:
+class MessageForm:
     """How the changes of one table become messages."""
 
     columns: tuple[str, ...]
@@ -47,7 +47,7 @@ class Form:
         return json_row({name: row[name] for name in names})
 
 
-def messages(form: Form, rows: pa.Table, kinds: Sequence[str], partitions: Sequence[int]) -> Iterator[Outgoing]:
+def messages(form: MessageForm, rows: pa.Table, kinds: Sequence[str], partitions: Sequence[int]) -> Iterator[Outgoing]:
     """One message for each change, in order.
 
     Args:
@@ -64,7 +64,7 @@ def messages(form: Form, rows: pa.Table, kinds: Sequence[str], partitions: Seque
         before = None
 
 
-def _of_kind(form: Form, kind: str, before: Row | None, row: Row) -> bytes:
+def _of_kind(form: MessageForm, kind: str, before: Row | None, row: Row) -> bytes:
     match kind:
         case "delete":
             return form.deleted(row)
@@ -74,7 +74,7 @@ def _of_kind(form: Form, kind: str, before: Row | None, row: Row) -> bytes:
             return form.created(row)
 
 
-def _rows(form: Form, rows: pa.Table) -> Iterator[Row]:
+def _rows(form: MessageForm, rows: pa.Table) -> Iterator[Row]:
     for batch in rows.select(list(form.columns)).to_batches(max_chunksize=10_000):
         yield from batch.to_pylist()
 

@@ -31,7 +31,7 @@ class Outgoing:
 
 
 @dataclass(frozen=True)
-class Part:
+class SnapshotProgress:
     """The rows of a snapshot that are in the topic: those of users before `user`, and the first `rows` of that one."""
 
     user: str = ""
@@ -49,7 +49,7 @@ class Position:
     """When that was published, by the clock of the process: ISO 8601 in UTC."""
     snapshot: bool = False
     """Whether that was the table as a whole."""
-    part: Part | None = None
+    part: SnapshotProgress | None = None
     """How far a snapshot as of `seq` is that has more rows than this; None where all of them are in the topic."""
 
 

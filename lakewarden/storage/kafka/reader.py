@@ -18,7 +18,7 @@ _AT_ONCE = 10_000
 
 
 @dataclass(frozen=True)
-class Message:
+class TopicMessage:
     """One message. A value of None is a tombstone."""
 
     offset: int
@@ -28,16 +28,16 @@ class Message:
 
 
 @dataclass(frozen=True)
-class Batch:
+class MessageBatch:
     """Messages in the order of their offsets; some numbers belong to none."""
 
-    messages: tuple[Message, ...]
+    messages: tuple[TopicMessage, ...]
     next_offset: int
     """From where to go on."""
 
 
 @dataclass(frozen=True)
-class Bounds:
+class OffsetRange:
     """The offsets that a partition has: from `low`, below `high`."""
 
     low: int
@@ -51,7 +51,7 @@ class TopicReader:
         self._topic = topic
         self._consumer = consumer
 
-    def bounds(self, partition: int) -> Bounds:
+    def bounds(self, partition: int) -> OffsetRange:
         """The committed part. Raises as `Broker.reaching`."""
         from confluent_kafka import TopicPartition  # an extra
 
@@ -59,9 +59,9 @@ class TopicReader:
             low, high = self._consumer.get_watermark_offsets(
                 TopicPartition(self._topic.name, partition), timeout=self._topic.broker.patience
             )
-        return Bounds(low, high)
+        return OffsetRange(low, high)
 
-    def read(self, partition: int, first: int, most: int, upto: int | None = None) -> Batch:
+    def read(self, partition: int, first: int, most: int, upto: int | None = None) -> MessageBatch:
         """Reads from an offset on: up to another, to so many messages, or to what is the end then.
 
         Raises:
@@ -71,19 +71,19 @@ class TopicReader:
         """
         from confluent_kafka import TopicPartition  # an extra
 
-        found: list[Message] = []
+        found: list[TopicMessage] = []
         with self._topic.broker.reaching(str(self._topic)):
             self._consumer.assign([TopicPartition(self._topic.name, partition, first)])
             at = first
             while len(found) < most and (upto is None or at < upto):
                 for each in self._more(most - len(found)):
                     if upto is not None and (each.offset() or 0) >= upto and each.error() is None:
-                        return Batch(tuple(found), upto)
+                        return MessageBatch(tuple(found), upto)
                     if self._is_end(each):
-                        return Batch(tuple(found), each.offset() or 0)
+                        return MessageBatch(tuple(found), each.offset() or 0)
                     found.append(_message(each))
                     at = found[-1].offset + 1
-        return Batch(tuple(found), at)
+        return MessageBatch(tuple(found), at)
 
     def _more(self, most: int) -> list[Received]:
         """At least one: a message, or the end."""
@@ -103,11 +103,11 @@ class TopicReader:
         raise self._topic.broker.meant(error, str(self._topic))
 
 
-def _message(received: Received) -> Message:
+def _message(received: Received) -> TopicMessage:
     offset = received.offset()
     assert offset is not None, "a message without an error has an offset"
     kind, timestamp = received.timestamp()
-    return Message(offset, received.key(), received.value(), timestamp if kind else None)
+    return TopicMessage(offset, received.key(), received.value(), timestamp if kind else None)
 
 
 @contextmanager

@@ -11,13 +11,13 @@ from typing import BinaryIO
 
 from lakewarden.errors import StorageRefused
 from lakewarden.storage.objects import Missing
-from lakewarden.storage.sources.uploaded import Changed, Source, Uploaded
+from lakewarden.storage.sources.uploaded import ObjectChanged, ObjectSource, SourceObject
 
 _ABSENT = (FileNotFoundError, NotADirectoryError)
 
 
 @dataclass(frozen=True)
-class LocalSource(Source):
+class LocalSource(ObjectSource):
     """`root` is an absolute path."""
 
     root: str
@@ -26,10 +26,10 @@ class LocalSource(Source):
     def uri(self) -> str:
         return self.root
 
-    def uploads(self, after: str = "") -> Iterator[Uploaded]:
+    def uploads(self, after: str = "") -> Iterator[SourceObject]:
         return self._below("", after)
 
-    def look(self, key: str) -> Uploaded:
+    def look(self, key: str) -> SourceObject:
         path = self._path(key)
         try:
             found = os.stat(path)
@@ -41,7 +41,7 @@ class LocalSource(Source):
             raise Missing(key)
         return _uploaded(key, found)
 
-    def open(self, uploaded: Uploaded) -> BinaryIO:
+    def open(self, uploaded: SourceObject) -> BinaryIO:
         path = self._path(uploaded.key)
         try:
             file = open(path, "rb")  # noqa: SIM115  # the caller closes it
@@ -51,19 +51,19 @@ class LocalSource(Source):
             raise _refused(path, error) from error
         if _etag(os.fstat(file.fileno())) != uploaded.etag:
             file.close()
-            raise Changed(uploaded.key)
+            raise ObjectChanged(uploaded.key)
         return file
 
-    def prove(self, uploaded: Uploaded) -> None:
+    def prove(self, uploaded: SourceObject) -> None:
         if self.look(uploaded.key).etag != uploaded.etag:
-            raise Changed(uploaded.key)
+            raise ObjectChanged(uploaded.key)
 
     def _path(self, key: str) -> str:
         if not key or key.startswith("/") or not {"", ".", ".."}.isdisjoint(key.split("/")) or "\0" in key:
             raise Missing(key)
         return os.path.join(self.root, *key.split("/"))
 
-    def _below(self, folder: str, after: str) -> Iterator[Uploaded]:
+    def _below(self, folder: str, after: str) -> Iterator[SourceObject]:
         """A directory sorts as its name and a slash, so that keys come in the order of their letters, as buckets list them."""
         try:
             with os.scandir(os.path.join(self.root, folder)) as entries:
@@ -82,7 +82,7 @@ class LocalSource(Source):
                 yield from _listed(key, entry)
 
 
-def _listed(key: str, entry: os.DirEntry[str]) -> Iterator[Uploaded]:
+def _listed(key: str, entry: os.DirEntry[str]) -> Iterator[SourceObject]:
     try:
         found = entry.stat()
     except OSError:
@@ -97,8 +97,8 @@ def _spelled(name: str) -> str:
     return os.fsencode(name).decode("utf-8", "backslashreplace")
 
 
-def _uploaded(key: str, found: os.stat_result, refused: str = "") -> Uploaded:
-    return Uploaded(key, found.st_size, _etag(found), datetime.fromtimestamp(found.st_mtime, UTC), refused)
+def _uploaded(key: str, found: os.stat_result, refused: str = "") -> SourceObject:
+    return SourceObject(key, found.st_size, _etag(found), datetime.fromtimestamp(found.st_mtime, UTC), refused)
 
 
 def _etag(found: os.stat_result) -> str:

@@ -8,10 +8,10 @@ from lakewarden.base.connection import Location
 from lakewarden.storage.location import canonical, local_path
 from lakewarden.storage.sources.local import LocalSource
 from lakewarden.storage.sources.remote import RemoteSource
-from lakewarden.storage.sources.uploaded import Source
+from lakewarden.storage.sources.uploaded import ObjectSource
 
 
-def open_source(location: Location) -> Source:
+def open_source(location: Location) -> ObjectSource:
     """Opens the place without touching it.
 
     Raises:

@@ -14,7 +14,7 @@ from lakewarden.base.connection import Location
 from lakewarden.errors import InvalidArgument
 from lakewarden.storage.objects import Missing
 from lakewarden.storage.remote import RemoteObjects
-from lakewarden.storage.sources.uploaded import Changed, Source, Uploaded
+from lakewarden.storage.sources.uploaded import ObjectChanged, ObjectSource, SourceObject
 
 if TYPE_CHECKING:
     from obstore.store import ObjectStore as Client
@@ -23,13 +23,13 @@ _READ_AHEAD = 1 << 20
 _PAGE = 1000
 
 
-class RemoteSource(RemoteObjects, Source):
+class RemoteSource(RemoteObjects, ObjectSource):
     """The objects below a prefix."""
 
     def __reduce__(self) -> tuple[type[RemoteSource], tuple[Location, NewId]]:
         return RemoteSource, (self._location, self._new_id)
 
-    def uploads(self, after: str = "") -> Iterator[Uploaded]:
+    def uploads(self, after: str = "") -> Iterator[SourceObject]:
         cut = len(self._prefix)
         pages = _Pages(self._prefix.rstrip("/") or None, f"{self._prefix}{after}" if after else None)
         try:
@@ -38,7 +38,7 @@ class RemoteSource(RemoteObjects, Source):
         except FileNotFoundError:
             raise self._no_bucket("list", "") from None
 
-    def look(self, key: str) -> Uploaded:
+    def look(self, key: str) -> SourceObject:
         try:
             path = self._path(key)
         except InvalidArgument:
@@ -46,14 +46,14 @@ class RemoteSource(RemoteObjects, Source):
         with self._missing(key):
             return _uploaded(key, self._done("read", key, lambda client: obstore.head(client, path)))
 
-    def open(self, uploaded: Uploaded) -> BinaryIO:
+    def open(self, uploaded: SourceObject) -> BinaryIO:
         return cast("BinaryIO", io.BufferedReader(_Pinned(self, uploaded), _READ_AHEAD))
 
-    def prove(self, uploaded: Uploaded) -> None:
+    def prove(self, uploaded: SourceObject) -> None:
         """Does nothing: each read was of the object with that ETag."""
 
-    def read(self, uploaded: Uploaded, start: int, length: int) -> bytes:
-        """Returns a part of the object. Raises `Missing`, `Changed`."""
+    def read(self, uploaded: SourceObject, start: int, length: int) -> bytes:
+        """Returns a part of the object. Raises `Missing`, `ObjectChanged`."""
         path = self._path(uploaded.key)
 
         def pinned(client: Client) -> bytes:
@@ -61,7 +61,7 @@ class RemoteSource(RemoteObjects, Source):
                 found = obstore.get(client, path, options={"if_match": uploaded.etag, "range": (start, start + length)})
                 return bytes(found.bytes())
             except PreconditionError:
-                raise Changed(uploaded.key) from None
+                raise ObjectChanged(uploaded.key) from None
 
         with self._missing(uploaded.key):
             return self._done("read", uploaded.key, pinned)
@@ -88,7 +88,7 @@ class _Pages:
 class _Pinned(io.RawIOBase):
     """An object as a file: each read is a request for a range of the object with that ETag."""
 
-    def __init__(self, source: RemoteSource, uploaded: Uploaded) -> None:
+    def __init__(self, source: RemoteSource, uploaded: SourceObject) -> None:
         self._source = source
         self._uploaded = uploaded
         self._at = 0
@@ -118,5 +118,5 @@ class _Pinned(io.RawIOBase):
         return len(data)
 
 
-def _uploaded(key: str, meta: obstore.ObjectMeta) -> Uploaded:
-    return Uploaded(key, meta["size"], meta["e_tag"] or "", meta["last_modified"])
+def _uploaded(key: str, meta: obstore.ObjectMeta) -> SourceObject:
+    return SourceObject(key, meta["size"], meta["e_tag"] or "", meta["last_modified"])

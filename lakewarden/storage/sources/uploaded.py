@@ -8,12 +8,12 @@ from datetime import datetime
 from typing import BinaryIO, Protocol
 
 
-class Changed(Exception):
+class ObjectChanged(Exception):
     """The object is there, and has another ETag than it was listed with."""
 
 
 @dataclass(frozen=True)
-class Uploaded:
+class SourceObject:
     """An object of a source. `key` is relative to the source; `size` in bytes."""
 
     key: str
@@ -25,25 +25,25 @@ class Uploaded:
     """Why no store could read it under this key; empty for all but hostile names."""
 
 
-class Source(Protocol):
+class ObjectSource(Protocol):
     """A directory, or a prefix of a bucket. Every method raises `StorageUnavailable` or `StorageRefused` when the store fails."""
 
     @property
     def uri(self) -> str: ...
 
-    def uploads(self, after: str = "") -> Iterator[Uploaded]:
+    def uploads(self, after: str = "") -> Iterator[SourceObject]:
         """Yields the objects whose keys come after that key, in their order. A source that does not exist is empty."""
         ...
 
-    def look(self, key: str) -> Uploaded:
+    def look(self, key: str) -> SourceObject:
         """Returns one object. Raises `Missing`, also for a key that leads out of the source."""
         ...
 
-    def open(self, uploaded: Uploaded) -> BinaryIO:
-        """Opens an object for reading at any place. This, or a later read, raises `Missing` or `Changed` where it is no longer
-        the one that was listed."""
+    def open(self, uploaded: SourceObject) -> BinaryIO:
+        """Opens an object for reading at any place. This, or a later read, raises `Missing` or `ObjectChanged` where it is no
+        longer the one that was listed."""
         ...
 
-    def prove(self, uploaded: Uploaded) -> None:
-        """Proves, after the last read, that all reads were of the object that was listed. Raises `Missing`, `Changed`."""
+    def prove(self, uploaded: SourceObject) -> None:
+        """Proves, after the last read, that all reads were of the object that was listed. Raises `Missing`, `ObjectChanged`."""
         ...

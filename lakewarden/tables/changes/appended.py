@@ -12,7 +12,7 @@ from lakewarden.catalog.model import Table
 from lakewarden.delta.reading.bounds import Bound
 from lakewarden.log.record import SEQ
 from lakewarden.log.table_log import TableLog
-from lakewarden.tables.reading.scope import Place, Wanted, read_cold
+from lakewarden.tables.reading.scope import Place, ReadSelection, read_cold
 
 
 def is_keyless(table: Table) -> bool:
@@ -27,7 +27,7 @@ def appended_upto(log: TableLog, end: int) -> int:
 
 def appended(place: Place, after: int, upto: int, columns: tuple[str, ...] | None = None) -> pa.Table:
     """The rows beyond `after`, up to `upto`, ascending by `_seq`; with all columns where none are named."""
-    rows = read_cold(place, Wanted(columns, (Bound(SEQ, after + 1, upto),)))
+    rows = read_cold(place, ReadSelection(columns, (Bound(SEQ, after + 1, upto),)))
     return rows.filter((pc.field(SEQ) > after) & (pc.field(SEQ) <= upto)).sort_by(SEQ)
 
 

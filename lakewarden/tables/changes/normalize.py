@@ -26,14 +26,14 @@ _Indices = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
-class Typed:
+class TypedChanges:
     """Rows with `_seq` of their change, and the type of each."""
 
     rows: pa.Table
     types: pa.Array[Any]
 
 
-def normalized(live: pa.Table, rows: pa.Table, primary_key: Sequence[str]) -> Typed:
+def normalized(live: pa.Table, rows: pa.Table, primary_key: Sequence[str]) -> TypedChanges:
     """The changes that rows of one scope's log make.
 
     Args:
@@ -44,26 +44,26 @@ def normalized(live: pa.Table, rows: pa.Table, primary_key: Sequence[str]) -> Ty
     return _changes(before.rows, rows, before.prior, before.was)
 
 
-def kept(rows: pa.Table) -> Typed:
+def kept(rows: pa.Table) -> TypedChanges:
     """The same of rows that come with those before them (`_before`)."""
     before, was = before_of(rows)
     both = pa.concat_tables([before, rows.select(before.column_names)])
     return _changes(both, rows, np.arange(rows.num_rows), was.to_numpy(zero_copy_only=False))
 
 
-def inserted(rows: pa.Table) -> Typed:
+def inserted(rows: pa.Table) -> TypedChanges:
     """The same where nothing was live before, each key is written once, and none is deleted."""
-    return Typed(rows.drop_columns([OP]), pa.repeat(INSERT, rows.num_rows))
+    return TypedChanges(rows.drop_columns([OP]), pa.repeat(INSERT, rows.num_rows))
 
 
-def upserted(rows: pa.Table) -> Typed:
+def upserted(rows: pa.Table) -> TypedChanges:
     """The same without before images: any write of a row is an `update_postimage`, and a delete has the primary key alone."""
     deleted = pc.equal(rows.column(OP), pa.scalar(DELETE, pa.int8()))
     types = pc.if_else(deleted, DELETED, POSTIMAGE).combine_chunks()
-    return Typed(rows.drop_columns([OP]), cast("pa.Array[Any]", types))
+    return TypedChanges(rows.drop_columns([OP]), cast("pa.Array[Any]", types))
 
 
-def appended_and_removed(before: pa.Table, rows: pa.Table) -> Typed:
+def appended_and_removed(before: pa.Table, rows: pa.Table) -> TypedChanges:
     """The changes of a STREAM table, whose rows are only appended, and deleted by their `_seq`.
 
     Args:
@@ -86,7 +86,7 @@ def appended_and_removed(before: pa.Table, rows: pa.Table) -> Typed:
     return _gathered(columns, rows.column(SEQ).to_numpy(), before.num_rows, parts)
 
 
-def _changes(content: pa.Table, rows: pa.Table, prior: _Indices, was: NDArray[np.bool_]) -> Typed:
+def _changes(content: pa.Table, rows: pa.Table, prior: _Indices, was: NDArray[np.bool_]) -> TypedChanges:
     """
     Args:
         content: ends with the columns of these rows of the log.
@@ -105,11 +105,11 @@ def _changes(content: pa.Table, rows: pa.Table, prior: _Indices, was: NDArray[np
     return _gathered(content, rows.column(SEQ).to_numpy(), first, parts)
 
 
-def _gathered(rows: pa.Table, seqs: NDArray[Any], first: int, parts: Sequence[tuple[_Indices, _Indices, int]]) -> Typed:
+def _gathered(rows: pa.Table, seqs: NDArray[Any], first: int, parts: Sequence[tuple[_Indices, _Indices, int]]) -> TypedChanges:
     """For each part, which rows, and the rows of the log that changed them; in the order of these."""
     content = np.concatenate([which for which, _, _ in parts])
     cause = np.concatenate([by for _, by, _ in parts])
     kinds = np.concatenate([np.full(len(which), kind) for which, _, kind in parts])
     order = np.lexsort((kinds, cause))
     found = rows.take(pa.array(content[order])).append_column(SEQ, pa.array(seqs[cause[order] - first]))
-    return Typed(found, pa.array(_TYPES).take(pa.array(kinds[order])))
+    return TypedChanges(found, pa.array(_TYPES).take(pa.array(kinds[order])))

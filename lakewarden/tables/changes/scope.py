@@ -25,7 +25,7 @@ from lakewarden.log.position import NOTHING
 from lakewarden.log.record import DELETE, OP, SEQ, USER, decode
 from lakewarden.log.stream import is_over, undeleted
 from lakewarden.log.view import Trail
-from lakewarden.tables.changes.normalize import Typed, appended_and_removed, inserted, kept, normalized, upserted
+from lakewarden.tables.changes.normalize import TypedChanges, appended_and_removed, inserted, kept, normalized, upserted
 from lakewarden.tables.reading.as_of import read_as_of
 from lakewarden.tables.reading.scope import Place, where_it_lies
 from lakewarden.tables.warehouse import Warehouse
@@ -52,7 +52,7 @@ class ScopeReader:
     since: int = 0
     """As `ChangeFeed.since`."""
 
-    def changes(self, users: Sequence[str], after: int, upto: int, *, images: bool) -> Typed:
+    def changes(self, users: Sequence[str], after: int, upto: int, *, images: bool) -> TypedChanges:
         """The changes of these users beyond `after`, up to `upto`, with a column `_user`; user by user, and of each by `_seq`.
 
         Raises:
@@ -66,10 +66,10 @@ class ScopeReader:
         found = self._changes(users, rows, after, images=images)
         return _named(_without([each for each in every if each.stored_at < self.since], found), users)
 
-    def _changes(self, users: Sequence[str], rows: pa.Table, after: int, *, images: bool) -> Typed:
+    def _changes(self, users: Sequence[str], rows: pa.Table, after: int, *, images: bool) -> TypedChanges:
         if self.table.schema.keeps_before:
             found = kept(rows) if images else None
-            return upserted(rows) if found is None else Typed(_owned(found.rows, rows), found.types)
+            return upserted(rows) if found is None else TypedChanges(_owned(found.rows, rows), found.types)
         scopes = list(zip(users, _apart(rows, len(users)), strict=True))
         if self.table.type == "STREAM":
             return _joined([self._of_stream(user, theirs, after) for user, theirs in scopes], rows)
@@ -85,7 +85,7 @@ class ScopeReader:
             return inserted(rows)
         return normalized(before, rows, key)
 
-    def _of_stream(self, user: str, rows: pa.Table, after: int) -> Typed:
+    def _of_stream(self, user: str, rows: pa.Table, after: int) -> TypedChanges:
         removes = bool(pc.any(pc.equal(rows.column(OP), pa.scalar(DELETE, pa.int8()))).as_py())
         earlier = self._earlier(user, after) if removes else rows.slice(0, 0).drop_columns([_OWNER])
         return appended_and_removed(_owned(earlier, rows), rows)
@@ -142,13 +142,13 @@ def _owned(rows: pa.Table, like: pa.Table) -> pa.Table:
     return rows.append_column(_OWNER, pa.repeat(number, rows.num_rows))
 
 
-def _joined(parts: Sequence[Typed], like: pa.Table) -> Typed:
+def _joined(parts: Sequence[TypedChanges], like: pa.Table) -> TypedChanges:
     none = [like.slice(0, 0).select(parts[0].rows.column_names)] if parts else [like.slice(0, 0)]
     types: Any = pa.chunked_array([each.types for each in parts], pa.string()).combine_chunks()
-    return Typed(pa.concat_tables([*none, *(each.rows for each in parts)]), types)
+    return TypedChanges(pa.concat_tables([*none, *(each.rows for each in parts)]), types)
 
 
-def _without(ranges: Sequence[RowRange], found: Typed) -> Typed:
+def _without(ranges: Sequence[RowRange], found: TypedChanges) -> TypedChanges:
     """Without the changes that the rows of these chunks made."""
     if not ranges:
         return found
@@ -156,14 +156,14 @@ def _without(ranges: Sequence[RowRange], found: Typed) -> Typed:
     firsts, lasts = _ends(sorted(ranges, key=lambda each: each.first_seq))
     at = np.searchsorted(firsts, seqs, side="right") - 1
     kept = pa.array((at < 0) | (seqs > lasts[at]))
-    return Typed(found.rows.filter(kept), found.types.filter(kept))
+    return TypedChanges(found.rows.filter(kept), found.types.filter(kept))
 
 
 def _ends(ranges: Sequence[RowRange]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     return np.array([each.first_seq for each in ranges]), np.array([each.last_seq for each in ranges])
 
 
-def _named(found: Typed, users: Sequence[str]) -> Typed:
+def _named(found: TypedChanges, users: Sequence[str]) -> TypedChanges:
     """With the users' names in place of their numbers."""
     names = pa.array(users, pa.string()).take(found.rows.column(_OWNER).combine_chunks())
-    return Typed(found.rows.drop_columns([_OWNER]).append_column(USER, names), found.types)
+    return TypedChanges(found.rows.drop_columns([_OWNER]).append_column(USER, names), found.types)

@@ -24,7 +24,7 @@ from lakewarden.tables.client.reader import TableReader
 from lakewarden.tables.files.changes import Filing, Held
 from lakewarden.tables.images.taking import inserted
 from lakewarden.tables.reading.keys import key_bounds, touched_by
-from lakewarden.tables.reading.scope import Wanted
+from lakewarden.tables.reading.scope import ReadSelection
 from lakewarden.tables.rows.files import FileRef, Files, file_columns, references
 
 _ATTEMPTS = 20
@@ -140,7 +140,7 @@ class TableAppender:
         """The files of live rows that a batch replaces or removes, without files that other rows refer to."""
         columns, key = file_columns(self.reader.table.schema), self.reader.table.schema.primary_key
         for user, rows in _by_user(batch) if columns else ():
-            live = self.reader.scan_to_write(Wanted((*key, *columns)), user)
+            live = self.reader.scan_to_write(ReadSelection((*key, *columns)), user)
             hit = matches(live, rows, key)
             yield from ((user, ref) for ref in _only_there(live.filter(hit), live.filter(pc.invert(hit)), columns))
 
@@ -159,7 +159,7 @@ class TableAppender:
 
     def _first_live(self, rows: pa.Table, user: str | None) -> Key | None:
         key = self.reader.table.schema.primary_key
-        live = self.reader.scan_to_write(Wanted(key, key_bounds(key, rows)), user)
+        live = self.reader.scan_to_write(ReadSelection(key, key_bounds(key, rows)), user)
         taken = rows.filter(matches(rows, live, key)) if live.num_rows else live
         return tuple(taken[name][0].as_py() for name in key) if taken.num_rows else None
 

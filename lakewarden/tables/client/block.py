@@ -17,7 +17,7 @@ from lakewarden.base.commit_metadata import carried, carrying
 from lakewarden.catalog.model import Table
 from lakewarden.delta.reading.rows import matches, merged, merged_parts
 from lakewarden.errors import BeingErased, Conflict, SchemaChanged, Unsupported
-from lakewarden.log.once import Once
+from lakewarden.log.once import WriterBatch
 from lakewarden.log.pending_keys import Key
 from lakewarden.log.plain import Batch
 from lakewarden.log.position import NOTHING
@@ -30,12 +30,12 @@ from lakewarden.log.touched import Touched
 from lakewarden.log.view import LogView
 from lakewarden.tables.client.appending import TableAppender
 from lakewarden.tables.client.client import TableClient
-from lakewarden.tables.client.decision import Decision, Read, absent
+from lakewarden.tables.client.decision import Decision, DecisionRows, absent
 from lakewarden.tables.client.kept_rows import KeptRows, keys_of
 from lakewarden.tables.client.reader import TableReader
 from lakewarden.tables.reading.freshness import Freshness
 from lakewarden.tables.reading.keys import key_bounds, touched_by
-from lakewarden.tables.reading.scope import EVERYTHING, Place, Wanted
+from lakewarden.tables.reading.scope import EVERYTHING, Place, ReadSelection
 
 T = TypeVar("T")
 
@@ -94,7 +94,7 @@ class TableBlock:
         self._check_not_erased(view)
         schema = self.table.schema
         if schema.append_only:
-            return Decision(batch, Read((self.user or "",), lambda later: True))
+            return Decision(batch, DecisionRows((self.user or "",), lambda later: True))
         self._check_unchanged(view)
         return Decision(batch, absent(batch, schema), touched_by(schema, batch.rows))
 
@@ -125,7 +125,7 @@ class TableBlock:
             reader: outside the block.
         """
         key = self.table.schema.primary_key
-        wanted = Wanted((*key, SEQ), key_bounds(key, keys))
+        wanted = ReadSelection((*key, SEQ), key_bounds(key, keys))
         if keys.num_rows <= _FEW:
             live = reader.with_keys(keys, wanted, self.user, view or reader.log.view((self.user or "",)))
         else:
@@ -161,15 +161,15 @@ class BlockReader(TableReader):
             there.update(zip(keys_of(rows, self.table.schema.primary_key), rows.column(SEQ).to_pylist(), strict=True))
         return [there.get(key) for key in keys]
 
-    def scan_to_write(self, wanted: Wanted, user: str | None) -> pa.Table:
+    def scan_to_write(self, wanted: ReadSelection, user: str | None) -> pa.Table:
         whole = wanted if wanted.columns is None else replace(wanted, columns=(*dict.fromkeys((*wanted.columns, SEQ)),))
         rows = self._over(self._scan_outside(partial(self._unaltered, user), whole, "strong"), note=True)
         return rows if wanted.columns is None else rows.select(wanted.columns)
 
-    def _scan(self, place: Place, wanted: Wanted, freshness: Freshness) -> pa.Table:
+    def _scan(self, place: Place, wanted: ReadSelection, freshness: Freshness) -> pa.Table:
         return self._over(self._scan_outside(place, wanted, freshness))
 
-    def _scan_outside(self, place: Place, wanted: Wanted, freshness: Freshness) -> pa.Table:
+    def _scan_outside(self, place: Place, wanted: ReadSelection, freshness: Freshness) -> pa.Table:
         return super()._scan(place, wanted.with_key(self.table.schema), freshness)
 
     def _over(self, rows: pa.Table, *, note: bool = False) -> pa.Table:
@@ -186,7 +186,7 @@ class BlockReader(TableReader):
         others = rows.filter(pa.array([each not in kept for each in keys], pa.bool_()))
         return own or (super().first_live(others, user, view) if others.num_rows else None)
 
-    def with_keys(self, keys: pa.Table, wanted: Wanted, user: str | None, view: LogView) -> pa.Table:
+    def with_keys(self, keys: pa.Table, wanted: ReadSelection, user: str | None, view: LogView) -> pa.Table:
         key = self.table.schema.primary_key
         rows = super().with_keys(keys, EVERYTHING, user, view)
         self._found[:] = [rows.select([*key, SEQ])]
@@ -194,13 +194,13 @@ class BlockReader(TableReader):
         found = merged(rows, hot, key) if hot.num_rows else rows
         return found if wanted.columns is None else found.select(wanted.columns)
 
-    def use_live(self, wanted: Wanted, user: str | None, use: Callable[[Iterator[pa.Table]], T]) -> T:
+    def use_live(self, wanted: ReadSelection, user: str | None, use: Callable[[Iterator[pa.Table]], T]) -> T:
         hot, key = self.block.kept.hot(), self.table.schema.primary_key
         if not hot.num_rows:
             return super().use_live(wanted, user, use)
         return super().use_live(wanted.with_key(self.table.schema), user, lambda parts: use(merged_parts(parts, hot, key)))
 
-    def stream(self, user: str | None, wanted: Wanted | None = None) -> pa.Table:
+    def stream(self, user: str | None, wanted: ReadSelection | None = None) -> pa.Table:
         rows, own = super().stream(user, wanted), self.block.kept.hot()
         if not own.num_rows:
             return rows
@@ -241,10 +241,10 @@ class _Keeping:
             f" {self.reader.table.name} outside a block, where they become visible together as well"
         )
 
-    def publish(self, staging: Staging, pieces: Pieces, once: Once | None = None) -> Receipt | None:
+    def publish(self, staging: Staging, pieces: Pieces, once: WriterBatch | None = None) -> Receipt | None:
         raise Unsupported("a staged batch is published outside a block")
 
-    def append_once(self, batch: LogBatch, once: Once) -> Receipt | None:
+    def append_once(self, batch: LogBatch, once: WriterBatch) -> Receipt | None:
         raise Unsupported("a batch with an identity is appended outside a block")
 
 

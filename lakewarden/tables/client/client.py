@@ -38,14 +38,14 @@ from lakewarden.tables.client.direct import DirectWrites, FlushPending
 from lakewarden.tables.client.filed import FiledRows, FileMode
 from lakewarden.tables.client.parts import PartsMode, PartsWrite
 from lakewarden.tables.client.reader import TableReader
-from lakewarden.tables.files.objects import OpenFile
+from lakewarden.tables.files.objects import StoredFile
 from lakewarden.tables.files.referring import check_batch, check_rows, texts_of
 from lakewarden.tables.intake import Revision, TableIntake
 from lakewarden.tables.pins import Pin, pin_version, release
 from lakewarden.tables.reading.freshness import Freshness
-from lakewarden.tables.reading.scope import EVERYTHING, Wanted, where_it_lies
-from lakewarden.tables.rows.files import FileRef, Files, RowFile, Taken, Upload, file_columns
-from lakewarden.tables.rows.intake import Parts, Rows, held
+from lakewarden.tables.reading.scope import EVERYTHING, ReadSelection, where_it_lies
+from lakewarden.tables.rows.files import FileRef, Files, RowFile, RowsWithFiles, Upload, file_columns
+from lakewarden.tables.rows.intake import RowParts, Rows, held
 from lakewarden.tables.rows.renaming import Renaming
 from lakewarden.tables.warehouse import Warehouse, find_table
 
@@ -186,7 +186,7 @@ class TableClient:
         """
         return self._filed.get(key, column, user)
 
-    def open_file(self, key: Mapping[str, object], column: str, *, user: str | None = None) -> OpenFile:
+    def open_file(self, key: Mapping[str, object], column: str, *, user: str | None = None) -> StoredFile:
         """As `get_file`, in pieces: for a large file, or one that goes on to somebody else."""
         return self._filed.open(key, column, user)
 
@@ -226,7 +226,7 @@ class TableClient:
             raise NotFound(f"{table.name} was dropped, and another table now has its name: open it again")
         return replace(self, table=table)
 
-    def take_files(self, rows: Rows, user: str | None) -> Taken:
+    def take_files(self, rows: Rows, user: str | None) -> RowsWithFiles:
         """Rows with references in place of uploads, and the files, for the write or the revision of these rows.
 
         Raises:
@@ -235,7 +235,7 @@ class TableClient:
         return self._filed.take(rows, user)
 
     def write_taken(
-        self, taken: Taken, *, user: str | None = None, user_column: str | None = None, mode: WriteMode = "upsert"
+        self, taken: RowsWithFiles, *, user: str | None = None, user_column: str | None = None, mode: WriteMode = "upsert"
     ) -> Receipt:
         """As `write`, for rows that already refer to their files."""
         if not (self.table.schema.keyed or self.table.schema.append_only):
@@ -247,7 +247,7 @@ class TableClient:
         filing = self._appender.filing(user, taken.files)
         return self._appender.insert(batch, filing) if insert else self._appender.behind(lambda _view: Decision(batch), filing)
 
-    def _added(self, taken: Taken, user: str | None, user_column: str | None) -> Receipt:
+    def _added(self, taken: RowsWithFiles, user: str | None, user_column: str | None) -> Receipt:
         """Appends rows that have no key.
 
         Raises:
@@ -259,7 +259,7 @@ class TableClient:
         rows = self.completed(taken.rows, user=user, follows=taken.follows)
         return Receipt(rows.num_rows, self.direct.append([rows]).last_seq)
 
-    def write_parts(self, given: Parts, *, user: str | None = None, mode: PartsMode = "upsert") -> Receipt:
+    def write_parts(self, given: RowParts, *, user: str | None = None, mode: PartsMode = "upsert") -> Receipt:
         """As `write`, for one user's rows that are too many to be in memory; under `replace` they replace all rows of the user.
         Files of replaced rows stay until a vacuum.
 
@@ -305,7 +305,7 @@ class TableClient:
             return _shown(self.reader.past(as_of, user).rows(EVERYTHING))
         return _shown(self.scan(EVERYTHING, user=user, freshness=freshness))
 
-    def scan(self, wanted: Wanted, *, user: str | None, freshness: Freshness = "strong") -> pa.Table:
+    def scan(self, wanted: ReadSelection, *, user: str | None, freshness: Freshness = "strong") -> pa.Table:
         """A part of the scope's rows, in no particular order; with all columns and `_seq` where none are named."""
         return self.reader.scan(wanted, user, freshness)
 
@@ -314,7 +314,7 @@ class TableClient:
         decide: Callable[[pa.Table], pa.Table | Revision],
         *,
         user: str | None,
-        wanted: Wanted = EVERYTHING,
+        wanted: ReadSelection = EVERYTHING,
         files: Files = (),
     ) -> int:
         """Reads the scope, lets `decide` turn it into rows, and appends them right after what was read.
@@ -340,7 +340,7 @@ class TableClient:
             decided = decide(live)
             batch = self._intake.revision(decided if isinstance(decided, Revision) else Revision(decided), user)
             if self._has_files and isinstance(batch, LogBatch):
-                known = Taken((), files).known | texts_of(live, file_columns(schema))
+                known = RowsWithFiles((), files).known | texts_of(live, file_columns(schema))
                 check_batch(schema, batch, self.reader.target, known)
             read = None if file_columns(schema) else live_within(live, wanted, schema, user)
             return Decision(batch, read, None if key is None else touched_with(key, batch, schema, user))
@@ -349,7 +349,7 @@ class TableClient:
 
     def revise_parts(
         self,
-        given: Parts,
+        given: RowParts,
         begin: Callable[[], AbstractContextManager[Decisions]],
         *,
         user: str | None,
@@ -375,7 +375,7 @@ class TableClient:
             check_rows(self.table.schema, made, user, self.reader.target)
         return made
 
-    def _followed(self, batch: Batch, taken: Taken) -> Batch:
+    def _followed(self, batch: Batch, taken: RowsWithFiles) -> Batch:
         """The batch, whose references were looked at."""
         if self._has_files and taken.follows and isinstance(batch, LogBatch):
             check_batch(self.table.schema, batch, self.reader.target, taken.known)
@@ -449,7 +449,7 @@ class TableClient:
         found, key = [Receipt(0, NOTHING)], self.table.schema.primary_key
         for user in users.unique():
             name = str(user)
-            rows = self.reader.stream(name, Wanted(key))
+            rows = self.reader.stream(name, ReadSelection(key))
             gone = rows.filter(matches(rows, key_rows.filter(pc.equal(users, user)), key))
             found.append(self.delete_rows([int(seq) for seq in gone.column(SEQ).to_numpy()], user=name))
         return Receipt(sum(each.rows for each in found), max(each.last_seq for each in found))

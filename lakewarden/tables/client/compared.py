@@ -21,9 +21,9 @@ from lakewarden.tables.direct.parts import in_parts
 from lakewarden.tables.files.referring import check_batch, texts_of
 from lakewarden.tables.intake import Revision, TableIntake
 from lakewarden.tables.reading.keys import key_bounds
-from lakewarden.tables.reading.scope import EVERYTHING, Wanted
+from lakewarden.tables.reading.scope import EVERYTHING, ReadSelection
 from lakewarden.tables.rows.files import file_columns
-from lakewarden.tables.rows.intake import Parts
+from lakewarden.tables.rows.intake import RowParts
 
 _ATTEMPTS = 20
 """Attempts to read and append before a write raises CONFLICT."""
@@ -59,7 +59,7 @@ class ComparedWrite:
 
     reader: TableReader
     intake: TableIntake
-    given: Parts
+    given: RowParts
     user: str | None
     begin: Callable[[], AbstractContextManager[Decisions]]
     """For each attempt: other rows may be live then."""
@@ -122,4 +122,4 @@ class ComparedWrite:
                     break
             return pa.concat_tables(found)
 
-        return self.reader.use_live(Wanted(bounds=key_bounds(wanted.primary_key, keys)), self.user, kept)
+        return self.reader.use_live(ReadSelection(bounds=key_bounds(wanted.primary_key, keys)), self.user, kept)

@@ -21,7 +21,7 @@ from lakewarden.log.view import LogView
 from lakewarden.storage.objects import Missing
 from lakewarden.tables.client.reader import TableReader
 from lakewarden.tables.reading.keys import touched_by
-from lakewarden.tables.reading.scope import Wanted
+from lakewarden.tables.reading.scope import ReadSelection
 
 _USERS = 100
 """Of a write of more users' rows, what came in between is not looked at."""
@@ -31,7 +31,7 @@ _EXACT = ("SMALLINT", "INT", "BIGINT", "TEXT", "DATE")
 
 
 @dataclass(frozen=True)
-class Read:
+class DecisionRows:
     """The rows that a decision depends on."""
 
     users: Collection[str]
@@ -45,7 +45,7 @@ class Decision:
     """Rows to append right after what they were decided from."""
 
     batch: Batch
-    read: Read | None = None
+    read: DecisionRows | None = None
     """None where anything that came since may change it."""
     touched: Touched | None = None
     """The rows that were read and are written, if not all of the users'."""
@@ -70,15 +70,15 @@ def key_taken(table: Table, key: Key) -> ConstraintViolation:
     )
 
 
-def absent(batch: Batch, schema: TableSchema) -> Read | None:
+def absent(batch: Batch, schema: TableSchema) -> DecisionRows | None:
     """Of a decision that depends on no row with one of these keys being live."""
     users = [str(user) for user in batch.rows.column(USER).unique().to_pylist()]
     if len(users) > _USERS:
         return None
-    return Read(users, lambda later: not _any(matches(later, batch.rows, schema.primary_key)))
+    return DecisionRows(users, lambda later: not _any(matches(later, batch.rows, schema.primary_key)))
 
 
-def live_within(live: pa.Table, wanted: Wanted, schema: TableSchema, user: str | None) -> Read | None:
+def live_within(live: pa.Table, wanted: ReadSelection, schema: TableSchema, user: str | None) -> DecisionRows | None:
     """Of a decision that depends on the live rows within the bounds: they are the same unless one of them is written, or another
     row that is within.
     """
@@ -88,10 +88,10 @@ def live_within(live: pa.Table, wanted: Wanted, schema: TableSchema, user: str |
     def holds(later: pa.Table) -> bool:
         return not _any(matches(later, live, schema.primary_key)) and not rows_within(later, wanted.bounds).num_rows
 
-    return Read((user or "",), holds)
+    return DecisionRows((user or "",), holds)
 
 
-def pinned_key(wanted: Wanted, schema: TableSchema) -> pa.Table | None:
+def pinned_key(wanted: ReadSelection, schema: TableSchema) -> pa.Table | None:
     """The one key that rows within the bounds can have; None where there may be several, or none."""
     pinned = {bound.column: bound.low for bound in wanted.bounds if bound.low is not None and bound.low == bound.high}
     columns = [column for column in schema.columns if column.name in schema.primary_key]

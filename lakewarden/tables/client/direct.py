@@ -23,7 +23,7 @@ from lakewarden.tables.direct.identities import last_write, transaction_app
 from lakewarden.tables.direct.resume import resume
 from lakewarden.tables.direct.revise import Revise, Spread
 from lakewarden.tables.direct.run import DirectRun
-from lakewarden.tables.direct.value import Batches, Decide, DirectResult, Given, Once, TaskFiles, Within
+from lakewarden.tables.direct.value import Batches, Decide, DirectResult, Given, TaskFiles, Within, WriteIdentity
 from lakewarden.tables.predicate import check_predicate, partitions_within
 from lakewarden.tables.reading.seen_keys import SeenKeys
 from lakewarden.tables.warehouse import Warehouse
@@ -48,7 +48,7 @@ class DirectWrites:
     """The job that writes; without it, each write is one."""
     reach: Reach = no_faults
 
-    def append(self, given: Given, *, once: Once | None = None) -> DirectResult:
+    def append(self, given: Given, *, once: WriteIdentity | None = None) -> DirectResult:
         """Adds rows to a table without a primary key.
 
         Args:
@@ -64,7 +64,9 @@ class DirectWrites:
         self._check_keyless()
         return self._run(DirectWrite("WRITE", Keep(), given, {"mode": "Append"}, self._once(once)))
 
-    def overwrite(self, given: Given, *, within: str = "", operation: str = "WRITE", once: Once | None = None) -> DirectResult:
+    def overwrite(
+        self, given: Given, *, within: str = "", operation: str = "WRITE", once: WriteIdentity | None = None
+    ) -> DirectResult:
         """Replaces all rows, or those of some partitions. With a primary key, pending rows are flushed first.
 
         Of a dynamic table, subscribers hear nothing of it; and it runs once: it loses against a flush of these partitions.
@@ -110,7 +112,7 @@ class DirectWrites:
         bounds: Sequence[Bound] | Callable[[], Sequence[Bound]] = (),
         within: str | Within = "",
         added: Given = (),
-        once: Once | None = None,
+        once: WriteIdentity | None = None,
         spread: Spread | None = None,
     ) -> DirectResult:
         """Changes rows, file by file: each file that `decide` changes is written again.
@@ -171,7 +173,7 @@ class DirectWrites:
         if self.table.schema.primary_key:
             raise Unsupported(f"{self.table.name} has a primary key: its rows are written by key, through its write log")
 
-    def _once(self, once: Once | None) -> Once | None:
+    def _once(self, once: WriteIdentity | None) -> WriteIdentity | None:
         return None if once is None else replace(once, app=self._app(once.app))
 
     def _app(self, writer: str) -> str:

@@ -15,9 +15,9 @@ from lakewarden.errors import InvalidArgument, NotFound
 from lakewarden.log.receipt import Receipt
 from lakewarden.storage.open import open_store
 from lakewarden.tables.client.reader import TableReader
-from lakewarden.tables.files.objects import OpenFile, open_file
-from lakewarden.tables.reading.scope import Wanted, where_it_lies
-from lakewarden.tables.rows.files import FILES, FileRef, Files, RowFile, Taken, Upload, file_columns, take_files
+from lakewarden.tables.files.objects import StoredFile, open_file
+from lakewarden.tables.reading.scope import ReadSelection, where_it_lies
+from lakewarden.tables.rows.files import FILES, FileRef, Files, RowFile, RowsWithFiles, Upload, file_columns, take_files
 from lakewarden.tables.rows.intake import Rows, to_arrow
 from lakewarden.tables.warehouse import Warehouse
 
@@ -34,7 +34,7 @@ class Rewritable(Protocol):
     @property
     def reader(self) -> TableReader: ...
     def revise(self, decide: Callable[[pa.Table], pa.Table], *, user: str | None, files: Files = ()) -> int: ...
-    def write_taken(self, taken: Taken, *, user: str | None, mode: Literal["upsert", "insert"]) -> Receipt: ...
+    def write_taken(self, taken: RowsWithFiles, *, user: str | None, mode: Literal["upsert", "insert"]) -> Receipt: ...
 
 
 @dataclass(frozen=True)
@@ -47,9 +47,9 @@ class FiledRows:
     def _columns(self) -> list[str]:
         return file_columns(self.client.table.schema)
 
-    def take(self, rows: Rows, user: str | None) -> Taken:
+    def take(self, rows: Rows, user: str | None) -> RowsWithFiles:
         if not self._columns:
-            return Taken(rows)
+            return RowsWithFiles(rows)
         warehouse, settings = self.client.warehouse, self.client.warehouse.settings.files
 
         def folder() -> str:
@@ -70,10 +70,10 @@ class FiledRows:
     def get(self, key: Mapping[str, object], column: str, user: str | None) -> bytes:
         return b"".join(self.open(key, column, user).pieces())
 
-    def open(self, key: Mapping[str, object], column: str, user: str | None) -> OpenFile:
+    def open(self, key: Mapping[str, object], column: str, user: str | None) -> StoredFile:
         self._check_column(column)
         table, reader = self.client.table, self.client.reader
-        live = reader.scan(Wanted((*table.schema.primary_key, column)), user)
+        live = reader.scan(ReadSelection((*table.schema.primary_key, column)), user)
         text = next(iter(reader.row_of(live, to_arrow([key], table.schema)).column(column).to_pylist()), None)
         if not text:
             raise NotFound(f"{table.name} has no file in column {column!r} of the row {dict(key)}")
@@ -98,7 +98,7 @@ class FiledRows:
         table = self.client.table
         require(table, "files", "files")
         columns, key = self._columns, table.schema.primary_key
-        rows = self.client.reader.scan(Wanted((*key, *columns)), user).sort_by([(name, "ascending") for name in key])
+        rows = self.client.reader.scan(ReadSelection((*key, *columns)), user).sort_by([(name, "ascending") for name in key])
         return [
             RowFile({name: row[name] for name in key}, column, ref)
             for row in rows.to_pylist()

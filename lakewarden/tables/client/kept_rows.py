@@ -27,7 +27,7 @@ _MOST_PARTS = 64
 """Tables of single rows are joined when there are more."""
 
 
-class Kept(NamedTuple):
+class BlockKey(NamedTuple):
     """What a block did to one key."""
 
     seq: int | None
@@ -55,8 +55,8 @@ class KeptRows:
         self._most_bytes = most_bytes
         self._parts: list[pa.Table] = []
         self._rows = 0
-        self._known: dict[Key, Kept] = {}
-        self._steps: list[tuple[Key, Kept | None]] = []
+        self._known: dict[Key, BlockKey] = {}
+        self._steps: list[tuple[Key, BlockKey | None]] = []
         """What was known of each key before it was written, for `undo`."""
 
     @property
@@ -65,7 +65,7 @@ class KeptRows:
         return self._rows if self._schema.append_only else len(self._known)
 
     @property
-    def keys(self) -> Mapping[Key, Kept]:
+    def keys(self) -> Mapping[Key, BlockKey]:
         return self._known
 
     def key_columns(self) -> pa.Table:
@@ -105,7 +105,7 @@ class KeptRows:
         for number, (key, live) in enumerate(zip(keys, lives, strict=True), self._rows):
             before = self._known.get(key)
             self._steps.append((key, before))
-            self._known[key] = Kept(found[key] if before is None else before.seq, live, number)
+            self._known[key] = BlockKey(found[key] if before is None else before.seq, live, number)
 
     def mark(self) -> Mark:
         return Mark(self._rows, self.bytes, len(self._steps))

@@ -20,7 +20,7 @@ from lakewarden.tables.client.reader import TableReader
 from lakewarden.tables.files.referring import check_batch
 from lakewarden.tables.intake import TableIntake
 from lakewarden.tables.reading.seen_keys import SeenKeys
-from lakewarden.tables.rows.intake import Parts
+from lakewarden.tables.rows.intake import RowParts
 
 PartsMode = Literal["upsert", "insert", "replace"]
 
@@ -34,7 +34,7 @@ class PartsWrite:
 
     reader: TableReader
     intake: TableIntake
-    given: Parts
+    given: RowParts
     user: str | None
 
     def run(self, mode: PartsMode) -> Receipt:

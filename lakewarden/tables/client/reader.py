@@ -28,7 +28,7 @@ from lakewarden.tables.reading.past import PastScope, past_of
 from lakewarden.tables.reading.rows_by_key import live_rows
 from lakewarden.tables.reading.scope import (
     EVERYTHING,
-    Wanted,
+    ReadSelection,
     read_cold,
     read_stream_scope,
     read_strong,
@@ -80,7 +80,7 @@ class TableReader:
         self.warehouse.check_open(catalog, find_table(catalog, self.table.name), user)
         return self.warehouse.target(catalog, Scope(self.table.name, user))
 
-    def scan(self, wanted: Wanted, user: str | None, freshness: Freshness = "strong") -> pa.Table:
+    def scan(self, wanted: ReadSelection, user: str | None, freshness: Freshness = "strong") -> pa.Table:
         """As `TableClient.scan`.
 
         Raises:
@@ -92,12 +92,12 @@ class TableReader:
             rows = self._scan(partial(self._target_with, wanted, user), wanted, check_freshness(freshness))
         return rows if wanted.columns is None else rows.select(wanted.columns)
 
-    def scan_to_write(self, wanted: Wanted, user: str | None) -> pa.Table:
+    def scan_to_write(self, wanted: ReadSelection, user: str | None) -> pa.Table:
         """The same, for who writes what follows from the rows; raises `SchemaChanged` where there are other columns by now."""
         rows = self._scan(partial(self._unaltered, user), wanted, "strong")
         return rows if wanted.columns is None else rows.select(wanted.columns)
 
-    def _scan(self, place: Callable[[], ScopeTarget], wanted: Wanted, freshness: Freshness) -> pa.Table:
+    def _scan(self, place: Callable[[], ScopeTarget], wanted: ReadSelection, freshness: Freshness) -> pa.Table:
         cold = self.warehouse.cold
         match freshness:
             case "eventual":
@@ -107,12 +107,12 @@ class TableReader:
             case "strong":
                 return read_strong(place, self.log, wanted, cold)
 
-    def _target_with(self, wanted: Wanted, user: str | None) -> ScopeTarget:
+    def _target_with(self, wanted: ReadSelection, user: str | None) -> ScopeTarget:
         target = self.target(user)
         self._check_names(wanted, target.schema)
         return target
 
-    def _check_names(self, wanted: Wanted, newest: TableSchema) -> None:
+    def _check_names(self, wanted: ReadSelection, newest: TableSchema) -> None:
         names = {*(wanted.columns or ()), *(bound.column for bound in wanted.bounds)}
         for column in self.table.schema.columns if newest.version != self.table.schema.version else ():
             there = newest.column(column.name)
@@ -146,7 +146,7 @@ class TableReader:
         warehouse = self.warehouse
         return first_live(partial(self._unaltered, user), self.log, view, rows, warehouse.pending_keys, warehouse.cold)
 
-    def with_keys(self, keys: pa.Table, wanted: Wanted, user: str | None, view: LogView) -> pa.Table:
+    def with_keys(self, keys: pa.Table, wanted: ReadSelection, user: str | None, view: LogView) -> pa.Table:
         """The live rows of the scope with these few keys, as of the view or later, in the wanted columns."""
         warehouse = self.warehouse
         found = live_rows(partial(self._unaltered, user), self.log, view, keys, warehouse.pending_keys, warehouse.cold)
@@ -154,7 +154,7 @@ class TableReader:
 
     def first_of(self, keys: SeenKeys, user: str | None) -> Key | None:
         """Returns a key of these that a live row of the scope has; None if none has. In bounded memory."""
-        return self.use_live(Wanted(self.table.schema.primary_key, keys.bounds), user, keys.first_of)
+        return self.use_live(ReadSelection(self.table.schema.primary_key, keys.bounds), user, keys.first_of)
 
     def live_keys(self, user: str | None) -> SeenKeys:
         """The keys of all live rows of the scope, in bounded memory: a context of the caller's."""
@@ -167,13 +167,13 @@ class TableReader:
                 undone.pop_all()
             return found
 
-        return self.use_live(Wanted(self.table.schema.primary_key), user, kept)
+        return self.use_live(ReadSelection(self.table.schema.primary_key), user, kept)
 
-    def use_live(self, wanted: Wanted, user: str | None, use: Callable[[Iterator[pa.Table]], T]) -> T:
+    def use_live(self, wanted: ReadSelection, user: str | None, use: Callable[[Iterator[pa.Table]], T]) -> T:
         """Returns what `use` makes of the scope's live rows, of which it gets one part after the other, with the primary key."""
         return use_live(partial(self._unaltered, user), self.log, wanted, self.warehouse.cold, use)
 
-    def stream(self, user: str | None, wanted: Wanted | None = None) -> pa.Table:
+    def stream(self, user: str | None, wanted: ReadSelection | None = None) -> pa.Table:
         """The unexpired rows of a STREAM table's scope; raises `SchemaChanged` where the wanted names are others' by now."""
         table = find_table(self._active(self.warehouse.catalog.read()), self.table.name)
         self._check_names(wanted or EVERYTHING, table.schema)

@@ -35,7 +35,7 @@ from lakewarden.tables.direct.effects import Draft, Effect, carried
 from lakewarden.tables.direct.identities import last_write, writer_of
 from lakewarden.tables.direct.outputs import Numbers, Outputs
 from lakewarden.tables.direct.stamp import stamp_of
-from lakewarden.tables.direct.value import Given, Once
+from lakewarden.tables.direct.value import Given, WriteIdentity
 
 RUNS = 3
 """How often a write runs again, unless it says otherwise."""
@@ -53,7 +53,7 @@ class DirectWrite:
     effect: Effect
     given: Given = ()
     parameters: Mapping[str, str] = field(default_factory=dict)
-    once: Once | None = None
+    once: WriteIdentity | None = None
     """Its `app` is as Delta has it (`identities.transaction_app`)."""
     again: int = RUNS
     """How often it runs again where others changed what it reads."""
@@ -65,7 +65,7 @@ class DirectWrite:
 
 
 @dataclass(frozen=True)
-class Landed:
+class DirectVersion:
     """The version that a direct write made, or that it found where it had nothing to do (`committed` is False) or had been made
     before (`repeated`)."""
 
@@ -108,7 +108,7 @@ class DirectCommit:
         self.may_be_named = False
         """Whether a commit names the files that were written, or may do so."""
 
-    def steps(self) -> Steps[Landed]:
+    def steps(self) -> Steps[DirectVersion]:
         """Commits the write.
 
         Raises:
@@ -120,7 +120,7 @@ class DirectCommit:
             if not self.may_be_named:
                 self._outputs.discard()
 
-    def _landed(self) -> Steps[Landed]:
+    def _landed(self) -> Steps[DirectVersion]:
         if self._once is not None and (found := self._repeated(self._open())) is not None:
             return found
         given = self._outputs.fresh(self._write.given)
@@ -136,16 +136,16 @@ class DirectCommit:
             draft = self._draft(table, given)
             self._reach("direct:drafted")
             if draft.empty and not given and self._once is None:
-                return Landed(None if table is None else table.snapshot(self._target.app_id), draft, 0, committed=False)
+                return DirectVersion(None if table is None else table.snapshot(self._target.app_id), draft, 0, committed=False)
             table, snapshot = yield from self._committed(table, draft, given)
             if snapshot is not None:
-                return Landed(snapshot, draft, sum(file.rows for file in given), committed=True)
+                return DirectVersion(snapshot, draft, sum(file.rows for file in given), committed=True)
         raise Conflict(
             f"{self._target.scope}: others changed what the {self._write.operation} reads, each of the"
             f" {self._write.again + 1} times that it ran; nothing was changed, retry: try again"
         )
 
-    def _repeated(self, table: ScopeTable | None) -> Landed | None:
+    def _repeated(self, table: ScopeTable | None) -> DirectVersion | None:
         """What another call of the same write left, which was told nothing, or died.
 
         Raises:
@@ -159,8 +159,8 @@ class DirectCommit:
             return self._found(table) if last.certain else None
         return self._found(table) if last.stands_for(once.floor, writer_of(once.app), self._target.scope.table) else None
 
-    def _found(self, table: ScopeTable) -> Landed:
-        return Landed(table.snapshot(self._target.app_id), Draft(), 0, committed=False, repeated=True)
+    def _found(self, table: ScopeTable) -> DirectVersion:
+        return DirectVersion(table.snapshot(self._target.app_id), Draft(), 0, committed=False, repeated=True)
 
     def _draft(self, table: ScopeTable | None, given: tuple[NewFile, ...]) -> Draft:
         if table is None or not table.files():

@@ -17,7 +17,7 @@ REJECTS = "_rejects"
 
 
 @dataclass(frozen=True)
-class Memory:
+class PipelineMemory:
     """What one of a pipeline's tables remembers."""
 
     table: Table
@@ -30,7 +30,7 @@ class Memory:
 class Memories:
     """`blank`: the last attempt that counts by the catalog, from when the table had no schema."""
 
-    tables: tuple[Memory, ...]
+    tables: tuple[PipelineMemory, ...]
     blank: int
 
     @property
@@ -39,7 +39,7 @@ class Memories:
         return max([self.blank, *(each.last.number or 0 for each in self.tables)])
 
     @property
-    def uncertain(self) -> tuple[Memory, ...]:
+    def uncertain(self) -> tuple[PipelineMemory, ...]:
         return tuple(each for each in self.tables if not each.last.certain)
 
 
@@ -56,12 +56,12 @@ def memories_of(warehouse: Warehouse, catalog: Catalog, pipeline: Pipeline) -> M
     return Memories(tuple(found), catalog.pipelines[pipeline.id].landed)
 
 
-def _memory(warehouse: Warehouse, catalog: Catalog, table: Table, pipeline: Pipeline, *, blank: bool) -> Memory:
+def _memory(warehouse: Warehouse, catalog: Catalog, table: Table, pipeline: Pipeline, *, blank: bool) -> PipelineMemory:
     """Of a blank table, what lies at its place: the state may be older than its first schema."""
     target = warehouse.bare_target(catalog, table, None) if blank else warehouse.target_of(catalog, table, None)
     opened = open_place(target) if blank else open_scope(target)
     if opened is None:
-        return Memory(table, LastBatch(None))
+        return PipelineMemory(table, LastBatch(None))
     app = transaction_app(table.id, pipeline.id)
     last = last_write(opened, app)
-    return Memory(table, last, None if last.certain else last_certain(opened, app))
+    return PipelineMemory(table, last, None if last.certain else last_certain(opened, app))

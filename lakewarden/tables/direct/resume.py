@@ -9,7 +9,7 @@ from lakewarden.tables.direct.commit import DirectWrite
 from lakewarden.tables.direct.effects import Keep
 from lakewarden.tables.direct.identities import last_certain, last_write, transaction_app
 from lakewarden.tables.direct.run import DirectRun
-from lakewarden.tables.direct.value import Once
+from lakewarden.tables.direct.value import WriteIdentity
 from lakewarden.tables.warehouse import Warehouse
 
 
@@ -31,5 +31,5 @@ def resume(warehouse: Warehouse, table: Table, writer: str, how: Resume, end: in
 
 def resume_at(warehouse: Warehouse, table: Table, writer: str, how: Resume, number: int | None) -> None:
     """The same behind that number; None for the start."""
-    once = Once(transaction_app(table.id, writer), LastBatch(number).kept, resumes=True)
+    once = WriteIdentity(transaction_app(table.id, writer), LastBatch(number).kept, resumes=True)
     DirectRun(warehouse, table, DirectWrite("WRITE", Keep(), (), {"mode": "Append", "resume": how}, once)).run()

@@ -32,7 +32,7 @@ from lakewarden.storage.steps import Steps
 from lakewarden.tables.direct.effects import Draft, removed
 from lakewarden.tables.direct.outputs import Outputs
 from lakewarden.tables.direct.value import Decide, Within
-from lakewarden.tables.fanout import Run, Sized
+from lakewarden.tables.fanout import Run, SizedWork
 
 
 @dataclass(frozen=True)
@@ -118,7 +118,7 @@ def _in_tasks(spread: Spread, groups: Sequence[FileGroup], target: ScopeTarget, 
     counts = (sum(file.rows or 0 for file in group.files) for group in groups)
     tasks = [FileTask(group, outputs.reserve(count)) for group, count in zip(groups, counts, strict=True)]
     work = partial(_task, _Shared(target, spread.decide, spread.since, spread.clock, images))
-    done = spread.run(work, [Sized(task, task.group.bytes, target.on_disk) for task in tasks])
+    done = spread.run(work, [SizedWork(task, task.group.bytes, target.on_disk) for task in tasks])
     drafts = [each for each in done if isinstance(each, Draft)]
     for draft in drafts:
         outputs.took(draft.adds, draft.changes)

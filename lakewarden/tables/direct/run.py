@@ -25,12 +25,12 @@ from lakewarden.log.table_log import HELD, TableLog
 from lakewarden.storage.durability import sync
 from lakewarden.storage.steps import alone
 from lakewarden.tables.direct.barrier import alive, raise_barrier
-from lakewarden.tables.direct.commit import DirectCommit, DirectWrite, Landed
+from lakewarden.tables.direct.commit import DirectCommit, DirectVersion, DirectWrite
 from lakewarden.tables.direct.effects import Replace
 from lakewarden.tables.direct.hold import hold_back
 from lakewarden.tables.direct.outputs import Numbers, Outputs
 from lakewarden.tables.direct.value import DirectResult
-from lakewarden.tables.floors import Noted, Standing, check_floor, known_of, raise_floors
+from lakewarden.tables.floors import FloorNote, LogStanding, check_floor, known_of, raise_floors
 from lakewarden.tables.presence import Presence
 from lakewarden.tables.warehouse import Warehouse, find_table
 
@@ -192,7 +192,7 @@ class DirectRun:
         if self._announced == position:
             return
         if self._target.floor is not None and self._target.root is not None:
-            check_floor(self._warehouse.state, Standing(self._target.floor, self._target.root, self._table.log_id, position))
+            check_floor(self._warehouse.state, LogStanding(self._target.floor, self._target.root, self._table.log_id, position))
         if self._sets_back:
             self._log.note_rewound([self._mark], position)
         if self._holds_back is not None and not self._noted:
@@ -212,7 +212,7 @@ class DirectRun:
         stamp = CommitStamp("", self._write.operation, dict(self._write.parameters), app_id=self._target.app_id)
         return stamp.sets_back and not self._write.silent
 
-    def _finish(self, landed: Landed, present: Presence) -> None:
+    def _finish(self, landed: DirectVersion, present: Presence) -> None:
         """Makes the commit durable, and notes it on the floors and in the log.
 
         Raises:
@@ -231,7 +231,7 @@ class DirectRun:
                 floor = target.floor
                 taken = self._numbers.taken
                 positions = {} if floor is None or taken is None else {floor.table_id: taken}
-                raise_floors([Noted(target, known)], positions).check()
+                raise_floors([FloorNote(target, known)], positions).check()
             self._reach("direct:noted")
             if self._sets_back:
                 self._log.note_rewound([self._mark])
@@ -247,7 +247,7 @@ class DirectRun:
             with suppress(Conflict, StorageUnavailable):  # the next write or flush raises it
                 raise_barrier(self._warehouse, target, self._log, self._reach)
 
-    def _report(self, landed: Landed) -> ScopeReport:
+    def _report(self, landed: DirectVersion) -> ScopeReport:
         assert landed.snapshot is not None, "a commit makes a version"
         draft, state = landed.draft, landed.snapshot.state
         metrics = {
@@ -265,7 +265,7 @@ class DirectRun:
             finished_at=self._warehouse.clock(),
         )
 
-    def _result(self, landed: Landed) -> DirectResult:
+    def _result(self, landed: DirectVersion) -> DirectResult:
         draft, snapshot = landed.draft, landed.snapshot
         return DirectResult(
             version=None if snapshot is None else snapshot.version,

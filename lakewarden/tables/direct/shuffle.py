@@ -22,7 +22,7 @@ from lakewarden.errors import LakewardenError
 from lakewarden.storage.open import open_store
 from lakewarden.storage.steps import Steps
 from lakewarden.tables.direct.parts import in_parts
-from lakewarden.tables.fanout import Run, Sized, done_and_failed, run_here
+from lakewarden.tables.fanout import Run, SizedWork, done_and_failed, run_here
 
 _ENOUGH = 8
 """A task writes a data file of its own for rows of an eighth of the table's target size, and more."""
@@ -32,7 +32,7 @@ _TASK_BYTES = 64 << 20
 
 
 @dataclass(frozen=True)
-class Block:
+class ShuffleBlock:
     """Rows of one partition in a shuffle file: its bytes from `start` up to `end`."""
 
     path: str
@@ -48,11 +48,11 @@ class Block:
 
 
 @dataclass(frozen=True)
-class Written:
+class TaskOutput:
     """What a task has written: data files, which are durable, and blocks that other tasks are to write."""
 
     files: tuple[NewFile, ...] = ()
-    blocks: tuple[Block, ...] = ()
+    blocks: tuple[ShuffleBlock, ...] = ()
 
     @property
     def rows(self) -> int:
@@ -66,7 +66,7 @@ class PartWriter:
         self._target = target
         self._new_id = new_id
         self._files: list[NewFile] = []
-        self._blocks: list[Block] = []
+        self._blocks: list[ShuffleBlock] = []
 
     def write_all(self, rows: Iterable[pa.Table]) -> None:
         """Holds rows of about the table's target size in memory."""
@@ -86,29 +86,29 @@ class PartWriter:
         self._blocks += blocks
         return [*(file.path for file in files), *{block.path for block in blocks}]
 
-    def written(self) -> Written:
-        return Written(tuple(self._files), tuple(self._blocks))
+    def written(self) -> TaskOutput:
+        return TaskOutput(tuple(self._files), tuple(self._blocks))
 
-    def _put_blocks(self, few: Sequence[tuple[Partition, pa.Table]]) -> list[Block]:
+    def _put_blocks(self, few: Sequence[tuple[Partition, pa.Table]]) -> list[ShuffleBlock]:
         """In the order of partitions, so that a task's blocks lie side by side."""
-        path, out, made = shuffle_name(self._new_id), pa.BufferOutputStream(), list[Block]()
-        blocks = [(Block(path, 0, 0, rows.num_rows, partition), rows) for partition, rows in few]
+        path, out, made = shuffle_name(self._new_id), pa.BufferOutputStream(), list[ShuffleBlock]()
+        blocks = [(ShuffleBlock(path, 0, 0, rows.num_rows, partition), rows) for partition, rows in few]
         for block, rows in sorted(blocks, key=lambda one: one[0].place):
             start = out.tell()
             with pa.ipc.new_stream(out, rows.schema, options=pa.ipc.IpcWriteOptions(compression="lz4")) as stream:
                 stream.write_table(rows)
-            made.append(Block(path, start, out.tell(), block.rows, block.partition))
+            made.append(ShuffleBlock(path, start, out.tell(), block.rows, block.partition))
         open_store(self._target.location).write(path, memoryview(out.getvalue()))
         return made
 
 
-def remove_written(target: ScopeTarget, written: Iterable[Written]) -> None:
+def remove_written(target: ScopeTarget, written: Iterable[TaskOutput]) -> None:
     """Removes what no commit names."""
     paths = [path for one in written for path in (*(file.path for file in one.files), *(block.path for block in one.blocks))]
     open_store(target.location).delete(dict.fromkeys(paths))
 
 
-def shuffled(run: Run, target: ScopeTarget, written: Sequence[Written]) -> list[NewFile]:
+def shuffled(run: Run, target: ScopeTarget, written: Sequence[TaskOutput]) -> list[NewFile]:
     """Has tasks write the data files of all blocks. Returns the files with all rows; what was written is gone where it raises.
 
     Raises:
@@ -116,14 +116,14 @@ def shuffled(run: Run, target: ScopeTarget, written: Sequence[Written]) -> list[
     """
     files = [file for one in written for file in one.files]
     blocks = sorted((block for one in written for block in one.blocks), key=lambda block: block.place)
-    tasks = [Sized(task, task.bytes, target.on_disk) for task in (BlocksTask(target, some) for some in _packed(blocks))]
+    tasks = [SizedWork(task, task.bytes, target.on_disk) for task in (BlocksTask(target, some) for some in _packed(blocks))]
     over = run if len(tasks) > 1 else run_here  # a job of Spark costs more than one task
     done, failed = done_and_failed(over(write_blocks, tasks))
     made = [file for some in done for file in some]
     if failed is not None:
-        remove_written(target, [*written, Written(tuple(made))])
+        remove_written(target, [*written, TaskOutput(tuple(made))])
         raise failed
-    remove_written(target, [Written(blocks=tuple(blocks))])
+    remove_written(target, [TaskOutput(blocks=tuple(blocks))])
     return files + made
 
 
@@ -132,7 +132,7 @@ class BlocksTask:
     """Blocks whose rows go into data files. Picklable."""
 
     target: ScopeTarget
-    blocks: tuple[Block, ...]
+    blocks: tuple[ShuffleBlock, ...]
 
     @property
     def bytes(self) -> int:
@@ -146,7 +146,7 @@ def write_blocks(task: BlocksTask) -> Steps[tuple[NewFile, ...] | LakewardenErro
         _write(task, made)
         yield task.target.uri
     except LakewardenError as error:
-        remove_written(task.target, [Written(tuple(made))])
+        remove_written(task.target, [TaskOutput(tuple(made))])
         return error
     return tuple(made)
 
@@ -158,7 +158,7 @@ def _write(task: BlocksTask, made: list[NewFile]) -> None:
             made += write_partition(task.target, partition, rows, partial(direct_name, random_id))
 
 
-def _reads(task: BlocksTask) -> Callable[[Block], pa.Table]:
+def _reads(task: BlocksTask) -> Callable[[ShuffleBlock], pa.Table]:
     """Reads each run of adjacent blocks with one request."""
     store, held = open_store(task.target.location), dict[tuple[str, int], memoryview]()
     for some in _adjacent(task.blocks):
@@ -168,8 +168,8 @@ def _reads(task: BlocksTask) -> Callable[[Block], pa.Table]:
     return lambda block: pa.ipc.open_stream(pa.py_buffer(held[block.path, block.start])).read_all()
 
 
-def _adjacent(blocks: Iterable[Block]) -> Iterator[list[Block]]:
-    some: list[Block] = []
+def _adjacent(blocks: Iterable[ShuffleBlock]) -> Iterator[list[ShuffleBlock]]:
+    some: list[ShuffleBlock] = []
     for block in sorted(blocks, key=lambda one: (one.path, one.start)):
         if some and (some[-1].path, some[-1].end) != (block.path, block.start):
             yield some
@@ -178,9 +178,9 @@ def _adjacent(blocks: Iterable[Block]) -> Iterator[list[Block]]:
     yield some
 
 
-def _packed(blocks: Iterable[Block]) -> Iterator[tuple[Block, ...]]:
+def _packed(blocks: Iterable[ShuffleBlock]) -> Iterator[tuple[ShuffleBlock, ...]]:
     """The blocks in their order, so many bytes at a time: a partition is in one pack, or in neighbours."""
-    some, room = list[Block](), _TASK_BYTES
+    some, room = list[ShuffleBlock](), _TASK_BYTES
     for block in blocks:
         if some and block.end - block.start > room:
             yield tuple(some)

@@ -34,7 +34,7 @@ Given = Batches | TaskFiles
 
 
 @dataclass(frozen=True)
-class Once:
+class WriteIdentity:
     """The identity of a write that is made once: a commit of the same `app` with this version, or a later one, stands for it."""
 
     app: str
@@ -82,4 +82,4 @@ class DirectResult:
     last_seq: int
     """The last possible `_seq` of its rows; -1 without a commit."""
     repeated: bool = False
-    """Whether the table had the write before, so that nothing was committed (`Once`)."""
+    """Whether the table had the write before, so that nothing was committed (`WriteIdentity`)."""

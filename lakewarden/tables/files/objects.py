@@ -36,7 +36,7 @@ def _confirm(target: ScopeTarget) -> None:
 
 
 @dataclass(frozen=True)
-class OpenFile:
+class StoredFile:
     """A stored file. `data` is all of a small one, and the first piece of another one."""
 
     ref: FileRef
@@ -62,7 +62,7 @@ class OpenFile:
         yield piece
 
 
-def open_file(target: ScopeTarget, ref: FileRef) -> OpenFile:
+def open_file(target: ScopeTarget, ref: FileRef) -> StoredFile:
     """Raises:
     NotFound: it was removed, or has another size than its reference says.
     """
@@ -70,7 +70,7 @@ def open_file(target: ScopeTarget, ref: FileRef) -> OpenFile:
     whole = len(data) == ref.size if ref.size <= PIECE else open_store(target.location).is_whole(ref.path, ref.size)
     if not whole:
         raise NotFound(f"the file {ref.name!r} of {target.scope} does not have the {ref.size:,} bytes that its row records")
-    return OpenFile(ref, target, data)
+    return StoredFile(ref, target, data)
 
 
 def check_reference(target: ScopeTarget, ref: FileRef) -> None:

@@ -16,12 +16,12 @@ import pyarrow.compute as pc
 from lakewarden.catalog.dynamic.buckets import bucket_of
 from lakewarden.catalog.model import Table, TableSchema
 from lakewarden.errors import Conflict, LakewardenError
-from lakewarden.log.once import Once
+from lakewarden.log.once import WriterBatch
 from lakewarden.log.plain import Batch
 from lakewarden.log.position import NOTHING, position_of
 from lakewarden.log.receipt import Receipt
 from lakewarden.log.record import USER, LogBatch, log_schema
-from lakewarden.log.staging import Piece, Pieces, Staging
+from lakewarden.log.staging import Pieces, StagedPiece, Staging
 from lakewarden.log.table_log import Appending, Behind, TableLog
 from lakewarden.log.touched import Touched
 from lakewarden.log.view import LogView
@@ -103,21 +103,21 @@ class ImagedLog:
             self.log.abandon(staging)
         return receipt or Receipt(0, NOTHING)
 
-    def append_once(self, batch: LogBatch, once: Once) -> Receipt | None:
+    def append_once(self, batch: LogBatch, once: WriterBatch) -> Receipt | None:
         staging = self.log.begin_batch()
         return self.publish(staging, self.log.stage(staging, batch), once)
 
-    def publish(self, staging: Staging, pieces: Pieces, once: Once | None = None) -> Receipt | None:
+    def publish(self, staging: Staging, pieces: Pieces, once: WriterBatch | None = None) -> Receipt | None:
         assert not callable(pieces), "rows that were staged"
         return self._publish(staging, pieces, once, None)
 
     def _publish(
-        self, staging: Staging, pieces: Sequence[Piece], once: Once | None, after: int | Behind | None
+        self, staging: Staging, pieces: Sequence[StagedPiece], once: WriterBatch | None, after: int | Behind | None
     ) -> Receipt | None:
         batch = _StagedRows(self.log, self.images, staging, pieces)
         with Current(self.images, batch.taken) as current:
 
-            def made(position: int) -> Sequence[Piece]:
+            def made(position: int) -> Sequence[StagedPiece]:
                 self.ready(self.log.view(("",)))
                 if callable(after):
                     after()
@@ -131,18 +131,18 @@ class ImagedLog:
 class _StagedRows:
     """Rows that are staged, and staged again with their images: in parts by key, so that a key's rows are of one part."""
 
-    def __init__(self, log: TableLog, images: Images, staging: Staging, pieces: Sequence[Piece]) -> None:
+    def __init__(self, log: TableLog, images: Images, staging: Staging, pieces: Sequence[StagedPiece]) -> None:
         self._log = log
         self._images = images
         self._staging = staging
         self._pieces = pieces
         self._have_before = False
 
-    def taken(self, table: Table, keys: SeenKeys) -> Sequence[Piece]:
+    def taken(self, table: Table, keys: SeenKeys) -> Sequence[StagedPiece]:
         """Stages the rows with their images; what was staged before is not needed any more."""
         check_newest(table, *(piece.schema_version for piece in self._pieces))
         parts = 1 + sum(piece.length for piece in self._pieces) // _PART_BYTES
-        made: list[Piece] = []
+        made: list[StagedPiece] = []
         for number in range(parts):
             rows = self._rows(table, number, parts)
             if rows.num_rows:

@@ -23,7 +23,7 @@ from lakewarden.log.record import LogBatch
 from lakewarden.log.view import LogView
 from lakewarden.tables.reading.keys import key_bounds
 from lakewarden.tables.reading.rows_by_key import live_rows
-from lakewarden.tables.reading.scope import Wanted, use_live
+from lakewarden.tables.reading.scope import ReadSelection, use_live
 from lakewarden.tables.warehouse import Warehouse, find_table
 
 FEW = 100
@@ -73,7 +73,7 @@ class Images:
         def found(parts: Iterator[pa.Table]) -> pa.Table:
             return pa.concat_tables([part.filter(pc.is_valid(keys.places(part))) for part in parts])
 
-        return use_live(place, log, Wanted(bounds=key_bounds(primary_key, rows)), cold, found)
+        return use_live(place, log, ReadSelection(bounds=key_bounds(primary_key, rows)), cold, found)
 
     def place(self, table: Table) -> ScopeTarget:
         target = self.warehouse.target(self.warehouse.catalog.read(), Scope(table.name, None))

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakewarden.catalog.target import ScopeTarget
-from lakewarden.delta.asof import Base, base_at
+from lakewarden.delta.asof import BaseVersion, base_at
 from lakewarden.delta.commit_log.stamp import CommitStamp
 from lakewarden.delta.lifecycle.freezing import is_frozen
 from lakewarden.delta.reading.keys import Keys
@@ -25,7 +25,7 @@ from lakewarden.log.table_log import LogReader
 from lakewarden.log.view import Trail
 from lakewarden.tables.reading.keys import key_bounds
 
-_NO_TABLE = Base(None, NOTHING, ())
+_NO_TABLE = BaseVersion(None, NOTHING, ())
 
 _AT_ONCE = 64 << 20
 """Bytes of the log in which keys are sought at once."""
@@ -82,7 +82,7 @@ def _rewound(trail: Trail, mark: str) -> int | None:
     return None if position is None else end_of(position)
 
 
-def _cold(target: ScopeTarget, newest: ScopeTable | None, base: Base, keys: Keys | None) -> pa.Table:
+def _cold(target: ScopeTarget, newest: ScopeTable | None, base: BaseVersion, keys: Keys | None) -> pa.Table:
     if base.version is None or (keys is not None and not keys.rows.num_rows):
         return empty_rows(target.schema)
     try:
@@ -102,7 +102,7 @@ def _cold(target: ScopeTarget, newest: ScopeTable | None, base: Base, keys: Keys
         ) from error
 
 
-def _check(target: ScopeTarget, trail: Trail, base: Base, ranges: Sequence[RowRange]) -> None:
+def _check(target: ScopeTarget, trail: Trail, base: BaseVersion, ranges: Sequence[RowRange]) -> None:
     """Raises:
     InvalidArgument: some rows that were flushed since are no longer kept.
     """

@@ -21,7 +21,7 @@ from lakewarden.log.record import USER
 from lakewarden.log.table_log import LogReader
 from lakewarden.log.touched import Touched
 from lakewarden.log.view import LogView, PendingRows
-from lakewarden.tables.reading.scope import ColdRows, Place, Wanted, where_it_lies
+from lakewarden.tables.reading.scope import ColdRows, Place, ReadSelection, where_it_lies
 
 _KEYS_KNOWN = 100
 """The most rows of a write whose keys are compared with concurrent ones; a larger one conflicts with all rows."""
@@ -85,7 +85,7 @@ def first_live(place: Place, log: LogReader, view: LogView, rows: pa.Table, know
     def read(target: ScopeTarget) -> tuple[Key | None, bool]:
         primary_key = target.schema.primary_key
         keys = list(zip(*(rows.column(name).to_pylist() for name in primary_key), strict=True))
-        wanted = Wanted(primary_key, _bounds(primary_key, keys))
+        wanted = ReadSelection(primary_key, _bounds(primary_key, keys))
         hot = HotKeys(log, view, target.scope.user or "", target.schemas, known)
         found = read_hot(lambda: hot, partial(ColdRows, target, wanted, cache))
         assert found.rows is not None, "a look-up returns its rows, however few"

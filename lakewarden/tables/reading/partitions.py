@@ -13,7 +13,7 @@ from lakewarden.delta.reading.bucket_pruning import files_to_read
 from lakewarden.delta.reading.column_cache import ColdCache
 from lakewarden.delta.reading.file_group import FileGroup
 from lakewarden.delta.table import ScopeTable
-from lakewarden.tables.reading.scope import Place, Wanted, where_it_lies
+from lakewarden.tables.reading.scope import Place, ReadSelection, where_it_lies
 
 T = TypeVar("T")
 
@@ -29,7 +29,7 @@ class Apart:
     bytes: int
     table: ScopeTable | None
     target: ScopeTarget
-    wanted: Wanted
+    wanted: ReadSelection
     files: tuple[DataFile, ...]
 
     def groups(self, part_bytes: int) -> list[FileGroup]:
@@ -47,7 +47,7 @@ class Apart:
         return [FileGroup.of(self.table, files, self.target.schemas, self.wanted.columns) for files in found]
 
 
-def read_apart(place: Place, wanted: Wanted, cache: ColdCache, use: Callable[[Apart], T]) -> T:
+def read_apart(place: Place, wanted: ReadSelection, cache: ColdCache, use: Callable[[Apart], T]) -> T:
     """Returns what `use` makes of the table as of its last flush. Called again if the table was moved meanwhile."""
 
     def read(target: ScopeTarget) -> tuple[T, bool]:
@@ -58,7 +58,7 @@ def read_apart(place: Place, wanted: Wanted, cache: ColdCache, use: Callable[[Ap
     return where_it_lies(place, read)
 
 
-def _apart(table: ScopeTable | None, target: ScopeTarget, wanted: Wanted) -> Apart:
+def _apart(table: ScopeTable | None, target: ScopeTarget, wanted: ReadSelection) -> Apart:
     partitioned = bool(target.schema.partition_by)
     if table is None:
         return Apart(partitioned, True, 0, 0, None, target, wanted, ())

@@ -16,7 +16,7 @@ from lakewarden.delta.reading.past import check_files, open_numbered, open_past
 from lakewarden.delta.reading.rows import read_rows
 from lakewarden.delta.table import ScopeTable
 from lakewarden.errors import Corrupt
-from lakewarden.tables.reading.scope import Place, Wanted, where_it_lies
+from lakewarden.tables.reading.scope import Place, ReadSelection, where_it_lies
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class PastScope:
         """The columns that the scope had then."""
         return self.schemas[-1]
 
-    def rows(self, wanted: Wanted) -> pa.Table:
+    def rows(self, wanted: ReadSelection) -> pa.Table:
         """The part of its rows, in no particular order. Columns are those of `schema`.
 
         What was read of a file is not kept: a file that a vacuum removed must not be read from memory.

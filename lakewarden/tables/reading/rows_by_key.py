@@ -20,7 +20,7 @@ from lakewarden.log.record import SEQ, decode
 from lakewarden.log.table_log import LogReader
 from lakewarden.log.view import LogView
 from lakewarden.tables.reading.keys import HotKeys, key_bounds
-from lakewarden.tables.reading.scope import ColdRows, Place, Wanted, where_it_lies
+from lakewarden.tables.reading.scope import ColdRows, Place, ReadSelection, where_it_lies
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ def live_rows(place: Place, log: LogReader, view: LogView, rows: pa.Table, known
 
     def read(target: ScopeTarget) -> tuple[pa.Table, bool]:
         primary_key, user = target.schema.primary_key, target.scope.user or ""
-        wanted = Wanted(bounds=key_bounds(primary_key, rows))
+        wanted = ReadSelection(bounds=key_bounds(primary_key, rows))
         keys = frozenset(zip(*(rows.column(name).to_pylist() for name in primary_key), strict=True))
         found = read_hot(
             lambda: _HotRows(HotKeys(log, view, user, target.schemas, known), keys),

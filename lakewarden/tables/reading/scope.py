@@ -36,7 +36,7 @@ _ATTEMPTS = 20
 
 
 @dataclass(frozen=True)
-class Wanted:
+class ReadSelection:
     """The part of a scope to read. `columns`: names of the newest schema, and `_seq` if needed; None for all of
     them. `bounds`: rows outside them may be left out, but need not be.
     """
@@ -46,20 +46,20 @@ class Wanted:
     number_only: bool = False
     """Whether no value counts, only how many rows there are: the columns may be NULL. There are no bounds then."""
 
-    def with_key(self, schema: TableSchema) -> Wanted:
+    def with_key(self, schema: TableSchema) -> ReadSelection:
         """Adds the primary key, by which hot and cold rows are merged."""
         if self.columns is None:
             return self
         return replace(self, columns=tuple(dict.fromkeys((*self.columns, *schema.primary_key))), number_only=False)
 
 
-EVERYTHING = Wanted()
+EVERYTHING = ReadSelection()
 
 
 class ColdRows:
     """A snapshot of the scope's table, and the watermark of its log in it."""
 
-    def __init__(self, target: ScopeTarget, wanted: Wanted, cache: ColdCache | None) -> None:
+    def __init__(self, target: ScopeTarget, wanted: ReadSelection, cache: ColdCache | None) -> None:
         self._target = target
         self._wanted = wanted
         self._columns = None if cache is None else cache.columns
@@ -127,7 +127,7 @@ def place_of(warehouse: Warehouse, catalog: Catalog, table: Table, user: str | N
     return place
 
 
-def read_cold(place: Place, wanted: Wanted = EVERYTHING, cache: ColdCache | None = None) -> pa.Table:
+def read_cold(place: Place, wanted: ReadSelection = EVERYTHING, cache: ColdCache | None = None) -> pa.Table:
     """The scope's Delta table as of its last flush: the newest schema's columns and `_seq`, or the selected part."""
 
     def read(target: ScopeTarget) -> tuple[pa.Table, bool]:
@@ -145,7 +145,7 @@ def read_stream_scope(warehouse: Warehouse, table: Table, user: str) -> pa.Table
 
 
 def read_undrained(
-    place: Place, log: LogReader, wanted: Wanted = EVERYTHING, cache: ColdCache | None = None, view: LogView | None = None
+    place: Place, log: LogReader, wanted: ReadSelection = EVERYTHING, cache: ColdCache | None = None, view: LogView | None = None
 ) -> pa.Table:
     """The rows of the log that the scope's table does not have yet, the newest of each key, without deleted ones.
 
@@ -170,7 +170,7 @@ def _look(target: ScopeTarget, log: LogReader, view: LogView | None = None) -> L
 
 
 def read_strong(
-    place: Place, log: LogReader, wanted: Wanted = EVERYTHING, cache: ColdCache | None = None, view: LogView | None = None
+    place: Place, log: LogReader, wanted: ReadSelection = EVERYTHING, cache: ColdCache | None = None, view: LogView | None = None
 ) -> pa.Table:
     """Hot and cold rows, one per key, without deleted ones. Includes the key's columns where there are hot rows.
 
@@ -184,7 +184,7 @@ def read_strong(
 
 
 def read_strong_upto(
-    place: Place, log: LogReader, wanted: Wanted = EVERYTHING, cache: ColdCache | None = None, view: LogView | None = None
+    place: Place, log: LogReader, wanted: ReadSelection = EVERYTHING, cache: ColdCache | None = None, view: LogView | None = None
 ) -> tuple[pa.Table, int]:
     """As `read_merged`, with the last possible `_seq` of what was read: a flush behind the look at the log may have brought more
     rows into the table."""
@@ -198,7 +198,7 @@ def read_strong_upto(
     return where_it_lies(place, read)
 
 
-def use_live(place: Place, log: LogReader, wanted: Wanted, cache: ColdCache, use: Callable[[Iterator[pa.Table]], T]) -> T:
+def use_live(place: Place, log: LogReader, wanted: ReadSelection, cache: ColdCache, use: Callable[[Iterator[pa.Table]], T]) -> T:
     """Returns what `use` makes of all live rows, of which it gets one part after the other, with the primary key. Called again
     if the scope was moved meanwhile.
 

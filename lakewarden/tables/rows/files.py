@@ -151,7 +151,7 @@ Files = Sequence[tuple[FileRef, Callable[[], bytes]]]
 """Files, and how to read their contents."""
 
 
-class Taken(NamedTuple):
+class RowsWithFiles(NamedTuple):
     """Rows with references in place of their files, and the files. A tuple, because every write creates one."""
 
     rows: Rows
@@ -165,7 +165,9 @@ class Taken(NamedTuple):
         return frozenset(ref.text for ref, _ in self.files)
 
 
-def take_files(rows: Rows, schema: TableSchema, folder: Callable[[], str], settings: FilesSettings, now: datetime) -> Taken:
+def take_files(
+    rows: Rows, schema: TableSchema, folder: Callable[[], str], settings: FilesSettings, now: datetime
+) -> RowsWithFiles:
     """Takes the uploads out of rows that are dicts. Stores nothing yet.
 
     Args:
@@ -176,7 +178,7 @@ def take_files(rows: Rows, schema: TableSchema, folder: Callable[[], str], setti
     """
     columns = file_columns(schema)
     if not columns or hasattr(rows, "__arrow_c_stream__") or hasattr(rows, "columns") or not isinstance(rows, Iterable):
-        return Taken(rows)
+        return RowsWithFiles(rows)
     given = list(rows)
     uploads = [(at, name, value) for at, row in enumerate(given) for name, value in _uploads_of(row)]
     if len(uploads) > settings.max_per_request:
@@ -189,7 +191,7 @@ def take_files(rows: Rows, schema: TableSchema, folder: Callable[[], str], setti
     for at, name, upload in uploads:
         files.append((_reference(upload, folder(), now), partial(_data, upload)))
         given[at] = {**given[at], name: files[-1][0].text}
-    return Taken(given, tuple(files))
+    return RowsWithFiles(given, tuple(files))
 
 
 def _uploads_of(row: object) -> list[tuple[str, Upload]]:

@@ -40,7 +40,7 @@ Convert = Callable[[ColumnType, Sequence[object]], "pa.Array[Any]"]
 
 
 @dataclass(frozen=True)
-class Parts:
+class RowParts:
     """Rows that are too many to be in memory together."""
 
     tables: Callable[[], Iterator[pa.Table]]

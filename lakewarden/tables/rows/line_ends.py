@@ -22,7 +22,7 @@ _LF, _CR, _QUOTE = b'\n\r"'
 
 
 @dataclass(frozen=True)
-class Form:
+class RecordForm:
     """How a text is cut into records."""
 
     quotes: bool = True
@@ -32,11 +32,11 @@ class Form:
     """Whether a CR ends a line."""
 
 
-CSV_LINES = Form()
-JSON_LINES = Form(quotes=False, returns=False)
+CSV_LINES = RecordForm()
+JSON_LINES = RecordForm(quotes=False, returns=False)
 
 
-def breaks(data: bytes, form: Form) -> Places:
+def breaks(data: bytes, form: RecordForm) -> Places:
     """The places behind each line break. A CR at the end of the data counts, whatever follows."""
     letters = np.frombuffer(data, np.uint8)
     found = np.flatnonzero(letters == _LF) + 1
@@ -47,7 +47,7 @@ def breaks(data: bytes, form: Form) -> Places:
     return np.union1d(found, returns[~followed])
 
 
-def record_ends(data: bytes, form: Form, state: State) -> Places:
+def record_ends(data: bytes, form: RecordForm, state: State) -> Places:
     """The places behind each record that ends in the data, which begins in a state."""
     found = breaks(data, form)
     if form.quotes and (state == "quoted" or b'"' in data):
@@ -56,7 +56,7 @@ def record_ends(data: bytes, form: Form, state: State) -> Places:
     return found
 
 
-def state_behind(data: bytes, form: Form, state: State) -> State:
+def state_behind(data: bytes, form: RecordForm, state: State) -> State:
     """The state at the end of the data."""
     if not data:
         return state
@@ -72,7 +72,7 @@ def state_behind(data: bytes, form: Form, state: State) -> State:
     return "start" if last in (b"\n", form.delimiter) else "value"
 
 
-def _turns(data: bytes, form: Form, state: State) -> tuple[Places, bool]:
+def _turns(data: bytes, form: RecordForm, state: State) -> tuple[Places, bool]:
     """The places of quotes that lead into quotes or out of them, and whether the data begins inside."""
     letters = np.frombuffer(data, np.uint8)
     places = np.flatnonzero(letters == _QUOTE)
@@ -89,7 +89,7 @@ def _turns(data: bytes, form: Form, state: State) -> tuple[Places, bool]:
     return places, inside
 
 
-def _turns_one_by_one(data: bytes, form: Form, places: Places, inside: bool) -> list[int]:
+def _turns_one_by_one(data: bytes, form: RecordForm, places: Places, inside: bool) -> list[int]:
     """The same where some quotes are letters."""
     begins = (*form.delimiter, _LF, _CR)
     found: list[int] = []

@@ -12,7 +12,7 @@ from typing import BinaryIO
 import numpy as np
 
 from lakewarden.errors import InvalidArgument
-from lakewarden.tables.rows.line_ends import STATES, Form, Places, State, breaks, record_ends, state_behind
+from lakewarden.tables.rows.line_ends import STATES, Places, RecordForm, State, breaks, record_ends, state_behind
 
 BLOCK_BYTES = 8 << 20
 """Bytes of the blocks that are parsed at once: some 100,000 rows, and some ten times as many bytes while they are checked."""
@@ -23,7 +23,7 @@ _BOM = b"\xef\xbb\xbf"
 
 
 @dataclass(frozen=True)
-class Counted:
+class LineCount:
     """The line breaks of a range, and the state behind it by the one that it begins in."""
 
     breaks: int
@@ -31,14 +31,14 @@ class Counted:
 
 
 @dataclass(frozen=True)
-class Block:
+class RecordBlock:
     """Whole records, and the line of the first one."""
 
     data: bytes
     line: int
 
 
-def count(file: BinaryIO, first: int, last: int, form: Form) -> Counted:
+def count(file: BinaryIO, first: int, last: int, form: RecordForm) -> LineCount:
     number = 0
     ends: dict[State, State] = {state: state for state in STATES}
     file.seek(first)
@@ -54,7 +54,7 @@ def count(file: BinaryIO, first: int, last: int, form: Form) -> Counted:
         file.seek(last - left)
         behind = {state: state_behind(data, form, state) for state in set(ends.values())}
         ends = {state: behind[end] for state, end in ends.items()}
-    return Counted(number, ends)
+    return LineCount(number, ends)
 
 
 @dataclass
@@ -62,7 +62,7 @@ class Records:
     """Reads the records of a file one block after the other."""
 
     file: BinaryIO
-    form: Form
+    form: RecordForm
     state: State = "start"
     """At the file's place."""
     line: int = 1
@@ -81,7 +81,7 @@ class Records:
 
     def skip_line(self) -> None:
         """Passes a line, whatever quotes it has."""
-        kept, self.form = self.form, Form(quotes=False, delimiter=self.form.delimiter, returns=self.form.returns)
+        kept, self.form = self.form, RecordForm(quotes=False, delimiter=self.form.delimiter, returns=self.form.returns)
         self.skip_one()
         self.form, self.state = kept, "start"
 
@@ -103,7 +103,7 @@ class Records:
                 return self._record(int(ends[0]) if len(ends) else len(self._held))
             self._held, size = self._held + more, 2 * size
 
-    def blocks(self, length: int | None = None) -> Iterator[Block]:
+    def blocks(self, length: int | None = None) -> Iterator[RecordBlock]:
         """Yields the records that begin within so many bytes of here, and the one that begins right behind them; none where
         the length is below 0, since an earlier record ends behind them.
 
@@ -155,8 +155,8 @@ class Records:
         self.state = "start"
         return data
 
-    def _block(self, data: bytes) -> Block:
-        made = Block(data, self.line)
+    def _block(self, data: bytes) -> RecordBlock:
+        made = RecordBlock(data, self.line)
         self.line += len(breaks(data, self.form))
         return made
 
@@ -176,7 +176,7 @@ class Records:
         return found
 
 
-def record_lines(block: Block, form: Form) -> Places:
+def record_lines(block: RecordBlock, form: RecordForm) -> Places:
     """The line of each record of a block, without empty lines."""
     ends = record_ends(block.data, form, "start")
     starts = np.concatenate(([0], ends))

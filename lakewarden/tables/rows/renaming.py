@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from lakewarden.catalog.model import TableSchema
 from lakewarden.errors import SchemaChanged
-from lakewarden.tables.rows.intake import Parts, Rows, absent_mark, to_arrow
+from lakewarden.tables.rows.intake import RowParts, Rows, absent_mark, to_arrow
 
 
 @dataclass(frozen=True)
@@ -38,8 +38,8 @@ class Renaming:
             return rows
         return self._renamed(rows)
 
-    def parts(self, parts: Parts) -> Parts:
-        return Parts(lambda: map(self._table, parts.tables())) if self._names else parts
+    def parts(self, parts: RowParts) -> RowParts:
+        return RowParts(lambda: map(self._table, parts.tables())) if self._names else parts
 
     def _renamed(self, rows: Rows) -> Rows:
         if isinstance(rows, list) and all(isinstance(row, Mapping) for row in rows):

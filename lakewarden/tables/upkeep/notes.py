@@ -8,7 +8,7 @@ from datetime import datetime
 from lakewarden.base.clock import to_millis
 from lakewarden.catalog.operations import Operation
 from lakewarden.catalog.report import Remains, ScopeReport, ScopeState
-from lakewarden.catalog.state.floors.entries import NEVER, OPERATIONS, Known, Upkeep
+from lakewarden.catalog.state.floors.entries import NEVER, OPERATIONS, KnownState, UpkeepNote
 from lakewarden.catalog.target import ScopeTarget
 from lakewarden.tables.rows.files import file_columns
 from lakewarden.tables.upkeep.packing import MIN_GAIN, RATIO, TARGET, ZORDER
@@ -19,14 +19,14 @@ _LATER = 60 * 60 * 1000
 """Milliseconds; a look is not noted more often for its time alone."""
 
 
-def upkeep_of(target: ScopeTarget, report: ScopeReport, state: ScopeState, now: datetime) -> Upkeep:
+def upkeep_of(target: ScopeTarget, report: ScopeReport, state: ScopeState, now: datetime) -> UpkeepNote:
     """What maintenance needs to know of the scope after this report, which has that state."""
     known = target.known
     before = None if known is None else known.upkeep
     still = before if known is not None and known.version == state.version else None
     at, done = to_millis(report.finished_at or now), report.outcome == "done"
     remains = report.remains or _remains(target, report, state, before if done else still, at)
-    return Upkeep(
+    return UpkeepNote(
         files=state.files,
         bytes=state.bytes,
         committed_at=at if done else 0 if still is None else still.committed_at,
@@ -39,7 +39,7 @@ def upkeep_of(target: ScopeTarget, report: ScopeReport, state: ScopeState, now: 
     )
 
 
-def is_news(known: Known, before: Known | None) -> bool:
+def is_news(known: KnownState, before: KnownState | None) -> bool:
     """Whether a look found something else than what was known, or came much later."""
     if before is None or before.upkeep is None or known.upkeep is None:
         return True
@@ -70,7 +70,7 @@ def _found_nothing(report: ScopeReport, operation: Operation) -> bool:
     return report.quiet and report.operation == operation
 
 
-def _remains(target: ScopeTarget, report: ScopeReport, state: ScopeState, before: Upkeep | None, at: int) -> Remains:
+def _remains(target: ScopeTarget, report: ScopeReport, state: ScopeState, before: UpkeepNote | None, at: int) -> Remains:
     """What a vacuum may find: since `before`, only this report's commit was made, if any."""
     if state.version == 0:
         return Remains(NEVER, NEVER)

@@ -32,7 +32,7 @@ _LOWER = 256
 """How many lower values of `min_files` count as those of looser rules: more are possible, and nobody sets them."""
 
 
-class Rule(ABC):
+class UpkeepRule(ABC):
     """Of one operation for one table."""
 
     @property
@@ -55,7 +55,7 @@ class Rule(ABC):
 
 
 @dataclass(frozen=True)
-class FoldRule(Rule):
+class FoldRule(UpkeepRule):
     """Compact's. Of two with the same bounds that with more `min_files` is stricter, and that with a smaller ratio; the one
     without a ratio is the loosest."""
 
@@ -87,7 +87,7 @@ class FoldRule(Rule):
 
 
 @dataclass(frozen=True)
-class PackRule(Rule):
+class PackRule(UpkeepRule):
     """Optimize's. Of two with the same target and ratio that with more to gain is stricter; and one with a ratio than the same
     without."""
 
@@ -116,7 +116,7 @@ class PackRule(Rule):
         return _digest("optimize", self.target_file_size, ratio)
 
 
-def loosest(verdicts: Iterable[int], rules: Sequence[Rule]) -> int:
+def loosest(verdicts: Iterable[int], rules: Sequence[UpkeepRule]) -> int:
     """The verdict that most of these rules take, the first rule's counting most; `UNKNOWN` where there is none.
 
     `rules` from the loosest to the strictest.

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from lakewarden.base.connection import Location
-from lakewarden.catalog.state.floors.entries import NOTHING, FloorLocation, Known
+from lakewarden.catalog.state.floors.entries import NOTHING, FloorLocation, KnownState
 from lakewarden.catalog.state.floors.floor import Floor, floor_at
 from lakewarden.catalog.state.floors.known_scopes import SCHEMA, KnownScopes
 from lakewarden.errors import Corrupt, StorageRefused
@@ -41,12 +41,12 @@ def test_an_unknown_table_has_no_floor(store: ObjectStore) -> None:
 
 
 def test_what_was_added_is_known_to_others(store: ObjectStore) -> None:
-    Floor(store, PREFIX).add(7, {mark("u"): Known(3, 700, 10), mark("v"): Known(1, 600, 1, 500)}, {"cold": 6})
+    Floor(store, PREFIX).add(7, {mark("u"): KnownState(3, 700, 10), mark("v"): KnownState(1, 600, 1, 500)}, {"cold": 6})
     other = Floor(store, PREFIX)
     assert other.position() == 7
     look = other.look()
     assert (look.position, dict(look.storages)) == (7, {"cold": 6})
-    assert (look.known(mark("u")), look.known(mark("v"))) == (Known(3, 700, 10), Known(1, 600, 1, 500))
+    assert (look.known(mark("u")), look.known(mark("v"))) == (KnownState(3, 700, 10), KnownState(1, 600, 1, 500))
     assert look.known(mark("w")) is None
 
 
@@ -72,8 +72,8 @@ def large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Ranged:
     """A floor with one object in blocks of four scopes; four hashes begin alike, and stand in two blocks."""
     monkeypatch.setattr("lakewarden.catalog.state.floors.floor._SMALL", 0)
     monkeypatch.setattr("lakewarden.catalog.state.floors.blocks.SCOPES", 4)
-    alike = {f"{'7f' * 4}{number:024x}": Known(1, number, number) for number in range(4)}
-    others = {mark(number): Known(2, number, number) for number in range(62)}
+    alike = {f"{'7f' * 4}{number:024x}": KnownState(1, number, number) for number in range(4)}
+    others = {mark(number): KnownState(2, number, number) for number in range(62)}
     Floor(LocalObjects(str(tmp_path)), PREFIX).add(9, alike | others)
     assert sum(each < "7f" * 4 for each in others) % 4, "they would stand in one block"
     return Ranged(tmp_path)
@@ -101,8 +101,8 @@ def test_of_many_scopes_it_is_read_whole(large: Ranged) -> None:
 def test_what_came_since_is_known_beside_the_blocks(large: Ranged) -> None:
     floor = Floor(large, PREFIX)
     assert floor.known([mark(1)])[mark(1)].version == 2
-    floor.add(10, {mark(1): Known(3, 500, 7)})
-    Floor(large, PREFIX).add(11, {mark(2): Known(4, 600, 7)})
+    floor.add(10, {mark(1): KnownState(3, 500, 7)})
+    Floor(large, PREFIX).add(11, {mark(2): KnownState(4, 600, 7)})
     assert floor.known([mark(1), mark(2)], within=60)[mark(1)].version == 3
     assert floor.known([mark(2)])[mark(2)].version == 4
 
@@ -132,14 +132,14 @@ def test_objects_go_when_the_one_that_has_them_all_is_there(tmp_path: Path) -> N
     store = Full(str(tmp_path))
     floor = Floor(store, PREFIX)
     for number in range(3):
-        floor.add(number, {mark(number): Known(0, number, 1)})
+        floor.add(number, {mark(number): KnownState(0, number, 1)})
     while len(store.list(PREFIX)) < 4:
         number += 1
-        floor.add(number, {mark(number): Known(0, number, 1)})
+        floor.add(number, {mark(number): KnownState(0, number, 1)})
     floor.look()
     store.full = True
     with pytest.raises(StorageRefused):
-        floor.add(99, {mark(99): Known(0, 99, 1)})
+        floor.add(99, {mark(99): KnownState(0, 99, 1)})
     look = Floor(store, PREFIX).look()
     assert [each for each in range(number + 1) if look.known(mark(each)) is None] == []
 
@@ -147,31 +147,33 @@ def test_objects_go_when_the_one_that_has_them_all_is_there(tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("one", "other", "joined"),
     [
-        (Known(9, 100, 5), Known(2, 200, 1), Known(2, 200, 1)),
-        (Known(9, 100, 5), Known(3, 100, 0, forgotten=True), Known(3, 100, 0, forgotten=True)),
-        (Known(9, 100, 5, forgotten=True), Known(0, 300, 1), Known(0, 300, 1)),
-        (Known(9, 100, 5), Known(8, 100, 7), Known(9, 100, 5)),
-        (Known(9, 100, 5, 80), Known(9, 200, 5, 50), Known(9, 200, 5, 80)),
+        (KnownState(9, 100, 5), KnownState(2, 200, 1), KnownState(2, 200, 1)),
+        (KnownState(9, 100, 5), KnownState(3, 100, 0, forgotten=True), KnownState(3, 100, 0, forgotten=True)),
+        (KnownState(9, 100, 5, forgotten=True), KnownState(0, 300, 1), KnownState(0, 300, 1)),
+        (KnownState(9, 100, 5), KnownState(8, 100, 7), KnownState(9, 100, 5)),
+        (KnownState(9, 100, 5, 80), KnownState(9, 200, 5, 50), KnownState(9, 200, 5, 80)),
     ],
     ids=["higher watermark", "forgotten", "a new start", "higher version", "deleted"],
 )
-def test_which_note_holds(one: Known, other: Known, joined: Known) -> None:
+def test_which_note_holds(one: KnownState, other: KnownState, joined: KnownState) -> None:
     assert one.joined(other) == other.joined(one) == joined
     for parts in ([one, other], [other, one]):
         assert KnownScopes.union([KnownScopes.of({mark("u"): part}) for part in parts]).get(mark("u")) == joined
 
 
 _SMALL = some.integers(-1, 3)
-_KNOWN = some.builds(Known, version=_SMALL, watermark=_SMALL, rows=some.just(1), deleted_upto=_SMALL, forgotten=some.booleans())
+_KNOWN = some.builds(
+    KnownState, version=_SMALL, watermark=_SMALL, rows=some.just(1), deleted_upto=_SMALL, forgotten=some.booleans()
+)
 
 
 @given(some.lists(some.dictionaries(some.sampled_from([mark(n) for n in range(5)]), _KNOWN), max_size=6))
-def test_a_union_of_parts_is_what_each_scope_joins_to(parts: list[dict[str, Known]]) -> None:
+def test_a_union_of_parts_is_what_each_scope_joins_to(parts: list[dict[str, KnownState]]) -> None:
     union = KnownScopes.union([KnownScopes.of(part) for part in parts])
     everyone = {scope for part in parts for scope in part}
     assert len(union) == len(everyone)
     for scope in everyone:
-        assert union.get(scope) == reduce(Known.joined, [part[scope] for part in parts if scope in part])
+        assert union.get(scope) == reduce(KnownState.joined, [part[scope] for part in parts if scope in part])
 
 
 def test_objects_stay_few_and_each_row_is_copied_seldom(store: ObjectStore) -> None:
@@ -179,28 +181,28 @@ def test_objects_stay_few_and_each_row_is_copied_seldom(store: ObjectStore) -> N
     floor.look()
     for number in range(rows):
         before = {stored.key for stored in store.list(PREFIX)}
-        floor.add(number, {mark(number): Known(number, number, 1)})
+        floor.add(number, {mark(number): KnownState(number, number, 1)})
         (made,) = (stored for stored in store.list(PREFIX) if stored.key not in before)
         written += len(Floor(store, PREFIX)._part(made.key).scopes)
     assert len(store.list(PREFIX)) <= 12
     assert written <= rows * 10
     look = Floor(store, PREFIX).look()
     assert look.position == rows - 1
-    assert all(look.known(mark(number)) == Known(number, number, 1) for number in range(rows))
+    assert all(look.known(mark(number)) == KnownState(number, number, 1) for number in range(rows))
     assert len(look.all()) == rows
 
 
 def test_two_that_join_the_same_objects_do_no_harm(store: ObjectStore) -> None:
     one, other = Floor(store, PREFIX), Floor(store, PREFIX)
     for number in range(3):
-        one.add(number, {mark(number): Known(1, number, 1)})
-    one.add(3, {mark("gone"): Known(1, 3, 1)})
+        one.add(number, {mark(number): KnownState(1, number, 1)})
+    one.add(3, {mark("gone"): KnownState(1, 3, 1)})
     other.look()
     one.look()
-    one.add(4, {mark("gone"): Known(2, 4, 0, forgotten=True)})
-    other.add(5, {mark("new"): Known(0, 5, 1)})
+    one.add(4, {mark("gone"): KnownState(2, 4, 0, forgotten=True)})
+    other.add(5, {mark("new"): KnownState(0, 5, 1)})
     look = Floor(store, PREFIX).look()
-    assert look.known(mark("gone")) == Known(2, 4, 0, forgotten=True), "a late copy of an older note does not bring it back"
+    assert look.known(mark("gone")) == KnownState(2, 4, 0, forgotten=True), "a late copy of an older note does not bring it back"
     assert look.position == 5
     assert len(look.all()) == 5
 
@@ -211,12 +213,12 @@ def test_a_look_may_be_as_old_as_is_said(store: ObjectStore) -> None:
     Floor(store, PREFIX).add(1, {})
     assert floor.look(60, lambda: 160.0).position == NOTHING
     assert floor.look(60, lambda: 160.1).position == 1
-    floor.add(2, {mark("u"): Known(1, 2, 3)})
-    assert floor.look(60, lambda: 161.0).known(mark("u")) == Known(1, 2, 3), "what it added itself it knows at once"
+    floor.add(2, {mark("u"): KnownState(1, 2, 3)})
+    assert floor.look(60, lambda: 161.0).known(mark("u")) == KnownState(1, 2, 3), "what it added itself it knows at once"
 
 
 def test_an_object_that_is_cut_off_is_corrupt(store: ObjectStore) -> None:
-    Floor(store, PREFIX).add(1, {mark("u"): Known(1, 2, 3)})
+    Floor(store, PREFIX).add(1, {mark("u"): KnownState(1, 2, 3)})
     (stored,) = store.list(PREFIX)
     store.put(stored.key, store.get(stored.key)[:40])
     with pytest.raises(Corrupt, match="cannot be read"):
@@ -225,25 +227,25 @@ def test_an_object_that_is_cut_off_is_corrupt(store: ObjectStore) -> None:
 
 def test_what_can_be_read_beside_it_is_found_and_it_can_be_replaced(store: ObjectStore) -> None:
     floor = Floor(store, PREFIX)
-    floor.add(1, {mark("u"): Known(1, 2, 3)}, {"cold": 1})
-    floor.add(5, {mark("v"): Known(4, 5, 6)}, {"cold": 5})
+    floor.add(1, {mark("u"): KnownState(1, 2, 3)}, {"cold": 1})
+    floor.add(5, {mark("v"): KnownState(4, 5, 6)}, {"cold": 5})
     (first, last) = store.list(PREFIX)
     store.put(last.key, store.get(last.key)[:40])
     other = Floor(store, PREFIX)
     found = other.examine()
     assert (found.position, found.unreadable, found.storages) == (5, (last.key,), {"cold": 1})
-    assert (found.known(mark("u")), found.known(mark("v"))) == (Known(1, 2, 3), None)
-    other.mend(found.unreadable, KnownScopes.of({mark("v"): Known(4, 5, 6)}), {"cold": 5})
+    assert (found.known(mark("u")), found.known(mark("v"))) == (KnownState(1, 2, 3), None)
+    other.mend(found.unreadable, KnownScopes.of({mark("v"): KnownState(4, 5, 6)}), {"cold": 5})
     for look in (other.look(60), Floor(store, PREFIX).look()):
         assert (look.position, look.storages) == (5, {"cold": 5})
-        assert (look.known(mark("u")), look.known(mark("v"))) == (Known(1, 2, 3), Known(4, 5, 6))
+        assert (look.known(mark("u")), look.known(mark("v"))) == (KnownState(1, 2, 3), KnownState(4, 5, 6))
     assert first.key in [stored.key for stored in store.list(PREFIX)]
     assert Floor(store, PREFIX).examine().unreadable == ()
 
 
 def test_a_removed_floor_is_none(store: ObjectStore) -> None:
     floor = Floor(store, PREFIX)
-    floor.add(1, {mark("u"): Known(1, 2, 3)})
+    floor.add(1, {mark("u"): KnownState(1, 2, 3)})
     floor.remove()
     assert store.list(PREFIX) == []
     assert floor.look().known(mark("u")) is None
@@ -257,7 +259,7 @@ def test_one_of_a_million_scopes_is_found_by_bisection() -> None:
     columns = [scope, *[pa.array(np.arange(count))] * 4, pa.array(np.zeros(count, bool))]
     known = KnownScopes(pa.table(columns, names=SCHEMA.names[: len(columns)]))
     for row in (0, 1, 499_999, count - 1):
-        assert known.get(hashes[row].tobytes().hex()) == Known(row, row, row, row)
+        assert known.get(hashes[row].tobytes().hex()) == KnownState(row, row, row, row)
     assert known.get("00" * 16) is None
 
 

@@ -9,14 +9,14 @@ import pytest
 from lakewarden.base.clock import random_id
 from lakewarden.base.connection import Location
 from lakewarden.catalog.state.ledger import runs
-from lakewarden.catalog.state.ledger.entries import Attempt, Batch, Offered, Taken
+from lakewarden.catalog.state.ledger.entries import Attempt, ObjectBatch, ObjectFate, OfferedObject
 from lakewarden.catalog.state.ledger.faults import faults_of, give_up
 from lakewarden.catalog.state.ledger.ledger import Ledger
 from lakewarden.catalog.state.ledger.runs import RunName
 from lakewarden.errors import Corrupt
 from lakewarden.storage.objects import ObjectStore
 from lakewarden.storage.open import open_store
-from lakewarden.storage.sources.uploaded import Uploaded
+from lakewarden.storage.sources.uploaded import SourceObject
 
 NOW = datetime(2026, 11, 22, tzinfo=UTC)
 
@@ -26,14 +26,14 @@ def store() -> ObjectStore:
     return open_store(Location(f"memory://{random_id()}-ledger"))
 
 
-def batch(number: int, *keys: str, etag: str = "1") -> Batch:
-    return Batch(number, "IN-1", NOW, tuple(Offered(Uploaded(key, 1, etag, NOW)) for key in keys))
+def batch(number: int, *keys: str, etag: str = "1") -> ObjectBatch:
+    return ObjectBatch(number, "IN-1", NOW, tuple(OfferedObject(SourceObject(key, 1, etag, NOW)) for key in keys))
 
 
 def take(ledger: Ledger, *keys: str, etag: str = "1", left: tuple[str, ...] = ()) -> None:
     made = batch(ledger.look().next, *keys, etag=etag)
     assert ledger.add(made)
-    taken = tuple(Taken("left" if key in left else "ingested") for key in keys)
+    taken = tuple(ObjectFate("left" if key in left else "ingested") for key in keys)
     attempt = Attempt(made.number + 1, made.number, "IN-1", NOW, taken)
     assert ledger.add(attempt)
     ledger.settle(made, attempt)
@@ -74,7 +74,7 @@ def test_runs_are_merged_and_their_number_stays_small(store: ObjectStore) -> Non
 def test_an_open_batch_is_found_and_attempts_at_settled_ones_are_passed_over(store: ObjectStore) -> None:
     ledger = Ledger(store, "pl_1")
     take(ledger, "a")
-    assert ledger.add(Attempt(3, 1, "IN-2", NOW, (Taken("ingested"),))), "a slow attempt at the batch that is settled"
+    assert ledger.add(Attempt(3, 1, "IN-2", NOW, (ObjectFate("ingested"),))), "a slow attempt at the batch that is settled"
     assert ledger.open_batch(ledger.look()) is None
     made = batch(4, "b")
     assert ledger.add(made)
@@ -94,7 +94,7 @@ def test_a_number_that_was_settled_is_not_used_again(store: ObjectStore) -> None
 
 def test_settling_twice_changes_nothing(store: ObjectStore) -> None:
     ledger = Ledger(store, "pl_1")
-    made, attempt = batch(1, "a"), Attempt(2, 1, "IN-1", NOW, (Taken("ingested"),))
+    made, attempt = batch(1, "a"), Attempt(2, 1, "IN-1", NOW, (ObjectFate("ingested"),))
     for _ in range(2):
         ledger.settle(made, attempt)
     assert ledger.look().runs == (RunName(0, 1, 2, 1),)
@@ -129,10 +129,10 @@ def _random(count: int) -> runs.Records:
     return made
 
 
-def begun(ledger: Ledger, *keys: str) -> tuple[Batch, Attempt]:
+def begun(ledger: Ledger, *keys: str) -> tuple[ObjectBatch, Attempt]:
     made = batch(ledger.look().next, *keys)
     assert ledger.add(made)
-    attempt = Attempt(made.number + 1, made.number, "IN-1", NOW, tuple(Taken("ingested") for _ in keys))
+    attempt = Attempt(made.number + 1, made.number, "IN-1", NOW, tuple(ObjectFate("ingested") for _ in keys))
     assert ledger.add(attempt)
     return made, attempt
 
@@ -155,7 +155,7 @@ def test_runs_follow_each_other_where_attempts_were_lost(store: ObjectStore) -> 
     ledger = Ledger(store, "pl_1")
     for number in range(40):
         made, attempt = begun(ledger, f"{number}")
-        assert ledger.add(Attempt(attempt.number + 1, made.number, "IN-2", NOW, (Taken("left"),)))
+        assert ledger.add(Attempt(attempt.number + 1, made.number, "IN-2", NOW, (ObjectFate("left"),)))
         ledger.settle(made, attempt)
         ledger.settle(made, attempt)
         assert not faults_of(ledger, attempt.number, ledger.cut_off())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dagster as dg
 import pytest
 
-from lakewarden.dagster.jobs.event_log.redacting import Names
+from lakewarden.dagster.jobs.event_log.redacting import IdSpellings
 from lakewarden.dagster.jobs.export import export_job
 from lakewarden.dagster.jobs.runs.tags import OF_TABLES, SCOPES, TABLE, USER, subject_tags
 from tests.dagster.jobs.conftest import RunJob
@@ -36,7 +36,7 @@ def test_any_user_is_a_tag_that_an_erasure_finds(user: str) -> None:
     tag = subject_tags({"user": user})[USER]
     assert len(tag) <= 200
     assert "=" not in tag
-    assert Names(user, "erased").stand_in(tag)
+    assert IdSpellings(user, "erased").stand_in(tag)
 
 
 def test_a_launched_run_gets_the_tags_that_it_lacks(instance: dg.DagsterInstance, run_job: RunJob, tmp_path: object) -> None:

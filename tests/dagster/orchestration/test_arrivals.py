@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 
 from lakewarden.dagster.orchestration.arrivals import LISTED_PER_TICK, Cursor, Sums, look, read_cursor, write_cursor
-from lakewarden.storage.sources.uploaded import Uploaded
+from lakewarden.storage.sources.uploaded import SourceObject
 from tests.fixtures.dagster import DAGSTER
 
 pytestmark = DAGSTER
@@ -21,14 +21,14 @@ class Bucket:
         self.keys = set(keys)
         self.listed = 0
 
-    def __call__(self, after: str) -> Iterator[Uploaded]:
+    def __call__(self, after: str) -> Iterator[SourceObject]:
         for position, key in enumerate(sorted(self.keys)):
             if key > after:
                 self.listed += 1
-                yield Uploaded(key, 10, "e", NOW + timedelta(seconds=position))
+                yield SourceObject(key, 10, "e", NOW + timedelta(seconds=position))
 
 
-def keys(objects: tuple[Uploaded, ...]) -> list[str]:
+def keys(objects: tuple[SourceObject, ...]) -> list[str]:
     return [one.key for one in objects]
 
 
@@ -57,11 +57,11 @@ def test_a_large_one_is_seen_in_parts_in_the_order_of_its_names() -> None:
 def test_a_tick_over_many_objects_costs_as_over_a_few() -> None:
     count, listed = 100_000, 0
 
-    def listing(after: str) -> Iterator[Uploaded]:
+    def listing(after: str) -> Iterator[SourceObject]:
         nonlocal listed
         for number in range(int(after) + 1 if after else 0, count):
             listed += 1
-            yield Uploaded(f"{number:06}", 10, "e", NOW)
+            yield SourceObject(f"{number:06}", 10, "e", NOW)
 
     cursor, seen = Cursor(), set[str]()
     for _ in range(20):

@@ -6,15 +6,15 @@ from datetime import UTC, datetime, timedelta
 
 from lakewarden.base.scope import Scope, TableName
 from lakewarden.dagster.orchestration.flushing import FIRST_WAIT, LONGEST_WAIT, FlushRun, choose, flush_run
-from lakewarden.maintenance.planning.pending import Pending
+from lakewarden.maintenance.planning.pending import ScopeBacklog
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 TABLE = TableName("chat", "messages")
 NOBODY: dict[str, object] = {"scopes": {"chat.messages": ["nobody"]}}
 
 
-def pending(user: str, *, rows: int = 3, age: int = 60) -> Pending:
-    return Pending(TABLE, user, rows, rows * 100, NOW - timedelta(seconds=age))
+def pending(user: str, *, rows: int = 3, age: int = 60) -> ScopeBacklog:
+    return ScopeBacklog(TABLE, user, rows, rows * 100, NOW - timedelta(seconds=age))
 
 
 def failed(*users: str, ago: int) -> FlushRun:
@@ -48,7 +48,7 @@ def test_a_scope_under_way_is_left_out_whoever_started_its_run() -> None:
 
 
 def test_a_shared_table_is_one_scope() -> None:
-    shared = Pending(TableName("chat", "rooms"), None, 1, 100, NOW)
+    shared = ScopeBacklog(TableName("chat", "rooms"), None, 1, 100, NOW)
     assert choose([shared], [], NOW).batches[0].users == {"chat.rooms": []}
     run = flush_run({"scopes": {"chat.rooms": []}}, NOW, None)
     assert run.covers(Scope(TableName("chat", "rooms")))

@@ -16,7 +16,7 @@ from dagster._core.storage.partition_status_cache import get_and_update_asset_st
 from lakewarden.base.clock import system_clock
 from lakewarden.client import Lakehouse
 from lakewarden.dagster.assets.health import HEALTH_CHECKS
-from lakewarden.dagster.jobs.event_log.redacting import Names
+from lakewarden.dagster.jobs.event_log.redacting import IdSpellings
 from tests.dagster.orchestration.conftest import Load
 from tests.fixtures.chat import MESSAGES
 from tests.fixtures.dagster import DAGSTER
@@ -111,7 +111,7 @@ def test_a_late_table_is_shown_with_the_scope_and_its_form(load: Load, chat: str
     assert "| 1 | late: rows wait for up to 3,6" in worst
     assert "| chat.messages `ada` |" in worst
     assert "[flush](/guess/flush_job/playground/setup?config=" in worst
-    assert Names("ada", "0" * 32).stand_in(worst)
+    assert IdSpellings("ada", "0" * 32).stand_in(worst)
     check = found["chat/messages flushed_in_time"]
     assert isinstance(check, dg.AssetCheckEvaluation)
     assert (check.passed, check.description) == (False, "1 of 3 scopes are late")
@@ -131,9 +131,9 @@ def test_a_quiet_table_stays_fresh(load: Load, chat: str, instance: dg.DagsterIn
 
 
 def test_an_erased_id_is_found_in_a_link() -> None:
-    names = Names("u_42", "0" * 32)
+    names = IdSpellings("u_42", "0" * 32)
     assert "u_42" not in names.without('{"md_str": "[flush](/guess/flush_job?config=%20%20-%20u_42%0A)"}')
-    assert "example" not in Names("ada@example.org", "0" * 32).without('{"md_str": "-%20ada%40example.org%0A"}')
+    assert "example" not in IdSpellings("ada@example.org", "0" * 32).without('{"md_str": "-%20ada%40example.org%0A"}')
 
 
 def test_each_run_books_its_tables_once(load: Load, chat: str, instance: dg.DagsterInstance) -> None:

@@ -10,7 +10,7 @@ from lakewarden import Lakehouse
 from lakewarden.base.scope import TableName
 from lakewarden.dagster.jobs.topics.relay import relay_job
 from lakewarden.dagster.mount import Mount
-from lakewarden.dagster.orchestration.relaying import Seen, build_relay_sensor, look_at
+from lakewarden.dagster.orchestration.relaying import TopicLook, build_relay_sensor, look_at
 from lakewarden.dagster.resources.lakehouse import resources_of
 from lakewarden.ingest.relay.report import RelayReport
 from tests.dagster.orchestration.conftest import Load
@@ -35,7 +35,7 @@ def test_a_topic_that_moves_is_left_to_who_publishes_it() -> None:
 
 
 def test_a_relay_that_does_not_get_on_is_run_less_and_less() -> None:
-    seen: dict[str, Seen] = {}
+    seen: dict[str, TopicLook] = {}
     ticks = []
     for tick in range(3 * 240):
         seen, due = look_at([_report(None, 1)], seen)

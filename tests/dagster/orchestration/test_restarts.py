@@ -20,7 +20,7 @@ from dagster._grpc.utils import default_grpc_timeout, default_sensor_grpc_timeou
 from dagster_graphql import DagsterGraphQLClient
 
 from lakewarden.cli.ui.command import _Address, _environment
-from lakewarden.cli.ui.home import DagsterHome, Served, prepare_home
+from lakewarden.cli.ui.home import DagsterHome, HomeServer, prepare_home
 from lakewarden.cli.ui.processes import SESSION, end_session
 from lakewarden.dagster.orchestration.alone import other_daemon
 from lakewarden.errors import InUse
@@ -39,7 +39,7 @@ def test_a_home_is_held_by_one_ui_at_a_time(tmp_path: Path) -> None:
     home = DagsterHome(tmp_path)
     with home.held() as former:
         assert former is None
-        home.record(served := Served("a-session", 17, "http://127.0.0.1:3000"))
+        home.record(served := HomeServer("a-session", 17, "http://127.0.0.1:3000"))
         with pytest.raises(InUse, match=r"process 17, at http://127.0.0.1:3000.* start every run twice"), home.held():
             pass
     with home.held() as former:

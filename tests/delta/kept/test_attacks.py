@@ -17,7 +17,7 @@ import pytest
 from lakewarden.base.clock import HELD_AT_MOST, CarriedClock, random_id, system_clock
 from lakewarden.base.connection import Location
 from lakewarden.base.faults import Reach, no_faults
-from lakewarden.catalog.state.floors.entries import Known
+from lakewarden.catalog.state.floors.entries import KnownState
 from lakewarden.catalog.target import ScopeTarget
 from lakewarden.delta.apply import ColdApply
 from lakewarden.delta.commit_log.checkpoint import checkpoint_in_place
@@ -280,7 +280,7 @@ def test_data_that_is_older_than_what_is_kept(scope: ScopeTarget) -> None:
     _place(scope).delete([commit_name(1)])
     KEPT_TEXTS.forget(scope.uri)
     _agrees(scope)
-    knowing = replace(scope, known=Known(1, 10, 2))
+    knowing = replace(scope, known=KnownState(1, 10, 2))
     assert kept_snapshot(knowing, newest=False) is None
 
 
@@ -289,8 +289,8 @@ def test_more_is_known_than_what_is_kept(scope: ScopeTarget) -> None:
     old = _text(scope)
     _flush(scope, 10, 2)
     _know(scope, old)
-    assert kept_snapshot(replace(scope, known=Known(1, 0, 2)), newest=False) is None
-    assert kept_snapshot(replace(scope, known=Known(0, 10, 2)), newest=False) is None
+    assert kept_snapshot(replace(scope, known=KnownState(1, 0, 2)), newest=False) is None
+    assert kept_snapshot(replace(scope, known=KnownState(0, 10, 2)), newest=False) is None
 
 
 # The log has expired

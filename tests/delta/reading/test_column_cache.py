@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from lakewarden.catalog.target import ScopeTarget
-from lakewarden.delta.parquet.reading import OpenFile, open_file
+from lakewarden.delta.parquet.reading import OpenDataFile, open_file
 from lakewarden.delta.parquet.schema import file_schema
 from lakewarden.delta.reading.column_cache import ColumnCache
 from lakewarden.delta.table import ScopeTable
@@ -33,7 +33,7 @@ class _Reader:
         parts = [self._cache.rows(table.uri, file, wanted, ids, partial(self._open, file.path)) for file in table.files()]
         return pa.concat_tables(parts).to_pylist()
 
-    def _open(self, path: str) -> OpenFile:
+    def _open(self, path: str) -> OpenDataFile:
         self.opened += 1
         return open_file(open_store(self._scope.location), path)
 
@@ -75,7 +75,7 @@ def test_the_oldest_go_first(tmp_path: Path) -> None:
         (file,) = table.files()
         wanted = pa.schema([file_schema(scope.schema).field("id")])
 
-        def open_() -> OpenFile:
+        def open_() -> OpenDataFile:
             opened.append(number)
             return open_file(open_store(scope.location), file.path)
 

@@ -13,7 +13,7 @@ from lakewarden import Lakehouse
 from lakewarden.base.settings import PipelinesSettings, Settings
 from lakewarden.ingest.objects import packs
 from lakewarden.ingest.objects.batches import cut, fills, in_tasks
-from lakewarden.storage.sources.uploaded import Uploaded
+from lakewarden.storage.sources.uploaded import SourceObject
 from tests.ingest.pipelines.uploads import ingest, make, rejects, table, upload
 from tests.maintenance.steps import then
 
@@ -69,8 +69,8 @@ def test_the_attempt_that_came_too_late_takes_its_files_along(lake: Lakehouse, s
 
 
 def test_batches_are_large_where_tasks_read_them() -> None:
-    def some(count: int, size: int = 1) -> list[Uploaded]:
-        return [Uploaded(f"{number}", size, "e", datetime(2026, 11, 23, tzinfo=UTC)) for number in range(count)]
+    def some(count: int, size: int = 1) -> list[SourceObject]:
+        return [SourceObject(f"{number}", size, "e", datetime(2026, 11, 23, tzinfo=UTC)) for number in range(count)]
 
     assert [in_tasks(BOUNDS, some(count)) for count in (3, 4)] == [False, True]
     assert [in_tasks(BOUNDS, some(count, 25)) for count in (2, 3)] == [False, True], "two are read here by two workers"

@@ -10,14 +10,14 @@ from typing import BinaryIO
 
 import pytest
 
-from lakewarden.catalog.state.ledger.entries import Offered
+from lakewarden.catalog.state.ledger.entries import OfferedObject
 from lakewarden.errors import StorageRefused
-from lakewarden.ingest.objects.reading import Gone, Reading, ReadRows, Refused
+from lakewarden.ingest.objects.reading import ObjectGone, Reading, ReadRows, UnreadableObject
 from lakewarden.ingest.templates.template import Columns
 from lakewarden.storage.sources.local import LocalSource
-from lakewarden.storage.sources.uploaded import Uploaded
+from lakewarden.storage.sources.uploaded import SourceObject
 
-ORDERS = Uploaded("orders.csv", 10, "1", datetime(2026, 11, 23, tzinfo=UTC))
+ORDERS = SourceObject("orders.csv", 10, "1", datetime(2026, 11, 23, tzinfo=UTC))
 
 
 @dataclass(frozen=True)
@@ -27,31 +27,31 @@ class Guarded:
     listed: bool
     uri: str = "s3://bucket/uploads"
 
-    def uploads(self, after: str = "") -> Iterator[Uploaded]:
+    def uploads(self, after: str = "") -> Iterator[SourceObject]:
         if not self.listed:
             raise StorageRefused(f"{self.uri}: no credentials, after {after!r}")
         return iter([ORDERS])
 
-    def look(self, key: str) -> Uploaded:
+    def look(self, key: str) -> SourceObject:
         raise StorageRefused(key)
 
-    def open(self, uploaded: Uploaded) -> BinaryIO:
+    def open(self, uploaded: SourceObject) -> BinaryIO:
         raise StorageRefused(f"{uploaded.key} is forbidden")
 
-    def prove(self, uploaded: Uploaded) -> None:
+    def prove(self, uploaded: SourceObject) -> None:
         raise StorageRefused(uploaded.key)
 
 
-def never_read(*_: object) -> Refused:
+def never_read(*_: object) -> UnreadableObject:
     raise AssertionError("nothing was opened that could be read")
 
 
 def reading(source: Guarded, room: Path) -> Reading:
-    return Reading(source, never_read, lambda one, numbers: [one(number) for number in numbers], room, [Offered(ORDERS)])
+    return Reading(source, never_read, lambda one, numbers: [one(number) for number in numbers], room, [OfferedObject(ORDERS)])
 
 
 def test_an_object_that_alone_is_forbidden_is_a_reject(tmp_path: Path) -> None:
-    assert reading(Guarded(listed=True), tmp_path).rest({}, 0) == [Refused("orders.csv is forbidden")]
+    assert reading(Guarded(listed=True), tmp_path).rest({}, 0) == [UnreadableObject("orders.csv is forbidden")]
 
 
 def test_a_store_that_refuses_everything_rejects_nothing(tmp_path: Path) -> None:
@@ -67,7 +67,7 @@ def test_an_object_that_changes_while_it_is_read_is_not_taken_under_the_etag_tha
     source = LocalSource(str(room))
     (listed,) = source.uploads()
 
-    def read(uploaded: Uploaded, _: Columns, ranges: Callable[[int, int], bytes], into: Path) -> ReadRows:
+    def read(uploaded: SourceObject, _: Columns, ranges: Callable[[int, int], bytes], into: Path) -> ReadRows:
         found = ranges(0, uploaded.size)
         if change == "replaced":
             (room / "next").write_text("id\n2\n3\n")
@@ -78,7 +78,7 @@ def test_an_object_that_changes_while_it_is_read_is_not_taken_under_the_etag_tha
             path.write_bytes(found + b"2\n")
         return ReadRows(1, {}, into)
 
-    found = Reading(source, read, lambda one, numbers: [one(number) for number in numbers], tmp_path, [Offered(listed)]).rest(
-        {}, 0
-    )
-    assert [type(one) for one in found] == [Gone]
+    found = Reading(
+        source, read, lambda one, numbers: [one(number) for number in numbers], tmp_path, [OfferedObject(listed)]
+    ).rest({}, 0)
+    assert [type(one) for one in found] == [ObjectGone]

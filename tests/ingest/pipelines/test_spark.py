@@ -15,7 +15,7 @@ from lakewarden import Lakehouse
 from lakewarden.base.connection import Location
 from lakewarden.base.settings import PipelinesSettings, Settings
 from lakewarden.ingest.objects.bounded import bounded, reads_of_tasks
-from lakewarden.ingest.objects.run import Ingest, IngestRequest, Readers
+from lakewarden.ingest.objects.run import IngestRequest, ObjectIngest, Readers
 from lakewarden.storage.open import open_store
 from tests.fixtures.minio import MinioServer
 from tests.ingest.pipelines.uploads import NAME, make, rejects, rows, table, upload
@@ -71,7 +71,7 @@ def test_each_object_counts_once_wherever_an_ingest_dies(lake: Lakehouse) -> Non
         expected += [(len(expected) + more, "x") for more in range(25)]
         with bounded(lake.warehouse.settings.pipelines) as read:
             readers = Readers(read, lake._parts.operator.workplace.in_tasks, partial(reads_of_tasks, MANY.pipelines))
-            dying = Ingest(lake.warehouse, IngestRequest(NAME), readers, f"IN-{step}", dies(step))
+            dying = ObjectIngest(lake.warehouse, IngestRequest(NAME), readers, f"IN-{step}", dies(step))
             with pytest.raises(Died):
                 dying.run()
     lake.ingest("n.t")

@@ -14,7 +14,7 @@ from lakewarden import Lakehouse
 from lakewarden.cli.main import main
 from lakewarden.errors import FailedPrecondition
 from lakewarden.log.once import Resume
-from lakewarden.maintenance.repair.report import Repaired
+from lakewarden.maintenance.repair.report import RepairReport
 from lakewarden.storage.local import LocalObjects
 from tests.ingest.pipelines.test_restored import Scene, names, take
 from tests.ingest.pipelines.uploads import ingest, make, rejects, upload
@@ -37,12 +37,12 @@ def data_put_back(scene: Scene) -> None:
     put_back()
 
 
-def repaired(lake: Lakehouse) -> Repaired:
+def repaired(lake: Lakehouse) -> RepairReport:
     (one,) = (one for one in lake.repair(restored=True) if one.subject == "scope" and str(one.scope.table) == "n.t")
     return one
 
 
-def uploads(one: Repaired, pipeline_id: str) -> tuple[str, ...]:
+def uploads(one: RepairReport, pipeline_id: str) -> tuple[str, ...]:
     return next(writer.uploads for writer in one.writers_uncertain if writer.name == pipeline_id)
 
 

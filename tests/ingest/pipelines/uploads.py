@@ -17,20 +17,20 @@ from lakewarden import Lakehouse
 from lakewarden.base.faults import Reach, no_faults
 from lakewarden.base.scope import TableName
 from lakewarden.catalog.pipeline import Pipeline
-from lakewarden.catalog.state.ledger.entries import Offered
-from lakewarden.ingest.objects.reading import Reading, ReadObject, ReadRows, Refused
+from lakewarden.catalog.state.ledger.entries import OfferedObject
+from lakewarden.ingest.objects.reading import Reading, ReadObject, ReadRows, UnreadableObject
 from lakewarden.ingest.objects.report import IngestReport
-from lakewarden.ingest.objects.run import Ingest, IngestRequest, Readers
-from lakewarden.ingest.templates.fitting import Fitting
+from lakewarden.ingest.objects.run import IngestRequest, ObjectIngest, Readers
+from lakewarden.ingest.templates.fitting import ObjectFitting
 from lakewarden.ingest.templates.object_file import ObjectFile
 from lakewarden.ingest.templates.options import parse_options
 from lakewarden.ingest.templates.registry import template_named
 from lakewarden.ingest.templates.template import Columns
 from lakewarden.log.once import Resume
-from lakewarden.sql.results import Rows
-from lakewarden.storage.sources.uploaded import Source, Uploaded
+from lakewarden.sql.results import ResultRows
+from lakewarden.storage.sources.uploaded import ObjectSource, SourceObject
 from lakewarden.storage.steps import Steps, alone
-from lakewarden.tables.fanout import Sized
+from lakewarden.tables.fanout import SizedWork
 
 NAME = TableName("n", "t")
 
@@ -39,7 +39,7 @@ _ticks = iter(range(1, 1 << 40))
 
 def rows(lake: Lakehouse, text: str) -> list[dict[str, object]]:
     (found,) = lake.sql(text)
-    assert isinstance(found, Rows)
+    assert isinstance(found, ResultRows)
     return found.to_pylist()
 
 
@@ -66,7 +66,7 @@ def upload_to(directory: Path, objects: Mapping[str, str]) -> None:
         os.utime(path, ns=(moment, moment))
 
 
-def read_here(source: Source, pipeline: Pipeline, objects: Sequence[Offered], directory: Path) -> Reading:
+def read_here(source: ObjectSource, pipeline: Pipeline, objects: Sequence[OfferedObject], directory: Path) -> Reading:
     """In this process, without the bounds: a child process takes longer to start than most tests."""
     return Reading(source, ReadHere(pipeline), lambda work, numbers: [work(number) for number in numbers], directory, objects)
 
@@ -78,11 +78,11 @@ class ReadHere:
     pipeline: Pipeline
 
     def __call__(
-        self, uploaded: Uploaded, columns: Columns, ranges: Callable[[int, int], bytes], into: Path
-    ) -> ReadRows | Refused:
+        self, uploaded: SourceObject, columns: Columns, ranges: Callable[[int, int], bytes], into: Path
+    ) -> ReadRows | UnreadableObject:
         template = template_named(self.pipeline.template)
         options = parse_options(template, json.loads(self.pipeline.options))
-        fit = Fitting(columns)
+        fit = ObjectFitting(columns)
         writer: pa.ipc.RecordBatchStreamWriter | None = None
         with pa.OSFile(str(into), "wb") as sink:
             for batch in template.read(ObjectFile(uploaded.key, uploaded.size, ranges), options, columns):
@@ -94,7 +94,7 @@ class ReadHere:
         return ReadRows(fit.rows, fit.columns if fit.rows else {}, into)
 
 
-def run_here(work: Callable[[Any], Steps[Any]], items: Sequence[Sized[Any]]) -> list[Any]:
+def run_here(work: Callable[[Any], Steps[Any]], items: Sequence[SizedWork[Any]]) -> list[Any]:
     """As Spark runs tasks: what they are given is pickled."""
     sent, parts = pickle.loads(pickle.dumps((work, [item.work for item in items])))
     return [alone(sent(part)) for part in parts]
@@ -125,7 +125,7 @@ def ingest(
 ) -> IngestReport:
     forced = bool(objects) if force is None else force
     request = IngestRequest(NAME, objects or None, force=forced, limit=limit, resume=resume)
-    return Ingest(lake.warehouse, request, READERS, f"IN-{next(_ticks)}", reach).run()
+    return ObjectIngest(lake.warehouse, request, READERS, f"IN-{next(_ticks)}", reach).run()
 
 
 def table(lake: Lakehouse, columns: str = "id, name") -> list[tuple[object, ...]]:

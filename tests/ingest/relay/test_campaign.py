@@ -16,7 +16,7 @@ import pytest
 from lakewarden import Column, Lakehouse
 from lakewarden.base.faults import Reach
 from lakewarden.base.scope import TableName
-from lakewarden.log.once import Once
+from lakewarden.log.once import WriterBatch
 from lakewarden.log.record import DELETE, UPSERT, LogBatch, log_batch
 from lakewarden.storage.kafka.broker import Broker
 from lakewarden.storage.kafka.topics import Topic
@@ -57,7 +57,7 @@ def _write(lake: Lakehouse, _topic: Topic, seed: int, reach: Reach) -> None:
     log = lake.warehouse.log(find_table(lake.warehouse.catalog.read(), _SOURCE))
     number = (log.published("stream") or 0) + 1
     reach("write:begun")
-    log.append_once(_batch(lake, changes_of(seed, number)), Once("stream", number))
+    log.append_once(_batch(lake, changes_of(seed, number)), WriterBatch("stream", number))
     reach("write:appended")
 
 

@@ -7,14 +7,14 @@ import pytest
 from lakewarden import Column, Lakehouse
 from lakewarden.base.scope import TableName
 from lakewarden.ingest.relay.snapshot import snapshot_parts
-from lakewarden.storage.kafka.publisher import Part
+from lakewarden.storage.kafka.publisher import SnapshotProgress
 from lakewarden.tables.changes.feed import ChangeFeed
 
 COLUMNS = [Column("id", "BIGINT", nullable=False), Column("text", "TEXT")]
 Listed = list[tuple[str, int]]
 
 
-def parts(lake: Lakehouse, seq: int, done: Part, most: int) -> list[tuple[Listed, Part | None]]:
+def parts(lake: Lakehouse, seq: int, done: SnapshotProgress, most: int) -> list[tuple[Listed, SnapshotProgress | None]]:
     feed = ChangeFeed(lake.warehouse, TableName("n", "t"))
     found = snapshot_parts(feed, feed.table().schema, seq, done, most)
     return [
@@ -39,10 +39,10 @@ def test_a_snapshot_goes_on_anywhere(warehouse_uri: str, kind: str) -> None:
             if start == 6 and kind != "keyless":
                 lake.flush("n.t")
         seq = ChangeFeed(lake.warehouse, TableName("n", "t")).end()
-        whole = [row for rows, _ in parts(lake, seq, Part(), 4) for row in rows]
+        whole = [row for rows, _ in parts(lake, seq, SnapshotProgress(), 4) for row in rows]
         assert sorted(whole) == sorted((user or "", key_) for user in users for key_ in range(9))
-        cuts = [reached for _, reached in parts(lake, seq, Part(), 4) if reached is not None]
-        assert all(len(rows) == 4 for rows, reached in parts(lake, seq, Part(), 4) if reached is not None)
+        cuts = [reached for _, reached in parts(lake, seq, SnapshotProgress(), 4) if reached is not None]
+        assert all(len(rows) == 4 for rows, reached in parts(lake, seq, SnapshotProgress(), 4) if reached is not None)
         if kind != "keyless":
             lake.flush("n.t")
             lake.optimize("n.t", zorder=["text"])  # turns their order in the files round

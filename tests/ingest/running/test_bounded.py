@@ -12,20 +12,20 @@ from pathlib import Path
 import pytest
 
 from lakewarden.errors import Conflict, InvalidArgument, NotFound, StorageUnavailable
-from lakewarden.ingest.running.bounds import Bounds
+from lakewarden.ingest.running.bounds import ReadBounds
 from lakewarden.ingest.running.output import open_rows
 from lakewarden.ingest.running.reads import BoundedReads
-from lakewarden.ingest.running.worker import Job, Read, Rejected
+from lakewarden.ingest.running.worker import ObjectRows, ReadJob, ReadRejected
 from tests.ingest.templates.objects import columns
 from tests.ingest.templates.packages import install
 
 pytestmark = pytest.mark.slow  # each starts processes
 
-_BOUNDS = Bounds(
+_BOUNDS = ReadBounds(
     memory_bytes=200 << 20, cpu_seconds=1.0, wall_seconds=60.0, rows=10_000, output_bytes=1 << 20, value_bytes=4096, columns=100
 )
 
-Reading = Callable[..., Read | Rejected]
+Reading = Callable[..., ObjectRows | ReadRejected]
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -44,8 +44,8 @@ def reads() -> Iterator[BoundedReads]:
 
 def _read(
     reads: BoundedReads, into: Path, data: bytes, template: str = "strange", key: str = "a", **more: object
-) -> Read | Rejected:
-    job = Job(template, key, len(data), options=more)
+) -> ObjectRows | ReadRejected:
+    job = ReadJob(template, key, len(data), options=more)
     return reads.read(job, lambda start, length: data[start : start + length], into)
 
 
@@ -74,35 +74,35 @@ def test_what_passes_a_bound_is_a_reject_and_the_next_object_is_read(
     reads: BoundedReads, tmp_path: Path, does: str, why: str
 ) -> None:
     found = _read(reads, tmp_path / "rows", does.encode())
-    assert isinstance(found, Rejected)
+    assert isinstance(found, ReadRejected)
     assert found.code in {"UNSUPPORTED", "INVALID_ARGUMENT"}
     assert re.search(why, found.reason), found.reason
     assert found.reason.isprintable()
     assert len(found.reason) <= 1001
-    assert _read(reads, tmp_path / "rows", b"fine") == Read(1, 8, columns(v="TEXT"))
+    assert _read(reads, tmp_path / "rows", b"fine") == ObjectRows(1, 8, columns(v="TEXT"))
     assert open_rows(tmp_path / "rows").read_all()["v"].to_pylist() == ["fine"]
 
 
 def test_one_that_sleeps_is_ended_after_the_time_that_it_may_take(tmp_path: Path) -> None:
     with BoundedReads(replace(_BOUNDS, wall_seconds=0.2, wall_seconds_per_gib=0.0)) as reads:
         found = _read(reads, tmp_path / "rows", b"sleep")
-    assert found == Rejected("UNSUPPORTED", "reading the object takes longer than 0.2 seconds")
+    assert found == ReadRejected("UNSUPPORTED", "reading the object takes longer than 0.2 seconds")
 
 
 def test_many_objects_are_read_by_one_process_until_it_keeps_too_much(reads: BoundedReads, tmp_path: Path) -> None:
     _read(reads, tmp_path / "rows", b"first")
     pids = _pids(reads)
     for number in range(50):
-        assert isinstance(_read(reads, tmp_path / "rows", b"%d" % number), Read)
-    assert isinstance(_read(reads, tmp_path / "rows", b"raise"), Rejected)
+        assert isinstance(_read(reads, tmp_path / "rows", b"%d" % number), ObjectRows)
+    assert isinstance(_read(reads, tmp_path / "rows", b"raise"), ReadRejected)
     assert _pids(reads) == pids
-    assert isinstance(_read(reads, tmp_path / "rows", b"keeps"), Read)
+    assert isinstance(_read(reads, tmp_path / "rows", b"keeps"), ObjectRows)
     assert _pids(reads) == []
 
 
 def test_it_has_no_credentials_and_no_name_is_a_path(reads: BoundedReads, tmp_path: Path) -> None:
     for key in ("../../etc/passwd", "a\x00\x1b[2J\n", "k" * 1000, "half \ud800", ""):
-        assert isinstance(_read(reads, tmp_path / "rows", b"environment", key=key), Read)
+        assert isinstance(_read(reads, tmp_path / "rows", b"environment", key=key), ObjectRows)
         rows = [str(each) for each in open_rows(tmp_path / "rows").read_all()["v"].to_pylist()]
         assert any(each.startswith("PYTHONPATH=") for each in rows)
         assert not [each for each in rows if "hush" in each or "AWS" in each]
@@ -110,8 +110,8 @@ def test_it_has_no_credentials_and_no_name_is_a_path(reads: BoundedReads, tmp_pa
 
 
 def test_an_object_without_rows_says_nothing_of_columns(reads: BoundedReads, tmp_path: Path) -> None:
-    assert _read(reads, tmp_path / "rows", b"nothing") == Read(0, 0, {})
-    assert _read(reads, tmp_path / "rows", b"a,b\n", template="csv") == Read(0, 0, {})
+    assert _read(reads, tmp_path / "rows", b"nothing") == ObjectRows(0, 0, {})
+    assert _read(reads, tmp_path / "rows", b"a,b\n", template="csv") == ObjectRows(0, 0, {})
 
 
 def test_an_error_of_the_store_is_no_reject(reads: BoundedReads, tmp_path: Path) -> None:
@@ -122,10 +122,10 @@ def test_an_error_of_the_store_is_no_reject(reads: BoundedReads, tmp_path: Path)
         raise ConnectionResetError("gone")
 
     with pytest.raises(Conflict, match="another one now"):
-        reads.read(Job("csv", "a", 10), changed, tmp_path / "rows")
+        reads.read(ReadJob("csv", "a", 10), changed, tmp_path / "rows")
     with pytest.raises(StorageUnavailable, match="gone"):
-        reads.read(Job("csv", "a", 10), broken, tmp_path / "rows")
-    assert isinstance(_read(reads, tmp_path / "rows", b"fine"), Read)
+        reads.read(ReadJob("csv", "a", 10), broken, tmp_path / "rows")
+    assert isinstance(_read(reads, tmp_path / "rows", b"fine"), ObjectRows)
 
 
 def test_a_wrong_template_or_option_is_no_reject(reads: BoundedReads, tmp_path: Path) -> None:
@@ -141,7 +141,7 @@ def test_threads_read_at_the_same_time_in_as_many_processes_as_there_may_be(tmp_
         def read(number: int) -> object:
             into = tmp_path / str(number)
             found = _read(reads, into, b"crash" if number % 10 == 3 else b"%d" % number)
-            return open_rows(into).read_all()["v"][0].as_py() if isinstance(found, Read) else None
+            return open_rows(into).read_all()["v"][0].as_py() if isinstance(found, ObjectRows) else None
 
         assert list(threads.map(read, range(40))) == [None if n % 10 == 3 else str(n) for n in range(40)]
         assert 1 <= len(_pids(reads)) <= 2
@@ -154,7 +154,7 @@ def test_a_forked_process_starts_workers_of_its_own(reads: BoundedReads, tmp_pat
     forked = os.fork()
     if not forked:
         found = _read(reads, tmp_path / "theirs", b"there")
-        os._exit(0 if isinstance(found, Read) and not set(_pids(reads)) & set(pids) else 1)
+        os._exit(0 if isinstance(found, ObjectRows) and not set(_pids(reads)) & set(pids) else 1)
     assert os.waitpid(forked, 0)[1] == 0
-    assert isinstance(_read(reads, tmp_path / "rows", b"here"), Read)
+    assert isinstance(_read(reads, tmp_path / "rows", b"here"), ObjectRows)
     assert _pids(reads) == pids

@@ -15,10 +15,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from lakewarden.ingest.running.bounds import Bounds
+from lakewarden.ingest.running.bounds import ReadBounds
 from lakewarden.ingest.running.output import open_rows
 from lakewarden.ingest.running.reads import BoundedReads
-from lakewarden.ingest.running.worker import Job, Read, Rejected
+from lakewarden.ingest.running.worker import ObjectRows, ReadJob, ReadRejected
 from tests.fixtures.examples import examples
 from tests.ingest.templates.files import avro, docx, pdf
 
@@ -72,12 +72,12 @@ def _changed(data: bytes, changes: list[tuple[float, int, bytes]]) -> bytes:
 
 @pytest.fixture(scope="module")
 def reads() -> Iterator[BoundedReads]:
-    with BoundedReads(Bounds(memory_bytes=256 << 20, cpu_seconds=5.0)) as opened:
+    with BoundedReads(ReadBounds(memory_bytes=256 << 20, cpu_seconds=5.0)) as opened:
         yield opened
 
 
-def _read(reads: BoundedReads, into: Path, key: str, data: bytes) -> Read | Rejected:
-    return reads.read(Job(_GOOD[key][0], key, len(data)), lambda start, length: data[start : start + length], into)
+def _read(reads: BoundedReads, into: Path, key: str, data: bytes) -> ObjectRows | ReadRejected:
+    return reads.read(ReadJob(_GOOD[key][0], key, len(data)), lambda start, length: data[start : start + length], into)
 
 
 @pytest.mark.parametrize("key", _GOOD)
@@ -88,7 +88,7 @@ def test_a_changed_file_is_rows_or_a_reject(
 ) -> None:
     data = _changed(_GOOD[key][1], changes)
     found = _read(reads, tmp_path / "rows", key, data if end is None else data[: int(end * len(data))])
-    if isinstance(found, Rejected):
+    if isinstance(found, ReadRejected):
         assert found.reason
     elif found.rows:
         rows = open_rows(tmp_path / "rows").read_all()
@@ -100,5 +100,5 @@ def test_a_changed_file_is_rows_or_a_reject(
 @pytest.mark.parametrize("key", _GOOD)
 def test_the_files_that_are_changed_are_good(reads: BoundedReads, tmp_path: Path, key: str) -> None:
     found = _read(reads, tmp_path / "rows", key, _GOOD[key][1])
-    assert isinstance(found, Read)
+    assert isinstance(found, ObjectRows)
     assert found.rows

@@ -16,15 +16,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from lakewarden.ingest.running.bounds import Bounds
+from lakewarden.ingest.running.bounds import ReadBounds
 from lakewarden.ingest.running.reads import BoundedReads
-from lakewarden.ingest.running.worker import Job, Read, Rejected
+from lakewarden.ingest.running.worker import ObjectRows, ReadJob, ReadRejected
 from tests.ingest.templates.files import avro, docx, pdf
 from tests.ingest.templates.objects import columns
 
 pytestmark = pytest.mark.slow  # a process for each that is ended; what is large is made when its test runs
 
-_BOUNDS = Bounds(memory_bytes=256 << 20, cpu_seconds=2.0, cpu_seconds_per_gib=2.0)
+_BOUNDS = ReadBounds(memory_bytes=256 << 20, cpu_seconds=2.0, cpu_seconds_per_gib=2.0)
 
 Ranges = Callable[[int, int], bytes]
 
@@ -42,15 +42,15 @@ def short() -> Iterator[BoundedReads]:
         yield opened
 
 
-def _read(reads: BoundedReads, into: Path, template: str, key: str, data: bytes) -> Read | Rejected:
-    return reads.read(Job(template, key, len(data)), lambda start, length: data[start : start + length], into)
+def _read(reads: BoundedReads, into: Path, template: str, key: str, data: bytes) -> ObjectRows | ReadRejected:
+    return reads.read(ReadJob(template, key, len(data)), lambda start, length: data[start : start + length], into)
 
 
 def _refused(reads: BoundedReads, into: Path, template: str, key: str, data: bytes) -> str:
     found = _read(reads, into, template, key, data)
-    assert isinstance(found, Rejected)
+    assert isinstance(found, ReadRejected)
     assert found.reason
-    assert _read(reads, into, "csv", "next.csv", b"a\n1\n") == Read(1, 8, columns(a="BIGINT"))
+    assert _read(reads, into, "csv", "next.csv", b"a\n1\n") == ObjectRows(1, 8, columns(a="BIGINT"))
     return f"{found.code}: {found.reason}"
 
 
@@ -98,7 +98,7 @@ def test_a_pdf_whose_stream_unpacks_to_gigabytes(reads: BoundedReads, tmp_path: 
     stream = b"<< /Length %d /Filter [/FlateDecode /FlateDecode] >>\nstream\n%b\nendstream" % (len(packed), packed)
     page = b"<< /Type /Page /Parent 2 0 R /MediaBox [0 0 9 9] /Contents [%b] >>" % (b"4 0 R " * 100)
     found = _read(reads, tmp_path / "rows", "documents", "a.pdf", pdf([""], extra=[stream, page], kids="5 0 R"))
-    assert found == Read(0, 0, {}) or isinstance(found, Rejected)
+    assert found == ObjectRows(0, 0, {}) or isinstance(found, ReadRejected)
 
 
 def _gigabyte(start: int, length: int) -> bytes:
@@ -113,8 +113,8 @@ def test_a_csv_with_one_field_of_a_gigabyte_is_not_read_to_its_end(reads: Bounde
         fetched.append(length)
         return _gigabyte(start, length)
 
-    found = reads.read(Job("csv", "a.csv", 1 << 30), ranges, tmp_path / "rows")
-    assert found == Rejected("INVALID_ARGUMENT", "a record from line 3 on has more than 16,777,216 bytes")
+    found = reads.read(ReadJob("csv", "a.csv", 1 << 30), ranges, tmp_path / "rows")
+    assert found == ReadRejected("INVALID_ARGUMENT", "a record from line 3 on has more than 16,777,216 bytes")
     assert sum(fetched) <= 64 << 20
 
 
@@ -148,7 +148,7 @@ def test_a_parquet_file_whose_metadata_lies(reads: BoundedReads, tmp_path: Path)
     made = io.BytesIO()
     pq.write_table(pa.table({"v": range(1000)}), made, compression="none", use_dictionary=False)
     good = made.getvalue()
-    assert isinstance(_read(reads, tmp_path / "rows", "parquet", "a", good), Read)
+    assert isinstance(_read(reads, tmp_path / "rows", "parquet", "a", good), ObjectRows)
     size = int.from_bytes(good[-8:-4], "little")
     longer = good[:-8] + (1 << 31).to_bytes(4, "little") + b"PAR1"
     many = good.replace(b"\x16\xd0\x0f", b"\x16\xfe\x7f")  # 1,000 rows are called 8,191
@@ -193,6 +193,6 @@ def _varint(number: int) -> bytes:
 
 @pytest.mark.parametrize("key", ["../../a.csv", "a\x00\x1b[2J\r\n.csv", "k" * 1000 + ".csv", "a\udcff.csv"])
 def test_a_strange_name_is_only_a_name(reads: BoundedReads, tmp_path: Path, key: str) -> None:
-    assert isinstance(_read(reads, tmp_path / "rows", "csv", key, b"a\n1\n"), Read)
+    assert isinstance(_read(reads, tmp_path / "rows", "csv", key, b"a\n1\n"), ObjectRows)
     text = key.removesuffix(".csv") + ".txt"
-    assert isinstance(_read(reads, tmp_path / "rows", "documents", text, b"a"), Read)
+    assert isinstance(_read(reads, tmp_path / "rows", "documents", text, b"a"), ObjectRows)

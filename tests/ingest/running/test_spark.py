@@ -10,21 +10,21 @@ from tempfile import TemporaryDirectory
 import pytest
 from pyspark.sql import SparkSession
 
-from lakewarden.ingest.running.bounds import Bounds
+from lakewarden.ingest.running.bounds import ReadBounds
 from lakewarden.ingest.running.output import open_rows
 from lakewarden.ingest.running.reads import BoundedReads
-from lakewarden.ingest.running.worker import Job, Read
+from lakewarden.ingest.running.worker import ObjectRows, ReadJob
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 
 def _read(numbers: Iterable[int]) -> Iterable[tuple[int, int | str]]:
-    with TemporaryDirectory() as directory, BoundedReads(Bounds(cpu_seconds=5.0)) as reads:
+    with TemporaryDirectory() as directory, BoundedReads(ReadBounds(cpu_seconds=5.0)) as reads:
         into = Path(directory, "rows")
         for number in numbers:
             data = b"n\n%d\n" % number if number % 7 else b"n\n1,2\n"
-            found = reads.read(Job("csv", "a.csv", len(data)), partial(_part, data), into)
-            yield number, open_rows(into).read_all()["n"][0].as_py() if isinstance(found, Read) else found.code
+            found = reads.read(ReadJob("csv", "a.csv", len(data)), partial(_part, data), into)
+            yield number, open_rows(into).read_all()["n"][0].as_py() if isinstance(found, ObjectRows) else found.code
 
 
 def _part(data: bytes, start: int, length: int) -> bytes:

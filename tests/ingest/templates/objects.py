@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from lakewarden.catalog.columns.types import ColumnType
-from lakewarden.ingest.templates.fitting import Fitting
+from lakewarden.ingest.templates.fitting import ObjectFitting
 from lakewarden.ingest.templates.object_file import ObjectFile
 from lakewarden.ingest.templates.options import parse_options
 from lakewarden.ingest.templates.template import Template
@@ -27,7 +27,7 @@ def read(
 ) -> pa.Table:
     """All rows, in the catalog's types."""
     given = object_of(source) if isinstance(source, bytes) else source
-    fitting = Fitting(table or {})
+    fitting = ObjectFitting(table or {})
     rows = [fitting(batch) for batch in template.read(given, parse_options(template, options), table or {})]
     return pa.Table.from_batches(rows)
 

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from lakewarden.errors import LakewardenError
-from lakewarden.ingest.templates.fitting import Fitting
+from lakewarden.ingest.templates.fitting import ObjectFitting
 from lakewarden.ingest.templates.parquet_files import PARQUET
 from tests.ingest.templates.objects import columns, object_of, read, types_of
 
@@ -82,7 +82,7 @@ def test_nested_values_are_as_they_are() -> None:
     whole = pa.struct([pa.field(name, kind) for name, (kind, _, _) in kinds.items()])
     given = [{name: value for name, (_, value, _) in kinds.items()}, None]
     batch = pa.record_batch({"n": pa.array(given, whole), "l": pa.array([given[:1], []], pa.list_(whole))})
-    rows = pa.Table.from_batches([Fitting({})(batch)]).to_pylist()
+    rows = pa.Table.from_batches([ObjectFitting({})(batch)]).to_pylist()
     expected = {name: said for name, (_, _, said) in kinds.items()}
     assert json.loads(rows[0]["n"]) == expected
     assert json.loads(rows[0]["l"]) == [expected]
@@ -90,7 +90,7 @@ def test_nested_values_are_as_they_are() -> None:
     assert rows[1]["l"] == "[]"
     parts: list[Any] = [pa.array([1, 2], pa.int8()), pa.array(["a", "b"])]
     union: Any = pa.UnionArray.from_sparse(pa.array([0, 1], pa.int8()), parts)
-    assert Fitting({})(pa.record_batch({"u": union})).to_pylist() == [{"u": "1"}, {"u": '"b"'}]
+    assert ObjectFitting({})(pa.record_batch({"u": union})).to_pylist() == [{"u": "1"}, {"u": '"b"'}]
 
 
 @pytest.mark.parametrize(
@@ -112,7 +112,7 @@ def test_nested_values_are_as_they_are() -> None:
 )
 def test_a_nested_value_that_would_change_is_refused_with_its_path(values: Any, why: str) -> None:
     with pytest.raises(LakewardenError, match=why):
-        Fitting({})(pa.record_batch({"v": values}))
+        ObjectFitting({})(pa.record_batch({"v": values}))
 
 
 def test_row_groups_come_in_order_and_a_large_object_is_read_in_parts() -> None:

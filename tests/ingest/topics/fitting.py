@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from lakewarden import Lakehouse
-from lakewarden.ingest.topics.fit import Fit, Fitted, RowsOf
+from lakewarden.ingest.topics.fit import Fit, MessageFit, RowsOf
 from lakewarden.ingest.topics.formats import decoder
-from lakewarden.storage.kafka.reader import Message
+from lakewarden.storage.kafka.reader import TopicMessage
 
 
-def fitted(lake: Lakehouse, name: str, value_format: str, *messages: tuple[bytes | None, bytes | None]) -> Fitted:
+def fitted(lake: Lakehouse, name: str, value_format: str, *messages: tuple[bytes | None, bytes | None]) -> MessageFit:
     """Of messages with their keys and values."""
     client = lake.table(name)
     warehouse, table = client.warehouse, client.table
     owners = RowsOf.of(table, None, None)
     fit = Fit(table, owners, decoder(value_format), warehouse.clock, warehouse.new_id, client.author, client.reader.target)
-    return fit.fit([Message(at, key, value, 0) for at, (key, value) in enumerate(messages)])
+    return fit.fit([TopicMessage(at, key, value, 0) for at, (key, value) in enumerate(messages)])

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from lakewarden import Column, Lakehouse
-from lakewarden.ingest.topics.fit import Fitted
+from lakewarden.ingest.topics.fit import MessageFit
 from lakewarden.log.record import DELETE, OP, UPSERT, USER
 from tests.ingest.topics.fitting import fitted
 
@@ -34,7 +34,7 @@ def updated(before: dict[str, object], **after: object) -> Message:
     return None, json.dumps({"op": "u", "before": before, "after": after}).encode()
 
 
-def rows(found: Fitted) -> list[tuple[int, str | None, bool]]:
+def rows(found: MessageFit) -> list[tuple[int, str | None, bool]]:
     """The key, the text, and whether the row goes, in order."""
     assert set(found.batch.rows.column(OP).to_pylist()) <= {UPSERT, DELETE}
     return [(row["id"], row["text"], row[OP] == DELETE) for row in found.batch.rows.to_pylist()]

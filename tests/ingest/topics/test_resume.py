@@ -24,7 +24,7 @@ from lakewarden.ingest.topics.formats import decoder
 from lakewarden.ingest.topics.report import PartitionReport
 from lakewarden.log.once import Resume
 from lakewarden.storage.kafka.broker import Broker
-from lakewarden.storage.kafka.reader import Batch, Bounds, Message
+from lakewarden.storage.kafka.reader import MessageBatch, OffsetRange, TopicMessage
 from lakewarden.storage.kafka.topics import Topic
 
 KEYED, KEYLESS = "n.keyed", "n.keyless"
@@ -37,12 +37,12 @@ class Messages:
 
     values: list[bytes] = field(default_factory=list)
 
-    def bounds(self, _partition: int) -> Bounds:
-        return Bounds(0, len(self.values))
+    def bounds(self, _partition: int) -> OffsetRange:
+        return OffsetRange(0, len(self.values))
 
-    def read(self, _partition: int, at: int, most: int, high: int) -> Batch:
+    def read(self, _partition: int, at: int, most: int, high: int) -> MessageBatch:
         end = min(at + most, high)
-        return Batch(tuple(Message(n, None, self.values[n], 0) for n in range(at, end)), end)
+        return MessageBatch(tuple(TopicMessage(n, None, self.values[n], 0) for n in range(at, end)), end)
 
 
 @dataclass

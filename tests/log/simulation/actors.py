@@ -16,14 +16,14 @@ from lakewarden.log.drain import StrongRead, drain, read_hot
 from lakewarden.log.objects import names
 from lakewarden.log.objects.appends import Appends
 from lakewarden.log.objects.cache import HeaderCache
-from lakewarden.log.objects.cut import Cut, decode_cut
+from lakewarden.log.objects.cut import LogCut, decode_cut
 from lakewarden.log.objects.cuts.closing import close_user, leave_out, open_user
 from lakewarden.log.objects.cuts.mend import faults_of, give_up
 from lakewarden.log.objects.cuts.seal import remove_log
 from lakewarden.log.objects.cuts.settle import settle
 from lakewarden.log.objects.gather import Gathering
 from lakewarden.log.objects.group import parcels_of
-from lakewarden.log.objects.log_view import LogView
+from lakewarden.log.objects.log_view import ListedLogView
 from lakewarden.log.objects.put import Puts, WriterTerms
 from lakewarden.log.objects.trail import read_trail
 from lakewarden.log.objects.view import make_durable, read_view
@@ -137,7 +137,7 @@ class Warehouse:
             self._compare(view, user)
         return SimScope.of(self.store, view, user)
 
-    def _compare(self, view: LogView, user: str) -> None:
+    def _compare(self, view: ListedLogView, user: str) -> None:
         """What follows an earlier view is what a new reader sees at the same moment, as far as it goes."""
         before, self.world.calm = self.world.calm, True
         try:
@@ -154,7 +154,7 @@ class Warehouse:
             raise Broken(f"a view that follows another shows {seen} of {user}, and a new one {there}")
 
 
-def _pending(view: LogView, user: str) -> tuple[RowRange, ...]:
+def _pending(view: ListedLogView, user: str) -> tuple[RowRange, ...]:
     found = view.pending_of((user,)).get(user)
     return () if found is None else found.ranges
 
@@ -299,7 +299,7 @@ class Flusher:
         except (Conflict, StorageUnavailable, Corrupt) as error:
             expect(self.house, error)
 
-    def flush_users(self, view: LogView, due: Iterable[str]) -> None:
+    def flush_users(self, view: ListedLogView, due: Iterable[str]) -> None:
         """Step by step together, as the fan-out of a flush does."""
         self.house.world.say(f"flushes {due} up to {view.last_position} on cut {view.cut.version}")
         make_durable(self.house.store, view)
@@ -307,7 +307,7 @@ class Flusher:
         self.sync()
         self.settle(view, {user: settled for user, settled in drained if settled is not None})
 
-    def _drained(self, view: LogView, user: str) -> Steps[tuple[str, int | None]]:
+    def _drained(self, view: ListedLogView, user: str) -> Steps[tuple[str, int | None]]:
         try:
             hot = SimScope.of(self.house.store, view, user)
             return user, (yield from drain(hot, partial(self.house.open, user), attempts=4)).settled
@@ -318,7 +318,7 @@ class Flusher:
     def sync(self) -> None:
         self.house.sync()
 
-    def settle(self, view: LogView, settled: dict[str, int]) -> None:
+    def settle(self, view: ListedLogView, settled: dict[str, int]) -> None:
         self.house.world.say(f"settles { {user: seq >> 28 for user, seq in settled.items()} }")
         house = self.house
         now, new_id, given = house.moment(), house.world.new_id, house.settings
@@ -464,9 +464,9 @@ class Loser:
 
 def _needed(objects: dict[str, bytes]) -> list[str]:
     """Keys whose loss shows: segments above the newest cut that others follow, what they name, and carry that the cut names."""
-    listing = names.listings(objects).get(LOG, names.Listing())
+    listing = names.listings(objects).get(LOG, names.LogListing())
     version = listing.newest_cut
-    cut = decode_cut("", version, objects[names.cut_key(LOG, version)]) if version else Cut()
+    cut = decode_cut("", version, objects[names.cut_key(LOG, version)]) if version else LogCut()
     above = sorted(position for position in listing.segments if position > cut.upto)[:-1]
     keys = [names.segment_key(LOG, position) for position in above]
     staged = [each.key for key in keys for each in header_of(objects, key).ranges if each.key != key]

@@ -14,11 +14,11 @@ from lakewarden.log.objects.gather import Gathering
 from lakewarden.log.objects.group import parcels_of
 from lakewarden.log.objects.put import Puts, WriterTerms
 from lakewarden.log.objects.staged import put_object
-from lakewarden.log.objects.trail import Trail, read_trail
-from lakewarden.log.once import Once
+from lakewarden.log.objects.trail import ListedTrail, read_trail
+from lakewarden.log.once import WriterBatch
 from lakewarden.log.position import NOTHING
 from lakewarden.log.receipt import Receipt
-from lakewarden.log.staging import Piece, Staging
+from lakewarden.log.staging import StagedPiece, Staging
 from lakewarden.storage.objects import Missing, ObjectStore
 from lakewarden.tables.changes.batching import upto_of
 from tests.log.simulation.actors import FORGOTTEN, LOG, Warehouse, expect
@@ -64,21 +64,21 @@ class Query:
                     call.outcome, call.ended = "acknowledged", call.ended or self.house.world.now
 
     def _next(self) -> int:
-        last = self.batches.last(Once(self.name, 0).key).number
+        last = self.batches.last(WriterBatch(self.name, 0).key).number
         return 0 if last is None else last + 1
 
     def _publish(self) -> None:
         number = self._next()
         calls = self.house.batches.setdefault((self.name, number), []) or self._begin(number)
         self.house.world.say(f"publishes batch {number} of {self.name}: {[row.id for call in calls for row in call.rows]}")
-        receipt = self._put(calls, Once(self.name, number))
+        receipt = self._put(calls, WriterBatch(self.name, number))
         if receipt is None:
             return
         if any(call.outcome == "acknowledged" for call in calls):
             raise Broken(f"exactly once: batch {number} of {self.name} was taken twice")
         self.house.journal.acknowledge(calls, receipt, self.house.world.now, alone=True)
 
-    def _put(self, calls: list[Written], once: Once) -> Receipt | None:
+    def _put(self, calls: list[Written], once: WriterBatch) -> Receipt | None:
         staging = self.batches.begin()
         return self.batches.publish(staging, self._stage(staging, calls), once)
 
@@ -92,13 +92,13 @@ class Query:
         house.batches[self.name, number] = calls
         return calls
 
-    def _stage(self, staging: Staging, calls: list[Written]) -> list[Piece]:
+    def _stage(self, staging: Staging, calls: list[Written]) -> list[StagedPiece]:
         return self._stage_rows(staging, {call.user: call.rows for call in calls})
 
-    def _stage_rows(self, staging: Staging, rows: Mapping[str, list[Row]], first: int = 0) -> list[Piece]:
+    def _stage_rows(self, staging: Staging, rows: Mapping[str, list[Row]], first: int = 0) -> list[StagedPiece]:
         """`first`: the number of the first object."""
         chunks = [chunk_of(user, mine[start : start + 2]) for user, mine in rows.items() for start in range(0, len(mine), 2)]
-        pieces: list[Piece] = []
+        pieces: list[StagedPiece] = []
         for number, parcel in enumerate(parcels_of(1, chunks, self.house.settings), first):
             pieces += put_object(self.store, LOG, staging, number, 1, [*parcel.chunks])
         return pieces
@@ -170,6 +170,6 @@ class Feed:
         if rows != before.rows and not gone:
             raise Broken(f"the feed beyond {before.after} up to {before.upto} was {before.rows}, and is {rows}")
 
-    def _rows(self, trail: Trail, after: int, upto: int) -> list[tuple[str, Row]]:
+    def _rows(self, trail: ListedTrail, after: int, upto: int) -> list[tuple[str, Row]]:
         found = [(each.user, row) for each in trail.every_range(after) for row in rows_in(self.house.store, each)]
         return sorted(((user, row) for user, row in found if after < row.seq <= upto), key=lambda one: one[1].seq)

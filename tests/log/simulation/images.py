@@ -15,11 +15,11 @@ from lakewarden.log.chunk import RowRange
 from lakewarden.log.objects.cache import HeaderCache
 from lakewarden.log.objects.group import parcels_of
 from lakewarden.log.objects.segments.segment import read_chunk
-from lakewarden.log.objects.trail import Trail, read_trail
+from lakewarden.log.objects.trail import ListedTrail, read_trail
 from lakewarden.log.objects.view import read_view
-from lakewarden.log.once import Once
+from lakewarden.log.once import WriterBatch
 from lakewarden.log.receipt import Receipt
-from lakewarden.log.staging import Piece
+from lakewarden.log.staging import StagedPiece
 from lakewarden.storage.objects import ObjectStore
 from lakewarden.tables.images import current as current_module
 from lakewarden.tables.images.current import Current
@@ -71,11 +71,11 @@ class ImagedWriter(Writer):
 class ImagedQuery(Query):
     """As `ImagedLog.publish`: what was staged is staged again with its images."""
 
-    def _put(self, calls: list[Written], once: Once) -> Receipt | None:
+    def _put(self, calls: list[Written], once: WriterBatch) -> Receipt | None:
         house, staging, cache, objects = self.house, self.batches.begin(), HeaderCache(), count(100, 100)
         self._stage(staging, calls)
 
-        def taken(_: object, keys: Keys) -> Sequence[Piece]:
+        def taken(_: object, keys: Keys) -> Sequence[StagedPiece]:
             rows = imaged(house, cache, [row for call in calls for row in call.rows], keys)
             return self._stage_rows(staging, {SHARED: rows}, next(objects))
 
@@ -140,7 +140,7 @@ class _Log:
     store: ObjectStore
     cache: HeaderCache
 
-    def trail(self, after: int, users: Collection[str]) -> Trail:
+    def trail(self, after: int, users: Collection[str]) -> ListedTrail:
         return read_trail(self.store, LOG, after, self.cache, users)
 
     def chunk(self, where: RowRange) -> memoryview:

@@ -18,7 +18,7 @@ from lakewarden.maintenance.maintain import MaintainTask
 from lakewarden.maintenance.restore.scope import RestoreOptions
 from lakewarden.maintenance.rewind import Rewind, rewind
 from lakewarden.storage.steps import Steps, together
-from lakewarden.tables.fanout import Sized, failed_report
+from lakewarden.tables.fanout import SizedWork, failed_report
 from tests.log.simulation.actors import Flusher, Warehouse, expect
 from tests.log.simulation.light import SimScope
 from tests.log.simulation.premises import TABLE, Premises
@@ -61,7 +61,7 @@ class Job(Flusher):
             if not excused and fault.code != "NOT_FOUND":
                 raise Broken(f"the {report.operation} of {report.scope.user} fails: {fault.message}")
 
-    def run(self, work: Callable[[T], Steps[R]], items: Sequence[Sized[T]]) -> list[R]:
+    def run(self, work: Callable[[T], Steps[R]], items: Sequence[SizedWork[T]]) -> list[R]:
         """A `Run` that does something else than the work: to the world's tables what that does to Delta tables."""
         del work
         return cast("list[R]", together(self._done(cast("FlushTask | MaintainTask", item.work)) for item in items))

@@ -10,7 +10,7 @@ from typing import cast
 from lakewarden.errors import Corrupt
 from lakewarden.log.chunk import Chunk, RowRange
 from lakewarden.log.objects.cache import HeaderCache
-from lakewarden.log.objects.log_view import LogView
+from lakewarden.log.objects.log_view import ListedLogView
 from lakewarden.log.objects.segments.header import ID_BYTES, Header
 from lakewarden.log.objects.segments.segment import read_carry, read_chunk, read_segment
 from lakewarden.log.objects.segments.sums import SUM_BYTES
@@ -72,7 +72,7 @@ class SimScope:
     pending: PendingRows | None
 
     @classmethod
-    def of(cls, store: SimObjects, view: LogView, user: str) -> SimScope:
+    def of(cls, store: SimObjects, view: ListedLogView, user: str) -> SimScope:
         return cls(store, view.log_id, user, view.end, view.pending.get(user))
 
     def rows(self) -> list[Row]:

@@ -19,20 +19,20 @@ from lakewarden.log.drain import read_hot
 from lakewarden.log.objects import clean, cut, names, put, view
 from lakewarden.log.objects.appends import Appends
 from lakewarden.log.objects.cache import HeaderCache
-from lakewarden.log.objects.cut import Cut, Kept
+from lakewarden.log.objects.cut import HistoryObject, LogCut
 from lakewarden.log.objects.cuts import closing, fill, history, settle
 from lakewarden.log.objects.cuts import next_cut as nextcut
 from lakewarden.log.objects.cuts.history import History
 from lakewarden.log.objects.cuts.next_cut import NextCut
-from lakewarden.log.objects.cuts.settle import Counted
+from lakewarden.log.objects.cuts.settle import NewestCut
 from lakewarden.log.objects.group import Parcel
-from lakewarden.log.objects.log_view import LogView
-from lakewarden.log.objects.names import Listing
+from lakewarden.log.objects.log_view import ListedLogView
+from lakewarden.log.objects.names import LogListing
 from lakewarden.log.objects.put import Puts, Segment
 from lakewarden.log.objects.segments import segment
 from lakewarden.log.objects.segments.header import ID_BYTES, Header
-from lakewarden.log.objects.staged import Staged
-from lakewarden.log.objects.trail import Trail
+from lakewarden.log.objects.staged import StagedBatch
+from lakewarden.log.objects.trail import ListedTrail
 from lakewarden.log.position import NOTHING, position_of
 from lakewarden.log.receipt import Receipt
 from lakewarden.storage.objects import AlreadyThere, Missing, ObjectStore
@@ -43,7 +43,7 @@ from tests.log.simulation.schedule import AS_IT_IS, Roles
 from tests.log.simulation.stores import Row, SimObjects, Snapshot
 
 _MADE, _LOST = put._Fate.MADE, put._Fate.LOST
-_naming = Staged.segment
+_naming = StagedBatch.segment
 _doomed, _make, _put = clean._doomed, settle.make_cut, Puts.put
 _history, _fill = history.history_after, fill.fill
 _choose, _refused, _created = Puts._choose, Puts.refused, Puts._create
@@ -110,7 +110,7 @@ def _refuses_before_the_put_alone(puts: Puts, users: frozenset[str], position: i
     return _refused(puts, users, None) if position is None else frozenset()
 
 
-def _takes_what_was_given_up(newest: Cut, position: int) -> bool:
+def _takes_what_was_given_up(newest: LogCut, position: int) -> bool:
     return newest.sealed or position <= newest.upto
 
 
@@ -118,11 +118,11 @@ def _in_several(appends: Appends, parcels: Sequence[Parcel], after: int | None =
     return appends._gathering.append(parcels, after)
 
 
-def _sweeps_the_stage(log_id: str, newest: Cut, found: Listing) -> dict[str, list[str]]:
+def _sweeps_the_stage(log_id: str, newest: LogCut, found: LogListing) -> dict[str, list[str]]:
     return {**_doomed(log_id, newest, found), "staged": [*found.staged]}
 
 
-def _forgets_when_it_was_staged(staged: Staged, keys: Mapping[str, int]) -> Segment:
+def _forgets_when_it_was_staged(staged: StagedBatch, keys: Mapping[str, int]) -> Segment:
     return _naming(staged, keys)._replace(since=None)
 
 
@@ -130,13 +130,13 @@ def _forgets_when_it_was_staged(staged: Staged, keys: Mapping[str, int]) -> Segm
 
 
 def _as_listed(
-    store: ObjectStore, log_id: str, listing: Listing, newest: Cut, _: HeaderCache, known: Sequence[Header] = ()
+    store: ObjectStore, log_id: str, listing: LogListing, newest: LogCut, _: HeaderCache, known: Sequence[Header] = ()
 ) -> tuple[Header, ...]:
     above = sorted(position for position in listing.segments if position > newest.upto + len(known))
     return tuple(segment.read_segment(store, names.segment_key(log_id, position), position) for position in above)
 
 
-def _last_seen(seen: LogView) -> int:
+def _last_seen(seen: ListedLogView) -> int:
     return names.number_of(seen.run[-1].key) or 0 if seen.run else seen.cut.upto
 
 
@@ -178,14 +178,14 @@ def _no_watermark(*_: object) -> int:
 
 
 class _MarksFirst(Flusher):
-    def flush_users(self, seen: LogView, due: Iterable[str]) -> None:
+    def flush_users(self, seen: ListedLogView, due: Iterable[str]) -> None:
         due = list(due)
         self.settle(seen, {user: seen.end for user in due if not self.house.tables[user].broken})
         super().flush_users(seen, due)
 
 
 class _MarksFailures(Flusher):
-    def settle(self, seen: LogView, settled: Mapping[str, int]) -> None:
+    def settle(self, seen: ListedLogView, settled: Mapping[str, int]) -> None:
         super().settle(seen, dict.fromkeys(seen.pending, seen.end))
 
 
@@ -196,13 +196,13 @@ def _without_carry(*_: object) -> list[str]:
     return []
 
 
-def _counts_at_once(store: ObjectStore, seen: LogView, plan: NextCut, *rest: Any) -> Counted | None:
+def _counts_at_once(store: ObjectStore, seen: ListedLogView, plan: NextCut, *rest: Any) -> NewestCut | None:
     counts = _make(store, seen, plan, *rest)
     try:
         made = cut.read_cut(store, seen.log_id, seen.cut.version + 1)
     except Missing:
         return counts
-    found = names.listings(each.key for each in store.list(names.home(seen.log_id))).get(seen.log_id, Listing())
+    found = names.listings(each.key for each in store.list(names.home(seen.log_id))).get(seen.log_id, LogListing())
     store.delete(_doomed(seen.log_id, made, found)["segments"])
     return counts
 
@@ -224,11 +224,11 @@ class _FreeNumber:
             self.create(f"{folder}/{int(number) + 1:020d}", data)
 
 
-def _does_not_read_again(store: ObjectStore, seen: LogView, plan: NextCut, *rest: Any) -> Counted | None:
+def _does_not_read_again(store: ObjectStore, seen: ListedLogView, plan: NextCut, *rest: Any) -> NewestCut | None:
     return _make(_FreeNumber(store), seen, plan, *rest)  # type: ignore[arg-type]
 
 
-def _cleans_first(store: ObjectStore, seen: LogView, plan: NextCut, *rest: Any) -> Counted | None:
+def _cleans_first(store: ObjectStore, seen: ListedLogView, plan: NextCut, *rest: Any) -> NewestCut | None:
     store.delete([header.key for header in seen.run[: plan.upto - seen.cut.upto]])
     return _make(store, seen, plan, *rest)
 
@@ -256,15 +256,15 @@ def _keeps_one(version: int, newest: int) -> bool:
     return version <= newest - 1
 
 
-def _newest_too(log_id: str, newest: Cut, found: Listing) -> dict[str, list[str]]:
+def _newest_too(log_id: str, newest: LogCut, found: LogListing) -> dict[str, list[str]]:
     return {**_doomed(log_id, newest, found), "the last": [names.cut_key(log_id, newest.version)]}
 
 
-def _carry_to_come(log_id: str, newest: Cut, found: Listing) -> dict[str, list[str]]:
+def _carry_to_come(log_id: str, newest: LogCut, found: LogListing) -> dict[str, list[str]]:
     return {**_doomed(log_id, newest, found), "carry": [key for key in sorted(found.carry) if key not in newest.carry]}
 
 
-def _up_to_marks(log_id: str, newest: Cut, found: Listing) -> dict[str, list[str]]:
+def _up_to_marks(log_id: str, newest: LogCut, found: LogListing) -> dict[str, list[str]]:
     upto = max([newest.upto, *map(position_of, newest.settled.values())])
     return _doomed(log_id, replace(newest, upto=upto), found)
 
@@ -272,7 +272,7 @@ def _up_to_marks(log_id: str, newest: Cut, found: Listing) -> dict[str, list[str
 # --- keeping for subscribers
 
 
-def _keeps_nothing(*_: object) -> dict[Kept, None]:
+def _keeps_nothing(*_: object) -> dict[HistoryObject, None]:
     return {}
 
 
@@ -280,7 +280,7 @@ def _forgets_silently(*arguments: Any) -> History:
     return replace(_history(*arguments), forgotten=NOTHING)
 
 
-def _live_rows_alone(seen: Trail, user: str, after: int) -> list[RowRange]:
+def _live_rows_alone(seen: ListedTrail, user: str, after: int) -> list[RowRange]:
     found = [each for header in seen.view.run for each in header.ranges if each.user == user]
     return [each for each in found if each.last_seq > after]
 
@@ -296,11 +296,11 @@ def _closes_nobody(*_: object) -> None:
     return None
 
 
-def _closes_one_alone(newest: Cut, mark: str) -> Cut | None:
+def _closes_one_alone(newest: LogCut, mark: str) -> LogCut | None:
     return None if newest.sealed or newest.closed == (mark,) else replace(newest, closed=(mark,))
 
 
-def _opens_everybody(newest: Cut, mark: str) -> Cut | None:
+def _opens_everybody(newest: LogCut, mark: str) -> LogCut | None:
     return replace(newest, closed=()) if mark in newest.closed and not newest.sealed else None
 
 
@@ -314,15 +314,15 @@ def _fills_one_less(store: ObjectStore, log_id: str, new_id: NewId, segment_form
 
 
 def _fills_nothing(store: ObjectStore, log_id: str, *_: object) -> int:
-    found = names.listings(each.key for each in store.list(names.segments(log_id))).get(log_id, Listing())
+    found = names.listings(each.key for each in store.list(names.segments(log_id))).get(log_id, LogListing())
     return max(found.last_position, cut.newest_cut(store, log_id).upto)
 
 
-def _drops_the_carry(seen: LogView, _: str, mark: str, *__: object) -> NextCut:
+def _drops_the_carry(seen: ListedLogView, _: str, mark: str, *__: object) -> NextCut:
     return NextCut(seen.last_position, (), (), {}, erased={mark: seen.last_position})
 
 
-def _carries_all(seen: LogView, _: str, mark: str, kept: Mapping[Kept, Header], now: datetime) -> NextCut:
+def _carries_all(seen: ListedLogView, _: str, mark: str, kept: Mapping[HistoryObject, Header], now: datetime) -> NextCut:
     return nextcut.cut_without(seen, "nobody", mark, kept, now)
 
 
@@ -352,7 +352,7 @@ FAULTS = (
     Fault("a conditional append lands anywhere", _replaced(Puts, "put", _anywhere)),
     Fault(
         "reads over a gap in the positions",
-        ((view, "read_run", _as_listed), (view, "unlinked", _nowhere), (LogView, "last_position", property(_last_seen))),
+        ((view, "read_run", _as_listed), (view, "unlinked", _nowhere), (ListedLogView, "last_position", property(_last_seen))),
     ),
     Fault("a view is not confirmed", _replaced(view, "newest_version", _any_version)),
     Fault("reads a chunk of whatever has the name", (*_SHORT_MEMORY, (segment, "_checked", _unchecked))),
@@ -371,7 +371,7 @@ FAULTS = (
     Fault("ignores links", _replaced(view, "unlinked", _nowhere), replace(AS_IT_IS, loses=0.5)),
     Fault(
         "acknowledges at a position that was given up",
-        _replaced(Cut, "covers", _takes_what_was_given_up),
+        _replaced(LogCut, "covers", _takes_what_was_given_up),
         replace(AS_IT_IS, loses=1.0),
     ),
     Fault("settles before the sync", roles=replace(AS_IT_IS, flusher=_SettlesUnsynced)),
@@ -396,7 +396,7 @@ FAULTS = (
     Fault("removes what is staged and not yet named", _replaced(clean, "_doomed", _sweeps_the_stage)),
     Fault(
         "names what was staged before an erasure",
-        ((Staged, "segment", _forgets_when_it_was_staged),),
+        ((StagedBatch, "segment", _forgets_when_it_was_staged),),
         replace(AS_IT_IS, erases=1.0),
     ),
     Fault("an erasure leaves what is staged", _replaced(closing, "remove_of", _nowhere)),
@@ -408,6 +408,6 @@ FAULTS = (
     Fault("rows in the table stay", roles=Roles(eraser=_LeavesTheTable)),
     Fault("settles without a history", _replaced(settle, "make_history", _keeps_nothing)),
     Fault("forgets history without saying so", _replaced(nextcut, "history_after", _forgets_silently)),
-    Fault("follows the segments alone", _replaced(Trail, "ranges", _live_rows_alone)),
+    Fault("follows the segments alone", _replaced(ListedTrail, "ranges", _live_rows_alone)),
     Fault("removes segments up to the marks", _replaced(clean, "_doomed", _up_to_marks)),
 )

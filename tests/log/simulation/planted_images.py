@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from lakewarden.log.objects.appends import Appends
 from lakewarden.log.objects.batches import Batches
 from lakewarden.log.objects.group import Parcel
-from lakewarden.log.once import Once
+from lakewarden.log.once import WriterBatch
 from lakewarden.log.receipt import Receipt
 from lakewarden.log.staging import Pieces, Staging
 from lakewarden.log.touched import Touched
@@ -26,7 +26,7 @@ def _anywhere(self: Appends, parcels: Sequence[Parcel], _: int | None = None, ke
     return _append(self, parcels, None, keys)
 
 
-def _once_for_all(self: Batches, staging: Staging, pieces: Pieces, once: Once | None) -> Receipt | None:
+def _once_for_all(self: Batches, staging: Staging, pieces: Pieces, once: WriterBatch | None) -> Receipt | None:
     made = pieces(0) if callable(pieces) else pieces
     return _publish(self, staging, made, once)
 

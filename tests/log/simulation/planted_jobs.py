@@ -13,13 +13,13 @@ from lakewarden.base.faults import Reach
 from lakewarden.catalog.model import Catalog
 from lakewarden.catalog.report import ScopeReport
 from lakewarden.catalog.target import ScopeTarget
-from lakewarden.log.objects.log_view import LogView
+from lakewarden.log.objects.log_view import ListedLogView
 from lakewarden.log.position import NOTHING
 from lakewarden.maintenance import rewind
 from lakewarden.maintenance.flush import run as flush
 from lakewarden.maintenance.flush.run import FlushTask, flush_scopes
 from lakewarden.maintenance.maintain import maintain_targets
-from lakewarden.tables.floors import Unnoted
+from lakewarden.tables.floors import UnwrittenFloors
 from lakewarden.tables.presence import Presence
 from lakewarden.tables.warehouse import Warehouse
 from tests.log.simulation.planted import Fault
@@ -29,7 +29,7 @@ from tests.log.simulation.schedule import Roles
 _JOBS = Roles(jobs=1.0)
 _settle, _noted, _tasks = flush._settle, flush._noted, flush._tasks
 
-Views = dict[str, LogView]
+Views = dict[str, ListedLogView]
 Reports = Sequence[ScopeReport]
 
 
@@ -79,7 +79,9 @@ def _settles_then_notes(house: Warehouse, views: Views, tasks: Sequence[FlushTas
     _noted(tasks, reports, house.clock())
 
 
-def _registers_later(_: Warehouse, catalog: Catalog, __: Mapping[str, LogView], due: list[Any]) -> tuple[list[Any], Catalog]:
+def _registers_later(
+    _: Warehouse, catalog: Catalog, __: Mapping[str, ListedLogView], due: list[Any]
+) -> tuple[list[Any], Catalog]:
     return due, catalog
 
 
@@ -94,7 +96,7 @@ def _does_not_look(present: Presence) -> Presence:
     return present
 
 
-def _whatever_is_noted(_: Unnoted, __: ScopeTarget, report: ScopeReport, ___: datetime) -> ScopeReport:
+def _whatever_is_noted(_: UnwrittenFloors, __: ScopeTarget, report: ScopeReport, ___: datetime) -> ScopeReport:
     return report
 
 
@@ -124,7 +126,7 @@ JOB_FAULTS = (
     Fault("settles scopes that are held", ((flush, "_tasks", _remembers_held), (flush, "_settle", _settles_held)), _JOBS),
     Fault("a job settles before the sync", ((Premises, "_sync", _later), (flush, "_settle", _settles_then_syncs)), _JOBS),
     Fault("settles before the floors know", ((flush, "_noted", _as_reported), (flush, "_settle", _settles_then_notes)), _JOBS),
-    Fault("settles what no floor could be told", ((Unnoted, "judged", _whatever_is_noted),), _JOBS),
+    Fault("settles what no floor could be told", ((UnwrittenFloors, "judged", _whatever_is_noted),), _JOBS),
     Fault(
         "registers behind the commits",
         ((flush, "registered", _registers_later), (flush, "_settle", _registers_then_settles)),

@@ -18,7 +18,7 @@ from lakewarden.base.connection import Location, StorageRoot
 from lakewarden.base.scope import TableName
 from lakewarden.base.settings import FlushSettings, Settings
 from lakewarden.catalog.model import Catalog, Move, Storage, Table, TableOptions, TableSchema
-from lakewarden.catalog.state.floors.entries import NOTHING, FloorLocation, Known
+from lakewarden.catalog.state.floors.entries import NOTHING, FloorLocation, KnownState
 from lakewarden.catalog.state.floors.floor import Floor
 from lakewarden.catalog.state.users.scopes import ScopeRegistry
 from lakewarden.catalog.target import ScopeTarget
@@ -196,7 +196,9 @@ class Premises:
         if not self.house.was_away:
             copies["storage"] = (SimObjects(self.house.world, self.stored), ".lakewarden-floor")
         for copy, (store, prefix) in copies.items():
-            known = Floor(cast("ObjectStore", store), f"{prefix}/{_ID}").look().known(mark(user)) or Known(NOTHING, NOTHING, 0)
+            known = Floor(cast("ObjectStore", store), f"{prefix}/{_ID}").look().known(mark(user)) or KnownState(
+                NOTHING, NOTHING, 0
+            )
             if known.watermark < gone:
                 raise Broken(f"known: rows of {user} up to {gone >> 28} have left the log, the {copy} knows {known}")
             if known.version > table.version or known.watermark > table.upto:

@@ -19,7 +19,7 @@ from lakewarden.catalog.evolution import (
     SetOptions,
 )
 from lakewarden.errors import ConstraintViolation, InUse, InvalidArgument, LakewardenError, NotFound
-from lakewarden.sql.results import Affected
+from lakewarden.sql.results import AffectedRows
 from tests.fixtures.lakes import NOTES, lake_fixture, make_notes, notes, scope_path
 
 lake = lake_fixture(make_notes)
@@ -68,7 +68,7 @@ def test_older_rows_have_the_default_of_a_not_null_column_before_and_after_the_f
     moments = {row["at"] for row in before}
     assert len(moments) == 1
     assert added <= moments.pop() <= lake.warehouse.clock()  # type: ignore[operator]
-    assert lake.sql(f"UPDATE {NOTES} SET text = 'seen' WHERE mark = 'x' AND id <> 2", user="u") == [Affected(2)]
+    assert lake.sql(f"UPDATE {NOTES} SET text = 'seen' WHERE mark = 'x' AND id <> 2", user="u") == [AffectedRows(2)]
     lake.table(NOTES).write([{"id": 4, "text": "new"}], user="u")
     expected = _read(lake)
     assert [(row["id"], row["text"], row["mark"]) for row in expected] == [
@@ -88,7 +88,7 @@ def test_a_row_gets_the_default_that_is_its_own_with_its_next_change(lake: Lakeh
     lake.flush(NOTES)
     lake.alter_table(NOTES, AddColumn(Column("code", "UUID", nullable=False, default="UUID_V7()")))
     lake.alter_table(NOTES, AddColumn(Column("who", "TEXT", nullable=False, default="CURRENT_USER()")))
-    assert lake.sql(f"UPDATE {NOTES} SET text = 'c' WHERE id = 1", user="u") == [Affected(1)]
+    assert lake.sql(f"UPDATE {NOTES} SET text = 'c' WHERE id = 1", user="u") == [AffectedRows(1)]
     changed, older = _read(lake)
     assert (changed["text"], changed["who"], len(str(changed["code"]))) == ("c", "u", 36)
     assert (older["text"], older["who"], older["code"]) == ("b", None, None)

@@ -14,10 +14,10 @@ from lakewarden.catalog.report import ScopeReport
 from lakewarden.catalog.state.jobs.job import Job
 from lakewarden.catalog.state.jobs.log import JobLog
 from lakewarden.errors import StorageUnavailable
-from lakewarden.maintenance.execution.engine import Engine
+from lakewarden.maintenance.execution.engine import WorkEngine
 from lakewarden.maintenance.execution.operator import Operator
 from lakewarden.maintenance.execution.runner import Runner
-from lakewarden.sql.results import Started
+from lakewarden.sql.results import StartedJobs
 from tests.fixtures.lakes import NOTES, eventual, lake_fixture, make_notes
 from tests.fixtures.process import ended_node
 
@@ -36,7 +36,7 @@ def _write(lake: Lakehouse, users: int) -> None:
 def _operator(lake: Lakehouse, kind: type[Operator] = Operator) -> Operator:
     warehouse = lake.warehouse
     jobs = JobLog(warehouse.state, warehouse.clock, warehouse.new_id)
-    return kind(warehouse, Engine(warehouse.settings, lambda done, total: None, None), jobs)
+    return kind(warehouse, WorkEngine(warehouse.settings, lambda done, total: None, None), jobs)
 
 
 class _Flaky(Operator):
@@ -139,7 +139,7 @@ def test_a_flush_goes_on_where_the_process_of_the_last_one_was_killed(lake: Lake
     _write(lake, 3)
     lost = _operator(lake).jobs.claim(lake.enqueue("flush", NOTES), ended_node())
     (done,) = lake.sql(f"STORAGE FLUSH TABLE {NOTES}")
-    assert isinstance(done, Started)
+    assert isinstance(done, StartedJobs)
     assert {job.job_id: job.status for job in lake.jobs()} == {lost.job_id: "failed", done.job_ids[0]: "completed"}
     assert lake.pending() == []
 
@@ -155,7 +155,7 @@ def test_of_a_flush_of_all_no_job_waits_for_a_process_that_may_die(lake: Lakehou
 
     with Lakehouse.open(lake.warehouse.uri, settings=_QUICK, progress=look) as asking:
         (done,) = asking.sql("STORAGE FLUSH ALL IN chat")
-    assert isinstance(done, Started)
+    assert isinstance(done, StartedJobs)
     assert (len(done.job_ids), waiting) == (2, [])
 
 

@@ -16,7 +16,7 @@ from lakewarden.base.scope import Scope, TableName
 from lakewarden.catalog.report import ScopeReport
 from lakewarden.catalog.target import ScopeTarget
 from lakewarden.maintenance.compact.scope import CompactOptions, plan_compact, run_compact
-from lakewarden.maintenance.execution.engine import Engine, silent
+from lakewarden.maintenance.execution.engine import WorkEngine, silent
 from lakewarden.maintenance.flush.run import FlushTask, flush_scopes
 from lakewarden.maintenance.optimize.scope import OptimizeOptions, plan_optimize, run_optimize
 from lakewarden.maintenance.restore.scope import RestoreOptions, plan_restore, run_restore
@@ -88,7 +88,7 @@ _BATCHES = {
 
 def _flush_and_reach(uri: str, reach: Reach) -> list[ScopeReport]:
     with Lakehouse.open(uri) as lake:
-        run = Engine(lake.warehouse.settings, silent, None).run
+        run = WorkEngine(lake.warehouse.settings, silent, None).run
         return flush_scopes(lake.warehouse, run, _too_large, lambda scope: scope.user in _USERS, reach=reach)
 
 

@@ -18,7 +18,7 @@ from lakewarden.catalog.target import ScopeTarget
 from lakewarden.delta.kept.known import NAME, kept_snapshot
 from lakewarden.delta.kept.memory import KEPT_TEXTS
 from lakewarden.maintenance.flush.run import FlushTask, flush_scopes
-from lakewarden.sql.results import Rows
+from lakewarden.sql.results import ResultRows
 from lakewarden.storage.open import open_store
 from lakewarden.tables.fanout import in_process
 from tests.fixtures.lakes import NOTES, check_manifest, cold_seqs, eventual, make_notes, notes, strong
@@ -155,7 +155,7 @@ def test_no_values_of_columns_are_shown(lake: Lakehouse) -> None:
     text = Path(_target(lake).uri, NAME).read_text()
     assert {"snapshot", "mac"} <= json.loads(text).keys()
     (found,) = lake.sql("SELECT manifest_json FROM system.manifest")
-    assert isinstance(found, Rows)
+    assert isinstance(found, ResultRows)
     shown = json.loads(str(found.values()[0][0]))
     assert not {"snapshot", "mac"} & shown.keys()
     assert all("stats" not in segment for segment in shown["segments"])

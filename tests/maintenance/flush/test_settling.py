@@ -21,8 +21,8 @@ from lakewarden.maintenance.flush.run import FlushTask, flush_scopes
 from lakewarden.maintenance.restore.scope import RestoreOptions
 from lakewarden.maintenance.rewind import Rewind, rewind
 from lakewarden.storage.steps import Steps
-from lakewarden.tables.fanout import Sized, in_process
-from lakewarden.tables.floors import Standing, check_floor
+from lakewarden.tables.fanout import SizedWork, in_process
+from lakewarden.tables.floors import LogStanding, check_floor
 from tests.delta.scopes import flush as flush_scope
 from tests.delta.scopes import people, target
 from tests.fixtures.lakes import NOTES, eventual, hot_ids, lake_fixture, log_files, make_notes, notes, scope_path, strong
@@ -118,7 +118,7 @@ def test_no_scope_is_restored_where_the_log_became_corrupt_since_it_was_read(lak
     for text in ("pending", "lost", "newest"):
         table.write(notes({2: text}), user="ann")
 
-    def run(work: Callable[[T], Steps[R]], items: Sequence[Sized[T]]) -> list[R]:
+    def run(work: Callable[[T], Steps[R]], items: Sequence[SizedWork[T]]) -> list[R]:
         lost = [path for path in log_files(lake) if "/segments/" in path][1:2]
         warehouse.state.delete(f"log/{path}" for path in lost)
         return in_process(work, items, lambda done: None)
@@ -150,7 +150,7 @@ def test_a_log_that_ends_below_what_a_storage_knows_is_corrupt(lake: Lakehouse) 
     lake.table(NOTES).write(notes({1: "a"}), user="ann")
     lake.flush()
     root = warehouse.root(warehouse.catalog.read().storages[table.options.storage_id])
-    standing = Standing(warehouse.floor(table), root, table.log_id, 0)
+    standing = LogStanding(warehouse.floor(table), root, table.log_id, 0)
     check_floor(warehouse.state, standing)
     shutil.rmtree(Path(warehouse.state.uri, "log", table.log_id))
     with pytest.raises(Corrupt, match="older than its data"):

@@ -39,14 +39,14 @@ from lakewarden.delta.table import ScopeTable
 from lakewarden.errors import Conflict, InUse, InvalidArgument, LakewardenError, NotFound, Transient, Unsupported
 from lakewarden.maintenance.admin.session_gate import Door
 from lakewarden.maintenance.admin.users import change_user, create_user
-from lakewarden.maintenance.execution.heartbeat import Stopped
+from lakewarden.maintenance.execution.heartbeat import JobStopped
 from lakewarden.maintenance.flush.run import FlushTask, flush_scopes
 from lakewarden.maintenance.move.run import Mover
 from lakewarden.maintenance.move.scope import MoveTask, copy_scope, move_scope
 from lakewarden.storage.location import local_path
 from lakewarden.storage.steps import Steps, alone
 from lakewarden.tables.client import TableClient
-from lakewarden.tables.fanout import Run, Sized, in_process
+from lakewarden.tables.fanout import Run, SizedWork, in_process
 from lakewarden.tables.files import changes as filing
 from lakewarden.tables.files import objects as files
 from lakewarden.tables.reading import scope as read
@@ -98,7 +98,7 @@ def lake(warehouse_uri: str) -> Iterator[Lakehouse]:
         yield opened
 
 
-def _here(work: Callable[[T], Steps[R]], items: Sequence[Sized[T]]) -> list[R]:
+def _here(work: Callable[[T], Steps[R]], items: Sequence[SizedWork[T]]) -> list[R]:
     return in_process(work, items, lambda done: None)
 
 
@@ -272,7 +272,7 @@ def _move_until(uri: str, step: str, scopes: int) -> None:
     """Moves in a process that dies at a step, or after so many scopes of all steps together."""
     left = scopes
 
-    def one_by_one(work: Callable[[T], Steps[R]], items: Sequence[Sized[T]]) -> list[R]:
+    def one_by_one(work: Callable[[T], Steps[R]], items: Sequence[SizedWork[T]]) -> list[R]:
         nonlocal left
         done = []
         for item in items:
@@ -297,7 +297,7 @@ def test_killed_anywhere_it_goes_on(lake: Lakehouse, step: str, scopes: int) -> 
 
 
 def test_a_flush_that_slept_through_the_move_settles_nothing(lake: Lakehouse) -> None:
-    def moved_first(work: Callable[[T], Steps[R]], items: Sequence[Sized[T]]) -> list[R]:
+    def moved_first(work: Callable[[T], Steps[R]], items: Sequence[SizedWork[T]]) -> list[R]:
         lake.move(NOTES, "cold")
         return _here(work, items)
 
@@ -323,7 +323,7 @@ def test_a_flush_that_slept_before_its_commit_is_refused(lake: Lakehouse, place:
     _check_whole(lake)
 
 
-def _in_turn(work: Callable[[T], Steps[R]], items: Sequence[Sized[T]]) -> list[R]:
+def _in_turn(work: Callable[[T], Steps[R]], items: Sequence[SizedWork[T]]) -> list[R]:
     return [alone(work(item.work)) for item in items]
 
 
@@ -569,13 +569,13 @@ def test_a_scope_that_cannot_be_copied_leaves_the_table_where_it_is(lake: Lakeho
 
 
 def test_a_move_that_is_stopped_while_it_closes_leaves_the_table_open(lake: Lakehouse) -> None:
-    def stopped(work: Callable[[T], Steps[R]], items: Sequence[Sized[T]]) -> list[R]:
+    def stopped(work: Callable[[T], Steps[R]], items: Sequence[SizedWork[T]]) -> list[R]:
         if getattr(work, "__name__", "") == move_scope.__name__:
             _here(work, items[:1])
-            raise Stopped("MV-1")
+            raise JobStopped("MV-1")
         return _here(work, items)
 
-    with pytest.raises(Stopped):
+    with pytest.raises(JobStopped):
         _move(lake, run=stopped)
     assert all(report.fault is None for report in lake.flush(NOTES))
     assert [eventual(_table(lake), user) for user in _USERS] == [_ALL] * 2
@@ -597,16 +597,16 @@ def test_who_lost_the_lock_changes_nothing_any_more(lake: Lakehouse) -> None:
     warehouse, locks = lake.warehouse, lake.warehouse.locks
     old = _target(lake, "ann")
 
-    def slept(work: Callable[[T], Steps[R]], items: Sequence[Sized[T]]) -> list[R]:
+    def slept(work: Callable[[T], Steps[R]], items: Sequence[SizedWork[T]]) -> list[R]:
         done = _here(work, items)
         if getattr(work, "__name__", "") == move_scope.__name__:
             warehouse.catalog.change(lambda catalog: replace(catalog, leases={}))
             with locks.create().hold(_NAME.namespace, _NAME.name) as lease, suppress(Died):
                 Mover(warehouse, _here, lease, _NAME, "MV-2", _dies("move:switched")).move("cold")
-            raise Stopped("MV-1")
+            raise JobStopped("MV-1")
         return done
 
-    with suppress(Stopped, Conflict), locks.create().hold(_NAME.namespace, _NAME.name) as lease:
+    with suppress(JobStopped, Conflict), locks.create().hold(_NAME.namespace, _NAME.name) as lease:
         Mover(warehouse, slept, lease, _NAME, "MV-1").move("cold")
     table = ScopeTable.open(old.location)
     assert table is not None

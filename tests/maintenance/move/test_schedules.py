@@ -17,7 +17,7 @@ from lakewarden.errors import InUse, Transient
 from lakewarden.maintenance.flush.run import FlushTask, flush_scopes
 from lakewarden.maintenance.move.run import Mover
 from lakewarden.storage.steps import Steps, alone
-from lakewarden.tables.fanout import Sized
+from lakewarden.tables.fanout import SizedWork
 from tests.fixtures.bucket import STORE, fresh_place
 from tests.fixtures.examples import examples
 from tests.fixtures.lakes import NOTES, Rows, eventual, hot_ids, make_notes, notes, strong
@@ -117,7 +117,7 @@ class World:
         finally:
             self.moving = False
 
-    def in_turn(self, work: Callable[[T], Steps[R]], items: Sequence[Sized[T]]) -> list[R]:
+    def in_turn(self, work: Callable[[T], Steps[R]], items: Sequence[SizedWork[T]]) -> list[R]:
         done = []
         for item in items:
             self.reach()

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from lakewarden import Lakehouse
-from lakewarden.catalog.state.failed_checks import Checked
+from lakewarden.catalog.state.failed_checks import CheckResult
 from lakewarden.maintenance.planning.health import TableHealth, health
 from tests.fixtures.lakes import NOTES, make_notes, notes
 
@@ -45,8 +45,8 @@ def test_a_line_a_reason_the_most_severe_first(tmp_path: Path) -> None:
         table.write(notes({2: "b", 3: "c"}), user="cid")
         for broken in ("dan", "eve"):  # a flush of these fails again, so none is offered
             table.write(notes({2: "b"}), user=broken)
-        failures = [Checked("ann", "one_row_per_key", 1, False), Checked("dan", "readable", 1, False, reason="torn")]
-        lake.warehouse.failed_checks.record(table.table.id, [*failures, Checked("eve", "readable", 1, False, reason="torn")])
+        failures = [CheckResult("ann", "one_row_per_key", 1, False), CheckResult("dan", "readable", 1, False, reason="torn")]
+        lake.warehouse.failed_checks.record(table.table.id, [*failures, CheckResult("eve", "readable", 1, False, reason="torn")])
         found = looked(lake)
     counts = (found.broken_scopes, found.failed_scopes, found.late_scopes, found.status.pending_rows)
     assert counts == (2, 1, 1, 5)

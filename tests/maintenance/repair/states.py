@@ -14,7 +14,7 @@ from lakewarden.base.settings import LogSettings, Settings
 from lakewarden.catalog.report import ScopeReport
 from lakewarden.catalog.state.floors.entries import ON_STORAGES
 from lakewarden.catalog.state.floors.floor import floor_at
-from lakewarden.maintenance.execution.engine import Engine, silent
+from lakewarden.maintenance.execution.engine import WorkEngine, silent
 from lakewarden.maintenance.flush.run import FlushTask, flush_scopes
 from tests.fixtures.bucket import AnyPath, copy_tree, remove_tree
 
@@ -92,7 +92,7 @@ class Scene:
 
         warehouse = self.lake().warehouse
         try:
-            flush_scopes(warehouse, Engine(self.settings, silent, None).run, _no_large, lambda scope: True, reach=reach)
+            flush_scopes(warehouse, WorkEngine(self.settings, silent, None).run, _no_large, lambda scope: True, reach=reach)
         except Died:
             return
         raise AssertionError(f"no flush reaches {step}")

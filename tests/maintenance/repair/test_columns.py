@@ -13,7 +13,7 @@ from deltalake.schema import PrimitiveType
 
 from lakewarden import Lakehouse
 from lakewarden.errors import ConstraintViolation, Corrupt, Unsupported
-from lakewarden.maintenance.repair.report import Repaired
+from lakewarden.maintenance.repair.report import RepairReport
 
 pytestmark = pytest.mark.disk
 
@@ -64,7 +64,7 @@ def rows(lake: Lakehouse, user: str = "ann") -> list[dict[str, object]]:
     return sorted(found, key=lambda row: str(row.get("id", row.get("key"))))
 
 
-def said(found: Sequence[Repaired]) -> list[str]:
+def said(found: Sequence[RepairReport]) -> list[str]:
     return [f"{one.outcome}: {one.reason}" for one in found if one.subject == "columns"]
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from lakewarden.base.settings import Settings
-from lakewarden.maintenance.repair.report import Repaired
+from lakewarden.maintenance.repair.report import RepairReport
 from tests.fixtures.bucket import AnyPath
 from tests.maintenance.repair.states import FORGOTTEN, KEPT, OTHER, TABLE, Rows, Scene
 
@@ -39,17 +39,17 @@ def _newest(scene: Scene) -> AnyPath:
     return next(path for path in scene.data_files() if path.name.startswith("batch-1-"))
 
 
-def _whole_warehouse(scene: Scene) -> list[Repaired]:
+def _whole_warehouse(scene: Scene) -> list[RepairReport]:
     assert not all(one.passed for one in scene.lake().check())
     return scene.lake().repair()
 
 
-def _named(scene: Scene) -> list[Repaired]:
+def _named(scene: Scene) -> list[RepairReport]:
     return scene.lake().repair(TABLE)
 
 
 @pytest.mark.parametrize("repair", [_whole_warehouse, _named])
-def test_a_garbled_file_is_replaced_by_what_is_left(scene: Scene, repair: Callable[[Scene], list[Repaired]]) -> None:
+def test_a_garbled_file_is_replaced_by_what_is_left(scene: Scene, repair: Callable[[Scene], list[RepairReport]]) -> None:
     _garble(_newest(scene))
     kept = scene.settings is KEPT
     (done,) = (one for one in repair(scene) if one.outcome == "done")

@@ -19,7 +19,7 @@ from lakewarden.catalog.report import ScopeReport
 from lakewarden.delta.parquet.schema import reads_alike
 from lakewarden.errors import Conflict, LakewardenError
 from lakewarden.maintenance.restore.scope import RestoreOptions, plan_restore
-from lakewarden.sql.results import Rows
+from lakewarden.sql.results import ResultRows
 from tests.delta.scopes import PEOPLE, Row, column, flush, paths, people, rows_of, table_of, target
 from tests.fixtures.examples import examples
 from tests.fixtures.lakes import NOTES, scope_path
@@ -219,7 +219,7 @@ def test_bounds_of_old_names_hide_no_row(lake: Lakehouse) -> None:
     _flushed(lake, 2)
     _restored(lake, 0)
     (found,) = lake.sql("SELECT id FROM chat.notes WHERE a = '3 of 1' AND b = '2 of 1'", user="ann")
-    assert isinstance(found, Rows)
+    assert isinstance(found, ResultRows)
     assert found.table.to_pylist() == [{"id": 1}]
 
 

@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 
 from lakewarden.catalog.state.floors.known_scopes import SCHEMA
 from lakewarden.log.chunk import Chunk
-from lakewarden.log.objects.segments.pack import Carried, pack_carry, pack_segment
+from lakewarden.log.objects.segments.pack import CarriedChunk, pack_carry, pack_segment
 from lakewarden.maintenance.verify import formats
 
 
@@ -22,14 +22,14 @@ def _parquet(rows: int) -> bytes:
 
 def test_users_of_segments_and_carry() -> None:
     assert formats.log_users(pack_segment("ab" * 16, 1, 0, [Chunk("ann", 1, b"x"), Chunk("bob", 2, b"y")])) == {"ann", "bob"}
-    assert formats.log_users(pack_carry("ab" * 16, [Carried("eve", 1, b"x", 7, 1, 0)])) == {"eve"}
+    assert formats.log_users(pack_carry("ab" * 16, [CarriedChunk("eve", 1, b"x", 7, 1, 0)])) == {"eve"}
     assert formats.log_users(b"LWLOG") is None
 
 
 def test_users_of_an_index() -> None:
     users = [f"u{number}" for number in range(3000)]
     assert formats.log_users(pack_segment("ab" * 16, 1, 0, [Chunk(user, 1, b"x") for user in users])) == set(users)
-    assert formats.log_users(pack_carry("ab" * 16, [Carried(user, 1, b"x", 7, 1, 0) for user in users])) == set(users)
+    assert formats.log_users(pack_carry("ab" * 16, [CarriedChunk(user, 1, b"x", 7, 1, 0) for user in users])) == set(users)
 
 
 def test_a_footer_is_read_from_the_end_alone() -> None:

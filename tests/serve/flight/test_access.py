@@ -25,9 +25,9 @@ from lakewarden.serve.flight.messages import (
     packed,
 )
 from lakewarden.serve.flight.run import Port, served
-from lakewarden.serve.flight.tickets import Statement, Tickets
+from lakewarden.serve.flight.tickets import StatementTicket, Tickets
 from lakewarden.serve.flight.wire import decoded, encoded
-from lakewarden.serve.keys import Keys
+from lakewarden.serve.keys import SigningKeys
 from tests.serve.conftest import PASSWORD, Moving
 from tests.serve.flight.conftest import Connect
 
@@ -138,14 +138,14 @@ def test_a_ticket_of_another_user_is_refused_and_so_is_a_forged_one(flight: str,
         for query in ("SELECT 1", "INSERT INTO app.notes VALUES (200, 'once')"):
             ticket = info_of(channel, ann, query).endpoint[0].ticket.ticket
             assert fetched(channel, ann, ticket) == fetched(channel, ann, ticket)  # no second write: it would fail
-            elsewhere = Tickets(Keys(warehouse.state), "another", warehouse.clock)
-            other_role = Tickets(Keys(warehouse.state), warehouse.id, warehouse.clock)
+            elsewhere = Tickets(SigningKeys(warehouse.state), "another", warehouse.clock)
+            other_role = Tickets(SigningKeys(warehouse.state), warehouse.id, warehouse.clock)
             forged = [
                 ticket[:-1] + bytes([ticket[-1] ^ 1]),
                 bytes(32) + ticket[32:],
                 b"",
-                elsewhere.sign(Statement("SELECT 1"), Principal("bob", "user")),
-                other_role.sign(Statement("SELECT 1"), Principal("bob", "dba")),
+                elsewhere.sign(StatementTicket("SELECT 1"), Principal("bob", "user")),
+                other_role.sign(StatementTicket("SELECT 1"), Principal("bob", "dba")),
             ]
             for each in (ticket, *forged):
                 with pytest.raises(grpc.RpcError) as raised:
@@ -155,8 +155,8 @@ def test_a_ticket_of_another_user_is_refused_and_so_is_a_forged_one(flight: str,
 
 def test_a_ticket_that_is_signed_for_a_write_brings_no_rows(flight: str, lake: Lakehouse, tokens: Tokens) -> None:
     warehouse = lake.warehouse
-    tickets = Tickets(Keys(warehouse.state), warehouse.id, warehouse.clock)
-    ticket = tickets.sign(Statement("INSERT INTO app.notes VALUES (300, 'x')"), Principal("ann", "user"))
+    tickets = Tickets(SigningKeys(warehouse.state), warehouse.id, warehouse.clock)
+    ticket = tickets.sign(StatementTicket("INSERT INTO app.notes VALUES (300, 'x')"), Principal("ann", "user"))
     with grpc.insecure_channel(flight.removeprefix("grpc://")) as channel, pytest.raises(grpc.RpcError, match="this text writes"):
         fetched(channel, tokens("ann"), ticket)
 

@@ -13,7 +13,7 @@ from adbc_driver_manager import Error
 
 from lakewarden import Lakehouse
 from lakewarden.errors import InvalidArgument, Unsupported
-from lakewarden.serve.declined import Declined
+from lakewarden.serve.declined import RequestDeclined
 from lakewarden.serve.flight.messages import FlightData
 from lakewarden.serve.flight.received import received
 from lakewarden.serve.flight.streams import sent
@@ -118,7 +118,7 @@ BOMBS = {
     "dictionary": (_flight(pa.table({"t": pa.array(["x" * 1000] * 1000).dictionary_encode()})), Unsupported),
     "nothing": (_flight(pa.table({"n": pa.nulls(1_000_000)})), InvalidArgument),
     "view": (_flight(pa.table({"t": pa.array(["x" * 100], pa.string_view())})), Unsupported),
-    "too many": (_flight(pa.table({"n": range(1_000_000)})), Declined),
+    "too many": (_flight(pa.table({"n": range(1_000_000)})), RequestDeclined),
     "no Arrow": ([FlightData(data_header=b"\xff" * 64)], InvalidArgument),
     "cut off": ([FlightData(data_header=b"\x01")], InvalidArgument),
 }

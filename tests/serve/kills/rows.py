@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
 from lakewarden.client import Lakehouse
-from lakewarden.sql.results import Result, Rows
+from lakewarden.sql.results import Result, ResultRows
 from tests.serve.http.live.follower import LAST
 from tests.serve.kills.load import KEYED, PLAIN, Client, Known
 
@@ -23,7 +23,7 @@ def plain_rows(lake: Lakehouse) -> list[Row]:
 
 
 def _rows(found: Result) -> list[Row]:
-    assert isinstance(found, Rows)
+    assert isinstance(found, ResultRows)
     return [(row["id"], row.get("v")) for row in found.to_pylist()]
 
 

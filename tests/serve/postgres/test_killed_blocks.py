@@ -24,7 +24,7 @@ import pytest
 
 from lakewarden import Lakehouse
 from lakewarden.serve.operator import operator_token
-from lakewarden.sql.results import Rows
+from lakewarden.sql.results import ResultRows
 from tests.fixtures.patience import PATIENCE
 from tests.fixtures.servers import free_port
 
@@ -86,7 +86,7 @@ def test_a_killed_server_leaves_whole_blocks(tmp_path: Path) -> None:
                 client.join(PATIENCE)
     with Lakehouse.open(place) as lake:
         found = lake.sql("SELECT block FROM app.t")[0]
-        assert isinstance(found, Rows)
+        assert isinstance(found, ResultRows)
         rows = Counter(found.table.column("block").to_pylist())
         assert set(rows.values()) <= {_ROWS}
         assert rows.keys() >= set(acknowledged)

@@ -28,7 +28,7 @@ from pyspark.sql.datasource import (
 from lakewarden import Lakehouse
 from lakewarden.log.record import SEQ, USER
 from lakewarden.spark.source.columns import source_schema
-from lakewarden.spark.source.filters import Filtered
+from lakewarden.spark.source.filters import RowFilter
 from tests.fixtures.examples import examples
 from tests.spark.source.reading import Row, read
 
@@ -154,4 +154,4 @@ def test_a_look_up_by_key_reads_one_bucket_of_one_partition(parted: Lakehouse) -
 )
 def test_a_filter_that_is_not_understood_says_nothing(parted: Lakehouse, unknown: Filter) -> None:
     columns = source_schema(parted.table("n.own").table.schema)
-    assert Filtered.by([unknown], columns, frozenset({SEQ})) == Filtered()
+    assert RowFilter.by([unknown], columns, frozenset({SEQ})) == RowFilter()

@@ -22,7 +22,7 @@ from lakewarden.errors import (
     Unsupported,
 )
 from lakewarden.sql.blocks.errors import FailedBlock, IdleBlock, NoBlock, NoSavepoint, ReadOnlyBlock
-from lakewarden.sql.results import Affected, Done, Rows
+from lakewarden.sql.results import AffectedRows, ResultRows, StatementDone
 from lakewarden.sql.session import SqlSession
 
 _SETTINGS = Settings(sql=SqlSettings(block_bytes=1 << 16, block_idle_seconds=60), log=LogSettings(segment_max_rows=4))
@@ -62,7 +62,7 @@ def ann(lake: Lakehouse) -> SqlSession:
 
 def _ids(session: SqlSession, table: str) -> list[object]:
     found = session.sql(f"SELECT id FROM {table} ORDER BY id")[-1]
-    assert isinstance(found, Rows)
+    assert isinstance(found, ResultRows)
     return found.table.column("id").to_pylist()
 
 
@@ -74,7 +74,7 @@ def test_a_block_has_one_position_however_many_rows_it_has(lake: Lakehouse, ann:
     assert _ids(lake.session(user="ann", role="dba"), table) == []
     ann.sql("COMMIT")
     found = ann.sql(f"SELECT min(_seq) // 268435456 AS first, max(_seq) // 268435456 AS last, count(*) AS n FROM {table}")[-1]
-    assert isinstance(found, Rows)
+    assert isinstance(found, ResultRows)
     assert found.to_pylist() == [{"first": found.table[0][0].as_py(), "last": found.table[0][0].as_py(), "n": 10}]
 
 
@@ -94,7 +94,7 @@ def test_a_flush_and_a_compaction_beside_a_block_do_no_harm(lake: Lakehouse, ann
     lake.flush()
     lake.compact()
     assert _ids(ann, "n.u") == [1]
-    assert ann.sql("COMMIT") == [Done("COMMIT")]
+    assert ann.sql("COMMIT") == [StatementDone("COMMIT")]
     assert _ids(ann, "n.u") == [1]
 
 
@@ -105,7 +105,7 @@ def test_what_a_block_saw_of_a_row_first_counts(lake: Lakehouse, ann: SqlSession
     lake.sql("UPDATE n.u SET v = 'theirs' WHERE id = 1", user="ann")
     ann.sql("UPDATE n.u SET v = v || '2' WHERE id = 1")
     found = ann.sql("SELECT v FROM n.u")[-1]
-    assert isinstance(found, Rows)
+    assert isinstance(found, ResultRows)
     assert found.to_pylist() == [{"v": "a12"}]
     with pytest.raises(Conflict, match="run it again"):
         ann.sql("COMMIT")
@@ -123,7 +123,7 @@ def test_a_restore_of_the_rows_that_a_block_writes_is_a_conflict(lake: Lakehouse
     with pytest.raises(Conflict, match="run it again"):
         ann.sql("COMMIT")
     found = ann.sql(f"SELECT v FROM {table}")[-1]
-    assert isinstance(found, Rows)
+    assert isinstance(found, ResultRows)
     assert found.to_pylist() == [{"v": "old"}]
 
 
@@ -174,7 +174,7 @@ def test_a_block_writes_to_one_scope(lake: Lakehouse, ann: SqlSession) -> None:
         ann.sql("BEGIN; INSERT INTO n.u VALUES (7, 'kept')")
         with pytest.raises(Unsupported, match=why):
             ann.sql(text)
-        assert ann.sql("COMMIT") == [Done("ROLLBACK")]
+        assert ann.sql("COMMIT") == [StatementDone("ROLLBACK")]
     for text in ("INSERT INTO n.keyless VALUES (1)", "TRUNCATE TABLE n.s", "INSERT INTO n.filed VALUES (1, NULL)"):
         with pytest.raises(Unsupported, match="outside a block"):
             ann.sql(f"BEGIN; {text}")
@@ -183,7 +183,7 @@ def test_a_block_writes_to_one_scope(lake: Lakehouse, ann: SqlSession) -> None:
     ann.sql(
         "BEGIN; UPDATE n.s SET v = 'none' WHERE id = 1; INSERT INTO n.u SELECT id, v FROM n.s; INSERT INTO n.u VALUES (1, 'a')"
     )
-    assert ann.sql("SELECT u.id FROM n.u u LEFT JOIN n.s s ON s.id = u.id; COMMIT")[-1] == Done("COMMIT")
+    assert ann.sql("SELECT u.id FROM n.u u LEFT JOIN n.s s ON s.id = u.id; COMMIT")[-1] == StatementDone("COMMIT")
     assert _ids(ann, "n.u") == [1]
 
 
@@ -210,7 +210,7 @@ def test_a_block_that_was_idle_is_dropped(ann: SqlSession, clock: _Clock) -> Non
         ann.sql("INSERT INTO n.u VALUES (2, 'b')")
     with pytest.raises(FailedBlock):
         ann.table("n.u").write([{"id": 3, "v": "c"}])
-    assert ann.sql("COMMIT") == [Done("ROLLBACK")]
+    assert ann.sql("COMMIT") == [StatementDone("ROLLBACK")]
     assert _ids(ann, "n.u") == []
 
 
@@ -221,7 +221,7 @@ def test_a_block_that_failed_waits_for_its_end(ann: SqlSession) -> None:
             ann.sql(wrong)
         with pytest.raises(FailedBlock):
             ann.sql("SELECT 1")
-        assert ann.sql("ROLLBACK") == [Done("ROLLBACK")]
+        assert ann.sql("ROLLBACK") == [StatementDone("ROLLBACK")]
         assert _ids(ann, "n.u") == []
 
 
@@ -272,10 +272,10 @@ def test_large_and_small_writes_meet_in_one_block(ann: SqlSession) -> None:
     found = ann.sql(
         "BEGIN; UPDATE n.u SET v = 'w' WHERE id % 2 = 0; DELETE FROM n.u WHERE id >= 140; INSERT INTO n.u VALUES (140, 'x')"
     )
-    assert [each for each in found if isinstance(each, Affected)] == [Affected(75), Affected(10), Affected(1)]
+    assert [each for each in found if isinstance(each, AffectedRows)] == [AffectedRows(75), AffectedRows(10), AffectedRows(1)]
     ann.sql("COMMIT")
     counted = ann.sql("SELECT v, count(*) AS n FROM n.u GROUP BY v ORDER BY v")[-1]
-    assert isinstance(counted, Rows)
+    assert isinstance(counted, ResultRows)
     assert counted.to_pylist() == [{"v": "v", "n": 70}, {"v": "w", "n": 70}, {"v": "x", "n": 1}]
 
 
@@ -299,5 +299,5 @@ def test_no_count_of_many_blocks_at_once_is_lost(lake: Lakehouse, warehouse_uri:
         for ran in [pool.submit(_counts, opened, table, number) for number, opened in enumerate((lake, other) * 2)]:
             ran.result()
     found = lake.sql(f"SELECT max(v) FILTER (id = 0) AS v, count(*) AS n FROM {table}", user="ann")[-1]
-    assert isinstance(found, Rows)
+    assert isinstance(found, ResultRows)
     assert found.to_pylist() == [{"v": str(4 * _BLOCKS_EACH), "n": 4 * _BLOCKS_EACH + 1}]

@@ -17,7 +17,7 @@ import pytest
 from lakewarden import Lakehouse
 from lakewarden.base.settings import LogSettings, Settings
 from lakewarden.errors import Conflict, StorageUnavailable
-from lakewarden.sql.results import Rows
+from lakewarden.sql.results import ResultRows
 from tests.ingest.load.kills import before_changes, dies_before_change
 from tests.maintenance.steps import Died
 
@@ -38,7 +38,7 @@ _Model = dict[int, str]
 
 def _rows(lake: Lakehouse, name: str) -> list[tuple[object, ...]]:
     found = lake.sql(f"SELECT id, v FROM {name} ORDER BY id")[-1]
-    assert isinstance(found, Rows)
+    assert isinstance(found, ResultRows)
     return [(row["id"], row["v"]) for row in found.to_pylist()]
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from lakewarden import Lakehouse
 from lakewarden.errors import Conflict, ConstraintViolation
-from lakewarden.sql.results import Affected, Rows
+from lakewarden.sql.results import AffectedRows, ResultRows
 from lakewarden.sql.session import SqlSession
 from tests.fixtures.examples import examples
 from tests.fixtures.lakes import lake_fixture
@@ -69,7 +69,7 @@ class _Model:
         getattr(self, f"_{act}")(side, key)
         if act != "flush":
             found = side.session.sql(f"SELECT id, v FROM {self.table} ORDER BY id")[-1]
-            assert isinstance(found, Rows)
+            assert isinstance(found, ResultRows)
             assert [(row["id"], row["v"]) for row in found.to_pylist()] == [
                 (known, cell[1]) for known, cell in sorted(self.visible(side).items())
             ]
@@ -105,7 +105,7 @@ class _Model:
     def _update(self, side: _Side, key: Key) -> None:
         cell, there = self._cell("updated"), key in self.visible(side)
         found = side.session.sql(f"UPDATE {self.table} SET v = '{cell[1]}' WHERE id = {key}")[-1]
-        assert found == Affected(int(there))
+        assert found == AffectedRows(int(there))
         if there:
             self._put(side, key, cell)
 
@@ -113,13 +113,15 @@ class _Model:
         """An UPDATE that reads all rows."""
         cell = self._cell("each")
         there = [each for each in self.visible(side) if each >= key]
-        assert side.session.sql(f"UPDATE {self.table} SET v = '{cell[1]}' WHERE id * 2 >= {2 * key}")[-1] == Affected(len(there))
+        assert side.session.sql(f"UPDATE {self.table} SET v = '{cell[1]}' WHERE id * 2 >= {2 * key}")[-1] == AffectedRows(
+            len(there)
+        )
         for each in there:
             self._put(side, each, cell)
 
     def _delete(self, side: _Side, key: Key) -> None:
         there = key in self.visible(side)
-        assert side.session.sql(f"DELETE FROM {self.table} WHERE id = {key}")[-1] == Affected(int(there))
+        assert side.session.sql(f"DELETE FROM {self.table} WHERE id = {key}")[-1] == AffectedRows(int(there))
         if there:
             self._put(side, key, None)
 
@@ -148,7 +150,7 @@ class _Model:
 
     def _look(self, side: _Side, key: Key) -> None:
         found = side.session.sql(f"SELECT count(*) AS n FROM {self.table} WHERE id >= {key}")[-1]
-        assert isinstance(found, Rows)
+        assert isinstance(found, ResultRows)
         assert found.to_pylist() == [{"n": sum(each >= key for each in self.visible(side))}]
 
     def _begin(self, side: _Side, _: Key) -> None:

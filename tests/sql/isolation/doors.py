@@ -9,7 +9,7 @@ from contextlib import redirect_stderr, redirect_stdout, suppress
 
 from lakewarden.cli.main import main
 from lakewarden.errors import LakewardenError
-from lakewarden.sql.results import Result, Rows
+from lakewarden.sql.results import Result, ResultRows
 from lakewarden.tables.reading.freshness import Freshness
 from tests.sql.isolation.places import Person
 from tests.sql.isolation.world import World, logged, refused
@@ -183,7 +183,7 @@ DOORS: tuple[Door, ...] = (
 
 
 def _shown(result: object) -> object:
-    return result.table.to_pylist() if isinstance(result, Rows) else result
+    return result.table.to_pylist() if isinstance(result, ResultRows) else result
 
 
 def _called(world: World, *arguments: str) -> str:

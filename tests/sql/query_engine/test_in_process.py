@@ -21,7 +21,7 @@ from lakewarden.sql.query_engine.database import locked_down
 from lakewarden.sql.query_engine.engine import Limits, QueryEngine
 from lakewarden.sql.query_engine.in_process import engine_of_process
 from lakewarden.sql.query_engine.workers.engine import Workers
-from lakewarden.sql.results import Rows
+from lakewarden.sql.results import ResultRows
 from tests.fixtures.patience import PATIENCE
 
 _LIMITS = Limits(60.0, 1 << 20)
@@ -101,7 +101,7 @@ def test_sessions_that_run_at_once_see_their_own_rows(warehouse_uri: str, sessio
 
         def look(user: str) -> None:
             found = opened[user].sql("SELECT v FROM app.t")[0]
-            assert isinstance(found, Rows)
+            assert isinstance(found, ResultRows)
             assert found.to_pylist() == [{"v": f"of {user}"}]
 
         with ThreadPoolExecutor(_THREADS) as pool:
@@ -261,4 +261,4 @@ def test_types_that_arrow_cannot_carry_are_text(engine: QueryEngine) -> None:
     answer = engine.run(sql, {}, _LIMITS)
     shown = {'a b" c': f"{greatest}0", "b": [greatest], "c": {"BIT": "101", "c": "BIT"}, "d": "01:00:00+15:59:59", "e": "BIT"}
     assert answer.rows.to_pylist() == [shown | {"n": n} for n in (3, 2, 1)]
-    assert Rows(answer.rows, answer.types).to_pylist()[0]['a b" c'] == int(f"{greatest}0")
+    assert ResultRows(answer.rows, answer.types).to_pylist()[0]['a b" c'] == int(f"{greatest}0")

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from sqlglot import exp, parse_one
 
 from lakewarden import Lakehouse
-from lakewarden.sql.results import Affected, Rows
+from lakewarden.sql.results import AffectedRows, ResultRows
 from lakewarden.sql.session import SqlSession, open_session
-from lakewarden.sql.shapes.condition import Condition, Target, condition_of
+from lakewarden.sql.shapes.condition import Condition, ConditionTarget, condition_of
 from tests.fixtures.examples import examples
 
 _KEY, _COLUMNS = ("a", "b"), frozenset({"a", "b", "n"})
@@ -50,7 +50,7 @@ def _columns_of(node: exp.Table) -> tuple[str, ...] | None:
 
 
 def _condition(where: str) -> Condition:
-    return condition_of(parse_one(where, read="duckdb"), Target(_KEY, _COLUMNS, frozenset({"t"})), _columns_of)
+    return condition_of(parse_one(where, read="duckdb"), ConditionTarget(_KEY, _COLUMNS, frozenset({"t"})), _columns_of)
 
 
 def _database() -> duckdb.DuckDBPyConnection:
@@ -101,7 +101,7 @@ def test_what_is_keyed_changes_what_evaluating_it_row_by_row_changes(lake: Lakeh
     _DATABASE.execute(f"CREATE OR REPLACE TEMP TABLE t AS SELECT * FROM (VALUES {before}) v(a, b, n)")
     changed = _DATABASE.execute(f"UPDATE t SET n = (n + 1) % 4 WHERE {where} RETURNING 1").fetchall()
     (done,) = session.sql(f"UPDATE t SET n = (n + 1) % 4 WHERE {where}")
-    assert isinstance(done, Affected)
+    assert isinstance(done, AffectedRows)
     assert done.strategy.name.startswith("KEYED")
     assert (done.rows, done.pending_drain) == (len(changed), bool(changed))
     assert _rows(session) == _DATABASE.execute("SELECT a, b, n FROM t ORDER BY a, b").fetchall()
@@ -109,5 +109,5 @@ def test_what_is_keyed_changes_what_evaluating_it_row_by_row_changes(lake: Lakeh
 
 def _rows(session: SqlSession) -> list[tuple[object, ...]]:
     (found,) = session.sql("SELECT a, b, n FROM t ORDER BY a, b")
-    assert isinstance(found, Rows)
+    assert isinstance(found, ResultRows)
     return list(zip(*found.values(), strict=True))

@@ -8,14 +8,14 @@ from decimal import Decimal
 
 import pyarrow as pa
 
-from lakewarden.storage.kafka.envelope import ChangelogMode, Form, messages
+from lakewarden.storage.kafka.envelope import ChangelogMode, MessageForm, messages
 
 _ROWS = pa.table({"id": [1, 1, 1, 1], "user": ["a", "a", "b", "b"]})
 _KINDS = ["insert", "update_preimage", "update_postimage", "delete"]
 
 
 def _published(mode: ChangelogMode, key: tuple[str, ...] = ("id",)) -> list[tuple[object, object]]:
-    form = Form(("id", "user"), key, mode)
+    form = MessageForm(("id", "user"), key, mode)
     found = messages(form, _ROWS, _KINDS, [0] * 4)
     return [(each.key and json.loads(each.key), each.value and json.loads(each.value)) for each in found]
 
@@ -44,7 +44,7 @@ def test_without_a_primary_key_there_is_no_key() -> None:
 def test_values_have_the_forms_of_json_output() -> None:
     moment = datetime(2026, 11, 23, 9, 30, tzinfo=UTC)
     rows = pa.table({"a": [b"\0\1"], "b": [moment], "c": [Decimal("1.50")], "d": [float("nan")], "e": [2**62]})
-    (message,) = messages(Form(("a", "b", "c", "d", "e"), (), "all"), rows, ["insert"], [3])
+    (message,) = messages(MessageForm(("a", "b", "c", "d", "e"), (), "all"), rows, ["insert"], [3])
     assert message.partition == 3
     assert json.loads(message.value or b"")["after"] == {
         "a": "AAE=",

@@ -15,7 +15,7 @@ from lakewarden.storage.open import open_store
 from lakewarden.storage.sources.local import LocalSource
 from lakewarden.storage.sources.open import open_source
 from lakewarden.storage.sources.remote import RemoteSource
-from lakewarden.storage.sources.uploaded import Changed, Source
+from lakewarden.storage.sources.uploaded import ObjectChanged, ObjectSource
 from tests.fixtures.minio import MinioServer
 
 KEYS = ["a b.csv", "a-b/x", "a/x", "a/y/z", "a0", "ä/ü.csv", "日本.csv", "'quoted\"%20+&.csv", "n" * 200 + ".csv"]
@@ -34,7 +34,7 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 
 @pytest.fixture
-def source(place: str) -> Source:
+def source(place: str) -> ObjectSource:
     return open_source(Location(place))
 
 
@@ -43,13 +43,13 @@ def put(place: str, **objects: bytes) -> None:
         open_store(Location(place)).put(key, data)
 
 
-def test_a_source_that_does_not_exist_is_empty(source: Source) -> None:
+def test_a_source_that_does_not_exist_is_empty(source: ObjectSource) -> None:
     assert list(source.uploads()) == []
     with pytest.raises(Missing):
         source.look("x")
 
 
-def test_objects_are_listed_in_the_order_of_keys_from_any_key_on(place: str, source: Source) -> None:
+def test_objects_are_listed_in_the_order_of_keys_from_any_key_on(place: str, source: ObjectSource) -> None:
     put(place, **dict.fromkeys(KEYS, b"data"))
     ordered = sorted(KEYS, key=str.encode)
     listed = list(source.uploads())
@@ -59,7 +59,7 @@ def test_objects_are_listed_in_the_order_of_keys_from_any_key_on(place: str, sou
         assert [one.key for one in source.uploads(after=key)] == ordered[number + 1 :]
 
 
-def test_an_object_is_read_as_it_was_listed_or_not_at_all(place: str, source: Source) -> None:
+def test_an_object_is_read_as_it_was_listed_or_not_at_all(place: str, source: ObjectSource) -> None:
     put(place, x=b"0123456789", gone=b"x")
     first, gone = source.look("x"), source.look("gone")
     with source.open(first) as file:
@@ -68,7 +68,7 @@ def test_an_object_is_read_as_it_was_listed_or_not_at_all(place: str, source: So
     source.prove(first)
     put(place, x=b"other")
     open_store(Location(place)).delete(["gone"])
-    with pytest.raises(Changed):
+    with pytest.raises(ObjectChanged):
         source.open(first).read()
     with pytest.raises(Missing):
         source.open(gone).read()
@@ -76,7 +76,7 @@ def test_an_object_is_read_as_it_was_listed_or_not_at_all(place: str, source: So
 
 
 @pytest.mark.parametrize("key", ["", "/x", "../x", "a/../../x", "a//x", "a\0b", ".", "a/"])
-def test_a_key_that_leads_elsewhere_is_missing(source: Source, key: str) -> None:
+def test_a_key_that_leads_elsewhere_is_missing(source: ObjectSource, key: str) -> None:
     with pytest.raises(Missing):
         source.look(key)
 
@@ -99,7 +99,7 @@ def test_a_file_that_changes_while_it_is_read_is_not_proven(tmp_path: Path) -> N
     with source.open(listed) as file:
         (tmp_path / "x").write_bytes(b"longer")
         file.read()
-    with pytest.raises(Changed):
+    with pytest.raises(ObjectChanged):
         source.prove(listed)
 
 

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from lakewarden import Column, Lakehouse
 from lakewarden.errors import InvalidArgument
-from lakewarden.sql.results import Rows
+from lakewarden.sql.results import ResultRows
 from tests.fixtures.change_data import Values, applied, counted, fed, rows_at
 from tests.fixtures.examples import examples
 
@@ -43,7 +43,7 @@ def changed_files(place: Path) -> set[Path]:
 
 def options_of(lake: Lakehouse, name: str) -> dict[str, str]:
     (found,) = lake.sql(f"SELECT options FROM system.tables WHERE table_name = '{name}'")
-    assert isinstance(found, Rows)
+    assert isinstance(found, ResultRows)
     return dict(json.loads(found.table.column(0)[0].as_py()))
 
 
@@ -176,7 +176,7 @@ def test_dynamic_tables_have_it_too(lake: Lakehouse) -> None:
     uri = str(place_of(lake, "d1"))
     assert fed(uri, DeltaTable(uri).version(), ["id", "v"]) == [("update_preimage", (1, 1)), ("update_postimage", (1, 5))]
     (found,) = lake.sql("DESCRIBE TABLE EXTENDED n.d1")
-    assert isinstance(found, Rows)
+    assert isinstance(found, ResultRows)
     assert found.table.to_pylist()[0]["delta.enableChangeDataFeed"] is True
 
 

@@ -17,7 +17,7 @@ from lakewarden.base.settings import LogSettings, Settings
 from lakewarden.catalog.evolution import AddColumn, DropColumn
 from lakewarden.errors import Ended, InvalidArgument, NotFound
 from lakewarden.log.objects.log import ObjectLog
-from lakewarden.log.objects.trail import Trail
+from lakewarden.log.objects.trail import ListedTrail
 from lakewarden.tables.changes.feed import ChangeFeed
 from lakewarden.tables.changes.start import Start
 from lakewarden.tables.changes.value import Changes
@@ -250,7 +250,7 @@ def test_a_snapshot_of_many_looks_at_the_log_for_all_of_them(
     lake.flush(NOTES, user="u3")
     looks, trail = 0, ObjectLog.trail
 
-    def counted(*given: Any) -> Trail:
+    def counted(*given: Any) -> ListedTrail:
         nonlocal looks
         looks += 1
         return trail(*given)

@@ -10,7 +10,7 @@ import pytest
 
 from lakewarden import Lakehouse
 from lakewarden.errors import InvalidArgument, Unsupported
-from lakewarden.sql.results import Rows
+from lakewarden.sql.results import ResultRows
 from tests.fixtures.clock import Clock
 
 _HOUR = 3600
@@ -81,7 +81,7 @@ def test_an_alteration_holds_for_the_next_flush_of_a_log_that_is_open(lake: Lake
     with pytest.raises(InvalidArgument, match="too old"):
         lake.table("n.altered").changes(user="u", after=start)
     found = lake.sql("SELECT options FROM system.tables WHERE table_name = 'altered'")[0]
-    assert isinstance(found, Rows)
+    assert isinstance(found, ResultRows)
     assert json.loads(found.table["options"][0].as_py())["LOG_RETENTION"] == "7200 s"
 
 

@@ -22,7 +22,7 @@ from lakewarden.sql.session import SqlSession
 from lakewarden.tables.client import TableClient
 from lakewarden.tables.direct.commit import DirectCommit
 from lakewarden.tables.direct.run import DirectRun
-from lakewarden.tables.rows.intake import Parts
+from lakewarden.tables.rows.intake import RowParts
 from tests.fixtures.bucket import fresh_place
 from tests.fixtures.examples import examples
 from tests.spark.source.writing import batch_writer, batches
@@ -93,7 +93,7 @@ class Client:
 
     def parts(self) -> object:
         made = [pa.table({"id": [at], "a": [90], "b": [91]}) for at in (9, 10)]
-        return self.table.write_parts(Parts(lambda: iter(made)), user=self.user, mode="insert").rows
+        return self.table.write_parts(RowParts(lambda: iter(made)), user=self.user, mode="insert").rows
 
     def load(self) -> object:
         file = self.place / "rows.json"

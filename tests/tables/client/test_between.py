@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from lakewarden import Lakehouse
 from lakewarden.errors import Conflict, LakewardenError
 from lakewarden.log.objects.gather import Gathering
-from lakewarden.sql.results import Affected
+from lakewarden.sql.results import AffectedRows
 from lakewarden.tables.client import appending
-from lakewarden.tables.rows.intake import Parts
+from lakewarden.tables.rows.intake import RowParts
 from tests.fixtures.bucket import fresh_place
 from tests.fixtures.examples import examples
 
@@ -134,13 +134,13 @@ def outcome_of(lake: Lakehouse, text: str, table: str = "") -> object:
         (result,) = lake.sql(text, user="ann")
     except LakewardenError as error:
         return error.code
-    assert isinstance(result, Affected)
+    assert isinstance(result, AffectedRows)
     return result.rows
 
 
 def in_parts(lake: Lakehouse, table: str, key: int, n: int) -> int:
     parts = [pa.table({"id": [key + at, key + at + 20], "n": [n, n], "t": ["part", "part"]}) for at in range(2)]
-    given = Parts(lambda: iter(parts))
+    given = RowParts(lambda: iter(parts))
     return lake.table(table).write_parts(given, user="ann" if table == "app.mine" else None, mode="insert").rows
 
 

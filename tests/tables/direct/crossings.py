@@ -14,7 +14,7 @@ from lakewarden.base.clock import random_id
 from lakewarden.base.faults import Reach
 from lakewarden.base.scope import Scope
 from lakewarden.catalog.report import ScopeReport
-from lakewarden.maintenance.execution.engine import Engine, silent
+from lakewarden.maintenance.execution.engine import WorkEngine, silent
 from lakewarden.maintenance.flush.run import FlushTask, flush_scopes
 from lakewarden.maintenance.flush.wanted import Only
 from lakewarden.maintenance.optimize.scope import OptimizeOptions, plan_optimize, run_optimize
@@ -141,7 +141,7 @@ def _overwrite(lake: Lakehouse, table: TableClient, reach: Reach) -> object:
 
 
 def _flush(lake: Lakehouse, table: TableClient, reach: Reach) -> list[ScopeReport]:
-    run = Engine(lake.warehouse.settings, silent, None).run
+    run = WorkEngine(lake.warehouse.settings, silent, None).run
     wanted = Only({Scope(table.table.name, None)})
     reports = flush_scopes(lake.warehouse, run, _too_large, wanted, reach=reach)
     assert all(report.fault is None for report in reports), reports

@@ -10,7 +10,7 @@ from lakewarden import Column, Lakehouse
 from lakewarden.catalog.evolution import AddColumn
 from lakewarden.delta.reading.bounds import Bound
 from lakewarden.errors import ConstraintViolation, InvalidArgument
-from lakewarden.maintenance.execution.engine import Engine, silent
+from lakewarden.maintenance.execution.engine import WorkEngine, silent
 from lakewarden.tables.client import TableClient
 from lakewarden.tables.direct.commit import DirectWrite
 from lakewarden.tables.direct.revise import Revise, Spread
@@ -100,7 +100,7 @@ def test_an_update_runs_again_only_where_a_partition_that_it_read_was_changed(
 
 def spread(lake: Lakehouse, decide: Decide) -> Spread:
     """Tasks for files of any size, in this process."""
-    run = Engine(lake.warehouse.settings, silent, None).run
+    run = WorkEngine(lake.warehouse.settings, silent, None).run
     return Spread(run, 0, decide, lake.warehouse.clock(), lake.warehouse.clock)
 
 

@@ -23,7 +23,7 @@ from lakewarden.errors import StorageUnavailable
 from lakewarden.storage.local import LocalObjects
 from lakewarden.storage.open import open_store
 from lakewarden.tables.direct import shuffle
-from lakewarden.tables.direct.shuffle import Block, PartWriter, Written, remove_written, shuffled
+from lakewarden.tables.direct.shuffle import PartWriter, ShuffleBlock, TaskOutput, remove_written, shuffled
 from lakewarden.tables.direct.value import Reserve, TaskFiles
 from lakewarden.tables.fanout import run_here
 from tests.fixtures.lakes import lake_fixture
@@ -52,9 +52,9 @@ def numbered(first: int, days: Sequence[str | None]) -> pa.Table:
 
 def written_by(
     target: ScopeTarget, tasks: Sequence[Sequence[Sequence[str | None]]], first: int
-) -> tuple[list[Written], list[Row]]:
+) -> tuple[list[TaskOutput], list[Row]]:
     """Has each task write its batches; the rows are what they wrote."""
-    made, rows = list[Written](), list[Row]()
+    made, rows = list[TaskOutput](), list[Row]()
     for batches in tasks:
         writer = PartWriter(target)
         tables = []
@@ -175,7 +175,7 @@ def test_what_is_written_can_be_removed(lake: Lakehouse) -> None:
 
 def test_blocks_are_sorted_by_partition_with_null_first() -> None:
     days = ["b", None, "a"]
-    blocks = [Block("shuffle", number, number + 1, 1, (("day", day),)) for number, day in enumerate(days)]
+    blocks = [ShuffleBlock("shuffle", number, number + 1, 1, (("day", day),)) for number, day in enumerate(days)]
     assert [block.partition[0][1] for block in sorted(blocks, key=lambda one: one.place)] == [None, "a", "b"]
 
 

@@ -19,7 +19,7 @@ from lakewarden.catalog.schema import declare
 from lakewarden.delta.reading.bounds import Bound
 from lakewarden.delta.reading.bucket_pruning import buckets_within
 from lakewarden.errors import Corrupt, Unsupported
-from lakewarden.sql.results import Result, Rows
+from lakewarden.sql.results import Result, ResultRows
 
 Sql = Callable[[str], list[Result]]
 
@@ -76,7 +76,7 @@ def test_buckets_that_a_condition_leaves(of: TableSchema, bounds: list[Bound], k
 
 def found(lake: Lakehouse, query: str) -> list[str]:
     (rows,) = lake.sql(query)
-    assert isinstance(rows, Rows)
+    assert isinstance(rows, ResultRows)
     return sorted(str(row["id"]) for row in rows.to_pylist())
 
 

@@ -14,13 +14,13 @@ from lakewarden import Column, Lakehouse
 from lakewarden.base.scope import TableName
 from lakewarden.catalog.dynamic_table import DynamicOptions
 from lakewarden.errors import AlreadyExists, InvalidArgument, NotFound, PermissionDenied, Unsupported
-from lakewarden.sql.results import Result, Rows
+from lakewarden.sql.results import Result, ResultRows
 
 Sql = Callable[[str], list[Result]]
 
 
 def rows(result: Result) -> list[dict[str, object]]:
-    assert isinstance(result, Rows)
+    assert isinstance(result, ResultRows)
     return result.to_pylist()
 
 

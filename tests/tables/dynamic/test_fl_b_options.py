@@ -14,7 +14,7 @@ from lakewarden.catalog.dynamic_table import DynamicOptions
 from lakewarden.catalog.schema import declare
 from lakewarden.catalog.store import CatalogStore
 from lakewarden.errors import InvalidArgument
-from lakewarden.sql.results import Result, Rows
+from lakewarden.sql.results import Result, ResultRows
 
 Sql = Callable[[str], list[Result]]
 
@@ -98,7 +98,7 @@ def test_fl_022_milliseconds_are_kept(lake: Lakehouse, sql: Sql, text: str, show
         f"CREATE DYNAMIC TABLE o22 (a INT) WITH ('log.retention' = '{text}'); DESCRIBE TABLE EXTENDED o22;"
         f" CREATE SHARED TABLE p22 (a INT PRIMARY KEY) WITH (LOG_RETENTION = '{text}')"
     )
-    assert isinstance(made[1], Rows)
+    assert isinstance(made[1], ResultRows)
     (described,) = made[1].to_pylist()
     assert described["log.retention"] == shown
     seconds = options(lake, "o22").log_retention

@@ -15,7 +15,7 @@ from lakewarden.catalog.dynamic.buckets import bucket_named, bucket_of
 from lakewarden.delta.commit_log.actions import BUCKET_TAG
 from lakewarden.errors import Conflict, InvalidArgument, NotFound, Unsupported
 from lakewarden.maintenance.open_table import flush_pending
-from lakewarden.sql.results import Affected, Result, Rows
+from lakewarden.sql.results import AffectedRows, Result, ResultRows
 from lakewarden.tables.client.direct import DirectWrites
 from lakewarden.tables.dynamic.writer import StreamingWriter
 
@@ -25,7 +25,7 @@ KEYED = "(dt TEXT, id INT, v INT, PRIMARY KEY (dt, id)) PARTITIONED BY (dt)"
 
 def rows(lake: Lakehouse, name: str) -> set[tuple[object, ...]]:
     (found,) = lake.sql(f"SELECT * FROM n.{name}")
-    assert isinstance(found, Rows)
+    assert isinstance(found, ResultRows)
     return {tuple(row.values()) for row in found.to_pylist()}
 
 
@@ -114,7 +114,7 @@ def test_fl_045_compact_is_done_when_it_returns(lake: Lakehouse, sql: Sql) -> No
     before = rows(lake, "d45")
     sql("ALTER TABLE d45 COMPACT")
     (described,) = sql("DESCRIBE TABLE EXTENDED d45")
-    assert isinstance(described, Rows)
+    assert isinstance(described, ResultRows)
     assert described.to_pylist()[0]["num-files"] == 1
     assert rows(lake, "d45") == before
     with pytest.raises(Unsupported, match="Only managed table supports compaction"):
@@ -160,8 +160,8 @@ def test_fl_048_other_partitions_do_not_conflict(lake: Lakehouse, sql: Sql) -> N
 def test_fl_079_drop_partition(lake: Lakehouse, sql: Sql) -> None:
     sql(f"CREATE DYNAMIC TABLE d79 {KEYED}; INSERT INTO d79 VALUES ('x', 1, 1), ('y', 1, 1); STORAGE FLUSH TABLE n.d79")
     sql("INSERT INTO d79 VALUES ('x', 2, 2)")
-    assert sql("ALTER TABLE d79 DROP PARTITION (dt = 'x')") == [Affected(2)]
+    assert sql("ALTER TABLE d79 DROP PARTITION (dt = 'x')") == [AffectedRows(2)]
     assert rows(lake, "d79") == {("y", 1, 1)}
     with pytest.raises(NotFound):
         sql("ALTER TABLE d79 DROP PARTITION (dt = 'x')")
-    assert sql("ALTER TABLE d79 DROP IF EXISTS PARTITION (dt = 'x')") == [Affected(0)]
+    assert sql("ALTER TABLE d79 DROP IF EXISTS PARTITION (dt = 'x')") == [AffectedRows(0)]

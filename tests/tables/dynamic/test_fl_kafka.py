@@ -22,7 +22,7 @@ from lakewarden.base.scope import TableName
 from lakewarden.cli.main import main
 from lakewarden.errors import AlreadyExists, Ended, InvalidArgument, NotFound, StorageUnavailable
 from lakewarden.serve.operator import operator_token
-from lakewarden.sql.results import Result, Rows
+from lakewarden.sql.results import Result, ResultRows
 from lakewarden.storage.kafka.topics import Topic, create_topic, partitions_of
 from tests.fixtures.kafka import KafkaServer, kafka_machine
 from tests.fixtures.patience import PATIENCE
@@ -53,7 +53,7 @@ def test_fl_020_a_topic_comes_and_goes_with_its_table(sql: Sql, kafka: KafkaServ
         sql(create)
         assert partitions_of(topic) == 3
         (described,) = sql("DESCRIBE TABLE EXTENDED k20")
-        assert isinstance(described, Rows)
+        assert isinstance(described, ResultRows)
         assert described.to_pylist()[0]["log.kafka.topic"] == "n.k20"
         sql("DROP TABLE k20")
         assert partitions_of(topic) is None

@@ -10,7 +10,7 @@ from lakewarden import Column, Lakehouse
 from lakewarden.catalog.dynamic.buckets import bucket_named
 from lakewarden.catalog.evolution import AddColumn, RenameColumn
 from lakewarden.errors import Ended, PermissionDenied
-from lakewarden.sql.results import Rows
+from lakewarden.sql.results import ResultRows
 
 Listed = list[tuple[object, ...]]
 
@@ -51,7 +51,7 @@ def test_operations_keep_rows_and_buckets(warehouse_uri: str, tmp_path: Path) ->
         assert {bucket_named(path.name) for path in moved if "_delta_log" not in path.parts} == {0, 1}
         assert [finding for finding in lake.check() if not finding.passed] == []
         (described,) = lake.sql("DESCRIBE TABLE EXTENDED n.every")
-        assert isinstance(described, Rows)
+        assert isinstance(described, ResultRows)
         assert described.to_pylist()[0]["file.path"] == str(tmp_path / "other" / "n" / "every")
         with pytest.raises(PermissionDenied):
             lake.session(user="ann", role="user").sql("SELECT * FROM n.every")

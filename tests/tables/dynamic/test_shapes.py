@@ -14,7 +14,7 @@ import pytest
 from lakewarden import Lakehouse
 from lakewarden.base.scope import TableName
 from lakewarden.errors import ConstraintViolation, InvalidArgument, NotFound
-from lakewarden.sql.results import Affected, Result, Rows
+from lakewarden.sql.results import AffectedRows, Result, ResultRows
 from lakewarden.tables.changes.feed import ChangeFeed
 from lakewarden.tables.changes.start import Start
 
@@ -71,7 +71,7 @@ def values(rows: Iterable[Row]) -> str:
 
 def found(lake: Lakehouse, query: str) -> Counter[Row]:
     (rows,) = lake.sql(query)
-    assert isinstance(rows, Rows)
+    assert isinstance(rows, ResultRows)
     return Counter(tuple(row.values()) for row in rows.to_pylist())
 
 
@@ -120,7 +120,7 @@ def test_partitions_are_named_by_all_their_columns_or_by_some(lake: Lakehouse, s
     assert found(lake, f"SELECT * FROM n.{name}") == Counter(left)
     sql(f"INSERT OVERWRITE {name} PARTITION (dt = 'x') VALUES (3, 8, 'eight')")
     assert found(lake, f"SELECT * FROM n.{name}") == Counter([*left, ("x", 3, 8, "eight")]), "dt = 'x', hh = 2 has no row here"
-    assert sql(f"ALTER TABLE {name} DROP PARTITION (dt = 'x')") == [Affected(2)]
+    assert sql(f"ALTER TABLE {name} DROP PARTITION (dt = 'x')") == [AffectedRows(2)]
     assert found(lake, f"SELECT * FROM n.{name}") == Counter(FIRST[2:])
     with pytest.raises(NotFound):
         sql(f"ALTER TABLE {name} DROP PARTITION (dt = 'x')")

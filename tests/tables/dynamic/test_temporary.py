@@ -18,7 +18,7 @@ from lakewarden.errors import (
     PermissionDenied,
     Unsupported,
 )
-from lakewarden.sql.results import Affected, Result, Rows
+from lakewarden.sql.results import AffectedRows, Result, ResultRows
 from lakewarden.sql.session import SqlSession
 
 Sql = Callable[[str], list[Result]]
@@ -26,7 +26,7 @@ Sql = Callable[[str], list[Result]]
 
 def rows(session: SqlSession, query: str) -> list[tuple[object, ...]]:
     (found,) = session.sql(query)
-    assert isinstance(found, Rows)
+    assert isinstance(found, ResultRows)
     return [tuple(row.values()) for row in found.to_pylist()]
 
 
@@ -59,7 +59,7 @@ def test_fl_011_a_temporary_table_is_its_sessions_own(lake: Lakehouse) -> None:
         "USE n; CREATE TEMPORARY DYNAMIC TABLE T11 (id INT PRIMARY KEY, v TEXT DEFAULT 'x') WITH ('bucket' = '4');"
         "INSERT INTO t11 (id) VALUES (1), (2); INSERT INTO t11 VALUES (2, 'y')"
     )
-    assert made[2:] == [Affected(2), Affected(1)]
+    assert made[2:] == [AffectedRows(2), AffectedRows(1)]
     assert rows(mine, "SELECT t.id, v, _seq FROM n.t11 AS t ORDER BY id") == [(1, "x", 1), (2, "y", 3)]
     mine.sql(
         "CREATE TEMPORARY TABLE few (id BIGINT); INSERT INTO few SELECT id FROM t11 WHERE v = 'y'; INSERT INTO few VALUES (7)"
@@ -83,7 +83,7 @@ def test_one_that_a_text_creates_shadows_in_its_later_statements(lake: Lakehouse
         "CREATE TEMPORARY TABLE n.late (a INT); INSERT INTO n.late VALUES (1); SELECT a FROM n.late;"
         "DROP TEMPORARY TABLE n.late; CREATE TEMP TABLE n.late (b TEXT); SELECT * FROM n.late"
     )
-    assert [result.columns for result in found if isinstance(result, Rows)] == [["a"], ["b"]]
+    assert [result.columns for result in found if isinstance(result, ResultRows)] == [["a"], ["b"]]
 
 
 def test_a_table_of_the_warehouse_takes_its_rows(session: SqlSession) -> None:

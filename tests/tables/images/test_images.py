@@ -14,7 +14,7 @@ from lakewarden.base.settings import LogSettings, Settings
 from lakewarden.catalog.evolution import AddColumn, DropColumn, RenameColumn
 from lakewarden.catalog.model import Column, Table
 from lakewarden.errors import Conflict, ConstraintViolation, InvalidArgument, NotFound
-from lakewarden.log.once import Once
+from lakewarden.log.once import WriterBatch
 from lakewarden.log.plain import Batch
 from lakewarden.log.position import position_of
 from lakewarden.log.record import UPSERT, LogBatch, log_batch
@@ -22,7 +22,7 @@ from lakewarden.log.view import LogView
 from lakewarden.tables.client import TableClient
 from lakewarden.tables.images import log as images_log
 from lakewarden.tables.images.taking import Images
-from lakewarden.tables.rows.intake import Parts
+from lakewarden.tables.rows.intake import RowParts
 from tests.fixtures.clock import Clock
 from tests.fixtures.lakes import lake_fixture
 from tests.tables.images.held import held_after, listed, live, make, rows
@@ -37,8 +37,8 @@ def _batch(table: TableClient, given: list[dict[str, object]]) -> LogBatch:
     return log_batch(table.table.schema, pa.Table.from_pylist(given), "", UPSERT)
 
 
-def _parts(given: list[dict[str, object]]) -> Parts:
-    return Parts(lambda: (pa.Table.from_pylist([row]) for row in given))
+def _parts(given: list[dict[str, object]]) -> RowParts:
+    return RowParts(lambda: (pa.Table.from_pylist([row]) for row in given))
 
 
 def _staged(table: TableClient, given: list[dict[str, object]]) -> None:
@@ -50,7 +50,7 @@ def _staged(table: TableClient, given: list[dict[str, object]]) -> None:
 
 def _once(table: TableClient, given: list[dict[str, object]]) -> None:
     number = table.log.published("w")
-    once = Once("w", 0 if number is None else number + 1)
+    once = WriterBatch("w", 0 if number is None else number + 1)
     assert table.reader.appending.append_once(_batch(table, given), once) is not None
     assert table.reader.appending.append_once(_batch(table, given), once) is None, "it is there"
 

@@ -15,7 +15,7 @@ from lakewarden.errors import Corrupt, InvalidArgument, LakewardenError, NotFoun
 from lakewarden.storage.open import open_store
 from lakewarden.storage.steps import alone
 from lakewarden.tables.reading.past import PastScope, past_of
-from lakewarden.tables.reading.scope import EVERYTHING, Wanted
+from lakewarden.tables.reading.scope import EVERYTHING, ReadSelection
 from tests.delta.scopes import Row, by, column, flush, hot, opened, people, rows_of, schema, table_of, target
 from tests.fixtures.bucket import path_of
 from tests.maintenance.steps import batches, compact, data_files, restore, set_time, vacuum
@@ -112,7 +112,7 @@ def test_a_version_has_the_columns_that_it_had(tmp_path: Path) -> None:
     assert _rows(later, 0) == [{"id": 1, "name": "Ada", "age": 36}]
     assert _past(later, 0).schema == before
     assert _rows(later, 1) == [{"id": 1, "called": "Ada", "name": None}, {"id": 2, "called": "Bob", "name": "new"}]
-    wanted = Wanted(("age", "name"), (Bound("name", "Ada", "Ada"),))
+    wanted = ReadSelection(("age", "name"), (Bound("name", "Ada", "Ada"),))
     assert _past(later, 0).rows(wanted).to_pylist() == [{"age": 36, "name": "Ada"}]
 
 
@@ -123,10 +123,10 @@ def test_only_the_files_of_the_version_that_may_have_a_row_are_read(tmp_path: Pa
     outside, within, newest = (file.path for file in table_of(scope, 2).files())
     for path in (outside, newest):
         (path_of(scope.uri) / path).unlink()
-    assert past.rows(Wanted(("id",), (Bound("id", 2, 3),))).num_rows == 2
+    assert past.rows(ReadSelection(("id",), (Bound("id", 2, 3),))).num_rows == 2
     (path_of(scope.uri) / within).unlink()
     with pytest.raises(Corrupt):  # the newest version has lost its files
-        past.rows(Wanted(("id",), (Bound("id", 2, 3),)))
+        past.rows(ReadSelection(("id",), (Bound("id", 2, 3),)))
 
 
 @pytest.mark.both_stores

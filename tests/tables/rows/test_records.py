@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from lakewarden.errors import InvalidArgument
 from lakewarden.tables.rows import records
-from lakewarden.tables.rows.line_ends import CSV_LINES, Form, State
-from lakewarden.tables.rows.records import Block, Records, count, record_lines
+from lakewarden.tables.rows.line_ends import CSV_LINES, RecordForm, State
+from lakewarden.tables.rows.records import RecordBlock, Records, count, record_lines
 
 _PARTS = ["a", "", '"b\nc"', '"d\re"', '""', '"x""y\n\n"', "é", '5"', 'a""b', '"q"r"s']
 _VALUES = st.lists(st.sampled_from(_PARTS), min_size=2, max_size=2)
@@ -47,7 +47,7 @@ def _oracle(data: bytes) -> list[tuple[int, bytes]] | None:
     return [(line, record) for line, record in [*found, (first, held)] if record.strip(b"\r\n")]
 
 
-def _in_blocks(blocks: list[Block]) -> list[tuple[int, bytes]]:
+def _in_blocks(blocks: list[RecordBlock]) -> list[tuple[int, bytes]]:
     found = []
     for block in blocks:
         own = [record for _, record in _oracle(block.data) or []]
@@ -55,9 +55,9 @@ def _in_blocks(blocks: list[Block]) -> list[tuple[int, bytes]]:
     return found
 
 
-def _in_pieces(data: bytes, cuts: set[int]) -> list[Block]:
+def _in_pieces(data: bytes, cuts: set[int]) -> list[RecordBlock]:
     ends = [0, *sorted(cut for cut in cuts if cut < len(data)), len(data)]
-    blocks: list[Block] = []
+    blocks: list[RecordBlock] = []
     state: State = "start"
     line = 1
     for first, last in pairwise(ends):
@@ -113,7 +113,7 @@ def test_a_mark_in_front_is_no_part_of_a_value() -> None:
 
 
 def test_the_delimiter_says_where_values_begin() -> None:
-    reader = Records(io.BytesIO(b'1;"a\n,b"\n2;,"\n'), Form(delimiter=b";"))
+    reader = Records(io.BytesIO(b'1;"a\n,b"\n2;,"\n'), RecordForm(delimiter=b";"))
     assert [reader.skip_one(), reader.skip_one(), reader.skip_one()] == [b'1;"a\n,b"\n', b'2;,"\n', b""]
 
 

@@ -14,7 +14,7 @@ from lakewarden import Lakehouse
 from lakewarden.base.clock import from_millis
 from lakewarden.base.scope import Scope, TableName
 from lakewarden.base.settings import CompactionSettings, MaintenanceSettings, Settings
-from lakewarden.catalog.state.floors.entries import NEVER, OPERATIONS, FloorLocation, Upkeep
+from lakewarden.catalog.state.floors.entries import NEVER, OPERATIONS, FloorLocation, UpkeepNote
 from lakewarden.catalog.state.floors.floor import floor_at
 from lakewarden.catalog.target import ScopeTarget
 from lakewarden.delta.table import ScopeTable
@@ -34,7 +34,7 @@ def _target(lake: Lakehouse) -> ScopeTarget:
     return lake.warehouse.target(lake.warehouse.catalog.read(), Scope(TableName.parse(NOTES), "ann"))
 
 
-def _upkeep(target: ScopeTarget) -> Upkeep:
+def _upkeep(target: ScopeTarget) -> UpkeepNote:
     assert target.known is not None
     assert target.known.upkeep is not None
     return target.known.upkeep

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from lakewarden.catalog.report import ScopeState
 from lakewarden.catalog.upkeep import TailRule
 from lakewarden.delta.parquet.files import DataFile
-from lakewarden.tables.upkeep.rules import UNKNOWN, FoldRule, PackRule, Rule, loosest
+from lakewarden.tables.upkeep.rules import UNKNOWN, FoldRule, PackRule, UpkeepRule, loosest
 from tests.fixtures.examples import examples
 
 SEED = TailRule(5, 8, 10_000, 0.0)
@@ -32,7 +32,9 @@ def _files(layout: list[tuple[int, int]]) -> list[DataFile]:
 
 @settings(max_examples=examples(500))
 @given(_RULES, _RULES, _LAYOUTS)
-def test_what_one_rule_leaves_each_leaves_that_covers_its_verdict(noted: Rule, now: Rule, layout: list[tuple[int, int]]) -> None:
+def test_what_one_rule_leaves_each_leaves_that_covers_its_verdict(
+    noted: UpkeepRule, now: UpkeepRule, layout: list[tuple[int, int]]
+) -> None:
     files = _files(layout)
     if noted.finds_nothing(files) and now.covers(noted.number):
         assert now.finds_nothing(files)
@@ -67,7 +69,7 @@ def test_the_order_of_rules() -> None:
         (PackRule(128 << 20, 0.25, 3), 13552552356317795),
     ],
 )
-def test_verdicts_of_earlier_releases_hold(rule: Rule, noted: int) -> None:
+def test_verdicts_of_earlier_releases_hold(rule: UpkeepRule, noted: int) -> None:
     assert rule.covers(noted)
     assert not FoldRule(replace(FOLD, max_rows=5)).covers(noted)
 

@@ -26,7 +26,7 @@ OPERATIONS = ("", "WRITE", "MERGE", "COMPACT", "OPTIMIZE", "VACUUM END", "RESTOR
 
 
 @dataclass(frozen=True)
-class Upkeep:
+class UpkeepNote:
     """What maintenance has to know of a scope's table, in one version of it. Times in milliseconds."""
 
     files: int
@@ -47,13 +47,13 @@ class Upkeep:
     """When the first checkpoint was written that makes older parts of the log superfluous; 0 and `NEVER` as above."""
 
 
-def absent(at: int) -> Upkeep:
+def absent(at: int) -> UpkeepNote:
     """Returns the entry of a scope that had no table at that time."""
-    return Upkeep(0, 0, 0, 0, at, NO_TABLE, NO_TABLE, NEVER, NEVER)
+    return UpkeepNote(0, 0, 0, 0, at, NO_TABLE, NO_TABLE, NEVER, NEVER)
 
 
 @dataclass(frozen=True)
-class Known:
+class KnownState:
     """The durable state of a scope's Delta table when this was noted: it cannot have less now.
 
     Of two notes the one with the higher watermark counts; of those with the same, a forgotten one, then the one with the
@@ -68,14 +68,14 @@ class Known:
     """Watermark of the last flush or restore that removed rows; `NOTHING` when none did."""
     forgotten: bool = False
     """The table was given up: erased or swept. A later table at its place starts again."""
-    upkeep: Upkeep | None = None
+    upkeep: UpkeepNote | None = None
     """None when the scope was not looked at for maintenance. Only the state's copy has it."""
 
     @property
     def rank(self) -> tuple[int, bool, int, int]:
         return self.watermark, self.forgotten, self.version, UNSEEN if self.upkeep is None else self.upkeep.looked_at
 
-    def joined(self, other: Known) -> Known:
+    def joined(self, other: KnownState) -> KnownState:
         newer = max(self, other, key=lambda known: known.rank)
         deleted = max(self.deleted_upto, other.deleted_upto)
         return replace(newer, deleted_upto=deleted)

@@ -19,11 +19,11 @@ from typing import TypeVar
 
 from lakewarden.base.clock import NewId, random_id
 from lakewarden.catalog.state.floors.blocks import BlockCache
-from lakewarden.catalog.state.floors.entries import NOTHING, FloorLocation, Known
+from lakewarden.catalog.state.floors.entries import NOTHING, FloorLocation, KnownState
 from lakewarden.catalog.state.floors.known_scopes import KnownScopes
 from lakewarden.catalog.state.floors.objects import (
-    Head,
-    Part,
+    FloorHead,
+    FloorPart,
     encoded,
     highest,
     is_part,
@@ -63,10 +63,10 @@ class FloorLook:
     """By storage id, the highest position seen in the floor on that storage. Only in the state's floor."""
     parts: tuple[KnownScopes, ...] = ()
 
-    def known(self, mark: str) -> Known | None:
+    def known(self, mark: str) -> KnownState | None:
         """Returns what is known of the scope with this keyed hash."""
         found = [known for part in self.parts if (known := part.get(mark)) is not None]
-        return reduce(Known.joined, found) if found else None
+        return reduce(KnownState.joined, found) if found else None
 
     unreadable: tuple[str, ...] = ()
     """Names of objects that cannot be read; only `Floor.examine` skips them."""
@@ -79,7 +79,7 @@ class FloorLook:
 class FloorScan:
     """A floor as of one listing, by the heads of its objects."""
 
-    heads: Mapping[str, Head]
+    heads: Mapping[str, FloorHead]
     """By key."""
     others: tuple[str, ...]
     """Keys of what else is kept beside it (`catalog.state.floors.whole`)."""
@@ -101,8 +101,8 @@ class Floor:
         self._store = store
         self._prefix = prefix
         self._new_id = new_id
-        self._parts: dict[str, Part] = {}
-        self._heads: dict[str, Head] = {}
+        self._parts: dict[str, FloorPart] = {}
+        self._heads: dict[str, FloorHead] = {}
         self._sizes: dict[str, int] = {}
         """Returns the bytes of the objects in the last listing, and of those added since."""
         self._others: tuple[str, ...] = ()
@@ -139,7 +139,7 @@ class Floor:
 
     def known(
         self, marks: Collection[str], within: float = 0.0, monotonic: Callable[[], float] = time.monotonic
-    ) -> dict[str, Known]:
+    ) -> dict[str, KnownState]:
         """Returns what `look` would know of these scopes; of large objects it reads only the blocks that may have them.
 
         Raises:
@@ -152,7 +152,7 @@ class Floor:
                 return {mark: known for mark in marks if (known := recent.known(mark)) is not None}
             parts = self._lately(now, within, lambda key: self._some(key, marks))
             self._parts = {key: part for key, part in self._parts.items() if key in parts}
-        found: dict[str, Known] = {}
+        found: dict[str, KnownState] = {}
         for part in chain.from_iterable(parts.values()):
             for mark in marks:
                 if (known := part.get(mark)) is not None:
@@ -162,7 +162,7 @@ class Floor:
     def _some(self, key: str, marks: Collection[str]) -> list[KnownScopes]:
         """The notes of an object among which are those of the scopes."""
         if key not in self._parts:
-            head = self._head(key) if self._sizes[key] > _SMALL else Head()
+            head = self._head(key) if self._sizes[key] > _SMALL else FloorHead()
             numbers = [] if head.blocks is None else head.blocks.numbers(marks)
             if head.blocks is not None and 2 * len(numbers) <= len(head.blocks):
                 self._heads[key] = head
@@ -208,12 +208,12 @@ class Floor:
         """Returns what can be read of the floor, and what cannot. No position is missing: they are in the objects' names."""
         unreadable: set[str] = set()
 
-        def read(key: str) -> Part:
+        def read(key: str) -> FloorPart:
             try:
                 return self._part(key)
             except Corrupt:
                 unreadable.add(key)
-                return Part(KnownScopes.of({}), Head())
+                return FloorPart(KnownScopes.of({}), FloorHead())
 
         with self._lock:
             found = self._every(read)
@@ -227,7 +227,9 @@ class Floor:
             self._store.delete(unreadable)
             self._looked = self._listed = None
 
-    def add(self, position: int, known: Mapping[str, Known] | KnownScopes, storages: Mapping[str, int] | None = None) -> None:
+    def add(
+        self, position: int, known: Mapping[str, KnownState] | KnownScopes, storages: Mapping[str, int] | None = None
+    ) -> None:
         """Notes what is known of scopes (by keyed hash), and that the log existed up to the position; durable when it
         returns. Merges small objects of the last listing into the new one."""
         with self._lock:
@@ -238,7 +240,7 @@ class Floor:
                 absorbed, parts = [], []
             news = known if isinstance(known, KnownScopes) else KnownScopes.of(known)
             scopes = KnownScopes.union([news, *(part.scopes for part in parts)])
-            head = Head(highest([storages or {}, *(part.head.storages for part in parts)]), _names(absorbed, parts))
+            head = FloorHead(highest([storages or {}, *(part.head.storages for part in parts)]), _names(absorbed, parts))
             last = max([position, *map(position_in, absorbed)])
             key = self._key(last)
             data = encoded(scopes, head.storages, head.absorbed)
@@ -246,7 +248,7 @@ class Floor:
             self._store.delete(absorbed)
             self._sizes = {other: size for other, size in self._sizes.items() if other not in absorbed} | {key: len(data)}
             self._parts = {other: part for other, part in self._parts.items() if other not in absorbed}
-            self._parts[key] = Part(scopes, head)
+            self._parts[key] = FloorPart(scopes, head)
             if self._looked is not None:
                 self._looked = (self._looked[0], _joined(self._parts))
 
@@ -280,10 +282,10 @@ class Floor:
         """Returns a new name with that last position."""
         return f"{self._prefix}/{last + 1:020d}-{self._new_id()}"
 
-    def _part(self, key: str) -> Part:
+    def _part(self, key: str) -> FloorPart:
         return self._parts.get(key) or read_part(self._store, key)
 
-    def _head(self, key: str) -> Head:
+    def _head(self, key: str) -> FloorHead:
         return self._parts[key].head if key in self._parts else self._heads.get(key) or read_head(self._store, key)
 
     def _small(self) -> list[str]:
@@ -310,7 +312,7 @@ def floor_at(place: FloorLocation) -> Floor:
     return Floor(open_store(place.location), place.prefix)
 
 
-def _joined(parts: Mapping[str, Part]) -> FloorLook:
+def _joined(parts: Mapping[str, FloorPart]) -> FloorLook:
     return FloorLook(
         max(map(position_in, parts), default=NOTHING),
         highest(part.head.storages for part in parts.values()),
@@ -318,7 +320,7 @@ def _joined(parts: Mapping[str, Part]) -> FloorLook:
     )
 
 
-def _names(absorbed: Iterable[str], parts: Iterable[Part]) -> tuple[str, ...]:
+def _names(absorbed: Iterable[str], parts: Iterable[FloorPart]) -> tuple[str, ...]:
     """Returns the names of all that was absorbed, those with the highest positions if there are too many."""
     names = {key.rpartition("/")[2] for key in absorbed}.union(*(part.head.absorbed for part in parts))
     return tuple(sorted(names)[-_ABSORBED:])

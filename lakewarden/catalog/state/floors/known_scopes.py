@@ -13,11 +13,11 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from lakewarden.base.arrays import flags, numbers, values
-from lakewarden.catalog.state.floors.entries import UNSEEN, Known, Upkeep
+from lakewarden.catalog.state.floors.entries import UNSEEN, KnownState, UpkeepNote
 
 _HASH: pa.DataType = cast("Any", pa.binary(16))
 
-UPKEEP = tuple(field.name for field in fields(Upkeep))
+UPKEEP = tuple(field.name for field in fields(UpkeepNote))
 
 SCHEMA = pa.schema(
     [
@@ -31,7 +31,7 @@ SCHEMA = pa.schema(
     ]
 )
 """`scope` is the keyed hash of the user, or of the empty name when the table has one scope. Sorted by `scope`, each once.
-Holds only counts, versions and times: no value of a row, and no name. `looked_at` is `UNSEEN` where there is no `Upkeep`."""
+Holds only counts, versions and times: no value of a row, and no name. `looked_at` is `UNSEEN` where there is no `UpkeepNote`."""
 
 Numbers = NDArray[np.int64]
 Rows = NDArray[np.bool_]
@@ -45,14 +45,14 @@ class KnownScopes:
     """Notes of many scopes: lookup by bisection, join without a loop over scopes."""
 
     def __init__(self, table: pa.Table) -> None:
-        """`table` is sorted by `scope`; the columns of `Upkeep` may be missing."""
+        """`table` is sorted by `scope`; the columns of `UpkeepNote` may be missing."""
         for name in (name for name in UPKEEP if name not in table.column_names):
             table = table.append_column(name, numbers(np.full(table.num_rows, _NONE[name])))
         self.table = table.select(SCHEMA.names).combine_chunks()
         self._high, self._low = _halves(self.table)
 
     @classmethod
-    def of(cls, known: Mapping[str, Known]) -> KnownScopes:
+    def of(cls, known: Mapping[str, KnownState]) -> KnownScopes:
         """Returns the notes by keyed hash, in hexadecimal digits."""
         rows = sorted((bytes.fromhex(mark), one) for mark, one in known.items())
         hashes = pa.Array.from_buffers(_HASH, len(rows), [None, pa.py_buffer(b"".join(mark for mark, _ in rows))])
@@ -64,7 +64,7 @@ class KnownScopes:
 
     @classmethod
     def union(cls, parts: Iterable[KnownScopes]) -> KnownScopes:
-        """Returns all scopes of the parts, with the notes of each joined as by `Known.joined`."""
+        """Returns all scopes of the parts, with the notes of each joined as by `KnownState.joined`."""
         tables = [part.table for part in parts if len(part)]
         if not tables:
             return cls.of({})
@@ -83,15 +83,15 @@ class KnownScopes:
     def __len__(self) -> int:
         return int(self.table.num_rows)
 
-    def get(self, mark: str) -> Known | None:
+    def get(self, mark: str) -> KnownState | None:
         row = self._row(mark)
         if row is None:
             return None
         columns = self._columns
         version, watermark, rows, deleted = (columns[name].item(row) for name in _COUNTS)
         seen = columns["looked_at"].item(row) != UNSEEN
-        noted = Upkeep(*[columns[name].item(row) for name in UPKEEP]) if seen else None
-        return Known(version, watermark, rows, deleted, bool(columns["forgotten"][row]), noted)
+        noted = UpkeepNote(*[columns[name].item(row) for name in UPKEEP]) if seen else None
+        return KnownState(version, watermark, rows, deleted, bool(columns["forgotten"][row]), noted)
 
     def mark(self, row: int) -> str:
         """Returns the hash of the scope in this row."""

@@ -56,7 +56,7 @@ class Summary:
 
 
 @dataclass(frozen=True)
-class Head:
+class FloorHead:
     """What an object says besides its notes."""
 
     storages: Mapping[str, int] = field(default_factory=dict)
@@ -72,11 +72,11 @@ class Head:
 
 
 @dataclass(frozen=True)
-class Part:
+class FloorPart:
     """One object, read whole."""
 
     scopes: KnownScopes
-    head: Head
+    head: FloorHead
 
 
 def encoded(scopes: KnownScopes, storages: Mapping[str, int], absorbed: Iterable[str]) -> bytes:
@@ -93,7 +93,7 @@ def encoded(scopes: KnownScopes, storages: Mapping[str, int], absorbed: Iterable
     return packed(scopes.table, head)
 
 
-def read_part(store: ObjectStore, key: str) -> Part:
+def read_part(store: ObjectStore, key: str) -> FloorPart:
     """Raises:
     Missing: it was merged into another object.
     Corrupt: it cannot be read.
@@ -103,12 +103,12 @@ def read_part(store: ObjectStore, key: str) -> Part:
         with pa.ipc.open_stream(pa.BufferReader(data)) as reader:
             table = reader.read_all()
         table.validate()
-        return Part(KnownScopes(table), _head(table.schema))
+        return FloorPart(KnownScopes(table), _head(table.schema))
     except (pa.ArrowException, ValueError, KeyError, TypeError, OSError) as error:
         raise unreadable(store, key, error) from error
 
 
-def read_head(store: ObjectStore, key: str) -> Head:
+def read_head(store: ObjectStore, key: str) -> FloorHead:
     """Raises as `read_part`."""
     data = store.get_range(key, 0, _HEAD)
     try:
@@ -117,7 +117,7 @@ def read_head(store: ObjectStore, key: str) -> Head:
         raise unreadable(store, key, error) from error
 
 
-def read_block(store: ObjectStore, key: str, head: Head, number: int) -> KnownScopes:
+def read_block(store: ObjectStore, key: str, head: FloorHead, number: int) -> KnownScopes:
     """The notes of one block of an object with this head. Raises as `read_part`."""
     assert head.blocks is not None, "an object in blocks"
     size = head.blocks.size
@@ -153,11 +153,11 @@ def highest(positions: Iterable[Mapping[str, int]]) -> dict[str, int]:
     return found
 
 
-def _head(schema: pa.Schema) -> Head:
+def _head(schema: pa.Schema) -> FloorHead:
     said = schema.metadata or {}
     names = (_STORAGES, _ABSORBED, _SUMMARY, _BLOCKS)
     storages, absorbed, summary, blocks = (json.loads(said.get(name, b"null")) for name in names)
-    return Head(
+    return FloorHead(
         storages or {},
         tuple(absorbed or ()),
         None if summary is None else msgspec.convert(summary, Summary),

@@ -13,7 +13,7 @@ from typing import Literal
 import msgspec
 
 from lakewarden.errors import Corrupt
-from lakewarden.storage.sources.uploaded import Uploaded
+from lakewarden.storage.sources.uploaded import SourceObject
 
 Outcome = Literal["ingested", "rejected", "left"]
 """`left`: it was gone, or had another ETag, when it was read: the batch counts without it, and it is not known."""
@@ -22,27 +22,27 @@ FORMAT = 1
 
 
 @dataclass(frozen=True)
-class Offered:
+class OfferedObject:
     """An object of a batch, as it was listed."""
 
-    object: Uploaded
+    object: SourceObject
     replaces: bool = False
     """Whether earlier rows of the object may be in the table: it was known with another ETag, or is forced."""
 
 
 @dataclass(frozen=True)
-class Batch:
+class ObjectBatch:
     """The objects that are taken together."""
 
     number: int
     job_id: str
     at: datetime
-    objects: tuple[Offered, ...]
+    objects: tuple[OfferedObject, ...]
     format: int = FORMAT
 
 
 @dataclass(frozen=True)
-class Taken:
+class ObjectFate:
     """What became of one object."""
 
     outcome: Outcome
@@ -58,22 +58,22 @@ class Attempt:
     batch: int
     job_id: str
     at: datetime
-    taken: tuple[Taken, ...]
+    taken: tuple[ObjectFate, ...]
     format: int = FORMAT
 
 
-Entry = Batch | Attempt
+Entry = ObjectBatch | Attempt
 
 
 class _Tagged(msgspec.Struct, frozen=True, omit_defaults=True):
     """One of them, as JSON has it."""
 
-    batch: Batch | None = None
+    batch: ObjectBatch | None = None
     attempt: Attempt | None = None
 
 
 def encode(entry: Entry) -> bytes:
-    return msgspec.json.encode(_Tagged(batch=entry) if isinstance(entry, Batch) else _Tagged(attempt=entry))
+    return msgspec.json.encode(_Tagged(batch=entry) if isinstance(entry, ObjectBatch) else _Tagged(attempt=entry))
 
 
 def decode(data: bytes, name: str) -> Entry:

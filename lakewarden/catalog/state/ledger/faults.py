@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
-from lakewarden.catalog.state.ledger.entries import Attempt, Batch
+from lakewarden.catalog.state.ledger.entries import Attempt, ObjectBatch
 from lakewarden.catalog.state.ledger.ledger import LOOKS, Ledger, LedgerView
 from lakewarden.catalog.state.ledger.runs import RunName, gaps
 from lakewarden.errors import Corrupt
@@ -83,6 +83,6 @@ def _counts(ledger: Ledger, landed: int, view: LedgerView) -> bool:
     """Whether it is an attempt at the open batch. Raises `Missing`: it was settled."""
     try:
         entry = ledger.entry(landed) if landed in view.open else None
-        return isinstance(entry, Attempt) and entry.batch in view.open and isinstance(ledger.entry(entry.batch), Batch)
+        return isinstance(entry, Attempt) and entry.batch in view.open and isinstance(ledger.entry(entry.batch), ObjectBatch)
     except Corrupt:
         return False

@@ -14,9 +14,9 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 from lakewarden.catalog.state.ledger import runs
-from lakewarden.catalog.state.ledger.entries import Attempt, Batch, Entry, decode, encode
+from lakewarden.catalog.state.ledger.entries import Attempt, Entry, ObjectBatch, decode, encode
 from lakewarden.catalog.state.ledger.place import ROOT
-from lakewarden.catalog.state.ledger.runs import Known, Records, RunName
+from lakewarden.catalog.state.ledger.runs import KnownObject, Records, RunName
 from lakewarden.errors import Conflict, Corrupt
 from lakewarden.storage.objects import AlreadyThere, Missing, ObjectStore
 
@@ -78,7 +78,7 @@ class Ledger:
         self._whole = {name: rows for name, rows in self._whole.items() if name in names}
         return LedgerView(settled, tuple(names), tuple(sorted(number for number in numbers if number > settled)))
 
-    def open_batch(self, view: LedgerView) -> Batch | None:
+    def open_batch(self, view: LedgerView) -> ObjectBatch | None:
         """Returns the batch that is not settled, if there is one. Attempts at earlier batches may stand beside it.
 
         Raises:
@@ -86,9 +86,9 @@ class Ledger:
             Corrupt: an entry cannot be read.
         """
         entries = map(self.entry, view.open)
-        return next((entry for entry in entries if isinstance(entry, Batch)), None)
+        return next((entry for entry in entries if isinstance(entry, ObjectBatch)), None)
 
-    def attempt(self, number: int, batch: Batch) -> Attempt | None:
+    def attempt(self, number: int, batch: ObjectBatch) -> Attempt | None:
         """Returns the attempt of that number, which counts for the batch; None where it is settled.
 
         Raises:
@@ -117,7 +117,7 @@ class Ledger:
             return False
         return True
 
-    def settle(self, batch: Batch, attempt: Attempt) -> None:
+    def settle(self, batch: ObjectBatch, attempt: Attempt) -> None:
         """Makes what the attempt took known, and removes the entries up to it. Idempotent; call it when the attempt counts."""
         pairs = zip(batch.objects, attempt.taken, strict=True)
         took = [(one.object.key, one.object.etag) for one, taken in pairs if taken.outcome != "left"]
@@ -138,21 +138,21 @@ class Ledger:
             self._keep(replace(name, level=runs.PASSED), runs.records_of((), 0))
         self.store.delete([self._run(name) for name in view.lost])
 
-    def known(self, view: LedgerView, keys: Sequence[str]) -> dict[str, Known]:
+    def known(self, view: LedgerView, keys: Sequence[str]) -> dict[str, KnownObject]:
         """What the ledger knows of these objects.
 
         Raises:
             Missing: runs were merged since the view: look again.
         """
         digests = {runs.digest(key): key for key in keys}
-        found: dict[str, Known] = {}
+        found: dict[str, KnownObject] = {}
         for name in (name for name in view.runs if name.count):
             for one, known in self._look_up(name, list(digests)).items():
                 key = digests[one]
                 found[key] = max(known, found.get(key, known), key=lambda known: known.number)
         if not view.lost:
             return found
-        unknown = Known(None, max(name.last for name in view.lost))
+        unknown = KnownObject(None, max(name.last for name in view.lost))
         certain = {key: known for key, known in found.items() if view.is_certain(known.number)}
         return {key: certain.get(key, unknown) for key in keys}
 
@@ -164,7 +164,7 @@ class Ledger:
         self._keep(RunName(0, view.settled + 1, view.next, len(rows)), rows)
         self._tidy()
 
-    def _look_up(self, name: RunName, digests: Sequence[tuple[int, int]]) -> dict[tuple[int, int], Known]:
+    def _look_up(self, name: RunName, digests: Sequence[tuple[int, int]]) -> dict[tuple[int, int], KnownObject]:
         if name in self._whole:
             return runs.found_in(self._whole[name], digests)
         if runs.is_read_whole(name, len(digests)):

@@ -36,7 +36,7 @@ _FEW = 64
 Records = npt.NDArray[Any]
 
 
-class Known(NamedTuple):
+class KnownObject(NamedTuple):
     """What is known of an object: the digest of its ETag, None where that is lost, and the attempt that took it."""
 
     etag: int | None
@@ -112,9 +112,11 @@ def is_read_whole(name: RunName, objects: int) -> bool:
     return name.count <= _WHOLE or objects > _FEW
 
 
-def look_up(store: ObjectStore, key: str, name: RunName, digests: Sequence[tuple[int, int]]) -> dict[tuple[int, int], Known]:
+def look_up(
+    store: ObjectStore, key: str, name: RunName, digests: Sequence[tuple[int, int]]
+) -> dict[tuple[int, int], KnownObject]:
     """What a large run knows of a few objects. Raises `Missing` where it was merged meanwhile."""
-    found: dict[tuple[int, int], Known] = {}
+    found: dict[tuple[int, int], KnownObject] = {}
     for one in digests:
         found |= found_in(_around(store, key, name, one[0]), [one])
     return found
@@ -141,7 +143,7 @@ def _around(store: ObjectStore, key: str, name: RunName, high: int) -> Records:
     return rows if below and above else read_run(store, key, name)
 
 
-def found_in(rows: Records, digests: Sequence[tuple[int, int]]) -> dict[tuple[int, int], Known]:
+def found_in(rows: Records, digests: Sequence[tuple[int, int]]) -> dict[tuple[int, int], KnownObject]:
     """Two keys whose digests begin alike stand side by side."""
     highs, wanted = rows["high"], np.array([high for high, _ in digests], "u8")
     starts = np.searchsorted(highs, wanted)
@@ -155,7 +157,7 @@ def found_in(rows: Records, digests: Sequence[tuple[int, int]]) -> dict[tuple[in
             if int(row["high"]) != high:
                 break
             if int(row["low"]) == low:
-                found[high, low] = Known(int(row["etag"]), int(row["number"]))
+                found[high, low] = KnownObject(int(row["etag"]), int(row["number"]))
     return found
 
 

@@ -14,21 +14,21 @@ from lakewarden.storage.objects import Missing, ObjectStore
 ROOT = "vacuum-rounds"
 
 
-class Reached(msgspec.Struct, frozen=True):
+class VacuumPlace(msgspec.Struct, frozen=True):
     """`last` is the scope that was opened last, empty before the first; `at` the time of that run in milliseconds."""
 
     last: str
     at: int
 
 
-def reached(store: ObjectStore, table_id: str) -> Reached | None:
+def reached(store: ObjectStore, table_id: str) -> VacuumPlace | None:
     """None before the first vacuum of the table."""
     with suppress(Missing, msgspec.DecodeError):
-        return msgspec.json.decode(store.get(_key(table_id)), type=Reached)
+        return msgspec.json.decode(store.get(_key(table_id)), type=VacuumPlace)
     return None
 
 
-def note_reached(store: ObjectStore, table_id: str, now: Reached) -> None:
+def note_reached(store: ObjectStore, table_id: str, now: VacuumPlace) -> None:
     store.put(_key(table_id), msgspec.json.encode(now))
 
 

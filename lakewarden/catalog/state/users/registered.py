@@ -16,7 +16,7 @@ _MOST = 100_000
 
 
 @dataclass(frozen=True)
-class Seen:
+class RegistrationLook:
     """What was so when users with rows in a log were seen to be registered, or is so now."""
 
     removals: tuple[tuple[str, int], ...]
@@ -25,7 +25,7 @@ class Seen:
     """A version of the catalog that was read after the registry. A move that begins later reads the registry later."""
     at: datetime
 
-    def holds(self, now: Seen) -> bool:
+    def holds(self, now: RegistrationLook) -> bool:
         """Returns whether what was seen is still so, and no move that `now.catalog` does not show can have missed it."""
         return self.removals == now.removals and self.catalog <= now.catalog and self.at <= now.at < self.at + _HOLDS
 
@@ -35,16 +35,16 @@ class RegisteredUsers:
 
     def __init__(self, most: int = _MOST) -> None:
         self._most = most
-        self._seen: dict[str, dict[str, Seen]] = defaultdict(dict)
+        self._seen: dict[str, dict[str, RegistrationLook]] = defaultdict(dict)
         self._lock = threading.Lock()
 
-    def has(self, table_id: str, users: Collection[str], now: Seen) -> bool:
+    def has(self, table_id: str, users: Collection[str], now: RegistrationLook) -> bool:
         """Returns whether all of these users are known to be registered, without a look."""
         with self._lock:
             seen = self._seen[table_id]
             return all((before := seen.get(user)) is not None and before.holds(now) for user in users)
 
-    def note(self, table_id: str, users: Collection[str], seen: Seen) -> None:
+    def note(self, table_id: str, users: Collection[str], seen: RegistrationLook) -> None:
         """Notes that these users were seen in the registry. Beyond the most, the others are forgotten."""
         with self._lock:
             if sum(map(len, self._seen.values())) + len(users) > self._most:

@@ -35,7 +35,7 @@ _T = TypeVar("_T")
 
 
 @dataclass(frozen=True)
-class Added:
+class RegistryNews:
     """What came to a registry since it had certain objects."""
 
     users: frozenset[str]
@@ -76,7 +76,7 @@ class _Look:
         """Returns those of the users who are in it."""
         return self.folded.known(users).union(*(entry.known(users) for entry in self.entries.values()))
 
-    def added(self, since: frozenset[str]) -> Added | None:
+    def added(self, since: frozenset[str]) -> RegistryNews | None:
         """As `ScopeRegistry.added`. A fold that came since has no others than those of the objects before it, if it is the only
         one and each entry that it replaced was there."""
         before = max((int(name.rpartition("-")[2]) for name in since if name.startswith(_FOLD_NAME)), default=0)
@@ -87,11 +87,11 @@ class _Look:
         older = {key: entry for key, entry in self.entries.items() if _name(key) in since}
         users = frozenset[str]().union(*(entry.users for entry in fresh))
         users -= replace(self, entries=older).known(users)
-        return Added(users, objects, None if since.issubset(objects) else len(self.users))
+        return RegistryNews(users, objects, None if since.issubset(objects) else len(self.users))
 
     @property
-    def everything(self) -> Added:
-        return Added(users := self.users, self._names, len(users))
+    def everything(self) -> RegistryNews:
+        return RegistryNews(users := self.users, self._names, len(users))
 
     @property
     def _names(self) -> frozenset[str]:
@@ -127,13 +127,13 @@ class ScopeRegistry:
         """Returns those of the users who were added; the others cost nothing. Raises as `users`."""
         return self._read_steadily(table_id, lambda look: look.known(users))
 
-    def everything(self, table_id: str) -> Added:
+    def everything(self, table_id: str) -> RegistryNews:
         """Returns all users, as added since there were no objects. Raises as `users`."""
         return self._read_steadily(table_id, lambda look: look.everything)
 
-    def added(self, table_id: str, since: Collection[str]) -> Added | None:
-        """Returns what was added since the registry had these objects (`Added.objects`); None where that cannot be said: then
-        all users have to be compared. Reads only the objects that came since. Raises as `users`."""
+    def added(self, table_id: str, since: Collection[str]) -> RegistryNews | None:
+        """Returns what was added since the registry had these objects (`RegistryNews.objects`); None where that cannot be said:
+        then all users have to be compared. Reads only the objects that came since. Raises as `users`."""
         return self._read_steadily(table_id, lambda look: look.added(frozenset(since)))
 
     def add(self, table_id: str, users: Iterable[str]) -> str:

@@ -22,7 +22,7 @@ from lakewarden.dagster.assets.metadata import NO_BACKLOG, VERSION
 from lakewarden.dagster.assets.partition_values import MAX_VALUES, has_values, is_key
 from lakewarden.dagster.assets.tables import is_crowded
 from lakewarden.dagster.jobs.booking.commits import Now, booked_commit, look
-from lakewarden.dagster.jobs.booking.events import Booked, book_events
+from lakewarden.dagster.jobs.booking.events import ScopeEvent, book_events
 from lakewarden.dagster.jobs.booking.partitions import register_users
 from lakewarden.dagster.jobs.booking.values import with_values
 from lakewarden.dagster.jobs.runs.retries import book_themselves
@@ -93,7 +93,7 @@ def book_behind(
 
 def _look_at(
     lake: Lakehouse, table: Table, user: str | None, known: Mapping[Scope, int], lost: frozenset[str]
-) -> tuple[list[Booked], list[ScopeReport]]:
+) -> tuple[list[ScopeEvent], list[ScopeReport]]:
     """The commits of the table's scopes that have no event, and the scopes that cannot be read."""
     try:
         now, scopes = look(lake), list(_scopes(lake, table, user))
@@ -105,7 +105,9 @@ def _look_at(
     return [one for commits in found if not isinstance(commits, ScopeReport) for one in commits], failed
 
 
-def _behind_or_failed(now: Now, known: Mapping[Scope, int], lost: frozenset[str], scope: Scope) -> Sequence[Booked] | ScopeReport:
+def _behind_or_failed(
+    now: Now, known: Mapping[Scope, int], lost: frozenset[str], scope: Scope
+) -> Sequence[ScopeEvent] | ScopeReport:
     try:
         return _behind(now, known, lost, scope)
     except LakewardenError as error:
@@ -123,8 +125,8 @@ def named_tables(lake: Lakehouse, config: Mapping[str, object]) -> list[Table]:
 
 
 def _unbooked(
-    context: dg.OpExecutionContext, mount: Mount, table: Table, behind: Sequence[Booked], theirs: Collection[str]
-) -> list[Booked]:
+    context: dg.OpExecutionContext, mount: Mount, table: Table, behind: Sequence[ScopeEvent], theirs: Collection[str]
+) -> list[ScopeEvent]:
     """Those that no other run has booked, or is about to: a run books when it has done all of its scopes.
 
     The order matters. A run that made the commit and is not under way any more has booked it, before its events are read here.
@@ -139,7 +141,7 @@ def _unbooked(
     return [one for one in free if _version(one) > known.get(one.report.scope, -1)]
 
 
-def _version(one: Booked) -> int:
+def _version(one: ScopeEvent) -> int:
     return one.report.version or 0
 
 
@@ -203,7 +205,7 @@ def _versions(table: Table, records: Sequence[dg.EventLogRecord]) -> Iterator[tu
             yield Scope(table.name, record.partition_key), version.value
 
 
-def _behind(now: Now, known: Mapping[Scope, int], lost: frozenset[str], scope: Scope) -> Sequence[Booked]:
+def _behind(now: Now, known: Mapping[Scope, int], lost: frozenset[str], scope: Scope) -> Sequence[ScopeEvent]:
     """The scope's commits that have no event, oldest first; empty if it is booked, or has no table.
 
     Of the lost runs all, else those that came after the version that is known, since a run may have committed twice before it

@@ -19,7 +19,7 @@ from lakewarden.dagster.assets.partition_values import is_key
 from lakewarden.dagster.assets.tables import MAX_PARTITIONS, is_crowded
 from lakewarden.dagster.jobs.booking.batches import AssetEvent, log_events
 from lakewarden.dagster.jobs.booking.behind import book_behind, named_tables
-from lakewarden.dagster.jobs.booking.events import Booked, backlog_of, book_events, event_kind
+from lakewarden.dagster.jobs.booking.events import ScopeEvent, backlog_of, book_events, event_kind
 from lakewarden.dagster.jobs.booking.failed_partitions import mark_failed
 from lakewarden.dagster.jobs.booking.histories import with_histories
 from lakewarden.dagster.jobs.booking.partitions import register_users
@@ -67,7 +67,7 @@ def book(
         book_behind(context, lake, mount, named, others=own, lost=lost)
     register_users(context.instance, mount, [report.scope for report in single])
     backlogs = backlog_of(lake)
-    booked = [Booked(report, backlog=backlogs.get(report.scope, NO_BACKLOG)) for report in single]
+    booked = [ScopeEvent(report, backlog=backlogs.get(report.scope, NO_BACKLOG)) for report in single]
     book_events(context, mount, with_values(context, lake, mount, with_histories(context.instance, mount, booked)))
     for table in sorted(crowded):
         of_table = [report for report in all_reports if report.scope.table == table]

@@ -14,7 +14,7 @@ from lakewarden.catalog.target import ScopeTarget
 from lakewarden.client import Lakehouse
 from lakewarden.dagster.assets.history import job_id_of, operation_of
 from lakewarden.dagster.assets.metadata import Backlog
-from lakewarden.dagster.jobs.booking.events import Booked, backlog_of
+from lakewarden.dagster.jobs.booking.events import ScopeEvent, backlog_of
 from lakewarden.delta.history import HistoryEntry
 from lakewarden.delta.table import ScopeTable
 
@@ -32,7 +32,7 @@ def look(lake: Lakehouse) -> Now:
     return Now(lake, lake.warehouse.catalog.read(), backlog_of(lake))
 
 
-def booked_commit(target: ScopeTarget, commit: HistoryEntry, table: ScopeTable | None = None) -> Booked:
+def booked_commit(target: ScopeTarget, commit: HistoryEntry, table: ScopeTable | None = None) -> ScopeEvent:
     """A commit of the scope as an event, whoever made it; with the state of the `table` that it left, if that is given."""
     report = ScopeReport(
         scope=target.scope,
@@ -46,4 +46,4 @@ def booked_commit(target: ScopeTarget, commit: HistoryEntry, table: ScopeTable |
         state=table.state(target.app_id) if table else None,
         finished_at=commit.timestamp,
     )
-    return Booked(report, job_id=job_id_of(commit))
+    return ScopeEvent(report, job_id=job_id_of(commit))

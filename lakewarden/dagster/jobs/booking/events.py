@@ -29,7 +29,7 @@ from lakewarden.dagster.mount import Mount
 
 
 @dataclass(frozen=True)
-class Touched:
+class PartitionEvent:
     """A partition of a large table that an operation touched."""
 
     key: str
@@ -38,7 +38,7 @@ class Touched:
 
 
 @dataclass(frozen=True)
-class Booked:
+class ScopeEvent:
     """The content of a scope's event: what was done to it, its newest commits, and what is pending in the log."""
 
     report: ScopeReport
@@ -49,7 +49,7 @@ class Booked:
     """Of the job that made the commit, where that was read from the table."""
     of_commit: bool = True
     """Whether the event stands for the commit of its version. Each commit has one such event."""
-    touched: Sequence[Touched] = ()
+    touched: Sequence[PartitionEvent] = ()
     """Each has an event of its own, before that of the table."""
 
     @property
@@ -57,7 +57,7 @@ class Booked:
         return self.report.scope.table
 
 
-def book_events(context: dg.OpExecutionContext, mount: Mount, booked: Iterable[Booked]) -> None:
+def book_events(context: dg.OpExecutionContext, mount: Mount, booked: Iterable[ScopeEvent]) -> None:
     """Logs one event for each scope, table by table; none for a user who is no partition, and the run's log says so."""
     for table, of_table in groupby(sorted(booked, key=lambda one: one.table), key=lambda one: one.table):
         every = list(of_table)
@@ -75,11 +75,11 @@ def event_kind(report: ScopeReport) -> type[dg.AssetMaterialization] | type[dg.A
     return dg.AssetMaterialization if report.outcome == "done" else dg.AssetObservation
 
 
-def _events(mount: Mount, booked: Booked) -> list[AssetEvent]:
+def _events(mount: Mount, booked: ScopeEvent) -> list[AssetEvent]:
     return [*(partition_event(mount, booked, touched) for touched in booked.touched), _event(mount, booked)]
 
 
-def partition_event(mount: Mount, booked: Booked, touched: Touched) -> AssetEvent:
+def partition_event(mount: Mount, booked: ScopeEvent, touched: PartitionEvent) -> AssetEvent:
     """What was done, as an event of one partition of a large table."""
     report = booked.report
     found = partition_metadata(report, touched.key, touched.state)
@@ -99,7 +99,7 @@ def _description(report: ScopeReport) -> str:
     return f"{report.operation}: {report.outcome}" + (f", {report.reason}" if report.reason else "")
 
 
-def _event(mount: Mount, booked: Booked) -> AssetEvent:
+def _event(mount: Mount, booked: ScopeEvent) -> AssetEvent:
     report = booked.report
     return event_kind(report)(
         mount.asset_key(report.scope.table),
@@ -109,12 +109,12 @@ def _event(mount: Mount, booked: Booked) -> AssetEvent:
     )
 
 
-def _metadata(booked: Booked) -> Metadata:
+def _metadata(booked: ScopeEvent) -> Metadata:
     found = {**scope_metadata(booked.report, booked.backlog), **_history(booked)}
     return found if booked.of_commit else _unchanged(found)
 
 
-def _history(booked: Booked) -> Metadata:
+def _history(booked: ScopeEvent) -> Metadata:
     return {HISTORY: history_text(booked.history)} if booked.history else {}
 
 

@@ -16,7 +16,7 @@ import dagster as dg
 from lakewarden.base.connection import Location
 from lakewarden.base.scope import Scope, TableName
 from lakewarden.dagster.assets.history import SHOWN, CommitLine, line_of_entry, line_of_report, lines_in
-from lakewarden.dagster.jobs.booking.events import Booked
+from lakewarden.dagster.jobs.booking.events import ScopeEvent
 from lakewarden.dagster.mount import Mount
 from lakewarden.delta.history import entries_below
 from lakewarden.errors import LakewardenError
@@ -28,14 +28,14 @@ _LOOKED_BACK = 20
 partitions show the history of the whole."""
 
 
-def with_histories(instance: dg.DagsterInstance, mount: Mount, every: Sequence[Booked]) -> list[Booked]:
+def with_histories(instance: dg.DagsterInstance, mount: Mount, every: Sequence[ScopeEvent]) -> list[ScopeEvent]:
     """The same, each with the newest commits of its scope up to its version."""
     shown = _shown_before(instance, mount, [one.report.scope for one in every if one.report.version is not None])
     with ThreadPoolExecutor(_THREADS) as pool:  # for scopes that another program committed to
         return list(pool.map(partial(_with_history, shown), every))
 
 
-def _with_history(shown: Mapping[Scope, Sequence[CommitLine]], booked: Booked) -> Booked:
+def _with_history(shown: Mapping[Scope, Sequence[CommitLine]], booked: ScopeEvent) -> ScopeEvent:
     report = booked.report
     if report.version is None:
         return booked

@@ -15,7 +15,7 @@ from lakewarden.catalog.report import ScopeReport
 from lakewarden.client import Lakehouse
 from lakewarden.dagster.assets.metadata import NO_BACKLOG
 from lakewarden.dagster.jobs.booking.commits import Now, booked_commit, look
-from lakewarden.dagster.jobs.booking.events import Booked, book_events
+from lakewarden.dagster.jobs.booking.events import ScopeEvent, book_events
 from lakewarden.dagster.jobs.booking.histories import with_histories
 from lakewarden.dagster.jobs.booking.partitions import existing, register_users
 from lakewarden.dagster.mount import Mount
@@ -45,14 +45,14 @@ def book_unchanged(
     book_events(context, mount, with_histories(context.instance, mount, booked))
 
 
-def _unchanged(now: Now, operation: Operation, scope: Scope) -> Booked:
+def _unchanged(now: Now, operation: Operation, scope: Scope) -> ScopeEvent:
     target = now.lake.warehouse.target(now.catalog, scope)
     report = ScopeReport(scope, operation, "done", target.location, reason=NOTHING_PENDING)
     table = open_scope(target)
     if table is not None:
         known = booked_commit(target, entries_of(table, 1)[0], table).report
         report = replace(report, version=known.version, state=known.state, finished_at=known.finished_at)
-    return Booked(report, backlog=now.backlogs.get(scope, NO_BACKLOG), of_commit=False)
+    return ScopeEvent(report, backlog=now.backlogs.get(scope, NO_BACKLOG), of_commit=False)
 
 
 def _booked_by(context: dg.OpExecutionContext, mount: Mount) -> frozenset[Scope]:

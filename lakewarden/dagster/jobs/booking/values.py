@@ -15,7 +15,7 @@ from lakewarden.catalog.target import ScopeTarget
 from lakewarden.client import Lakehouse
 from lakewarden.dagster.assets.partition_values import MAX_VALUES, PartitionState, has_values, key_of, states_of
 from lakewarden.dagster.jobs.booking.batches import log_events
-from lakewarden.dagster.jobs.booking.events import Booked, Touched, partition_event
+from lakewarden.dagster.jobs.booking.events import PartitionEvent, ScopeEvent, partition_event
 from lakewarden.dagster.jobs.booking.histories import with_histories
 from lakewarden.dagster.jobs.booking.unchanged import NOTHING_PENDING
 from lakewarden.dagster.mount import Mount
@@ -25,7 +25,7 @@ from lakewarden.storage.objects import Missing
 from lakewarden.storage.open import open_store
 
 
-def with_values(context: dg.OpExecutionContext, lake: Lakehouse, mount: Mount, booked: Iterable[Booked]) -> list[Booked]:
+def with_values(context: dg.OpExecutionContext, lake: Lakehouse, mount: Mount, booked: Iterable[ScopeEvent]) -> list[ScopeEvent]:
     """The same, those of large tables with the partitions that they touched, which are registered.
 
     A table of more than `MAX_VALUES` partitions gets none. One of which none is registered yet gets all, by its newest commit.
@@ -39,8 +39,8 @@ def with_values(context: dg.OpExecutionContext, lake: Lakehouse, mount: Mount, b
 
 
 def _of_table(
-    context: dg.OpExecutionContext, lake: Lakehouse, mount: Mount, table: Table, every: Sequence[Booked]
-) -> list[Booked]:
+    context: dg.OpExecutionContext, lake: Lakehouse, mount: Mount, table: Table, every: Sequence[ScopeEvent]
+) -> list[ScopeEvent]:
     opened = open_scope(_target(lake, table))
     states = states_of(opened)
     if opened is None or len(states) > MAX_VALUES:
@@ -48,10 +48,12 @@ def _of_table(
     name = mount.dotted(table.name)
     fresh = not context.instance.get_dynamic_partitions(name)
 
-    def marked(one: Booked) -> Booked:
+    def marked(one: ScopeEvent) -> ScopeEvent:
         newest = one.report.version in (None, opened.version)
         keys = _touched(one.report, table) | (set(states) if fresh and newest else set())
-        return replace(one, touched=tuple(Touched(key, states.get(key, _EMPTY) if newest else None) for key in sorted(keys)))
+        return replace(
+            one, touched=tuple(PartitionEvent(key, states.get(key, _EMPTY) if newest else None) for key in sorted(keys))
+        )
 
     found = [marked(one) if one.table == table.name else one for one in every]
     if keys := {touched.key for one in found if one.table == table.name for touched in one.touched}:
@@ -88,8 +90,8 @@ def book_selected(context: dg.OpExecutionContext, lake: Lakehouse, mount: Mount,
     states = states_of(opened)
     version = opened.version if opened else None
     report = ScopeReport(target.scope, "flush", "done", target.location, reason=NOTHING_PENDING, version=version)
-    (unchanged,) = with_histories(context.instance, mount, [Booked(report, of_commit=False)])
-    log_events(context, [partition_event(mount, unchanged, Touched(key, states.get(key, _EMPTY))) for key in left])
+    (unchanged,) = with_histories(context.instance, mount, [ScopeEvent(report, of_commit=False)])
+    log_events(context, [partition_event(mount, unchanged, PartitionEvent(key, states.get(key, _EMPTY))) for key in left])
 
 
 def _target(lake: Lakehouse, table: Table) -> ScopeTarget:

@@ -18,9 +18,9 @@ from dagster._serdes import serialize_value
 
 from lakewarden.base.clock import Clock, system_clock
 from lakewarden.base.scope import TableName
-from lakewarden.dagster.jobs.event_log.redacting import Names
+from lakewarden.dagster.jobs.event_log.redacting import IdSpellings
 from lakewarden.dagster.jobs.event_log.sqlite import overwriting
-from lakewarden.dagster.jobs.event_log.sweeping import Storages, sweep
+from lakewarden.dagster.jobs.event_log.sweeping import InstanceStorages, sweep
 from lakewarden.dagster.jobs.runs.selection import op_config
 from lakewarden.dagster.jobs.runs.tags import SCOPE
 from lakewarden.dagster.mount import Mount
@@ -50,8 +50,8 @@ def forget_user(
 
     Runs of other warehouses stay as they are.
     """
-    storages = Storages.of(instance)
-    names = Names(user, mark)
+    storages = InstanceStorages.of(instance)
+    names = IdSpellings(user, mark)
     with overwriting(instance.event_log_storage):
         named = storages.naming(names) if storages else None
         found = [run for run in _runs(instance) if run.run_id != own_run and _names_user(instance, run, names, named)]
@@ -73,14 +73,14 @@ def forget_user(
     return Forgotten(len(over), left, wiped=storages is None)
 
 
-def _names_user(instance: dg.DagsterInstance, run: dg.DagsterRun, names: Names, named: set[str] | None) -> bool:
+def _names_user(instance: dg.DagsterInstance, run: dg.DagsterRun, names: IdSpellings, named: set[str] | None) -> bool:
     """Whether the run names the user. Without SQL, every event is read."""
     if named is not None:
         return run.run_id in named
     return names.stand_in((run.run_config, run.tags)) or _output_names_user(instance, run.run_id, names)
 
 
-def _is_of(run: dg.DagsterRun, user: str, names: Names) -> bool:
+def _is_of(run: dg.DagsterRun, user: str, names: IdSpellings) -> bool:
     """Whether the run was for this user alone."""
     if names.stand_in(run.tags.get(SCOPE, "")) or run.tags.get("dagster/partition") == user:
         return True
@@ -99,11 +99,11 @@ def _runs(instance: dg.DagsterInstance) -> Iterator[dg.DagsterRun]:
         cursor = page[-1].run_id
 
 
-def _output_names_user(instance: dg.DagsterInstance, run_id: str, names: Names) -> bool:
+def _output_names_user(instance: dg.DagsterInstance, run_id: str, names: IdSpellings) -> bool:
     return any(names.stand_in(json.loads(serialize_value(entry))) for entry in instance.all_logs(run_id))
 
 
-def _delete(instance: dg.DagsterInstance, run: dg.DagsterRun, names: Names, mark: str) -> None:
+def _delete(instance: dg.DagsterInstance, run: dg.DagsterRun, names: IdSpellings, mark: str) -> None:
     """On SQLite a deleted run leaves its tags: overwrites those that name the user first."""
     instance.add_run_tags(run.run_id, {name: mark for name, value in run.tags.items() if names.stand_in(value)})
     instance.delete_run(run.run_id)

@@ -56,15 +56,15 @@ class PackingSqlite(SQLiteDialect_pysqlite):
 registry.register(f"sqlite.{_DRIVER}", __name__, PackingSqlite.__name__)
 
 
-class Unpacked(GenericFunction[str]):
+class UnpackedColumn(GenericFunction[str]):
     """A column's text for a condition: a storage that packs it unpacks it, any other has it as it is."""
 
     type = db.Text()
     inherit_cache = True
 
 
-@compiles(Unpacked)
-def _compile(element: Unpacked, compiler: SQLCompiler, **options: Any) -> str:
+@compiles(UnpackedColumn)
+def _compile(element: UnpackedColumn, compiler: SQLCompiler, **options: Any) -> str:
     text = compiler.process(element.clauses, **options)
     return f"{_UNPACK}({text})" if isinstance(compiler.dialect, PackingSqlite) else text
 

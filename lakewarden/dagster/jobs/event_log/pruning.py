@@ -16,7 +16,7 @@ from dagster._core.storage.event_log.schema import AssetEventTagsTable, SqlEvent
 from dagster._core.storage.runs.schema import KeyValueStoreTable, RunsTable
 
 from lakewarden.dagster.jobs.event_log.sqlite import shrink
-from lakewarden.dagster.jobs.event_log.sweeping import Storages
+from lakewarden.dagster.jobs.event_log.sweeping import InstanceStorages
 from lakewarden.dagster.resources.alive import key_of
 
 _EVENTS = SqlEventLogStorageTable
@@ -27,7 +27,7 @@ _PAGE = 500
 
 
 @dataclass(frozen=True)
-class Pruned:
+class PruneCounts:
     """The numbers of rows that were removed."""
 
     events: int
@@ -37,7 +37,7 @@ class Pruned:
     """Not rows: partitions that stand for nobody."""
 
 
-def prune(storages: Storages, keys: Sequence[dg.AssetKey], before: datetime, keep: int) -> Pruned:
+def prune(storages: InstanceStorages, keys: Sequence[dg.AssetKey], before: datetime, keep: int) -> PruneCounts:
     """Removes events of the assets.
 
     Args:
@@ -56,11 +56,11 @@ def prune(storages: Storages, keys: Sequence[dg.AssetKey], before: datetime, kee
         superseded = db.select(_EVENTS.c.id).where(old, _EVENTS.c.id.in_(beyond))
         connection.execute(db.delete(AssetEventTagsTable).where(AssetEventTagsTable.c.event_id.in_(superseded)))
         events = connection.execute(db.delete(_EVENTS).where(old, _EVENTS.c.id.in_(beyond))).rowcount
-    return Pruned(events, _copies(storages, old), _beats(storages))
+    return PruneCounts(events, _copies(storages, old), _beats(storages))
 
 
 def remove_partitions(
-    instance: dg.DagsterInstance, storages: Storages, key: dg.AssetKey, name: str, users: Sequence[str]
+    instance: dg.DagsterInstance, storages: InstanceStorages, key: dg.AssetKey, name: str, users: Sequence[str]
 ) -> None:
     """Removes partitions with their events: else one who comes by that id begins red."""
     for start in range(0, len(users), _PAGE):
@@ -76,7 +76,7 @@ def remove_partitions(
         storages.events.wipe_asset_cached_status(key)
 
 
-def _copies(storages: Storages, old: db.ColumnElement[bool]) -> int:
+def _copies(storages: InstanceStorages, old: db.ColumnElement[bool]) -> int:
     """SQLite has a database of each run, with a second copy of its assets' events."""
     if not isinstance(storages.events, SqliteEventLogStorage):
         return 0
@@ -90,7 +90,7 @@ def _copies(storages: Storages, old: db.ColumnElement[bool]) -> int:
     return copies
 
 
-def _beats(storages: Storages) -> int:
+def _beats(storages: InstanceStorages) -> int:
     """The last beats of runs that have ended (lakewarden/dagster/resources/alive.py)."""
     ended = db.select(db.literal(key_of("")) + RunsTable.c.run_id).where(RunsTable.c.status.in_(_ENDED))
     with storages.runs.connect() as connection:

@@ -42,7 +42,7 @@ _TAGS = frozenset({SCOPE, "dagster/partition"})
 _PATH_OF_METADATA = "PathMetadataEntryData"
 
 
-class Names:
+class IdSpellings:
     """The spellings of an id: as it is, as in paths, and as in links. `mark` takes its place."""
 
     def __init__(self, user: str, mark: str) -> None:

@@ -31,8 +31,8 @@ from dagster._core.storage.schedules.schema import (
 )
 from dagster._serdes import serialize_value
 
-from lakewarden.dagster.jobs.event_log.packed import Unpacked
-from lakewarden.dagster.jobs.event_log.redacting import Names
+from lakewarden.dagster.jobs.event_log.packed import UnpackedColumn
+from lakewarden.dagster.jobs.event_log.redacting import IdSpellings
 
 TESTED = "1.13."
 """The versions of Dagster whose tables these are."""
@@ -53,7 +53,7 @@ _Connect = Callable[[], AbstractContextManager[db.Connection]]
 
 
 @dataclass(frozen=True)
-class Storages:
+class InstanceStorages:
     """Dagster's three storages, which know SQL."""
 
     events: SqlEventLogStorage
@@ -61,7 +61,7 @@ class Storages:
     schedules: SqlScheduleStorage
 
     @classmethod
-    def of(cls, instance: dg.DagsterInstance) -> Storages | None:
+    def of(cls, instance: dg.DagsterInstance) -> InstanceStorages | None:
         """The storages of an instance; None if they are not those that this was made for."""
         events, runs, schedules = instance.event_log_storage, instance.run_storage, instance.schedule_storage
         known = dg.__version__.startswith(TESTED)
@@ -81,7 +81,7 @@ class Storages:
             for run_id in self.events.get_all_run_ids():
                 yield partial(self.events.run_connection, run_id)
 
-    def naming(self, names: Names) -> set[str]:
+    def naming(self, names: IdSpellings) -> set[str]:
         """The ids of runs that name the user: in their form, their tags, or one of their events."""
         found: set[str] = set()
         for connect in self.event_logs():
@@ -89,7 +89,7 @@ class Storages:
         return found | _runs_naming(self.runs.connect, [RunsTable.c.run_body, RunTagsTable.c.value], names)
 
 
-def sweep(storages: Storages, user: str, names: Names, keys: Sequence[dg.AssetKey], spared: Iterable[str]) -> None:
+def sweep(storages: InstanceStorages, user: str, names: IdSpellings, keys: Sequence[dg.AssetKey], spared: Iterable[str]) -> None:
     """Removes the user from every table.
 
     Args:
@@ -107,7 +107,7 @@ def sweep(storages: Storages, user: str, names: Names, keys: Sequence[dg.AssetKe
         storages.events.wipe_asset_cached_status(key)
 
 
-def _runs_naming(connect: _Connect, columns: Iterable[db.Column[str]], names: Names) -> set[str]:
+def _runs_naming(connect: _Connect, columns: Iterable[db.Column[str]], names: IdSpellings) -> set[str]:
     with connect() as connection:
         found = [
             row
@@ -117,7 +117,7 @@ def _runs_naming(connect: _Connect, columns: Iterable[db.Column[str]], names: Na
     return {run_id for run_id, stored in found if names.without(stored) != stored}
 
 
-def _sweep_events(connect: _Connect, user: str, names: Names, erased: Sequence[str], spared: frozenset[str]) -> None:
+def _sweep_events(connect: _Connect, user: str, names: IdSpellings, erased: Sequence[str], spared: frozenset[str]) -> None:
     with connect() as connection:
         named = db.or_(_EVENTS.c.partition == user, _mentions(_EVENTS.c.event, names))
         found = connection.execute(db.select(_EVENTS).where(named)).mappings().all()
@@ -130,7 +130,9 @@ def _sweep_events(connect: _Connect, user: str, names: Names, erased: Sequence[s
                 connection.execute(db.update(_EVENTS).where(_EVENTS.c.id == row["id"]).values(event=names.without(row["event"])))
 
 
-def _redact(connect: _Connect, columns: Iterable[db.Column[str]], names: Names, spared: frozenset[str] = frozenset()) -> None:
+def _redact(
+    connect: _Connect, columns: Iterable[db.Column[str]], names: IdSpellings, spared: frozenset[str] = frozenset()
+) -> None:
     with connect() as connection:
         for column in columns:
             table = column.table
@@ -141,8 +143,8 @@ def _redact(connect: _Connect, columns: Iterable[db.Column[str]], names: Names, 
                     connection.execute(db.update(table).where(table.c.id == row["id"]).values(value))
 
 
-def _mentions(column: db.Column[str], names: Names) -> db.ColumnElement[bool]:
-    return db.or_(*(Unpacked(column).contains(each, autoescape=True) for each in names.searched))
+def _mentions(column: db.Column[str], names: IdSpellings) -> db.ColumnElement[bool]:
+    return db.or_(*(UnpackedColumn(column).contains(each, autoescape=True) for each in names.searched))
 
 
 def _point_to_newest(events: SqlEventLogStorage, key: dg.AssetKey) -> None:

@@ -7,13 +7,13 @@ from dataclasses import replace
 
 from lakewarden.errors import Conflict, NotDurable, StorageUnavailable
 from lakewarden.log.objects import names
-from lakewarden.log.objects.cut import Cut, confirm, encode_cut, newest_cut
+from lakewarden.log.objects.cut import LogCut, confirm, encode_cut, newest_cut
 from lakewarden.storage.objects import AlreadyThere, ObjectStore
 
 _ATTEMPTS = 100
 
 
-def advance(store: ObjectStore, log_id: str, change: Callable[[Cut], Cut | None]) -> Cut:
+def advance(store: ObjectStore, log_id: str, change: Callable[[LogCut], LogCut | None]) -> LogCut:
     """Makes the cut that `change` wants, again for each lost race, until it wants none; returns the one that counts then.
 
     Raises:
@@ -22,7 +22,7 @@ def advance(store: ObjectStore, log_id: str, change: Callable[[Cut], Cut | None]
         NotDurable: the cut may be gone after a crash of the machine.
     """
     failure: StorageUnavailable | None = None
-    cut = Cut()
+    cut = LogCut()
     for _ in range(_ATTEMPTS):
         cut = newest_cut(store, log_id, cut)
         wanted = change(cut)

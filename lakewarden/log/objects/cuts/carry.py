@@ -9,10 +9,10 @@ from lakewarden.base.clock import NewId
 from lakewarden.base.settings import LogSettings
 from lakewarden.log.chunk import RowRange
 from lakewarden.log.objects import names
-from lakewarden.log.objects.cut import Kept
+from lakewarden.log.objects.cut import HistoryObject
 from lakewarden.log.objects.cuts.history import Leaving
 from lakewarden.log.objects.segments.header import Header
-from lakewarden.log.objects.segments.pack import Carried, pack_carry
+from lakewarden.log.objects.segments.pack import CarriedChunk, pack_carry
 from lakewarden.log.objects.segments.segment import copied_chunks, tiny_carry
 from lakewarden.storage.objects import ObjectStore
 
@@ -48,31 +48,31 @@ def make_history(
     new_id: NewId,
     segment_format: int,
     tiny: Mapping[str, bytes],
-) -> dict[Kept, Header | None]:
+) -> dict[HistoryObject, Header | None]:
     """The same of settled chunks; the objects, with the headers of tiny ones.
 
     `tiny` has objects of the history that are in memory whole, by key.
     """
-    made: dict[Kept, Header | None] = {}
+    made: dict[HistoryObject, Header | None] = {}
     for chunks in _portions(_copied(store, leaving.chunks, tiny), settings.segment_max_bytes):
         unique = new_id()
         key = names.history_key(log_id, version, unique)
         data = pack_carry(unique, chunks, segment_format)
         store.create(key, data)
-        kept = Kept(key, max(each.first_seq + each.rows - 1 for each in chunks), leaving.left_at, leaving.small)
+        kept = HistoryObject(key, max(each.first_seq + each.rows - 1 for each in chunks), leaving.left_at, leaving.small)
         made[kept] = tiny_carry(key, data)
     return made
 
 
-def _copied(store: ObjectStore, moved: Sequence[Sequence[RowRange]], tiny: Mapping[str, bytes]) -> Iterator[Carried]:
+def _copied(store: ObjectStore, moved: Sequence[Sequence[RowRange]], tiny: Mapping[str, bytes]) -> Iterator[CarriedChunk]:
     for ranges in moved:
         read = copied_chunks(store, ranges, tiny.get(ranges[0].key, b"") if ranges else b"")
         for each, data in zip(ranges, read, strict=True):
-            yield Carried(each.user, each.rows, data, each.first_seq, each.schema_version, each.stored_at)
+            yield CarriedChunk(each.user, each.rows, data, each.first_seq, each.schema_version, each.stored_at)
 
 
-def _portions(chunks: Iterator[Carried], max_bytes: int) -> Iterator[list[Carried]]:
-    portion: list[Carried] = []
+def _portions(chunks: Iterator[CarriedChunk], max_bytes: int) -> Iterator[list[CarriedChunk]]:
+    portion: list[CarriedChunk] = []
     size = 0
     for chunk in chunks:
         if portion and size + len(chunk.data) > max_bytes:

@@ -22,12 +22,12 @@ from lakewarden.errors import Conflict
 from lakewarden.log.objects import names
 from lakewarden.log.objects.cache import HeaderCache
 from lakewarden.log.objects.clean import clean
-from lakewarden.log.objects.cut import Cut, Kept, newest_cut, read_cut
+from lakewarden.log.objects.cut import HistoryObject, LogCut, newest_cut, read_cut
 from lakewarden.log.objects.cuts.advance import advance
 from lakewarden.log.objects.cuts.fill import fill
 from lakewarden.log.objects.cuts.next_cut import cut_without
 from lakewarden.log.objects.cuts.settle import make_cut
-from lakewarden.log.objects.log_view import LogView
+from lakewarden.log.objects.log_view import ListedLogView
 from lakewarden.log.objects.segments.header import Header
 from lakewarden.log.objects.segments.pack import INDEXED
 from lakewarden.log.objects.segments.segment import read_carry
@@ -77,7 +77,9 @@ def leave_out(
         Conflict, StorageUnavailable: others settled the log again and again, or the store failed; try again.
     """
     cache = HeaderCache()
-    history: dict[Kept, Header] = {}  # read once: with a read of all for each try, others who settle would come first every time
+    history: dict[
+        HistoryObject, Header
+    ] = {}  # read once: with a read of all for each try, others who settle would come first every time
     target = fill(store, log_id, new_id, segment_format)
     reach("erase:filled")
     for _ in range(_ATTEMPTS):
@@ -101,7 +103,7 @@ def leave_out(
     raise Conflict(f"log {log_id} of {store.uri} was settled by others {_ATTEMPTS} times meanwhile; try again")
 
 
-def gone_since(store: ObjectStore, view: LogView, users: Collection[str], mark: Mark) -> set[str]:
+def gone_since(store: ObjectStore, view: ListedLogView, users: Collection[str], mark: Mark) -> set[str]:
     """Those of the view's pending users who were closed or erased since it was read; all of them, if the table was dropped.
 
     For who is about to keep a user's name somewhere: keep it, ask, and take it back. Whoever erases afterwards finds it.
@@ -114,11 +116,11 @@ def gone_since(store: ObjectStore, view: LogView, users: Collection[str], mark: 
     return {user for user in users if left_out.get(user) or mark(user) in cut.closed}
 
 
-def _closed(cut: Cut, mark: str) -> Cut | None:
+def _closed(cut: LogCut, mark: str) -> LogCut | None:
     return None if cut.sealed or mark in cut.closed else replace(cut, closed=(*cut.closed, mark))
 
 
-def _opened(cut: Cut, mark: str) -> Cut | None:
+def _opened(cut: LogCut, mark: str) -> LogCut | None:
     if cut.sealed or mark not in cut.closed:
         return None
     return replace(cut, closed=tuple(other for other in cut.closed if other != mark))

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from lakewarden.base.clock import NewId
-from lakewarden.log.objects.cut import Cut
+from lakewarden.log.objects.cut import LogCut
 from lakewarden.log.objects.cuts.advance import advance
 from lakewarden.log.objects.cuts.fill import fill
 from lakewarden.storage.objects import ObjectStore
@@ -23,7 +23,7 @@ def require_columns(store: ObjectStore, log_id: str, version: int, new_id: NewId
         Conflict, StorageUnavailable: try again.
     """
 
-    def required(cut: Cut) -> Cut | None:
+    def required(cut: LogCut) -> LogCut | None:
         return None if cut.sealed or cut.columns >= version else replace(cut, columns=version)
 
     if not advance(store, log_id, required).sealed:

@@ -14,7 +14,7 @@ from datetime import datetime, timedelta
 
 from lakewarden.base.clock import to_millis
 from lakewarden.log.objects import names
-from lakewarden.log.objects.cut import Cut, newest_cut
+from lakewarden.log.objects.cut import LogCut, newest_cut
 from lakewarden.log.objects.cuts.advance import advance
 from lakewarden.log.objects.store_clock import StoreClock
 from lakewarden.log.table_log import HELD
@@ -32,7 +32,7 @@ def open_direct(store: ObjectStore, log_id: str, write_id: str, clock: StoreCloc
     """
     listed = names.listing_of(log_id, store.keys(names.segments(log_id))).last_position
 
-    def noted(cut: Cut) -> Cut | None:
+    def noted(cut: LogCut) -> LogCut | None:
         if cut.sealed or write_id in cut.direct:
             return None
         return replace(cut, direct={**cut.direct, write_id: (max(listed, cut.last_taken), to_millis(clock()))})
@@ -49,7 +49,7 @@ def _touched(store: ObjectStore, log_id: str) -> int:
     """Makes a cut that says what the last one does; returns its version. Another's, made just then, will do."""
     before: list[int] = []
 
-    def same(cut: Cut) -> Cut | None:
+    def same(cut: LogCut) -> LogCut | None:
         before.append(cut.version)
         return None if cut.sealed or cut.version > before[0] else cut
 
@@ -61,14 +61,14 @@ def renew_direct(store: ObjectStore, log_id: str, write_id: str, now: datetime) 
     _renewed(store, log_id, write_id, now)
 
 
-def _renewed(store: ObjectStore, log_id: str, write_id: str, now: datetime, *, back: bool = False) -> Cut:
+def _renewed(store: ObjectStore, log_id: str, write_id: str, now: datetime, *, back: bool = False) -> LogCut:
     """
     Args:
         back: also where the note has a later time, which was not the store's.
     """
     millis = to_millis(now)
 
-    def renewed(cut: Cut) -> Cut | None:
+    def renewed(cut: LogCut) -> LogCut | None:
         noted = cut.direct.get(write_id)
         if noted is None or noted[1] == millis or (noted[1] > millis and not back):
             return None
@@ -94,7 +94,7 @@ def replace_quiet(store: ObjectStore, log_id: str, barrier_id: str, clock: Store
         clock.learn(_touched(store, log_id))
     now = clock()
 
-    def replaced(cut: Cut) -> Cut | None:
+    def replaced(cut: LogCut) -> LogCut | None:
         gone = quiet(cut, now)
         if cut.sealed or not gone:
             return None
@@ -108,24 +108,24 @@ def close_direct(store: ObjectStore, log_id: str, write_id: str) -> None:
     """Forgets a write that is in the table, or never will be, and all its attempts (`<write_id>/…`). Idempotent; raises as
     `open_direct`."""
 
-    def forgotten(cut: Cut) -> Cut | None:
+    def forgotten(cut: LogCut) -> LogCut | None:
         left = {id_: entry for id_, entry in cut.direct.items() if id_ != write_id and not id_.startswith(f"{write_id}/")}
         return None if len(left) == len(cut.direct) else replace(cut, direct=left)
 
     advance(store, log_id, forgotten)
 
 
-def resolved_upto(cut: Cut) -> int | None:
+def resolved_upto(cut: LogCut) -> int | None:
     """The last position up to which no direct write is under way; None when none is. No clock has a say in it: a note counts
     until a write, a flush or a barrier has taken it away, behind which its write cannot commit."""
     return min((entry[0] for entry in cut.direct.values()), default=None)
 
 
-def may_be_quiet(cut: Cut, clock: StoreClock) -> bool:
+def may_be_quiet(cut: LogCut, clock: StoreClock) -> bool:
     """Whether to look closer: as long as this process does not know the store's time, any write that is noted may be quiet."""
     return bool(quiet(cut, clock()) if clock.is_known else cut.direct)
 
 
-def quiet(cut: Cut, now: datetime) -> set[str]:
+def quiet(cut: LogCut, now: datetime) -> set[str]:
     """The noted writes that gave no sign of life for `_QUIET`."""
     return {id_ for id_, (_, renewed_at) in cut.direct.items() if renewed_at < to_millis(now - _QUIET)}

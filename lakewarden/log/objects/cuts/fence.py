@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from lakewarden.base.clock import NewId
-from lakewarden.log.objects.cut import Cut
+from lakewarden.log.objects.cut import LogCut
 from lakewarden.log.objects.cuts.advance import advance
 from lakewarden.log.objects.cuts.fill import fill
 from lakewarden.storage.objects import ObjectStore
@@ -22,7 +22,7 @@ def raise_fence(store: ObjectStore, log_id: str, token: int, new_id: NewId, segm
         Conflict, StorageUnavailable: try again.
     """
 
-    def raised(cut: Cut) -> Cut | None:
+    def raised(cut: LogCut) -> LogCut | None:
         return None if cut.sealed or cut.fence >= token else replace(cut, fence=token)
 
     if not advance(store, log_id, raised).sealed and replaces:

@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 
 from lakewarden.base.clock import to_micros
 from lakewarden.log.chunk import RowRange
-from lakewarden.log.objects.cut import Cut, Kept
+from lakewarden.log.objects.cut import HistoryObject, LogCut
 from lakewarden.log.objects.segments.header import Header, highest_seq, total_bytes, without
 from lakewarden.log.position import NOTHING
 
@@ -29,7 +29,7 @@ SMALL = 1 << 20
 
 @dataclass(frozen=True)
 class Leaving:
-    """Chunks on their way into the history; when they left the log, as `Kept.left_at`."""
+    """Chunks on their way into the history; when they left the log, as `HistoryObject.left_at`."""
 
     left_at: int
     chunks: Chunks
@@ -44,16 +44,16 @@ class Leaving:
 class History:
     """The history of the next cut."""
 
-    kept: tuple[Kept, ...] = ()
+    kept: tuple[HistoryObject, ...] = ()
     """Objects that stay as they are."""
     left: tuple[Leaving, ...] = ()
     """Chunks that it gets."""
-    joined: tuple[Kept, ...] = ()
+    joined: tuple[HistoryObject, ...] = ()
     """Objects that it gets as one."""
     forgotten: int = NOTHING
 
 
-def history_after(cut: Cut, left: Chunks, seconds: float, now: datetime | None) -> History:
+def history_after(cut: LogCut, left: Chunks, seconds: float, now: datetime | None) -> History:
     """The history when these chunks leave the log now; without `now` nothing is kept.
 
     Args:
@@ -70,7 +70,7 @@ def history_after(cut: Cut, left: Chunks, seconds: float, now: datetime | None) 
     return History(kept, (Leaving(to_micros(now), left),) if left else (), joined, max([cut.forgotten, *gone]))
 
 
-def _joined(kept: Sequence[Kept], seconds: float) -> tuple[Kept, ...]:
+def _joined(kept: Sequence[HistoryObject], seconds: float) -> tuple[HistoryObject, ...]:
     """The oldest small objects, if they are many and left at about the same time: together they go when the last one does."""
     small = tuple(each for each in kept if each.small)[:JOINED]
     if len(small) < JOINED or small[-1].left_at - small[0].left_at > seconds * 1_000_000 / 8:
@@ -78,7 +78,7 @@ def _joined(kept: Sequence[Kept], seconds: float) -> tuple[Kept, ...]:
     return small
 
 
-def history_without(cut: Cut, left: Chunks, headers: Mapping[Kept, Header], user: str, now: datetime) -> History:
+def history_without(cut: LogCut, left: Chunks, headers: Mapping[HistoryObject, Header], user: str, now: datetime) -> History:
     """The history when these chunks leave the log and nothing of a user stays: objects with rows of theirs are made again.
 
     Args:
@@ -95,7 +95,7 @@ def history_without(cut: Cut, left: Chunks, headers: Mapping[Kept, Header], user
     )
 
 
-def has_expired(cut: Cut, seconds: float, now: datetime) -> bool:
+def has_expired(cut: LogCut, seconds: float, now: datetime) -> bool:
     """Whether the next cut would give something up."""
     since = to_micros(now - timedelta(seconds=seconds))
     return any(kept.left_at < since for kept in cut.history)

@@ -19,13 +19,13 @@ from lakewarden.log.chunk import RowRange
 from lakewarden.log.objects import names
 from lakewarden.log.objects.cache import HeaderCache
 from lakewarden.log.objects.clean import remove_below
-from lakewarden.log.objects.cut import EVERYBODY, Cut, Kept, newest_cut, newest_version
+from lakewarden.log.objects.cut import EVERYBODY, HistoryObject, LogCut, newest_cut, newest_version
 from lakewarden.log.objects.cuts.advance import advance
 from lakewarden.log.objects.cuts.history import History
 from lakewarden.log.objects.cuts.next_cut import NextCut, cut_leaving_out
 from lakewarden.log.objects.cuts.settle import make_cut
 from lakewarden.log.objects.cuts.writers import in_doubt
-from lakewarden.log.objects.log_view import LogView
+from lakewarden.log.objects.log_view import ListedLogView
 from lakewarden.log.objects.segments.header import Header, rows_before, same_put
 from lakewarden.log.objects.segments.pack import INDEXED
 from lakewarden.log.objects.segments.segment import read_carry, read_segment
@@ -45,7 +45,7 @@ MOST_LOST = 100_000
 
 
 @dataclass(frozen=True)
-class LogFaults:
+class ObjectLogFaults:
     """What is wrong with one log."""
 
     log_id: str
@@ -57,7 +57,7 @@ class LogFaults:
     """Positions whose segment is cut off, or no segment."""
     carry: tuple[str, ...] = ()
     """Keys of objects with open rows that the newest cut names, and that are gone or cannot be read."""
-    history: tuple[Kept, ...] = ()
+    history: tuple[HistoryObject, ...] = ()
     """The same of settled rows, kept for subscribers."""
     last: int = field(default=NOTHING, compare=False)
     """The last position that has a segment."""
@@ -84,7 +84,7 @@ class LogFaults:
         return "; ".join(text for text, found in said if found)
 
 
-def faults_of(store: ObjectStore, log_id: str) -> LogFaults:
+def faults_of(store: ObjectStore, log_id: str) -> ObjectLogFaults:
     """Looks at each object of the log by name, past what any cache remembers.
 
     Raises:
@@ -100,8 +100,8 @@ def faults_of(store: ObjectStore, log_id: str) -> LogFaults:
     raise Conflict(f"log {log_id} of {store.uri} was settled {_ATTEMPTS} times while it was looked at; try again")
 
 
-def _look(store: ObjectStore, log_id: str, cut: Cut, sizes: Mapping[str, int]) -> LogFaults:
-    last = names.listings(sizes).get(log_id, names.Listing()).last_position
+def _look(store: ObjectStore, log_id: str, cut: LogCut, sizes: Mapping[str, int]) -> ObjectLogFaults:
+    last = names.listings(sizes).get(log_id, names.LogListing()).last_position
     if last - cut.upto - len(sizes) > MOST_LOST:
         raise Corrupt(
             f"log {log_id} of {store.uri} misses more than {MOST_LOST} positions between its newest cut, at {cut.upto}, and"
@@ -122,7 +122,7 @@ def _look(store: ObjectStore, log_id: str, cut: Cut, sizes: Mapping[str, int]) -
     carry = tuple(key for key in cut.carry if not _is_there(store, key, sizes))
     history = tuple(kept for kept in cut.history if not _is_there(store, kept.key, sizes))
     rows = {position: _rows(headers.get(position + 1)) for position in (*missing, *replaced, *unreadable)}
-    return LogFaults(log_id, tuple(missing), replaced, tuple(unreadable), carry, history, last, rows)
+    return ObjectLogFaults(log_id, tuple(missing), replaced, tuple(unreadable), carry, history, last, rows)
 
 
 def _rows(following: Header | None) -> int | None:
@@ -157,7 +157,7 @@ def _whole(header: Header, sizes: Mapping[str, int]) -> Header:
     return header
 
 
-def give_up(store: ObjectStore, faults: LogFaults) -> Cut:
+def give_up(store: ObjectStore, faults: ObjectLogFaults) -> LogCut:
     """Makes the cut that goes on without what is lost, and returns the one that counts then. May be repeated.
 
     A lost position counts as taken and empty until a later cut passes it; what a writer put there meanwhile is read. Where rows
@@ -170,7 +170,7 @@ def give_up(store: ObjectStore, faults: LogFaults) -> Cut:
     gone = [kept.last_seq for kept in faults.history]
     gone += [end_of(position) for position in faults.positions]
 
-    def without(cut: Cut) -> Cut | None:
+    def without(cut: LogCut) -> LogCut | None:
         lost = tuple(sorted({*cut.lost, *(position for position in faults.positions if position > cut.upto)}))
         carry = tuple(key for key in cut.carry if key not in faults.carry)
         history = tuple(kept for kept in cut.history if kept not in faults.history)
@@ -217,7 +217,7 @@ def jump(
     new_id: NewId,
     mark: Mark,
     segment_format: int = INDEXED,
-) -> Cut:
+) -> LogCut:
     """Settles all positions up to one behind that and behind the log's end, and carries the rows that are open; returns the cut.
 
     Rows in carry objects of newer cuts, which are lost, are carried too.
@@ -251,12 +251,12 @@ def jump(
 def _cut_anew(
     store: ObjectStore,
     log_id: str,
-    planned: Callable[[LogView], NextCut | None],
+    planned: Callable[[ListedLogView], NextCut | None],
     *,
     settings: LogSettings,
     new_id: NewId,
     segment_format: int,
-) -> Cut:
+) -> LogCut:
     """Makes the cut that is planned for the newest view, and returns the one that counts then: the view's own, where the log is
     sealed or no cut is planned.
 
@@ -278,7 +278,7 @@ def _cut_anew(
     raise Conflict(f"log {log_id} of {store.uri} was settled by others {_ATTEMPTS} times meanwhile; try again")
 
 
-def _adopted(store: ObjectStore, view: LogView, mark: Mark) -> list[tuple[RowRange, ...]]:
+def _adopted(store: ObjectStore, view: ListedLogView, mark: Mark) -> list[tuple[RowRange, ...]]:
     """Rows in carry that a newer cut than the view's would have named, and that the view does not have, each once."""
     found = names.listing_of(view.log_id, store.keys(names.home(view.log_id)))
     keys = [key for key, version in sorted(found.carry.items()) if version > view.cut.version]
@@ -291,11 +291,11 @@ def _adopted(store: ObjectStore, view: LogView, mark: Mark) -> list[tuple[RowRan
     return [ranges for ranges in adopted if ranges]
 
 
-def _erased(cut: Cut, mark: str, rows: RowRange) -> bool:
+def _erased(cut: LogCut, mark: str, rows: RowRange) -> bool:
     return mark in cut.closed or rows.first_seq <= end_of(cut.erased.get(mark, NOTHING))
 
 
-def _behind(view: LogView, adopted: Sequence[tuple[RowRange, ...]], position: int, settled: Mapping[str, int]) -> NextCut:
+def _behind(view: ListedLogView, adopted: Sequence[tuple[RowRange, ...]], position: int, settled: Mapping[str, int]) -> NextCut:
     upto = max(position, view.last_position) + 1
     marks = [view.cut.settled, settled]
 

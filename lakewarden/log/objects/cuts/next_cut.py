@@ -13,9 +13,9 @@ from datetime import datetime
 
 from lakewarden.base.settings import LogSettings
 from lakewarden.log.chunk import RowRange
-from lakewarden.log.objects.cut import Kept
+from lakewarden.log.objects.cut import HistoryObject
 from lakewarden.log.objects.cuts.history import Chunks, History, history_after, history_without
-from lakewarden.log.objects.log_view import LogView
+from lakewarden.log.objects.log_view import ListedLogView
 from lakewarden.log.objects.segments.header import Header, total_bytes
 from lakewarden.log.position import NOTHING, end_of, whole
 
@@ -52,7 +52,9 @@ class NextCut:
     """The same."""
 
 
-def next_cut(view: LogView, settled: Mapping[str, int], settings: LogSettings, now: datetime | None = None) -> NextCut | None:
+def next_cut(
+    view: ListedLogView, settled: Mapping[str, int], settings: LogSettings, now: datetime | None = None
+) -> NextCut | None:
     """The cut to make after `view.cut`, if there is anything new to say.
 
     Args:
@@ -67,7 +69,7 @@ def next_cut(view: LogView, settled: Mapping[str, int], settings: LogSettings, n
     return plan if _says_more(view, plan) else None
 
 
-def _planned(view: LogView, marks: Mapping[str, int], share: float, seconds: float, now: datetime | None) -> NextCut:
+def _planned(view: ListedLogView, marks: Mapping[str, int], share: float, seconds: float, now: datetime | None) -> NextCut:
     """The cut that copies open rows of at most that share of what it lets go."""
     upto = _reach(view, marks, share)
     gone = view.run[: upto - view.cut.upto]
@@ -82,7 +84,7 @@ def _planned(view: LogView, marks: Mapping[str, int], share: float, seconds: flo
     return NextCut(upto, stay, tuple(moved), needed, history)
 
 
-def cut_without(view: LogView, user: str, mark: str, history: Mapping[Kept, Header], now: datetime) -> NextCut:
+def cut_without(view: ListedLogView, user: str, mark: str, history: Mapping[HistoryObject, Header], now: datetime) -> NextCut:
     """The cut that settles every position of the view and carries all open rows but this user's.
 
     Args:
@@ -99,7 +101,7 @@ def cut_without(view: LogView, user: str, mark: str, history: Mapping[Kept, Head
     return NextCut(view.last_position, stay, moved, needed, without, {mark: view.last_position})
 
 
-def cut_leaving_out(view: LogView, chunks: Collection[RowRange], settings: LogSettings, now: datetime) -> NextCut | None:
+def cut_leaving_out(view: ListedLogView, chunks: Collection[RowRange], settings: LogSettings, now: datetime) -> NextCut | None:
     """The cut that settles every position of the view and carries all open rows but these chunks, which cannot be read; None
     where the log does not have them any more."""
     left = {(each.user, each.first_seq) for each in chunks}
@@ -135,7 +137,7 @@ def _pays(moved: int, of: int, share: float) -> bool:
     return moved == 0 or moved < share * of
 
 
-def _reach(view: LogView, marks: Mapping[str, int], share: float) -> int:
+def _reach(view: ListedLogView, marks: Mapping[str, int], share: float) -> int:
     """The last position that can be let go with a copy that pays."""
     upto = position = view.cut.upto
     moved = total = 0
@@ -173,7 +175,7 @@ def _needed(marks: Mapping[str, int], live: Sequence[Header], last_position: int
     return {user: seq for user, seq in marks.items() if user in hiding or seq > end}
 
 
-def _says_more(view: LogView, plan: NextCut) -> bool:
+def _says_more(view: ListedLogView, plan: NextCut) -> bool:
     """A cut that only forgets marks is not worth an object."""
     if plan.history.forgotten > view.cut.forgotten:
         return True

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from lakewarden.base.clock import NewId
-from lakewarden.log.objects.cut import EVERYBODY, Cut
+from lakewarden.log.objects.cut import EVERYBODY, LogCut
 from lakewarden.log.objects.cuts.advance import advance
 from lakewarden.log.objects.put import Puts, Segment, WriterTerms
 from lakewarden.log.objects.segments.pack import INDEXED
@@ -34,7 +34,7 @@ def note_rewound(store: ObjectStore, log_id: str, marks: Sequence[str], position
         Conflict, StorageUnavailable: try again.
     """
 
-    def noted(cut: Cut) -> Cut | None:
+    def noted(cut: LogCut) -> LogCut | None:
         if cut.sealed or all(cut.rewound.get(mark, -1) >= position for mark in marks):
             return None
         everybody = {mark: at for mark, at in cut.rewound.items() if mark == EVERYBODY}

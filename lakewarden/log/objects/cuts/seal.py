@@ -12,7 +12,7 @@ from datetime import datetime
 from lakewarden.base.faults import Reach, no_faults
 from lakewarden.log.objects import names
 from lakewarden.log.objects.clean import clean
-from lakewarden.log.objects.cut import Cut
+from lakewarden.log.objects.cut import LogCut
 from lakewarden.log.objects.cuts.advance import advance
 from lakewarden.log.position import LAST_POSITION
 from lakewarden.storage.objects import ObjectStore
@@ -25,7 +25,7 @@ def seal(store: ObjectStore, log_id: str) -> None:
         Conflict: flushes settled the log again and again meanwhile.
         StorageUnavailable: the store failed; try again.
     """
-    advance(store, log_id, lambda cut: None if cut.sealed else Cut(upto=LAST_POSITION, sealed=True))
+    advance(store, log_id, lambda cut: None if cut.sealed else LogCut(upto=LAST_POSITION, sealed=True))
 
 
 def remove_log(store: ObjectStore, log_id: str, *, reach: Reach = no_faults) -> None:

@@ -21,8 +21,8 @@ from lakewarden.log.objects.clean import clean, remove_below
 from lakewarden.log.objects.cut import (
     KEYS_REMEMBERED,
     REMEMBERED,
-    Cut,
-    Kept,
+    HistoryObject,
+    LogCut,
     encode_cut,
     remember,
     remember_erased,
@@ -32,9 +32,9 @@ from lakewarden.log.objects.cuts.carry import make_carry, make_history
 from lakewarden.log.objects.cuts.history import SMALL, Leaving
 from lakewarden.log.objects.cuts.next_cut import NextCut, next_cut
 from lakewarden.log.objects.cuts.writers import in_doubt, newest, published_in
-from lakewarden.log.objects.log_view import LogView
-from lakewarden.log.objects.names import Listing
-from lakewarden.log.objects.segments.header import UNKNOWN, Header, Published
+from lakewarden.log.objects.log_view import ListedLogView
+from lakewarden.log.objects.names import LogListing
+from lakewarden.log.objects.segments.header import UNKNOWN, BatchIdentity, Header
 from lakewarden.log.objects.segments.pack import INDEXED
 from lakewarden.log.objects.segments.segment import read_carry
 from lakewarden.log.objects.view import read_view
@@ -45,7 +45,7 @@ _ATTEMPTS = 100
 
 def settle(
     store: ObjectStore,
-    view: LogView,
+    view: ListedLogView,
     settled: Mapping[str, int],
     *,
     settings: LogSettings,
@@ -97,17 +97,17 @@ def settle(
     raise Conflict(f"log {view.log_id} of {store.uri} was settled by others {_ATTEMPTS} times meanwhile; settle it later")
 
 
-def _bytes_let_go(view: LogView, plan: NextCut) -> int:
+def _bytes_let_go(view: ListedLogView, plan: NextCut) -> int:
     gone = view.run[: plan.upto - view.cut.upto]
     return sum(header.bytes for header in (*gone, *(each for each in view.carry if each.key not in plan.kept)))
 
 
 @dataclass(frozen=True)
-class Counted:
+class NewestCut:
     """A cut that was made, is durable, and is the newest."""
 
-    cut: Cut
-    found: Listing
+    cut: LogCut
+    found: LogListing
     """What a listing showed that began after the cut was made."""
     tiny: tuple[Header, ...]
     """Those of tiny objects that were made for its history."""
@@ -115,14 +115,14 @@ class Counted:
 
 def make_cut(
     store: ObjectStore,
-    view: LogView,
+    view: ListedLogView,
     plan: NextCut,
     settings: LogSettings,
     new_id: NewId,
     reach: Reach,
     segment_format: int = INDEXED,
     cache: HeaderCache | None = None,
-) -> Counted | None:
+) -> NewestCut | None:
     """Creates the cut that follows the view's, and returns it if it counts.
 
     Raises:
@@ -143,7 +143,7 @@ def make_cut(
     taken = [header.put_id for header in passed]
     taken += [UNKNOWN] * min(plan.upto - view.last_position, REMEMBERED)
     keyed = dict(chain(view.cut.keyed.items(), *(each.keys.items() for each in passed if each.keys)))
-    cut = Cut(
+    cut = LogCut(
         version,
         plan.upto,
         (*plan.kept, *carried),
@@ -171,20 +171,20 @@ def make_cut(
     found = names.listing_of(view.log_id, store.keys(names.home(view.log_id)))
     reach("settle:confirmed")
     headers = tuple(header for made in kept for header in made.values() if header is not None)
-    return Counted(cut, found, headers) if found.newest_cut == version else None
+    return NewestCut(cut, found, headers) if found.newest_cut == version else None
 
 
-def _published(cut: Cut, passed: Sequence[Published], *, doubts: bool) -> dict[str, int]:
+def _published(cut: LogCut, passed: Sequence[BatchIdentity], *, doubts: bool) -> dict[str, int]:
     known = in_doubt(cut, newest(passed), lost=True) if doubts else cut.published
     return remember_published(known, passed)
 
 
-def _parts(store: ObjectStore, joined: Sequence[Kept], cache: HeaderCache) -> list[Header]:
+def _parts(store: ObjectStore, joined: Sequence[HistoryObject], cache: HeaderCache) -> list[Header]:
     """Headers of the objects that become one. Raises `Missing`."""
     return [cache.header(kept.key) or read_carry(store, kept.key) for kept in joined]
 
 
-def _joined(joined: Sequence[Kept], parts: Sequence[Header]) -> list[Leaving]:
+def _joined(joined: Sequence[HistoryObject], parts: Sequence[Header]) -> list[Leaving]:
     if not joined:
         return []
     return [Leaving(max(kept.left_at for kept in joined), tuple(header.ranges for header in parts), joined=True)]

@@ -1,7 +1,7 @@
 """The last batches of writers with an identity, where a repair doubts them, and where such a writer is resumed.
 
 What is kept of a writer whose batches may be lost is uncertain until it is resumed. Beside it stands the last number that is
-certain. Segments that were there before it was resumed do not say any more what its last batch is (`Cut.restated`).
+certain. Segments that were there before it was resumed do not say any more what its last batch is (`LogCut.restated`).
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from dataclasses import replace
 
 from lakewarden.errors import Corrupt
 from lakewarden.log.objects.cache import HeaderCache
-from lakewarden.log.objects.cut import Cut, newest_cut
+from lakewarden.log.objects.cut import LogCut, newest_cut
 from lakewarden.log.objects.cuts.advance import advance
-from lakewarden.log.objects.segments.header import Header, Published
+from lakewarden.log.objects.segments.header import BatchIdentity, Header
 from lakewarden.log.objects.view import read_view
 from lakewarden.log.once import ANY, LastBatch, Resume
 from lakewarden.log.position import NOTHING
@@ -23,7 +23,7 @@ _CERTAIN = "+"
 """What the key of a writer's last certain number ends in."""
 
 
-def last_batch(cut: Cut, run: Sequence[Header], key: str) -> LastBatch:
+def last_batch(cut: LogCut, run: Sequence[Header], key: str) -> LastBatch:
     """The last batch of the writer with this key, in a view."""
     kept = cut.published.get(key)
     if kept is not None and not LastBatch.of(kept).certain:
@@ -33,7 +33,7 @@ def last_batch(cut: Cut, run: Sequence[Header], key: str) -> LastBatch:
     return LastBatch.of(max(numbers, default=cut.published.get(ANY)))
 
 
-def published_in(cut: Cut, run: Sequence[Header]) -> list[Published]:
+def published_in(cut: LogCut, run: Sequence[Header]) -> list[BatchIdentity]:
     """The batches that segments behind the cut name, and that count."""
     every = cut.restated.get(ANY, NOTHING)
     numbered = enumerate(run, cut.upto + 1)
@@ -61,7 +61,7 @@ def doubt(store: ObjectStore, log_id: str) -> None:
     view = read_view(store, log_id, HeaderCache(0), ())
     above = newest(published_in(view.cut, view.run))
 
-    def doubted(cut: Cut) -> Cut | None:
+    def doubted(cut: LogCut) -> LogCut | None:
         published = in_doubt(cut, above)
         return None if cut.sealed or published == cut.published else replace(cut, published=published)
 
@@ -81,7 +81,7 @@ def resume(store: ObjectStore, log_id: str, key: str, how: Resume, end: int | No
     advance(store, log_id, lambda cut: _resumed(cut, key, how, end, upto))
 
 
-def in_doubt(cut: Cut, above: Mapping[str, int], *, lost: bool = False) -> dict[str, int]:
+def in_doubt(cut: LogCut, above: Mapping[str, int], *, lost: bool = False) -> dict[str, int]:
     """What a cut keeps of writers all of whose last batches are uncertain.
 
     Args:
@@ -98,7 +98,7 @@ def in_doubt(cut: Cut, above: Mapping[str, int], *, lost: bool = False) -> dict[
     return published | ({ANY: LastBatch(None, certain=False).kept} if lost else {})
 
 
-def newest(batches: Iterable[Published]) -> dict[str, int]:
+def newest(batches: Iterable[BatchIdentity]) -> dict[str, int]:
     """The highest number of each writer."""
     found: dict[str, int] = {}
     for writer, batch in batches:
@@ -106,7 +106,7 @@ def newest(batches: Iterable[Published]) -> dict[str, int]:
     return found
 
 
-def _resumed(cut: Cut, key: str, how: Resume, end: int | None, upto: int) -> Cut | None:
+def _resumed(cut: LogCut, key: str, how: Resume, end: int | None, upto: int) -> LogCut | None:
     last = LastBatch.of(cut.published.get(key, cut.published.get(ANY)))
     if cut.sealed or last.certain:
         return None

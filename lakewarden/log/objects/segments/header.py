@@ -31,7 +31,7 @@ _UNCOUNTED = (1 << 8 * _COUNT_BYTES) - 1
 """From so many rows on, which only a staged batch has, they are not counted."""
 
 
-class Published(NamedTuple):
+class BatchIdentity(NamedTuple):
     """The identity of a staged batch: its writer's key, and its number (`log.once`)."""
 
     writer: str
@@ -54,7 +54,7 @@ class Header:
     """The link to the segment before it."""
     tiny: bytes = b""
     """The whole object, where it is so small that it was read with its header."""
-    published: Published | None = None
+    published: BatchIdentity | None = None
     keys: Mapping[str, int] = field(default_factory=lambda: NO_KEYS)
     """Of the writes that are in it and that a client may send again, with their rows (`write_key`)."""
 

@@ -31,8 +31,8 @@ from lakewarden.log.objects.segments.columns import MANY, Numbers
 from lakewarden.log.objects.segments.header import ID_BYTES, NO_KEYS, UNKNOWN, counted
 from lakewarden.log.objects.segments.index import pack_index
 from lakewarden.log.objects.segments.sums import SUM_BYTES, behind, seal
-from lakewarden.log.once import Once
-from lakewarden.log.staging import Piece
+from lakewarden.log.once import WriterBatch
+from lakewarden.log.staging import StagedPiece
 from lakewarden.storage.sums import ROOM, with_sum
 
 LINKED = 2
@@ -59,7 +59,7 @@ MAGICS = {1: b"LWLOG\x001\n", LINKED: b"LWLOG\x002\n"}
 Bytes = Payload | Block
 
 
-class Carried(NamedTuple):
+class CarriedChunk(NamedTuple):
     """A chunk that moves from a segment into a carry object, with what it was given when it was appended."""
 
     user: str
@@ -112,8 +112,8 @@ def pack_naming(
     put_id: str,
     schema_version: int,
     stored_at: int,
-    pieces: Sequence[Piece],
-    once: Once | None = None,
+    pieces: Sequence[StagedPiece],
+    once: WriterBatch | None = None,
     *,
     keys: Mapping[str, int] = NO_KEYS,
     after: str = UNKNOWN,
@@ -141,7 +141,7 @@ def pack_naming(
     )
 
 
-def pack_carry(put_id: str, chunks: Sequence[Carried], segment_format: int = INDEXED) -> bytes:
+def pack_carry(put_id: str, chunks: Sequence[CarriedChunk], segment_format: int = INDEXED) -> bytes:
     """A carry object's bytes."""
     data = [chunk.data for chunk in chunks]
     start = _Start(1, put_id, b"")
@@ -162,7 +162,7 @@ def _with_sum(rows: Payload) -> tuple[Payload, Payload]:
     return rows, behind(rows)
 
 
-def _columns(chunks: Sequence[Chunk] | Sequence[Carried], around: int) -> dict[str, object]:
+def _columns(chunks: Sequence[Chunk] | Sequence[CarriedChunk], around: int) -> dict[str, object]:
     """`around`: the bytes of a chunk that are not its data."""
     return {
         "users": [chunk.user for chunk in chunks],

@@ -11,7 +11,7 @@ from lakewarden.log.objects.segments.layers import Layers
 
 
 @dataclass(eq=False)
-class Search:
+class ChunkSearch:
     """Finds chunks by user. An index is read for the users that are looked up; `load` reads them ahead."""
 
     headers: Sequence[Header]
@@ -24,14 +24,14 @@ class Search:
     _known: dict[str, list[RowRange]] = field(default_factory=dict, init=False)
 
     @classmethod
-    def over(cls, headers: Sequence[Header]) -> Search:
+    def over(cls, headers: Sequence[Header]) -> ChunkSearch:
         return cls(headers, [header for header in headers if header.wide], sum(header.weight for header in headers))
 
-    def followed_by(self, headers: Sequence[Header]) -> Search:
+    def followed_by(self, headers: Sequence[Header]) -> ChunkSearch:
         """The same with further headers, and nothing loaded."""
-        more = Search.over(headers)
+        more = ChunkSearch.over(headers)
         layers = None if self._layers is None else self._layers.followed_by(headers)
-        return Search((*self.headers, *headers), (*self.wide, *more.wide), self.weight + more.weight, layers)
+        return ChunkSearch((*self.headers, *headers), (*self.wide, *more.wide), self.weight + more.weight, layers)
 
     def load(self, users: Collection[str] | None) -> None:
         """Reads and keeps what is needed to look these users up, or all of them.

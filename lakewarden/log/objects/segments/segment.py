@@ -15,7 +15,7 @@ from lakewarden.log.chunk import Payload, RowRange
 from lakewarden.log.noted import MOST_BEHIND, is_odd, metadata_behind
 from lakewarden.log.objects import names
 from lakewarden.log.objects.segments.columns import MANY, Columns
-from lakewarden.log.objects.segments.header import ID_BYTES, NO_KEYS, UNKNOWN, Header, Published, counted_in, link_to
+from lakewarden.log.objects.segments.header import ID_BYTES, NO_KEYS, UNKNOWN, BatchIdentity, Header, counted_in, link_to
 from lakewarden.log.objects.segments.index import Index
 from lakewarden.log.objects.segments.pack import AROUND, FIXED, LINKED, MAGICS, NAMING, NAMING_USERS, OF_ROWS, WITH_INDEX
 from lakewarden.log.objects.segments.sums import SUM_BYTES, sealed, stripped
@@ -68,7 +68,7 @@ def _segment(key: str, position: int, fixed: _Fixed, data: bytes) -> Header:
         firsts, keys = accumulate(rows, initial=seq_of(position, 0)), found.get("keys", NO_KEYS)
         if fixed.kind in (NAMING, NAMING_USERS):
             writer, batch = found.get("once", ("", NOTHING))
-            published = Published(writer, batch) if writer else None
+            published = BatchIdentity(writer, batch) if writer else None
             return Header(
                 key, fixed.put_id, tuple(_staged(key, fixed, found, firsts)), fixed.after, published=published, keys=keys
             )

@@ -9,10 +9,10 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.types import Receive, Scope, Send
 
-from lakewarden.serve.http.live.messages import Message
+from lakewarden.serve.http.live.messages import LiveMessage
 from lakewarden.serve.http.live.opened import opened
 from lakewarden.serve.http.live.query import asked
-from lakewarden.serve.http.live.stream import Following, Stream
+from lakewarden.serve.http.live.stream import Following, LiveStream
 from lakewarden.serve.http.requests import caller
 
 EVENT_STREAM = "text/event-stream"
@@ -38,7 +38,7 @@ class EventStreams:
         async with opened(request, token, asked(request), self.following) as source:
             await send({"type": "http.response.start", "status": 200, "headers": [*_HEADERS]})
             wire = _EventStream(receive, send)
-            await Stream(source, wire, self.following, request.state.request_id).run()
+            await LiveStream(source, wire, self.following, request.state.request_id).run()
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class _EventStream:
         """A browser keeps the id of an event without data, and shows nothing of it."""
         await self._write(f"retry: {_RETRY_MS}\nid: {'' if place is None else place}\n\n".encode())
 
-    async def send(self, messages: Sequence[Message]) -> None:
+    async def send(self, messages: Sequence[LiveMessage]) -> None:
         await self._write(b"".join(map(_frame, messages)))
 
     async def left(self) -> None:
@@ -66,7 +66,7 @@ class _EventStream:
         await self.put({"type": "http.response.body", "body": frames, "more_body": True})
 
 
-def _frame(message: Message) -> bytes:
+def _frame(message: LiveMessage) -> bytes:
     where = b"" if message.place is None else b"id: %d\n" % message.place
     if message.kind == "heartbeat":
         return b": heartbeat\n%s\n" % where

@@ -15,7 +15,7 @@ _IN_MEMORY = 256 << 10
 """Bytes of encoded events that wait in memory for a client to read them; more of them wait in a temporary file."""
 
 
-class Message(NamedTuple):
+class LiveMessage(NamedTuple):
     """`body` is one line of JSON. Who has received the message goes on after `place`; None while initial rows are left."""
 
     kind: str
@@ -23,23 +23,23 @@ class Message(NamedTuple):
     body: bytes
 
 
-def heartbeat(place: int | None) -> Message:
+def heartbeat(place: int | None) -> LiveMessage:
     return _said("heartbeat", place, {})
 
 
-def goodbye(place: int | None) -> Message:
+def goodbye(place: int | None) -> LiveMessage:
     return _said("goodbye", place, {})
 
 
-def failed(place: int | None, code: str, message: str, request_id: str) -> Message:
+def failed(place: int | None, code: str, message: str, request_id: str) -> LiveMessage:
     return _said("error", place, {"error": {"code": code, "message": message, "request_id": request_id}})
 
 
-def _said(kind: str, place: int | None, more: dict[str, dict[str, str]]) -> Message:
-    return Message(kind, place, msgspec.json.encode({"kind": kind, "seq": place, **more}))
+def _said(kind: str, place: int | None, more: dict[str, dict[str, str]]) -> LiveMessage:
+    return LiveMessage(kind, place, msgspec.json.encode({"kind": kind, "seq": place, **more}))
 
 
-class Batch:
+class EventBatch:
     """Events in order, encoded. `place` is the one behind the last of them."""
 
     def __init__(self, events: Sequence[Event], place: int | None) -> None:
@@ -51,20 +51,20 @@ class Batch:
             self._file.write(b"%s %s %s\n" % (message.kind.encode(), where, message.body))
         self._file.seek(0)
 
-    def __iter__(self) -> Iterator[Message]:
+    def __iter__(self) -> Iterator[LiveMessage]:
         for line in self._file:
             kind, where, body = line.rstrip(b"\n").split(b" ", 2)
-            yield Message(kind.decode(), int(where) if where else None, body)
+            yield LiveMessage(kind.decode(), int(where) if where else None, body)
 
     def close(self) -> None:
         self._file.close()
 
 
-def _encoded(events: Sequence[Event], place: int | None) -> Iterable[Message]:
+def _encoded(events: Sequence[Event], place: int | None) -> Iterable[LiveMessage]:
     """The last of the initial rows tells where they end, so that who got some of them alone begins again."""
     for number, event in enumerate(events, 1):
         body = msgspec.json.encode({"kind": event.kind, "seq": event.seq, "row": json_row(event.row)})
         if event.kind == "initial":
-            yield Message(event.kind, place if number == len(events) else None, body)
+            yield LiveMessage(event.kind, place if number == len(events) else None, body)
         else:
-            yield Message(event.kind, event.seq, body)
+            yield LiveMessage(event.kind, event.seq, body)

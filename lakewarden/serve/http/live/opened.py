@@ -10,15 +10,17 @@ from functools import partial
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import HTTPConnection
 
-from lakewarden.serve.http.live.query import Asked
-from lakewarden.serve.http.live.source import Source
+from lakewarden.serve.http.live.query import LiveRequest
+from lakewarden.serve.http.live.source import LiveSource
 from lakewarden.serve.http.live.stream import Following
 from lakewarden.serve.http.requests import allowance_of, authority_of, lake_of
 from lakewarden.serve.tokens import AccessToken
 
 
 @asynccontextmanager
-async def opened(connection: HTTPConnection, token: AccessToken, asked: Asked, following: Following) -> AsyncIterator[Source]:
+async def opened(
+    connection: HTTPConnection, token: AccessToken, asked: LiveRequest, following: Following
+) -> AsyncIterator[LiveSource]:
     """The subscription, whose initial rows are ready.
 
     Raises:
@@ -28,7 +30,7 @@ async def opened(connection: HTTPConnection, token: AccessToken, asked: Asked, f
     allowance, user = allowance_of(connection), token.principal.user
     with allowance.following(user):
         with allowance.of(user):
-            source = await run_in_threadpool(partial(Source, lake_of(connection), authority_of(connection), token, asked))
+            source = await run_in_threadpool(partial(LiveSource, lake_of(connection), authority_of(connection), token, asked))
         try:
             yield source
         finally:

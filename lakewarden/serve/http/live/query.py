@@ -14,13 +14,13 @@ _SEQ = re.compile(r"-?[0-9]{1,19}")
 
 
 @dataclass(frozen=True)
-class Asked:
+class LiveRequest:
     sql: str
     from_seq: int | None = None
     namespace: str | None = None
 
 
-def asked(connection: HTTPConnection) -> Asked:
+def asked(connection: HTTPConnection) -> LiveRequest:
     """The parameters of a request. `Last-Event-ID` is newer than `from_seq`: it comes with the same address again.
 
     Raises:
@@ -37,7 +37,7 @@ def asked(connection: HTTPConnection) -> Asked:
     if "sql" not in found:
         raise InvalidArgument("the parameter 'sql' is missing: the query to subscribe to")
     place = connection.headers.get("last-event-id") or found.get("from_seq")
-    return Asked(found["sql"], None if place is None else _seq(place), found.get("namespace"))
+    return LiveRequest(found["sql"], None if place is None else _seq(place), found.get("namespace"))
 
 
 def _seq(text: str) -> int:

@@ -8,8 +8,8 @@ import threading
 from lakewarden.client import Lakehouse
 from lakewarden.errors import StorageUnavailable
 from lakewarden.serve.authority import Authority
-from lakewarden.serve.http.live.messages import Batch
-from lakewarden.serve.http.live.query import Asked
+from lakewarden.serve.http.live.messages import EventBatch
+from lakewarden.serve.http.live.query import LiveRequest
 from lakewarden.serve.tokens import AccessToken
 from lakewarden.tables.subscriptions.subscription import Subscription
 
@@ -21,18 +21,18 @@ LOOK_SECONDS = 0.5
 """Between two looks at a log, for all subscribers of it."""
 
 
-class Source:
+class LiveSource:
     """Opened by its constructor, which blocks as every call does. Safe for threads."""
 
-    def __init__(self, lake: Lakehouse, authority: Authority, token: AccessToken, asked: Asked) -> None:
+    def __init__(self, lake: Lakehouse, authority: Authority, token: AccessToken, asked: LiveRequest) -> None:
         session = lake.sessions.served(token.principal, asked.namespace)
         self._subscription: Subscription = session.subscribe(asked.sql, from_seq=asked.from_seq, poll_bytes=_POLL_BYTES)
         self._authority = authority
         self._token = token
         self._lock = threading.Lock()
-        self._batch: Batch | None = None
+        self._batch: EventBatch | None = None
 
-    def next(self) -> Batch:
+    def next(self) -> EventBatch:
         """What came since the last batch, which works no longer then.
 
         Raises:
@@ -41,7 +41,7 @@ class Source:
         with self._lock:
             events = self._subscription.poll(LOOK_SECONDS)
             self._end_batch()
-            self._batch = Batch(events, self._subscription.seq)
+            self._batch = EventBatch(events, self._subscription.seq)
             return self._batch
 
     def confirm(self) -> None:

@@ -15,9 +15,9 @@ from typing import Any, Protocol, TypeVar
 
 from lakewarden.base.settings import ServeSettings
 from lakewarden.errors import LakewardenError, Transient
-from lakewarden.serve.declined import Declined
-from lakewarden.serve.http.live.messages import Batch, Message, failed, goodbye, heartbeat
-from lakewarden.serve.http.live.source import LOOK_SECONDS, Source
+from lakewarden.serve.declined import RequestDeclined
+from lakewarden.serve.http.live.messages import EventBatch, LiveMessage, failed, goodbye, heartbeat
+from lakewarden.serve.http.live.source import LOOK_SECONDS, LiveSource
 from lakewarden.serve.http.problems import refusal
 
 T = TypeVar("T")
@@ -30,7 +30,7 @@ _LAST_SECONDS = 5.0
 """How long the last message may take."""
 
 
-class Gone(Exception):
+class ClientGone(Exception):
     """The client has left."""
 
 
@@ -46,7 +46,7 @@ class Wire(Protocol):
         """Says where to go on after the initial rows."""
         ...
 
-    async def send(self, messages: Sequence[Message]) -> None:
+    async def send(self, messages: Sequence[LiveMessage]) -> None:
         """Returns when the connection has taken them.
 
         Raises:
@@ -75,10 +75,10 @@ class Following:
         return await asyncio.get_running_loop().run_in_executor(self.threads, call)
 
 
-class Stream:
+class LiveStream:
     """Follows by `run`, once."""
 
-    def __init__(self, source: Source, wire: Wire, following: Following, request_id: str) -> None:
+    def __init__(self, source: LiveSource, wire: Wire, following: Following, request_id: str) -> None:
         self._source = source
         self._wire = wire
         self._following = following
@@ -105,10 +105,10 @@ class Stream:
                 await _cancelled(task)
 
     async def _tell(self) -> None:
-        with suppress(Gone):
+        with suppress(ClientGone):
             try:
                 await self._tell_all()
-            except (LakewardenError, Declined) as error:
+            except (LakewardenError, RequestDeclined) as error:
                 status, code = refusal(error)
                 await self._end(failed(self._place, code, error.message, self._request_id), status)
 
@@ -130,7 +130,7 @@ class Stream:
             if batch.empty:
                 await asyncio.sleep(LOOK_SECONDS)
 
-    async def _next(self) -> Batch:
+    async def _next(self) -> EventBatch:
         """What the next look brings; a store that is away may come back."""
         since = self._now()
         while True:
@@ -152,18 +152,18 @@ class Stream:
             async with asyncio.timeout(seconds):
                 await sending
         except TimeoutError as error:
-            raise Declined(429, f"what was sent was not read for {seconds:g} seconds (serve.slow_seconds)") from error
+            raise RequestDeclined(429, f"what was sent was not read for {seconds:g} seconds (serve.slow_seconds)") from error
         self._sent_at = self._now()
 
-    async def _end(self, message: Message, status: int) -> None:
-        with suppress(Gone, TimeoutError):
+    async def _end(self, message: LiveMessage, status: int) -> None:
+        with suppress(ClientGone, TimeoutError):
             async with asyncio.timeout(min(_LAST_SECONDS, self._settings.slow_seconds)):
                 await self._wire.send([message])
                 await self._wire.close(status)
 
 
-def _in_parts(batch: Batch, together: int) -> Iterator[list[Message]]:
-    part: list[Message] = []
+def _in_parts(batch: EventBatch, together: int) -> Iterator[list[LiveMessage]]:
+    part: list[LiveMessage] = []
     size = 0
     for message in batch:
         if part and size + len(message.body) > together:

@@ -10,11 +10,11 @@ from starlette.types import Receive, Scope, Send
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from lakewarden.errors import LakewardenError
-from lakewarden.serve.declined import Declined
-from lakewarden.serve.http.live.messages import Message
+from lakewarden.serve.declined import RequestDeclined
+from lakewarden.serve.http.live.messages import LiveMessage
 from lakewarden.serve.http.live.opened import opened
 from lakewarden.serve.http.live.query import asked
-from lakewarden.serve.http.live.stream import Following, Gone, Stream
+from lakewarden.serve.http.live.stream import ClientGone, Following, LiveStream
 from lakewarden.serve.http.problems import problem
 from lakewarden.serve.http.requests import caller
 
@@ -37,8 +37,8 @@ class WebSockets:
             token = await caller(socket, _token_of(socket))
             async with opened(socket, token, asked(socket), self.following) as source:
                 await socket.accept(_BEARER if _BEARER in socket.scope["subprotocols"][:1] else None)
-                await Stream(source, _Socket(socket), self.following, socket.state.request_id).run()
-        except (LakewardenError, Declined, HTTPException) as error:
+                await LiveStream(source, _Socket(socket), self.following, socket.state.request_id).run()
+        except (LakewardenError, RequestDeclined, HTTPException) as error:
             await socket.send_denial_response(problem(socket, error))
 
 
@@ -58,12 +58,12 @@ class _Socket:
     async def begin(self, place: int | None) -> None:
         """The first heartbeat will tell."""
 
-    async def send(self, messages: Sequence[Message]) -> None:
+    async def send(self, messages: Sequence[LiveMessage]) -> None:
         try:
             for message in messages:
                 await self.socket.send_text(message.body.decode())
         except WebSocketDisconnect as error:
-            raise Gone from error
+            raise ClientGone from error
 
     async def left(self) -> None:
         """What a client sends meanwhile has no meaning, and is not kept."""

@@ -11,15 +11,15 @@ from sqlglot import exp
 
 from lakewarden.errors import BadSyntax, LakewardenError, NotFound, PermissionDenied
 from lakewarden.serve.postgres.pg_catalog.functions import Caller
-from lakewarden.serve.postgres.pg_catalog.relations import Described
+from lakewarden.serve.postgres.pg_catalog.relations import VisibleCatalog
 from lakewarden.serve.postgres.pg_catalog.rewrite import NAMES, asks, rewritten, tree_of
 from lakewarden.serve.postgres.state import State
-from lakewarden.serve.postgres.things import Field, Thing
+from lakewarden.serve.postgres.things import CatalogField, Thing
 from lakewarden.serve.postgres.wire.kinds import OID, Kind, kind_of
 from lakewarden.sql.grammar.parameters import Value
 from lakewarden.sql.parse import Single
-from lakewarden.sql.results import Rows
-from lakewarden.sql.system.seen import Seen
+from lakewarden.sql.results import ResultRows
+from lakewarden.sql.system.seen import VisibleObjects
 
 _MAY_ASK = re.compile(
     rf"\b(pg_|has_|txid_|inet_|to_reg|reg(class|type|proc|namespace|role)|information_schema|({'|'.join(sorted(NAMES))})\b)",
@@ -39,12 +39,12 @@ def asks_catalog(single: Single) -> bool:
         return False  # our own parser says what is wrong with it
 
 
-def answered(state: State, single: Single, values: Sequence[Value]) -> Rows:
+def answered(state: State, single: Single, values: Sequence[Value]) -> ResultRows:
     """Raises:
     Unsupported, InvalidArgument: it asks for what is not served.
     """
     seen = state.session.seen()
-    described = Described(seen, state.variables, lambda: _views(state, seen))
+    described = VisibleCatalog(seen, state.variables, lambda: _views(state, seen))
     made = rewritten(tree_of(single.text), _caller(state, described), values)
     found = state.session.over(made.sql, {name: described.relation(full) for name, full in made.relations.items()})
     return replace(found, table=_with_lists_of_oids(found.table))
@@ -64,24 +64,24 @@ def _with_lists_of_oids(rows: pa.Table) -> pa.Table:
     return rows.cast(pa.schema(fields))
 
 
-def _caller(state: State, described: Described) -> Caller:
+def _caller(state: State, described: VisibleCatalog) -> Caller:
     seen = described.seen
     return Caller(seen.principal.user, described.database, seen.namespace, state.variables, lambda name: _number(described, name))
 
 
-def _number(described: Described, name: str) -> int | None:
+def _number(described: VisibleCatalog, name: str) -> int | None:
     mine = f"{described.seen.namespace}.{name}"
     return described.oids.get(name) or described.oids.get(mine)
 
 
-def _views(state: State, seen: Seen) -> tuple[Thing, ...]:
+def _views(state: State, seen: VisibleObjects) -> tuple[Thing, ...]:
     """The views whose queries the session may run."""
     if seen.version not in state.views:
         state.views = {seen.version: tuple(_described_views(state, seen))}
     return state.views[seen.version]
 
 
-def _described_views(state: State, seen: Seen) -> Iterator[Thing]:
+def _described_views(state: State, seen: VisibleObjects) -> Iterator[Thing]:
     for name in seen.views:
         all_of = exp.select("*").from_(exp.table_(name.name, name.namespace, quoted=True))
         (statement,) = state.session.parsed(all_of.sql("duckdb"))
@@ -92,5 +92,5 @@ def _described_views(state: State, seen: Seen) -> Iterator[Thing]:
         except LakewardenError:
             rows = None  # it is there, and cannot be read at the moment
         schema = () if rows is None else rows.table.schema
-        fields = tuple(Field(field.name, kind_of(field.type)) for field in schema)
+        fields = tuple(CatalogField(field.name, kind_of(field.type)) for field in schema)
         yield Thing(name.namespace, name.name, fields, is_view=True)

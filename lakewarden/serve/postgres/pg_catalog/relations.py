@@ -13,17 +13,17 @@ from lakewarden.serve.postgres.pg_catalog.shapes import SHAPES, Row, made
 from lakewarden.serve.postgres.things import Thing, thing_of
 from lakewarden.serve.postgres.variables import Variables
 from lakewarden.serve.postgres.wire.kinds import KINDS, Kind
-from lakewarden.sql.system.seen import Seen
+from lakewarden.sql.system.seen import VisibleObjects
 
 OWNER_NAME = "lakewarden"
 _READ_BY_ALL = ("pg_catalog", "information_schema")
 
 
 @dataclass(frozen=True)
-class Described:
+class VisibleCatalog:
     """What a session sees; `views` describes its views, which takes a query each."""
 
-    seen: Seen
+    seen: VisibleObjects
     variables: Variables
     views: Callable[[], tuple[Thing, ...]]
 
@@ -51,7 +51,7 @@ class Described:
         return made(name, () if rows is None else rows(self))
 
 
-def _classes(of: Described) -> Iterator[Row]:
+def _classes(of: VisibleCatalog) -> Iterator[Row]:
     shared: Row = {"relowner": OWNER, "relpersistence": "p", "relreplident": "d", "relispopulated": True, "reltuples": -1.0}
     for thing in of.things:
         kind = {"relkind": "v"} if thing.is_view else {"relkind": "r", "relam": HEAP, "relhasindex": bool(thing.key)}
@@ -64,14 +64,14 @@ def _classes(of: Described) -> Iterator[Row]:
         yield {**shared, "oid": oid, "relname": name, "relnamespace": CATALOG, "relkind": "r", "relam": HEAP}
 
 
-def _namespaces(of: Described) -> Iterator[Row]:
+def _namespaces(of: VisibleCatalog) -> Iterator[Row]:
     yield {"oid": CATALOG, "nspname": "pg_catalog", "nspowner": OWNER}
     yield {"oid": INFORMATION, "nspname": "information_schema", "nspowner": OWNER}
     for name in of.seen.namespaces:
         yield {"oid": of.oids[f"{name}/"], "nspname": name, "nspowner": OWNER}
 
 
-def _attributes(of: Described) -> Iterator[Row]:
+def _attributes(of: VisibleCatalog) -> Iterator[Row]:
     for thing in of.things:
         for number, field in enumerate(thing.fields, 1):
             yield {
@@ -106,14 +106,14 @@ def _attributes(of: Described) -> Iterator[Row]:
             }
 
 
-def _defaults(of: Described) -> Iterator[Row]:
+def _defaults(of: VisibleCatalog) -> Iterator[Row]:
     for thing in of.things:
         for number, field in enumerate(thing.fields, 1):
             if field.default is not None:
                 yield {"oid": of.oids[thing.full], "adrelid": of.oids[thing.full], "adnum": number, "adbin": field.default}
 
 
-def _indexes(of: Described) -> Iterator[Row]:
+def _indexes(of: VisibleCatalog) -> Iterator[Row]:
     for thing in of.keyed:
         places = thing.key_places
         yield {
@@ -129,7 +129,7 @@ def _indexes(of: Described) -> Iterator[Row]:
         }
 
 
-def _constraints(of: Described) -> Iterator[Row]:
+def _constraints(of: VisibleCatalog) -> Iterator[Row]:
     for thing in of.keyed:
         index = of.oids[f"{thing.full}#"]
         yield {
@@ -146,7 +146,7 @@ def _constraints(of: Described) -> Iterator[Row]:
         }
 
 
-def _index_columns(of: Described) -> Iterator[Row]:
+def _index_columns(of: VisibleCatalog) -> Iterator[Row]:
     """The first of each index is its whole definition."""
     for thing in of.keyed:
         whole = f"CREATE UNIQUE INDEX {thing.key_name} ON {thing.full} USING btree ({_listed(thing)})"
@@ -158,7 +158,7 @@ def _listed(thing: Thing) -> str:
     return ", ".join(thing.key)
 
 
-def _types(_: Described) -> Iterator[Row]:
+def _types(_: VisibleCatalog) -> Iterator[Row]:
     shared: Row = {"typnamespace": CATALOG, "typowner": OWNER, "typisdefined": True, "typdelim": ",", "typtypmod": -1}
     for kind in KINDS.values():
         text = {"typname": kind.name, "typinput": f"{kind.name}in", "typtype": "b", "typcategory": _category(kind)}
@@ -176,49 +176,49 @@ def _category(kind: Kind) -> str:
     return {"bool": "B", "bytea": "U", "uuid": "U"}.get(kind.name, "S")
 
 
-def _databases(of: Described) -> Iterator[Row]:
+def _databases(of: VisibleCatalog) -> Iterator[Row]:
     for name in {*of.seen.namespaces, of.database}:
         number = of.oids.get(f"{name}/", 5)
         names = {"datname": name, "datcollate": "C", "datctype": "C", "datallowconn": True}
         yield {**names, "oid": number, "datdba": OWNER, "encoding": 6, "datconnlimit": -1, "dattablespace": TABLESPACE}
 
 
-def _tablespaces(_: Described) -> Iterator[Row]:
+def _tablespaces(_: VisibleCatalog) -> Iterator[Row]:
     yield {"oid": TABLESPACE, "spcname": "pg_default", "spcowner": OWNER}
 
 
-def _roles(of: Described) -> Iterator[Row]:
+def _roles(of: VisibleCatalog) -> Iterator[Row]:
     for number, name in ((OWNER, OWNER_NAME), (OWNER + 1, of.seen.principal.user)):
         yield {"oid": number, "rolname": name, "rolinherit": True, "rolcanlogin": name != OWNER_NAME, "rolconnlimit": -1}
 
 
-def _users(of: Described) -> Iterator[Row]:
+def _users(of: VisibleCatalog) -> Iterator[Row]:
     yield {"usename": of.seen.principal.user, "usesysid": OWNER + 1}
 
 
-def _access_methods(_: Described) -> Iterator[Row]:
+def _access_methods(_: VisibleCatalog) -> Iterator[Row]:
     yield {"oid": HEAP, "amname": "heap", "amtype": "t"}
     yield {"oid": BTREE, "amname": "btree", "amtype": "i"}
 
 
-def _tables(of: Described) -> Iterator[Row]:
+def _tables(of: VisibleCatalog) -> Iterator[Row]:
     for thing in of.things:
         if not thing.is_view:
             names = {"schemaname": thing.namespace, "tablename": thing.name, "tableowner": OWNER_NAME}
             yield {**names, "hasindexes": bool(thing.key)}
 
 
-def _views(of: Described) -> Iterator[Row]:
+def _views(of: VisibleCatalog) -> Iterator[Row]:
     for thing in of.things:
         if thing.is_view:
             yield {"schemaname": thing.namespace, "viewname": thing.name, "viewowner": OWNER_NAME}
 
 
-def _settings(of: Described) -> Iterator[Row]:
+def _settings(of: VisibleCatalog) -> Iterator[Row]:
     return ({"name": name, "setting": value} for name, value in of.variables.shown())
 
 
-def _visible(of: Described) -> Iterator[Row]:
+def _visible(of: VisibleCatalog) -> Iterator[Row]:
     for thing in of.things:
         if thing.namespace == of.seen.namespace:
             yield {"oid": of.oids[thing.full]}
@@ -227,22 +227,22 @@ def _visible(of: Described) -> Iterator[Row]:
     yield from ({"oid": oid} for oid in CLASSES.values())
 
 
-def _schemata(of: Described) -> Iterator[Row]:
+def _schemata(of: VisibleCatalog) -> Iterator[Row]:
     for name in (*_READ_BY_ALL, *of.seen.namespaces):
         yield {"catalog_name": of.database, "schema_name": name, "schema_owner": OWNER_NAME}
 
 
-def _place(of: Described, thing: Thing) -> dict[str, object]:
+def _place(of: VisibleCatalog, thing: Thing) -> dict[str, object]:
     return {"table_catalog": of.database, "table_schema": thing.namespace, "table_name": thing.name}
 
 
-def _standard_tables(of: Described) -> Iterator[Row]:
+def _standard_tables(of: VisibleCatalog) -> Iterator[Row]:
     for thing in of.things:
         kind = {"table_type": "VIEW", "is_insertable_into": "NO"} if thing.is_view else {"table_type": "BASE TABLE"}
         yield {"is_insertable_into": "YES", **_place(of, thing), **kind}
 
 
-def _standard_columns(of: Described) -> Iterator[Row]:
+def _standard_columns(of: VisibleCatalog) -> Iterator[Row]:
     for thing in of.things:
         for number, field in enumerate(thing.fields, 1):
             kind = field.kind
@@ -267,26 +267,26 @@ def _standard_columns(of: Described) -> Iterator[Row]:
             }
 
 
-def _standard_views(of: Described) -> Iterator[Row]:
+def _standard_views(of: VisibleCatalog) -> Iterator[Row]:
     return (_place(of, thing) for thing in of.things if thing.is_view)
 
 
-def _standard_constraint(of: Described, thing: Thing) -> dict[str, object]:
+def _standard_constraint(of: VisibleCatalog, thing: Thing) -> dict[str, object]:
     names = {"constraint_catalog": of.database, "constraint_schema": thing.namespace, "constraint_name": thing.key_name}
     return {**names, **_place(of, thing)}
 
 
-def _standard_constraints(of: Described) -> Iterator[Row]:
+def _standard_constraints(of: VisibleCatalog) -> Iterator[Row]:
     return ({**_standard_constraint(of, thing), "constraint_type": "PRIMARY KEY"} for thing in of.keyed)
 
 
-def _standard_keys(of: Described) -> Iterator[Row]:
+def _standard_keys(of: VisibleCatalog) -> Iterator[Row]:
     for thing in of.keyed:
         for number, name in enumerate(thing.key, 1):
             yield {**_standard_constraint(of, thing), "column_name": name, "ordinal_position": number}
 
 
-_ROWS: Mapping[str, Callable[[Described], Iterator[Row]]] = {
+_ROWS: Mapping[str, Callable[[VisibleCatalog], Iterator[Row]]] = {
     "pg_class": _classes,
     "pg_namespace": _namespaces,
     "pg_attribute": _attributes,

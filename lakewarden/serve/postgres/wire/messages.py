@@ -13,7 +13,7 @@ _INT16, _INT32 = struct.Struct("!h"), struct.Struct("!i")
 _LEAST_STARTUP = 8
 
 
-class Malformed(Exception):
+class MalformedMessage(Exception):
     """What was sent is not of the protocol, or beyond a bound: the connection cannot go on."""
 
 
@@ -31,7 +31,7 @@ class Fields:
     def take(self, size: int) -> bytes:
         end = self.at + size
         if size < 0 or end > len(self.data):
-            raise Malformed("a message ends in the middle of a field")
+            raise MalformedMessage("a message ends in the middle of a field")
         found, self.at = self.data[self.at : end], end
         return found
 
@@ -48,7 +48,7 @@ class Fields:
     def text(self) -> str:
         end = self.data.find(b"\0", self.at)
         if end < 0:
-            raise Malformed("a text is not ended by a zero byte")
+            raise MalformedMessage("a text is not ended by a zero byte")
         found = as_text(self.data[self.at : end])
         self.at = end + 1
         return found
@@ -66,7 +66,7 @@ def as_text(data: bytes) -> str:
     try:
         return data.decode()
     except UnicodeDecodeError as error:
-        raise Malformed(f"a text is not UTF-8 at byte {error.start}") from error
+        raise MalformedMessage(f"a text is not UTF-8 at byte {error.start}") from error
 
 
 async def startup_packet(reader: StreamReader) -> Fields:
@@ -76,7 +76,7 @@ async def startup_packet(reader: StreamReader) -> Fields:
     """
     size = int(_INT32.unpack(await reader.readexactly(4))[0])
     if not _LEAST_STARTUP <= size <= STARTUP_BYTES:
-        raise Malformed(f"a startup packet has {_LEAST_STARTUP} to {STARTUP_BYTES:,} bytes, not {size}")
+        raise MalformedMessage(f"a startup packet has {_LEAST_STARTUP} to {STARTUP_BYTES:,} bytes, not {size}")
     return Fields(await reader.readexactly(size - 4))
 
 
@@ -90,5 +90,5 @@ async def message(reader: StreamReader, most: int) -> tuple[bytes, Fields]:
     head = await reader.readexactly(5)
     size = int(_INT32.unpack(head[1:])[0]) - 4
     if not 0 <= size <= most:
-        raise Malformed(f"a message has up to {most:,} bytes here (serve.body_bytes), not {size:,}")
+        raise MalformedMessage(f"a message has up to {most:,} bytes here (serve.body_bytes), not {size:,}")
     return head[:1], Fields(await reader.readexactly(size))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 from decimal import Decimal
 
-from lakewarden.serve.postgres.wire.messages import Malformed
+from lakewarden.serve.postgres.wire.messages import MalformedMessage
 
 _BASE_DIGITS = 4
 _NEGATIVE = 0x4000
@@ -40,15 +40,15 @@ def numeric_of(data: bytes) -> Decimal:
     Malformed: it is no such form.
     """
     if len(data) < 8:
-        raise Malformed("a NUMERIC in binary has eight bytes at least")
+        raise MalformedMessage("a NUMERIC in binary has eight bytes at least")
     number, weight, sign, scale = struct.unpack("!HhHH", data[:8])
     if len(data) != 8 + 2 * number or sign not in (0, _NEGATIVE, *_NO_NUMBERS):
-        raise Malformed("a NUMERIC in binary does not have the length that it says, or has an unknown sign")
+        raise MalformedMessage("a NUMERIC in binary does not have the length that it says, or has an unknown sign")
     if sign in _NO_NUMBERS:
         return Decimal(_NO_NUMBERS[sign])
     groups = struct.unpack(f"!{number}H", data[8:])
     if any(group > 9999 for group in groups):
-        raise Malformed("a NUMERIC in binary has a digit above 9999")
+        raise MalformedMessage("a NUMERIC in binary has a digit above 9999")
     digits = "".join(f"{group:04d}" for group in groups) or "0"
     exponent = _BASE_DIGITS * (weight + 1 - number) if groups else 0
     filling = min(max(-exponent - scale, 0), len(digits) - len(digits.rstrip("0")), len(digits) - 1)  # the last group's zeros

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 from lakewarden.errors import Canceled, LakewardenError
-from lakewarden.serve.declined import Declined
+from lakewarden.serve.declined import RequestDeclined
 from lakewarden.sql.blocks.errors import FailedBlock, IdleBlock, NoBlock, NoSavepoint, ReadOnlyBlock
 
 SQLSTATE: Mapping[str, str] = {
@@ -49,7 +49,7 @@ _OWN: Mapping[type[LakewardenError], str] = {
 """Errors that PostgreSQL tells apart from others of their code."""
 
 
-class Problem(Exception):
+class ProtocolError(Exception):
     """An error that the client is told. A fatal one ends the connection."""
 
     def __init__(self, sqlstate: str, message: str, *, fatal: bool = False) -> None:
@@ -59,11 +59,11 @@ class Problem(Exception):
         self.fatal = fatal
 
 
-def problem_of(error: LakewardenError | Declined, *, fatal: bool = False) -> Problem:
-    if isinstance(error, Declined):
-        return Problem(_DECLINED[error.status], error.message, fatal=fatal)
+def problem_of(error: LakewardenError | RequestDeclined, *, fatal: bool = False) -> ProtocolError:
+    if isinstance(error, RequestDeclined):
+        return ProtocolError(_DECLINED[error.status], error.message, fatal=fatal)
     sqlstate = next((state for kind, state in _OWN.items() if isinstance(error, kind)), SQLSTATE[error.code])
-    return Problem(sqlstate, error.message, fatal=fatal)
+    return ProtocolError(sqlstate, error.message, fatal=fatal)
 
 
 @contextmanager
@@ -74,4 +74,4 @@ def as_problem() -> Iterator[None]:
     except LakewardenError as error:
         raise problem_of(error) from error
     except (ValueError, TypeError, ArithmeticError, NotImplementedError) as error:  # a value of a result that has no form here
-        raise Problem(SQLSTATE["INTERNAL"], f"a value has no form in PostgreSQL's protocol: {error}") from error
+        raise ProtocolError(SQLSTATE["INTERNAL"], f"a value has no form in PostgreSQL's protocol: {error}") from error

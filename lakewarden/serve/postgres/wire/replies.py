@@ -6,7 +6,7 @@ import struct
 from collections.abc import Iterable, Sequence
 
 from lakewarden.serve.postgres.wire.kinds import Kind
-from lakewarden.serve.postgres.wire.problems import Problem
+from lakewarden.serve.postgres.wire.problems import ProtocolError
 
 AUTHENTICATED = b"R" + struct.pack("!ii", 8, 0)
 PASSWORD_WANTED = b"R" + struct.pack("!ii", 8, 3)
@@ -51,7 +51,7 @@ def columns(named: Iterable[tuple[str, Kind, bool]]) -> bytes:
     return _message(b"T", struct.pack("!h", len(fields)) + b"".join(fields))
 
 
-def error(problem: Problem) -> bytes:
+def error(problem: ProtocolError) -> bytes:
     return _message(b"E", _said("FATAL" if problem.fatal else "ERROR", problem.sqlstate, problem.message))
 
 

@@ -16,24 +16,24 @@ from lakewarden.errors import InvalidArgument
 from lakewarden.sql.context import Context
 from lakewarden.sql.handlers.writing.parts import check_divides, of_shares
 from lakewarden.sql.handlers.writing.revision import changed, of_target, revision_query
-from lakewarden.sql.handlers.writing.target import Target, column_of, reads_itself
+from lakewarden.sql.handlers.writing.target import WriteTarget, column_of, reads_itself
 from lakewarden.sql.queries import select
 from lakewarden.sql.queries.scan import for_duck
-from lakewarden.sql.results import Affected
+from lakewarden.sql.results import AffectedRows
 from lakewarden.sql.statements.rows import Assignment, Insert, OnConflict
 from lakewarden.tables.client.compared import Share
 from lakewarden.tables.intake import Revision
 from lakewarden.tables.reading.keys import key_bounds
-from lakewarden.tables.reading.scope import EVERYTHING, Wanted
+from lakewarden.tables.reading.scope import EVERYTHING, ReadSelection
 from lakewarden.tables.reading.seen_keys import SeenKeys
-from lakewarden.tables.rows.intake import Parts, Rows
+from lakewarden.tables.rows.intake import RowParts, Rows
 
 _EXCLUDED = "excluded"
 
 
 def insert_on_conflict(
-    context: Context, statement: Insert, conflict: OnConflict, target: Target, given: Rows | Parts
-) -> Affected:
+    context: Context, statement: Insert, conflict: OnConflict, target: WriteTarget, given: Rows | RowParts
+) -> AffectedRows:
     """Raises:
     InvalidArgument: the table has no key, or ON CONFLICT names other columns.
     ConstraintViolation: a value does not fit, or a key is given twice. Nothing was written.
@@ -42,14 +42,14 @@ def insert_on_conflict(
     update = None if conflict.assignments is None else _update(target, statement, conflict, conflict.assignments)
     deciding = _Deciding(context, target, update)
     every = update is not None and reads_itself(context, update.query, target.table, {_EXCLUDED})
-    if isinstance(given, Parts):
+    if isinstance(given, RowParts):
         if update is not None:
             check_divides(context, update.query, _EXCLUDED)
         size = of_shares(context).result_bytes
         return target.affected(target.client.revise_parts(given, deciding.begin, user=target.user, part_bytes=size, every=every))
     taken = target.client.take_files(given, target.user)
     rows = target.client.completed(taken.rows, user=target.user, follows=False)
-    wanted = EVERYTHING if every else Wanted(bounds=key_bounds(target.schema.primary_key, rows))
+    wanted = EVERYTHING if every else ReadSelection(bounds=key_bounds(target.schema.primary_key, rows))
     decide = partial(deciding.rows, rows)
     return target.affected(target.client.revise(decide, user=target.user, wanted=wanted, files=taken.files))
 
@@ -65,7 +65,7 @@ class _Update:
 @dataclass(frozen=True)
 class _Deciding:
     context: Context
-    target: Target
+    target: WriteTarget
     update: _Update | None
     """None for DO NOTHING."""
 
@@ -107,7 +107,7 @@ class _Shares:
         return 0
 
 
-def _check_columns(target: Target, conflict: OnConflict) -> None:
+def _check_columns(target: WriteTarget, conflict: OnConflict) -> None:
     schema = target.schema
     if not schema.primary_key:
         raise InvalidArgument("ON CONFLICT needs a primary key, and the table has none")
@@ -116,7 +116,7 @@ def _check_columns(target: Target, conflict: OnConflict) -> None:
         raise InvalidArgument(f"ON CONFLICT names ({', '.join(conflict.columns)}); the key is ({', '.join(schema.primary_key)})")
 
 
-def _update(target: Target, statement: Insert, conflict: OnConflict, assignments: tuple[Assignment, ...]) -> _Update:
+def _update(target: WriteTarget, statement: Insert, conflict: OnConflict, assignments: tuple[Assignment, ...]) -> _Update:
     """The live rows whose keys are inserted again, as DO UPDATE changes them."""
     schema, alias = target.schema, statement.alias or statement.table.name
     qualified = tuple(Assignment(each.column, of_target(each.value, schema, alias)) for each in assignments)

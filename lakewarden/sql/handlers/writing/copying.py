@@ -28,13 +28,13 @@ from lakewarden.sql.queries.federation.shape import aggregates_rows, reason_agai
 from lakewarden.sql.queries.pushdown import Pushdown
 from lakewarden.sql.queries.scan import for_duck, wanted_by
 from lakewarden.sql.queries.select import prepare
-from lakewarden.sql.results import Rows
+from lakewarden.sql.results import ResultRows
 from lakewarden.storage.steps import Steps
 from lakewarden.tables.client import TableClient
 from lakewarden.tables.direct.outputs import Outputs
-from lakewarden.tables.direct.shuffle import PartWriter, Written, remove_written, shuffled
+from lakewarden.tables.direct.shuffle import PartWriter, TaskOutput, remove_written, shuffled
 from lakewarden.tables.direct.value import Reserve, TaskFiles
-from lakewarden.tables.fanout import Sized, done_and_failed
+from lakewarden.tables.fanout import SizedWork, done_and_failed
 from lakewarden.tables.intake import TableIntake
 from lakewarden.tables.reading.partitions import Apart, read_apart
 
@@ -49,7 +49,7 @@ class Copying:
     """The table's in `sql`."""
     sql: str
     pushdown: Pushdown
-    shape: Rows
+    shape: ResultRows
     """What the query returns of no rows: its columns and their types."""
 
     def into(self, client: TableClient, columns: Sequence[SchemaColumn]) -> TaskFiles:
@@ -64,7 +64,7 @@ class Copying:
         made: list[NewFile] = []
 
         def copy(apart: Apart) -> list[NewFile]:
-            remove_written(target, [Written(tuple(made))])  # of a first turn, if the table was moved meanwhile
+            remove_written(target, [TaskOutput(tuple(made))])  # of a first turn, if the table was moved meanwhile
             made[:] = self._copied(apart, client, columns, target, reserve)
             return made
 
@@ -83,7 +83,7 @@ class Copying:
             CopyTask(part, group, intake, columns, target, reserve(_rows_of(group)), _rows_of(group))
             for group in apart.packs(settings.federation.part_bytes)
         ]
-        sized = [Sized(task, task.group.bytes) for task in tasks]
+        sized = [SizedWork(task, task.group.bytes) for task in tasks]
         engine = self.context.services.operator().engine
         written, failed = done_and_failed(engine.run_large(copy_rows, sized, 0))
         if failed is not None:
@@ -138,7 +138,7 @@ def copying_of(context: Context, query: exp.Query) -> Copying | None:
     if nothing is None:
         return None
     found = context.engine.run(prepared.sql, {str(relation): for_duck(nothing, table.schema)}, context.limits)
-    return Copying(context, table, str(relation), prepared.sql, pushdown, Rows(found.rows, found.types))
+    return Copying(context, table, str(relation), prepared.sql, pushdown, ResultRows(found.rows, found.types))
 
 
 def _is_pending(context: Context, table: Table) -> bool:
@@ -154,7 +154,7 @@ def _row_by_row(query: exp.Query) -> bool:
     )
 
 
-def copy_rows(task: CopyTask) -> Steps[Written | LakewardenError]:
+def copy_rows(task: CopyTask) -> Steps[TaskOutput | LakewardenError]:
     """Holds the rows of one part in memory. An error is a value: a task of Spark cannot raise it."""
     outputs, writer = Outputs(task.target, partial(_numbered, task), random_id), PartWriter(task.target)
     try:

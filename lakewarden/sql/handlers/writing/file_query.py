@@ -14,11 +14,11 @@ from lakewarden.base.arrays import numbers
 from lakewarden.catalog.model import TableSchema
 from lakewarden.sql.context import Context
 from lakewarden.sql.handlers.writing.revision import Reviser
-from lakewarden.sql.handlers.writing.target import Target
+from lakewarden.sql.handlers.writing.target import WriteTarget
 from lakewarden.sql.queries import select
 from lakewarden.sql.queries.scan import for_duck
 from lakewarden.sql.query_engine.engine import Limits, QueryEngine
-from lakewarden.sql.results import Rows
+from lakewarden.sql.results import ResultRows
 from lakewarden.tables.direct.value import Edit
 from lakewarden.tables.rows.columns import single
 
@@ -38,7 +38,7 @@ class FileQuery:
     limits: Limits
 
     @classmethod
-    def of(cls, context: Context, target: Target, query: exp.Select) -> FileQuery:
+    def of(cls, context: Context, target: WriteTarget, query: exp.Select) -> FileQuery:
         """Args:
         query: of the table alone, but for its subqueries.
         """
@@ -53,10 +53,10 @@ class FileQuery:
         prepared = select.prepare(context, made, {FILE}, {FILE: target.schema})
         return cls(prepared.sql, select.relations(context, prepared), target.schema, context.limits)
 
-    def run(self, rows: pa.Table, engine: QueryEngine) -> Rows:
+    def run(self, rows: pa.Table, engine: QueryEngine) -> ResultRows:
         numbered = for_duck(rows.append_column(_PLACE, numbers(np.arange(rows.num_rows))), self.schema)
         found = engine.run(self.sql, {**self.others, FILE: numbered}, self.limits)
-        return Rows(found.rows, found.types)
+        return ResultRows(found.rows, found.types)
 
 
 @dataclass(frozen=True)
@@ -87,6 +87,6 @@ class DeleteFile:
         return Edit(gone, rows.slice(0, 0).select(self.query.schema.names))
 
 
-def _places(found: Rows) -> pa.Array[Any]:
+def _places(found: ResultRows) -> pa.Array[Any]:
     """The numbers of the rows that were found, which are its last column."""
     return single(_PLACE, found.table.columns[-1])

@@ -13,9 +13,9 @@ from lakewarden.errors import InvalidArgument
 from lakewarden.sql.context import Context
 from lakewarden.sql.handlers.writing.merge_on import KeyPairs
 from lakewarden.sql.handlers.writing.revision import assigned_to, changed, fitted, revision_query
-from lakewarden.sql.handlers.writing.target import Target, column_of, columns_named, node_of
+from lakewarden.sql.handlers.writing.target import WriteTarget, column_of, columns_named, node_of
 from lakewarden.sql.plain_values import is_default
-from lakewarden.sql.results import Rows
+from lakewarden.sql.results import ResultRows
 from lakewarden.sql.statements.rows import Assignment, Merge, When
 
 SOURCE = "rows of the source"
@@ -23,47 +23,47 @@ SOURCE = "rows of the source"
 
 
 @dataclass(frozen=True)
-class Update:
+class UpdateBranch:
     query: exp.Select
     assignments: tuple[Assignment, ...]
 
-    def keys(self, target: Target, found: Rows) -> pa.Table:
+    def keys(self, target: WriteTarget, found: ResultRows) -> pa.Table:
         schema = target.schema
         return pa.table({name: found.table.column(schema.names.index(name)) for name in schema.primary_key})
 
-    def rows(self, context: Context, target: Target, found: Rows) -> pa.Table:
+    def rows(self, context: Context, target: WriteTarget, found: ResultRows) -> pa.Table:
         return changed(context, target, found, self.assignments)
 
 
 @dataclass(frozen=True)
-class Delete:
+class DeleteBranch:
     query: exp.Select
     every: bool
     """Whether it takes every row that is matched: then it does not matter how often one is."""
 
-    def keys(self, _: Target, found: Rows) -> pa.Table:
+    def keys(self, _: WriteTarget, found: ResultRows) -> pa.Table:
         return found.table
 
 
 @dataclass(frozen=True)
-class Insert:
+class InsertBranch:
     query: exp.Select
     columns: tuple[SchemaColumn, ...]
 
-    def rows(self, _: Context, target: Target, found: Rows) -> pa.Table:
+    def rows(self, _: Context, target: WriteTarget, found: ResultRows) -> pa.Table:
         made = zip(self.columns, found.table.columns, found.types, strict=True)
         values = {column.name: fitted(column, values, kind) for column, values, kind in made}
         return target.client.completed(pa.table(values), user=target.user, follows=False)
 
 
-Branch = Update | Delete | Insert
+Branch = UpdateBranch | DeleteBranch | InsertBranch
 
 
 @dataclass(frozen=True)
 class Branches:
     """Builds the branches of one MERGE. Errors are those of `merge`."""
 
-    target: Target
+    target: WriteTarget
     statement: Merge
     keys: KeyPairs
     source_columns: Sequence[str]
@@ -81,7 +81,9 @@ class Branches:
             case "delete":
                 key = [exp.column(name, self._alias, quoted=True) for name in self.target.schema.primary_key]
                 query = exp.select(*key, copy=False).from_(node_of(self.target.table, self._alias), copy=False)
-                return Delete(self._matched(query, condition), every=when is self.statement.whens[0] and when.condition is None)
+                return DeleteBranch(
+                    self._matched(query, condition), every=when is self.statement.whens[0] and when.condition is None
+                )
             case "insert":
                 return self._insert(when, condition)
             case "nothing":
@@ -97,19 +99,19 @@ class Branches:
     def _matched(self, query: exp.Select, condition: exp.Expr) -> exp.Select:
         return query.join(self._source(), on=self.statement.on.copy(), copy=False).where(condition, copy=False)
 
-    def _update(self, when: When, condition: exp.Expr) -> Update | None:
+    def _update(self, when: When, condition: exp.Expr) -> UpdateBranch | None:
         given = zip(when.columns, when.values, strict=True) if when.columns else self._by_name()
         kept = tuple(Assignment(name, value) for name, value in given if not self.keys.sets(name, value))
         if not kept:  # of the key alone, which stays as ON found it
             return None
-        return Update(self._matched(revision_query(self.target, kept, self._alias), condition), kept)
+        return UpdateBranch(self._matched(revision_query(self.target, kept, self._alias), condition), kept)
 
     def _by_name(self) -> Iterator[tuple[str, exp.Expr]]:
         """Of `*`: each column of the source for the table's of the same name."""
         for name in self.source_columns:
             yield column_of(self.target.schema, name).name, exp.column(name, self.statement.source_alias, quoted=True)
 
-    def _insert(self, when: When, condition: exp.Expr) -> Insert:
+    def _insert(self, when: When, condition: exp.Expr) -> InsertBranch:
         given = dict(self._by_name()) if not when.values else None
         columns = columns_named(self.target.schema, when.columns if given is None else list(given))
         values = list(when.values) if given is None else list(given.values())
@@ -122,7 +124,7 @@ class Branches:
         named = [exp.alias_(assigned_to(*pair), f"value {index}", quoted=True) for index, pair in enumerate(wanted)]
         query = exp.select(*named, copy=False).from_(self._source(), copy=False)
         query = query.join(node_of(self.target.table, self._alias), on=self.statement.on.copy(), join_type="anti", copy=False)
-        return Insert(query.where(condition, copy=False), tuple(column for column, _ in wanted))
+        return InsertBranch(query.where(condition, copy=False), tuple(column for column, _ in wanted))
 
 
 def _exclusive(whens: Sequence[When]) -> Iterator[tuple[When, exp.Expr]]:

@@ -11,7 +11,7 @@ from sqlglot import exp
 from lakewarden.catalog.model import TableSchema
 from lakewarden.delta.reading.bounds import Bound
 from lakewarden.errors import Unsupported
-from lakewarden.sql.handlers.writing.target import Target
+from lakewarden.sql.handlers.writing.target import WriteTarget
 from lakewarden.sql.statements.rows import Merge
 from lakewarden.tables.reading.keys import bound_of
 
@@ -39,7 +39,7 @@ class KeyPairs:
         return " AND ".join(f"{name} = {value.sql('duckdb')}" for name, value in self.values.items())
 
 
-def key_pairs(statement: Merge, target: Target, source_columns: Sequence[str]) -> KeyPairs:
+def key_pairs(statement: Merge, target: WriteTarget, source_columns: Sequence[str]) -> KeyPairs:
     """Raises:
     Unsupported: ON does anything but compare each column of the key with a value of the source.
     """

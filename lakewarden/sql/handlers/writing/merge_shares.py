@@ -22,12 +22,12 @@ from lakewarden.sql.statements.rows import Merge
 from lakewarden.tables.client.compared import Share
 from lakewarden.tables.intake import Revision
 from lakewarden.tables.reading.seen_keys import SeenKeys
-from lakewarden.tables.rows.intake import Parts
+from lakewarden.tables.rows.intake import RowParts
 
 _WHOLE = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT", "UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT", "UHUGEINT")
 
 
-def merge_parts(merging: Merging, statement: Merge, keys: KeyPairs, source: Parts, *, every: bool) -> int:
+def merge_parts(merging: Merging, statement: Merge, keys: KeyPairs, source: RowParts, *, every: bool) -> int:
     """Returns how many rows were changed.
 
     Args:

@@ -8,19 +8,19 @@ from sqlglot import exp
 
 from lakewarden.errors import Unsupported
 from lakewarden.sql.context import Context
-from lakewarden.sql.handlers.writing.target import Target
+from lakewarden.sql.handlers.writing.target import WriteTarget
 from lakewarden.sql.query_engine.engine import Limits
-from lakewarden.sql.results import Affected
-from lakewarden.tables.rows.intake import Parts
+from lakewarden.sql.results import AffectedRows
+from lakewarden.tables.rows.intake import RowParts
 
 
-def insert_parts(target: Target, given: Parts) -> Affected:
+def insert_parts(target: WriteTarget, given: RowParts) -> AffectedRows:
     replaces = target.table.options.on_duplicate == "replace"
     receipt = target.client.write_parts(given, user=target.user, mode="upsert" if replaces else "insert")
     return target.affected(receipt.rows)
 
 
-def replace_by_parts(target: Target, given: Parts) -> Affected:
+def replace_by_parts(target: WriteTarget, given: RowParts) -> AffectedRows:
     """Replaces all rows of a user."""
     return target.affected(target.client.write_parts(given, user=target.user, mode="replace").rows)
 

@@ -16,9 +16,9 @@ from lakewarden.catalog.model import SchemaColumn, TableSchema
 from lakewarden.errors import Unsupported
 from lakewarden.sql.context import Context
 from lakewarden.sql.handlers.values import FLOATING
-from lakewarden.sql.handlers.writing.target import Target, column_of, node_of
+from lakewarden.sql.handlers.writing.target import WriteTarget, column_of, node_of
 from lakewarden.sql.plain_values import is_default
-from lakewarden.sql.results import Rows as Found
+from lakewarden.sql.results import ResultRows as Found
 from lakewarden.sql.statements.rows import Assignment
 from lakewarden.tables.intake import TableIntake
 from lakewarden.tables.rows.columns import single
@@ -27,7 +27,7 @@ from lakewarden.tables.rows.defaults import Defaults
 _WHOLE = ("SMALLINT", "INT", "BIGINT")
 
 
-def revision_query(target: Target, assignments: Sequence[Assignment], alias: str) -> exp.Select:
+def revision_query(target: WriteTarget, assignments: Sequence[Assignment], alias: str) -> exp.Select:
     """Selects every column with the assignments applied, then the assigned ones' old values; named by position.
 
     Raises:
@@ -70,7 +70,7 @@ class Reviser:
     """By the name of each column that is assigned to: whether it gets its default."""
 
     @classmethod
-    def of(cls, context: Context, target: Target, assignments: Sequence[Assignment]) -> Reviser:
+    def of(cls, context: Context, target: WriteTarget, assignments: Sequence[Assignment]) -> Reviser:
         warehouse, client = context.warehouse, target.client
         intake = TableIntake(target.table, warehouse.clock, warehouse.new_id, client.author)
         assigned = {column_of(target.schema, each.column).name: is_default(each.value) for each in assignments}
@@ -105,7 +105,7 @@ class Reviser:
         return pa.chunked_array([pc.replace_with_mask(whole, whole.is_null(), made)])
 
 
-def changed(context: Context, target: Target, found: Found, assignments: Sequence[Assignment]) -> pa.Table:
+def changed(context: Context, target: WriteTarget, found: Found, assignments: Sequence[Assignment]) -> pa.Table:
     return Reviser.of(context, target, assignments).changed(found)
 
 

@@ -14,16 +14,16 @@ from lakewarden.maintenance.open_table import open_table
 from lakewarden.sql.context import Context
 from lakewarden.sql.queries import select
 from lakewarden.sql.relations import SEQ, Relation, resolved
-from lakewarden.sql.results import Affected
+from lakewarden.sql.results import AffectedRows
 from lakewarden.sql.shapes.plan import Write, WritePlan, plan_of
 from lakewarden.sql.statements.base import Ref
 from lakewarden.sql.statements.rows import Insert, Merge, OnConflict, Overwrite, Truncate, Update
 from lakewarden.tables.client import TableClient
-from lakewarden.tables.reading.scope import Wanted
+from lakewarden.tables.reading.scope import ReadSelection
 
 
 @dataclass(frozen=True)
-class Target:
+class WriteTarget:
     client: TableClient
     user: str | None
     """Whose scope it is; None of a SHARED table."""
@@ -37,16 +37,16 @@ class Target:
     def schema(self) -> TableSchema:
         return self.client.table.schema
 
-    def affected(self, rows: int, version: int | None = None) -> Affected:
+    def affected(self, rows: int, version: int | None = None) -> AffectedRows:
         """Args:
         version: of Delta, if the statement committed one.
         """
         plan = self.plan
         pending = plan.in_log and rows > 0 and not self.schema.append_only
-        return Affected(rows, plan.strategy, pending, version, plan.warnings, plan.why)
+        return AffectedRows(rows, plan.strategy, pending, version, plan.warnings, plan.why)
 
 
-def target_of(context: Context, statement: Write) -> Target:
+def target_of(context: Context, statement: Write) -> WriteTarget:
     """Raises:
     NotFound, Unsupported: the table does not exist, or takes no such statement.
     InvalidArgument: it sets a column of another table.
@@ -55,7 +55,7 @@ def target_of(context: Context, statement: Write) -> Target:
     _check_set(statement, table)
     plan = plan_of(statement, table, context.rules, partial(_columns_of, context))
     client, owner = open_table(context.warehouse, table).by(context.principal.user), context.owner(table)
-    return Target(context.block.writing(client, owner, past_log=not plan.in_log), owner, plan)
+    return WriteTarget(context.block.writing(client, owner, past_log=not plan.in_log), owner, plan)
 
 
 def _check_set(statement: Write, table: Table) -> None:
@@ -86,10 +86,10 @@ def _columns_of(context: Context, node: exp.Table) -> frozenset[str] | None:
     return frozenset(name.lower() for name in found.schema.names) if isinstance(found, Table) else None
 
 
-def wanted_by(context: Context, query: exp.Query, table: Table) -> Wanted:
+def wanted_by(context: Context, query: exp.Query, table: Table) -> ReadSelection:
     """The part of the table that the query needs."""
     pushdown = select.prepare(context, query).pushdowns[Relation(table.name)]
-    return Wanted(pushdown.columns, pushdown.bounds)
+    return ReadSelection(pushdown.columns, pushdown.bounds)
 
 
 def reads_itself(context: Context, query: exp.Query, table: Table, extra: Container[str]) -> bool:

@@ -14,7 +14,7 @@ from lakewarden.base.arrays import numbers
 from lakewarden.delta.partitions import Partition
 from lakewarden.errors import InvalidArgument
 from lakewarden.sql.context import Context
-from lakewarden.sql.handlers.writing.target import Target
+from lakewarden.sql.handlers.writing.target import WriteTarget
 from lakewarden.sql.queries import select
 from lakewarden.tables.direct.value import Within
 from lakewarden.tables.predicate import STEADY, as_rows
@@ -24,7 +24,7 @@ _PLACE = "place among the partitions"
 """The relation of the partitions, and the column of a partition's number in it; no table and no column can have these names."""
 
 
-def within_of(context: Context, target: Target, query: exp.Select) -> Within | None:
+def within_of(context: Context, target: WriteTarget, query: exp.Select) -> Within | None:
     """Returns what chooses the partitions; None where the condition says nothing of them alone.
 
     Args:

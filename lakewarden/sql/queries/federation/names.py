@@ -11,7 +11,7 @@ class Untold(Exception):
     """It cannot be told; the message says why."""
 
 
-class Names:
+class ColumnNames:
     """The names of one table's columns, and of the query's projections."""
 
     def __init__(self, columns: Sequence[str], alias: str, select: exp.Select) -> None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from sqlglot import exp
 
-from lakewarden.sql.queries.federation.names import Names, Untold
+from lakewarden.sql.queries.federation.names import ColumnNames, Untold
 from lakewarden.sql.queries.federation.shape import aggregates, aggregates_rows
 
 PARTS = "parts"
@@ -21,7 +21,7 @@ _WHOLE = ("HUGEINT", "UHUGEINT")
 
 
 @dataclass(frozen=True)
-class Split:
+class FederatedQueries:
     """The queries. `partial` is for each partition."""
 
     partial: exp.Select
@@ -32,7 +32,7 @@ class Split:
     aggregate: bool
 
 
-def split(select: exp.Select, names: Names) -> Split:
+def split(select: exp.Select, names: ColumnNames) -> FederatedQueries:
     """Raises:
     Untold: it cannot be told what a name in the query means.
     """
@@ -44,9 +44,9 @@ class _Scan:
     """Rows are concatenated, sorted and cut again."""
 
     select: exp.Select
-    names: Names
+    names: ColumnNames
 
-    def split(self) -> Split:
+    def split(self) -> FederatedQueries:
         select = self.select
         order = self.names.order(select)
         partial = select.copy()
@@ -58,7 +58,7 @@ class _Scan:
             partial.set("limit", exp.Limit(expression=exp.Literal.number(limit + (offset or 0))))
         else:
             partial.set("order", None)
-        return Split(partial, (), self._final(order), aggregate=False)
+        return FederatedQueries(partial, (), self._final(order), aggregate=False)
 
     def _final(self, order: Sequence[exp.Ordered]) -> Callable[[Sequence[str], Sequence[str]], exp.Select]:
         def final(_types: Sequence[str], result: Sequence[str]) -> exp.Select:
@@ -75,11 +75,11 @@ class _Groups:
     """Aggregates of groups are aggregated again."""
 
     select: exp.Select
-    names: Names
+    names: ColumnNames
     calls: list[exp.Expr] = field(default_factory=list)
     """The aggregates of the first query, each once."""
 
-    def split(self) -> Split:
+    def split(self) -> FederatedQueries:
         select = self.select
         keys = self.names.groups(select)
         having, where = select.args.get("having"), select.args.get("where")
@@ -102,7 +102,7 @@ class _Groups:
         columns = (*(f"k{number}" for number in range(len(keys))), *(f"p{number}" for number in range(len(self.calls))))
         for part in (*shown, *([] if condition is None else [condition]), *(each.this for each in order)):
             _replaced(part, places)  # every name has a place, or the query is DuckDB's to refuse
-        return Split(partial, columns, self._final(columns, keys, shown, condition, order, places), aggregate=True)
+        return FederatedQueries(partial, columns, self._final(columns, keys, shown, condition, order, places), aggregate=True)
 
     def _final(
         self,

@@ -27,17 +27,17 @@ from lakewarden.errors import LakewardenError, Unsupported
 from lakewarden.maintenance.open_table import open_table
 from lakewarden.sql.context import Context
 from lakewarden.sql.queries import answer
-from lakewarden.sql.queries.federation.names import Names, Untold
-from lakewarden.sql.queries.federation.plan import PARTS, Split, split
-from lakewarden.sql.queries.federation.rules import Looked, decided
+from lakewarden.sql.queries.federation.names import ColumnNames, Untold
+from lakewarden.sql.queries.federation.plan import PARTS, FederatedQueries, split
+from lakewarden.sql.queries.federation.rules import FederationFacts, decided
 from lakewarden.sql.queries.federation.shape import reason_against
 from lakewarden.sql.queries.pushdown import Pushdown
 from lakewarden.sql.queries.scan import for_duck, wanted_by
 from lakewarden.sql.queries.texts import text_of
-from lakewarden.sql.query_engine.engine import Answer, Limits
+from lakewarden.sql.query_engine.engine import Limits, QueryRows
 from lakewarden.sql.query_engine.in_process import engine_of_process
 from lakewarden.storage.steps import in_one_step
-from lakewarden.tables.fanout import Sized
+from lakewarden.tables.fanout import SizedWork
 from lakewarden.tables.reading.partitions import Apart, read_apart
 
 _AT_ONCE = 2
@@ -45,10 +45,10 @@ _AT_ONCE = 2
 
 
 @dataclass(frozen=True)
-class Told:
+class FederationText:
     """A query as it is federated: the two texts, and how the result looks."""
 
-    query: Split
+    query: FederatedQueries
     partial: str
     final: str
     names: tuple[str, ...]
@@ -66,7 +66,7 @@ class FederatedQuery:
     sql: str
     pushdown: Pushdown
 
-    def attempt(self) -> tuple[answer.Answer, Answer | None]:
+    def attempt(self) -> tuple[answer.AnswerPlan, QueryRows | None]:
         """Returns how the query is answered, and its answer if it was fanned out; None where it is to be run as one.
 
         Raises:
@@ -77,9 +77,11 @@ class FederatedQuery:
         wanted = wanted_by(self.pushdown)
         return read_apart(partial(client.reader.target, None), wanted, warehouse.cold, self._decide)
 
-    def _decide(self, apart: Apart) -> tuple[answer.Answer, Answer | None]:
+    def _decide(self, apart: Apart) -> tuple[answer.AnswerPlan, QueryRows | None]:
         settings = self.context.warehouse.settings.federation
-        looked = Looked(apart.partitioned, apart.plain, apart.partitions, apart.bytes, settings.min_bytes, "", aggregate=False)
+        looked = FederationFacts(
+            apart.partitioned, apart.plain, apart.partitions, apart.bytes, settings.min_bytes, "", aggregate=False
+        )
         found = decided(looked)
         if found.strategy is not QueryStrategy.FEDERATED_SCAN:
             return found, None
@@ -90,7 +92,7 @@ class FederatedQuery:
         number = number_of_rows(apart.table, apart.files) if apart.wanted.number_only and apart.table else None
         return decided(replace(looked, aggregate=told.query.aggregate)), self._reduced(told, groups, number)
 
-    def _told(self, group: FileGroup) -> Told | str:
+    def _told(self, group: FileGroup) -> FederationText | str:
         """The two queries, tried out on no rows; or why there are none.
 
         Raises:
@@ -104,7 +106,7 @@ class FederatedQuery:
         try:
             assert isinstance(self.tree, exp.Select), "a rule says so"
             alias = self.tree.args["from_"].this.alias_or_name
-            query = split(self.tree, Names(schema.names, alias, self.tree))
+            query = split(self.tree, ColumnNames(schema.names, alias, self.tree))
             first = text_of(query.partial)
             parts = engine.run(first, {self.name: nothing}, limits)
             final = text_of(query.final(parts.types, result.types))
@@ -115,9 +117,9 @@ class FederatedQuery:
             return f"it cannot be divided: {error.message}"
         if made.types != result.types:
             return "the types of its result would change"
-        return Told(query, first, final, tuple(result.rows.column_names), result.types)
+        return FederationText(query, first, final, tuple(result.rows.column_names), result.types)
 
-    def _reduced(self, told: Told, groups: Sequence[FileGroup], number: int | None) -> Answer:
+    def _reduced(self, told: FederationText, groups: Sequence[FileGroup], number: int | None) -> QueryRows:
         """`number` of the rows where nothing else of them counts, and the commits say it."""
         limits = self.context.limits
         until = monotonic() + limits.seconds
@@ -128,9 +130,9 @@ class FederatedQuery:
             parts = [self.context.engine.run(told.partial, {self.name: rows}, limits)]
         rows = _named(told.query, pa.concat_tables(part.rows for part in parts))
         made = self.context.engine.run(told.final, {PARTS: rows}, replace(limits, seconds=_left(until, limits)))
-        return Answer(made.rows.rename_columns(list(told.names)), told.types)
+        return QueryRows(made.rows.rename_columns(list(told.names)), told.types)
 
-    def _parts(self, told: Told, groups: Sequence[FileGroup], until: float) -> list[Answer]:
+    def _parts(self, told: FederationText, groups: Sequence[FileGroup], until: float) -> list[QueryRows]:
         context, limits = self.context, self.context.limits
         settings = context.warehouse.settings
         if context.services.trusts(context.principal) and len(groups) >= settings.federation.in_process_below:
@@ -139,10 +141,10 @@ class FederatedQuery:
             work = partial(in_one_step, task)
             # the watch is called while the job runs, and ends it
             engine = context.services.operator().engine.watched(lambda _done, _total: _check_left(until, limits))
-            found = engine.run_large(work, [Sized(group, group.bytes) for group in groups], 0)
+            found = engine.run_large(work, [SizedWork(group, group.bytes) for group in groups], 0)
             return _bounded(map(_or_raise, found), limits)
 
-        def part(group: FileGroup) -> Answer:
+        def part(group: FileGroup) -> QueryRows:
             _check_left(until, limits)  # what is still to be read is not read
             rows = _rows(group, self.table.schema, self.pushdown.bounds)
             return context.engine.run(told.partial, {self.name: rows}, replace(limits, seconds=_left(until, limits)))
@@ -165,7 +167,7 @@ class PartTask:
     settings: SqlSettings
     limits: Limits
 
-    def __call__(self, group: FileGroup) -> Answer | LakewardenError:
+    def __call__(self, group: FileGroup) -> QueryRows | LakewardenError:
         """Errors are values: a task of Spark cannot raise them."""
         try:
             rows = _rows(group, self.schema, self.bounds)
@@ -178,12 +180,12 @@ def _rows(group: FileGroup, schema: TableSchema, bounds: Sequence[Bound]) -> pa.
     return for_duck(rows_within(group.read(), bounds), schema)
 
 
-def _named(query: Split, rows: pa.Table) -> pa.Table:
+def _named(query: FederatedQueries, rows: pa.Table) -> pa.Table:
     """The rows of the first query, by the names under which the second one knows its columns."""
     return rows.rename_columns(list(query.columns or (f"c{number}" for number in range(rows.num_columns))))
 
 
-def _bounded(parts: Iterable[Answer], limits: Limits) -> list[Answer]:
+def _bounded(parts: Iterable[QueryRows], limits: Limits) -> list[QueryRows]:
     """The parts, which are taken until their rows are too many."""
     taken, size = [], 0
     for part in parts:
@@ -206,7 +208,7 @@ def _check_left(until: float, limits: Limits) -> None:
     _left(until, limits)
 
 
-def _or_raise(part: Answer | LakewardenError) -> Answer:
+def _or_raise(part: QueryRows | LakewardenError) -> QueryRows:
     if isinstance(part, LakewardenError):
         raise part
     return part

@@ -32,7 +32,7 @@ _CLAUSES = {
 
 
 @dataclass(frozen=True)
-class Rule:
+class ShapeRule:
     """A reason against, and what shows it."""
 
     holds: Callable[[exp.Select], object]
@@ -104,15 +104,15 @@ def _moving_end(select: exp.Select) -> bool:
     return not all(plain) or any(not (isinstance(end.expression, exp.Literal) and end.expression.is_int) for end in ends)
 
 
-_RULES: tuple[Rule, ...] = (
-    *(Rule(lambda select, name=name: select.args.get(name), reason) for name, reason in _CLAUSES.items()),  # type: ignore[misc]
-    Rule(_inner, "it has a subquery"),
-    Rule(lambda select: not _from_one_table(select), "it reads more than one table"),
-    Rule(lambda select: select.find(exp.Window), "a window spans partitions"),
-    Rule(_other_aggregate, "an aggregate does not come from those of partitions"),
-    Rule(_groups_in_sets, "it groups by several sets"),
-    Rule(lambda select: select.find(exp.Collate), "it sorts or compares by a collation"),
-    Rule(_moving_end, "its LIMIT is not a number"),
-    Rule(lambda select: select.find(exp.Explode, exp.Unnest), "it unnests rows"),
-    Rule(lambda select: select.find(exp.Columns), "COLUMNS(…) names columns by a pattern"),
+_RULES: tuple[ShapeRule, ...] = (
+    *(ShapeRule(lambda select, name=name: select.args.get(name), reason) for name, reason in _CLAUSES.items()),  # type: ignore[misc]
+    ShapeRule(_inner, "it has a subquery"),
+    ShapeRule(lambda select: not _from_one_table(select), "it reads more than one table"),
+    ShapeRule(lambda select: select.find(exp.Window), "a window spans partitions"),
+    ShapeRule(_other_aggregate, "an aggregate does not come from those of partitions"),
+    ShapeRule(_groups_in_sets, "it groups by several sets"),
+    ShapeRule(lambda select: select.find(exp.Collate), "it sorts or compares by a collation"),
+    ShapeRule(_moving_end, "its LIMIT is not a number"),
+    ShapeRule(lambda select: select.find(exp.Explode, exp.Unnest), "it unnests rows"),
+    ShapeRule(lambda select: select.find(exp.Columns), "COLUMNS(…) names columns by a pattern"),
 )

@@ -8,7 +8,7 @@ _RESERVE_BYTES = 128 << 20
 
 
 @dataclass(frozen=True)
-class Bounds:
+class QueryBounds:
     """The bounds of one worker."""
 
     memory_bytes: int

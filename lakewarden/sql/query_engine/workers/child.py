@@ -16,7 +16,7 @@ import pyarrow as pa
 from lakewarden.base.settings import SqlSettings
 from lakewarden.base.workers import frames
 from lakewarden.base.workers.child import LONGEST, alarm, end_with
-from lakewarden.base.workers.memory import Memory
+from lakewarden.base.workers.memory import ProcessMemory
 from lakewarden.base.workers.priority import Priority
 from lakewarden.errors import LakewardenError, Unsupported
 from lakewarden.sql.query_engine.engine import Limits
@@ -24,7 +24,7 @@ from lakewarden.sql.query_engine.failures import too_large
 from lakewarden.sql.query_engine.in_process import InProcess, within
 from lakewarden.sql.query_engine.workers import messages
 from lakewarden.sql.query_engine.workers.bounds import overall
-from lakewarden.sql.query_engine.workers.messages import End, Request
+from lakewarden.sql.query_engine.workers.messages import End, EngineRequest
 
 GRACE = 1.0
 """Seconds after a query's limit in which DuckDB heeds an interrupt; then the kernel ends the process."""
@@ -32,7 +32,7 @@ GRACE = 1.0
 _WARM = "SELECT count(*), max(v) FROM t"
 
 
-class Rows:
+class BatchSender:
     """Sends a result's batches, each as an Arrow stream of its own."""
 
     def __init__(self, connection: socket.socket, limits: Limits) -> None:
@@ -64,14 +64,14 @@ def main(arguments: list[str]) -> None:
     end_with(connection)
     engine = InProcess.of(SqlSettings(memory_bytes=memory_bytes, threads=threads))
     engine.run(_WARM, {"t": pa.table({"v": ["loads what every query needs"]})}, Limits(LONGEST, 1 << 20))
-    memory, priority = Memory.bounded(overall(memory_bytes)), Priority()
+    memory, priority = ProcessMemory.bounded(overall(memory_bytes)), Priority()
     gc.freeze()
     frames.send(connection, messages.packed(End()), last=True)
     while True:
         _serve(connection, engine, memory, priority)
 
 
-def _serve(connection: socket.socket, engine: InProcess, memory: Memory, priority: Priority) -> None:
+def _serve(connection: socket.socket, engine: InProcess, memory: ProcessMemory, priority: Priority) -> None:
     frame = frames.receive(connection, messages.REQUEST_BYTES)
     request = messages.request_of(frame)
     with alarm(request.seconds + GRACE), priority.of_a_call():
@@ -86,7 +86,7 @@ def _serve(connection: socket.socket, engine: InProcess, memory: Memory, priorit
     frames.send(connection, messages.packed(End(end.error, end.message, end.types, end.plan, worn)), last=True)
 
 
-def _answered(connection: socket.socket, engine: InProcess, request: Request, handle: int | None) -> End:
+def _answered(connection: socket.socket, engine: InProcess, request: EngineRequest, handle: int | None) -> End:
     relations = {} if handle is None else messages.mapped(handle, request.relations)
     limits = Limits(request.seconds, request.result_bytes)
     sql = frames.decoded(request.sql)
@@ -97,7 +97,7 @@ def _answered(connection: socket.socket, engine: InProcess, request: Request, ha
         case "explain":
             return End(plan=engine.explain(sql, relations, limits))
         case "run":
-            return End(types=engine.read(sql, relations, limits, Rows(connection, limits).send)[1])
+            return End(types=engine.read(sql, relations, limits, BatchSender(connection, limits).send)[1])
 
 
 if __name__ == "__main__":

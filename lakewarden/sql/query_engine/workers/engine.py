@@ -14,10 +14,10 @@ import pyarrow as pa
 from lakewarden.base.settings import SqlSettings
 from lakewarden.base.workers.frames import encoded
 from lakewarden.base.workers.pool import Pool
-from lakewarden.sql.query_engine.engine import Answer, Limits
+from lakewarden.sql.query_engine.engine import Limits, QueryRows
 from lakewarden.sql.query_engine.spool import Spool
-from lakewarden.sql.query_engine.workers.bounds import Bounds
-from lakewarden.sql.query_engine.workers.messages import End, Request
+from lakewarden.sql.query_engine.workers.bounds import QueryBounds
+from lakewarden.sql.query_engine.workers.messages import End, EngineRequest
 from lakewarden.sql.query_engine.workers.worker import Worker, no_rows
 
 _REMEMBERED = 4096
@@ -25,13 +25,13 @@ _REMEMBERED = 4096
 
 _CALLED = "processes for queries (sql.workers, sql.timeout_seconds)"
 
-_pools: dict[tuple[Bounds, int], Pool[Worker]] = {}
+_pools: dict[tuple[QueryBounds, int], Pool[Worker]] = {}
 _lock = threading.Lock()
 
 
 def pool_of_process(settings: SqlSettings) -> Pool[Worker]:
     """The workers that all warehouses of this process with the same bounds share."""
-    bounds = Bounds(settings.memory_bytes, settings.threads)
+    bounds = QueryBounds(settings.memory_bytes, settings.threads)
     with _lock:
         pool = _pools.get((bounds, settings.workers))
         if pool is None:
@@ -60,10 +60,10 @@ class Workers:
                 self._passed.clear()
             self._passed.add(digest)
 
-    def run(self, sql: str, relations: Mapping[str, pa.Table], limits: Limits) -> Answer:
+    def run(self, sql: str, relations: Mapping[str, pa.Table], limits: Limits) -> QueryRows:
         rows: list[pa.Table] = []
         end = self._call(_request("run", sql, limits), relations, limits, rows.append)
-        return Answer(pa.concat_tables(rows), end.types)
+        return QueryRows(pa.concat_tables(rows), end.types)
 
     def spool(self, sql: str, relations: Mapping[str, pa.Table], limits: Limits) -> tuple[Spool, tuple[str, ...]]:
         found = Spool(limits.result_bytes)
@@ -78,11 +78,15 @@ class Workers:
         self._pool.release()
 
     def _call(
-        self, request: Request, relations: Mapping[str, pa.Table], limits: Limits, take: Callable[[pa.Table], None] = no_rows
+        self,
+        request: EngineRequest,
+        relations: Mapping[str, pa.Table],
+        limits: Limits,
+        take: Callable[[pa.Table], None] = no_rows,
     ) -> End:
         with self._pool.worker(limits.seconds, limits.cancellation) as worker:
             return worker.call(request, relations, limits, take)
 
 
-def _request(act: Literal["check", "run", "explain"], sql: str, limits: Limits) -> Request:
-    return Request(act, encoded(sql), limits.seconds, limits.result_bytes)
+def _request(act: Literal["check", "run", "explain"], sql: str, limits: Limits) -> EngineRequest:
+    return EngineRequest(act, encoded(sql), limits.seconds, limits.result_bytes)

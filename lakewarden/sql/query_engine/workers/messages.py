@@ -24,7 +24,7 @@ REQUEST_BYTES = 1 << 28
 
 
 @dataclass(frozen=True)
-class Placed:
+class PlacedRelation:
     """A relation, and where its Arrow stream is in the shared memory of a request."""
 
     name: str
@@ -33,14 +33,14 @@ class Placed:
 
 
 @dataclass(frozen=True)
-class Request:
+class EngineRequest:
     """A call of `QueryEngine`. `sql` is bytes because a text may hold half of a surrogate pair."""
 
     act: Literal["check", "run", "explain"]
     sql: bytes
     seconds: float
     result_bytes: int
-    relations: tuple[Placed, ...] = ()
+    relations: tuple[PlacedRelation, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -56,12 +56,12 @@ class End:
     """Whether the worker should be replaced: it keeps much memory, or may not take back its priority."""
 
 
-def packed(message: Request | End) -> bytes:
+def packed(message: EngineRequest | End) -> bytes:
     return msgspec.msgpack.encode(message)
 
 
-def request_of(frame: Frame) -> Request:
-    return msgspec.msgpack.decode(frame.payload, type=Request)
+def request_of(frame: Frame) -> EngineRequest:
+    return msgspec.msgpack.decode(frame.payload, type=EngineRequest)
 
 
 def end_of(frame: Frame) -> End:
@@ -69,7 +69,7 @@ def end_of(frame: Frame) -> End:
 
 
 @contextmanager
-def shared(relations: Mapping[str, pa.Table]) -> Iterator[tuple[int | None, tuple[Placed, ...]]]:
+def shared(relations: Mapping[str, pa.Table]) -> Iterator[tuple[int | None, tuple[PlacedRelation, ...]]]:
     """Copies relations into shared memory; yields its file descriptor, which is closed afterwards, and their places."""
     if not relations:
         yield None, ()
@@ -81,12 +81,12 @@ def shared(relations: Mapping[str, pa.Table]) -> Iterator[tuple[int | None, tupl
                 start = sink.tell()
                 with pa.ipc.new_stream(sink, rows.schema) as stream:
                     stream.write_table(rows)
-                placed.append(Placed(name, start, sink.tell() - start))
+                placed.append(PlacedRelation(name, start, sink.tell() - start))
                 sink.write(bytes(-sink.tell() % _ALIGNED))
             yield file.fileno(), tuple(placed)
 
 
-def mapped(handle: int, relations: tuple[Placed, ...]) -> dict[str, pa.Table]:
+def mapped(handle: int, relations: tuple[PlacedRelation, ...]) -> dict[str, pa.Table]:
     """The relations of a request, read in place; closes the file descriptor."""
     try:
         whole = pa.py_buffer(mmap.mmap(handle, 0, prot=mmap.PROT_READ))

@@ -15,8 +15,8 @@ from lakewarden.errors import BadSyntax, InvalidArgument, LakewardenError, Permi
 from lakewarden.sql.query_engine.engine import Limits
 from lakewarden.sql.query_engine.failures import too_long
 from lakewarden.sql.query_engine.workers import messages
-from lakewarden.sql.query_engine.workers.bounds import Bounds, overall
-from lakewarden.sql.query_engine.workers.messages import End, Request
+from lakewarden.sql.query_engine.workers.bounds import QueryBounds, overall
+from lakewarden.sql.query_engine.workers.messages import End, EngineRequest
 
 _MODULE = "lakewarden.sql.query_engine.workers.child"
 _GRACE_SECONDS = 2.0
@@ -35,10 +35,10 @@ def no_rows(_rows: pa.Table) -> None:
 class Worker(Process):
     """Runs queries."""
 
-    bounds: Bounds
+    bounds: QueryBounds
 
     @classmethod
-    def start(cls, bounds: Bounds) -> Worker:
+    def start(cls, bounds: QueryBounds) -> Worker:
         """Raises:
         Internal: the process cannot be started.
         """
@@ -47,7 +47,11 @@ class Worker(Process):
         return started
 
     def call(
-        self, request: Request, relations: Mapping[str, pa.Table], limits: Limits, take: Callable[[pa.Table], None] = no_rows
+        self,
+        request: EngineRequest,
+        relations: Mapping[str, pa.Table],
+        limits: Limits,
+        take: Callable[[pa.Table], None] = no_rows,
     ) -> End:
         """Hands the rows of the result to `take` as they come, and returns the end of the answer.
 
@@ -67,7 +71,9 @@ class Worker(Process):
             raise _ERRORS[end.error](frames.decoded(end.message))
         return end
 
-    def _exchanged(self, request: Request, relations: Mapping[str, pa.Table], by: float, take: Callable[[pa.Table], None]) -> End:
+    def _exchanged(
+        self, request: EngineRequest, relations: Mapping[str, pa.Table], by: float, take: Callable[[pa.Table], None]
+    ) -> End:
         with messages.shared(relations) as (handle, placed):
             self.wait_until(by)
             frames.send(self._connection, messages.packed(replace(request, relations=placed)), last=True, handle=handle)

@@ -15,7 +15,7 @@ from lakewarden.catalog.state.jobs.job import Job
 from lakewarden.catalog.state.jobs.log import JobLog
 from lakewarden.catalog.state.jobs.node import this_node
 from lakewarden.errors import Conflict, InvalidArgument, NotFound, Unsupported
-from lakewarden.maintenance.execution.heartbeat import Heartbeat, Stopped
+from lakewarden.maintenance.execution.heartbeat import Heartbeat, JobStopped
 from lakewarden.storage.open import open_store
 from tests.fixtures.clock import Clock
 from tests.fixtures.process import ended_node
@@ -191,7 +191,7 @@ def test_a_heartbeat_stops_the_work_of_a_killed_job(jobs: JobLog) -> None:
         while jobs.find(job.job_id).message != "3 of 10 scopes":
             pass
         jobs.kill(job.job_id)
-        with pytest.raises(Stopped):  # noqa: PT012  # at one of the next scopes
+        with pytest.raises(JobStopped):  # noqa: PT012  # at one of the next scopes
             while True:
                 beat.advance(0, 10)
     assert jobs.find(job.job_id).message == "cancelled after 3 of 10 scopes"

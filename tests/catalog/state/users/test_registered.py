@@ -7,9 +7,9 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from lakewarden.catalog.state.users.registered import RegisteredUsers, Seen
+from lakewarden.catalog.state.users.registered import RegisteredUsers, RegistrationLook
 
-_SEEN = Seen((("*", -1),), 7, datetime(2026, 11, 22, tzinfo=UTC))
+_SEEN = RegistrationLook((("*", -1),), 7, datetime(2026, 11, 22, tzinfo=UTC))
 
 
 @pytest.mark.parametrize(
@@ -23,7 +23,7 @@ _SEEN = Seen((("*", -1),), 7, datetime(2026, 11, 22, tzinfo=UTC))
         (replace(_SEEN, at=_SEEN.at - timedelta(seconds=1)), False),
     ],
 )
-def test_who_was_seen_is_known_while_nothing_may_have_changed(now: Seen, known: bool) -> None:
+def test_who_was_seen_is_known_while_nothing_may_have_changed(now: RegistrationLook, known: bool) -> None:
     memory = RegisteredUsers()
     memory.note("t", {"ann", "bob"}, _SEEN)
     assert memory.has("t", {"ann"}, now) is known

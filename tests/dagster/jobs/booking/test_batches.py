@@ -17,7 +17,7 @@ from lakewarden.catalog.report import ScopeReport, ScopeState
 from lakewarden.dagster.assets.history import CommitLine
 from lakewarden.dagster.jobs.booking import batches
 from lakewarden.dagster.jobs.booking.batches import log_events
-from lakewarden.dagster.jobs.booking.events import Booked, book_events
+from lakewarden.dagster.jobs.booking.events import ScopeEvent, book_events
 from lakewarden.dagster.jobs.booking.partitions import register_users
 from lakewarden.dagster.jobs.event_log.sqlite import relaxed
 from lakewarden.dagster.mount import Mount
@@ -31,7 +31,7 @@ MANY = 1_000
 TABLES = (TableName("chat", "messages"), TableName("chat", "events"))
 
 
-def booked(table: TableName, user: str, commits: int = 10) -> Booked:
+def booked(table: TableName, user: str, commits: int = 10) -> ScopeEvent:
     report = ScopeReport(
         scope=Scope(table, user),
         operation="flush",
@@ -43,10 +43,10 @@ def booked(table: TableName, user: str, commits: int = 10) -> Booked:
         state=ScopeState(version=commits, rows=1_200, files=3, bytes=30_000, last_seq=1 << 40),
     )
     line = CommitLine(0, "2026-11-21T08:30:00Z", "flush", "+200", "+1 -1")
-    return Booked(report, [line] * commits)
+    return ScopeEvent(report, [line] * commits)
 
 
-def book_in_a_run(instance: dg.DagsterInstance, all_booked: list[Booked]) -> None:
+def book_in_a_run(instance: dg.DagsterInstance, all_booked: list[ScopeEvent]) -> None:
     """Books them from an op."""
 
     @dg.op

@@ -12,7 +12,7 @@ from lakewarden.base.connection import Location
 from lakewarden.base.scope import Scope, TableName
 from lakewarden.catalog.report import ScopeReport, ScopeState
 from lakewarden.dagster.assets.history import SHOWN, CommitLine
-from lakewarden.dagster.jobs.booking.events import Booked
+from lakewarden.dagster.jobs.booking.events import ScopeEvent
 from tests.dagster.jobs.booking.test_batches import book_in_a_run
 from tests.dagster.jobs.event_log.test_packed import stored_bytes
 from tests.fixtures.dagster import DAGSTER
@@ -24,7 +24,7 @@ MOST = 2_560
 START = datetime(2026, 11, 21, 8, 30, tzinfo=UTC)
 
 
-def booked(number: int, turn: int) -> Booked:
+def booked(number: int, turn: int) -> ScopeEvent:
     """A flush of a scope that has been flushed often, in the size that it has."""
     newest = 40 + turn + number % 50
     at = [START + timedelta(hours=version, seconds=37 * number) for version in range(newest + 1)]
@@ -51,7 +51,7 @@ def booked(number: int, turn: int) -> Booked:
         state=ScopeState(version=newest, rows=1_200 + number, files=3, bytes=30_000 + 13 * number, last_seq=1 << 40),
         finished_at=at[newest],
     )
-    return Booked(report, lines)
+    return ScopeEvent(report, lines)
 
 
 def grown(instance: dg.DagsterInstance) -> float:

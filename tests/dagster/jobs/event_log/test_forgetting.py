@@ -15,7 +15,7 @@ from lakewarden.catalog.model import Column
 from lakewarden.client import Lakehouse
 from lakewarden.dagster.jobs.erase import erase_job
 from lakewarden.dagster.jobs.event_log import sweeping
-from lakewarden.dagster.jobs.event_log.redacting import Names
+from lakewarden.dagster.jobs.event_log.redacting import IdSpellings
 from lakewarden.dagster.jobs.flush import flush_job
 from lakewarden.dagster.jobs.record import record_job
 from lakewarden.dagster.mount import Mount
@@ -104,7 +104,7 @@ def test_another_storage_is_wiped_and_booked_again_and_says_so(
 
 @pytest.mark.parametrize("user", ["flush", "1", "chat"])
 def test_an_id_that_is_a_word_of_dagsters_breaks_nothing(user: str) -> None:
-    names = Names(user, MARK)
+    names = IdSpellings(user, MARK)
     event = {
         "__class__": "EventLogEntry",
         "pipeline_name": user,
@@ -116,7 +116,7 @@ def test_an_id_that_is_a_word_of_dagsters_breaks_nothing(user: str) -> None:
 
 
 def test_an_id_is_found_however_json_spells_it() -> None:
-    names = Names("zoé", MARK)
+    names = IdSpellings("zoé", MARK)
     stored = json.dumps({"user_message": 'of "zoé"', "path": "zoé"})
     assert any(each in stored for each in names.searched)
     assert json.loads(names.without(stored)) == {"user_message": f'of "{MARK}"', "path": "zoé"}

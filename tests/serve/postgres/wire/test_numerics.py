@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakewarden.serve.postgres.wire.messages import Malformed
+from lakewarden.serve.postgres.wire.messages import MalformedMessage
 from lakewarden.serve.postgres.wire.numerics import binary_numeric, numeric_of
 
 
@@ -27,5 +27,5 @@ def test_the_form_is_postgresqls() -> None:
 
 @pytest.mark.parametrize("data", [b"", b"\0" * 7, b"\0\1" + b"\0" * 6, bytes.fromhex("000100004000000 02710".replace(" ", ""))])
 def test_another_form_is_malformed(data: bytes) -> None:
-    with pytest.raises(Malformed):
+    with pytest.raises(MalformedMessage):
         numeric_of(data)

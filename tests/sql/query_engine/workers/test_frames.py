@@ -10,7 +10,7 @@ import pytest
 
 from lakewarden.base.workers import frames
 from lakewarden.sql.query_engine.workers import messages
-from lakewarden.sql.query_engine.workers.messages import End, Request
+from lakewarden.sql.query_engine.workers.messages import End, EngineRequest
 
 _RELATIONS = {
     "empty": pa.table({"n": pa.array([], pa.int64())}),
@@ -25,7 +25,7 @@ def test_rows_arrive_as_they_were_and_no_descriptor_stays_open() -> None:
     ours, theirs = socket.socketpair()
     with ours, theirs:
         with messages.shared(_RELATIONS) as (handle, placed):
-            frames.send(ours, messages.packed(Request("run", b"SELECT", 1.0, 2, placed)), last=True, handle=handle)
+            frames.send(ours, messages.packed(EngineRequest("run", b"SELECT", 1.0, 2, placed)), last=True, handle=handle)
         got = frames.receive(theirs, 1 << 20)
         assert got.last
         assert got.handle is not None

@@ -18,15 +18,15 @@ import pytest
 
 from lakewarden.base.settings import SqlSettings
 from lakewarden.base.workers import frames
-from lakewarden.base.workers.memory import Memory
+from lakewarden.base.workers.memory import ProcessMemory
 from lakewarden.base.workers.pool import Pool
 from lakewarden.errors import BadSyntax, InvalidArgument, Unsupported
-from lakewarden.sql.query_engine.engine import Answer, Limits
+from lakewarden.sql.query_engine.engine import Limits, QueryRows
 from lakewarden.sql.query_engine.in_process import engine_of_process
 from lakewarden.sql.query_engine.workers import messages
-from lakewarden.sql.query_engine.workers.bounds import Bounds, overall
+from lakewarden.sql.query_engine.workers.bounds import QueryBounds, overall
 from lakewarden.sql.query_engine.workers.engine import Workers, pool_of_process
-from lakewarden.sql.query_engine.workers.messages import Request
+from lakewarden.sql.query_engine.workers.messages import EngineRequest
 from lakewarden.sql.query_engine.workers.worker import Worker
 from tests.fixtures.patience import PATIENCE
 from tests.sql.query_engine.heavy import HEAVY
@@ -48,7 +48,7 @@ def workers() -> Iterator[Workers]:
 
 @pytest.fixture
 def worker() -> Iterator[Worker]:
-    started = Worker.start(Bounds(1 << 26, 1))
+    started = Worker.start(QueryBounds(1 << 26, 1))
     yield started
     started.end()
 
@@ -73,7 +73,7 @@ def _gone(pid: int) -> bool:
         os.close(handle)
 
 
-def _started(engine: Workers, sql: str, pool: ThreadPoolExecutor) -> tuple[int, Future[Answer]]:
+def _started(engine: Workers, sql: str, pool: ThreadPoolExecutor) -> tuple[int, Future[QueryRows]]:
     """The worker that a query is running on, once it runs there."""
     running = pool.submit(engine.run, sql, {}, _LIMITS)
     pid = None
@@ -187,7 +187,7 @@ def test_a_worker_that_does_not_answer_is_ended(worker: Worker) -> None:
     """Its own timer stands still with it."""
     os.kill(_pid(worker), signal.SIGSTOP)
     with pytest.raises(Unsupported, match="longer than 0 seconds"):
-        worker.call(Request("run", b"SELECT 1", 0.0, 1 << 20), {}, Limits(0.0, 1 << 20))
+        worker.call(EngineRequest("run", b"SELECT 1", 0.0, 1 << 20), {}, Limits(0.0, 1 << 20))
     assert not worker.alive
 
 
@@ -207,7 +207,7 @@ def test_an_answer_that_was_not_read_to_its_end_is_no_other_query_s(workers: Wor
 
 
 def test_a_worker_that_keeps_much_memory_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
-    engine = Workers(Pool(partial(Worker.start, Bounds(1 << 26, 1)), 1, "processes"))
+    engine = Workers(Pool(partial(Worker.start, QueryBounds(1 << 26, 1)), 1, "processes"))
     try:
         engine.run("SELECT 1", {}, _LIMITS)
         before = _idle(engine)
@@ -223,16 +223,16 @@ def test_a_worker_that_keeps_much_memory_is_replaced(monkeypatch: pytest.MonkeyP
 
 
 def test_memory_that_is_kept_counts_above_half_of_what_is_allowed() -> None:
-    begun = Memory(os.open("/proc/self/statm", os.O_RDONLY), 0, 1)
+    begun = ProcessMemory(os.open("/proc/self/statm", os.O_RDONLY), 0, 1)
     assert begun.grown()
-    assert not Memory(begun.figures, 0, 1 << 60).grown()
+    assert not ProcessMemory(begun.figures, 0, 1 << 60).grown()
     assert begun.figures is not None
     os.close(begun.figures)
 
 
 def test_its_own_timer_ends_it(worker: Worker) -> None:
     """Should this process be gone, nothing else would end a query that holds the interpreter."""
-    request = Request("run", HEAVY["CTEs that double"].encode(), 0.0, 1 << 20)
+    request = EngineRequest("run", HEAVY["CTEs that double"].encode(), 0.0, 1 << 20)
     with pytest.raises(Unsupported):
         worker.call(request, {}, Limits(PATIENCE, 1 << 20))
     assert worker.end() == -signal.SIGALRM
@@ -264,7 +264,7 @@ def test_it_has_nothing_of_this_process(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "hush hush")
     with open(__file__) as inherited:  # noqa: PTH123
         os.set_inheritable(inherited.fileno(), True)
-        worker = Worker.start(Bounds(1 << 26, 1))
+        worker = Worker.start(QueryBounds(1 << 26, 1))
         try:
             root = Path(f"/proc/{_pid(worker)}")
             assert b"hush" not in root.joinpath("environ").read_bytes()
