@@ -111,11 +111,12 @@ torture: setup kafka $(MINIO) ## Search for what the tests do not find: many mor
 	$(VENV)/python -W ignore -m tests.restarts
 	$(VENV)/python -W ignore -m tests.restarts --storage postgres
 
-lint: .venv/.setup ## Check style, types, the direction of imports, and that no machine's paths stand in the tree
+lint: .venv/.setup ## Check style, types, the direction of imports, names, and that no machine's paths stand in the tree
 	$(VENV)/ruff check .
 	$(VENV)/ruff format --check .
 	$(VENV)/mypy
 	$(VENV)/lint-imports
+	$(VENV)/pytest -q -n 0 tests/test_names.py
 	$(UV) lock --check --quiet
 	.ci/portable
 

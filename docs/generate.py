@@ -25,7 +25,7 @@ from lakewarden.ingest.templates.json_files import JSON
 from lakewarden.ingest.templates.options import described_options
 from lakewarden.ingest.templates.parquet_files import PARQUET
 from lakewarden.ingest.templates.template import Template
-from lakewarden.sql.query_engine.bounded import CHARACTERS, ELEMENTS, MOST_CHARACTERS, MOST_ELEMENTS, MOST_STEPS, PATTERNS, STEPS
+from lakewarden.sql.query_engine.bounds import CHARACTERS, ELEMENTS, MOST_CHARACTERS, MOST_ELEMENTS, MOST_STEPS, PATTERNS, STEPS
 from lakewarden.sql.query_engine.functions import SCALAR_FUNCTIONS, SESSION_FUNCTIONS, TABLE_FUNCTIONS
 from lakewarden.sql.results import AffectedRows, Events, ResultRows, StartedJobs, StatementDone
 from lakewarden.sql.shapes.table import BYPASS, NO_BYPASS, SHAPES

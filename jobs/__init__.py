@@ -11,7 +11,7 @@ from lakewarden.dagster.jobs.flush import flush_job
 from lakewarden.dagster.jobs.move import move_job
 from lakewarden.dagster.jobs.optimize import optimize_job
 from lakewarden.dagster.jobs.prune import prune_job
-from lakewarden.dagster.jobs.queued import run_queued_job
+from lakewarden.dagster.jobs.queue_job import run_queued_job
 from lakewarden.dagster.jobs.record import record_job
 from lakewarden.dagster.jobs.restore import restore_job
 from lakewarden.dagster.jobs.vacuum import vacuum_job

@@ -80,7 +80,7 @@ class MaintenanceCalls:
             NotFound, InvalidArgument: the table does not exist; the user's name is not valid, or given for a SHARED table.
             StorageUnavailable: a storage is unavailable, or not the one that this warehouse uses.
         """
-        from lakewarden.ingest.pipelines.gone import with_uploads
+        from lakewarden.ingest.pipelines.absences import with_uploads
         from lakewarden.maintenance.repair.plan import as_reports
         from lakewarden.maintenance.repair.procedure import damage, repaired
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from lakewarden.ingest.objects.report import IngestReport
     from lakewarden.ingest.pipelines.rejects import RejectedObject
     from lakewarden.log.once import Resume
-    from lakewarden.storage.sources.uploaded import SourceObject
+    from lakewarden.storage.sources.source import SourceObject
 
 
 @dataclass(frozen=True)

@@ -50,7 +50,7 @@ class StatusCalls:
     def scopes(self, limit: int | None = None) -> list[ScopeStatus]:
         """The scopes that are broken, then those with pending rows and the state of their tables, the longest waiting first;
         at most `limit`."""
-        from lakewarden.maintenance.planning.broken import BrokenScopes
+        from lakewarden.maintenance.planning.broken_scopes import BrokenScopes
         from lakewarden.maintenance.planning.status import status
 
         catalog, views = self.warehouse.catalog.read(), self.warehouse.logs.views()

@@ -20,20 +20,20 @@ from lakewarden.base.settings import load_settings
 from lakewarden.catalog.model import Catalog
 from lakewarden.catalog.operations import SPECS
 from lakewarden.dagster.assets.checks import build_table_checks
-from lakewarden.dagster.assets.expected import build_expectation_checks, checks_of
 from lakewarden.dagster.assets.health import build_health_assets
 from lakewarden.dagster.assets.rejects import build_reject_checks
 from lakewarden.dagster.assets.rules import build_source_specs
+from lakewarden.dagster.assets.suite_checks import build_expectation_checks, checks_of
 from lakewarden.dagster.assets.suites import SuiteSource, suites_of
 from lakewarden.dagster.assets.tables import build_table_specs
 from lakewarden.dagster.jobs.check import build_check_job
 from lakewarden.dagster.jobs.check_all import check_all_job
 from lakewarden.dagster.jobs.ingest import build_rule_assets
 from lakewarden.dagster.jobs.materialize import build_table_assets
-from lakewarden.dagster.jobs.mounted import mounted
+from lakewarden.dagster.jobs.mount_job import mounted
 from lakewarden.dagster.jobs.one_partition import build_partition_jobs
 from lakewarden.dagster.jobs.prune import prune_job
-from lakewarden.dagster.jobs.queued import run_queued_job
+from lakewarden.dagster.jobs.queue_job import run_queued_job
 from lakewarden.dagster.jobs.record import record_job
 from lakewarden.dagster.jobs.restore_table import build_restore_jobs
 from lakewarden.dagster.jobs.topics.relay import relay_job

@@ -17,9 +17,9 @@ from lakewarden.base.clock import to_millis
 from lakewarden.base.connection import Location
 from lakewarden.catalog.target import ScopeTarget
 from lakewarden.delta.commit_log.commits import CommitLog, checkpoint_name, is_fence
-from lakewarden.delta.kept.known import NAME
 from lakewarden.delta.kept.memory import KEPT_TEXTS, KEPT_VERSIONS
-from lakewarden.delta.kept.signed import kept_part, sign, verified
+from lakewarden.delta.kept.newest import NAME
+from lakewarden.delta.kept.signature import kept_part, sign, verified
 from lakewarden.delta.parquet.files import DataFile
 from lakewarden.delta.parquet.reading import open_file
 from lakewarden.delta.scope import open_place

@@ -19,16 +19,16 @@ from lakewarden.base.clock import NewId, random_id
 from lakewarden.base.connection import Location
 from lakewarden.base.faults import Reach, no_faults
 from lakewarden.catalog.model import TableSchema
-from lakewarden.delta.commit_log import delegated
+from lakewarden.delta.commit_log import delta_rs_commits as delegated
 from lakewarden.delta.commit_log.actions import READER, WRITE, CommitChange, Mode, TableHead, commit_text
 from lakewarden.delta.commit_log.checkpoint import checkpoint_in_place, is_due, write_checkpoint
 from lakewarden.delta.commit_log.commits import CommitLog
 from lakewarden.delta.commit_log.committing import held_still, transactions_of
 from lakewarden.delta.commit_log.damage import check_name, torn_error
+from lakewarden.delta.commit_log.damaged_checkpoints import write_mended_checkpoint
 from lakewarden.delta.commit_log.delta_rs import DeltaRsVersion
 from lakewarden.delta.commit_log.features import check_features
 from lakewarden.delta.commit_log.lost_answer import certain
-from lakewarden.delta.commit_log.mended import write_mended_checkpoint
 from lakewarden.delta.commit_log.opening import OpenedTable, open_newest, open_version
 from lakewarden.delta.commit_log.plain import has_plain, is_plain_head
 from lakewarden.delta.commit_log.publish import publish

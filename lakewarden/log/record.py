@@ -21,7 +21,7 @@ from lakewarden.errors import Conflict, Corrupt, InvalidArgument
 from lakewarden.log.before import BEFORE, before_column, before_field, before_of
 from lakewarden.log.chunk import Chunk, Payload, RowRange
 from lakewarden.log.crowd import crowd_of
-from lakewarden.log.noted import with_metadata
+from lakewarden.log.write_metadata import with_metadata
 
 USER = "_user"
 OP = "_op"
@@ -114,7 +114,7 @@ def encode(batch: LogBatch, settings: LogSettings, metadata: str = "") -> Sequen
     """Returns the rows as chunks, scope by scope; within a scope they keep their order.
 
     Args:
-        metadata: of the write, behind the rows of each chunk (`log.noted`).
+        metadata: of the write, behind the rows of each chunk (`log.write_metadata`).
     """
     return with_metadata(_chunks(batch, settings), metadata)
 

@@ -26,7 +26,7 @@ from lakewarden.log.plain import Batch
 from lakewarden.log.receipt import Receipt
 from lakewarden.log.record import LogBatch
 from lakewarden.log.staging import Pieces, StagedPiece, Staging
-from lakewarden.log.touched import Touched
+from lakewarden.log.touches import Touched
 from lakewarden.log.view import LogView, PendingRows, Trail, UserSigns
 
 Mark = Callable[[str], str]
@@ -94,7 +94,7 @@ class LogReader(Protocol):
         """Returns a user's pending rows: the columns of the newest schema, `_seq`, `_op`; ascending by `_seq`.
 
         Args:
-            with_metadata: keeps what their writers attached, for `log.noted.taken`.
+            with_metadata: keeps what their writers attached, for `log.write_metadata.taken`.
 
         Raises:
             Missing: they were settled and cleaned up meanwhile; read the log again.

@@ -13,8 +13,8 @@ from lakewarden.catalog.target import ScopeTarget
 from lakewarden.delta.manifest import refresh_manifest
 from lakewarden.delta.timeline import LogEntry
 from lakewarden.errors import Conflict, LakewardenError, Moved
-from lakewarden.maintenance.plans.moved import PLAN, commit_of
 from lakewarden.maintenance.plans.scope_options import ScopeOptions
+from lakewarden.maintenance.plans.still_planned import PLAN, commit_of
 from lakewarden.maintenance.plans.value import Applying, PlannedScope
 from lakewarden.storage.durability import sync
 from lakewarden.storage.steps import Steps, alone

@@ -10,7 +10,7 @@ from lakewarden.catalog.model import Table
 from lakewarden.catalog.report import ScopeReport
 from lakewarden.errors import Conflict
 from lakewarden.maintenance.flush.run import FlushTask, flush_scopes
-from lakewarden.maintenance.flush.wanted import Only
+from lakewarden.maintenance.flush.selection import Only
 from lakewarden.storage.steps import Steps
 from lakewarden.tables.client.client import TableClient
 from lakewarden.tables.fanout import SizedWork, in_process

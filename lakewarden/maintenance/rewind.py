@@ -13,7 +13,7 @@ from lakewarden.log.position import NOTHING
 from lakewarden.log.table_log import TableLog
 from lakewarden.log.view import LogView
 from lakewarden.maintenance.flush.run import FlushLarge, Upto, flush_scopes
-from lakewarden.maintenance.flush.wanted import Only
+from lakewarden.maintenance.flush.selection import Only
 from lakewarden.maintenance.maintain import maintain_targets
 from lakewarden.maintenance.plans.value import Applying, PlannedScope
 from lakewarden.maintenance.restore.scope import RestoreOptions

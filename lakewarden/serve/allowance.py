@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from lakewarden.base.clock import Clock, to_millis
 from lakewarden.base.settings import ServeSettings
-from lakewarden.serve.declined import RequestDeclined
+from lakewarden.serve.refusal import RequestDeclined
 
 _MINUTE = 60_000
 

@@ -14,9 +14,9 @@ from lakewarden.catalog.passwords import MAX_LENGTH, hash_password, is_password
 from lakewarden.catalog.state.audit import AuditLog
 from lakewarden.errors import InvalidArgument
 from lakewarden.serve.attempts import FailureCounter
-from lakewarden.serve.declined import RequestDeclined
 from lakewarden.serve.keys import SigningKeys
 from lakewarden.serve.logins import Logins, RefreshRefused
+from lakewarden.serve.refusal import RequestDeclined
 from lakewarden.serve.tokens import LIFE, AccessToken, BadToken, Tokens
 from lakewarden.storage.paths import check_user
 from lakewarden.tables.warehouse import Warehouse

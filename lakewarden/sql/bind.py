@@ -16,7 +16,7 @@ from lakewarden.catalog.model import Table
 from lakewarden.errors import InvalidArgument, NotFound, PermissionDenied, Unsupported
 from lakewarden.maintenance.admin.session_gate import Door
 from lakewarden.sql.blocks.rules import words_of
-from lakewarden.sql.computed import queries_of
+from lakewarden.sql.computation import queries_of
 from lakewarden.sql.context import Context
 from lakewarden.sql.queries.texts import text_of
 from lakewarden.sql.relations import DEEPEST, ViewQuery, as_they_are, check_view, names

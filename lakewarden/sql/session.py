@@ -39,7 +39,7 @@ from lakewarden.sql.statements.blocks import BlockStatement
 from lakewarden.sql.statements.namespaces import UseNamespace
 from lakewarden.sql.statements.rows import Query
 from lakewarden.sql.statements.session import SetFreshness, SetMetadata, SetTableStorage
-from lakewarden.sql.system.seen import VisibleObjects, seen
+from lakewarden.sql.system.visibility import VisibleObjects, seen
 from lakewarden.sql.temporary.tables import TemporaryTables
 from lakewarden.sql.text_bounds import TextBounds
 from lakewarden.sql.uploads import File, uploads_for
@@ -230,7 +230,7 @@ class SqlSession:
 
         Raises: as `run`.
         """
-        from lakewarden.sql.queries.described import described  # imports Delta, which other statements need not
+        from lakewarden.sql.queries.description import described  # imports Delta, which other statements need not
 
         bound = bind(self._context(None, wait=True), statement)
         while bound.inner is not None:

@@ -26,7 +26,7 @@ from lakewarden.catalog.state.failed_checks import FailedChecks
 from lakewarden.catalog.state.floors.entries import NOTHING, FloorLocation
 from lakewarden.catalog.state.floors.floor import RECENT_SECONDS, floor_at
 from lakewarden.catalog.state.founding import FILE, FIRST_FORMAT, INDEXED_FORMAT, Identity, found_warehouse, read_identity
-from lakewarden.catalog.state.users.registered import RegisteredUsers
+from lakewarden.catalog.state.users.registration import RegisteredUsers
 from lakewarden.catalog.state.users.scopes import ScopeRegistry
 from lakewarden.catalog.state.users.storages import THE_TABLES, UserStorages
 from lakewarden.catalog.store import CatalogStore

@@ -14,7 +14,7 @@ from lakewarden.log.objects import names
 from lakewarden.log.objects.cuts.closing import close_user, leave_out, open_user
 from lakewarden.log.objects.log import ObjectLog
 from lakewarden.log.objects.segments.pack import INDEXED
-from lakewarden.log.objects.staged import remove_abandoned
+from lakewarden.log.objects.staging import remove_abandoned
 from lakewarden.log.once import WriterBatch
 from lakewarden.log.position import WHOLE, position_of
 from lakewarden.log.record import LogBatch

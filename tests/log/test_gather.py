@@ -23,7 +23,7 @@ from lakewarden.log.plain import Batch, PlainRow
 from lakewarden.log.position import NOTHING, end_of, seq_of
 from lakewarden.log.receipt import Receipt
 from lakewarden.log.record import UPSERT, log_batch
-from lakewarden.log.touched import Touched
+from lakewarden.log.touches import Touched
 from tests.fixtures.patience import PATIENCE
 from tests.log.build import LOG, NOTES, Store, column, notes, pending_ids, view_of, writer
 

@@ -25,7 +25,7 @@ from lakewarden.errors import InvalidArgument, Moved, NotFound, Unsupported
 from lakewarden.maintenance.flush.run import Upto, flush_scopes
 from lakewarden.maintenance.move.run import Mover
 from lakewarden.maintenance.plans import store as plan_store
-from lakewarden.maintenance.plans.moved import PLAN
+from lakewarden.maintenance.plans.still_planned import PLAN
 from lakewarden.maintenance.plans.store import PlanLog
 from lakewarden.maintenance.plans.value import Plan
 from lakewarden.maintenance.procedures import move

@@ -22,8 +22,8 @@ from lakewarden.base.settings import CompactionSettings, LogSettings, Settings
 from lakewarden.catalog.report import ScopeReport
 from lakewarden.catalog.target import ScopeTarget
 from lakewarden.delta import manifest
-from lakewarden.delta.kept.known import NAME
 from lakewarden.delta.kept.memory import KEPT_TEXTS, KEPT_VERSIONS
+from lakewarden.delta.kept.newest import NAME
 from lakewarden.delta.snapshot import Snapshot
 from lakewarden.errors import ConstraintViolation, NotFound
 from lakewarden.maintenance.whole_tables import QUIET

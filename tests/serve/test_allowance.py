@@ -9,7 +9,7 @@ import pytest
 
 from lakewarden.base.settings import ServeSettings
 from lakewarden.serve.allowance import Allowance
-from lakewarden.serve.declined import RequestDeclined
+from lakewarden.serve.refusal import RequestDeclined
 
 NOON = datetime(2026, 11, 23, 12, tzinfo=UTC)
 

@@ -15,7 +15,7 @@ from lakewarden.catalog.operations import Operation
 from lakewarden.catalog.report import ScopeReport
 from lakewarden.client import Lakehouse
 from lakewarden.dagster.jobs.booking.book import book
-from lakewarden.dagster.jobs.booking.unchanged import book_unchanged
+from lakewarden.dagster.jobs.booking.nothing_to_do import book_unchanged
 from lakewarden.dagster.jobs.booking.values import book_selected
 from lakewarden.dagster.jobs.flush import FlushConfig, flush_by
 from lakewarden.dagster.jobs.runs.failures import RETRIES, declined

@@ -13,12 +13,12 @@ import dagster as dg
 from lakewarden.catalog.model import Table
 from lakewarden.client import Lakehouse
 from lakewarden.dagster.assets.checks import check_step, data_checks
-from lakewarden.dagster.assets.expected import checks_of, expect_step
+from lakewarden.dagster.assets.suite_checks import checks_of, expect_step
 from lakewarden.dagster.assets.suites import Suite
 from lakewarden.dagster.assets.tables import is_crowded
 from lakewarden.dagster.assets.turns import failing
 from lakewarden.dagster.mount import Mount
-from lakewarden.dagster.orchestration.evaluated import build_schedule, build_sensor
+from lakewarden.dagster.orchestration.evaluations import build_schedule, build_sensor
 from lakewarden.dagster.orchestration.runs import under_way
 from lakewarden.tables.warehouse import cold_tables
 

@@ -7,12 +7,12 @@ from collections.abc import Sequence
 import dagster as dg
 
 from lakewarden.client import Lakehouse
-from lakewarden.dagster.assets.expected import load_failures
 from lakewarden.dagster.assets.health import LOOK_EVERY, OTHERS, health_events
 from lakewarden.dagster.assets.health_changes import checks_of_health, report_checks
+from lakewarden.dagster.assets.suite_checks import load_failures
 from lakewarden.dagster.assets.suites import Suite
 from lakewarden.dagster.mount import Mount
-from lakewarden.dagster.orchestration.evaluated import build_sensor
+from lakewarden.dagster.orchestration.evaluations import build_sensor
 from lakewarden.maintenance.planning.health import health
 
 

@@ -11,7 +11,7 @@ from lakewarden.catalog.model import Catalog
 from lakewarden.client import Lakehouse
 from lakewarden.dagster.jobs.topics.relay import RELAY
 from lakewarden.dagster.mount import Mount
-from lakewarden.dagster.orchestration.evaluated import build_sensor
+from lakewarden.dagster.orchestration.evaluations import build_sensor
 from lakewarden.dagster.orchestration.runs import under_way
 from lakewarden.ingest.relay.report import RelayReport
 from lakewarden.tables.dynamic.topic import topic_of_table

@@ -10,7 +10,7 @@ from lakewarden.catalog.changes.engines import DISABLED, is_active
 from lakewarden.catalog.model import Catalog, Table
 from lakewarden.client import Lakehouse
 from lakewarden.dagster.mount import Mount
-from lakewarden.dagster.orchestration.evaluated import build_schedule
+from lakewarden.dagster.orchestration.evaluations import build_schedule
 from lakewarden.dagster.orchestration.runs import under_way
 from lakewarden.tables.warehouse import live_tables
 

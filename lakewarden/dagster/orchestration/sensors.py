@@ -20,10 +20,10 @@ from lakewarden.dagster.jobs.runs.retries import UNDER_WAY, awaits_retry
 from lakewarden.dagster.jobs.runs.selection import named_by_run, of_whole_tables
 from lakewarden.dagster.jobs.runs.tags import LIGHT, OPERATION, SCOPE, SEEN_UNTIL, SLOT, subject_tags
 from lakewarden.dagster.mount import Mount
-from lakewarden.dagster.orchestration.evaluated import build_sensor
+from lakewarden.dagster.orchestration.evaluations import build_sensor
 from lakewarden.dagster.orchestration.flushing import LOOK_BACK, FlushBatch, FlushRun, choose, flush_run
 from lakewarden.dagster.orchestration.newcomers import Came, newcomers, read_cursor, write_cursor
-from lakewarden.dagster.orchestration.owed import read_owed, settle, waiting, without_owed
+from lakewarden.dagster.orchestration.owed_bookings import read_owed, settle, waiting, without_owed
 from lakewarden.dagster.orchestration.pace import cursor_of, read_pace
 from lakewarden.dagster.orchestration.queue import queue_sensor
 from lakewarden.dagster.orchestration.reloading import reload_or_ask

@@ -22,10 +22,10 @@ from lakewarden.dagster.jobs.runs.retries import UNDER_WAY
 from lakewarden.dagster.jobs.runs.tags import OBJECTS, OPERATION, TABLE, subject_tags
 from lakewarden.dagster.mount import INGEST, Mount
 from lakewarden.dagster.orchestration.arrivals import LISTED_PER_TICK, Sums, look, read_cursor, write_cursor
-from lakewarden.dagster.orchestration.evaluated import build_sensor
+from lakewarden.dagster.orchestration.evaluations import build_sensor
 from lakewarden.dagster.orchestration.flushing import LOOK_BACK, wait_after
 from lakewarden.dagster.orchestration.runs import shown
-from lakewarden.storage.sources.uploaded import SourceObject
+from lakewarden.storage.sources.source import SourceObject
 
 OBJECTS_PER_RUN = 1_000
 """Of which a run has the keys in its config. The next tick continues when the run has ended."""

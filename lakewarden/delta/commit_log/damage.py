@@ -4,7 +4,7 @@ A commit of ours is durable before it has its name (delta/commit_log/publish.py)
 that, may be torn: empty or cut off. On a disk, a torn commit with nothing above it is taken for one that is not there. Only
 `lakewarden repair` moves it aside, and until then nothing is committed on top. Commits that were emptied below a fence are
 no torn ones: the fence is above them. Checkpoints are derived from the commits: one that is missing or can't be read is
-passed over (delta/commit_log/mended.py).
+passed over (delta/commit_log/damaged_checkpoints.py).
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ from deltalake import DeltaTable
 from lakewarden.base.connection import Location
 from lakewarden.delta.commit_log.commits import commit_name
 from lakewarden.delta.commit_log.damage import torn_commits
-from lakewarden.delta.commit_log.mended import mended
+from lakewarden.delta.commit_log.damaged_checkpoints import mended
 from lakewarden.delta.failures import delta_errors
 from lakewarden.delta.uri import delta_uri
 from lakewarden.errors import Corrupt, NotFound

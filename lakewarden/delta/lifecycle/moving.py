@@ -19,7 +19,7 @@ from lakewarden.base.faults import Reach, no_faults
 from lakewarden.catalog.target import ScopeTarget
 from lakewarden.delta.commit_log.commits import LOG
 from lakewarden.delta.commit_log.committing import Committer, TooLate, check_held
-from lakewarden.delta.kept.known import NAME as MANIFEST
+from lakewarden.delta.kept.newest import NAME as MANIFEST
 from lakewarden.delta.lifecycle.freezing import is_left
 from lakewarden.delta.parquet.change_files import FOLDER
 from lakewarden.delta.scope import open_scope

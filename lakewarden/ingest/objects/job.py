@@ -7,7 +7,7 @@ from functools import partial
 from lakewarden.catalog.access.gate import OPERATOR, Principal
 from lakewarden.catalog.state.audit import AuditLog
 from lakewarden.errors import LakewardenError
-from lakewarden.ingest.objects.bounded import bounded, reads_of_tasks
+from lakewarden.ingest.objects.child_reads import bounded, reads_of_tasks
 from lakewarden.ingest.objects.report import IngestReport
 from lakewarden.ingest.objects.run import IngestRequest, ObjectIngest, Readers
 from lakewarden.maintenance.procedures.workplace import Workplace

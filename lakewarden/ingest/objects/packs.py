@@ -25,7 +25,7 @@ from lakewarden.ingest.objects.fit import ObjectTable, PipelineFitting, columns_
 from lakewarden.ingest.objects.reading import Reading, ReadObject, ReadRows
 from lakewarden.ingest.templates.template import Columns
 from lakewarden.log.position import WHOLE
-from lakewarden.storage.sources.uploaded import ObjectSource
+from lakewarden.storage.sources.source import ObjectSource
 from lakewarden.storage.steps import Steps
 from lakewarden.tables.direct.shuffle import PartWriter, TaskOutput, remove_written
 

@@ -12,7 +12,7 @@ from lakewarden.catalog.state.ledger.entries import OfferedObject
 from lakewarden.errors import Conflict, InvalidArgument, NotFound, StorageRefused
 from lakewarden.ingest.templates.template import Columns
 from lakewarden.storage.objects import Missing
-from lakewarden.storage.sources.uploaded import ObjectChanged, ObjectSource, SourceObject
+from lakewarden.storage.sources.source import ObjectChanged, ObjectSource, SourceObject
 
 
 @dataclass(frozen=True)

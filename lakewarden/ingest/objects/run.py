@@ -29,7 +29,7 @@ from lakewarden.ingest.pipelines.source import source_of
 from lakewarden.ingest.pipelines.untaken import untaken
 from lakewarden.log.once import Resume
 from lakewarden.storage.objects import Missing
-from lakewarden.storage.sources.uploaded import SourceObject
+from lakewarden.storage.sources.source import SourceObject
 from lakewarden.tables.fanout import Run
 from lakewarden.tables.warehouse import Warehouse
 

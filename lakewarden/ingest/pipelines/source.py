@@ -17,7 +17,7 @@ from lakewarden.storage.finding import find_files
 from lakewarden.storage.location import canonical, join, within
 from lakewarden.storage.objects import Missing
 from lakewarden.storage.sources.open import open_source
-from lakewarden.storage.sources.uploaded import ObjectSource, SourceObject
+from lakewarden.storage.sources.source import ObjectSource, SourceObject
 from lakewarden.tables.warehouse import Warehouse
 
 _WILD = re.compile(r"[*?\[]")

@@ -9,7 +9,7 @@ from lakewarden.catalog.pipeline import IngestRule
 from lakewarden.catalog.state.ledger.ledger import LOOKS, Ledger
 from lakewarden.ingest.pipelines.rules import takes
 from lakewarden.storage.objects import Missing
-from lakewarden.storage.sources.uploaded import SourceObject
+from lakewarden.storage.sources.source import SourceObject
 
 
 def untaken(ledger: Ledger, rule: IngestRule, objects: Sequence[SourceObject]) -> list[SourceObject]:

@@ -20,7 +20,7 @@ from lakewarden.ingest.relay.snapshot import snapshot_parts
 from lakewarden.log.position import NOTHING, position_of
 from lakewarden.log.record import USER
 from lakewarden.storage.kafka.envelope import ChangelogMode, MessageForm, messages
-from lakewarden.storage.kafka.owned import make_topic
+from lakewarden.storage.kafka.ownership import make_topic
 from lakewarden.storage.kafka.publisher import Outgoing, Position, Publisher, SnapshotProgress, last_position, publishing
 from lakewarden.storage.kafka.topics import Topic, create_position_topic, create_topic, partitions_of
 from lakewarden.tables.changes.feed import ChangeFeed

@@ -11,7 +11,7 @@ from lakewarden.catalog.columns.types import ColumnType
 from lakewarden.catalog.columns.values import reason
 from lakewarden.errors import InvalidArgument
 from lakewarden.ingest.templates.column_names import column_names
-from lakewarden.ingest.templates.nested import documents_of
+from lakewarden.ingest.templates.nested_values import documents_of
 from lakewarden.ingest.templates.template import Columns
 from lakewarden.ingest.templates.types import schema_of, type_of
 from lakewarden.tables.rows.columns import Unfit, first_misfit, from_array, unwrapped

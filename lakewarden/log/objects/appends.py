@@ -11,11 +11,11 @@ from lakewarden.base.faults import Reach, no_faults
 from lakewarden.errors import Conflict, ConstraintViolation, LakewardenError, LostPlace, SchemaChanged
 from lakewarden.log.objects.gather import Gathering
 from lakewarden.log.objects.group import Parcel
-from lakewarden.log.objects.staged import abandon, discard, stage
+from lakewarden.log.objects.staging import abandon, discard, stage
 from lakewarden.log.position import NOTHING
 from lakewarden.log.receipt import Receipt
 from lakewarden.log.table_log import Behind
-from lakewarden.log.touched import Touched
+from lakewarden.log.touches import Touched
 from lakewarden.storage.objects import ObjectStore
 
 _ATTEMPTS = 20

@@ -21,14 +21,14 @@ from lakewarden.log.objects.gather import Gathering
 from lakewarden.log.objects.group import Parcel, parcels_of
 from lakewarden.log.objects.log_view import ListedLogView
 from lakewarden.log.objects.segments.segment import read_chunk
-from lakewarden.log.objects.staged import StagedBatch, begin, discard, is_named, put_object, remove_others
+from lakewarden.log.objects.staging import StagedBatch, begin, discard, is_named, put_object, remove_others
 from lakewarden.log.objects.view import read_view
 from lakewarden.log.once import LastBatch, WriterBatch
 from lakewarden.log.position import position_of
 from lakewarden.log.receipt import Receipt
 from lakewarden.log.record import SEQ, LogBatch, decode, encode
 from lakewarden.log.staging import Pieces, StagedPiece, Staging
-from lakewarden.log.touched import ANYTHING
+from lakewarden.log.touches import ANYTHING
 from lakewarden.storage.objects import AlreadyThere, ObjectStore
 
 _ATTEMPTS = 1000

@@ -27,7 +27,7 @@ from lakewarden.log.objects.put import Puts, Segment
 from lakewarden.log.objects.segments.header import NO_KEYS
 from lakewarden.log.position import seq_of
 from lakewarden.log.receipt import PartlyAppended, Receipt
-from lakewarden.log.touched import ANYTHING, OwnPuts, Touched
+from lakewarden.log.touches import ANYTHING, OwnPuts, Touched
 
 _LONG_SLEEP = timedelta(seconds=60)
 """Without an append; then it is seen to that the log is still the one that it was."""

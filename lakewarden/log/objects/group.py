@@ -14,10 +14,10 @@ from lakewarden.log.chunk import Chunk
 from lakewarden.log.crowd import Crowd, names_in
 from lakewarden.log.fence import carried_token
 from lakewarden.log.objects.segments.header import NO_KEYS
-from lakewarden.log.objects.staged import StagedBatch
+from lakewarden.log.objects.staging import StagedBatch
 from lakewarden.log.plain import PlainRow, encoded
 from lakewarden.log.receipt import Receipt
-from lakewarden.log.touched import OwnPuts, Touched, apart, united
+from lakewarden.log.touches import OwnPuts, Touched, apart, united
 
 
 class Parcel(NamedTuple):

@@ -41,7 +41,7 @@ from lakewarden.log.objects.cuts.settle import settle
 from lakewarden.log.objects.log_view import ListedLogView
 from lakewarden.log.objects.put import WriterTerms
 from lakewarden.log.objects.segments.segment import read_chunk, read_chunks
-from lakewarden.log.objects.staged import remove_abandoned
+from lakewarden.log.objects.staging import remove_abandoned
 from lakewarden.log.objects.store_clock import StoreClock
 from lakewarden.log.objects.trail import ListedTrail, read_trail
 from lakewarden.log.objects.turns import NamedLocks
@@ -54,7 +54,7 @@ from lakewarden.log.receipt import Receipt
 from lakewarden.log.record import LogBatch
 from lakewarden.log.staging import Pieces, StagedPiece, Staging
 from lakewarden.log.table_log import Behind, LogTerms
-from lakewarden.log.touched import Touched
+from lakewarden.log.touches import Touched
 from lakewarden.log.view import LogView as AnyView
 from lakewarden.log.view import PendingRows, UserSigns
 from lakewarden.storage.location import local_path

@@ -15,7 +15,6 @@ import pyarrow as pa
 
 from lakewarden.catalog.model import TableSchema
 from lakewarden.errors import Conflict, Corrupt, Terminal, Unsupported
-from lakewarden.log.noted import noted
 from lakewarden.log.objects import names
 from lakewarden.log.objects.cache import HeaderCache
 from lakewarden.log.objects.clean import is_old
@@ -27,6 +26,7 @@ from lakewarden.log.objects.segments.header import UNKNOWN, short
 from lakewarden.log.objects.segments.segment import may_have_metadata, read_carry, read_chunk, read_metadata
 from lakewarden.log.record import decode
 from lakewarden.log.view import LogViews, PendingRows
+from lakewarden.log.write_metadata import noted
 from lakewarden.storage.objects import Missing, ObjectStore
 
 _ATTEMPTS = 100

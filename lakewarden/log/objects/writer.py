@@ -23,7 +23,7 @@ from lakewarden.log.position import NOTHING
 from lakewarden.log.receipt import Receipt
 from lakewarden.log.record import LogBatch, encode
 from lakewarden.log.table_log import Behind, Mark
-from lakewarden.log.touched import Touched
+from lakewarden.log.touches import Touched
 from lakewarden.storage.objects import ObjectStore
 
 

@@ -10,7 +10,7 @@ from lakewarden.catalog.model import Table
 from lakewarden.catalog.target import ScopeTarget
 from lakewarden.delta.row_rules import check_known
 from lakewarden.errors import ConstraintViolation, Corrupt, LakewardenError, Unsupported
-from lakewarden.log.garbled import garbled_of
+from lakewarden.log.garbled_chunks import garbled_of
 from lakewarden.maintenance.check.scope import PENDING_ROWS, CheckedScope, Finding
 from lakewarden.tables.reading.scope import EVERYTHING, read_undrained
 from lakewarden.tables.warehouse import Warehouse, find_table

@@ -24,9 +24,9 @@ from lakewarden.delta.parquet.reading import open_file
 from lakewarden.delta.reading.rows import read_files
 from lakewarden.delta.scope import open_scope
 from lakewarden.delta.table import ScopeTable
-from lakewarden.maintenance.plans.moved import live_inputs, planned_table
 from lakewarden.maintenance.plans.scope_options import ScopeOptions
 from lakewarden.maintenance.plans.scope_plan import ScopePlan
+from lakewarden.maintenance.plans.still_planned import live_inputs, planned_table
 from lakewarden.maintenance.plans.value import PlannedScope
 from lakewarden.maintenance.rewrite import RewriteWork, live_schema, run_rewrite
 from lakewarden.storage.open import open_store

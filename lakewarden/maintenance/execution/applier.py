@@ -9,7 +9,7 @@ from lakewarden.catalog.operations import Request, Selection
 from lakewarden.catalog.report import ScopeReport
 from lakewarden.errors import InvalidArgument, Moved, NotFound
 from lakewarden.maintenance.execution.operator import Operator
-from lakewarden.maintenance.plans.moved import PLAN
+from lakewarden.maintenance.plans.still_planned import PLAN
 from lakewarden.maintenance.plans.store import DoneBy, PlanLog
 from lakewarden.maintenance.plans.value import MAX_SCOPES, Plan
 from lakewarden.maintenance.procedures.erase import erased_before

@@ -13,7 +13,7 @@ from lakewarden.catalog.report import ScopeReport
 from lakewarden.errors import InvalidArgument
 from lakewarden.maintenance.execution.operator import Operator
 from lakewarden.maintenance.flush.plan import plan_flush
-from lakewarden.maintenance.flush.wanted import Only
+from lakewarden.maintenance.flush.selection import Only
 from lakewarden.maintenance.planning.propose import vacuumable
 from lakewarden.maintenance.plans.store import PlanLog
 from lakewarden.maintenance.plans.value import MAX_SCOPES, Plan, PlannedScope

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from lakewarden.base.scope import Scope
 from lakewarden.catalog.report import Basis, ScopeReport
 from lakewarden.maintenance.flush.run import FlushLarge, Upto, flush_scopes
-from lakewarden.maintenance.flush.wanted import Only, pending_wanted, users_wanted
+from lakewarden.maintenance.flush.selection import Only, pending_wanted, users_wanted
 from lakewarden.maintenance.plans.value import Applying
 from lakewarden.tables.fanout import Run, fault_of
 from lakewarden.tables.warehouse import Warehouse, cold_tables

@@ -32,8 +32,8 @@ from lakewarden.log.position import NOTHING, position_of
 from lakewarden.log.scope import LogScope
 from lakewarden.log.view import LogView, PendingRows
 from lakewarden.maintenance.flush.due import PendingScope, due_scopes, registered, until
-from lakewarden.maintenance.flush.wanted import users_wanted
-from lakewarden.maintenance.plans.moved import PLAN
+from lakewarden.maintenance.flush.selection import users_wanted
+from lakewarden.maintenance.plans.still_planned import PLAN
 from lakewarden.storage.durability import sync
 from lakewarden.storage.objects import Missing
 from lakewarden.storage.steps import Steps

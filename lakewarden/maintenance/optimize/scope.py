@@ -28,9 +28,9 @@ from lakewarden.delta.timeline import walk
 from lakewarden.errors import InvalidArgument
 from lakewarden.maintenance.optimize.bins import BinTask, cut, outputs, write_bin
 from lakewarden.maintenance.optimize.zorder import check_columns
-from lakewarden.maintenance.plans.moved import live_inputs, planned_table
 from lakewarden.maintenance.plans.scope_options import ScopeOptions
 from lakewarden.maintenance.plans.scope_plan import ScopePlan
+from lakewarden.maintenance.plans.still_planned import live_inputs, planned_table
 from lakewarden.maintenance.plans.value import PlannedScope
 from lakewarden.maintenance.rewrite import RewriteWork, Written, live_schema, run_rewrite
 from lakewarden.storage.objects import ObjectStore

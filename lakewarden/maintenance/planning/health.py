@@ -13,7 +13,7 @@ import numpy as np
 from lakewarden.base.scope import Scope, TableName
 from lakewarden.catalog.model import Table
 from lakewarden.errors import LakewardenError
-from lakewarden.maintenance.planning.broken import BrokenScopes, is_broken
+from lakewarden.maintenance.planning.broken_scopes import BrokenScopes, is_broken
 from lakewarden.maintenance.planning.overview import Overview, TableStatus, overview
 from lakewarden.maintenance.planning.pending import PendingScopes
 from lakewarden.maintenance.planning.status import ScopeStatus

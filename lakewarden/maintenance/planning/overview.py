@@ -21,7 +21,7 @@ from lakewarden.catalog.state.floors.entries import NO_TABLE
 from lakewarden.catalog.state.floors.known_scopes import KnownScopes, Rows
 from lakewarden.catalog.state.floors.totals import Totals, find_totals, keep_totals
 from lakewarden.errors import Corrupt, LakewardenError, StorageRefused
-from lakewarden.maintenance.planning.broken import BrokenScopes
+from lakewarden.maintenance.planning.broken_scopes import BrokenScopes
 from lakewarden.maintenance.planning.pending import PendingScopes
 from lakewarden.maintenance.planning.status import ScopeStatus, as_known, quiet, status
 from lakewarden.maintenance.upkeep.needs import Need, unattended

@@ -19,7 +19,7 @@ from lakewarden.delta.scope import open_scope
 from lakewarden.delta.table import check_whole
 from lakewarden.errors import LakewardenError
 from lakewarden.maintenance.check.memory import BROKEN
-from lakewarden.maintenance.planning.broken import BrokenScope, BrokenScopes, command_for
+from lakewarden.maintenance.planning.broken_scopes import BrokenScope, BrokenScopes, command_for
 from lakewarden.maintenance.planning.pending import ScopeBacklog, why_pending
 from lakewarden.tables.warehouse import Warehouse, find_table
 

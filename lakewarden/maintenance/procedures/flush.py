@@ -12,7 +12,7 @@ from lakewarden.catalog.report import ScopeReport
 from lakewarden.maintenance.compact.scope import CompactOptions
 from lakewarden.maintenance.flush.plan import apply_flush, plan_flush
 from lakewarden.maintenance.flush.run import flush_scopes
-from lakewarden.maintenance.flush.wanted import Only
+from lakewarden.maintenance.flush.selection import Only
 from lakewarden.maintenance.maintain import maintain_targets
 from lakewarden.maintenance.plans.value import Plan
 from lakewarden.maintenance.procedures.procedure import ByScope

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 import pyarrow.compute as pc
 
 from lakewarden.delta.commit_log.transactions import transaction_apps
-from lakewarden.delta.kept.known import NAME
-from lakewarden.delta.kept.signed import verified
+from lakewarden.delta.kept.newest import NAME
+from lakewarden.delta.kept.signature import verified
 from lakewarden.delta.table import ScopeTable
 from lakewarden.log.once import ANY, UNTAKEN, LastBatch
 from lakewarden.log.record import SEQ

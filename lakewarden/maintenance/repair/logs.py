@@ -8,7 +8,7 @@ from dataclasses import replace
 from lakewarden.base.scope import Scope
 from lakewarden.catalog.model import Table
 from lakewarden.log.faults import LogFaults
-from lakewarden.log.garbled import garbled_of
+from lakewarden.log.garbled_chunks import garbled_of
 from lakewarden.log.once import ANY
 from lakewarden.log.position import NOTHING
 from lakewarden.log.table_log import TableLog

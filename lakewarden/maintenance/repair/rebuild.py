@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from lakewarden.delta.parquet.files import DataFile
 from lakewarden.delta.reading.rows import read_files
-from lakewarden.log.garbled import garbled_of
+from lakewarden.log.garbled_chunks import garbled_of
 from lakewarden.log.logs import reader_of
 from lakewarden.log.position import NOTHING
 from lakewarden.log.record import SEQ

@@ -28,9 +28,9 @@ from lakewarden.delta.scope import open_scope
 from lakewarden.delta.table import ScopeTable
 from lakewarden.delta.timeline import Timeline, read_timeline
 from lakewarden.errors import Conflict, InvalidArgument, Moved, NotFound, Unsupported
-from lakewarden.maintenance.plans.moved import check_version, planned_table
 from lakewarden.maintenance.plans.scope_options import ScopeOptions
 from lakewarden.maintenance.plans.scope_plan import ScopePlan, check_fresh, unmoved
+from lakewarden.maintenance.plans.still_planned import check_version, planned_table
 from lakewarden.maintenance.plans.value import PlannedScope
 from lakewarden.maintenance.restore.files import RESTORE, copied_apart, difference, written_again
 from lakewarden.maintenance.rewrite import discard

@@ -27,11 +27,11 @@ from lakewarden.delta.snapshot import Snapshot
 from lakewarden.delta.table import ScopeTable
 from lakewarden.delta.timeline import KEPT, OLDEST, VACUUM_END, VACUUM_START, read_timeline
 from lakewarden.errors import Conflict, LakewardenError, Moved, Unsupported
-from lakewarden.maintenance.plans.moved import commit_of
 from lakewarden.maintenance.plans.scope_options import ScopeOptions
 from lakewarden.maintenance.plans.scope_plan import ScopePlan, check_fresh, unmoved
+from lakewarden.maintenance.plans.still_planned import commit_of
 from lakewarden.maintenance.plans.value import PlannedScope, plain_path
-from lakewarden.maintenance.vacuum.blocked import blocked_scopes
+from lakewarden.maintenance.vacuum.blocks import blocked_scopes
 from lakewarden.maintenance.vacuum.remains import remains_of
 from lakewarden.maintenance.vacuum.removable import Contents, Removable, removable
 from lakewarden.maintenance.vacuum.retention import horizon_of, require_retention

@@ -17,8 +17,8 @@ import grpc
 from lakewarden.base.workers.cancellation import Cancellation
 from lakewarden.catalog.access.gate import Principal
 from lakewarden.serve.common import Common
-from lakewarden.serve.declined import RequestDeclined
 from lakewarden.serve.flight.statuses import FlightProblem
+from lakewarden.serve.refusal import RequestDeclined
 from lakewarden.serve.request_ids import request_id_of
 from lakewarden.tables.reading.freshness import Freshness, check_freshness
 

@@ -18,7 +18,7 @@ from lakewarden.serve.flight.messages import (
     CommandGetTableTypes,
 )
 from lakewarden.serve.flight.sql_info import sql_info
-from lakewarden.sql.system.seen import VisibleObjects
+from lakewarden.sql.system.visibility import VisibleObjects
 
 LISTINGS = (
     CommandGetSqlInfo,

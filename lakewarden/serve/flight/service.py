@@ -15,7 +15,7 @@ from lakewarden.errors import Unsupported
 from lakewarden.serve.common import Common
 from lakewarden.serve.flight.calls import FlightCall, admitted, connected, observed
 from lakewarden.serve.flight.ingest import BulkIngest, ingested
-from lakewarden.serve.flight.keyed import once, rows_of, written
+from lakewarden.serve.flight.keys import once, rows_of, written
 from lakewarden.serve.flight.listings import LISTINGS, listed
 from lakewarden.serve.flight.messages import (
     Action,
@@ -41,7 +41,7 @@ from lakewarden.serve.flight.messages import (
     command_of,
     packed,
 )
-from lakewarden.serve.flight.received import received
+from lakewarden.serve.flight.rows import received
 from lakewarden.serve.flight.statements import AnswerStream, FlightStatements, answered, whole
 from lakewarden.serve.flight.streams import sent, stream_bytes
 from lakewarden.serve.flight.tickets import AnswerTicket, ListingTicket, StatementTicket, Tickets

@@ -11,9 +11,9 @@ from lakewarden.base.scope import TableName
 from lakewarden.client import Lakehouse
 from lakewarden.errors import InvalidArgument, Unsupported
 from lakewarden.serve.flight.calls import FlightCall
-from lakewarden.serve.flight.joined import joined
-from lakewarden.serve.flight.keyed import once, rows_of, written
-from lakewarden.serve.flight.received import values_of
+from lakewarden.serve.flight.keys import once, rows_of, written
+from lakewarden.serve.flight.many_rows import joined
+from lakewarden.serve.flight.rows import values_of
 from lakewarden.serve.flight.streams import stream_bytes
 from lakewarden.serve.flight.tickets import AnswerTicket, Tickets
 from lakewarden.serve.flight.tickets import StatementTicket as Text

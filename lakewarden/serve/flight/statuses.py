@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import grpc
 
 from lakewarden.errors import Canceled, Internal, LakewardenError
-from lakewarden.serve.declined import RequestDeclined
 from lakewarden.serve.flight.messages import ErrorInfo, RequestInfo, Status, wrapped
 from lakewarden.serve.flight.wire import encoded
+from lakewarden.serve.refusal import RequestDeclined
 
 STATUS: Mapping[str, grpc.StatusCode] = {
     "SYNTAX_ERROR": grpc.StatusCode.INVALID_ARGUMENT,

@@ -14,7 +14,6 @@ from starlette.routing import Route, WebSocketRoute
 
 from lakewarden.errors import LakewardenError
 from lakewarden.serve.common import Common
-from lakewarden.serve.declined import RequestDeclined
 from lakewarden.serve.figures import Figures
 from lakewarden.serve.http import pages
 from lakewarden.serve.http.auth import login, logout, refresh
@@ -23,11 +22,12 @@ from lakewarden.serve.http.k3_calls import k3_call
 from lakewarden.serve.http.live.event_stream import EventStreams
 from lakewarden.serve.http.live.stream import Following
 from lakewarden.serve.http.live.web_socket import WebSockets
-from lakewarden.serve.http.observed import RequestIds
+from lakewarden.serve.http.observation import RequestIds
 from lakewarden.serve.http.openapi import PATHS, openapi
 from lakewarden.serve.http.problems import problem
 from lakewarden.serve.http.requests import lake_of
 from lakewarden.serve.http.statements import sql
+from lakewarden.serve.refusal import RequestDeclined
 
 
 def application(common: Common) -> Starlette:

@@ -11,7 +11,7 @@ from starlette.requests import HTTPConnection
 from starlette.responses import JSONResponse, Response
 
 from lakewarden.errors import Canceled, InvalidArgument, LakewardenError
-from lakewarden.serve.declined import RequestDeclined
+from lakewarden.serve.refusal import RequestDeclined
 
 _LOG = logging.getLogger("lakewarden.serve")
 

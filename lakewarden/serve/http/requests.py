@@ -19,10 +19,10 @@ from lakewarden.catalog.access.gate import Principal
 from lakewarden.client import Lakehouse
 from lakewarden.serve.allowance import Allowance
 from lakewarden.serve.authority import Authority
-from lakewarden.serve.declined import RequestDeclined
 from lakewarden.serve.idempotency import KeyedRequest as Keyed
 from lakewarden.serve.idempotency import StoredAnswer, Writes
 from lakewarden.serve.outcomes import StatementOutcome
+from lakewarden.serve.refusal import RequestDeclined
 from lakewarden.serve.tokens import AccessToken
 
 T = TypeVar("T")

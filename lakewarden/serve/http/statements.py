@@ -23,7 +23,7 @@ from lakewarden.client import Lakehouse
 from lakewarden.client.answers import answer
 from lakewarden.errors import InvalidArgument, Unsupported
 from lakewarden.serve.http.requests import admitted, body_of, ended_with, lake_of, once
-from lakewarden.serve.http.streamed import StreamedAnswer
+from lakewarden.serve.http.stream import StreamedAnswer
 from lakewarden.serve.idempotency import StoredAnswer
 from lakewarden.serve.outcomes import StatementOutcome, places_of
 from lakewarden.sql.grammar.parameters import Value

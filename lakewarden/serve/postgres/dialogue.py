@@ -13,9 +13,9 @@ from lakewarden.base.workers.cancellation import Cancellation
 from lakewarden.errors import BadSyntax
 from lakewarden.serve.postgres import statements
 from lakewarden.serve.postgres.control import status_of
-from lakewarden.serve.postgres.fitted import fitted
-from lakewarden.serve.postgres.given import given, kind_of_parameter
-from lakewarden.serve.postgres.prepared import AnswerColumn, CommandOutcome, Portal, PreparedStatement
+from lakewarden.serve.postgres.fit import fitted
+from lakewarden.serve.postgres.parameters import given, kind_of_parameter
+from lakewarden.serve.postgres.portals import AnswerColumn, CommandOutcome, Portal, PreparedStatement
 from lakewarden.serve.postgres.state import State
 from lakewarden.serve.postgres.wire import replies
 from lakewarden.serve.postgres.wire.kinds import Kind

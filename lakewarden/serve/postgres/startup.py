@@ -12,11 +12,11 @@ from starlette.concurrency import run_in_threadpool
 from lakewarden.client import Lakehouse
 from lakewarden.errors import LakewardenError
 from lakewarden.serve.authority import Authority
-from lakewarden.serve.declined import RequestDeclined
 from lakewarden.serve.postgres.peers import Key
 from lakewarden.serve.postgres.wire import replies
 from lakewarden.serve.postgres.wire.messages import Fields, MalformedMessage, message, startup_packet
 from lakewarden.serve.postgres.wire.problems import NO_DATABASE, PROTOCOL, WRONG_USER, ProtocolError, problem_of
+from lakewarden.serve.refusal import RequestDeclined
 from lakewarden.serve.tokens import AccessToken
 from lakewarden.sql.session import SqlSession
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from lakewarden.base.workers.cancellation import Cancellation
 from lakewarden.errors import InvalidArgument
-from lakewarden.serve.postgres.prepared import Portal, PreparedStatement
+from lakewarden.serve.postgres.portals import Portal, PreparedStatement
 from lakewarden.serve.postgres.things import Thing
 from lakewarden.serve.postgres.variables import Variables
 from lakewarden.serve.postgres.wire.problems import NO_PORTAL, NO_STATEMENT, TOO_MUCH, ProtocolError

@@ -8,11 +8,11 @@ from itertools import chain
 from lakewarden.catalog.model import Table
 from lakewarden.errors import LakewardenError, Unsupported
 from lakewarden.serve.postgres.control import control_of
-from lakewarden.serve.postgres.given import example
-from lakewarden.serve.postgres.inferred import inferred
+from lakewarden.serve.postgres.parameter_types import inferred
+from lakewarden.serve.postgres.parameters import example
 from lakewarden.serve.postgres.pg_catalog.answer import answered, asks_catalog
 from lakewarden.serve.postgres.pg_catalog.answer import parameter_kinds as catalog_parameters
-from lakewarden.serve.postgres.prepared import AnswerColumn, CommandOutcome
+from lakewarden.serve.postgres.portals import AnswerColumn, CommandOutcome
 from lakewarden.serve.postgres.state import State
 from lakewarden.serve.postgres.wire.kinds import JSON, TEXT, Kind, kind_of
 from lakewarden.serve.postgres.wire.problems import READ_ONLY, ProtocolError

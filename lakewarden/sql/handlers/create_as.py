@@ -16,7 +16,7 @@ from lakewarden.maintenance.procedures.drop import end_drop
 from lakewarden.sql.context import Context
 from lakewarden.sql.handlers.declaring import options_of
 from lakewarden.sql.handlers.writing.copying import Copying, copying_of
-from lakewarden.sql.handlers.writing.inferred import inferred_columns
+from lakewarden.sql.handlers.writing.query_columns import inferred_columns
 from lakewarden.sql.handlers.writing.revision import fitted_rows
 from lakewarden.sql.queries import select
 from lakewarden.sql.queries.select import SpooledRows

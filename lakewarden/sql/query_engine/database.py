@@ -13,7 +13,7 @@ from contextlib import closing, suppress
 from typing import TYPE_CHECKING, TypeVar
 
 from lakewarden.errors import Unsupported
-from lakewarden.sql.query_engine.bounded import MACROS
+from lakewarden.sql.query_engine.bounds import MACROS
 from lakewarden.sql.query_engine.failures import ended_by_another, may_have_ended
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from typing import Any
 
 from lakewarden.errors import BadSyntax, LakewardenError, PermissionDenied, Unsupported
 from lakewarden.sql.depth import deeper
-from lakewarden.sql.query_engine.bounded import check_bounded
+from lakewarden.sql.query_engine.bounds import check_bounded
 from lakewarden.sql.query_engine.functions import SCALAR_FUNCTIONS, SESSION_FUNCTIONS, TABLE_FUNCTIONS
 
 _RELATIONS = frozenset({"BASE_TABLE", "SUBQUERY", "JOIN", "TABLE_FUNCTION", "EXPRESSION_LIST", "PIVOT", "EMPTY", "COLUMN_DATA"})

@@ -11,7 +11,7 @@ from typing import BinaryIO
 
 from lakewarden.errors import StorageRefused
 from lakewarden.storage.objects import Missing
-from lakewarden.storage.sources.uploaded import ObjectChanged, ObjectSource, SourceObject
+from lakewarden.storage.sources.source import ObjectChanged, ObjectSource, SourceObject
 
 _ABSENT = (FileNotFoundError, NotADirectoryError)
 

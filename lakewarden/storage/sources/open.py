@@ -8,7 +8,7 @@ from lakewarden.base.connection import Location
 from lakewarden.storage.location import canonical, local_path
 from lakewarden.storage.sources.local import LocalSource
 from lakewarden.storage.sources.remote import RemoteSource
-from lakewarden.storage.sources.uploaded import ObjectSource
+from lakewarden.storage.sources.source import ObjectSource
 
 
 def open_source(location: Location) -> ObjectSource:

@@ -14,7 +14,7 @@ from lakewarden.base.connection import Location
 from lakewarden.errors import InvalidArgument
 from lakewarden.storage.objects import Missing
 from lakewarden.storage.remote import RemoteObjects
-from lakewarden.storage.sources.uploaded import ObjectChanged, ObjectSource, SourceObject
+from lakewarden.storage.sources.source import ObjectChanged, ObjectSource, SourceObject
 
 if TYPE_CHECKING:
     from obstore.store import ObjectStore as Client

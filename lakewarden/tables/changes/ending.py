@@ -8,7 +8,7 @@ from lakewarden.catalog.model import Table
 from lakewarden.errors import BeingErased, Ended, InvalidArgument, NotFound
 from lakewarden.log.position import NOTHING, end_of
 from lakewarden.log.view import Trail, Upset
-from lakewarden.tables.changes.appended import is_keyless
+from lakewarden.tables.changes.additions import is_keyless
 
 
 def check_goes_on(table: Table, trail: Trail, after: int, users: Sequence[tuple[str, str]] | None) -> None:

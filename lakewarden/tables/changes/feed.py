@@ -18,7 +18,7 @@ from lakewarden.log.position import NOTHING
 from lakewarden.log.record import SEQ, USER
 from lakewarden.log.view import Trail
 from lakewarden.storage.objects import Missing
-from lakewarden.tables.changes.appended import appended, appended_upto, is_keyless, there_upto
+from lakewarden.tables.changes.additions import appended, appended_upto, is_keyless, there_upto
 from lakewarden.tables.changes.batching import ends_of_parts, upto_of, upto_of_rows
 from lakewarden.tables.changes.ending import check_goes_on, check_known
 from lakewarden.tables.changes.scope import Behind, ScopeReader

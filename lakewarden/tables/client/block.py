@@ -26,7 +26,7 @@ from lakewarden.log.record import SEQ, TARGET, LogBatch
 from lakewarden.log.staging import Pieces, Staging
 from lakewarden.log.stream import undeleted
 from lakewarden.log.table_log import Appending, Behind
-from lakewarden.log.touched import Touched
+from lakewarden.log.touches import Touched
 from lakewarden.log.view import LogView
 from lakewarden.tables.client.appending import TableAppender
 from lakewarden.tables.client.client import TableClient

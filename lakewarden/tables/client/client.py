@@ -32,10 +32,10 @@ from lakewarden.storage.paths import check_user
 from lakewarden.tables.changes.feed import ChangeFeed
 from lakewarden.tables.changes.value import Changes
 from lakewarden.tables.client.appending import TableAppender
-from lakewarden.tables.client.compared import ComparedWrite, Decisions
+from lakewarden.tables.client.comparison import ComparedWrite, Decisions
 from lakewarden.tables.client.decision import Decision, live_within, pinned_key, touched_with
 from lakewarden.tables.client.direct import DirectWrites, FlushPending
-from lakewarden.tables.client.filed import FiledRows, FileMode
+from lakewarden.tables.client.file_columns import FiledRows, FileMode
 from lakewarden.tables.client.parts import PartsMode, PartsWrite
 from lakewarden.tables.client.reader import TableReader
 from lakewarden.tables.files.objects import StoredFile

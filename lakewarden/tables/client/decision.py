@@ -16,7 +16,7 @@ from lakewarden.errors import ConstraintViolation
 from lakewarden.log.pending_keys import Key
 from lakewarden.log.plain import Batch
 from lakewarden.log.record import USER, decode
-from lakewarden.log.touched import Touched, united
+from lakewarden.log.touches import Touched, united
 from lakewarden.log.view import LogView
 from lakewarden.storage.objects import Missing
 from lakewarden.tables.client.reader import TableReader

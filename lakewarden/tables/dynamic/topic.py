@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from lakewarden.catalog.model import Table
-from lakewarden.storage.kafka.owned import made_or_undone, unmake_topic
+from lakewarden.storage.kafka.ownership import made_or_undone, unmake_topic
 from lakewarden.storage.kafka.publisher import Position
 from lakewarden.storage.kafka.topics import TOPIC, Topic, check_free, topic_of
 

@@ -23,7 +23,7 @@ from lakewarden.log.receipt import Receipt
 from lakewarden.log.record import USER, LogBatch, log_schema
 from lakewarden.log.staging import Pieces, StagedPiece, Staging
 from lakewarden.log.table_log import Appending, Behind, TableLog
-from lakewarden.log.touched import Touched
+from lakewarden.log.touches import Touched
 from lakewarden.log.view import LogView
 from lakewarden.tables.direct.hold import wait_for_commit
 from lakewarden.tables.images.current import Current

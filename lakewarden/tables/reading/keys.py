@@ -19,7 +19,7 @@ from lakewarden.log.drain import read_hot
 from lakewarden.log.pending_keys import Key, Newest, PendingKeys
 from lakewarden.log.record import USER
 from lakewarden.log.table_log import LogReader
-from lakewarden.log.touched import Touched
+from lakewarden.log.touches import Touched
 from lakewarden.log.view import LogView, PendingRows
 from lakewarden.tables.reading.scope import ColdRows, Place, ReadSelection, where_it_lies
 

@@ -24,7 +24,7 @@ from lakewarden.log.record import SEQ, decode
 from lakewarden.log.stream import is_over, undeleted
 from lakewarden.log.view import Trail, UserSigns
 from lakewarden.storage.objects import Missing
-from lakewarden.tables.changes.appended import appended, appended_upto, is_keyless, there_upto
+from lakewarden.tables.changes.additions import appended, appended_upto, is_keyless, there_upto
 from lakewarden.tables.reading.as_of import read_as_of
 from lakewarden.tables.reading.scope import read_strong_upto, where_it_lies
 from lakewarden.tables.subscriptions.feed import Feeds

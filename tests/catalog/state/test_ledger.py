@@ -16,7 +16,7 @@ from lakewarden.catalog.state.ledger.runs import RunName
 from lakewarden.errors import Corrupt
 from lakewarden.storage.objects import ObjectStore
 from lakewarden.storage.open import open_store
-from lakewarden.storage.sources.uploaded import SourceObject
+from lakewarden.storage.sources.source import SourceObject
 
 NOW = datetime(2026, 11, 22, tzinfo=UTC)
 

@@ -17,7 +17,7 @@ from lakewarden.base.scope import TableName
 from lakewarden.catalog.state.users.scopes import ScopeRegistry
 from lakewarden.client import Lakehouse
 from lakewarden.dagster.jobs.flush import flush_job
-from lakewarden.dagster.jobs.queued import run_queued_job
+from lakewarden.dagster.jobs.queue_job import run_queued_job
 from lakewarden.dagster.jobs.record import record_job
 from lakewarden.dagster.jobs.runs.tags import OPERATION, SCOPE, SCOPES, TABLE, USER
 from lakewarden.dagster.mount import Mount

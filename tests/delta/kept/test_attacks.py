@@ -24,10 +24,10 @@ from lakewarden.delta.commit_log.checkpoint import checkpoint_in_place
 from lakewarden.delta.commit_log.commits import commit_name
 from lakewarden.delta.commit_log.committing import Committer
 from lakewarden.delta.kept import look
-from lakewarden.delta.kept.known import NAME, kept_snapshot
 from lakewarden.delta.kept.look import YOUNG, is_current
 from lakewarden.delta.kept.memory import KEPT_TEXTS
-from lakewarden.delta.kept.signed import verified
+from lakewarden.delta.kept.newest import NAME, kept_snapshot
+from lakewarden.delta.kept.signature import verified
 from lakewarden.delta.lifecycle.fence import fence
 from lakewarden.delta.lifecycle.sweep import sweep_fence
 from lakewarden.delta.manifest import refresh_manifest
@@ -38,7 +38,7 @@ from lakewarden.storage.location import local_path
 from lakewarden.storage.objects import ObjectStore
 from lakewarden.storage.open import open_store
 from lakewarden.storage.steps import alone
-from tests.delta.kept.test_signed import KEY
+from tests.delta.kept.test_signature import KEY
 from tests.delta.scopes import hot, people, rows_of, target
 from tests.fixtures.bucket import AnyPath
 

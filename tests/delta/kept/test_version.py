@@ -14,7 +14,7 @@ from lakewarden.catalog.target import ScopeTarget
 from lakewarden.delta.kept.version import KeptVersion
 from lakewarden.delta.scope import open_scope
 from lakewarden.delta.table import ScopeTable
-from tests.delta.kept.test_signed import KEY
+from tests.delta.kept.test_signature import KEY
 from tests.delta.scopes import PEOPLE, flush, schema, table_of, target
 
 _TYPES = schema(

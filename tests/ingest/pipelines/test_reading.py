@@ -15,7 +15,7 @@ from lakewarden.errors import StorageRefused
 from lakewarden.ingest.objects.reading import ObjectGone, Reading, ReadRows, UnreadableObject
 from lakewarden.ingest.templates.template import Columns
 from lakewarden.storage.sources.local import LocalSource
-from lakewarden.storage.sources.uploaded import SourceObject
+from lakewarden.storage.sources.source import SourceObject
 
 ORDERS = SourceObject("orders.csv", 10, "1", datetime(2026, 11, 23, tzinfo=UTC))
 

@@ -14,7 +14,7 @@ import pytest
 from lakewarden import Lakehouse
 from lakewarden.base.connection import Location
 from lakewarden.base.settings import PipelinesSettings, Settings
-from lakewarden.ingest.objects.bounded import bounded, reads_of_tasks
+from lakewarden.ingest.objects.child_reads import bounded, reads_of_tasks
 from lakewarden.ingest.objects.run import IngestRequest, ObjectIngest, Readers
 from lakewarden.storage.open import open_store
 from tests.fixtures.minio import MinioServer

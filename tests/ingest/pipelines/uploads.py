@@ -28,7 +28,7 @@ from lakewarden.ingest.templates.registry import template_named
 from lakewarden.ingest.templates.template import Columns
 from lakewarden.log.once import Resume
 from lakewarden.sql.results import ResultRows
-from lakewarden.storage.sources.uploaded import ObjectSource, SourceObject
+from lakewarden.storage.sources.source import ObjectSource, SourceObject
 from lakewarden.storage.steps import Steps, alone
 from lakewarden.tables.fanout import SizedWork
 

@@ -13,7 +13,7 @@ from lakewarden.log.objects.cache import HeaderCache
 from lakewarden.log.objects.gather import Gathering
 from lakewarden.log.objects.group import parcels_of
 from lakewarden.log.objects.put import Puts, WriterTerms
-from lakewarden.log.objects.staged import put_object
+from lakewarden.log.objects.staging import put_object
 from lakewarden.log.objects.trail import ListedTrail, read_trail
 from lakewarden.log.once import WriterBatch
 from lakewarden.log.position import NOTHING

@@ -31,7 +31,7 @@ from lakewarden.log.objects.names import LogListing
 from lakewarden.log.objects.put import Puts, Segment
 from lakewarden.log.objects.segments import segment
 from lakewarden.log.objects.segments.header import ID_BYTES, Header
-from lakewarden.log.objects.staged import StagedBatch
+from lakewarden.log.objects.staging import StagedBatch
 from lakewarden.log.objects.trail import ListedTrail
 from lakewarden.log.position import NOTHING, position_of
 from lakewarden.log.receipt import Receipt

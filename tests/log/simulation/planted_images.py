@@ -10,7 +10,7 @@ from lakewarden.log.objects.group import Parcel
 from lakewarden.log.once import WriterBatch
 from lakewarden.log.receipt import Receipt
 from lakewarden.log.staging import Pieces, Staging
-from lakewarden.log.touched import Touched
+from lakewarden.log.touches import Touched
 from lakewarden.tables.images.current import Current
 from tests.log.simulation.planted import Fault
 from tests.log.simulation.schedule import IMAGES

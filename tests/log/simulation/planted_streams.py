@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from lakewarden.log.objects import batches, staged
+from lakewarden.log.objects import batches
+from lakewarden.log.objects import staging as staged
 from lakewarden.log.objects.cuts import settle
 from lakewarden.log.staging import Staging
 from tests.log.simulation.planted import Fault

@@ -27,7 +27,7 @@ from lakewarden.log.objects.segments.pack import pack_segment
 from lakewarden.log.plain import Batch
 from lakewarden.log.receipt import Receipt
 from lakewarden.log.table_log import LogTerms
-from lakewarden.log.touched import Touched
+from lakewarden.log.touches import Touched
 from lakewarden.maintenance.erase.run import erase
 from lakewarden.tables.client import TableClient
 from lakewarden.tables.fanout import in_process

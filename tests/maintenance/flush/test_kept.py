@@ -15,8 +15,8 @@ from lakewarden.base.scope import Scope, TableName
 from lakewarden.base.settings import CompactionSettings, Settings
 from lakewarden.catalog.report import ScopeReport
 from lakewarden.catalog.target import ScopeTarget
-from lakewarden.delta.kept.known import NAME, kept_snapshot
 from lakewarden.delta.kept.memory import KEPT_TEXTS
+from lakewarden.delta.kept.newest import NAME, kept_snapshot
 from lakewarden.maintenance.flush.run import FlushTask, flush_scopes
 from lakewarden.sql.results import ResultRows
 from lakewarden.storage.open import open_store

@@ -16,7 +16,7 @@ from lakewarden.base.scope import Scope
 from lakewarden.catalog.report import ScopeReport
 from lakewarden.maintenance.execution.engine import WorkEngine, silent
 from lakewarden.maintenance.flush.run import FlushTask, flush_scopes
-from lakewarden.maintenance.flush.wanted import Only
+from lakewarden.maintenance.flush.selection import Only
 from lakewarden.maintenance.optimize.scope import OptimizeOptions, plan_optimize, run_optimize
 from lakewarden.storage.steps import alone
 from lakewarden.tables.client import TableClient

@@ -13,7 +13,7 @@ from typing import Literal
 import msgspec
 
 from lakewarden.errors import Corrupt
-from lakewarden.storage.sources.uploaded import SourceObject
+from lakewarden.storage.sources.source import SourceObject
 
 Outcome = Literal["ingested", "rejected", "left"]
 """`left`: it was gone, or had another ETag, when it was read: the batch counts without it, and it is not known."""

@@ -17,7 +17,7 @@ from lakewarden.dagster.assets.partition_values import MAX_VALUES, PartitionStat
 from lakewarden.dagster.jobs.booking.batches import log_events
 from lakewarden.dagster.jobs.booking.events import PartitionEvent, ScopeEvent, partition_event
 from lakewarden.dagster.jobs.booking.histories import with_histories
-from lakewarden.dagster.jobs.booking.unchanged import NOTHING_PENDING
+from lakewarden.dagster.jobs.booking.nothing_to_do import NOTHING_PENDING
 from lakewarden.dagster.mount import Mount
 from lakewarden.delta.commit_log.commits import CommitLog
 from lakewarden.delta.scope import open_scope

@@ -31,7 +31,7 @@ from dagster._core.storage.schedules.schema import (
 )
 from dagster._serdes import serialize_value
 
-from lakewarden.dagster.jobs.event_log.packed import UnpackedColumn
+from lakewarden.dagster.jobs.event_log.packed_storage import UnpackedColumn
 from lakewarden.dagster.jobs.event_log.redacting import IdSpellings
 
 TESTED = "1.13."

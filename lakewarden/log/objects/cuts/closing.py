@@ -31,7 +31,7 @@ from lakewarden.log.objects.log_view import ListedLogView
 from lakewarden.log.objects.segments.header import Header
 from lakewarden.log.objects.segments.pack import INDEXED
 from lakewarden.log.objects.segments.segment import read_carry
-from lakewarden.log.objects.staged import remove_of
+from lakewarden.log.objects.staging import remove_of
 from lakewarden.log.objects.view import check_given_up, read_view
 from lakewarden.log.position import NOTHING, end_of, position_of
 from lakewarden.log.table_log import Mark

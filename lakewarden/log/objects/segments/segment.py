@@ -12,7 +12,6 @@ import numpy as np
 from lakewarden.base.arrays import texts
 from lakewarden.errors import Corrupt, Unsupported
 from lakewarden.log.chunk import Payload, RowRange
-from lakewarden.log.noted import MOST_BEHIND, is_odd, metadata_behind
 from lakewarden.log.objects import names
 from lakewarden.log.objects.segments.columns import MANY, Columns
 from lakewarden.log.objects.segments.header import ID_BYTES, NO_KEYS, UNKNOWN, BatchIdentity, Header, counted_in, link_to
@@ -20,6 +19,7 @@ from lakewarden.log.objects.segments.index import Index
 from lakewarden.log.objects.segments.pack import AROUND, FIXED, LINKED, MAGICS, NAMING, NAMING_USERS, OF_ROWS, WITH_INDEX
 from lakewarden.log.objects.segments.sums import SUM_BYTES, sealed, stripped
 from lakewarden.log.position import NOTHING, seq_of
+from lakewarden.log.write_metadata import MOST_BEHIND, is_odd, metadata_behind
 from lakewarden.storage.objects import Missing, ObjectStore
 from lakewarden.storage.sums import is_whole
 

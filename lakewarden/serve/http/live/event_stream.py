@@ -10,9 +10,9 @@ from starlette.requests import Request
 from starlette.types import Receive, Scope, Send
 
 from lakewarden.serve.http.live.messages import LiveMessage
-from lakewarden.serve.http.live.opened import opened
 from lakewarden.serve.http.live.query import asked
 from lakewarden.serve.http.live.stream import Following, LiveStream
+from lakewarden.serve.http.live.subscription import opened
 from lakewarden.serve.http.requests import caller
 
 EVENT_STREAM = "text/event-stream"

@@ -15,10 +15,10 @@ from typing import Any, Protocol, TypeVar
 
 from lakewarden.base.settings import ServeSettings
 from lakewarden.errors import LakewardenError, Transient
-from lakewarden.serve.declined import RequestDeclined
 from lakewarden.serve.http.live.messages import EventBatch, LiveMessage, failed, goodbye, heartbeat
 from lakewarden.serve.http.live.source import LOOK_SECONDS, LiveSource
 from lakewarden.serve.http.problems import refusal
+from lakewarden.serve.refusal import RequestDeclined
 
 T = TypeVar("T")
 

@@ -10,13 +10,13 @@ from starlette.types import Receive, Scope, Send
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from lakewarden.errors import LakewardenError
-from lakewarden.serve.declined import RequestDeclined
 from lakewarden.serve.http.live.messages import LiveMessage
-from lakewarden.serve.http.live.opened import opened
 from lakewarden.serve.http.live.query import asked
 from lakewarden.serve.http.live.stream import ClientGone, Following, LiveStream
+from lakewarden.serve.http.live.subscription import opened
 from lakewarden.serve.http.problems import problem
 from lakewarden.serve.http.requests import caller
+from lakewarden.serve.refusal import RequestDeclined
 
 _BEARER = "bearer"
 """The subprotocol of browsers, which let a page set no header: its token is named as another one behind it."""

@@ -19,7 +19,7 @@ from lakewarden.serve.postgres.wire.kinds import OID, Kind, kind_of
 from lakewarden.sql.grammar.parameters import Value
 from lakewarden.sql.parse import Single
 from lakewarden.sql.results import ResultRows
-from lakewarden.sql.system.seen import VisibleObjects
+from lakewarden.sql.system.visibility import VisibleObjects
 
 _MAY_ASK = re.compile(
     rf"\b(pg_|has_|txid_|inet_|to_reg|reg(class|type|proc|namespace|role)|information_schema|({'|'.join(sorted(NAMES))})\b)",

@@ -13,7 +13,7 @@ from lakewarden.serve.postgres.pg_catalog.shapes import SHAPES, Row, made
 from lakewarden.serve.postgres.things import Thing, thing_of
 from lakewarden.serve.postgres.variables import Variables
 from lakewarden.serve.postgres.wire.kinds import KINDS, Kind
-from lakewarden.sql.system.seen import VisibleObjects
+from lakewarden.sql.system.visibility import VisibleObjects
 
 OWNER_NAME = "lakewarden"
 _READ_BY_ALL = ("pg_catalog", "information_schema")

@@ -14,7 +14,7 @@ from lakewarden.catalog.report import ScopeReport, ScopeState
 from lakewarden.dagster.assets.history import SHOWN, CommitLine
 from lakewarden.dagster.jobs.booking.events import ScopeEvent
 from tests.dagster.jobs.booking.test_batches import book_in_a_run
-from tests.dagster.jobs.event_log.test_packed import stored_bytes
+from tests.dagster.jobs.event_log.test_packed_storage import stored_bytes
 from tests.fixtures.dagster import DAGSTER
 
 pytestmark = DAGSTER

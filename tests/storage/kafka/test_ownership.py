@@ -6,7 +6,7 @@ import pytest
 
 from lakewarden.errors import AlreadyExists, StorageUnavailable
 from lakewarden.storage.kafka.broker import Broker
-from lakewarden.storage.kafka.owned import made_or_undone, make_topic, unmake_topic
+from lakewarden.storage.kafka.ownership import made_or_undone, make_topic, unmake_topic
 from lakewarden.storage.kafka.publisher import Position
 from lakewarden.storage.kafka.topics import Topic, create_position_topic, create_topic, partitions_of
 from tests.fixtures.kafka import KafkaServer

@@ -8,7 +8,7 @@ from lakewarden.catalog.state.floors.entries import NOTHING
 from lakewarden.catalog.target import ScopeTarget
 from lakewarden.delta.kept.look import is_current
 from lakewarden.delta.kept.memory import KEPT_TEXTS, KEPT_VERSIONS
-from lakewarden.delta.kept.signed import verified
+from lakewarden.delta.kept.signature import verified
 from lakewarden.delta.snapshot import Snapshot
 from lakewarden.storage.location import local_path
 from lakewarden.storage.objects import Missing

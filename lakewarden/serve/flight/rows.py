@@ -10,8 +10,8 @@ from io import BytesIO
 import pyarrow as pa
 
 from lakewarden.errors import InvalidArgument, Unsupported
-from lakewarden.serve.declined import RequestDeclined
 from lakewarden.serve.flight.messages import FlightData
+from lakewarden.serve.refusal import RequestDeclined
 from lakewarden.sql.grammar.parameters import Value
 
 _ALIGNED = 8

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from lakewarden.catalog.target import ScopeTarget
-from lakewarden.delta.kept.signed import sign, verified
+from lakewarden.delta.kept.signature import sign, verified
 from lakewarden.delta.snapshot import Snapshot
 from tests.delta.scopes import APP, flush, people, table_of, target
 

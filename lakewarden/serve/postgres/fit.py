@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import pyarrow as pa
 
 from lakewarden.errors import Unsupported
-from lakewarden.serve.postgres.prepared import AnswerColumn
+from lakewarden.serve.postgres.portals import AnswerColumn
 from lakewarden.serve.postgres.wire import kinds
 from lakewarden.serve.postgres.wire.kinds import kind_of
 

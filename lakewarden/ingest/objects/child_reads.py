@@ -19,7 +19,7 @@ from lakewarden.ingest.running.worker import ReadJob, ReadRejected
 from lakewarden.ingest.templates.options import parse_options
 from lakewarden.ingest.templates.registry import template_named
 from lakewarden.ingest.templates.template import Columns
-from lakewarden.storage.sources.uploaded import ObjectSource, SourceObject
+from lakewarden.storage.sources.source import ObjectSource, SourceObject
 
 
 @contextmanager

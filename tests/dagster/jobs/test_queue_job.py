@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from lakewarden.client import Lakehouse
-from lakewarden.dagster.jobs.queued import run_queued_job
+from lakewarden.dagster.jobs.queue_job import run_queued_job
 from tests.dagster.jobs.conftest import RunJob
 from tests.fixtures.chat import MESSAGES, write
 from tests.fixtures.dagster import DAGSTER
