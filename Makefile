@@ -46,7 +46,7 @@ SLOW_ROOMS := tests/dagster tests/serve
 
 NO_SERVERS := not spark and not minio and not azurite and not gcs and not dagster and not browser and not postgres and not kafka and not crash
 
-.PHONY: help setup java azurite gcs kafka pgjdbc demo test test-night test-cpu test-minio test-fast mutate lint format docs bench bench-large ui torture clean
+.PHONY: help house setup java azurite gcs kafka pgjdbc demo test test-night test-cpu test-minio test-fast mutate lint format docs bench bench-large ui torture clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -126,6 +126,9 @@ format: .venv/.setup ## Bring the code into its form
 
 docs: .venv/.setup ## Write docs/reference/ anew from the code
 	$(VENV)/python -m docs.generate
+
+house: docs ## Write and show the figures of the house: rooms, layers, modules, names, imports
+	@cat docs/reference/house.md
 
 bench-large: setup ## Measure one table of 100 million rows in 1,000 partitions; an hour or more, and 30 GB of disk
 	$(VENV)/python -m benchmarks large --scale large

@@ -9,6 +9,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any, get_args
 
+from docs import house
 from lakewarden import errors as family
 from lakewarden.base.settings import described_settings
 from lakewarden.catalog.access import rights
@@ -30,8 +31,7 @@ from lakewarden.sql.query_engine.functions import SCALAR_FUNCTIONS, SESSION_FUNC
 from lakewarden.sql.results import AffectedRows, Events, ResultRows, StartedJobs, StatementDone
 from lakewarden.sql.shapes.table import BYPASS, NO_BYPASS, SHAPES
 from lakewarden.sql.specs import STATEMENTS
-from lakewarden.sql.statement_spec import InWarehouse, OwnRule, Right, ScopesRight, act_of
-from lakewarden.sql.statement_spec import TableRight as StatementOnTable
+from lakewarden.sql.statement_spec import InWarehouse, OwnRule, Right, ScopesRight, TableRight, act_of
 from tests.client.k3 import lines as k3
 from tests.doors.doors import DOORS, SPARK
 from tests.doors.exceptions import EXCEPTIONS
@@ -58,6 +58,7 @@ def pages() -> dict[Path, str]:
         _REFERENCE / "errors.md": _page("Errors", "lakewarden/errors.py", errors()),
         _REFERENCE / "flip188.md": _page("FLIP-188, line by line", "tests/tables/dynamic/lines.py", flip188_lines()),
         _REFERENCE / "functions.md": _page("Functions in queries", "lakewarden/sql/query_engine/functions.py", functions()),
+        _REFERENCE / "house.md": _page("The house", "docs/house.py", house.page()),
         _REFERENCE / "k3.md": _page("K3, line by line", "tests/client/k3/lines.py", k3_lines()),
         _REFERENCE / "mutations.md": _page("Mutations", "tests/mutations/", mutations()),
         _REFERENCE / "operations.md": _page("Operations", "lakewarden/catalog/operations.py", operations()),
@@ -318,7 +319,7 @@ _RULES: dict[OwnRule, str] = {
 
 def _right(right: Right) -> str:
     match right:
-        case InWarehouse(act) | StatementOnTable(act):
+        case InWarehouse(act) | TableRight(act):
             return f"`{act}`"
         case ScopesRight(operation):
             return f"`write`; `{act_of(operation)}` a table, `FOR ALL USERS`"

@@ -1,0 +1,20 @@
+"""The figures of the house stay within bounds, which only ever become tighter (docs/house.py)."""
+
+from __future__ import annotations
+
+from docs.house import house
+
+
+def test_the_house_is_within_its_bounds() -> None:
+    found = house()
+    assert found.rooms <= 16
+    assert found.layers == 11
+    assert found.shared_names == 0
+    assert found.packages <= 109
+    assert found.modules <= 1_045
+    assert found.lines <= 102_700
+    assert found.longest_chain <= 66
+    assert found.largest_package <= 25
+    assert found.longest_module <= 679
+    assert found.many_parameters <= 52
+    assert found.comments >= 7
