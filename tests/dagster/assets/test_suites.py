@@ -356,8 +356,8 @@ def test_large_scopes_are_evaluated_by_spark_as_small_ones_by_pandas(kinds: str,
     assert spark is not None
     columns = [one["kwargs"].get("column", "big") for one in _kinds() if isinstance(one["kwargs"], dict)]
     expectations = [one for one, column in zip(_kinds(), columns, strict=True) if column in ON_SPARK]
-    users = ("mixed", "empty")
-    here, there = verdicts(kinds, expectations, 1 << 30, users), verdicts(kinds, expectations, -1, users)
+    users = ("mixed", "empty")  # a scope without a file is never large
+    here, there = verdicts(kinds, expectations, 1 << 30, users), verdicts(kinds, expectations, 0, users)
     names = [f"{one['type']} {one['kwargs']}" for one in expectations]
     assert {
         (user, name): (small, large)
