@@ -13,7 +13,6 @@ from lakewarden.client.parts import Parts
 from lakewarden.client.storages import StorageCalls
 from lakewarden.client.tags import Tags
 from lakewarden.maintenance.admin.namespaces import make_namespace, make_view, remove_namespace, remove_view, switch_engine
-from lakewarden.maintenance.open_table import open_table
 from lakewarden.tables.warehouse import find_table, live_tables
 
 if TYPE_CHECKING:
@@ -205,4 +204,6 @@ class LakeCatalog:
         """
 
         table = find_table(self.parts.warehouse.catalog.read(), TableName.parse(name))
+        from lakewarden.maintenance.open_table import open_table  # brings Delta, which a command without a table need not load
+
         return open_table(self.parts.warehouse, table)

@@ -20,7 +20,6 @@ from lakewarden.catalog.anew import anew
 from lakewarden.catalog.state.audit import AuditLog
 from lakewarden.errors import SchemaChanged
 from lakewarden.maintenance.admin.session_gate import Door
-from lakewarden.maintenance.open_table import open_table
 from lakewarden.sql.announcing import announced
 from lakewarden.sql.bind import BoundStatement, bind, bind_all
 from lakewarden.sql.blocks.errors import ReadOnlyBlock
@@ -253,7 +252,8 @@ class SqlSession:
         Raises:
             NotFound: the table does not exist.
         """
-        from lakewarden.sql.session_table import SessionTable  # imports Delta, which a query without a table does not need
+        from lakewarden.maintenance.open_table import open_table  # imports Delta, which a query without a table does not need
+        from lakewarden.sql.session_table import SessionTable
 
         warehouse = self._services.warehouse
         table = find_table(warehouse.catalog.read(), TableName.parse(name))

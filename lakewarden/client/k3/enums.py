@@ -12,6 +12,12 @@ class EngineStatus(WireEnum):
 
 
 class K3TableStatus(WireEnum):
+    """K3's TableStatus."""
+
+    @classmethod
+    def _prefix(cls) -> str:
+        return "TABLE_STATUS"
+
     UNSPECIFIED = 0
     ACTIVE = 1
 

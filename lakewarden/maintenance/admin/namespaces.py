@@ -11,7 +11,6 @@ from lakewarden.catalog.changes.pipelines import pipelines_in
 from lakewarden.catalog.changes.views import Reads, check_view_of_itself
 from lakewarden.catalog.model import Catalog, Namespace, View
 from lakewarden.catalog.state.ledger.place import forget_ledger
-from lakewarden.maintenance.drop import check_present
 from lakewarden.tables.warehouse import Warehouse
 
 
@@ -46,6 +45,8 @@ def remove_namespace(warehouse: Warehouse, name: str, drop: Callable[[TableName]
     before = warehouse.catalog.read()
     if drop is not None:
         tables = [table for table in (*before.tables, *before.blanks) if table.namespace == name]
+        from lakewarden.maintenance.drop import check_present  # brings Delta, which most commands need not load
+
         for table in tables:
             check_present(warehouse, table)
         for table in tables:
