@@ -46,7 +46,7 @@ _ROW = """    "census": OperationSpec(
         queueable=True,
         plannable=True,
         options=_takes("user", "look"),
-        command=Command("skipped: no scopes", "Show which scopes would be counted."),
+        command=Command("skipped: no scopes", "app.t --look", "Show which scopes would be counted."),
     ),
     "drop": OperationSpec("""
 
@@ -96,15 +96,15 @@ def test_a_new_operation_is_three_files(tmp_path: Path) -> None:
     """In a copy of the package it is planned, applied, run, queued, a command, and a job of Dagster."""
     copy = tmp_path / "lakewarden"
     shutil.copytree(_ROOT / "lakewarden", copy, ignore=shutil.ignore_patterns("__pycache__"))
-    (copy / "operations" / "procedures" / "census.py").write_text(_PROCEDURE)
+    (copy / "maintenance" / "procedures" / "census.py").write_text(_PROCEDURE)
     (copy / "dagster" / "jobs" / "census.py").write_text(_DAGSTER)
-    specs = (copy / "specs.py").read_text()
+    specs = (copy / "catalog/operations.py").read_text()
     assert specs.count('\n    "evict",\n') == 1, "in the type of operations"
     assert specs.count('"evict", ') == 2, "in the types of those that can be queued, and of those with plans"
     assert specs.count('    "drop": OperationSpec(') == 1
     typed = specs.replace('\n    "evict",\n', '\n    "evict",\n    "census",\n').replace('"evict", ', '"evict", "census", ')
     named = typed.replace('    "drop": OperationSpec(', _ROW)
-    (copy / "specs.py").write_text(named)
+    (copy / "catalog/operations.py").write_text(named)
     environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
     command = [sys.executable, "-c", _USE, str(tmp_path / "warehouse")]
     done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False, timeout=120)
