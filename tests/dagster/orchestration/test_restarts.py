@@ -117,19 +117,19 @@ def test_a_run_whose_ui_was_stopped_is_retried_at_the_next_start(tmp_path: Path)
     warehouse, home, port = tmp_path / "warehouse", tmp_path / "home", free_port()
     make_chat(str(warehouse))
     write(str(warehouse), "ada", 10)
+    marker = warehouse / "data" / ".lakewarden-owner"
     with as_shipped(home) as instance:
-        for _ in range(3):
-            with ui(str(warehouse), home, port) as stopped:
-                away = (warehouse / "data").rename(tmp_path / "away")  # the flush waits for its storage
-                client = DagsterGraphQLClient("127.0.0.1", port_number=port)
-                lost = client.submit_job_execution("flush_job", repository_location_name="lakewarden")
-                wait_for(lambda: bool(instance.all_logs(lost, of_type=dg.DagsterEventType.STEP_UP_FOR_RETRY)))  # noqa: B023
-                stopped.process.terminate()  # Ctrl-C does the same
-                stopped.process.wait()
-            if not instance.all_logs(lost, of_type=dg.DagsterEventType.STEP_FAILURE):
-                break
-            away.rename(warehouse / "data")  # the run had used up its own attempts before it was stopped
-        away.rename(warehouse / "data")
+        with ui(str(warehouse), home, port) as stopped:
+            content = marker.read_bytes()
+            marker.unlink()
+            os.mkfifo(marker)  # who reads it waits: so does the flush, for as long as the stop takes
+            client = DagsterGraphQLClient("127.0.0.1", port_number=port)
+            lost = client.submit_job_execution("flush_job", repository_location_name="lakewarden")
+            wait_for(lambda: bool(instance.all_logs(lost, of_type=dg.DagsterEventType.STEP_START)))
+            stopped.process.terminate()  # Ctrl-C does the same
+            stopped.process.wait()
+        marker.unlink()
+        marker.write_bytes(content)
         with ui(str(warehouse), home, port):
             wait_for(lambda: status(instance, lost) is dg.DagsterRunStatus.FAILURE)
             retries = dg.RunsFilter(tags={PARENT_RUN_ID_TAG: lost})
