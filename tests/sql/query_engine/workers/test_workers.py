@@ -35,6 +35,8 @@ pytestmark = pytest.mark.slow  # each starts processes
 
 _LIMITS = Limits(PATIENCE, 1 << 24)
 _SMALL = SqlSettings(memory_bytes=1 << 26, workers=2, threads=1)
+_ROOMY = SqlSettings(memory_bytes=1 << 30, workers=2, threads=1)
+"""Where the time is to end a query: a quick machine fills less memory before that."""
 _ENDLESS = "SELECT count(*) FROM range(1000000) a, range(1000000) b, range(1000000) c"
 _GIVEN = {"given": pa.table({"n": [1, 2, None], "v": ["a", "b", "c"]})}
 
@@ -173,7 +175,8 @@ def test_a_query_beyond_its_memory_fails_alone(workers: Workers, name: str) -> N
     assert workers.run("SELECT 1 AS n", {}, _LIMITS).rows.to_pylist() == [{"n": 1}]
 
 
-def test_a_query_that_no_interrupt_stops_is_ended_with_its_worker(workers: Workers) -> None:
+def test_a_query_that_no_interrupt_stops_is_ended_with_its_worker() -> None:
+    workers = Workers.of(_ROOMY)
     workers.run("SELECT 1", {}, _LIMITS)
     before = _idle(workers)[-1]
     with pytest.raises(Unsupported, match=r"longer than 0\.1 seconds \(sql.timeout_seconds\)"):
@@ -181,6 +184,7 @@ def test_a_query_that_no_interrupt_stops_is_ended_with_its_worker(workers: Worke
     assert before not in _idle(workers)
     assert _gone(before)
     assert workers.run("SELECT 1 AS n", {}, _LIMITS).rows.to_pylist() == [{"n": 1}]
+    workers.close()
 
 
 def test_a_worker_that_does_not_answer_is_ended(worker: Worker) -> None:
@@ -230,8 +234,9 @@ def test_memory_that_is_kept_counts_above_half_of_what_is_allowed() -> None:
     os.close(begun.figures)
 
 
-def test_its_own_timer_ends_it(worker: Worker) -> None:
+def test_its_own_timer_ends_it() -> None:
     """Should this process be gone, nothing else would end a query that holds the interpreter."""
+    worker = Worker.start(QueryBounds(_ROOMY.memory_bytes, 1))
     request = EngineRequest("run", HEAVY["CTEs that double"].encode(), 0.0, 1 << 20)
     with pytest.raises(Unsupported):
         worker.call(request, {}, Limits(PATIENCE, 1 << 20))
