@@ -93,7 +93,7 @@ test-minio: setup $(MINIO) ## Run the tests of tables and warehouses with each o
 	LAKEWARDEN_TEST_STORE=minio LAKEWARDEN_REQUIRE=minio LAKEWARDEN_MINIO=$(MINIO) \
 	  $(PYTEST) -n 2 --dist loadgroup -m "not disk" $(PYTEST_ARGS)
 
-test-fast: .venv/.setup ## Run the tests that need no JVM and no server, the searching ones with a tenth of their examples; under a minute
+test-fast: .venv/.setup ## Run the tests that need no JVM and no server, the searching ones with a tenth of their examples; two minutes
 	HYPOTHESIS_PROFILE=fast $(if $(MEMORY),PYTEST_DEBUG_TEMPROOT=$(MEMORY)) \
 	  $(PYTEST) -n 2 --dist worksteal -o tmp_path_retention_policy=failed -m "$(NO_SERVERS) and not slow and not night" $(SLOW_ROOMS:%=--ignore=%) $(PYTEST_ARGS)
 
