@@ -188,6 +188,7 @@ def meeting() -> Iterator[Meeting]:
         yield Meeting(patched)
 
 
+@pytest.mark.slow
 @pytest.mark.disk
 @example("keyless", "swap", "write", MOMENTS[0], True)
 @example("keyless", "swap", "INSERT", MOMENTS[1], False)
