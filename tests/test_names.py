@@ -11,7 +11,7 @@ _PACKAGE = Path(__file__).parent.parent / "lakewarden"
 _WORDS = """
 begun bound bought broken brought built caught chosen cut dealt done drawn driven fed felt found frozen given gone heard held hid
 hidden hung kept known laid led left lent let lost made meant met paid put read said seen sent set shown sold spent split spoken
-stolen stood struck stuck swept taken taught thought told torn understood unread unseen unwritten written
+stolen stood struck stuck swept taken taught thought told torn understood written
 """
 _IRREGULAR = frozenset(_WORDS.split())
 _NOUNS = frozenset({"feed", "need", "seed", "speed"})
@@ -45,7 +45,7 @@ def _module(path: Path) -> str:
 def _is_participle(word: str) -> bool:
     """Whether it is one word, and a past participle by its form."""
     one = word.lower() == word or not any(letter.isupper() for letter in word[1:])
-    low = word.lower()
+    low = word.lower().removeprefix("un")
     return one and "_" not in word and low not in _NOUNS and (low in _IRREGULAR or low.endswith("ed"))
 
 

@@ -114,7 +114,7 @@ class Pipelines:
 
     def untaken(self, table: str, listed: Iterable[SourceObject]) -> list[SourceObject]:
         """Those that the rule takes, and that the ledger does not have with this ETag."""
-        from lakewarden.ingest.pipelines.untaken import untaken  # imports Arrow
+        from lakewarden.ingest.pipelines.backlog import untaken  # imports Arrow
 
         catalog = self.parts.warehouse.catalog.read()
         pipeline = pipeline_of(catalog, TableName.parse(table))

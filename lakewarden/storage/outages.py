@@ -1,6 +1,6 @@
 """Stores that could not be reached a moment ago: a job over a thousand scopes does not wait for each of them.
 
-A request to a store that is down takes seconds until it is given up. So whoever was not answered keeps the others from asking for
+A request to a store that is down takes seconds until it is given up. So whoever was not answered keeps the others from trying for
 as long as it waited itself: at most half of a job's time is spent on waiting, and a store that is back is noticed soon.
 """
 
@@ -20,11 +20,11 @@ from lakewarden.storage.location import bucket_uri
 from lakewarden.storage.options import address_of
 
 _AT_MOST = 10.0
-"""Seconds for which a store is not asked."""
+"""Seconds for which no request is made."""
 
 
 class _Outage(NamedTuple):
-    """When it was noticed, until when the store is not asked, and why."""
+    """When it was noticed, until when no request is made, and why."""
 
     noticed: float
     until: float
@@ -40,11 +40,11 @@ class Outages:
         self._lock = threading.Lock()
 
     @contextmanager
-    def asking(self, location: Location, what: str) -> Iterator[None]:
-        """The block asks the store. `what` begins the message of an error, such as `cannot read <key> in <uri>`.
+    def requesting(self, location: Location, what: str) -> Iterator[None]:
+        """The block makes a request. `what` begins the message of an error, such as `cannot read <key> in <uri>`.
 
         Raises:
-            Unreachable: it was asked a moment ago, and is not asked now; or as the block does.
+            Unreachable: it did not answer a moment ago, and no request is made now; or as the block does.
         """
         self._check(location, what)
         began = self._monotonic()
@@ -60,7 +60,7 @@ class Outages:
         outage = self._known.get(_address(location)) if self._known else None
         now = self._monotonic()
         if outage is not None and now < outage.until:
-            moments = f"that was {now - outage.noticed:.0f} s ago, and it is asked again in {outage.until - now:.0f} s"
+            moments = f"that was {now - outage.noticed:.0f} s ago, and it is tried again in {outage.until - now:.0f} s"
             raise Unreachable(f"{what}: {outage.reason}; {moments}")
 
     def _note(self, location: Location, began: float, reason: str) -> None:

@@ -82,7 +82,7 @@ class RemoteObjects(ObjectStore):
         """The client must not retry this: it would find the object of its own lost attempt, and treat it as another's."""
         self._check_size("create", key, len(data))
         creation = _Creation(key, self._path(key), data, self._new_id())
-        with self._asking("create", key):
+        with self._requesting("create", key):
             self._create(creation)
 
     def _create(self, creation: _Creation) -> None:
@@ -255,7 +255,7 @@ class RemoteObjects(ObjectStore):
             StorageUnavailable, StorageRefused: the store failed.
         """
         if retries:
-            with self._asking(action, key):
+            with self._requesting(action, key):
                 return self._answer(action, key, do, sending, retries)
         return self._answer(action, key, do, sending, retries)
 
@@ -274,9 +274,13 @@ class RemoteObjects(ObjectStore):
         except BaseError as error:
             raise self._explanation(error, action, key) from error
 
-    def _asking(self, action: str, key: str) -> AbstractContextManager[None]:
-        """The warehouse's state is asked each time: whoever lost an answer finds out there what became of the request."""
-        return nullcontext() if self._is_state else OUTAGES.asking(self._location, f"cannot {action} {key or '/'} in {self._uri}")
+    def _requesting(self, action: str, key: str) -> AbstractContextManager[None]:
+        """The warehouse's state is tried each time: whoever lost an answer finds out there what became of the request."""
+        return (
+            nullcontext()
+            if self._is_state
+            else OUTAGES.requesting(self._location, f"cannot {action} {key or '/'} in {self._uri}")
+        )
 
     def _no_bucket(self, action: str, key: str) -> NoBucket:
         return NoBucket(f"cannot {action} {key or '/'} in {self._uri}: there is no bucket {self._bucket!r}")

@@ -39,7 +39,7 @@ def outages(watch: Watch) -> Outages:
 
 
 def ask(outages: Outages, watch: Watch, seconds: float, error: StorageUnavailable) -> None:
-    with outages.asking(FAR, "cannot read a"):
+    with outages.requesting(FAR, "cannot read a"):
         watch.now += seconds
         raise error
 
@@ -53,7 +53,7 @@ def fails(outages: Outages, watch: Watch, seconds: float) -> None:
 
 def is_asked(outages: Outages, location: Location = FAR) -> bool:
     try:
-        with outages.asking(location, "cannot read b"):
+        with outages.requesting(location, "cannot read b"):
             return True
     except Unreachable:
         return False
@@ -62,8 +62,8 @@ def is_asked(outages: Outages, location: Location = FAR) -> bool:
 def test_a_request_that_was_not_made_says_why(outages: Outages, watch: Watch) -> None:
     fails(outages, watch, 5)
     watch.now += 2
-    why = "nothing listens there; that was 2 s ago, and it is asked again in 3 s"
-    with pytest.raises(Unreachable, match=f"^cannot read b: {why}$"), outages.asking(FAR, "cannot read b"):
+    why = "nothing listens there; that was 2 s ago, and it is tried again in 3 s"
+    with pytest.raises(Unreachable, match=f"^cannot read b: {why}$"), outages.requesting(FAR, "cannot read b"):
         pass
 
 
@@ -85,7 +85,7 @@ def test_another_endpoint_or_bucket_is_asked(outages: Outages, watch: Watch) -> 
 
 
 def test_an_answer_ends_it(outages: Outages, watch: Watch) -> None:
-    with outages.asking(FAR, "cannot read c"):  # on its way when another gives up
+    with outages.requesting(FAR, "cannot read c"):  # on its way when another gives up
         fails(outages, watch, 5)
     assert is_asked(outages)
 
@@ -116,7 +116,7 @@ def test_thousands_of_requests_wait_once(line: Line) -> None:
         assert messages == {f"it does not answer ({line.endpoint})"}
         assert line.connections <= 2
         for write in (store.create, store.put):
-            with pytest.raises(Unreachable, match="asked again in"):
+            with pytest.raises(Unreachable, match="tried again in"):
                 write("b", b"x")
 
 

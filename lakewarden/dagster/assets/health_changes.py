@@ -6,11 +6,12 @@ behind a repair.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import dagster as dg
 from dagster import AssetCheckEvaluation
 from dagster._core.definitions.asset_checks.asset_check_evaluation import AssetCheckEvaluationTargetMaterializationData
+from dagster._core.storage.asset_check_execution_record import AssetCheckExecutionRecord
 
 from lakewarden.base.scope import TableName
 from lakewarden.client import Lakehouse
@@ -29,8 +30,21 @@ from lakewarden.errors import LakewardenError
 from lakewarden.maintenance.planning.health import TableHealth, health
 from lakewarden.tables.warehouse import cold_tables
 
+_AT_ONCE = 500
+"""Checks of which the newest results are read together."""
+
 Said = dict[dg.AssetCheckKey, tuple[bool, str | None]]
 """Of each check whether its newest result passed, and its description."""
+
+
+def newest_executions(
+    instance: dg.DagsterInstance, keys: Sequence[dg.AssetCheckKey]
+) -> Mapping[dg.AssetCheckKey, AssetCheckExecutionRecord]:
+    """The newest execution of each check that has one, in one query for many: the public call reads one at a time."""
+    found, sought = dict[dg.AssetCheckKey, AssetCheckExecutionRecord](), set(keys)
+    for start in range(0, len(keys), _AT_ONCE):
+        found |= instance.event_log_storage.get_latest_asset_check_execution_by_key(keys[start : start + _AT_ONCE])
+    return {key: one for key, one in found.items() if key in sought}
 
 
 def report_checks(instance: dg.DagsterInstance, results: Iterable[dg.AssetCheckResult]) -> None:
@@ -114,6 +128,6 @@ def _newest(instance: dg.DagsterInstance, mount: Mount, lake: Lakehouse) -> Said
     keys = [dg.AssetCheckKey(health_key(mount), check) for check in HEALTH_CHECKS]
     tables = cold_tables(lake.warehouse.catalog.read())
     keys += [dg.AssetCheckKey(mount.asset_key(table.name), FLUSHED_IN_TIME) for table in tables]
-    records = instance.event_log_storage.get_latest_asset_check_execution_by_key(keys)
+    records = newest_executions(instance, keys)
     results = {key: one.event.asset_check_evaluation for key, one in records.items() if one.event}
     return {key: (one.passed, one.description) for key, one in results.items() if one}

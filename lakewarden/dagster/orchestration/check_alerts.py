@@ -16,14 +16,12 @@ from dagster._core.storage.asset_check_execution_record import AssetCheckExecuti
 
 from lakewarden.base.scope import Scope, TableName
 from lakewarden.dagster.assets.health import ALL_CHECKS_PASS, NOTHING_LATE
+from lakewarden.dagster.assets.health_changes import newest_executions
 from lakewarden.dagster.mount import Mount
 from lakewarden.dagster.orchestration.alerts import SHOWN, FailedAssetCheck, OnFailure, page
 
 _REPEATED = frozenset({NOTHING_LATE, ALL_CHECKS_PASS})
 """Checks of the warehouse that sum up those of its tables, which are reported themselves."""
-
-_AT_ONCE = 500
-"""Checks of which the newest results are read together."""
 
 _BUDGET = 30.0
 """Seconds after which a tick sends no more: Dagster ends one of a minute, and a receiver that is down takes its timeout each."""
@@ -46,7 +44,7 @@ def build_check_alert_sensor(
     )
     def check_alert_sensor(context: dg.SensorEvaluationContext) -> dg.SkipReason:
         reported = frozenset(json.loads(context.cursor)) if context.cursor else frozenset[str]()
-        results = {spelled(key): one for key, one in _newest(context.instance, keys).items()}
+        results = {spelled(key): one for key, one in newest_executions(context.instance, keys).items()}
         standing = {name for name in reported if name in results and not _has_passed(results[name])}
         turned = [one for name, one in results.items() if _has_failed(one) and name not in reported]
         sent, refusals = _send([_described(mount, one) for one in turned], on_failure)
@@ -71,16 +69,6 @@ def spelled(key: dg.AssetCheckKey) -> str:
 
 def _name_of(failed: FailedAssetCheck) -> str:
     return f"{failed.asset}:{failed.check}"
-
-
-def _newest(
-    instance: dg.DagsterInstance, keys: Sequence[dg.AssetCheckKey]
-) -> Mapping[dg.AssetCheckKey, AssetCheckExecutionRecord]:
-    """The newest execution of each check, in one query for many: the public call reads one at a time."""
-    found, sought = dict[dg.AssetCheckKey, AssetCheckExecutionRecord](), set(keys)
-    for start in range(0, len(keys), _AT_ONCE):
-        found |= instance.event_log_storage.get_latest_asset_check_execution_by_key(keys[start : start + _AT_ONCE])
-    return {key: one for key, one in found.items() if key in sought}
 
 
 def _has_failed(record: AssetCheckExecutionRecord) -> bool:

@@ -39,7 +39,8 @@ _opened: dict[str, _Opened] = {}
 def lakehouse_of_ticks(uri: str, monotonic: Callable[[], float] = time.monotonic) -> Lakehouse:
     """The warehouse that ticks of this process share: what one has read, the next does not read again.
 
-    It is opened anew each five minutes, and where the settings changed.
+    It is opened anew each five minutes, and where the settings changed. The one before is not closed: another thread's tick may
+    still use it, and ticks start neither Spark nor worker processes, which alone would have to end.
     """
     settings, now = load_settings(os.environ), monotonic()
     found = _opened.get(uri)

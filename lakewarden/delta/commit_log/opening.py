@@ -94,7 +94,7 @@ def opened(location: Location, version: int | None) -> DeltaTable:
     Corrupt: the table cannot be read.
     """
     what = f"cannot open the Delta table at {location}"
-    with OUTAGES.asking(location, what), delta_errors(what):
+    with OUTAGES.requesting(location, what), delta_errors(what):
         options = delta_options(location, os.environ)
         return DeltaTable(delta_uri(location.uri), version=version, storage_options=options or None)
 

@@ -24,9 +24,9 @@ from lakewarden.ingest.objects.in_tasks import InTasks, OpenReads
 from lakewarden.ingest.objects.reading import ReadWith
 from lakewarden.ingest.objects.report import IngestReport, ObjectReport, Tally
 from lakewarden.ingest.objects.resume import Resuming
+from lakewarden.ingest.pipelines.backlog import untaken
 from lakewarden.ingest.pipelines.rules import why_not
 from lakewarden.ingest.pipelines.source import source_of
-from lakewarden.ingest.pipelines.untaken import untaken
 from lakewarden.log.once import Resume
 from lakewarden.storage.objects import Missing
 from lakewarden.storage.sources.source import SourceObject

@@ -23,22 +23,22 @@ class BulkIngest(msgspec.Struct, frozen=True, tag=True):
     table: str
 
 
-def ingested(lake: Lakehouse, call: FlightCall, asked: CommandStatementIngest, rows: pa.Table) -> int:
+def ingested(lake: Lakehouse, call: FlightCall, command: CommandStatementIngest, rows: pa.Table) -> int:
     """How many rows were written.
 
     Raises:
         Unsupported: it would create, replace or want a new table: tables are created by SQL.
         LakewardenError: as INSERT. Nothing was written.
     """
-    options = asked.table_definition_options or TableDefinitionOptions()
-    if options.if_not_exist == _CREATE or options.if_exists in (_FAIL, _REPLACE) or asked.temporary:
+    options = command.table_definition_options or TableDefinitionOptions()
+    if options.if_not_exist == _CREATE or options.if_exists in (_FAIL, _REPLACE) or command.temporary:
         raise Unsupported("bulk ingest appends to a table that exists (mode 'append'): create one by CREATE TABLE")
-    if asked.catalog:
-        raise InvalidArgument(f"there is no catalog {asked.catalog!r}: a table's name is its namespace and its own")
-    namespace = asked.schema or call.namespace
+    if command.catalog:
+        raise InvalidArgument(f"there is no catalog {command.catalog!r}: a table's name is its namespace and its own")
+    namespace = command.schema or call.namespace
     if not namespace:
-        raise InvalidArgument(f"{asked.table} has no namespace: give it as the schema")
-    table = lake.sessions.served(call.principal).table(f"{namespace}.{asked.table}")
+        raise InvalidArgument(f"{command.table} has no namespace: give it as the schema")
+    table = lake.sessions.served(call.principal).table(f"{namespace}.{command.table}")
     require_active(lake.warehouse.catalog.read(), table.client.table.name)
     mode: WriteMode = "upsert" if table.client.table.options.on_duplicate == "replace" else "insert"
     return table.write(rows, mode=mode).rows

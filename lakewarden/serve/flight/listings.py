@@ -53,31 +53,31 @@ def listed(command: Command, seen: Callable[[], VisibleObjects]) -> pa.Table:
             raise AssertionError(f"{type(command).__name__} is no listing")
 
 
-def _schemas(asked: CommandGetDbSchemas, seen: VisibleObjects) -> pa.Table:
+def _schemas(command: CommandGetDbSchemas, seen: VisibleObjects) -> pa.Table:
     columns: list[_Column] = [("catalog_name", pa.string(), True), ("db_schema_name", pa.string(), False)]
-    fits = _like(asked.db_schema_filter_pattern)
-    return _rows(columns, [(_CATALOG, name) for name in seen.namespaces if _here(asked.catalog) and fits(name)])
+    fits = _like(command.db_schema_filter_pattern)
+    return _rows(columns, [(_CATALOG, name) for name in seen.namespaces if _here(command.catalog) and fits(name)])
 
 
-def _tables(asked: CommandGetTables, seen: VisibleObjects) -> pa.Table:
+def _tables(command: CommandGetTables, seen: VisibleObjects) -> pa.Table:
     columns: list[_Column] = [("catalog_name", pa.string(), True), ("db_schema_name", pa.string(), True)]
     columns += [("table_name", pa.string(), False), ("table_type", pa.string(), False)]
-    namespace_fits, name_fits = _like(asked.db_schema_filter_pattern), _like(asked.table_name_filter_pattern)
+    namespace_fits, name_fits = _like(command.db_schema_filter_pattern), _like(command.table_name_filter_pattern)
     found = [(one.name, _TABLE, _arrow(one)) for one in seen.tables] + [(name, _VIEW, pa.schema([])) for name in seen.views]
     rows = [
         (_CATALOG, name.namespace, name.name, kind, schema.serialize().to_pybytes())
         for name, kind, schema in sorted(found, key=lambda one: (one[0].namespace, one[0].name))
-        if _here(asked.catalog)
+        if _here(command.catalog)
         and namespace_fits(name.namespace)
         and name_fits(name.name)
-        and kind in (asked.table_types or (_TABLE, _VIEW))
+        and kind in (command.table_types or (_TABLE, _VIEW))
     ]
-    if asked.include_schema:
+    if command.include_schema:
         return _rows([*columns, ("table_schema", pa.binary(), False)], rows)
     return _rows(columns, [row[:-1] for row in rows])
 
 
-def _primary_keys(asked: CommandGetPrimaryKeys, seen: VisibleObjects) -> pa.Table:
+def _primary_keys(command: CommandGetPrimaryKeys, seen: VisibleObjects) -> pa.Table:
     columns: list[_Column] = [
         ("catalog_name", pa.string(), True),
         ("db_schema_name", pa.string(), True),
@@ -87,7 +87,7 @@ def _primary_keys(asked: CommandGetPrimaryKeys, seen: VisibleObjects) -> pa.Tabl
     tables = [
         one
         for one in seen.tables
-        if _here(asked.catalog) and one.name.name == asked.table and asked.db_schema in (None, one.name.namespace)
+        if _here(command.catalog) and one.name.name == command.table and command.db_schema in (None, one.name.namespace)
     ]
     return _rows(
         columns,

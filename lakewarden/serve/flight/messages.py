@@ -37,7 +37,7 @@ class Ticket:
 
 @dataclass(frozen=True)
 class FlightEndpoint:
-    """Without a location: the server that was asked."""
+    """Without a location: the server that answers."""
 
     ticket: Annotated[Ticket, 1]
 
@@ -144,7 +144,7 @@ class CommandGetSqlInfo:
 
 @dataclass(frozen=True)
 class CommandGetCatalogs:
-    pass
+    """Has no field."""
 
 
 @dataclass(frozen=True)
@@ -164,7 +164,7 @@ class CommandGetTables:
 
 @dataclass(frozen=True)
 class CommandGetTableTypes:
-    pass
+    """Has no field."""
 
 
 @dataclass(frozen=True)

@@ -34,9 +34,9 @@ _KINDS: Mapping[str, pa.DataType] = {
 _CODES = {str: 0, bool: 1, int: 3}
 
 
-def sql_info(asked: Sequence[int]) -> pa.Table:
-    """The facts that were asked for, all without any; what is not known is left out."""
-    facts = {number: _FACTS[number] for number in asked or _FACTS if number in _FACTS}
+def sql_info(numbers: Sequence[int]) -> pa.Table:
+    """The facts of these numbers, all without any; what is not known is left out."""
+    facts = {number: _FACTS[number] for number in numbers or _FACTS if number in _FACTS}
     columns: list[list[object]] = [[] for _ in _KINDS]
     codes, offsets = list[int](), list[int]()
     for fact in facts.values():

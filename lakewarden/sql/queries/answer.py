@@ -38,14 +38,14 @@ class AnswerRule:
 
 RULES: tuple[AnswerRule, ...] = (
     AnswerRule(
-        lambda asked: asked.past and asked.freshness != "eventual",
+        lambda query: query.past and query.freshness != "eventual",
         AnswerPlan(QueryStrategy.UNARY_WAREHOUSE, ServedBy.WAREHOUSE, "a version of the past is in Delta alone"),
     ),
     AnswerRule(
-        lambda asked: asked.freshness == "oltp_only",
+        lambda query: query.freshness == "oltp_only",
         AnswerPlan(QueryStrategy.UNSPECIFIED, ServedBy.OLTP, "write-log scan"),  # K3 has no name for it (K3-69)
     ),
-    AnswerRule(lambda asked: asked.freshness == "strong", AnswerPlan(QueryStrategy.UNARY_MERGED_STRONG, ServedBy.MERGED)),
+    AnswerRule(lambda query: query.freshness == "strong", AnswerPlan(QueryStrategy.UNARY_MERGED_STRONG, ServedBy.MERGED)),
     AnswerRule(lambda _: True, AnswerPlan(QueryStrategy.UNARY_WAREHOUSE, ServedBy.WAREHOUSE)),
 )
 """Strong queries are never fanned out (K3-68). Whether those of the last rule are is for `federation.rules`."""
@@ -55,8 +55,8 @@ def answer_of(context: Context, relations: Collection[Relation]) -> AnswerPlan |
     """Returns how the query is answered; by Lakewarden's own rules, None unless it is on one large table."""
     if context.rules == "native" and not _is_large(context, relations):
         return None
-    asked = AnswerChoice(context.freshness, any(relation.as_of is not None for relation in relations))
-    return next(rule.answer for rule in RULES if rule.holds(asked))
+    query = AnswerChoice(context.freshness, any(relation.as_of is not None for relation in relations))
+    return next(rule.answer for rule in RULES if rule.holds(query))
 
 
 def several_tables(number: int) -> AnswerPlan:

@@ -10,7 +10,7 @@ from starlette.requests import Request
 from starlette.types import Receive, Scope, Send
 
 from lakewarden.serve.http.live.messages import LiveMessage
-from lakewarden.serve.http.live.query import asked
+from lakewarden.serve.http.live.query import live_request
 from lakewarden.serve.http.live.stream import Following, LiveStream
 from lakewarden.serve.http.live.subscription import opened
 from lakewarden.serve.http.requests import caller
@@ -35,7 +35,7 @@ class EventStreams:
         if request.method == "HEAD":
             raise HTTPException(405, "a subscription has no answer without its events")
         token = await caller(request)
-        async with opened(request, token, asked(request), self.following) as source:
+        async with opened(request, token, live_request(request), self.following) as source:
             await send({"type": "http.response.start", "status": 200, "headers": [*_HEADERS]})
             wire = _EventStream(receive, send)
             await LiveStream(source, wire, self.following, request.state.request_id).run()

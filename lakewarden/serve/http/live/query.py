@@ -20,7 +20,7 @@ class LiveRequest:
     namespace: str | None = None
 
 
-def asked(connection: HTTPConnection) -> LiveRequest:
+def live_request(connection: HTTPConnection) -> LiveRequest:
     """The parameters of a request. `Last-Event-ID` is newer than `from_seq`: it comes with the same address again.
 
     Raises:

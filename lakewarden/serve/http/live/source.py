@@ -24,9 +24,9 @@ LOOK_SECONDS = 0.5
 class LiveSource:
     """Opened by its constructor, which blocks as every call does. Safe for threads."""
 
-    def __init__(self, lake: Lakehouse, authority: Authority, token: AccessToken, asked: LiveRequest) -> None:
-        session = lake.sessions.served(token.principal, asked.namespace)
-        self._subscription: Subscription = session.subscribe(asked.sql, from_seq=asked.from_seq, poll_bytes=_POLL_BYTES)
+    def __init__(self, lake: Lakehouse, authority: Authority, token: AccessToken, request: LiveRequest) -> None:
+        session = lake.sessions.served(token.principal, request.namespace)
+        self._subscription: Subscription = session.subscribe(request.sql, from_seq=request.from_seq, poll_bytes=_POLL_BYTES)
         self._authority = authority
         self._token = token
         self._lock = threading.Lock()

@@ -19,7 +19,7 @@ from lakewarden.serve.tokens import AccessToken
 
 @asynccontextmanager
 async def opened(
-    connection: HTTPConnection, token: AccessToken, asked: LiveRequest, following: Following
+    connection: HTTPConnection, token: AccessToken, request: LiveRequest, following: Following
 ) -> AsyncIterator[LiveSource]:
     """The subscription, whose initial rows are ready.
 
@@ -30,7 +30,7 @@ async def opened(
     allowance, user = allowance_of(connection), token.principal.user
     with allowance.following(user):
         with allowance.of(user):
-            source = await run_in_threadpool(partial(LiveSource, lake_of(connection), authority_of(connection), token, asked))
+            source = await run_in_threadpool(partial(LiveSource, lake_of(connection), authority_of(connection), token, request))
         try:
             yield source
         finally:

@@ -11,7 +11,7 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from lakewarden.errors import LakewardenError
 from lakewarden.serve.http.live.messages import LiveMessage
-from lakewarden.serve.http.live.query import asked
+from lakewarden.serve.http.live.query import live_request
 from lakewarden.serve.http.live.stream import ClientGone, Following, LiveStream
 from lakewarden.serve.http.live.subscription import opened
 from lakewarden.serve.http.problems import problem
@@ -35,7 +35,7 @@ class WebSockets:
         socket = WebSocket(scope, receive, send)
         try:
             token = await caller(socket, _token_of(socket))
-            async with opened(socket, token, asked(socket), self.following) as source:
+            async with opened(socket, token, live_request(socket), self.following) as source:
                 await socket.accept(_BEARER if _BEARER in socket.scope["subprotocols"][:1] else None)
                 await LiveStream(source, _Socket(socket), self.following, socket.state.request_id).run()
         except (LakewardenError, RequestDeclined, HTTPException) as error:

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from sqlglot import exp
 
 
-class Untold(Exception):
-    """It cannot be told; the message says why."""
+class UnclearName(Exception):
+    """What a name means is not clear; the message says why."""
 
 
 class ColumnNames:
@@ -24,11 +24,11 @@ class ColumnNames:
         """A projection without its alias; its columns are spelled as the table's.
 
         Raises:
-            Untold: a name is neither a column nor alone.
+            UnclearName: a name is neither a column nor alone.
         """
         return self._spelled(part.unalias(), shown=False)
 
-    def told(self, part: exp.Expr) -> exp.Expr:
+    def resolved(self, part: exp.Expr) -> exp.Expr:
         """The same of a HAVING, where a name that is no column is a projection's."""
         return self._spelled(part, shown=True)
 
@@ -51,7 +51,7 @@ class ColumnNames:
         made = []
         for each in () if clause is None else clause.expressions:
             if not isinstance(each, exp.Ordered) or each.args.get("with_fill"):
-                raise Untold("it sorts in another way than by values")
+                raise UnclearName("it sorts in another way than by values")
             own = each.copy()
             own.set("this", self._sorted_by(each.this))
             made.append(own)
@@ -61,9 +61,9 @@ class ColumnNames:
         if isinstance(part, exp.Column) and not part.table and part.name.lower() in self._shown:
             return self.plain(self._shown[part.name.lower()])
         if isinstance(part, exp.Var):
-            raise Untold("it sorts by all columns")
+            raise UnclearName("it sorts by all columns")
         if any(column.name.lower() in self._shown for column in part.find_all(exp.Column)) and not isinstance(part, exp.Column):
-            raise Untold("it sorts by an expression over a name that it shows")
+            raise UnclearName("it sorts by an expression over a name that it shows")
         return self._numbered(part)
 
     def _numbered(self, part: exp.Expr) -> exp.Expr:
@@ -71,14 +71,14 @@ class ColumnNames:
         if isinstance(part, exp.Literal) and part.is_int:
             place = int(part.this) - 1
             if any(shown.is_star for shown in self._parts) or not 0 <= place < len(self._parts):
-                raise Untold("a number in GROUP BY or ORDER BY is not that of one column")
+                raise UnclearName("a number in GROUP BY or ORDER BY is not that of one column")
             return self.plain(self._parts[place])
         bare = part.name.lower() if isinstance(part, exp.Column) and not part.table else ""
         if bare in self._shown and bare not in self._columns:
             return self.plain(self._shown[bare])
         if isinstance(part, (exp.Literal, exp.Tuple)) or part.is_star:
-            raise Untold("it groups or sorts by a constant or a list")
-        return self.told(part)
+            raise UnclearName("it groups or sorts by a constant or a list")
+        return self.resolved(part)
 
     def _spelled(self, part: exp.Expr, *, shown: bool) -> exp.Expr:
         made = exp.Paren(this=part.copy())
@@ -89,12 +89,12 @@ class ColumnNames:
 
     def _meant(self, column: exp.Column, *, shown: bool) -> exp.Expr:
         if isinstance(column.this, exp.Star):
-            raise Untold("it aggregates all columns")
+            raise UnclearName("it aggregates all columns")
         if column.table and column.table.lower() != self._alias:
-            raise Untold(f"{column.table} is not the table")
+            raise UnclearName(f"{column.table} is not the table")
         name = self._columns.get(column.name.lower())
         if name is not None:
             return exp.column(exp.to_identifier(name, quoted=True))
         if shown and not column.table and column.name.lower() in self._shown:
             return exp.Paren(this=self._spelled(self._shown[column.name.lower()], shown=False))
-        raise Untold(f"{column.name!r} is no column of the table")
+        raise UnclearName(f"{column.name!r} is no column of the table")

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from sqlglot import exp
 
-from lakewarden.sql.queries.federation.names import ColumnNames, Untold
+from lakewarden.sql.queries.federation.names import ColumnNames, UnclearName
 from lakewarden.sql.queries.federation.shape import aggregates, aggregates_rows
 
 PARTS = "parts"
@@ -34,7 +34,7 @@ class FederatedQueries:
 
 def split(select: exp.Select, names: ColumnNames) -> FederatedQueries:
     """Raises:
-    Untold: it cannot be told what a name in the query means.
+    UnclearName: it is not clear what a name in the query means.
     """
     return _Groups(select, names).split() if aggregates_rows(select) else _Scan(select, names).split()
 
@@ -87,7 +87,7 @@ class _Groups:
             self.names.plain(where.this)  # a name that only the projections explain is lost below
         shown = [self.names.plain(part) for part in select.expressions]
         order = self.names.order(select)
-        condition = None if having is None else self.names.told(having.this)
+        condition = None if having is None else self.names.resolved(having.this)
         places: dict[exp.Expr, exp.Expr] = {key: _column(f"k{number}") for number, key in enumerate(keys)}
         for part in (*shown, *([] if condition is None else [condition]), *(each.this for each in order)):
             for call in aggregates(part):
@@ -155,12 +155,12 @@ def _replaced(part: exp.Expr, places: Mapping[exp.Expr, exp.Expr]) -> exp.Expr:
     """The part with what it takes of groups and aggregates in place of them.
 
     Raises:
-        Untold: it names a column that is neither.
+        UnclearName: it names a column that is neither.
     """
     if part in places:
         return places[part].copy()
     if isinstance(part, (exp.Column, exp.Star)):
-        raise Untold("it names a column outside GROUP BY")
+        raise UnclearName("it names a column outside GROUP BY")
     made = part.copy()
     for name, value in made.args.items():
         if isinstance(value, exp.Expr):

@@ -27,7 +27,7 @@ from lakewarden.errors import LakewardenError, Unsupported
 from lakewarden.maintenance.open_table import open_table
 from lakewarden.sql.context import Context
 from lakewarden.sql.queries import answer
-from lakewarden.sql.queries.federation.names import ColumnNames, Untold
+from lakewarden.sql.queries.federation.names import ColumnNames, UnclearName
 from lakewarden.sql.queries.federation.plan import PARTS, FederatedQueries, split
 from lakewarden.sql.queries.federation.rules import FederationFacts, decided
 from lakewarden.sql.queries.federation.shape import reason_against
@@ -86,13 +86,13 @@ class FederatedQuery:
         if found.strategy is not QueryStrategy.FEDERATED_SCAN:
             return found, None
         groups = apart.groups(settings.part_bytes)
-        told = self._told(groups[0])
-        if isinstance(told, str):
-            return decided(replace(looked, reason=told)), None
+        texts = self._texts(groups[0])
+        if isinstance(texts, str):
+            return decided(replace(looked, reason=texts)), None
         number = number_of_rows(apart.table, apart.files) if apart.wanted.number_only and apart.table else None
-        return decided(replace(looked, aggregate=told.query.aggregate)), self._reduced(told, groups, number)
+        return decided(replace(looked, aggregate=texts.query.aggregate)), self._reduced(texts, groups, number)
 
-    def _told(self, group: FileGroup) -> FederationText | str:
+    def _texts(self, group: FileGroup) -> FederationText | str:
         """The two queries, tried out on no rows; or why there are none.
 
         Raises:
@@ -111,33 +111,33 @@ class FederatedQuery:
             parts = engine.run(first, {self.name: nothing}, limits)
             final = text_of(query.final(parts.types, result.types))
             made = engine.run(final, {PARTS: _named(query, parts.rows)}, limits)
-        except Untold as untold:
-            return str(untold)
+        except UnclearName as unclear:
+            return str(unclear)
         except LakewardenError as error:
             return f"it cannot be divided: {error.message}"
         if made.types != result.types:
             return "the types of its result would change"
         return FederationText(query, first, final, tuple(result.rows.column_names), result.types)
 
-    def _reduced(self, told: FederationText, groups: Sequence[FileGroup], number: int | None) -> QueryRows:
+    def _reduced(self, texts: FederationText, groups: Sequence[FileGroup], number: int | None) -> QueryRows:
         """`number` of the rows where nothing else of them counts, and the commits say it."""
         limits = self.context.limits
         until = monotonic() + limits.seconds
         if number is None:
-            parts = self._parts(told, groups, until)
+            parts = self._parts(texts, groups, until)
         else:
             rows = nothing_but(number, self.pushdown.columns)
-            parts = [self.context.engine.run(told.partial, {self.name: rows}, limits)]
-        rows = _named(told.query, pa.concat_tables(part.rows for part in parts))
-        made = self.context.engine.run(told.final, {PARTS: rows}, replace(limits, seconds=_left(until, limits)))
-        return QueryRows(made.rows.rename_columns(list(told.names)), told.types)
+            parts = [self.context.engine.run(texts.partial, {self.name: rows}, limits)]
+        rows = _named(texts.query, pa.concat_tables(part.rows for part in parts))
+        made = self.context.engine.run(texts.final, {PARTS: rows}, replace(limits, seconds=_left(until, limits)))
+        return QueryRows(made.rows.rename_columns(list(texts.names)), texts.types)
 
-    def _parts(self, told: FederationText, groups: Sequence[FileGroup], until: float) -> list[QueryRows]:
+    def _parts(self, texts: FederationText, groups: Sequence[FileGroup], until: float) -> list[QueryRows]:
         context, limits = self.context, self.context.limits
         settings = context.warehouse.settings
         if context.services.trusts(context.principal) and len(groups) >= settings.federation.in_process_below:
             one = msgspec.structs.replace(settings.sql, threads=1)
-            task = PartTask(told.partial, self.name, self.table.schema, self.pushdown.bounds, one, limits)
+            task = PartTask(texts.partial, self.name, self.table.schema, self.pushdown.bounds, one, limits)
             work = partial(in_one_step, task)
             # the watch is called while the job runs, and ends it
             engine = context.services.operator().engine.watched(lambda _done, _total: _check_left(until, limits))
@@ -147,7 +147,7 @@ class FederatedQuery:
         def part(group: FileGroup) -> QueryRows:
             _check_left(until, limits)  # what is still to be read is not read
             rows = _rows(group, self.table.schema, self.pushdown.bounds)
-            return context.engine.run(told.partial, {self.name: rows}, replace(limits, seconds=_left(until, limits)))
+            return context.engine.run(texts.partial, {self.name: rows}, replace(limits, seconds=_left(until, limits)))
 
         with ThreadPoolExecutor(_AT_ONCE) as pool:
             try:
