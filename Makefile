@@ -78,13 +78,14 @@ demo: setup ## Run the main job on real data, in ./warehouse; under two minutes 
 ui: setup ## Open Dagster's pages over ./warehouse, with sensors and schedules at work
 	$(VENV)/lakewarden --warehouse $(WAREHOUSE) ui
 
-# One run, so that one line sums it up. loadgroup sends all Spark tests to one of the two workers: one JVM, started once, while
-# the other one does Dagster's; then both do the rest (tests/conftest.py forms the groups; the largest ones start first).
+# One run, so that one line sums it up. loadgroup sends all Spark tests to one worker: one JVM, started once, while another one
+# does Dagster's; then all do the rest (tests/conftest.py forms the groups; the largest ones start first). Three on two cores,
+# because a quarter of the time a test waits: for a daemon's tick, a broker, a lease that ends.
 test: setup $(MINIO) ## Run the tests of the gate: real MinIO, Spark, Dagster; Postgres and Chromium where installed
-	LAKEWARDEN_MINIO=$(MINIO) $(PYTEST) -n 2 --dist loadgroup -m "not night" $(if $(CI),--cpu $(CPU)) $(PYTEST_ARGS)
+	LAKEWARDEN_MINIO=$(MINIO) $(PYTEST) -n 3 --dist loadgroup -m "not night" $(if $(CI),--cpu $(CPU)) $(PYTEST_ARGS)
 
 test-night: setup $(MINIO) ## Run what the gate leaves out: whole products, long campaigns, second stores; or a part of it, as PART=3/7
-	LAKEWARDEN_MINIO=$(MINIO) $(PYTEST) -n 2 --dist loadgroup -m night $(if $(PART),--part $(PART)) $(PYTEST_ARGS)
+	LAKEWARDEN_MINIO=$(MINIO) $(PYTEST) -n 3 --dist loadgroup -m night $(if $(PART),--part $(PART)) $(PYTEST_ARGS)
 
 test-cpu: .venv/.setup ## Fail where a test that is not marked slow took over 2 s of CPU in the last run of CI, and does so again
 	HYPOTHESIS_PROFILE=fast $(VENV)/python -m tests.fixtures.cpu $(CPU)

@@ -120,7 +120,7 @@ def test_serve(tmp_path: Path) -> None:
     assert all(is_quotient(times, beside_it, alone) for alone, beside_it, times in figures(beside, 2, 3))
 
 
-@pytest.mark.parametrize("same_keys", [False, True], ids=["append", "small merge"])
+@pytest.mark.parametrize("same_keys", [pytest.param(False, marks=pytest.mark.night), True], ids=["append", "small merge"])
 def test_requests_of_a_flush_are_few(minio: MinioServer, *, same_keys: bool) -> None:
     """Over whole cycles of checkpoints, and over one where each flush is another process's first."""
     with flush_requests.counting(minio) as proxy:
@@ -154,13 +154,14 @@ def test_quiet(operation: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.night
 @pytest.mark.parametrize(
     "benchmark",
     [
         pytest.param(flush.run, id="flush"),
-        pytest.param(floor.run, id="floor", marks=pytest.mark.night),
-        pytest.param(growth.run, id="growth", marks=pytest.mark.night),
-        pytest.param(maintenance.run, id="maintenance", marks=pytest.mark.night),
+        pytest.param(floor.run, id="floor"),
+        pytest.param(growth.run, id="growth"),
+        pytest.param(maintenance.run, id="maintenance"),
     ],
 )
 def test_beside_spark(benchmark: Callable[[Scale, Path, SparkSession], Section], tmp_path: Path, spark: SparkSession) -> None:

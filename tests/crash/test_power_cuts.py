@@ -20,6 +20,7 @@ import pytest
 
 from lakewarden.storage.local import LocalObjects
 from tests.crash.disk import FILE_SYSTEMS, Disk, NoDisk, cut, formatted, room
+from tests.fixtures.gate import in_the_gate
 from tests.fixtures.servers import unavailable
 
 _CUTS = int(os.environ.get("LAKEWARDEN_CUTS", "24"))
@@ -30,7 +31,7 @@ _DEAF_CAMPAIGNS = 10
 pytestmark = [pytest.mark.crash, pytest.mark.disk]
 
 
-@pytest.fixture(params=FILE_SYSTEMS)
+@pytest.fixture(params=in_the_gate(FILE_SYSTEMS, "ext4-ordered", "xfs"))
 def kind(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
@@ -80,7 +81,7 @@ def test_what_was_acknowledged_survives_a_cut(kind: str, tmp_path: Path) -> None
 
 @pytest.mark.usefixtures("disk")
 @pytest.mark.parametrize("kind", ["ext4-ordered"], indirect=True)
-@pytest.mark.parametrize("deaf", ["fsync", "syncfs"])
+@pytest.mark.parametrize("deaf", in_the_gate(["fsync", "syncfs"], "fsync"))
 def test_a_library_that_does_not_sync_is_found_out(kind: str, deaf: str, tmp_path: Path) -> None:
     """A few cuts find it nearly always; what a disk has written by itself when one comes is chance."""
 

@@ -26,6 +26,7 @@ from lakewarden.base.settings import CompactionSettings, Settings
 from lakewarden.catalog.report import ScopeReport
 from lakewarden.errors import LakewardenError, Transient
 from lakewarden.tables.client import TableClient
+from tests.fixtures.gate import in_the_gate
 from tests.fixtures.lakes import NOTES, check_manifest, cold_seqs, eventual, hot_ids, log_files, make_notes, notes, strong
 from tests.fixtures.minio import Machine, MinioServer, drive
 from tests.fixtures.mounts import tmpfs
@@ -157,7 +158,7 @@ def proxy(machine: Machine) -> Iterator[Proxy]:
 
 @pytest.mark.covering
 @pytest.mark.minio
-@pytest.mark.parametrize("name", _OPERATIONS)
+@pytest.mark.parametrize("name", in_the_gate(_OPERATIONS, "flush", "optimize"))
 @pytest.mark.parametrize("fault", _FAULTS)
 def test_an_operation_whose_requests_fail(proxy: Proxy, fault: str, name: str) -> None:
     operation = _OPERATIONS[name]
@@ -227,7 +228,7 @@ def test_a_commit_whose_answer_is_lost_counts(proxy: Proxy, name: str, fault: Fa
 
 
 @pytest.mark.minio
-@pytest.mark.parametrize("name", _OPERATIONS)
+@pytest.mark.parametrize("name", in_the_gate(_OPERATIONS, "flush", "compact"))
 def test_a_server_killed_and_started_again_in_mid_job(name: str) -> None:
     operation = _OPERATIONS[name]
     with drive() as machine:

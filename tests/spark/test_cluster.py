@@ -98,6 +98,7 @@ def _packed(cluster: Cluster, directory: Path, used: Path) -> Path:
     return archive
 
 
+@pytest.mark.night
 def test_an_executor_that_is_killed_costs_nothing(cluster: Cluster, proxy: Proxy, s3_warehouse_uri: str, tmp_path: Path) -> None:
     with Lakehouse.open(s3_warehouse_uri) as lake:
         _write(lake)

@@ -59,6 +59,7 @@ def test_each_key_is_found_replaced_and_deleted_behind_its_optimize(lake: Lakeho
         assert _found(lake, f"SELECT n FROM app.t{place} ORDER BY n") == [*range(1, len(values) - 1), 9], kind
 
 
+@pytest.mark.night
 def test_vectors_are_gone_after_a_purge(lake: Lakehouse, spark: SparkSession) -> None:
     lake.sql("CREATE SHARED TABLE app.k (id INT PRIMARY KEY, n INT); INSERT INTO app.k VALUES (1, 1), (2, 2), (3, 3)")
     lake.flush()

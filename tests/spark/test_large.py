@@ -88,6 +88,7 @@ def test_inserts_updates_and_deletes_equal_a_dictionary(lake: Lakehouse) -> None
     assert [entry.operation for entry in table.history(user="ann")] == ["MERGE"] * 2 + ["WRITE"]
 
 
+@pytest.mark.night
 def test_composite_keys(lake: Lakehouse) -> None:
     columns = [Column("day", "DATE"), Column("place", "TEXT"), Column("number", "DECIMAL(9,2)"), Column("seen", "TIMESTAMP")]
     lake.create_namespace("chat")
@@ -298,7 +299,7 @@ def _by_key(table: TableClient, freshness: Any) -> dict[tuple[Any, Any], Any]:
     return found
 
 
-@pytest.mark.parametrize("key", [["id"], ["id", "kind"]], ids=" and ".join)
+@pytest.mark.parametrize("key", [pytest.param(["id"], marks=pytest.mark.night), ["id", "kind"]], ids=" and ".join)
 def test_a_partitioned_table_is_flushed_partition_by_partition(
     lake: Lakehouse, warehouse_uri: str, spark: SparkSession, key: list[str]
 ) -> None:
@@ -331,6 +332,7 @@ def test_a_partitioned_table_is_flushed_partition_by_partition(
     assert {tuple(row[name] for name in key): row for row in table.read(freshness="eventual").to_pylist()} == model
 
 
+@pytest.mark.night
 def test_a_column_that_is_added_leaves_the_partitions_that_a_flush_does_not_touch(
     lake: Lakehouse, warehouse_uri: str, spark: SparkSession
 ) -> None:

@@ -24,6 +24,7 @@ _USERS = [f"u{number:04d}" for number in range(2_000)]
 _MOVED = _USERS[::20]
 
 
+@pytest.mark.night
 def test_thousands_of_scopes_go_through_a_file_to_another_process(tmp_path: Path, spark: SparkSession) -> None:
     uri, file = str(tmp_path / "warehouse"), tmp_path / "plan.jsonl"
     with Lakehouse.open(uri, spark=lambda: spark) as lake:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pytest
+
 from lakewarden import Lakehouse
 from lakewarden.base.settings import FlushSettings, Settings
 from lakewarden.spark import register
@@ -13,6 +15,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
+@pytest.mark.night
 def test_spark_flushes_and_reads_them(tmp_path: Path, spark: SparkSession) -> None:
     settings = Settings(flush=FlushSettings(in_process_below=0, large_scope_bytes=1))
     uri = str(tmp_path / "w")

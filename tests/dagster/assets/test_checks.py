@@ -150,6 +150,7 @@ def test_a_repeated_text_is_found(chat: str, instance: dg.DagsterInstance) -> No
     assert rooms.description == "1 of 1 scopes checked, 1 failed: the table. They are not vacuumed until a check passes."
 
 
+@pytest.mark.night
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # pyspark leaves its sockets to the collector
 def test_a_repeated_key_is_found_on_spark(chat: str, ada: str, instance: dg.DagsterInstance, spark: SparkSession) -> None:

@@ -16,5 +16,6 @@ if TYPE_CHECKING:
 pytestmark = [*DAGSTER, pytest.mark.slow, pytest.mark.disk, pytest.mark.timeout(3600)]
 
 
+@pytest.mark.night
 def test_all_say_the_same_all_day_and_in_the_end_all_is_green(browser: Chrome, tmp_path: Path) -> None:
     live(tmp_path, browser)

@@ -137,9 +137,10 @@ def test_a_run_whose_ui_was_stopped_is_retried_at_the_next_start(tmp_path: Path)
     assert contents(str(warehouse), "ada") == {0: "ada 0", 1: "ada 1", 10: "later"}
 
 
+@pytest.mark.night
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:Using variable_values:DeprecationWarning")  # Dagster's client does
-@pytest.mark.parametrize("storage", ["sqlite", pytest.param("postgres", marks=pytest.mark.night)])
+@pytest.mark.parametrize("storage", ["sqlite", "postgres"])
 def test_a_run_that_lost_its_process_is_retried_at_the_next_start(
     storage: str, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:

@@ -203,7 +203,9 @@ class Oracle:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("keyed", "settings"), [(False, Settings()), (True, Settings()), (True, IN_TASKS)], ids=["", "keyed", "keyed in tasks"]
+    ("keyed", "settings"),
+    [(False, Settings()), pytest.param(True, Settings(), marks=pytest.mark.night), (True, IN_TASKS)],
+    ids=["", "keyed", "keyed in tasks"],
 )
 @example(acts=[Upload("a.csv", ()), Ingest(None, "rejects"), Ingest(None, "rejects")])
 @example(acts=[Upload("a.csv", (1,)), Ingest(None, "committed"), Ingest(None, "rejects")])

@@ -109,7 +109,7 @@ def _works(uri: str, act: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("place", "seed"), [("disk", 1), ("minio", 3)])
+@pytest.mark.parametrize(("place", "seed"), [("disk", 1), pytest.param("minio", 3, marks=pytest.mark.night)])
 @pytest.mark.disk
 def test_a_state_is_lost_while_other_processes_work(request: pytest.FixtureRequest, place: str, seed: int) -> None:
     """Each knows what it read before, and nothing of what the others did."""

@@ -12,6 +12,7 @@ from tests.serve.heavy.campaign import beyond, search
 pytestmark = [pytest.mark.slow, pytest.mark.disk]
 
 
+@pytest.mark.night
 def test_each_ends_within_its_bounds_and_the_server_goes_on(tmp_path: Path) -> None:
     statements = examples(30)
     found = search(tmp_path, seed=1, statements=statements)

@@ -99,6 +99,7 @@ def test_each_ends_as_an_error_with_a_code_and_others_are_answered(server: Serve
     assert _peak(server.pid) - before <= 2 * _RESULT + _BODY + _OVERSHOOT
 
 
+@pytest.mark.night
 def test_a_large_answer_is_sent_without_being_held_as_objects(tmp_path: Path) -> None:
     """3 million rows are 24 MB as Arrow, 36 MB as JSON, and 700 MB as Python's objects."""
     place = str(tmp_path / "w")

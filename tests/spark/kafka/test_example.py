@@ -14,6 +14,7 @@ from lakewarden.spark import register
 from tests.fixtures.kafka import KafkaServer
 
 
+@pytest.mark.night
 def test_the_example_carries_readings_from_a_stream_to_a_topic(
     spark: SparkSession, kafka: KafkaServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

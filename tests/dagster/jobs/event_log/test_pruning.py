@@ -81,6 +81,7 @@ def test_a_runs_own_copy_goes_and_its_other_events_stay(flushed: RunJob, instanc
     assert events(instance) == {"ada": 3, "bob": 1}, "the assets' own events"
 
 
+@pytest.mark.night
 @pytest.mark.parametrize("shipped_instance", ["sqlite"], indirect=True)
 def test_the_database_of_a_run_shrinks(chat: str, instance: dg.DagsterInstance) -> None:
     storage = instance.event_log_storage
