@@ -1,4 +1,4 @@
-"""The Python client of a warehouse: `Lakehouse`, its nouns, and their methods once more; K3's calls (`k3/`); the demo.
+"""The Python client of a warehouse: `Lakehouse`, with a noun for each part of it; K3's calls (`k3/`); the demo.
 
 Imports sql, spark and below. Begin with `facade.py`.
 """

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from lakewarden.base.scope import TableName
 from lakewarden.catalog.access.gate import OPERATOR
 from lakewarden.catalog.model import Column, Namespace, Table, TableType
-from lakewarden.client.parts import Parts
-from lakewarden.client.storages import StorageCalls
+from lakewarden.client.parts import Noun
+from lakewarden.client.storages import Storages
 from lakewarden.client.tags import Tags
 from lakewarden.maintenance.admin.namespaces import make_namespace, make_view, remove_namespace, remove_view, switch_engine
 from lakewarden.tables.warehouse import find_table, live_tables
@@ -21,21 +20,8 @@ if TYPE_CHECKING:
     from lakewarden.tables.client import TableClient
 
 
-@dataclass(frozen=True)
-class LakeCatalog:
-    """`lake.catalog`."""
-
-    parts: Parts
-
-    @property
-    def storages(self) -> StorageCalls:
-        """The storages, each a place for tables."""
-        return StorageCalls(self.parts.warehouse)
-
-    @property
-    def tags(self) -> Tags:
-        """The tags, each a name of a version."""
-        return Tags(self.parts.warehouse)
+class CatalogCalls(Noun):
+    """The calls of `lake.catalog` that `Lakehouse` has, too."""
 
     def create_namespace(self, name: str, *, if_not_exists: bool = False) -> None:
         """Creates a namespace.
@@ -43,9 +29,9 @@ class LakeCatalog:
         Raises:
             AlreadyExists, InvalidArgument: the name is taken, or is not valid.
         """
-        if if_not_exists and name in self.parts.warehouse.catalog.read().namespaces:
+        if if_not_exists and name in self._parts.warehouse.catalog.read().namespaces:
             return
-        make_namespace(self.parts.warehouse, name)
+        make_namespace(self._parts.warehouse, name)
 
     def drop_namespace(self, name: str, *, cascade: bool = False) -> None:
         """Drops the namespace; with `cascade` its tables and views first.
@@ -53,13 +39,13 @@ class LakeCatalog:
         Raises:
             InUse: it has tables or views, and `cascade` is not given.
         """
-        remove_namespace(self.parts.warehouse, name, self._drop if cascade else None)
+        remove_namespace(self._parts.warehouse, name, self._drop if cascade else None)
 
     def settings(self) -> list[WarehouseSetting]:
         """The settings by which all processes of the warehouse go (docs/reference/configuration.md)."""
         from lakewarden.maintenance.admin.settings import settings_of
 
-        return settings_of(self.parts.warehouse)
+        return settings_of(self._parts.warehouse)
 
     def alter_warehouse(self, changes: Mapping[str, object]) -> list[WarehouseSetting]:
         """Changes such settings, all or none, as `{"compaction.ratio": 4}`; the value `default` sets one back.
@@ -73,7 +59,7 @@ class LakeCatalog:
         from lakewarden.catalog.state.audit import AuditLog
         from lakewarden.maintenance.admin.settings import alter_warehouse
 
-        warehouse = self.parts.warehouse
+        warehouse = self._parts.warehouse
         texts = {key: str(value) for key, value in changes.items()}
         return alter_warehouse(warehouse, texts, OPERATOR, AuditLog(warehouse.state, warehouse.clock, warehouse.new_id))
 
@@ -86,7 +72,7 @@ class LakeCatalog:
         Raises:
             NotFound, InvalidArgument: the namespace does not exist, or the settings are no JSON object.
         """
-        return switch_engine(self.parts.warehouse, name, active=True, settings=settings)
+        return switch_engine(self._parts.warehouse, name, active=True, settings=settings)
 
     def disable_engine(self, name: str) -> Namespace:
         """Disables the engine of a namespace: its tables take no reads, writes and jobs, and nothing is deleted.
@@ -96,11 +82,11 @@ class LakeCatalog:
         Raises:
             NotFound: the namespace does not exist.
         """
-        return switch_engine(self.parts.warehouse, name, active=False)
+        return switch_engine(self._parts.warehouse, name, active=False)
 
     def namespaces(self) -> list[Namespace]:
         """The namespaces."""
-        return list(self.parts.warehouse.catalog.read().namespaces.values())
+        return list(self._parts.warehouse.catalog.read().namespaces.values())
 
     def create_table(
         self,
@@ -133,10 +119,10 @@ class LakeCatalog:
         from lakewarden.maintenance.admin.dynamic_tables import DynamicDeclaration, make_dynamic_table
         from lakewarden.maintenance.procedures.drop import end_drop
 
-        full, warehouse = TableName.parse(name), self.parts.warehouse
+        full, warehouse = TableName.parse(name), self._parts.warehouse
         there = warehouse.catalog.read().tables.get(full)
         if there and there.dropping:
-            end_drop(self.parts.operator.workplace, full)
+            end_drop(self._parts.operator.workplace, full)
         if if_not_exists and there and not there.dropping:
             return self.table(name)
         if dynamic:
@@ -158,7 +144,7 @@ class LakeCatalog:
         """
         from lakewarden.maintenance.admin.alter_table import alter
 
-        return alter(self.parts.warehouse, TableName.parse(name), change)
+        return alter(self._parts.warehouse, TableName.parse(name), change)
 
     def drop_table(self, name: str) -> None:
         """Drops a table and all its data; waits for the cleanup. Continues a drop that was interrupted.
@@ -171,7 +157,7 @@ class LakeCatalog:
     def _drop(self, name: TableName) -> None:
         from lakewarden.maintenance.procedures.drop import drop_now
 
-        drop_now(self.parts.operator.workplace, name)
+        drop_now(self._parts.operator.workplace, name)
 
     def create_view(self, name: str, text: str, *, or_replace: bool = False) -> None:
         """Stores a query under a name. A user who reads it needs their own rights, and sees their own rows.
@@ -181,7 +167,7 @@ class LakeCatalog:
         """
         from lakewarden.sql.stored_views import read_by_view  # takes a third of a second, which other commands do not need
 
-        make_view(self.parts.warehouse, TableName.parse(name), text, read_by_view, replacing=or_replace)
+        make_view(self._parts.warehouse, TableName.parse(name), text, read_by_view, replacing=or_replace)
 
     def drop_view(self, name: str) -> None:
         """Drops a view.
@@ -189,11 +175,11 @@ class LakeCatalog:
         Raises:
             NotFound: the view does not exist.
         """
-        remove_view(self.parts.warehouse, TableName.parse(name))
+        remove_view(self._parts.warehouse, TableName.parse(name))
 
     def tables(self, namespace: str | None = None) -> list[Table]:
         """The tables that are not being dropped, of all namespaces or of one."""
-        found = live_tables(self.parts.warehouse.catalog.read())
+        found = live_tables(self._parts.warehouse.catalog.read())
         return [table for table in found if namespace in (None, table.name.namespace)]
 
     def table(self, name: str) -> TableClient:
@@ -203,7 +189,21 @@ class LakeCatalog:
             NotFound: the table does not exist.
         """
 
-        table = find_table(self.parts.warehouse.catalog.read(), TableName.parse(name))
+        table = find_table(self._parts.warehouse.catalog.read(), TableName.parse(name))
         from lakewarden.maintenance.open_table import open_table  # brings Delta, which a command without a table need not load
 
-        return open_table(self.parts.warehouse, table)
+        return open_table(self._parts.warehouse, table)
+
+
+class LakeCatalog(CatalogCalls):
+    """`lake.catalog`."""
+
+    @property
+    def storages(self) -> Storages:
+        """The storages, each a place for tables."""
+        return Storages(self._parts)
+
+    @property
+    def tags(self) -> Tags:
+        """The tags, each a name of a version."""
+        return Tags(self._parts)

@@ -3,27 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from lakewarden.base.commit_metadata import Metadata, attaches
 from lakewarden.catalog.operations import Queueable, Request
-from lakewarden.client.parts import Parts
+from lakewarden.client.parts import Noun
 
 if TYPE_CHECKING:
     from lakewarden.catalog.state.jobs.job import Job
 
 
-@dataclass(frozen=True)
-class Jobs:
-    """`lake.jobs`."""
-
-    parts: Parts
-
-    # `lake.jobs(limit)` was a method before it was a noun; its callers may still call it.
-    def __call__(self, limit: int | None = 50) -> list[Job]:
-        """The last jobs, newest first."""
-        return self.parts.operator.jobs.newest(limit)
+class JobCalls(Noun):
+    """The calls of `lake.jobs`, as `Lakehouse` has them."""
 
     @attaches
     def enqueue(
@@ -41,19 +32,32 @@ class Jobs:
         """
         from lakewarden.maintenance.execution.enqueue import enqueue
 
-        return enqueue(self.parts.operator, Request(operation, tables, user, to=to))
+        return enqueue(self._parts.operator, Request(operation, tables, user, to=to))
 
-    def waiting(self) -> list[Job]:
+    def waiting_jobs(self) -> list[Job]:
         """The jobs that `run_jobs` would run now, oldest first."""
-        return self.parts.runner.waiting()
+        return self._parts.runner.waiting()
 
-    def run(self, only: Collection[str] | None = None) -> list[Job]:
+    def run_jobs(self, only: Collection[str] | None = None) -> list[Job]:
         """Runs the queued jobs (`only`: these ids), oldest first; a failed one does not stop the others.
 
         Takes over jobs whose runner has died.
         """
-        return self.parts.runner.run_waiting(only)
+        return self._parts.runner.run_waiting(only)
 
-    def kill(self, job_id: str) -> Job:
+    def kill_job(self, job_id: str) -> Job:
         """Cancels a job that is not over; a running one stops before its next scope."""
-        return self.parts.operator.jobs.kill(job_id)
+        return self._parts.operator.jobs.kill(job_id)
+
+
+class Jobs(JobCalls):
+    """`lake.jobs`: the same by shorter names."""
+
+    waiting = JobCalls.waiting_jobs
+    run = JobCalls.run_jobs
+    kill = JobCalls.kill_job
+
+    # `lake.jobs(limit)` was a method before it was a noun; its callers may still call it.
+    def __call__(self, limit: int | None = 50) -> list[Job]:
+        """The last jobs, newest first."""
+        return self._parts.operator.jobs.newest(limit)

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from lakewarden.base.commit_metadata import Metadata, attaches
 from lakewarden.catalog.anew import anew
+from lakewarden.client.catalog import CatalogCalls
 from lakewarden.client.maintenance import MaintenanceCalls
-from lakewarden.client.parts import Parts
+from lakewarden.client.parts import Noun
 
 if TYPE_CHECKING:
     from lakewarden.ingest.load.run import OnReject
@@ -18,13 +19,8 @@ if TYPE_CHECKING:
     from lakewarden.tables.client import TableClient
 
 
-@dataclass(frozen=True)
-class Loads:
+class Loads(Noun):
     """`lake.loads`."""
-
-    parts: Parts
-    maintenance: MaintenanceCalls
-    open_table: Callable[[str], TableClient]
 
     @attaches
     def load(
@@ -67,17 +63,17 @@ class Loads:
         from lakewarden.ingest.load.run import Load, LoadRequest  # imports Arrow
 
         named = (paths,) if isinstance(paths, str) else tuple(paths)
-        bound = self.parts.warehouse.settings.load.in_process_bytes
+        bound = self._parts.warehouse.settings.load.in_process_bytes
         request = LoadRequest(named, format, user, user_column, on_reject, once, resume)
 
         def loaded() -> tuple[TableClient, LoadReport]:
-            client = self.open_table(table)
-            return client, Load(client, request, lambda work, items: self.parts.engine.run_large(work, items, bound)).run()
+            client = CatalogCalls(self._parts).table(table)
+            return client, Load(client, request, lambda work, items: self._parts.engine.run_large(work, items, bound)).run()
 
         client, report = anew(loaded)
         if client.table.type != "SHARED" or not client.table.schema.keyed:
             return report
-        flushed = next(iter(self.maintenance.flush(table)), None)
+        flushed = next(iter(MaintenanceCalls(self._parts).flush(table)), None)
         if flushed is None:  # the files have no rows, and none is pending
             return report
         if flushed.fault is not None:

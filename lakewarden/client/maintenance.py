@@ -6,16 +6,16 @@ The commits of an operation carry its `metadata`, a JSON object of the caller (`
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Unpack
 
 from lakewarden.base.commit_metadata import Metadata, attaches
 from lakewarden.base.scope import Scope, TableName
 from lakewarden.catalog.operations import PlanOptions, Request
-from lakewarden.client.parts import Parts
+from lakewarden.client.parts import Noun
 from lakewarden.client.plans import Plans
-from lakewarden.client.status import StatusCalls
+from lakewarden.client.status import WarehouseStatus
 from lakewarden.maintenance.request import check_request, new_request
 
 if TYPE_CHECKING:
@@ -24,21 +24,8 @@ if TYPE_CHECKING:
     from lakewarden.maintenance.repair.report import RepairReport
 
 
-@dataclass(frozen=True)
-class MaintenanceCalls:
-    """`lake.maintenance`."""
-
-    parts: Parts
-
-    @property
-    def status(self) -> StatusCalls:
-        """What is pending, due or damaged."""
-        return StatusCalls(self.parts.warehouse, self.parts.engine)
-
-    @property
-    def plans(self) -> Plans:
-        """The operations as plans."""
-        return Plans(self.parts, self.status)
+class MaintenanceCalls(Noun):
+    """The calls of `lake.maintenance` that `Lakehouse` has, too."""
 
     def upgrade(self) -> list[UpgradedStorage]:
         """Upgrades a warehouse of an earlier release to the newest format: gives every storage its identity and every
@@ -50,7 +37,7 @@ class MaintenanceCalls:
         """
         from lakewarden.maintenance.admin.upgrade import upgrade
 
-        return upgrade(self.parts.warehouse)
+        return upgrade(self._parts.warehouse)
 
     @attaches
     def repair(
@@ -85,11 +72,11 @@ class MaintenanceCalls:
         from lakewarden.maintenance.repair.procedure import damage, repaired
 
         request = check_request(new_request("repair", () if table is None else (table,), user=user, restored=restored))
-        at = self.parts.operator.workplace
+        at = self._parts.operator.workplace
         if not dry_run:
             return with_uploads(at.warehouse, repaired(at, request))
         planned_at, found = at.warehouse.clock(), damage(at, request)
-        plan_id = self.parts.planner.kept(request, as_reports(at.warehouse, found), planned_at).plan.plan_id
+        plan_id = self._parts.planner.kept(request, as_reports(at.warehouse, found), planned_at).plan.plan_id
         return [replace(one, plan_id=plan_id) for one in found]
 
     @attaches
@@ -106,7 +93,7 @@ class MaintenanceCalls:
         """Flushes exactly these scopes, in one job; skips those without pending rows."""
         from lakewarden.maintenance.procedures.flush import flush_exactly
 
-        return flush_exactly(self.parts.operator.workplace, set(scopes))
+        return flush_exactly(self._parts.operator.workplace, set(scopes))
 
     @attaches
     def compact(
@@ -236,7 +223,7 @@ class MaintenanceCalls:
         return self._run(check_request(new_request(operation, tables, **options)), dry_run)
 
     def _run(self, request: Request, dry_run: bool) -> list[ScopeReport]:
-        return self.parts.planner.preview(request).reports if dry_run else self.parts.operator.run(request)
+        return self._parts.planner.preview(request).reports if dry_run else self._parts.operator.run(request)
 
     @attaches
     def move(self, table: str, to: str, *, metadata: Metadata | None = None) -> list[ScopeReport]:
@@ -267,4 +254,18 @@ class MaintenanceCalls:
         """
         from lakewarden.maintenance.procedures.move import cancel_move
 
-        return cancel_move(self.parts.operator.workplace, TableName.parse(table))
+        return cancel_move(self._parts.operator.workplace, TableName.parse(table))
+
+
+class Maintenance(MaintenanceCalls):
+    """`lake.maintenance`."""
+
+    @property
+    def status(self) -> WarehouseStatus:
+        """What is pending, due or damaged."""
+        return WarehouseStatus(self._parts)
+
+    @property
+    def plans(self) -> Plans:
+        """The operations as plans."""
+        return Plans(self._parts)

@@ -96,3 +96,10 @@ class Parts:
         from lakewarden.tables.subscriptions.feed import Feeds
 
         return Feeds(LiveQueries(self.warehouse.state), time.monotonic)
+
+
+class Noun:
+    """What a part of the client is made of: `Lakehouse` has the calls of all, and a noun of its own for each."""
+
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts

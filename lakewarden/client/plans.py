@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Unpack
+from typing import TYPE_CHECKING, Unpack, overload
 
 from lakewarden.base.commit_metadata import Metadata, attaches
 from lakewarden.catalog.operations import Plannable, PlanOptions, Request
-from lakewarden.client.parts import Parts
+from lakewarden.client.parts import Noun
 from lakewarden.client.status import StatusCalls
 from lakewarden.errors import InvalidArgument
 from lakewarden.maintenance.request import new_request
@@ -18,13 +17,13 @@ if TYPE_CHECKING:
     from lakewarden.maintenance.plans.value import Plan
 
 
-@dataclass(frozen=True)
-class Plans:
-    """`lake.maintenance.plans`."""
+class PlanCalls(Noun):
+    """The calls of `lake.maintenance.plans` that `Lakehouse` has, too."""
 
-    parts: Parts
-    status: StatusCalls
-
+    @overload
+    def plan(self, operation: Plannable, /, *tables: str, **options: Unpack[PlanOptions]) -> Plan: ...  # type: ignore[overload-overlap]  # a table's name contains a dot
+    @overload
+    def plan(self, *tables: str, look: bool = False) -> list[ScopeReport]: ...
     def plan(self, *names: str, **options: Unpack[PlanOptions]) -> Plan | list[ScopeReport]:
         """Plans an operation for `apply`; without an operation, reports what maintenance would do now.
 
@@ -42,19 +41,14 @@ class Plans:
 
     def planned(self, operation: str, *tables: str, **options: Unpack[PlanOptions]) -> Plan:
         """As `plan`, for an operation whose name is a variable."""
-        return self.preview(operation, *tables, **options).plan
+        return self._parts.planner.preview(new_request(operation, tables, **options)).plan
 
-    def preview(self, operation: str, *tables: str, **options: Unpack[PlanOptions]) -> Preview:
-        """The same plan, and a report for each scope, those that could not be looked at among them."""
-        return self.parts.planner.preview(new_request(operation, tables, **options))
-
-    def due(self, *tables: str, look: bool = False) -> list[Plan]:
+    def plan_due(self, *tables: str, look: bool = False) -> list[Plan]:
         """Plans of what maintenance would do now, in the order in which to apply them. `look` is as in `proposed`."""
-        return [one.plan for one in self.previews(*tables, look=look) if one.plan.scopes]
+        return [one.plan for one in self._previews(*tables, look=look) if one.plan.scopes]
 
-    def previews(self, *tables: str, look: bool = False) -> list[Preview]:
-        """The same plans, each with its reports, as `preview`."""
-        return self.parts.planner.due(tables, {due.pending.scope for due in self.status.due()}, look=look)
+    def _previews(self, *tables: str, look: bool = False) -> list[Preview]:
+        return self._parts.planner.due(tables, {due.pending.scope for due in StatusCalls(self._parts).due()}, look=look)
 
     @attaches
     def apply(self, plan: Plan | str, *, only: Request | None = None, metadata: Metadata | None = None) -> list[ScopeReport]:
@@ -73,11 +67,11 @@ class Plans:
             if only not in (None, request):
                 raise InvalidArgument("the plan was made for another request; repeat the request that was previewed")
 
-        return self.parts.applier.apply(plan, permit)
+        return self._parts.applier.apply(plan, permit)
 
     def look(self, operation: Plannable, *tables: str, **options: Unpack[PlanOptions]) -> list[ScopeReport]:
         """What a dry run reports, without keeping a plan."""
-        return self.parts.planner.look(new_request(operation, tables, **options))
+        return self._parts.planner.look(new_request(operation, tables, **options))
 
     def proposed(self, *tables: str, look: bool = False) -> list[ScopeReport]:
         """Reports for each operation that is due on a scope, without keeping a plan.
@@ -88,11 +82,25 @@ class Plans:
         from lakewarden.maintenance.planning.propose import planned_flush, vacuumable
         from lakewarden.maintenance.scopes import named_tables
 
-        warehouse = self.parts.warehouse
+        warehouse = self._parts.warehouse
         names = {table.name for table in named_tables(warehouse.catalog.read(), tables)}
-        flushes = [planned_flush(warehouse, due) for due in self.status.due() if due.pending.table in names]
+        flushes = [planned_flush(warehouse, due) for due in StatusCalls(self._parts).due() if due.pending.table in names]
         compact = self.look("compact", *tables, look=look, scheduled=True)
         optimize = self.look("optimize", *tables, look=look, scheduled=True)
         safe = tuple(vacuumable(warehouse, names))
         vacuum = self.look("vacuum", *safe, look=look) if safe else []
         return flushes + [report for report in (*compact, *optimize, *vacuum) if report.outcome != "skipped"]
+
+
+class Plans(PlanCalls):
+    """`lake.maintenance.plans`."""
+
+    due = PlanCalls.plan_due
+
+    def preview(self, operation: str, *tables: str, **options: Unpack[PlanOptions]) -> Preview:
+        """The plan that `planned` makes, and a report for each scope, those that could not be looked at among them."""
+        return self._parts.planner.preview(new_request(operation, tables, **options))
+
+    def previews(self, *tables: str, look: bool = False) -> list[Preview]:
+        """The plans of `due`, each with its reports, as `preview`."""
+        return self._previews(*tables, look=look)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from lakewarden.catalog.state.erasure.requests import ErasureRequest, find_request, nameless
-from lakewarden.client.parts import Parts
+from lakewarden.client.catalog import CatalogCalls
+from lakewarden.client.parts import Noun
 from lakewarden.maintenance.request import request_of
 from lakewarden.storage.paths import check_user
 
@@ -16,15 +16,10 @@ if TYPE_CHECKING:
     from lakewarden.maintenance.export.contents import Export
     from lakewarden.maintenance.plans.value import Plan
     from lakewarden.maintenance.verify.search import SearchResult
-    from lakewarden.tables.client import TableClient
 
 
-@dataclass(frozen=True)
-class Privacy:
-    """`lake.privacy`."""
-
-    parts: Parts
-    open_table: Callable[[str], TableClient]
+class PrivacyCalls(Noun):
+    """The calls of `lake.privacy`, as `Lakehouse` has them."""
 
     def export(self, user: str, to: str) -> Export:
         """Flushes all data of a user and copies it, as Delta tables with their history; the manifest is written last.
@@ -41,7 +36,7 @@ class Privacy:
         self._check_known(user)
         from lakewarden.maintenance.procedures.export import export_user
 
-        return export_user(self.parts.operator.workplace, user, to)
+        return export_user(self._parts.operator.workplace, user, to)
 
     def import_user(self, source: str, user: str, tables: Sequence[str] | None = None) -> dict[str, int]:
         """Writes the rows of an export, as of its newest versions, for a user of this warehouse; rows by table.
@@ -55,7 +50,7 @@ class Privacy:
         """
         from lakewarden.client.importing import import_export
 
-        return import_export(self.open_table, source, user, tuple(tables or ()))
+        return import_export(CatalogCalls(self._parts).table, source, user, tuple(tables or ()))
 
     def erase(
         self,
@@ -84,7 +79,7 @@ class Privacy:
             self._check_known(user, tables)
         from lakewarden.maintenance.procedures.erase import erase_user
 
-        return erase_user(self.parts.operator.workplace, ErasureRequest(user, tuple(tables or ()), asked_by, deep))
+        return erase_user(self._parts.operator.workplace, ErasureRequest(user, tuple(tables or ()), asked_by, deep))
 
     def request_erasure(
         self,
@@ -104,7 +99,7 @@ class Privacy:
 
         if not even_if_unknown:
             self._check_known(user, tables)
-        return request_erasure(self.parts.warehouse, ErasureRequest(user, tuple(tables or ()), asked_by, deep))
+        return request_erasure(self._parts.warehouse, ErasureRequest(user, tuple(tables or ()), asked_by, deep))
 
     def requested_erasure(self, request: str) -> ErasureRequest:
         """The erasure that was requested under this keyed hash.
@@ -112,7 +107,7 @@ class Privacy:
         Raises:
             NotFound, InvalidArgument: no such request; not a keyed hash.
         """
-        return find_request(self.parts.warehouse.state, request)
+        return find_request(self._parts.warehouse.state, request)
 
     def plan_requested_erasure(self, request: str) -> Plan:
         """The plan of the erasure that was requested under this keyed hash.
@@ -122,7 +117,7 @@ class Privacy:
         """
         erasure = self.requested_erasure(request)
         with nameless(erasure.user, request):
-            return self.parts.planner.preview(request_of(erasure)).plan
+            return self._parts.planner.preview(request_of(erasure)).plan
 
     def erase_requested(self, request: str, *, plan_id: str | None = None) -> Certificate:
         """Runs the erasure that was requested under this keyed hash. A failed one stays queued.
@@ -134,23 +129,29 @@ class Privacy:
         """
         from lakewarden.maintenance.procedures.erase import erase_as_planned, erase_requested
 
-        at = self.parts.operator.workplace
+        at = self._parts.operator.workplace
         return erase_requested(at, request) if plan_id is None else erase_as_planned(at, request, plan_id)
 
     def verify_erased(self, user: str, tables: Sequence[str] | None = None, *, deep: bool = False) -> SearchResult:
         """Searches for anything of a user, with code that is independent of the deletion; changes nothing."""
         from lakewarden.maintenance.verification import verify_erased
 
-        return verify_erased(self.parts.warehouse, user, tuple(tables or ()), deep=deep)
+        return verify_erased(self._parts.warehouse, user, tuple(tables or ()), deep=deep)
 
-    def certificates(self, user: str | None = None) -> list[Certificate]:
+    def erasures(self, user: str | None = None) -> list[Certificate]:
         """The certificates, oldest first; with `user` those of one erased user, found by their keyed hash."""
         from lakewarden.catalog.state.erasure.certificates import certificates
 
-        mark = None if user is None else self.parts.warehouse.erasures.mark(check_user(user))
-        return [found for found in certificates(self.parts.warehouse.state) if mark in (None, found.user)]
+        mark = None if user is None else self._parts.warehouse.erasures.mark(check_user(user))
+        return [found for found in certificates(self._parts.warehouse.state) if mark in (None, found.user)]
 
     def _check_known(self, user: str, tables: Sequence[str] | None = None) -> None:
         from lakewarden.maintenance.known_users import check_known
 
-        check_known(self.parts.warehouse, user, tables or ())
+        check_known(self._parts.warehouse, user, tables or ())
+
+
+class Privacy(PrivacyCalls):
+    """`lake.privacy`."""
+
+    certificates = PrivacyCalls.erasures

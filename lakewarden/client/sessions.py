@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from lakewarden.base.commit_metadata import Metadata, attaches
-from lakewarden.client.parts import Parts
+from lakewarden.client.parts import Noun
 from lakewarden.errors import FailedPrecondition
 from lakewarden.tables.warehouse import check_namespace
 
@@ -29,11 +29,8 @@ _ONE_REQUEST = (
 )
 
 
-@dataclass(frozen=True)
-class SqlSessions:
-    """`lake.sessions`."""
-
-    parts: Parts
+class SqlCalls(Noun):
+    """The calls of `lake.sessions` that `Lakehouse` has, too."""
 
     @attaches
     def sql(
@@ -64,13 +61,13 @@ class SqlSessions:
             FailedPrecondition: the text begins a block, and does not end it.
             LakewardenError: a statement failed; those before it have run, but for those of a block that it is in.
         """
-        session = self.open(user=user, role=role)
+        session = self.session(user=user, role=role)
         results = session.sql(text, freshness=freshness, wait=wait, files=files, each=each)
         if session.block.open:
             raise FailedPrecondition("the text ends inside a block, and nothing of the block was written: end it with COMMIT")
         return results
 
-    def open(self, *, user: str, role: str = "user") -> SqlSession:
+    def session(self, *, user: str, role: str = "user") -> SqlSession:
         """A session for one user in one role, through the gate. Its calls see and do what the role allows.
 
         Raises:
@@ -78,7 +75,26 @@ class SqlSessions:
         """
         from lakewarden.sql.session import open_session  # imports sqlglot: a third of a second, which other commands do not need
 
-        return open_session(self.parts.services, user, role)
+        return open_session(self._parts.services, user, role)
+
+    def spark(self) -> SparkSession:
+        """The Spark session of this warehouse's jobs, in which `format("lakewarden")` reads and writes its tables.
+
+        Raises:
+            Unsupported: Java is missing or too old.
+            StorageUnavailable: Spark did not start.
+        """
+        from lakewarden.spark import register
+
+        session = self._parts.cluster.session()
+        register(session, self._parts.warehouse.uri, self._parts.warehouse.settings)
+        return session
+
+
+class SqlSessions(SqlCalls):
+    """`lake.sessions`."""
+
+    open = SqlCalls.session
 
     def served(self, principal: Principal, namespace: str | None = None, *, connected: bool = False) -> SqlSession:
         """A session of a request over a network: `namespace` is in use, and every bound holds, whoever it is.
@@ -91,8 +107,8 @@ class SqlSessions:
         """
         from lakewarden.sql.session import SqlSession  # as above
 
-        if namespace is not None and namespace not in self.parts.warehouse.catalog.recent().namespaces:
-            check_namespace(self.parts.warehouse.catalog.read(), namespace)
+        if namespace is not None and namespace not in self._parts.warehouse.catalog.recent().namespaces:
+            check_namespace(self._parts.warehouse.catalog.read(), namespace)
         return SqlSession(self._served, principal, namespace=namespace, refuses_blocks="" if connected else _ONE_REQUEST)
 
     def served_k3(self, principal: Principal, cancellation: Cancellation | None = None) -> K3:
@@ -103,17 +119,4 @@ class SqlSessions:
 
     @property
     def _served(self) -> Services:
-        return replace(self.parts.services, served=True)
-
-    def spark(self) -> SparkSession:
-        """The Spark session of this warehouse's jobs, in which `format("lakewarden")` reads and writes its tables.
-
-        Raises:
-            Unsupported: Java is missing or too old.
-            StorageUnavailable: Spark did not start.
-        """
-        from lakewarden.spark import register
-
-        session = self.parts.cluster.session()
-        register(session, self.parts.warehouse.uri, self.parts.warehouse.settings)
-        return session
+        return replace(self._parts.services, served=True)

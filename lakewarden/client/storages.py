@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from lakewarden.base.connection import Connection
 from lakewarden.catalog.model import Storage
-from lakewarden.tables.warehouse import Warehouse
+from lakewarden.client.parts import Noun
 
 
-@dataclass(frozen=True)
-class StorageCalls:
-    """`lake.catalog.storages`."""
+class StorageCalls(Noun):
+    """The calls of `lake.catalog.storages`, as `Lakehouse` has them."""
 
-    warehouse: Warehouse
-
-    def create(
+    def create_storage(
         self,
         storage_id: str,
         *,
@@ -53,11 +48,11 @@ class StorageCalls:
             shared_template=shared_template,
             name=name,
             description=description,
-            now=self.warehouse.clock(),
+            now=self._parts.warehouse.clock(),
         )
-        return make_storage(self.warehouse, wanted)
+        return make_storage(self._parts.warehouse, wanted)
 
-    def alter(
+    def alter_storage(
         self,
         storage_id: str,
         *,
@@ -77,9 +72,9 @@ class StorageCalls:
         from lakewarden.maintenance.admin.storages import StorageChange, change_storage
 
         change = StorageChange(user_template, shared_template, name, description, endpoint, region, path_style, credentials)
-        return change_storage(self.warehouse, storage_id, change)
+        return change_storage(self._parts.warehouse, storage_id, change)
 
-    def adopt(self, storage_id: str) -> Storage:
+    def adopt_storage(self, storage_id: str) -> Storage:
         """Marks the present content of a storage's place as the storage, after its disk or bucket was lost, or restored
         without its marker. Nothing else makes the warehouse use it again.
 
@@ -89,9 +84,9 @@ class StorageCalls:
         """
         from lakewarden.maintenance.admin.storages import adopt_storage
 
-        return adopt_storage(self.warehouse, storage_id)
+        return adopt_storage(self._parts.warehouse, storage_id)
 
-    def drop(self, storage_id: str, *, if_exists: bool = False) -> bool:
+    def drop_storage(self, storage_id: str, *, if_exists: bool = False) -> bool:
         """Drops a storage; returns False if it does not exist and `if_exists` is given.
 
         Raises:
@@ -100,11 +95,21 @@ class StorageCalls:
         """
         from lakewarden.maintenance.admin.storages import remove_storage
 
-        if if_exists and storage_id not in self.warehouse.catalog.read().storages:
+        if if_exists and storage_id not in self._parts.warehouse.catalog.read().storages:
             return False
-        remove_storage(self.warehouse, storage_id)
+        remove_storage(self._parts.warehouse, storage_id)
         return True
 
-    def all(self) -> list[Storage]:
+    def storages(self) -> list[Storage]:
         """The storages."""
-        return list(self.warehouse.catalog.read().storages.values())
+        return list(self._parts.warehouse.catalog.read().storages.values())
+
+
+class Storages(StorageCalls):
+    """`lake.catalog.storages`: the same by shorter names."""
+
+    create = StorageCalls.create_storage
+    alter = StorageCalls.alter_storage
+    adopt = StorageCalls.adopt_storage
+    drop = StorageCalls.drop_storage
+    all = StorageCalls.storages

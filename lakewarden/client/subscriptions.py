@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from lakewarden.base.clock import Pause, wait
 from lakewarden.catalog.state.live_queries import LiveQueries, LiveQuery
-from lakewarden.client.sessions import SqlSessions
-from lakewarden.tables.warehouse import Warehouse
+from lakewarden.client.parts import Noun
+from lakewarden.client.sessions import SqlCalls
 
 if TYPE_CHECKING:
     from lakewarden.tables.subscriptions.subscription import Subscription
 
 
-@dataclass(frozen=True)
-class Subscriptions:
-    """`lake.subscriptions`."""
-
-    warehouse: Warehouse
-    sessions: SqlSessions
+class SubscriptionCalls(Noun):
+    """The calls of `lake.subscriptions`, as `Lakehouse` has them."""
 
     def subscribe(
         self,
@@ -38,7 +33,7 @@ class Subscriptions:
 
         Args:
             text: `SELECT … FROM namespace.table [WHERE …]` over one table, or a SUBSCRIBE statement.
-            user, role: as in `SqlSessions.sql`.
+            user, role: as in `SqlCalls.sql`.
             from_seq: the last `_seq` that was delivered before; only changes after it are delivered, without initial
                 rows. -1 is before the first.
             last_rows: the number of newest rows to begin with; by default all.
@@ -52,24 +47,34 @@ class Subscriptions:
                 the message names the oldest valid one.
             NotFound, PermissionDenied: the table does not exist, or the session may not read it.
         """
-        return self.sessions.open(user=user, role=role).subscribe(
-            text,
-            from_seq=from_seq,
-            last_rows=last_rows,
-            batch_size=batch_size,
-            interval=interval,
-            timeout=timeout,
-            pause=pause,
+        return (
+            SqlCalls(self._parts)
+            .session(user=user, role=role)
+            .subscribe(
+                text,
+                from_seq=from_seq,
+                last_rows=last_rows,
+                batch_size=batch_size,
+                interval=interval,
+                timeout=timeout,
+                pause=pause,
+            )
         )
 
     def live_queries(self) -> list[LiveQuery]:
         """The subscriptions of every process, oldest first."""
-        return LiveQueries(self.warehouse.state).there(self.warehouse.clock())
+        return LiveQueries(self._parts.warehouse.state).there(self._parts.warehouse.clock())
 
-    def kill(self, live_id: str) -> LiveQuery:
+    def kill_live_query(self, live_id: str) -> LiveQuery:
         """Ends a subscription in any process, at its next poll.
 
         Raises:
             NotFound: the subscription does not exist.
         """
-        return LiveQueries(self.warehouse.state).kill(live_id)
+        return LiveQueries(self._parts.warehouse.state).kill(live_id)
+
+
+class Subscriptions(SubscriptionCalls):
+    """`lake.subscriptions`."""
+
+    kill = SubscriptionCalls.kill_live_query

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, Required, TypedDict, Unpack
 
 from lakewarden.base.scope import TableName
-from lakewarden.client.parts import Parts
+from lakewarden.client.parts import Noun
 from lakewarden.errors import InvalidArgument, LakewardenError
 from lakewarden.tables.warehouse import find_table, live_tables
 
@@ -49,11 +48,61 @@ class ConsumeOptions(TypedDict, total=False):
     client: Mapping[str, str] | None
 
 
-@dataclass(frozen=True)
-class Topics:
-    """`lake.topics`."""
+class TopicCalls(Noun):
+    """The calls of `lake.topics` that `Lakehouse` has, too."""
 
-    parts: Parts
+    def relay(self, table: str, topic: str | None = None, **options: Unpack[RelayOptions]) -> RelayReport:
+        """Publishes the changes that the topic lacks, once. Arguments and errors as of `relaying`."""
+        with Topics(self._parts).relaying(table, topic, **options) as relay:
+            return relay.look()
+
+    def consume(
+        self,
+        table: str,
+        topic: str,
+        *,
+        brokers: str,
+        format: ValueFormat = "debezium-json",
+        user: str | None = None,
+        user_column: str | None = None,
+        skip_lost: bool = False,
+        resume: Resume | None = None,
+        client: Mapping[str, str] | None = None,
+    ) -> ConsumeReport:
+        """Takes the committed messages of a topic into a table, each once, whatever dies: docs/kafka.md.
+
+        Args:
+            brokers: `host:port`, several separated by commas.
+            format: of the values: `debezium-json`, or `json` with the row as an object.
+            user: whose rows they are (USER and STREAM tables).
+            user_column: instead, the field that names each row's user; `_user` by default.
+            skip_lost: go on where messages expired before they were taken.
+            resume: how to go on where a repair left uncertain which were taken: `repeat` takes again what may be there, `skip`
+                leaves out what may be missing.
+            client: further settings of librdkafka's client, such as `security.protocol`.
+
+        Raises:
+            NotFound: the table or the topic does not exist.
+            InvalidArgument: a bad format or setting, or whose the rows are does not fit the table.
+            FailedPrecondition: messages expired before they were taken; or a repair left uncertain which were.
+            Unsupported: the extra `lakewarden[kafka]` is not installed.
+            Conflict, StorageUnavailable: try again: what was taken is not taken twice.
+        """
+        with Topics(self._parts).consuming(
+            table,
+            topic,
+            brokers=brokers,
+            format=format,
+            user=user,
+            user_column=user_column,
+            skip_lost=skip_lost,
+            client=client,
+        ) as consumer:
+            return consumer.look(resume)
+
+
+class Topics(TopicCalls):
+    """`lake.topics`."""
 
     @contextmanager
     def relaying(
@@ -92,17 +141,12 @@ class Topics:
         from lakewarden.tables.changes.feed import ChangeFeed  # imports Arrow, with what follows
         from lakewarden.tables.changes.start import Start
 
-        warehouse = self.parts.warehouse
+        warehouse = self._parts.warehouse
         found = find_table(warehouse.catalog.read(), TableName.parse(table))
         begin = None if start is None else Start.parse(start)
         request = RelayRequest(_topic(found, topic, brokers, client), mode, begin, restart, partitions)
         with relaying(found, request, ChangeFeed(warehouse, found.name, table_id=found.id), warehouse.clock) as relay:
             yield relay
-
-    def relay(self, table: str, topic: str | None = None, **options: Unpack[RelayOptions]) -> RelayReport:
-        """Publishes the changes that the topic lacks, once. Arguments and errors as of `relaying`."""
-        with self.relaying(table, topic, **options) as relay:
-            return relay.look()
 
     @contextmanager
     def relaying_every(self) -> Iterator[Relays]:
@@ -132,7 +176,7 @@ class Topics:
         from lakewarden.ingest.relay.background import background_relays  # imports Arrow
 
         def tables() -> list[Table]:
-            found = _with_topic(self.parts.warehouse.catalog.recent())
+            found = _with_topic(self._parts.warehouse.catalog.recent())
             return [table for table in found if only in (None, str(table.name))]
 
         def opened(table: Table) -> AbstractContextManager[Relay]:
@@ -142,14 +186,14 @@ class Topics:
             yield relays
 
     def _with_topic(self) -> list[Table]:
-        return _with_topic(self.parts.warehouse.catalog.read())
+        return _with_topic(self._parts.warehouse.catalog.read())
 
     def relay_status_of_every(self) -> list[RelayOutcome]:
         """How far the topics of all tables with `log.system` kafka follow them."""
         from lakewarden.ingest.relay.every import RelayOutcome  # as above
 
         found = []
-        for table in sorted(_with_topic(self.parts.warehouse.catalog.recent()), key=lambda table: table.name):
+        for table in sorted(_with_topic(self._parts.warehouse.catalog.recent()), key=lambda table: table.name):
             try:
                 found.append(RelayOutcome(table.name, self.relay_status(str(table.name))))
             except LakewardenError as error:
@@ -164,54 +208,10 @@ class Topics:
         from lakewarden.storage.kafka.publisher import last_position
         from lakewarden.tables.changes.feed import ChangeFeed  # imports Arrow, with what follows
 
-        warehouse = self.parts.warehouse
+        warehouse = self._parts.warehouse
         found = find_table(warehouse.catalog.read(), TableName.parse(table))
         to = _topic(found, topic, brokers, client)
         return report(found, to, last_position(to), ChangeFeed(warehouse, found.name))
-
-    def consume(
-        self,
-        table: str,
-        topic: str,
-        *,
-        brokers: str,
-        format: ValueFormat = "debezium-json",
-        user: str | None = None,
-        user_column: str | None = None,
-        skip_lost: bool = False,
-        resume: Resume | None = None,
-        client: Mapping[str, str] | None = None,
-    ) -> ConsumeReport:
-        """Takes the committed messages of a topic into a table, each once, whatever dies: docs/kafka.md.
-
-        Args:
-            brokers: `host:port`, several separated by commas.
-            format: of the values: `debezium-json`, or `json` with the row as an object.
-            user: whose rows they are (USER and STREAM tables).
-            user_column: instead, the field that names each row's user; `_user` by default.
-            skip_lost: go on where messages expired before they were taken.
-            resume: how to go on where a repair left uncertain which were taken: `repeat` takes again what may be there, `skip`
-                leaves out what may be missing.
-            client: further settings of librdkafka's client, such as `security.protocol`.
-
-        Raises:
-            NotFound: the table or the topic does not exist.
-            InvalidArgument: a bad format or setting, or whose the rows are does not fit the table.
-            FailedPrecondition: messages expired before they were taken; or a repair left uncertain which were.
-            Unsupported: the extra `lakewarden[kafka]` is not installed.
-            Conflict, StorageUnavailable: try again: what was taken is not taken twice.
-        """
-        with self.consuming(
-            table,
-            topic,
-            brokers=brokers,
-            format=format,
-            user=user,
-            user_column=user_column,
-            skip_lost=skip_lost,
-            client=client,
-        ) as consumer:
-            return consumer.look(resume)
 
     @contextmanager
     def consuming(self, table: str, topic: str, **options: Unpack[ConsumeOptions]) -> Iterator[Consumer]:
@@ -223,7 +223,7 @@ class Topics:
         """
         from lakewarden.ingest.topics.consume import ConsumeRequest, consuming  # imports Arrow
 
-        name, warehouse = TableName.parse(table), self.parts.warehouse
+        name, warehouse = TableName.parse(table), self._parts.warehouse
         source = _topic(find_table(warehouse.catalog.read(), name), topic, options["brokers"], options.get("client"))
         request = ConsumeRequest(
             name,

@@ -165,7 +165,7 @@ def test_a_wrong_query_is_refused_as_ever(lake: Lakehouse) -> None:
 
 
 def test_a_join_says_why_by_the_rules_of_k3(lake: Lakehouse) -> None:
-    session = open_session(lake.sessions.parts.services, "root", "system", "k3")
+    session = open_session(lake._parts.services, "root", "system", "k3")
     (joined,) = session.sql("SELECT count(*) FROM n.t a, n.whole b", freshness="eventual")
     assert isinstance(joined, ResultRows)
     assert (joined.strategy, joined.strategy_reason) == (QueryStrategy.FEDERATED_TO_SINGLE, "it reads 2 tables")

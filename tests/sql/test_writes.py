@@ -31,7 +31,7 @@ lake = lake_fixture(sql=_TABLES)
 @pytest.fixture
 def k3(lake: Lakehouse) -> SqlSession:
     """A session by K3's rules, in the namespace of the tables."""
-    session = open_session(lake.sessions.parts.services, "root", "system", rules="k3")
+    session = open_session(lake._parts.services, "root", "system", rules="k3")
     session.sql("USE app")
     return session
 

@@ -95,7 +95,7 @@ def lake(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lakehouse]:
 @given(_wheres.filter(lambda where: _condition(where).on_key != "other columns"))
 @settings(max_examples=examples(15), deadline=None)
 def test_what_is_keyed_changes_what_evaluating_it_row_by_row_changes(lake: Lakehouse, where: str) -> None:
-    session = open_session(lake.sessions.parts.services, "root", "system", "k3")
+    session = open_session(lake._parts.services, "root", "system", "k3")
     session.sql("USE app")
     before = ", ".join(map(str, _rows(session)))
     _DATABASE.execute(f"CREATE OR REPLACE TEMP TABLE t AS SELECT * FROM (VALUES {before}) v(a, b, n)")

@@ -1,1 +1,0 @@
-"""The methods of `Lakehouse`: one-line delegates to its nouns."""
