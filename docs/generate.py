@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 from docs import house
+from docs.decision_index import DECISIONS, index
 from lakewarden import errors as family
 from lakewarden.base.settings import described_settings
 from lakewarden.catalog.access import rights
@@ -52,6 +53,7 @@ _REFERENCE = Path(__file__).parent / "reference"
 def pages() -> dict[Path, str]:
     """Every generated page with its text."""
     return {
+        DECISIONS / "README.md": _page("Decisions", "the pages in docs/decisions", index()),
         _REFERENCE / "access.md": _page("Who may do what", "lakewarden/catalog/access/rights.py", access()),
         _REFERENCE / "configuration.md": _page("Settings", "lakewarden/base/settings.py", configuration()),
         _REFERENCE / "damage.md": _page("When something is lost", "tests/maintenance/repair/states.py", damage()),

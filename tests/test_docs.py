@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 from _pytest.mark.structures import ParameterSet
 
+from docs.decision_index import FIRST, decisions
 from docs.generate import pages
 from lakewarden.cli.main import main
 
@@ -114,9 +115,17 @@ def test_every_picture_is_shown_and_small() -> None:
 
 
 def test_every_page_is_reached_from_the_index() -> None:
-    index = _ROOT / "docs" / "README.md"
-    linked = {(index.parent / target).resolve() for target in _LINK.findall(index.read_text())}
-    assert {path for path in (_ROOT / "docs").rglob("*.md") if path != index} - linked == set()
+    indexes = {_ROOT / "docs" / "README.md", _ROOT / "docs" / "decisions" / "README.md"}
+    linked = {(index.parent / target).resolve() for index in indexes for target in _LINK.findall(index.read_text())}
+    assert {*(_ROOT / "docs").rglob("*.md")} - linked - {_ROOT / "docs" / "README.md"} == set()
+
+
+def test_a_decision_that_is_superseded_names_one_that_is_there() -> None:
+    found = decisions()
+    assert len({one.number for one in found}) == len(found)
+    for one in found:
+        assert one.status.startswith("in force") or _LINK.search(one.status), one
+    assert {one.number for one in found} >= set(FIRST)
 
 
 def test_readme_begins_with_the_two_commands() -> None:
