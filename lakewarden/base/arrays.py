@@ -21,10 +21,10 @@ def texts(values: Collection[str]) -> pa.Array[Any]:
     return pa.StringArray.from_buffers(len(encoded), pa.py_buffer(ends.data), pa.py_buffer(b"".join(encoded)))
 
 
-def numbers(values: NDArray[np.int64]) -> pa.Array[Any]:
-    """Returns an array of 64-bit integers, which shares the memory of `values` where that is contiguous."""
-    found = np.ascontiguousarray(values, np.int64)
-    return pa.Array.from_buffers(pa.int64(), len(found), [None, pa.py_buffer(found.data)])
+def numbers(values: NDArray[np.int64], *, short: bool = False) -> pa.Array[Any]:
+    """Returns an array of 64-bit integers, or with `short` of 32 bits, which shares the memory of `values` where it can."""
+    found: NDArray[Any] = np.ascontiguousarray(values, np.int32 if short else np.int64)
+    return pa.Array.from_buffers(pa.int32() if short else pa.int64(), len(found), [None, pa.py_buffer(found.data)])
 
 
 def flags(rows: NDArray[np.bool_]) -> pa.Array[Any]:
@@ -33,7 +33,7 @@ def flags(rows: NDArray[np.bool_]) -> pa.Array[Any]:
 
 
 def values(column: pa.ChunkedArray[Any] | pa.Array[Any]) -> NDArray[Any]:
-    """Returns the values of a column of 64-bit integers or booleans without NULLs; `numpy.asarray` imports pandas too."""
+    """Returns the values of a column of integers or booleans without NULLs; `numpy.asarray` imports pandas too."""
     found = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
     data: Any = found.buffers()[1]
     start, end = found.offset, found.offset + len(found)
@@ -41,4 +41,4 @@ def values(column: pa.ChunkedArray[Any] | pa.Array[Any]) -> NDArray[Any]:
         return np.zeros(0, np.int64)
     if pa.types.is_boolean(found.type):
         return np.unpackbits(np.frombuffer(data, np.uint8), bitorder="little", count=end)[start:].astype(np.bool_)
-    return np.frombuffer(data, np.int64)[start:end]
+    return np.frombuffer(data, np.int32 if pa.types.is_int32(found.type) else np.int64)[start:end]

@@ -31,6 +31,11 @@ class ScopeState:
 
     MAX_LAYOUT: ClassVar[int] = 64
 
+    @property
+    def is_listed(self) -> bool:
+        """Whether the layout has all files."""
+        return len(self.layout) == self.files
+
 
 @dataclass(frozen=True)
 class Fault:
@@ -62,6 +67,7 @@ class Remains:
 
     dead_since: int
     log_since: int
+    dead_bytes: int = -1
 
 
 @dataclass(frozen=True)

@@ -365,5 +365,6 @@ def _metrics(written: WrittenFiles) -> dict[str, int]:
         "rows_written": written.rows,
         "files_added": len(written.files),
         "files_removed": len(written.replaced),
+        "bytes_removed": sum(file.size for file in written.replaced),
         "bytes_written": sum(file.size for file in written.files),
     }

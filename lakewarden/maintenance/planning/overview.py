@@ -32,7 +32,7 @@ from lakewarden.tables.warehouse import Warehouse, cold_tables
 _OTHERS = 20
 """Scopes without pending rows that are listed where no limit is given."""
 
-_NONE = Totals(0, 0, 0, 0, 0)
+_NONE = Totals.of(KnownScopes.of({}))
 
 _WORTH_KEEPING = 10_000
 """Notes that take longer to add up than their sums take to keep and read."""

@@ -40,4 +40,5 @@ def remains_of(
     return Remains(
         dead_since=min([*waiting, *times, to_millis(now)]) if waiting or times else NEVER,
         log_since=NEVER if log is None else to_millis(log),
+        dead_bytes=sum(found.size for found in left if found.key in replaced),
     )

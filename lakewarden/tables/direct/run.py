@@ -253,6 +253,7 @@ class DirectRun:
         metrics = {
             "rows_deleted": draft.deleted + draft.updated,
             "files_removed": len(draft.removes),
+            "bytes_removed": sum(file.size for file in draft.removes),
         }
         return ScopeReport(
             self._target.scope,

@@ -8,10 +8,11 @@ from datetime import datetime
 from lakewarden.base.clock import to_millis
 from lakewarden.catalog.operations import Operation
 from lakewarden.catalog.report import Remains, ScopeReport, ScopeState
-from lakewarden.catalog.state.floors.entries import NEVER, OPERATIONS, KnownState, UpkeepNote
+from lakewarden.catalog.state.floors.entries import NEVER, OPERATIONS, UNSEEN, KnownState, UpkeepNote
 from lakewarden.catalog.target import ScopeTarget
 from lakewarden.tables.rows.files import file_columns
 from lakewarden.tables.upkeep.packing import MIN_GAIN, RATIO, TARGET, ZORDER
+from lakewarden.tables.upkeep.price import UNKNOWN_PRICE, RewritePrice, fold_price, pack_price
 from lakewarden.tables.upkeep.rules import UNKNOWN, FoldRule, PackRule, loosest
 from lakewarden.tables.upkeep.tail import rule_of
 
@@ -25,7 +26,9 @@ def upkeep_of(target: ScopeTarget, report: ScopeReport, state: ScopeState, now: 
     before = None if known is None else known.upkeep
     still = before if known is not None and known.version == state.version else None
     at, done = to_millis(report.finished_at or now), report.outcome == "done"
+    follows = known is not None and known.version + 1 == state.version
     remains = report.remains or _remains(target, report, state, before if done else still, at)
+    folding, packing = _prices(target, report, state, still)
     return UpkeepNote(
         files=state.files,
         bytes=state.bytes,
@@ -36,7 +39,39 @@ def upkeep_of(target: ScopeTarget, report: ScopeReport, state: ScopeState, now: 
         optimized=_optimized(target, report, state, UNKNOWN if still is None else still.optimized),
         dead_since=remains.dead_since,
         log_since=remains.log_since,
+        dead_bytes=remains.dead_bytes if report.remains else _dead_bytes(report, state, before if follows else None, still),
+        compact_bytes=folding.bytes,
+        optimize_bytes=packing.bytes,
+        compact_files=folding.files,
+        optimize_files=packing.files,
+        optimize_made=packing.made,
     )
+
+
+def _prices(
+    target: ScopeTarget, report: ScopeReport, state: ScopeState, still: UpkeepNote | None
+) -> tuple[RewritePrice, RewritePrice]:
+    """Of what a schedule would fold and pack in this version."""
+    tail = target.rules.tail
+    known = (UNKNOWN_PRICE, UNKNOWN_PRICE)
+    if still is not None:
+        folding = RewritePrice(still.compact_files, min(still.compact_files, 1), still.compact_bytes)
+        known = folding, RewritePrice(still.optimize_files, still.optimize_made, still.optimize_bytes)
+    rule = PackRule(target.target_file_size, target.rules.min_gain, tail.ratio)
+    return fold_price(report, state, tail, known[0]), pack_price(report, state, rule, known[1])
+
+
+def _dead_bytes(report: ScopeReport, state: ScopeState, before: UpkeepNote | None, still: UpkeepNote | None) -> int:
+    """Those of the note of this version; of the one `before`, with what the report's only commit replaced."""
+    if state.version == 0:
+        return 0
+    if report.outcome != "done":
+        return UNSEEN if still is None else still.dead_bytes
+    if before is None or before.dead_bytes == UNSEEN:
+        return UNSEEN
+    if report.operation == "restore" and report.metrics.get("files_added", 1):
+        return UNSEEN  # some of these were dead
+    return before.dead_bytes + report.metrics.get("bytes_removed", 0)
 
 
 def is_news(known: KnownState, before: KnownState | None) -> bool:

@@ -50,8 +50,7 @@ class UpkeepRule(ABC):
 
     def verdict(self, state: ScopeState) -> int:
         """Its number, if it finds nothing to do in this state; else `UNKNOWN`: the files' schemas count too."""
-        listed = len(state.layout) == state.files
-        return self.number if listed and self.finds_nothing(_files(state)) else UNKNOWN
+        return self.number if state.is_listed and self.finds_nothing(files_of(state)) else UNKNOWN
 
 
 @dataclass(frozen=True)
@@ -124,7 +123,7 @@ def loosest(verdicts: Iterable[int], rules: Sequence[UpkeepRule]) -> int:
     return max((one for one in verdicts if one != UNKNOWN), key=lambda one: [each.covers(one) for each in rules], default=UNKNOWN)
 
 
-def _files(state: ScopeState) -> Sequence[DataFile]:
+def files_of(state: ScopeState) -> Sequence[DataFile]:
     """The files, newest first, without names: of files of one size it does not matter which is packed first."""
     listed = enumerate(state.layout)
     return [DataFile(str(at), size, None if rows < 0 else rows, 0, None, None) for at, (rows, size) in listed]

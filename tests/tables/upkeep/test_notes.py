@@ -9,12 +9,13 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
+from deltalake import DeltaTable
 
 from lakewarden import Lakehouse
-from lakewarden.base.clock import from_millis
+from lakewarden.base.clock import from_millis, system_clock
 from lakewarden.base.scope import Scope, TableName
 from lakewarden.base.settings import CompactionSettings, MaintenanceSettings, Settings
-from lakewarden.catalog.state.floors.entries import NEVER, OPERATIONS, FloorLocation, UpkeepNote
+from lakewarden.catalog.state.floors.entries import NEVER, OPERATIONS, UNSEEN, FloorLocation, UpkeepNote
 from lakewarden.catalog.state.floors.floor import floor_at
 from lakewarden.catalog.target import ScopeTarget
 from lakewarden.delta.table import ScopeTable
@@ -85,6 +86,23 @@ def _agrees(lake: Lakehouse, step: str) -> None:
     elif noted.dead_since != NEVER:
         early = from_millis(noted.dead_since) - timedelta(seconds=1)  # noted once the commit is made
         assert plan_vacuum(target, VacuumOptions(0, force=True, latest=early), clock=clock).nothing
+    _prices_agree(target, noted, opened, step)
+
+
+def _prices_agree(target: ScopeTarget, noted: UpkeepNote, opened: ScopeTable, step: str) -> None:
+    """With what the operations' own plans say, and with the files that are there."""
+    folding = plan_compact(target, CompactOptions(None), clock=system_clock)
+    packing = plan_optimize(target, OptimizeOptions(ratio=None), clock=system_clock)
+    for plan, files, size in (
+        (folding, noted.compact_files, noted.compact_bytes),
+        (packing, noted.optimize_files, noted.optimize_bytes),
+    ):
+        expected = (0, 0) if plan.nothing else (plan.metrics["files_removed"], plan.metrics["bytes_removed"])
+        assert (files, size) == expected, (step, plan.operation)
+    assert noted.optimize_made == (0 if packing.nothing else packing.metrics["files_added"])
+    live = {file.path for file in opened.files()}
+    root = Path(target.location.uri.removeprefix("file://"))
+    assert noted.dead_bytes == sum(path.stat().st_size for path in root.glob("*.parquet") if path.name not in live), step
 
 
 @pytest.mark.disk
@@ -99,3 +117,30 @@ def test_only_the_states_copy_says_what_maintenance_needs(tmp_path: Path) -> Non
         stored = floor_at(FloorLocation.on_storage(target.root.location, target.floor.table_id)).look().known(target.mark)
         assert stored is not None
         assert (stored.version, stored.upkeep) == (0, None)
+
+
+@pytest.mark.disk
+def test_dead_bytes_are_unknown_behind_the_commit_of_another_and_known_again_behind_a_vacuum(tmp_path: Path) -> None:
+    with Lakehouse.open(str(tmp_path), settings=SETTINGS) as lake:
+        table = make_notes(lake)
+        for text in ("one", "two"):
+            table.write(notes({1: text}), user="ann")
+            lake.flush()
+        assert _upkeep(_target(lake)).dead_bytes > 0
+        DeltaTable(_target(lake).location.uri).alter.set_table_properties({"delta.appendOnly": "false"})
+        table.write(notes({2: "three"}), user="ann")
+        lake.flush()
+        assert _upkeep(_target(lake)).dead_bytes == UNSEEN
+        lake.vacuum(NOTES, user="ann", retain_hours=0, force=True, dry_run=False)
+        assert _upkeep(_target(lake)).dead_bytes == 0
+
+
+@pytest.mark.disk
+def test_a_restore_leaves_open_how_much_is_dead(tmp_path: Path) -> None:
+    with Lakehouse.open(str(tmp_path), settings=SETTINGS) as lake:
+        table = make_notes(lake)
+        for text in ("one", "two"):
+            table.write(notes({1: text}), user="ann")
+            lake.flush()
+        lake.restore(NOTES, user="ann", version=0, dry_run=False)
+        assert _upkeep(_target(lake)).dead_bytes == UNSEEN

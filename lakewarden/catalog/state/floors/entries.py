@@ -16,7 +16,7 @@ NEVER = 1 << 62
 """Milliseconds; the time of what has not happened."""
 
 UNSEEN = -1
-"""`looked_at` of a scope that was not looked at."""
+"""`looked_at` of a scope that was not looked at; and an amount that is not known."""
 
 NO_TABLE = -1
 """The version, and the rule by which there is nothing to do, of a scope without a table."""
@@ -45,11 +45,21 @@ class UpkeepNote:
     """When the first of the files was replaced that exist and are not live; 0 when unknown, `NEVER` when there are none."""
     log_since: int
     """When the first checkpoint was written that makes older parts of the log superfluous; 0 and `NEVER` as above."""
+    dead_bytes: int = UNSEEN
+    """Those of the files that exist and are not live, as commits replaced them; `UNSEEN`, as all that follows, when unknown."""
+    compact_bytes: int = UNSEEN
+    """Bytes that compact's own rule would rewrite into one file."""
+    optimize_bytes: int = UNSEEN
+    """The same of packing, into `optimize_made` files."""
+    compact_files: int = UNSEEN
+    """How many files these are."""
+    optimize_files: int = UNSEEN
+    optimize_made: int = UNSEEN
 
 
 def absent(at: int) -> UpkeepNote:
     """Returns the entry of a scope that had no table at that time."""
-    return UpkeepNote(0, 0, 0, 0, at, NO_TABLE, NO_TABLE, NEVER, NEVER)
+    return UpkeepNote(0, 0, 0, 0, at, NO_TABLE, NO_TABLE, NEVER, NEVER, 0, 0, 0, 0, 0, 0)
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,12 @@ _HASH: pa.DataType = cast("Any", pa.binary(16))
 
 UPKEEP = tuple(field.name for field in fields(UpkeepNote))
 
+AMOUNTS = UPKEEP[UPKEEP.index("dead_bytes") :]
+"""What notes of earlier releases lack, and copies on storages: they stand last."""
+
+_SHORT = frozenset({"compact_files", "optimize_files", "optimize_made"})
+"""Columns of 32 bits."""
+
 SCHEMA = pa.schema(
     [
         ("scope", _HASH),
@@ -27,7 +33,7 @@ SCHEMA = pa.schema(
         ("rows", pa.int64()),
         ("deleted_upto", pa.int64()),
         ("forgotten", pa.bool_()),
-        *((name, pa.int64()) for name in UPKEEP),
+        *((name, pa.int32() if name in _SHORT else pa.int64()) for name in UPKEEP),
     ]
 )
 """`scope` is the keyed hash of the user, or of the empty name when the table has one scope. Sorted by `scope`, each once.
@@ -38,7 +44,7 @@ Rows = NDArray[np.bool_]
 _Halves = NDArray[np.uint64]
 
 _COUNTS = ("version", "watermark", "rows", "deleted_upto")
-_NONE = dict.fromkeys(UPKEEP, 0) | {"looked_at": UNSEEN}
+_NONE = dict.fromkeys(UPKEEP, 0) | {"looked_at": UNSEEN} | dict.fromkeys(AMOUNTS, UNSEEN)
 
 
 class KnownScopes:
@@ -47,7 +53,7 @@ class KnownScopes:
     def __init__(self, table: pa.Table) -> None:
         """`table` is sorted by `scope`; the columns of `UpkeepNote` may be missing."""
         for name in (name for name in UPKEEP if name not in table.column_names):
-            table = table.append_column(name, numbers(np.full(table.num_rows, _NONE[name])))
+            table = table.append_column(name, _column(name, np.full(table.num_rows, _NONE[name])))
         self.table = table.select(SCHEMA.names).combine_chunks()
         self._high, self._low = _halves(self.table)
 
@@ -59,15 +65,15 @@ class KnownScopes:
         counts = [numbers(np.array([getattr(one, name) for _, one in rows], np.int64)) for name in _COUNTS]
         forgotten = flags(np.array([one.forgotten for _, one in rows], np.bool_))
         noted = [(_NONE if one.upkeep is None else vars(one.upkeep)) for _, one in rows]
-        upkeep = [numbers(np.array([each[name] for each in noted], np.int64)) for name in UPKEEP]
+        upkeep = [_column(name, np.array([each[name] for each in noted], np.int64)) for name in UPKEEP]
         return cls(pa.table([hashes, *counts, forgotten, *upkeep], schema=SCHEMA))
 
     @classmethod
     def union(cls, parts: Iterable[KnownScopes]) -> KnownScopes:
         """Returns all scopes of the parts, with the notes of each joined as by `KnownState.joined`."""
         tables = [part.table for part in parts if len(part)]
-        if not tables:
-            return cls.of({})
+        if len(tables) < 2:  # each part has a scope once
+            return cls(tables[0]) if tables else cls.of({})
         table = pa.concat_tables(tables).combine_chunks()
         high, low = _halves(table)
         ranks = [values(table.column(name)) for name in ("looked_at", "version", "forgotten", "watermark")]
@@ -104,6 +110,12 @@ class KnownScopes:
     @cached_property
     def _columns(self) -> dict[str, Numbers]:
         return {name: values(self.table.column(name)) for name in SCHEMA.names[1:]}
+
+    @property
+    def shortest(self) -> pa.Table:
+        """The notes without amounts, where none is known."""
+        known = any((self[name] != UNSEEN).any() for name in AMOUNTS)
+        return self.table if known else self.table.drop_columns(list(AMOUNTS))
 
     def without_upkeep(self) -> KnownScopes:
         return KnownScopes(self.table.select(SCHEMA.names[: -len(UPKEEP)]))
@@ -142,6 +154,10 @@ class KnownScopes:
                 return row
             row += 1
         return None
+
+
+def _column(name: str, found: Numbers) -> pa.Array[Any]:
+    return numbers(found, short=name in _SHORT)
 
 
 def _halves(table: pa.Table) -> tuple[_Halves, _Halves]:

@@ -69,6 +69,8 @@ class FloorHead:
     """None in small objects, and in those of earlier releases."""
     bytes: int = 0
     """Of the head."""
+    columns: int = 0
+    """How many there are in each block."""
 
 
 @dataclass(frozen=True)
@@ -86,11 +88,13 @@ def encoded(scopes: KnownScopes, storages: Mapping[str, int], absorbed: Iterable
         _SUMMARY: json.dumps(asdict(Summary.of(scopes))).encode(),
     }
 
+    table = scopes.shortest
+
     def head(blocks: Blocks | None) -> pa.Schema:
         more = {} if blocks is None else {_BLOCKS: json.dumps(asdict(blocks)).encode()}
-        return scopes.table.schema.with_metadata(said | more)
+        return table.schema.with_metadata(said | more)
 
-    return packed(scopes.table, head)
+    return packed(table, head)
 
 
 def read_part(store: ObjectStore, key: str) -> FloorPart:
@@ -123,7 +127,7 @@ def read_block(store: ObjectStore, key: str, head: FloorHead, number: int) -> Kn
     size = head.blocks.size
     data = store.get_range(key, head.bytes + number * size, size)
     try:
-        found = block_in(data)
+        found = block_in(data, head.columns)
         if not head.blocks.begins(number, found.mark(0)):
             raise ValueError(f"block {number} begins with {found.mark(0)}")
         return found
@@ -162,6 +166,7 @@ def _head(schema: pa.Schema) -> FloorHead:
         tuple(absorbed or ()),
         None if summary is None else msgspec.convert(summary, Summary),
         None if blocks is None else msgspec.convert(blocks, Blocks),
+        columns=len(schema),
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 
@@ -12,10 +13,33 @@ import numpy as np
 
 from lakewarden.catalog.state.floors.entries import NO_TABLE, UNSEEN
 from lakewarden.catalog.state.floors.floor import FloorScan
-from lakewarden.catalog.state.floors.known_scopes import KnownScopes
+from lakewarden.catalog.state.floors.known_scopes import AMOUNTS, KnownScopes, Numbers, Rows
 from lakewarden.storage.objects import AlreadyThere, Missing, ObjectStore
 
 ROOT = "totals"
+
+_DAY = 24 * 60 * 60 * 1000
+"""Milliseconds."""
+
+FILE_SIZES = (64 << 10, 1 << 20, 8 << 20, 32 << 20, 128 << 20)
+"""Bytes: where one group of scopes by the mean size of their files ends and the next begins."""
+
+FILE_COUNTS = (2, 6, 17, 65, 257)
+"""The same of scopes by their number of files."""
+
+
+@dataclass(frozen=True)
+class RewriteSum:
+    """What an operation would do in all scopes together, by the newest notes."""
+
+    scopes: int
+    """In which it would do something."""
+    files: int
+    made: int
+    """How many files these would become."""
+    bytes: int
+    unknown: int
+    """Scopes with files of which that is not known."""
 
 
 @dataclass(frozen=True)
@@ -29,13 +53,61 @@ class Totals:
     """Scopes that were not looked at, so that their files and bytes are unknown."""
     committed_at: int
     """When the newest commit of ours was made that is known of, in milliseconds; 0 when none is."""
+    dead_bytes: int
+    """Of files that commits replaced, and that a vacuum has not deleted yet."""
+    dead_unknown: int
+    """Scopes of which these are not known."""
+    dead_since: dict[int, int]
+    """The bytes by the day of which the oldest of a scope's is: the number of days since 1970."""
+    compact: RewriteSum
+    optimize: RewriteSum
+    file_sizes: tuple[int, ...]
+    """Scopes by the mean size of their files: those below each of `FILE_SIZES`, and the others."""
+    file_counts: tuple[int, ...]
+    """Scopes by how many files they have: fewer than each of `FILE_COUNTS`, and the others."""
 
     @classmethod
     def of(cls, known: KnownScopes) -> Totals:
         there = ~known["forgotten"].astype(np.bool_) & (known["version"] != NO_TABLE)
-        rows, files, size = (int(known[name][there].sum()) for name in ("rows", "files", "bytes"))
-        unseen = int((known["looked_at"][there] == UNSEEN).sum())
-        return cls(rows, files, size, unseen, int(known["committed_at"][there].max(initial=0)))
+        found = {name: known[name][there] for name in _ADDED_UP}
+        rows, files, size = (int(found[name].sum()) for name in ("rows", "files", "bytes"))
+        full = found["files"] > 0
+        dead = found["dead_bytes"]
+        return cls(
+            rows,
+            files,
+            size,
+            int((found["looked_at"] == UNSEEN).sum()),
+            int(found["committed_at"].max(initial=0)),
+            int(dead[dead != UNSEEN].sum()),
+            int((dead == UNSEEN).sum()),
+            _by_day(found["dead_since"], dead),
+            _rewrites(full, found["compact_files"], np.minimum(found["compact_files"], 1), found["compact_bytes"]),
+            _rewrites(full, found["optimize_files"], found["optimize_made"], found["optimize_bytes"]),
+            _grouped(found["bytes"][full] // found["files"][full], FILE_SIZES),
+            _grouped(found["files"][full], FILE_COUNTS),
+        )
+
+
+_ADDED_UP = ("rows", "files", "bytes", "looked_at", "committed_at", "dead_since", *AMOUNTS)
+
+
+def _by_day(since: Numbers, dead: Numbers) -> dict[int, int]:
+    some = dead > 0
+    days, place = np.unique(since[some] // _DAY, return_inverse=True)
+    sums = np.zeros(len(days), np.int64)
+    np.add.at(sums, place, dead[some])
+    return dict(zip(days.tolist(), sums.tolist(), strict=True))
+
+
+def _rewrites(full: Rows, files: Numbers, made: Numbers, size: Numbers) -> RewriteSum:
+    some = files > 0
+    sums = [int(each[some].sum(dtype=np.int64)) for each in (files, made, size)]
+    return RewriteSum(int(some.sum()), sums[0], sums[1], sums[2], int((full & (files == UNSEEN)).sum()))
+
+
+def _grouped(values: Numbers, ends: Sequence[int]) -> tuple[int, ...]:
+    return tuple(np.bincount(np.searchsorted(ends, values, side="right"), minlength=len(ends) + 1).tolist())
 
 
 def find_totals(state: ObjectStore, table_id: str, scan: FloorScan) -> Totals | None:
