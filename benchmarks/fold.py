@@ -18,8 +18,8 @@ from benchmarks.measuring.page import Section, Table
 from benchmarks.measuring.scale import Scale
 from lakewarden import Column
 from lakewarden.catalog.evolution import AddColumn
+from lakewarden.catalog.kept_settings import TailRule
 from lakewarden.catalog.report import ScopeReport
-from lakewarden.catalog.upkeep import TailRule
 from lakewarden.client import Lakehouse
 from lakewarden.delta.parquet.files import DataFile
 from lakewarden.tables.upkeep.packing import pack_files, why_not

@@ -19,8 +19,7 @@ from benchmarks.measuring.scale import Scale, ServeScale
 from benchmarks.measuring.timing import percentile, seconds
 from benchmarks.query import HEAVY
 from benchmarks.serving import Clients, served
-from lakewarden.catalog.access.gate import Principal
-from lakewarden.catalog.access.roles import Role
+from lakewarden.catalog.access import Principal, Role
 from lakewarden.catalog.model import Column
 from lakewarden.client import Lakehouse
 from lakewarden.serve.operator import operator_token

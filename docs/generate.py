@@ -13,10 +13,10 @@ from docs import house
 from docs.decision_index import DECISIONS, index
 from lakewarden import errors as family
 from lakewarden.base.settings import described_settings
-from lakewarden.catalog.access import rights
-from lakewarden.catalog.access.roles import ROLES
-from lakewarden.catalog.columns import types
-from lakewarden.catalog.columns.types import NO_KEY, ColumnType
+from lakewarden.catalog import access as rights
+from lakewarden.catalog import column_types as types
+from lakewarden.catalog.access import ROLES
+from lakewarden.catalog.column_types import NO_KEY, ColumnType
 from lakewarden.catalog.kept_settings import KEPT
 from lakewarden.catalog.operations import SPECS
 from lakewarden.errors import LakewardenError, Terminal, Transient
@@ -54,7 +54,7 @@ def pages() -> dict[Path, str]:
     """Every generated page with its text."""
     return {
         DECISIONS / "README.md": _page("Decisions", "the pages in docs/decisions", index()),
-        _REFERENCE / "access.md": _page("Who may do what", "lakewarden/catalog/access/rights.py", access()),
+        _REFERENCE / "access.md": _page("Who may do what", "lakewarden/catalog/access.py", access()),
         _REFERENCE / "configuration.md": _page("Settings", "lakewarden/base/settings.py", configuration()),
         _REFERENCE / "damage.md": _page("When something is lost", "tests/maintenance/repair/states.py", damage()),
         _REFERENCE / "errors.md": _page("Errors", "lakewarden/errors.py", errors()),
@@ -68,13 +68,13 @@ def pages() -> dict[Path, str]:
         _REFERENCE / "published-tests.md": _page("Published tests", "tests/tables/dynamic/published.py", published_tests()),
         _REFERENCE / "statements.md": _page("SQL statements", "lakewarden/sql/specs.py", statements()),
         _REFERENCE / "templates.md": _page("Templates", "lakewarden/ingest/templates/", templates()),
-        _REFERENCE / "types.md": _page("Column types", "lakewarden/catalog/columns/types.py", column_types()),
+        _REFERENCE / "types.md": _page("Column types", "lakewarden/catalog/column_types.py", column_types()),
         _REFERENCE / "writes.md": _page("How statements write", "lakewarden/sql/shapes/table.py", writes()),
     }
 
 
 def access() -> Iterator[str]:
-    yield "One gate (`lakewarden/catalog/access/gate.py`) decides by these tables for every door. Whatever the role, the rows of"
+    yield "One gate (`lakewarden/catalog/access.py`) decides by these tables for every door. Whatever the role, the rows of"
     yield "a USER or STREAM table that a session sees are its own user's; another's place is taken by `EXECUTE AS USER` only."
     yield from ("", "## Rows", "")
     yield from _table("table", "act", *ROLES)

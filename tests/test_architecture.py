@@ -69,7 +69,7 @@ def test_an_operation_has_its_row_its_types_and_its_job() -> None:
 
 
 _NAMED_BY = {
-    "catalog/access/rights": "its right",
+    "catalog/access": "its right",
     "dagster/jobs/evict": "its Dagster file",
     "dagster/jobs/materialize": "of a STREAM table it is what *Materialize* does",
     "dagster/orchestration/schedules": "when it runs",
@@ -114,7 +114,7 @@ _OUTERMOST = {
     "lakewarden.tables.rows.snowflake": "the numbers of a process begin once, for all of its warehouses",
     "lakewarden.spark.source.connection": "a reader or writer in Spark opens its warehouse",
     "lakewarden.sql.blocks.session_block": "a statement outside of any session has a block that refuses all",
-    "lakewarden.catalog.locks.lock": "another process opens the catalog from the place that it was sent",
+    "lakewarden.catalog.locks": "another process opens the catalog from the place that it was sent",
 }
 _TASKS = {
     "lakewarden.maintenance.check.storages",

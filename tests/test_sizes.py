@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lakewarden.base.sizes import in_units
+from lakewarden.base.quantities import in_units
 from lakewarden.cli.output import Row, emit
 
 

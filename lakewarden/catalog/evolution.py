@@ -5,18 +5,19 @@ Columns are identified by id, so a rename keeps the values and a column that is 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import reduce
+from typing import TypeVar
 
-from lakewarden.catalog.columns.defaults import LiteralDefault, canonical_default, initial_of, parse_default
-from lakewarden.catalog.columns.types import ColumnType
+from lakewarden.catalog.column_types import ColumnType
+from lakewarden.catalog.column_values import LiteralDefault, canonical_default, initial_of, parse_default
 from lakewarden.catalog.model import Column, SchemaColumn, Table
 from lakewarden.catalog.names import check_column
 from lakewarden.catalog.options import alter_options
 from lakewarden.catalog.schema import check_kind, declare_column
-from lakewarden.errors import AlreadyExists, InvalidArgument
+from lakewarden.errors import AlreadyExists, InvalidArgument, SchemaChanged
 
 
 @dataclass(frozen=True)
@@ -229,3 +230,26 @@ def _check_free(table: Table, name: str, itself: SchemaColumn | None) -> None:
     taken = next((each for each in table.schema.columns if each.name.lower() == name.lower() and each != itself), None)
     if taken is not None:
         raise AlreadyExists(f"{table.name} has a column {taken.name!r} already; names that differ only in case count as the same")
+
+
+# Does again what met an ALTER: nothing was written, and the next try takes the columns as they are then.
+T = TypeVar("T")
+
+_ATTEMPTS = 5
+"""Each that is lost is an ALTER that came between."""
+
+
+def anew(work: Callable[[], T]) -> T:
+    """
+    Args:
+        work: reads the catalog each time that it is called.
+
+    Raises:
+        SchemaChanged: the columns kept changing; nothing was written.
+    """
+    for _ in range(_ATTEMPTS - 1):
+        try:
+            return work()
+        except SchemaChanged:
+            continue
+    return work()

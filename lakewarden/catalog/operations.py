@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Literal, TypedDict
 
-from lakewarden.catalog.access.rights import TableAct
+from lakewarden.catalog.access import TableAct
 
 Operation = Literal[
     "flush",

@@ -1,6 +1,6 @@
 """Parses and checks table types and table options.
 
-`catalog.access.rights.OPTIONS` says which type takes which option; this module says which values each option may have.
+`catalog.access.OPTIONS` says which type takes which option; this module says which values each option may have.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from dataclasses import replace
 from functools import partial
 from typing import cast
 
-from lakewarden.base.durations import seconds_of
-from lakewarden.catalog.access.rights import ACCESS_LEVELS, OPTIONS, AccessLevel, Option
+from lakewarden.base.quantities import seconds_of
+from lakewarden.catalog.access import ACCESS_LEVELS, OPTIONS, AccessLevel, Option
+from lakewarden.catalog.kept_settings import check_ratio
 from lakewarden.catalog.model import Compression, EvictionStrategy, FlushPolicy, OnDuplicate, TableOptions, TableType
 from lakewarden.catalog.names import check_storage_id
-from lakewarden.catalog.upkeep import check_ratio
 from lakewarden.errors import InvalidArgument
 
 _COMPRESSIONS = ("none", "snappy", "zstd")

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from lakewarden.catalog.access.rights import can
-from lakewarden.catalog.columns.defaults import LiteralDefault, canonical_default, parse_default
-from lakewarden.catalog.columns.types import NO_KEY, NO_PARTITION, ColumnType
+from lakewarden.catalog.access import can
+from lakewarden.catalog.column_types import NO_KEY, NO_PARTITION, ColumnType
+from lakewarden.catalog.column_values import LiteralDefault, canonical_default, parse_default
 from lakewarden.catalog.model import Column, SchemaColumn, TableSchema, TableType
 from lakewarden.catalog.names import check_column
 from lakewarden.errors import InvalidArgument, Unsupported

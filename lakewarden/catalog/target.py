@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 
 from lakewarden.base.connection import Location, StorageRoot
 from lakewarden.base.scope import Scope
+from lakewarden.catalog.kept_settings import UpkeepRules
 from lakewarden.catalog.model import Compression, TableSchema
 from lakewarden.catalog.state.floors.entries import FloorLocation, KnownState
-from lakewarden.catalog.upkeep import UpkeepRules
 from lakewarden.storage.location import local_path
 
 
@@ -40,7 +40,7 @@ class ScopeTarget:
     change_data_feed: bool | None = None
     """Whether its table is to have Delta's change data feed; None where the table itself says so (`delta.change_data`)."""
     buckets: int = 1
-    """Into how many files a partition's rows are divided by their key (`catalog.dynamic.buckets`)."""
+    """Into how many files a partition's rows are divided by their key (`catalog.buckets`)."""
     rules: UpkeepRules = field(default_factory=UpkeepRules)
     """By which maintenance finds something to do."""
 

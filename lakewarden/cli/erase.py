@@ -6,7 +6,7 @@ import getpass
 
 import typer
 
-from lakewarden.catalog.state.erasure.certificates import Certificate
+from lakewarden.catalog.state.erasures import Certificate
 from lakewarden.cli.context import emit_planned, invocation
 from lakewarden.cli.output import Row, cell
 

@@ -11,7 +11,7 @@ from lakewarden.cli.output import Row, cell
 from lakewarden.errors import ScopesFailed
 
 if TYPE_CHECKING:
-    from lakewarden.catalog.state.jobs.job import Job
+    from lakewarden.catalog.state.job import Job
 
 
 def register(app: typer.Typer) -> None:

@@ -10,8 +10,8 @@ from contextlib import contextmanager
 from dataclasses import fields, is_dataclass
 from datetime import UTC, datetime
 
+from lakewarden.base.quantities import in_units
 from lakewarden.base.scope import Scope, TableName
-from lakewarden.base.sizes import in_units
 
 Cell = str | int | float | bool | datetime | None | Sequence["Cell"] | Mapping[str, "Cell"]
 Row = Mapping[str, Cell]

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from lakewarden.base.scope import TableName
-from lakewarden.catalog.access.gate import OPERATOR
+from lakewarden.catalog.access import OPERATOR
 from lakewarden.catalog.model import Column, Namespace, Table, TableType
 from lakewarden.client.parts import Noun
 from lakewarden.client.storages import Storages

@@ -10,7 +10,7 @@ from lakewarden.catalog.operations import Queueable, Request
 from lakewarden.client.parts import Noun
 
 if TYPE_CHECKING:
-    from lakewarden.catalog.state.jobs.job import Job
+    from lakewarden.catalog.state.job import Job
 
 
 class JobCalls(Noun):

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from lakewarden.base.commit_metadata import Metadata, attaches
-from lakewarden.catalog.anew import anew
+from lakewarden.catalog.evolution import anew
 from lakewarden.client.catalog import CatalogCalls
 from lakewarden.client.maintenance import MaintenanceCalls
 from lakewarden.client.parts import Noun

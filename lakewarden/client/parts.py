@@ -15,7 +15,7 @@ from lakewarden.sql.sessions import Sessions
 from lakewarden.tables.warehouse import Warehouse
 
 if TYPE_CHECKING:
-    from lakewarden.catalog.state.ledger.ledger import Ledger
+    from lakewarden.catalog.state.ledger import Ledger
     from lakewarden.maintenance.execution.applier import Applier
     from lakewarden.maintenance.execution.operator import Operator
     from lakewarden.maintenance.execution.planner import Planner
@@ -39,7 +39,7 @@ class Parts:
 
     @cached_property
     def operator(self) -> Operator:
-        from lakewarden.catalog.state.jobs.log import JobLog
+        from lakewarden.catalog.state.job_log import JobLog
         from lakewarden.maintenance.execution.operator import Operator
 
         warehouse = self.warehouse
@@ -81,7 +81,7 @@ class Parts:
 
     def ledger(self, pipeline_id: str) -> Ledger:
         """One for each pipeline: it remembers what it has read of what never changes."""
-        from lakewarden.catalog.state.ledger.ledger import Ledger  # imports NumPy
+        from lakewarden.catalog.state.ledger import Ledger  # imports NumPy
 
         return self.ledgers.setdefault(pipeline_id, Ledger(self.warehouse.state, pipeline_id))
 

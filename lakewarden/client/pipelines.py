@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 from lakewarden.base.commit_metadata import Metadata, attaches
 from lakewarden.base.scope import TableName
 from lakewarden.catalog.changes.pipelines import pipeline_of, pipelines_in, rule_of
-from lakewarden.catalog.pipeline import IngestRule, Pipeline
+from lakewarden.catalog.model import IngestRule, Pipeline
 from lakewarden.client.parts import Noun
 
 if TYPE_CHECKING:
     from lakewarden.ingest.objects.report import IngestReport
     from lakewarden.ingest.pipelines.rejects import RejectedObject
     from lakewarden.log.once import Resume
-    from lakewarden.storage.sources.source import SourceObject
+    from lakewarden.storage.sources import SourceObject
 
 
 class IngestCalls(Noun):

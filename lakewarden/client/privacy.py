@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from lakewarden.catalog.state.erasure.requests import ErasureRequest, find_request, nameless
+from lakewarden.catalog.state.erasures import ErasureRequest, find_request, nameless
 from lakewarden.client.catalog import CatalogCalls
 from lakewarden.client.parts import Noun
 from lakewarden.maintenance.request import request_of
 from lakewarden.storage.paths import check_user
 
 if TYPE_CHECKING:
-    from lakewarden.catalog.state.erasure.certificates import Certificate
+    from lakewarden.catalog.state.erasures import Certificate
     from lakewarden.maintenance.export.contents import Export
     from lakewarden.maintenance.plans.value import Plan
     from lakewarden.maintenance.verify.search import SearchResult
@@ -140,7 +140,7 @@ class PrivacyCalls(Noun):
 
     def erasures(self, user: str | None = None) -> list[Certificate]:
         """The certificates, oldest first; with `user` those of one erased user, found by their keyed hash."""
-        from lakewarden.catalog.state.erasure.certificates import certificates
+        from lakewarden.catalog.state.erasures import certificates
 
         mark = None if user is None else self._parts.warehouse.erasures.mark(check_user(user))
         return [found for found in certificates(self._parts.warehouse.state) if mark in (None, found.user)]

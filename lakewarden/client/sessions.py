@@ -13,7 +13,7 @@ from lakewarden.tables.warehouse import check_namespace
 
 if TYPE_CHECKING:
     from lakewarden.base.workers.cancellation import Cancellation
-    from lakewarden.catalog.access.gate import Principal
+    from lakewarden.catalog.access import Principal
     from lakewarden.client.k3 import K3
     from lakewarden.spark.session import SparkSession
     from lakewarden.sql.results import Result

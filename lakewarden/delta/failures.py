@@ -14,7 +14,7 @@ import pyarrow as pa
 from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
 
 from lakewarden.errors import Conflict, Corrupt, LakewardenError, NotFound, StorageRefused, StorageUnavailable, Unsupported
-from lakewarden.storage.bucket.failures import failure_of
+from lakewarden.storage.clients import failure_of
 
 _RACE = re.compile(r"Failed to commit transaction: \d+$|concurrent|already exist", re.IGNORECASE)
 """A lost race. `Failed to commit transaction: 0` is the text when no retries are allowed and another commit came first."""

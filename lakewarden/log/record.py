@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from lakewarden.base.arrays import numbers
 from lakewarden.base.settings import LogSettings
-from lakewarden.catalog.columns.defaults import initial_values
+from lakewarden.catalog.column_values import initial_values
 from lakewarden.catalog.model import TableSchema
 from lakewarden.errors import Conflict, Corrupt, InvalidArgument
 from lakewarden.log.before import BEFORE, before_column, before_field, before_of

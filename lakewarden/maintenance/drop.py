@@ -14,14 +14,13 @@ from lakewarden.catalog.changes.leases import under
 from lakewarden.catalog.changes.objects import begin_drop, drop_table
 from lakewarden.catalog.model import Catalog, Lease, Table
 from lakewarden.catalog.report import ScopeReport
-from lakewarden.catalog.state.rounds.checks import forget_round
-from lakewarden.catalog.state.rounds.vacuums import forget_reached
+from lakewarden.catalog.state.rounds import forget_reached, forget_round
 from lakewarden.catalog.target import ScopeTarget
 from lakewarden.delta.commit_log.committing import Committer
 from lakewarden.delta.lifecycle.fence import fence
 from lakewarden.errors import Conflict
 from lakewarden.maintenance.sweep import bury
-from lakewarden.storage.durability import sync
+from lakewarden.storage.disk import sync
 from lakewarden.storage.open import open_store
 from lakewarden.storage.steps import Steps
 from lakewarden.tables.dynamic.topic import unmake_table_topic

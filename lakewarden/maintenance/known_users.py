@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 
-from lakewarden.catalog.access.rights import can
+from lakewarden.catalog.access import can
 from lakewarden.catalog.model import Catalog, Table
-from lakewarden.catalog.state.erasure.requests import is_requested
+from lakewarden.catalog.state.erasures import is_requested
 from lakewarden.errors import NotFound
 from lakewarden.maintenance.verification import tables_of_users
 from lakewarden.storage.objects import keys_of

@@ -16,7 +16,7 @@ from lakewarden.errors import Conflict, LakewardenError, Moved
 from lakewarden.maintenance.plans.scope_options import ScopeOptions
 from lakewarden.maintenance.plans.still_planned import PLAN, commit_of
 from lakewarden.maintenance.plans.value import Applying, PlannedScope
-from lakewarden.storage.durability import sync
+from lakewarden.storage.disk import sync
 from lakewarden.storage.steps import Steps, alone
 from lakewarden.tables.fanout import Run, SizedWork, failed_report, guarded
 from lakewarden.tables.floors import FloorNote, add_looks, forget_moved, known_of, not_moved, raise_floors

@@ -10,8 +10,8 @@ from lakewarden.catalog.operations import PLANNABLE, QUEUEABLE, SPECS, Operation
 from lakewarden.errors import InvalidArgument, Unsupported
 
 if TYPE_CHECKING:
-    from lakewarden.catalog.state.erasure.requests import ErasureRequest
-    from lakewarden.catalog.state.jobs.job import Job
+    from lakewarden.catalog.state.erasures import ErasureRequest
+    from lakewarden.catalog.state.job import Job
 
 
 def new_request(operation: str, tables: Sequence[str], **options: Unpack[PlanOptions]) -> Request:

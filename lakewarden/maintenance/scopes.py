@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from lakewarden.base.scope import Scope, TableName
-from lakewarden.catalog.access.gate import require
+from lakewarden.catalog.access import require
 from lakewarden.catalog.changes.engines import DISABLED, is_active, require_active
 from lakewarden.catalog.model import Catalog, Table
 from lakewarden.catalog.operations import Operation

@@ -21,7 +21,7 @@ from lakewarden.catalog.target import ScopeTarget
 from lakewarden.delta.commit_log.committing import Committer
 from lakewarden.delta.lifecycle.sweep import Fate, Still, sweep_fence
 from lakewarden.errors import Corrupt, LakewardenError, NoBucket
-from lakewarden.storage.leftovers import remove_leftovers
+from lakewarden.storage.disk import remove_leftovers
 from lakewarden.storage.location import overlaps
 from lakewarden.storage.objects import ObjectStore
 from lakewarden.storage.open import open_store

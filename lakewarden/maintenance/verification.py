@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from lakewarden.base.scope import TableName
-from lakewarden.catalog.access.rights import can
+from lakewarden.catalog.access import can
 from lakewarden.catalog.model import Catalog, Table
-from lakewarden.catalog.state.erasure.requests import ErasureRequest
+from lakewarden.catalog.state.erasures import ErasureRequest
 from lakewarden.errors import InvalidArgument
 from lakewarden.maintenance.verify.search import ErasureSearch, SearchResult, Suspect, search
 from lakewarden.storage.paths import check_user

@@ -8,7 +8,7 @@ from datetime import timedelta
 from typing import NoReturn
 
 from lakewarden.base.clock import to_millis
-from lakewarden.catalog.access.gate import Principal
+from lakewarden.catalog.access import Principal
 from lakewarden.catalog.model import User
 from lakewarden.catalog.passwords import MAX_LENGTH, hash_password, is_password
 from lakewarden.catalog.state.audit import AuditLog

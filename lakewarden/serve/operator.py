@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from lakewarden.catalog.access.gate import OPERATOR, Principal
-from lakewarden.catalog.access.roles import parse_role
+from lakewarden.catalog.access import OPERATOR, Principal, parse_role
 from lakewarden.catalog.state.audit import AuditLog
 from lakewarden.serve.keys import SigningKeys
 from lakewarden.serve.tokens import Tokens

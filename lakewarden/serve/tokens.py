@@ -8,8 +8,7 @@ from datetime import datetime, timedelta
 import jwt
 
 from lakewarden.base.clock import Clock, to_millis
-from lakewarden.catalog.access.gate import Principal
-from lakewarden.catalog.access.roles import parse_role
+from lakewarden.catalog.access import Principal, parse_role
 from lakewarden.errors import InvalidArgument
 from lakewarden.serve.keys import PERIOD, SigningKeys
 

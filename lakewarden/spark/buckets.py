@@ -1,4 +1,4 @@
-"""The bucket of a row as a column of Spark: the hash of `catalog.dynamic.buckets`, computed by the same code in Spark's tasks."""
+"""The bucket of a row as a column of Spark: the hash of `catalog.buckets`, computed by the same code in Spark's tasks."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from lakewarden.catalog.dynamic import buckets as hashed
+from lakewarden.catalog import buckets as hashed
 from lakewarden.errors import InvalidArgument
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from lakewarden.delta.parquet import change_files
 from lakewarden.delta.parquet.change_files import CHANGE_TYPE, ChangeFile, write_changes
 from lakewarden.delta.parquet.schema import rows_schema
 from lakewarden.log.record import DELETE, OP
-from lakewarden.storage.durability import sync
+from lakewarden.storage.disk import sync
 
 _COLUMNS: list[tuple[str, pa.DataType]] = [
     ("path", pa.string()),

@@ -34,7 +34,7 @@ from lakewarden.log.scope import LogScope
 from lakewarden.log.view import PendingRows
 from lakewarden.maintenance.flush.run import FlushTask, done, hot_scope, open_cold
 from lakewarden.spark import change_data, s3a, s3a_files
-from lakewarden.storage.durability import sync
+from lakewarden.storage.disk import sync
 from lakewarden.storage.objects import Missing
 from lakewarden.storage.open import open_store
 from lakewarden.storage.steps import Steps, alone

@@ -9,7 +9,7 @@ from sqlglot import exp
 
 from lakewarden.base.scope import TableName
 from lakewarden.base.workers.cancellation import Cancellation
-from lakewarden.catalog.access.gate import TableOf, impersonate, require
+from lakewarden.catalog.access import TableOf, impersonate, require
 from lakewarden.catalog.changes.engines import require_active
 from lakewarden.catalog.changes.users import role_of
 from lakewarden.catalog.model import Table

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from lakewarden.base.scope import TableName
 from lakewarden.base.workers.cancellation import Cancellation
-from lakewarden.catalog.access.gate import Principal, TableOf
+from lakewarden.catalog.access import Principal, TableOf
 from lakewarden.catalog.model import Catalog, Table
 from lakewarden.errors import InvalidArgument, NotFound
 from lakewarden.maintenance.admin.session_gate import Door

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from lakewarden.base.scope import TableName
-from lakewarden.catalog.access.gate import TableOf
+from lakewarden.catalog.access import TableOf
 from lakewarden.catalog.operations import SPECS, Request
 from lakewarden.errors import Unsupported
 from lakewarden.maintenance.plans.store import PlanLog

@@ -6,9 +6,8 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from lakewarden.base.scope import TableName
-from lakewarden.catalog.access.gate import TableOf, require
-from lakewarden.catalog.access.rights import AccessLevel, TableAct
-from lakewarden.catalog.dynamic.options import FILE_PATH
+from lakewarden.catalog.access import AccessLevel, TableAct, TableOf, require
+from lakewarden.catalog.dynamic_declaration import FILE_PATH
 from lakewarden.catalog.operations import SPECS
 from lakewarden.catalog.options import check_type
 from lakewarden.sql.context import Context

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from lakewarden.catalog.access.gate import OPERATOR, Principal
+from lakewarden.catalog.access import OPERATOR, Principal
 from lakewarden.sql.query_engine.engine import QueryEngine
 from lakewarden.sql.sessions import Sessions
 from lakewarden.tables.warehouse import Warehouse

@@ -14,9 +14,8 @@ from lakewarden.base.commit_metadata import carried, carrying
 from lakewarden.base.scope import TableName
 from lakewarden.base.workers.cancellation import Cancellation
 from lakewarden.base.write_key import begin_statement
-from lakewarden.catalog.access.gate import Principal
-from lakewarden.catalog.access.roles import parse_role
-from lakewarden.catalog.anew import anew
+from lakewarden.catalog.access import Principal, parse_role
+from lakewarden.catalog.evolution import anew
 from lakewarden.catalog.state.audit import AuditLog
 from lakewarden.errors import SchemaChanged
 from lakewarden.maintenance.admin.session_gate import Door

@@ -9,7 +9,7 @@ from datetime import datetime
 import pyarrow as pa
 
 from lakewarden.base.commit_metadata import Metadata
-from lakewarden.catalog.access.rights import RowAct
+from lakewarden.catalog.access import RowAct
 from lakewarden.delta.history import HistoryEntry
 from lakewarden.log.receipt import Receipt
 from lakewarden.maintenance.admin.session_gate import Door

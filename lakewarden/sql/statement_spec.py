@@ -6,8 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from lakewarden.catalog.access.gate import GuardedTable
-from lakewarden.catalog.access.rights import Act, Capability, TableAct, WarehouseAct
+from lakewarden.catalog.access import Act, Capability, GuardedTable, TableAct, WarehouseAct
 from lakewarden.catalog.operations import SPECS, Operation
 from lakewarden.sql.reader import StatementReader
 from lakewarden.sql.statements.base import Statement

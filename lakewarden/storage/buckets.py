@@ -1,10 +1,12 @@
-"""A place as boto3 sees it, for what obstore cannot do: old versions of objects, and incomplete uploads."""
+"""A bucket as boto3 sees it, for what obstore cannot do: incomplete uploads, and old versions of objects."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from datetime import datetime
+from itertools import islice
 from typing import Any
 
 from lakewarden.base.connection import Location
@@ -55,3 +57,108 @@ def _in_bucket(place: Location, work: BucketWork) -> str:
         return work.run(Bucket(client, name, f"{prefix}/" if prefix else ""))
     except (BotoCoreError, ClientError) as error:
         return f"{work.refused} in {name}: {error}"
+
+
+#
+# Incomplete multipart uploads: their parts stay in the bucket, and no listing of objects shows them.
+#
+# Lakewarden sends each object in one request. A killed process may leave the uploads of other programs, and checkpoints of more
+# than 10 MB that deltalake writes itself.
+_UPLOADS_UNKNOWN = "incomplete uploads were not checked: boto3 is missing (install lakewarden[s3] and try again)"
+_UPLOADS_ELSEWHERE = "incomplete uploads are not checked on this kind of store: let a rule of the store remove them"
+_UPLOADS_REFUSED = "incomplete uploads may remain (remove them with aws s3api abort-multipart-upload)"
+
+
+@dataclass(frozen=True)
+class MultipartUpload:
+    """An upload that was neither completed nor aborted; `key` is relative to its place."""
+
+    key: str
+    begun: datetime
+
+
+def remove_uploads(places: Iterable[Location], removed: Callable[[int], None]) -> str:
+    """Aborts every incomplete upload below these places. A process that is writing one is refused when it completes it.
+
+    Calls `removed` with the number of each batch. Returns what remains to be done by hand; empty when nothing does.
+    """
+
+    def remove(bucket: Bucket) -> str:
+        for key, each in _uploads(bucket):
+            try:
+                bucket.client.abort_multipart_upload(Bucket=bucket.name, Key=key, UploadId=each["UploadId"])
+            except bucket.client.exceptions.NoSuchUpload:  # completed or aborted since the listing
+                continue
+            removed(1)
+        return ""
+
+    return in_buckets(places, BucketWork(remove, _UPLOADS_UNKNOWN, _UPLOADS_ELSEWHERE, _UPLOADS_REFUSED))
+
+
+def find_uploads(place: Location) -> tuple[list[MultipartUpload], str]:
+    """Returns the uploads that the store lists below the place, and why there may be more; empty when the list is complete."""
+    found: list[MultipartUpload] = []
+
+    def look(bucket: Bucket) -> str:
+        found.extend(MultipartUpload(key.removeprefix(bucket.prefix), each["Initiated"]) for key, each in _uploads(bucket))
+        return ""
+
+    return found, in_buckets([place], BucketWork(look, _UPLOADS_UNKNOWN, _UPLOADS_ELSEWHERE, _UPLOADS_REFUSED))
+
+
+def _uploads(bucket: Bucket) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Lists from a marker, not by a prefix: MinIO treats a prefix as the whole key."""
+    marker, upload = bucket.prefix, ""
+    while True:
+        page = bucket.client.list_multipart_uploads(Bucket=bucket.name, KeyMarker=marker, UploadIdMarker=upload)
+        found = page.get("Uploads", [])
+        yield from ((each["Key"], each) for each in found if each["Key"].startswith(bucket.prefix))
+        if not page["IsTruncated"] or not found[-1]["Key"].startswith(bucket.prefix):
+            return
+        marker, upload = page["NextKeyMarker"], page["NextUploadIdMarker"]
+
+
+# Removes old versions of objects in a versioned bucket, where deleting an object only hides it.
+_AT_ONCE = 1_000
+"""The most objects that S3 deletes in one request."""
+
+VERSIONS_UNKNOWN = (
+    "old versions in the bucket were not checked: boto3 is missing (install lakewarden[s3] and erase again), or "
+    "remove them yourself: aws s3api list-object-versions, then delete-objects"
+)
+VERSIONS_ELSEWHERE = (
+    "old versions are not checked on this kind of store: where versioning or soft delete is on, remove them yourself"
+)
+_VERSIONS_REFUSED = "old versions may remain (remove them with aws s3api delete-objects)"
+
+
+def remove_old_versions(places: Iterable[Location], removed: Callable[[int], None]) -> str:
+    """Removes every version but the newest, and every mark of a deletion, below these places.
+
+    Calls `removed` with the number of each batch. Returns what remains to be done by hand; empty when nothing does. Directories
+    have no versions.
+    """
+    return in_buckets(
+        places,
+        BucketWork(lambda bucket: _remove_versions(bucket, removed), VERSIONS_UNKNOWN, VERSIONS_ELSEWHERE, _VERSIONS_REFUSED),
+    )
+
+
+def _remove_versions(bucket: Bucket, removed: Callable[[int], None]) -> str:
+    old = _old_versions(bucket)
+    while batch := list(islice(old, _AT_ONCE)):
+        answer = bucket.client.delete_objects(Bucket=bucket.name, Delete={"Objects": batch, "Quiet": True})
+        refused = answer.get("Errors", [])
+        removed(len(batch) - len(refused))
+        if refused:
+            return f"{len(refused)} old versions in {bucket.name} could not be removed: {refused[0].get('Message')}"
+    return ""
+
+
+def _old_versions(bucket: Bucket) -> Iterator[dict[str, str]]:
+    for page in bucket.client.get_paginator("list_object_versions").paginate(Bucket=bucket.name, Prefix=bucket.prefix):
+        for each in page.get("Versions", []):
+            if not each["IsLatest"]:
+                yield {"Key": each["Key"], "VersionId": each["VersionId"]}
+        for each in page.get("DeleteMarkers", []):
+            yield {"Key": each["Key"], "VersionId": each["VersionId"]}

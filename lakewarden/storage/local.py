@@ -2,7 +2,7 @@
 
 A creation writes a file without a name, syncs it, links it to its name and syncs the directory: the name appears whole or
 not at all, and only once. Where the file system has no files without names, and for replacements, the file is in
-`<root>/.tmp/` until then; what a killed process leaves there is removed later (storage/leftovers.py).
+`<root>/.tmp/` until then; what a killed process leaves there is removed later (storage/disk.py).
 Paths are plain strings: pathlib costs more than the calls themselves.
 """
 
@@ -18,10 +18,7 @@ from itertools import takewhile
 
 from lakewarden.base.clock import Clock, NewId, random_id, system_clock
 from lakewarden.errors import LakewardenError, NotDurable, StorageRefused, StorageUnavailable
-from lakewarden.storage.keys import check_key
-from lakewarden.storage.leftovers import remove_leftovers
-from lakewarden.storage.objects import AlreadyThere, Missing, ObjectStore, StoredObject
-from lakewarden.storage.posix import (
+from lakewarden.storage.disk import (
     REFUSALS,
     TEMPORARY,
     entries_below,
@@ -30,12 +27,14 @@ from lakewarden.storage.posix import (
     name_unnamed,
     open_unnamed,
     read_range,
+    remove_leftovers,
     replace_file,
     sync_above,
     sync_directory,
     write_all,
     write_file,
 )
+from lakewarden.storage.objects import AlreadyThere, Missing, ObjectStore, StoredObject, check_key
 
 
 class LocalObjects(ObjectStore):

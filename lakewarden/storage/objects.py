@@ -1,7 +1,7 @@
 """What Lakewarden needs of a store: create if absent, read, list, delete. Any store with these will do.
 
 Three verbs write durably: `create`, `confirm`, `put`. Two leave that to a sync for many files together (`storage.steps`,
-`storage.durability`), which only a disk needs: `write` and `replace`. A store whose writes are all durable inherits them.
+`storage.disk`), which only a disk needs: `write` and `replace`. A store whose writes are all durable inherits them.
 """
 
 from __future__ import annotations
@@ -10,6 +10,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
+
+from lakewarden.errors import InvalidArgument
 
 
 class Missing(Exception):
@@ -123,3 +125,17 @@ class ObjectStore(Protocol):
 def keys_of(store: ObjectStore, prefix: str = "") -> list[str]:
     """Returns `store.keys(prefix)`."""
     return [*store.keys(prefix)]
+
+
+_NO_PART = frozenset({"", ".", ".."})
+
+
+def check_key(key: str) -> str:
+    """Returns the key.
+
+    Raises:
+        InvalidArgument: the key is empty, absolute, or steps out of the store's root.
+    """
+    if not _NO_PART.isdisjoint(key.split("/")) or "\0" in key:
+        raise InvalidArgument(f"object key {key!r} must be parts joined by '/', none of them empty, '.' or '..'")
+    return key

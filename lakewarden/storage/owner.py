@@ -17,7 +17,7 @@ from dataclasses import asdict, dataclass
 
 from lakewarden.base.connection import StorageRoot
 from lakewarden.errors import Corrupt, InUse, LakewardenError, StorageRefused, StorageUnavailable
-from lakewarden.storage.durability import sync
+from lakewarden.storage.disk import sync
 from lakewarden.storage.location import local_path
 from lakewarden.storage.objects import AlreadyThere, Missing, ObjectStore
 from lakewarden.storage.open import open_store

@@ -28,12 +28,9 @@ from obstore.exceptions import (
 from lakewarden.base.clock import NewId, random_id
 from lakewarden.base.connection import Location
 from lakewarden.errors import AccessRefused, LakewardenError, NoBucket, StorageRefused, StorageUnavailable
-from lakewarden.storage.bucket.clients import Clients
-from lakewarden.storage.bucket.failures import failure_of
-from lakewarden.storage.keys import check_key
-from lakewarden.storage.objects import AlreadyThere, Missing, ObjectStore, StoredObject
+from lakewarden.storage.clients import OUTAGES, Clients, failure_of
+from lakewarden.storage.objects import AlreadyThere, Missing, ObjectStore, StoredObject, check_key
 from lakewarden.storage.options import RETRIES, RETRIES_WITHIN_SECONDS
-from lakewarden.storage.outages import OUTAGES
 from lakewarden.storage.paths import STATE
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from itertools import islice
 from typing import Any, Generic, TypeVar
 
 from lakewarden.errors import LakewardenError
-from lakewarden.storage.durability import sync_each
+from lakewarden.storage.disk import sync_each
 
 T = TypeVar("T")
 R = TypeVar("R")

@@ -14,8 +14,7 @@ from lakewarden.base.connection import StorageRoot
 from lakewarden.catalog.report import ScopeReport
 from lakewarden.catalog.state.floors.entries import NO_TABLE, NOTHING, FloorLocation, KnownState, UpkeepNote, absent
 from lakewarden.catalog.state.floors.floor import RECENT_SECONDS, Floor, floor_at
-from lakewarden.catalog.state.floors.totals import remove_totals
-from lakewarden.catalog.state.floors.whole import remove_whole
+from lakewarden.catalog.state.floors.summaries import remove_totals, remove_whole
 from lakewarden.catalog.target import ScopeTarget
 from lakewarden.errors import Corrupt, LakewardenError, StorageRefused, StorageUnavailable
 from lakewarden.log.logs import reader_of

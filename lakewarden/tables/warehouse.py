@@ -14,24 +14,21 @@ from lakewarden.base.clock import Clock, NewId
 from lakewarden.base.connection import Location, StorageRoot
 from lakewarden.base.scope import Scope, TableName
 from lakewarden.base.settings import Settings
-from lakewarden.catalog.access.gate import require
-from lakewarden.catalog.access.rights import can
+from lakewarden.catalog.access import can, require
 from lakewarden.catalog.changes.users import own_storage
-from lakewarden.catalog.kept_settings import KeptSettings, contradictions, kept_settings
-from lakewarden.catalog.locks.lock import LockFactory
+from lakewarden.catalog.kept_settings import KeptSettings, UpkeepRules, contradictions, kept_settings
+from lakewarden.catalog.locks import LockFactory
 from lakewarden.catalog.model import Catalog, Storage, Table
-from lakewarden.catalog.state.erasure.erasures import Erasures
-from lakewarden.catalog.state.erasure.exports import Exports
+from lakewarden.catalog.state.erasures import Erasures
+from lakewarden.catalog.state.exports import Exports
 from lakewarden.catalog.state.failed_checks import FailedChecks
 from lakewarden.catalog.state.floors.entries import NOTHING, FloorLocation
 from lakewarden.catalog.state.floors.floor import RECENT_SECONDS, floor_at
 from lakewarden.catalog.state.founding import FILE, FIRST_FORMAT, INDEXED_FORMAT, Identity, found_warehouse, read_identity
-from lakewarden.catalog.state.users.registration import RegisteredUsers
-from lakewarden.catalog.state.users.scopes import ScopeRegistry
-from lakewarden.catalog.state.users.storages import THE_TABLES, UserStorages
+from lakewarden.catalog.state.scope_registry import RegisteredUsers, ScopeRegistry
+from lakewarden.catalog.state.user_storages import THE_TABLES, UserStorages
 from lakewarden.catalog.store import CatalogStore
 from lakewarden.catalog.target import ScopeTarget
-from lakewarden.catalog.upkeep import UpkeepRules
 from lakewarden.delta.reading.column_cache import ColdCache, ColumnCache
 from lakewarden.delta.reading.reopening import TableCache
 from lakewarden.delta.uri import delta_uri

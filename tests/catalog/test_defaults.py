@@ -5,8 +5,8 @@ from decimal import Decimal
 
 import pytest
 
-from lakewarden.catalog.columns.defaults import FunctionDefault, LiteralDefault, canonical_default, parse_default
-from lakewarden.catalog.columns.types import ColumnType
+from lakewarden.catalog.column_types import ColumnType
+from lakewarden.catalog.column_values import FunctionDefault, LiteralDefault, canonical_default, parse_default
 from lakewarden.errors import InvalidArgument
 
 

@@ -10,8 +10,8 @@ import pytest
 from lakewarden.base.scope import TableName
 from lakewarden.catalog.changes import objects as changes
 from lakewarden.catalog.changes.engines import engine_changed_at, engine_id, require_active, set_engine
-from lakewarden.catalog.codec import CatalogVersion, decode, encode
 from lakewarden.catalog.model import Catalog
+from lakewarden.catalog.store import CatalogVersion, decode, encode
 from lakewarden.errors import FailedPrecondition, InvalidArgument, NotFound
 from tests.catalog.build import NOW
 

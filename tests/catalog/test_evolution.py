@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import pytest
 
-from lakewarden.catalog.codec import CatalogVersion, decode, encode
 from lakewarden.catalog.evolution import (
     AddColumn,
     Alteration,
@@ -15,6 +14,7 @@ from lakewarden.catalog.evolution import (
     altered,
 )
 from lakewarden.catalog.model import Catalog, Column, FlushPolicy, Table
+from lakewarden.catalog.store import CatalogVersion, decode, encode
 from lakewarden.errors import AlreadyExists, InvalidArgument
 from tests.catalog.build import NOW, table
 

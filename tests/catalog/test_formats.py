@@ -9,8 +9,8 @@ from typing import Any, get_args, get_type_hints
 import pytest
 
 from lakewarden import Column, Lakehouse
-from lakewarden.catalog import codec
-from lakewarden.catalog.codec import CatalogVersion, decode, encode
+from lakewarden.catalog import store
+from lakewarden.catalog.store import CatalogVersion, decode, encode
 from lakewarden.errors import Corrupt
 from tests.fixtures.lakes import lake_fixture
 
@@ -71,13 +71,13 @@ def test_what_they_would_drop_is_refused_by_them(
     lake.sql(statement)
     text = text_of(lake)
     assert decode(text, "the catalog").catalog == lake.warehouse.catalog.read()
-    monkeypatch.setattr(codec, "NEWEST", needed - 1)
+    monkeypatch.setattr(store, "NEWEST", needed - 1)
     with pytest.raises(Corrupt, match=f"has format {needed}; this version of Lakewarden reads formats up to {needed - 1}"):
         decode(text, "the catalog")
 
 
 def test_a_later_format_is_refused(lake: Lakehouse) -> None:
-    body = json.loads(text_of(lake)) | {"format": codec.NEWEST + 1}
+    body = json.loads(text_of(lake)) | {"format": store.NEWEST + 1}
     with pytest.raises(Corrupt, match="has format"):
         decode(json.dumps(body).encode(), "the catalog")
 
@@ -86,7 +86,7 @@ def test_every_field_has_a_format() -> None:
     """A field that is added goes into the newest format, or into a new one where a release has that."""
     known = {name: set(text.split()) for name, text in _FIRST.items()}
     for kind in _classes(CatalogVersion):
-        later = set(codec._LATER.get(kind, ()))
+        later = set(store._LATER.get(kind, ()))
         assert {each.name for each in fields(kind)} == known.get(kind.__name__, set()) | later or kind.__name__ in _NEW, kind
 
 

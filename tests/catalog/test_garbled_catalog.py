@@ -6,7 +6,7 @@ from contextlib import suppress
 from datetime import UTC, datetime
 
 from lakewarden.catalog.changes.objects import first_catalog
-from lakewarden.catalog.codec import CatalogVersion, decode, encode
+from lakewarden.catalog.store import CatalogVersion, decode, encode
 from lakewarden.errors import Corrupt
 
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from lakewarden.catalog.access.rights import ACCESS_LEVELS, OPTIONS, Option
+from lakewarden.catalog.access import ACCESS_LEVELS, OPTIONS, Option
 from lakewarden.catalog.model import FlushPolicy, TableOptions, TableType
 from lakewarden.catalog.options import alter_options, check_type, ignored_options, parse_options
 from lakewarden.errors import InvalidArgument

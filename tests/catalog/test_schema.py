@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from lakewarden.catalog.columns.types import ColumnType
+from lakewarden.catalog.column_types import ColumnType
 from lakewarden.catalog.model import Column, SchemaColumn, TableSchema, TableType
 from lakewarden.catalog.schema import declare
 from lakewarden.errors import InvalidArgument

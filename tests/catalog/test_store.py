@@ -14,9 +14,8 @@ from lakewarden.base.clock import random_id
 from lakewarden.base.connection import Location
 from lakewarden.catalog.changes import objects as changes
 from lakewarden.catalog.changes.leases import grant, under
-from lakewarden.catalog.codec import CatalogVersion, decode, encode
 from lakewarden.catalog.model import Catalog, FlushPolicy, Lease, Table, TableOptions
-from lakewarden.catalog.store import CatalogStore
+from lakewarden.catalog.store import CatalogStore, CatalogVersion, decode, encode
 from lakewarden.errors import AlreadyExists, Conflict, Corrupt, StorageUnavailable
 from lakewarden.storage.local import LocalObjects
 from lakewarden.storage.objects import AlreadyThere, ObjectStore, StoredObject

@@ -14,7 +14,7 @@ import pytest
 from lakewarden.cli.main import main
 from lakewarden.client import Lakehouse
 from lakewarden.storage import remote
-from lakewarden.storage.outages import Outages
+from lakewarden.storage.clients import Outages
 from tests.fixtures.minio import MinioServer
 from tests.fixtures.stores_away import USERS, WAYS, Far, far_storage, gone
 

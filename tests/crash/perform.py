@@ -12,7 +12,7 @@ from lakewarden.base.settings import CompactionSettings, FlushSettings, LockSett
 from lakewarden.catalog.model import TableType
 from lakewarden.catalog.report import ScopeReport
 from lakewarden.errors import Conflict
-from lakewarden.storage.posix import TEMPORARY
+from lakewarden.storage.disk import TEMPORARY
 from tests.crash.steps import ScopeKey, Step, stamp_of, text_of
 
 NOTES, FACTS, SHORT_LIVED, BESIDE = "crash.notes", "crash.facts", "crash.short", "crash.beside"

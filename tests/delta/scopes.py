@@ -13,7 +13,7 @@ from lakewarden.base.clock import random_id
 from lakewarden.base.connection import Location
 from lakewarden.base.faults import Reach, no_faults
 from lakewarden.base.scope import Scope, TableName
-from lakewarden.catalog.columns.types import ColumnType
+from lakewarden.catalog.column_types import ColumnType
 from lakewarden.catalog.model import Compression, SchemaColumn, TableSchema
 from lakewarden.catalog.target import ScopeTarget
 from lakewarden.delta.apply import ColdApply

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from lakewarden.base.clock import random_id, system_clock
 from lakewarden.base.settings import LogSettings
-from lakewarden.catalog.columns.types import ColumnType
+from lakewarden.catalog.column_types import ColumnType
 from lakewarden.catalog.model import SchemaColumn, TableSchema
 from lakewarden.log.objects.cache import HeaderCache
 from lakewarden.log.objects.log_view import ListedLogView

@@ -9,9 +9,9 @@ from datetime import UTC, datetime, timedelta
 
 from lakewarden.base.clock import Clock, random_id
 from lakewarden.base.faults import Reach, no_faults
+from lakewarden.catalog.kept_settings import TailRule
 from lakewarden.catalog.report import ScopeReport
 from lakewarden.catalog.target import ScopeTarget
-from lakewarden.catalog.upkeep import TailRule
 from lakewarden.delta.history import history
 from lakewarden.maintenance.compact.scope import CompactOptions, plan_compact, run_compact
 from lakewarden.maintenance.optimize.scope import OptimizeOptions, plan_optimize, run_optimize

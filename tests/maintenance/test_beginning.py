@@ -13,8 +13,8 @@ from lakewarden import Column, Lakehouse
 from lakewarden.base.clock import system_clock
 from lakewarden.base.scope import Scope, TableName
 from lakewarden.catalog.changes.objects import add_table
-from lakewarden.catalog.codec import CatalogVersion, decode, encode
 from lakewarden.catalog.evolution import DropColumn, ModifyColumn, RenameColumn
+from lakewarden.catalog.store import CatalogVersion, decode, encode
 from lakewarden.errors import ConstraintViolation, InvalidArgument, LakewardenError, NotFound, Unsupported
 from lakewarden.maintenance.admin.create_table import make_table
 from lakewarden.maintenance.beginning import begun

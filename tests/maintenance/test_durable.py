@@ -17,7 +17,7 @@ from lakewarden.delta.commit_log.commits import commit_name
 from lakewarden.errors import LakewardenError, NotDurable
 from lakewarden.maintenance.execution.engine import WorkEngine, silent
 from lakewarden.maintenance.flush.run import FlushTask, flush_scopes
-from lakewarden.storage import durability, steps
+from lakewarden.storage import disk, steps
 from lakewarden.storage.open import open_store
 from tests.fixtures.lakes import NOTES, eventual, hot_ids, make_notes, notes, scope_path, strong
 from tests.maintenance.steps import Died, dies
@@ -46,7 +46,7 @@ class _Syncs:
 @pytest.fixture
 def syncs(monkeypatch: pytest.MonkeyPatch) -> _Syncs:
     made = _Syncs()
-    monkeypatch.setattr(durability, "_sync_file_system", made)
+    monkeypatch.setattr(disk, "_sync_file_system", made)
     return made
 
 

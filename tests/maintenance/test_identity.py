@@ -12,7 +12,7 @@ import pytest
 from lakewarden import Column, Lakehouse
 from lakewarden.base.connection import Location
 from lakewarden.catalog.report import ScopeReport
-from lakewarden.catalog.state.erasure.certificates import certificates
+from lakewarden.catalog.state.erasures import certificates
 from lakewarden.cli.main import main
 from lakewarden.errors import BeingErased, Conflict, Corrupt, InUse, LakewardenError, StorageUnavailable
 from lakewarden.maintenance.flush.run import FlushTask, flush_scopes

@@ -12,8 +12,7 @@ import pytest
 
 from lakewarden import Lakehouse
 from lakewarden.errors import Conflict
-from lakewarden.storage.leftovers import AGE, machine_start
-from lakewarden.storage.posix import TEMPORARY
+from lakewarden.storage.disk import AGE, TEMPORARY, machine_start
 from tests.fixtures.lakes import NOTES, make_notes, notes, scope_path, strong
 
 pytestmark = pytest.mark.disk

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from lakewarden import Lakehouse
-from lakewarden.catalog.access.gate import OPERATOR
+from lakewarden.catalog.access import OPERATOR
 from lakewarden.catalog.changes.users import UserChange
 from lakewarden.catalog.evolution import SetOptions
 from lakewarden.catalog.model import StorageMode, User

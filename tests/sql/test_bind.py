@@ -8,8 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from lakewarden import Lakehouse
-from lakewarden.catalog.access.gate import GuardedTable
-from lakewarden.catalog.access.rights import Act
+from lakewarden.catalog.access import Act, GuardedTable
 from lakewarden.catalog.model import Catalog
 from lakewarden.catalog.store import CatalogStore
 from lakewarden.errors import NotFound, PermissionDenied

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from lakewarden import Lakehouse, Settings
 from lakewarden.base.settings import SqlSettings
-from lakewarden.catalog.access.rights import EVERYBODY, IMPERSONATE, SHARED_ROWS
+from lakewarden.catalog.access import EVERYBODY, IMPERSONATE, SHARED_ROWS
 from lakewarden.catalog.model import Table
 from lakewarden.sql.context import Context
 from lakewarden.sql.query_engine.workers.engine import pool_of_process

@@ -10,7 +10,7 @@ import pytest
 from lakewarden import Lakehouse, Settings
 from lakewarden.base.connection import Location
 from lakewarden.base.settings import SparkSettings
-from lakewarden.catalog.state.jobs.job import Job
+from lakewarden.catalog.state.job import Job
 from lakewarden.delta.table import ScopeTable
 from lakewarden.errors import LakewardenError, NotFound, PermissionDenied
 from lakewarden.sql.results import Result, ResultRows, StartedJobs, StatementDone

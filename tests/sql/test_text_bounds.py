@@ -8,7 +8,7 @@ from sqlglot import exp
 
 from lakewarden import Lakehouse, Settings
 from lakewarden.base.settings import SqlSettings
-from lakewarden.catalog.columns.types import ColumnType
+from lakewarden.catalog.column_types import ColumnType
 from lakewarden.catalog.model import SchemaColumn, TableSchema
 from lakewarden.errors import BadSyntax, InvalidArgument
 from lakewarden.sql import parse

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from lakewarden.errors import LakewardenError, NotDurable
-from lakewarden.storage import posix
-from lakewarden.storage.durability import sync
+from lakewarden.storage import disk as posix
+from lakewarden.storage.disk import sync
 from lakewarden.storage.local import LocalObjects
 from lakewarden.storage.objects import AlreadyThere
 from tests.fixtures.mounts import tmpfs

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from lakewarden.errors import AccessRefused, LakewardenError, StorageRefused, StorageUnavailable
-from lakewarden.storage.bucket.failures import failure_of
+from lakewarden.storage.clients import failure_of
 
 _DENIED = "in 47.4ms - Server returned non-2xx status code: 403 Forbidden"
 _AZURE = "http://169.254.169.254/metadata/identity/oauth2/token"

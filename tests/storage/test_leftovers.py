@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from lakewarden.storage.leftovers import machine_start, remove_leftovers
-from lakewarden.storage.posix import TEMPORARY
+from lakewarden.storage.disk import TEMPORARY, machine_start, remove_leftovers
 
 NOW = datetime(2026, 5, 1, 12, tzinfo=UTC)
 

@@ -16,7 +16,7 @@ import pytest
 
 from lakewarden.base.connection import Location
 from lakewarden.errors import StorageRefused
-from lakewarden.storage.durability import sync
+from lakewarden.storage.disk import sync
 from lakewarden.storage.local import LocalObjects
 from lakewarden.storage.objects import AlreadyThere
 from lakewarden.storage.open import open_store

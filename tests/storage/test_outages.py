@@ -10,8 +10,8 @@ import pytest
 from lakewarden.base.connection import Connection, Location
 from lakewarden.errors import StorageUnavailable, Unreachable
 from lakewarden.storage import remote
+from lakewarden.storage.clients import Outages
 from lakewarden.storage.open import open_store
-from lakewarden.storage.outages import Outages
 from tests.fixtures.line import Line, line_to
 from tests.fixtures.minio import MinioServer
 

@@ -10,7 +10,7 @@ from lakewarden.base.clock import random_id
 from lakewarden.base.connection import Location
 from lakewarden.errors import StorageRefused, StorageUnavailable
 from lakewarden.storage import remote
-from lakewarden.storage.bucket.clients import seconds_for
+from lakewarden.storage.clients import seconds_for
 from lakewarden.storage.location import canonical
 from lakewarden.storage.objects import AlreadyThere
 from lakewarden.storage.open import open_store

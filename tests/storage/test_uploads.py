@@ -8,9 +8,8 @@ from typing import Any
 import pytest
 
 from lakewarden.base.connection import Location
-from lakewarden.storage import uploads as module
-from lakewarden.storage.buckets import Bucket
-from lakewarden.storage.uploads import find_uploads, remove_uploads
+from lakewarden.storage import buckets as module
+from lakewarden.storage.buckets import Bucket, find_uploads, remove_uploads
 from tests.fixtures.minio import MinioServer, begin_upload
 
 

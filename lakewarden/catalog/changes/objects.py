@@ -5,13 +5,13 @@ They run inside `CatalogStore.change`, again for each attempt, so that what they
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from datetime import datetime
 
 from lakewarden.base.connection import Connection
 from lakewarden.base.scope import TableName
-from lakewarden.catalog.access.rights import can
+from lakewarden.catalog.access import can
 from lakewarden.catalog.model import Catalog, Namespace, Storage, Table, View
 from lakewarden.catalog.names import check_namespace, check_storage_id, check_table
 from lakewarden.errors import AlreadyExists, InUse, InvalidArgument, NotFound
@@ -326,3 +326,33 @@ def storage_of(catalog: Catalog, storage_id: str) -> Storage:
     if storage_id not in catalog.storages:
         raise NotFound(f"there is no storage {storage_id!r}; there are {', '.join(catalog.storages)}")
     return catalog.storages[storage_id]
+
+
+# Views of views: none may read itself.
+Reads = Callable[[View], Iterable[TableName]]
+"""The tables and views that the query of a view names, those inside of other views apart."""
+
+
+def check_view_of_itself(catalog: Catalog, view: View, reads: Reads) -> None:
+    """Follows a view's query through the views of the catalog, which holds it already. Names in SQL ignore case.
+
+    Raises:
+        InvalidArgument: the view reads itself. No query could.
+    """
+    views = {_without_case(name): one for name, one in catalog.views.items()}
+    ways: dict[str, tuple[str, ...]] = {_without_case(view.name): ()}
+    left = [view]
+    while left:
+        reader = left.pop()
+        way = ways[_without_case(reader.name)]
+        for name in map(_without_case, reads(reader)):
+            if name == _without_case(view.name):
+                through = f" through {', '.join(way)}" if way else ""
+                raise InvalidArgument(f"view {view.name} would read itself{through}; name what it is to read instead")
+            if name in views and name not in ways:
+                ways[name] = (*way, str(views[name].name))
+                left.append(views[name])
+
+
+def _without_case(name: TableName) -> str:
+    return str(name).lower()

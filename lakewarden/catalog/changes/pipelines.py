@@ -13,8 +13,7 @@ from datetime import datetime, timedelta
 from lakewarden.base.scope import TableName
 from lakewarden.catalog.changes.engines import is_active
 from lakewarden.catalog.changes.objects import BaseOf, add_blank, add_table
-from lakewarden.catalog.model import Catalog, Table, TableSchema
-from lakewarden.catalog.pipeline import IngestRule, Pipeline
+from lakewarden.catalog.model import Catalog, IngestRule, Pipeline, Table, TableSchema
 from lakewarden.errors import Conflict, FailedPrecondition, NotFound
 
 _TICK = timedelta(milliseconds=1)

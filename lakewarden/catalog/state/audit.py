@@ -1,5 +1,5 @@
 """The audit log: who did what, or was refused. Append-only: an entry is an object that is never changed, except by the
-erasure of a user, whose keyed hash replaces the id (`catalog.state.rewriting`).
+erasure of a user, whose keyed hash replaces the id (`catalog.state.records`).
 
 Keys begin with the inverted moment, so that a listing shows the newest first. No statement's text is kept, and hence no
 password.
@@ -14,9 +14,8 @@ from datetime import datetime
 from functools import partial
 
 from lakewarden.base.clock import Clock, NewId
-from lakewarden.catalog.access.gate import Principal
-from lakewarden.catalog.state.newest_first import backwards
-from lakewarden.catalog.state.rewriting import content, empty_replaced, first_of, newest, rewrite
+from lakewarden.catalog.access import Principal
+from lakewarden.catalog.state.records import backwards, content, empty_replaced, first_of, newest, rewrite
 from lakewarden.errors import Corrupt
 from lakewarden.storage.objects import ObjectStore
 from lakewarden.storage.paths import without_name

@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 
 from lakewarden.base.clock import Clock, NewId
 from lakewarden.base.version import VERSION
-from lakewarden.catalog.state.jobs.node import has_ended, this_node
+from lakewarden.catalog.state.job import has_ended, this_node
 from lakewarden.errors import Corrupt, StorageRefused, StorageUnavailable
 from lakewarden.storage.objects import Missing, ObjectStore
 

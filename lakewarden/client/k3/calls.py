@@ -7,8 +7,7 @@ from functools import cached_property
 
 from lakewarden.base.scope import TableName
 from lakewarden.base.workers.cancellation import Cancellation
-from lakewarden.catalog.access.gate import OPERATOR, Principal, TableOf
-from lakewarden.catalog.access.rights import Act, TableAct
+from lakewarden.catalog.access import OPERATOR, Act, Principal, TableAct, TableOf
 from lakewarden.catalog.changes.engines import namespace_of, require_active
 from lakewarden.catalog.model import Catalog, Table
 from lakewarden.catalog.state.audit import AuditLog

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 
 from lakewarden.base.commit_metadata import Metadata
 from lakewarden.base.scope import TableName
-from lakewarden.catalog.access.rights import ADMINS
+from lakewarden.catalog.access import ADMINS
 from lakewarden.catalog.changes.pipelines import pipelines_in, rule_named, rule_of
-from lakewarden.catalog.pipeline import IngestRule
+from lakewarden.catalog.model import IngestRule
 from lakewarden.client.k3.calls import Calls
 from lakewarden.client.k3.messages import IngestAnswer, RuleAnswer, TableAnswer
 from lakewarden.client.k3.tables import DEFAULTS, Tables

@@ -9,7 +9,7 @@ from sqlglot import exp
 
 from lakewarden.base.commit_metadata import Metadata
 from lakewarden.base.strategies import WriteStrategy
-from lakewarden.catalog.anew import anew
+from lakewarden.catalog.evolution import anew
 from lakewarden.client.k3.answers import written, wrote
 from lakewarden.client.k3.calls import Calls, only
 from lakewarden.client.k3.messages import WriteAnswer

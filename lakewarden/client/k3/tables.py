@@ -8,7 +8,7 @@ from dataclasses import replace
 from lakewarden.base.clock import to_millis
 from lakewarden.base.commit_metadata import Metadata
 from lakewarden.base.scope import Scope, TableName
-from lakewarden.catalog.access.gate import TableOf
+from lakewarden.catalog.access import TableOf
 from lakewarden.catalog.changes.engines import engine_id, namespace_of
 from lakewarden.catalog.model import Catalog, Table
 from lakewarden.client.k3.calls import Calls

@@ -14,7 +14,7 @@ from sqlglot import exp
 
 from lakewarden.base import exact_json
 from lakewarden.base.json_values import NOT_FINITE, Json
-from lakewarden.catalog.columns.values import convert
+from lakewarden.catalog.column_values import convert
 from lakewarden.catalog.model import SchemaColumn, TableSchema
 from lakewarden.errors import ConstraintViolation, InvalidArgument
 from lakewarden.tables.rows.json import floating

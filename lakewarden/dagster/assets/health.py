@@ -15,8 +15,8 @@ from typing import get_args
 
 import dagster as dg
 
+from lakewarden.base.quantities import in_units
 from lakewarden.base.scope import Scope, TableName
-from lakewarden.base.sizes import in_units
 from lakewarden.catalog.model import Catalog, Table
 from lakewarden.dagster.assets.links import launchpad, repair_form, restore_form
 from lakewarden.dagster.assets.metadata import Metadata, table_value

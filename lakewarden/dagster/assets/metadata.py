@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 import dagster as dg
 
+from lakewarden.base.quantities import in_units
 from lakewarden.base.scope import Scope
-from lakewarden.base.sizes import in_units
 from lakewarden.catalog.report import ScopeReport
 from lakewarden.dagster.assets.partition_values import PartitionState
 from lakewarden.storage.location import join

@@ -12,8 +12,7 @@ import dagster as dg
 
 from lakewarden.base.scope import TableName
 from lakewarden.catalog.changes.pipelines import rule_of
-from lakewarden.catalog.model import Catalog
-from lakewarden.catalog.pipeline import IngestRule, Pipeline
+from lakewarden.catalog.model import Catalog, IngestRule, Pipeline
 from lakewarden.dagster.mount import INGEST, SOURCES, Mount, is_beneath
 from lakewarden.storage.location import join
 

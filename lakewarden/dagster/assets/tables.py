@@ -7,8 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import dagster as dg
 
-from lakewarden.catalog.model import Catalog, SchemaColumn, Storage, Table, TableSchema
-from lakewarden.catalog.pipeline import Pipeline
+from lakewarden.catalog.model import Catalog, Pipeline, SchemaColumn, Storage, Table, TableSchema
 from lakewarden.dagster.assets.partition_values import MAX_VALUES, count_of, has_values
 from lakewarden.dagster.assets.rules import live_pipelines, rule_key
 from lakewarden.dagster.mount import Mount

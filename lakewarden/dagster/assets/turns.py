@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from lakewarden.base.scope import Scope
 from lakewarden.catalog.model import Table
-from lakewarden.catalog.state.rounds.checks import next_of_round, note_round
+from lakewarden.catalog.state.rounds import next_of_round, note_round
 from lakewarden.client import Lakehouse
 
 

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 import dagster as dg
 from pydantic import Field
 
+from lakewarden.base.quantities import in_units
 from lakewarden.base.scope import TableName
-from lakewarden.base.sizes import in_units
-from lakewarden.catalog.state.erasure.certificates import Certificate
+from lakewarden.catalog.state.erasures import Certificate
 from lakewarden.client import Lakehouse
 from lakewarden.dagster.assets.health_changes import report_changes
 from lakewarden.dagster.assets.metadata import table_value

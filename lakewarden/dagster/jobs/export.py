@@ -5,8 +5,8 @@ from collections.abc import Iterable
 import dagster as dg
 from pydantic import Field
 
+from lakewarden.base.quantities import in_units
 from lakewarden.base.scope import Scope, TableName
-from lakewarden.base.sizes import in_units
 from lakewarden.client import Lakehouse
 from lakewarden.dagster.assets.tables import is_crowded
 from lakewarden.dagster.jobs.booking.batches import log_events

@@ -8,10 +8,9 @@ from collections.abc import Iterator
 import dagster as dg
 from pydantic import Field
 
+from lakewarden.base.quantities import in_units
 from lakewarden.base.scope import TableName
-from lakewarden.base.sizes import in_units
-from lakewarden.catalog.model import Catalog
-from lakewarden.catalog.pipeline import Pipeline
+from lakewarden.catalog.model import Catalog, Pipeline
 from lakewarden.client import Lakehouse
 from lakewarden.dagster.assets.health_changes import report_checks
 from lakewarden.dagster.assets.metadata import Metadata, Row, table_value

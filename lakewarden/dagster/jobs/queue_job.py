@@ -3,7 +3,7 @@
 import dagster as dg
 from pydantic import Field
 
-from lakewarden.catalog.state.jobs.job import Job
+from lakewarden.catalog.state.job import Job
 from lakewarden.client import Lakehouse
 from lakewarden.dagster.assets.metadata import table_value
 from lakewarden.dagster.jobs.runs.failures import RETRIES, declined

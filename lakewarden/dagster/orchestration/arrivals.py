@@ -12,7 +12,7 @@ from itertools import islice
 
 import msgspec
 
-from lakewarden.storage.sources.source import SourceObject
+from lakewarden.storage.sources import SourceObject
 
 LISTED_PER_TICK = 10_000
 """Objects that a tick lists, ten requests of an object store: a million uploads are one round of a hundred ticks."""

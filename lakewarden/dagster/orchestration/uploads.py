@@ -10,11 +10,10 @@ from itertools import takewhile
 import dagster as dg
 import msgspec
 
-from lakewarden.base.sizes import in_units
+from lakewarden.base.quantities import in_units
 from lakewarden.catalog.changes.engines import DISABLED, is_active
 from lakewarden.catalog.changes.pipelines import rule_of
-from lakewarden.catalog.model import Catalog
-from lakewarden.catalog.pipeline import Pipeline
+from lakewarden.catalog.model import Catalog, Pipeline
 from lakewarden.client import Lakehouse
 from lakewarden.dagster.assets.metadata import table_value
 from lakewarden.dagster.assets.rules import live_pipelines, rule_key, source_key, source_uri
@@ -25,7 +24,7 @@ from lakewarden.dagster.orchestration.arrivals import LISTED_PER_TICK, Sums, loo
 from lakewarden.dagster.orchestration.evaluations import build_sensor
 from lakewarden.dagster.orchestration.flushing import LOOK_BACK, wait_after
 from lakewarden.dagster.orchestration.runs import shown
-from lakewarden.storage.sources.source import SourceObject
+from lakewarden.storage.sources import SourceObject
 
 OBJECTS_PER_RUN = 1_000
 """Of which a run has the keys in its config. The next tick continues when the run has ended."""

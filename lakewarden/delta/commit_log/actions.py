@@ -14,7 +14,7 @@ import msgspec
 
 from lakewarden.base.clock import to_millis
 from lakewarden.base.version import VERSION
-from lakewarden.catalog.dynamic.buckets import bucket_named
+from lakewarden.catalog.buckets import bucket_named
 from lakewarden.delta.commit_log.stamp import CommitStamp
 from lakewarden.delta.parquet.change_files import ChangeFile
 from lakewarden.delta.parquet.files import DataFile, NewFile

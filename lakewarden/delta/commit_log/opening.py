@@ -15,10 +15,10 @@ from lakewarden.delta.commit_log.damaged_checkpoints import mended
 from lakewarden.delta.failures import delta_errors
 from lakewarden.delta.uri import delta_uri
 from lakewarden.errors import Corrupt, NotFound
+from lakewarden.storage.clients import OUTAGES
 from lakewarden.storage.location import local_path
 from lakewarden.storage.open import open_store
 from lakewarden.storage.options import delta_options
-from lakewarden.storage.outages import OUTAGES
 
 _NO_FILES = re.compile(r"No files in log segment|does not exist")
 

@@ -19,10 +19,10 @@ from lakewarden.delta.commit_log.commits import LOG, commit_name
 from lakewarden.delta.commit_log.damage import check_name
 from lakewarden.delta.failures import delta_errors
 from lakewarden.errors import Conflict, StorageUnavailable
+from lakewarden.storage.disk import is_named, write_all
 from lakewarden.storage.location import local_path
 from lakewarden.storage.objects import AlreadyThere, Missing
 from lakewarden.storage.open import open_store
-from lakewarden.storage.posix import is_named, write_all
 from lakewarden.storage.steps import Steps
 
 Still = Callable[[], None]

@@ -21,7 +21,7 @@ from lakewarden.delta.ownership import begun_anew
 from lakewarden.delta.scope import open_place
 from lakewarden.delta.table import ScopeTable, check_whole
 from lakewarden.errors import Conflict, Corrupt
-from lakewarden.storage.leftovers import remove_all_leftovers, remove_emptied_directories
+from lakewarden.storage.disk import remove_all_leftovers, remove_emptied_directories
 from lakewarden.storage.objects import ObjectStore, keys_of
 from lakewarden.storage.open import open_store
 from lakewarden.storage.steps import Steps

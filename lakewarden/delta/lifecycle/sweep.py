@@ -21,7 +21,7 @@ from lakewarden.delta.parquet.change_files import FOLDER
 from lakewarden.delta.parquet.files import SHUFFLE
 from lakewarden.delta.table import ScopeTable
 from lakewarden.errors import Conflict
-from lakewarden.storage.leftovers import remove_empty_directories
+from lakewarden.storage.disk import remove_empty_directories
 from lakewarden.storage.objects import keys_of
 from lakewarden.storage.open import open_store
 from lakewarden.storage.steps import Steps

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from lakewarden.base.clock import NewId
-from lakewarden.catalog.dynamic.buckets import bucket_named, divided_by_bucket, in_bucket
+from lakewarden.catalog.buckets import bucket_named, divided_by_bucket, in_bucket
 from lakewarden.catalog.target import ScopeTarget
 from lakewarden.delta.parquet.column_ends import ColumnFacts, of_rows, of_written
 from lakewarden.delta.parquet.schema import SEQ, file_schema

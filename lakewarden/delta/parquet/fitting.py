@@ -9,8 +9,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from lakewarden.catalog.columns.defaults import initial_values
-from lakewarden.catalog.columns.types import ColumnType
+from lakewarden.catalog.column_types import ColumnType
+from lakewarden.catalog.column_values import initial_values
 from lakewarden.catalog.model import SchemaColumn
 from lakewarden.delta.partitions import filled
 from lakewarden.errors import Corrupt

@@ -15,7 +15,7 @@ from typing import Any
 import pyarrow as pa
 from deltalake import Schema
 
-from lakewarden.catalog.columns.types import ColumnType
+from lakewarden.catalog.column_types import ColumnType
 from lakewarden.catalog.model import SchemaColumn, TableSchema
 from lakewarden.delta.parquet.fitting import with_initial
 

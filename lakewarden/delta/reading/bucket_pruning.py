@@ -10,7 +10,7 @@ from math import prod
 
 import pyarrow as pa
 
-from lakewarden.catalog.dynamic.buckets import bucket_named, bucket_of
+from lakewarden.catalog.buckets import bucket_named, bucket_of
 from lakewarden.catalog.model import TableSchema
 from lakewarden.delta.parquet.files import DataFile
 from lakewarden.delta.reading.bounds import Bound, Value, files_within

@@ -34,7 +34,7 @@ class TableCache:
         """As `open_scope`."""
         from lakewarden.delta.commit_log.commits import CommitLog  # Delta: not for a warehouse that is opened for something else
         from lakewarden.delta.scope import compared, open_scope
-        from lakewarden.storage.bucket.clients import client_of
+        from lakewarden.storage.clients import client_of
         from lakewarden.storage.open import open_store
 
         location = target.location

@@ -10,7 +10,7 @@ from typing import Any, Literal
 import pyarrow as pa
 import pyarrow.csv as pc_csv
 
-from lakewarden.catalog.columns.types import ColumnType
+from lakewarden.catalog.column_types import ColumnType
 from lakewarden.catalog.model import TableSchema
 from lakewarden.errors import InvalidArgument
 from lakewarden.ingest.load.fitting import ConvertedBlock, text_column

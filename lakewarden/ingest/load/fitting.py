@@ -8,8 +8,8 @@ from typing import Any, TypeVar, cast
 
 import pyarrow as pa
 
-from lakewarden.catalog.columns.types import ColumnType
-from lakewarden.catalog.columns.values import reason
+from lakewarden.catalog.column_types import ColumnType
+from lakewarden.catalog.column_values import reason
 from lakewarden.catalog.model import SchemaColumn
 from lakewarden.tables.rows.columns import Unfit, repeated
 from lakewarden.tables.rows.violation import shown

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from lakewarden.catalog.state.ledger.entries import Attempt, ObjectBatch
+from lakewarden.catalog.state.ledger import Attempt, ObjectBatch
 from lakewarden.errors import Conflict
 from lakewarden.ingest.objects.context import CountingAttempt, IngestContext
 from lakewarden.ingest.pipelines.rejects import RejectedObject, note_rejects

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from lakewarden.base.settings import PipelinesSettings
-from lakewarden.storage.sources.source import SourceObject
+from lakewarden.storage.sources import SourceObject
 
 
 def in_tasks(bounds: PipelinesSettings, objects: Sequence[SourceObject]) -> bool:

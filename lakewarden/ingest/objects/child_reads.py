@@ -10,8 +10,8 @@ from functools import cache, partial
 from pathlib import Path
 
 from lakewarden.base.settings import PipelinesSettings
-from lakewarden.catalog.pipeline import Pipeline
-from lakewarden.catalog.state.ledger.entries import OfferedObject
+from lakewarden.catalog.model import Pipeline
+from lakewarden.catalog.state.ledger import OfferedObject
 from lakewarden.ingest.objects.reading import Outcome, Reading, ReadObject, ReadRows, ReadWith, UnreadableObject
 from lakewarden.ingest.running.bounds import ReadBounds
 from lakewarden.ingest.running.reads import BoundedReads
@@ -19,7 +19,7 @@ from lakewarden.ingest.running.worker import ReadJob, ReadRejected
 from lakewarden.ingest.templates.options import parse_options
 from lakewarden.ingest.templates.registry import template_named
 from lakewarden.ingest.templates.template import Columns
-from lakewarden.storage.sources.source import ObjectSource, SourceObject
+from lakewarden.storage.sources import ObjectSource, SourceObject
 
 
 @contextmanager

@@ -7,10 +7,8 @@ from dataclasses import dataclass, replace
 from lakewarden.base.faults import Reach, no_faults
 from lakewarden.catalog.changes.objects import replace_table
 from lakewarden.catalog.changes.pipelines import blank_of, land_blank, materialize, table_of
-from lakewarden.catalog.model import Catalog, Table
-from lakewarden.catalog.pipeline import Pipeline
-from lakewarden.catalog.state.ledger.entries import Attempt, ObjectBatch, ObjectFate
-from lakewarden.catalog.state.ledger.ledger import Ledger
+from lakewarden.catalog.model import Catalog, Pipeline, Table
+from lakewarden.catalog.state.ledger import Attempt, Ledger, ObjectBatch, ObjectFate
 from lakewarden.errors import Conflict
 from lakewarden.ingest.objects.fit import PipelineFitting
 from lakewarden.ingest.pipelines.source import PipelineSource

@@ -10,12 +10,11 @@ from pathlib import Path
 import pyarrow as pa
 
 from lakewarden.base.clock import Clock, NewId
-from lakewarden.catalog.columns.types import ColumnType
+from lakewarden.catalog.column_types import ColumnType
 from lakewarden.catalog.evolution import AddColumn, altered
-from lakewarden.catalog.model import Column, SchemaColumn, Table, TableSchema
-from lakewarden.catalog.pipeline import OBJECT, Pipeline
+from lakewarden.catalog.model import OBJECT, Column, Pipeline, SchemaColumn, Table, TableSchema
 from lakewarden.catalog.schema import declare
-from lakewarden.catalog.state.ledger.entries import ObjectFate
+from lakewarden.catalog.state.ledger import ObjectFate
 from lakewarden.errors import ConstraintViolation, InvalidArgument, Unsupported
 from lakewarden.ingest.objects.reading import ObjectGone, Outcome, Reading, ReadRows
 from lakewarden.ingest.templates.template import Columns

@@ -10,8 +10,7 @@ from tempfile import TemporaryDirectory
 import pyarrow as pa
 
 from lakewarden.catalog.model import Table
-from lakewarden.catalog.state.ledger.entries import Attempt, ObjectBatch
-from lakewarden.catalog.state.ledger.ledger import LOOKS
+from lakewarden.catalog.state.ledger import LOOKS, Attempt, ObjectBatch
 from lakewarden.ingest.objects.context import CountingAttempt, IngestContext
 from lakewarden.ingest.objects.fit import FitResult
 from lakewarden.ingest.objects.landing import Incoming, TableLanding, keys_of, last_of_each, replaced_by

@@ -17,8 +17,7 @@ from tempfile import TemporaryDirectory
 import pyarrow as pa
 
 from lakewarden.catalog.model import Table
-from lakewarden.catalog.state.ledger.entries import Attempt, ObjectBatch, ObjectFate, OfferedObject
-from lakewarden.catalog.state.ledger.ledger import LOOKS
+from lakewarden.catalog.state.ledger import LOOKS, Attempt, ObjectBatch, ObjectFate, OfferedObject
 from lakewarden.catalog.target import ScopeTarget
 from lakewarden.delta.parquet.files import NewFile
 from lakewarden.errors import Conflict, InvalidArgument, Unsupported

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from lakewarden.catalog.access.gate import OPERATOR, Principal
+from lakewarden.catalog.access import OPERATOR, Principal
 from lakewarden.catalog.state.audit import AuditLog
 from lakewarden.errors import LakewardenError
 from lakewarden.ingest.objects.child_reads import bounded, reads_of_tasks

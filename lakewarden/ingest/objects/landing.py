@@ -12,9 +12,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakewarden.catalog.model import TableSchema
-from lakewarden.catalog.pipeline import OBJECT
-from lakewarden.catalog.state.ledger.entries import ObjectBatch, ObjectFate
+from lakewarden.catalog.model import OBJECT, TableSchema
+from lakewarden.catalog.state.ledger import ObjectBatch, ObjectFate
 from lakewarden.delta.reading.bounds import Bound
 from lakewarden.delta.reading.keys import Keys
 from lakewarden.tables.client.direct import DirectWrites

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from lakewarden.base.arrays import numbers
 from lakewarden.catalog.model import Table
-from lakewarden.catalog.state.ledger.entries import ObjectFate, OfferedObject
+from lakewarden.catalog.state.ledger import ObjectFate, OfferedObject
 from lakewarden.catalog.target import ScopeTarget
 from lakewarden.delta.parquet.schema import SEQ, rows_schema
 from lakewarden.errors import LakewardenError
@@ -25,7 +25,7 @@ from lakewarden.ingest.objects.fit import ObjectTable, PipelineFitting, columns_
 from lakewarden.ingest.objects.reading import Reading, ReadObject, ReadRows
 from lakewarden.ingest.templates.template import Columns
 from lakewarden.log.position import WHOLE
-from lakewarden.storage.sources.source import ObjectSource
+from lakewarden.storage.sources import ObjectSource
 from lakewarden.storage.steps import Steps
 from lakewarden.tables.direct.shuffle import PartWriter, TaskOutput, remove_written
 

@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
 
-from lakewarden.catalog.pipeline import Pipeline
-from lakewarden.catalog.state.ledger.entries import OfferedObject
+from lakewarden.catalog.model import Pipeline
+from lakewarden.catalog.state.ledger import OfferedObject
 from lakewarden.errors import Conflict, InvalidArgument, NotFound, StorageRefused
 from lakewarden.ingest.templates.template import Columns
 from lakewarden.storage.objects import Missing
-from lakewarden.storage.sources.source import ObjectChanged, ObjectSource, SourceObject
+from lakewarden.storage.sources import ObjectChanged, ObjectSource, SourceObject
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Literal
 
-from lakewarden.catalog.state.ledger.entries import Attempt, ObjectBatch
+from lakewarden.catalog.state.ledger import Attempt, ObjectBatch
 
 SHOWN = 1_000
 """Objects that a report names, at most; it counts all of them."""

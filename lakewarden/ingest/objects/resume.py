@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from lakewarden.catalog.pipeline import Pipeline
-from lakewarden.catalog.state.ledger.faults import faults_of
-from lakewarden.catalog.state.ledger.ledger import Ledger
+from lakewarden.catalog.model import Pipeline
+from lakewarden.catalog.state.ledger import Ledger
+from lakewarden.catalog.state.ledger_faults import faults_of
 from lakewarden.errors import Corrupt
 from lakewarden.log.once import Resume, stopped
 from lakewarden.tables.direct.pipelines import Memories, memories_of

@@ -11,10 +11,9 @@ from lakewarden.base.faults import Reach, no_faults
 from lakewarden.base.scope import TableName
 from lakewarden.catalog.changes.engines import require_active
 from lakewarden.catalog.changes.pipelines import pipeline_of, rule_of, table_of
-from lakewarden.catalog.pipeline import OBJECT, IngestRule, Pipeline
-from lakewarden.catalog.state.ledger.entries import ObjectBatch, OfferedObject
-from lakewarden.catalog.state.ledger.ledger import LOOKS, Ledger, LedgerView
-from lakewarden.catalog.state.ledger.runs import KnownObject
+from lakewarden.catalog.model import OBJECT, IngestRule, Pipeline
+from lakewarden.catalog.state.ledger import LOOKS, Ledger, LedgerView, ObjectBatch, OfferedObject
+from lakewarden.catalog.state.ledger_runs import KnownObject
 from lakewarden.errors import FailedPrecondition, InvalidArgument
 from lakewarden.ingest.objects.attempt import BatchAttempts
 from lakewarden.ingest.objects.batches import cut, fills, in_tasks
@@ -29,7 +28,7 @@ from lakewarden.ingest.pipelines.rules import why_not
 from lakewarden.ingest.pipelines.source import source_of
 from lakewarden.log.once import Resume
 from lakewarden.storage.objects import Missing
-from lakewarden.storage.sources.source import SourceObject
+from lakewarden.storage.sources import SourceObject
 from lakewarden.tables.fanout import Run
 from lakewarden.tables.warehouse import Warehouse
 

@@ -9,9 +9,8 @@ from itertools import islice
 import pyarrow.compute as pc
 
 from lakewarden.catalog.changes.pipelines import table_of
-from lakewarden.catalog.model import Catalog, Table
-from lakewarden.catalog.pipeline import OBJECT, Pipeline
-from lakewarden.catalog.state.ledger.ledger import Ledger
+from lakewarden.catalog.model import OBJECT, Catalog, Pipeline, Table
+from lakewarden.catalog.state.ledger import Ledger
 from lakewarden.delta.reading.rows import read_files
 from lakewarden.delta.scope import open_scope
 from lakewarden.errors import LakewardenError

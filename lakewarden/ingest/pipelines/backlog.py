@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import suppress
 
-from lakewarden.catalog.pipeline import IngestRule
-from lakewarden.catalog.state.ledger.ledger import LOOKS, Ledger
+from lakewarden.catalog.model import IngestRule
+from lakewarden.catalog.state.ledger import LOOKS, Ledger
 from lakewarden.ingest.pipelines.rules import takes
 from lakewarden.storage.objects import Missing
-from lakewarden.storage.sources.source import SourceObject
+from lakewarden.storage.sources import SourceObject
 
 
 def untaken(ledger: Ledger, rule: IngestRule, objects: Sequence[SourceObject]) -> list[SourceObject]:

@@ -8,10 +8,9 @@ from typing import Any
 
 from lakewarden.base.scope import TableName
 from lakewarden.catalog.changes.pipelines import add_pipeline, change_rule, drop_pipeline, rule_named
-from lakewarden.catalog.model import Table
+from lakewarden.catalog.model import IngestRule, Pipeline, Table
 from lakewarden.catalog.options import parse_options as table_options
-from lakewarden.catalog.pipeline import IngestRule, Pipeline
-from lakewarden.catalog.state.ledger.place import forget_ledger
+from lakewarden.catalog.state.ledger import forget_ledger
 from lakewarden.errors import InUse
 from lakewarden.ingest.pipelines.declaration import Declaration, changed_rule, declared
 from lakewarden.ingest.pipelines.rejects import rejects_name, rejects_table

@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
+from lakewarden.catalog.model import IngestRule, MissingColumns
 from lakewarden.catalog.names import check_column
 from lakewarden.catalog.options import option_named, parse_bytes
-from lakewarden.catalog.pipeline import IngestRule, MissingColumns
 from lakewarden.errors import InvalidArgument
 from lakewarden.ingest.pipelines.rules import check_glob, check_mime_type
 from lakewarden.ingest.templates.options import given_options, list_of, option_names

@@ -11,9 +11,8 @@ import pyarrow.compute as pc
 
 from lakewarden.base.scope import TableName
 from lakewarden.catalog.changes.pipelines import pipeline_of
-from lakewarden.catalog.model import Column, Table
+from lakewarden.catalog.model import Column, Pipeline, Table
 from lakewarden.catalog.names import check_table
-from lakewarden.catalog.pipeline import Pipeline
 from lakewarden.delta.reading.bounds import Bound
 from lakewarden.errors import AlreadyExists, InvalidArgument
 from lakewarden.maintenance.admin.create_table import make_table

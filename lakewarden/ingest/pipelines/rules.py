@@ -11,7 +11,7 @@ import re
 from functools import lru_cache
 from mimetypes import MimeTypes
 
-from lakewarden.catalog.pipeline import IngestRule
+from lakewarden.catalog.model import IngestRule
 from lakewarden.errors import InvalidArgument
 
 _LOWER = str.maketrans("ABCDEFGHIJKLMNOPQRSTUVWXYZ", "abcdefghijklmnopqrstuvwxyz")

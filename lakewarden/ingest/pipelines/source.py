@@ -9,15 +9,13 @@ from typing import BinaryIO
 
 from lakewarden.base.connection import Connection, Location
 from lakewarden.base.scope import TableName
-from lakewarden.catalog.model import Catalog
-from lakewarden.catalog.pipeline import Pipeline
+from lakewarden.catalog.model import Catalog, Pipeline
 from lakewarden.errors import InvalidArgument, NotFound
 from lakewarden.ingest.pipelines.rules import matches
 from lakewarden.storage.finding import find_files
 from lakewarden.storage.location import canonical, join, within
 from lakewarden.storage.objects import Missing
-from lakewarden.storage.sources.open import open_source
-from lakewarden.storage.sources.source import ObjectSource, SourceObject
+from lakewarden.storage.sources import ObjectSource, SourceObject, open_source
 from lakewarden.tables.warehouse import Warehouse
 
 _WILD = re.compile(r"[*?\[]")

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from lakewarden.base.clock import Clock
 from lakewarden.base.faults import Reach, no_faults
-from lakewarden.catalog.dynamic.buckets import bucket_of
+from lakewarden.catalog.buckets import bucket_of
 from lakewarden.catalog.model import Table
 from lakewarden.errors import Ended, InvalidArgument, NotFound
 from lakewarden.ingest.relay.report import RelayReport

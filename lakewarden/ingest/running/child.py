@@ -25,8 +25,7 @@ import pyarrow.csv
 import pyarrow.parquet  # loaded before memory is bounded, and once
 
 from lakewarden.base.workers import frames
-from lakewarden.base.workers.child import end_with
-from lakewarden.base.workers.memory import ProcessMemory
+from lakewarden.base.workers.child import ProcessMemory, end_with
 from lakewarden.errors import LakewardenError, Unsupported
 from lakewarden.ingest.running import messages
 from lakewarden.ingest.running.messages import RangeRequest, ReadOutcome, Task

@@ -13,7 +13,7 @@ from typing import TypeVar
 import msgspec
 import pyarrow as pa
 
-from lakewarden.catalog.columns.types import ColumnType
+from lakewarden.catalog.column_types import ColumnType
 from lakewarden.ingest.running.bounds import ReadBounds
 from lakewarden.ingest.templates.template import Columns
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from time import monotonic
 
 from lakewarden.base.workers import frames
-from lakewarden.base.workers.process import Process
+from lakewarden.base.workers.pool import Process
 from lakewarden.errors import InvalidArgument, LakewardenError, NotFound, StorageUnavailable, Unsupported
 from lakewarden.ingest.running import messages
 from lakewarden.ingest.running.bounds import ReadBounds

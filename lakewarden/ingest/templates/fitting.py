@@ -7,8 +7,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from lakewarden.catalog.columns.types import ColumnType
-from lakewarden.catalog.columns.values import reason
+from lakewarden.catalog.column_types import ColumnType
+from lakewarden.catalog.column_values import reason
 from lakewarden.errors import InvalidArgument
 from lakewarden.ingest.templates.column_names import column_names
 from lakewarden.ingest.templates.nested_values import documents_of

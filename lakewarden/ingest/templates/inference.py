@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakewarden.base.exact_json import JsonNumber
-from lakewarden.catalog.columns.types import ColumnType
+from lakewarden.catalog.column_types import ColumnType
 from lakewarden.tables.rows.columns import Unfit
 from lakewarden.tables.rows.text import from_text
 

@@ -11,8 +11,8 @@ import pyarrow as pa
 from msgspec import Meta
 
 from lakewarden.base.exact_json import JsonNumber
-from lakewarden.catalog.columns.types import ColumnType
-from lakewarden.catalog.columns.values import reason
+from lakewarden.catalog.column_types import ColumnType
+from lakewarden.catalog.column_values import reason
 from lakewarden.errors import InvalidArgument
 from lakewarden.ingest.templates.column_names import column_names
 from lakewarden.ingest.templates.inference import TEXT, Digits, Inference

@@ -16,8 +16,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakewarden.base import exact_json
-from lakewarden.catalog.columns.types import ColumnType
-from lakewarden.catalog.columns.values import reason
+from lakewarden.catalog.column_types import ColumnType
+from lakewarden.catalog.column_values import reason
 from lakewarden.errors import InvalidArgument
 from lakewarden.ingest.templates.types import type_of
 from lakewarden.tables.rows.columns import Unfit, first_misfit, from_array, unwrapped

@@ -8,7 +8,7 @@ from typing import Generic, TypeVar
 
 import pyarrow as pa
 
-from lakewarden.catalog.columns.types import ColumnType
+from lakewarden.catalog.column_types import ColumnType
 from lakewarden.ingest.templates.object_file import ObjectFile
 
 Columns = Mapping[str, ColumnType]

@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from lakewarden.catalog.columns.types import ColumnType
+from lakewarden.catalog.column_types import ColumnType
 from lakewarden.errors import Unsupported
 from lakewarden.ingest.templates.template import Columns
 

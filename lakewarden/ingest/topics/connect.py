@@ -15,7 +15,7 @@ from typing import cast
 
 import msgspec
 
-from lakewarden.catalog.columns.types import ColumnType
+from lakewarden.catalog.column_types import ColumnType
 from lakewarden.errors import InvalidArgument
 
 _CONNECT = "org.apache.kafka.connect.data"

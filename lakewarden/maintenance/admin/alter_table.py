@@ -6,7 +6,7 @@ from functools import partial
 
 from lakewarden.base.scope import Scope, TableName
 from lakewarden.catalog.changes.objects import check_still, replace_table
-from lakewarden.catalog.dynamic.options import check_no_dynamic_option
+from lakewarden.catalog.dynamic_declaration import check_no_dynamic_option
 from lakewarden.catalog.evolution import Alteration, SetNullable, SetOptions, altered, tightens
 from lakewarden.catalog.model import Catalog, Table
 from lakewarden.delta.scope import open_scope

@@ -9,7 +9,7 @@ from dataclasses import replace
 from lakewarden.base.scope import TableName
 from lakewarden.catalog.changes.leases import under
 from lakewarden.catalog.changes.objects import add_table, show_table
-from lakewarden.catalog.dynamic.options import check_outside
+from lakewarden.catalog.dynamic_declaration import check_outside
 from lakewarden.catalog.model import Column, Table, TableType
 from lakewarden.catalog.options import check_type, parse_options
 from lakewarden.catalog.schema import declare

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from lakewarden.base.scope import TableName
+from lakewarden.catalog.buckets import bucket_named
 from lakewarden.catalog.changes.objects import add_table
-from lakewarden.catalog.dynamic.buckets import bucket_named
-from lakewarden.catalog.dynamic.options import FILE_PATH, PREFIX, divided_options, enriched, parse_dynamic
+from lakewarden.catalog.dynamic_declaration import FILE_PATH, PREFIX, divided_options, enriched, parse_dynamic
 from lakewarden.catalog.model import Catalog, Column, Table
 from lakewarden.catalog.options import parse_options
 from lakewarden.catalog.schema import declare

@@ -6,11 +6,10 @@ from collections.abc import Callable
 
 from lakewarden.base.scope import TableName
 from lakewarden.catalog.changes.engines import set_engine
-from lakewarden.catalog.changes.objects import add_namespace, add_view, drop_namespace, drop_view
+from lakewarden.catalog.changes.objects import Reads, add_namespace, add_view, check_view_of_itself, drop_namespace, drop_view
 from lakewarden.catalog.changes.pipelines import pipelines_in
-from lakewarden.catalog.changes.views import Reads, check_view_of_itself
 from lakewarden.catalog.model import Catalog, Namespace, View
-from lakewarden.catalog.state.ledger.place import forget_ledger
+from lakewarden.catalog.state.ledger import forget_ledger
 from lakewarden.tables.warehouse import Warehouse
 
 

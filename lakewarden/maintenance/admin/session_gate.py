@@ -6,8 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from lakewarden.catalog.access.gate import GuardedTable, Principal, allow, impersonate
-from lakewarden.catalog.access.rights import Act
+from lakewarden.catalog.access import Act, GuardedTable, Principal, allow, impersonate
 from lakewarden.catalog.changes.users import role_of
 from lakewarden.catalog.model import Catalog
 from lakewarden.catalog.state.audit import AuditLog

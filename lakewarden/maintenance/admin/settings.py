@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from lakewarden.catalog.access.gate import Principal
+from lakewarden.catalog.access import Principal
 from lakewarden.catalog.kept_settings import KEPT, change_settings
 from lakewarden.catalog.model import Catalog
 from lakewarden.catalog.state.audit import AuditLog

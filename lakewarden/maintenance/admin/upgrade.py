@@ -26,7 +26,7 @@ from lakewarden.delta.table import ScopeTable
 from lakewarden.errors import Corrupt, StorageUnavailable
 from lakewarden.log.logs import Logs
 from lakewarden.maintenance.scopes import scopes_of
-from lakewarden.storage.durability import sync
+from lakewarden.storage.disk import sync
 from lakewarden.storage.objects import ObjectStore
 from lakewarden.storage.open import open_store
 from lakewarden.storage.owner import StorageOwner, claim_for, naming, owner_of

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from lakewarden.catalog.access.rights import can
-from lakewarden.catalog.model import Catalog, Table
-from lakewarden.catalog.pipeline import Pipeline
+from lakewarden.catalog.access import can
+from lakewarden.catalog.model import Catalog, Pipeline, Table
 from lakewarden.catalog.state.floors.entries import FloorLocation
 from lakewarden.catalog.state.floors.floor import floor_at
-from lakewarden.catalog.state.ledger.faults import faults_of
-from lakewarden.catalog.state.ledger.ledger import Ledger
+from lakewarden.catalog.state.ledger import Ledger
+from lakewarden.catalog.state.ledger_faults import faults_of
 from lakewarden.errors import Corrupt, LakewardenError, StorageRefused, StorageUnavailable
 from lakewarden.log.position import position_of
 from lakewarden.maintenance.check.scope import CheckTask, Finding

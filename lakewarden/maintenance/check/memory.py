@@ -13,7 +13,7 @@ from contextlib import suppress
 from functools import partial
 
 from lakewarden.base.scope import TableName
-from lakewarden.catalog.access.rights import can
+from lakewarden.catalog.access import can
 from lakewarden.catalog.model import Catalog, Table
 from lakewarden.catalog.operations import SPECS, Operation
 from lakewarden.catalog.report import Fault, ScopeReport

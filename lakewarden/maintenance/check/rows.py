@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakewarden.catalog.dynamic.buckets import bucket_named, bucket_of
+from lakewarden.catalog.buckets import bucket_named, bucket_of
 from lakewarden.catalog.model import TableSchema
 from lakewarden.delta.reading.file_group import FileGroup
 from lakewarden.delta.reading.rows import read_rows

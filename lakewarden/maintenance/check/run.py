@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from lakewarden.base.scope import Scope
-from lakewarden.catalog.access.rights import can
+from lakewarden.catalog.access import can
 from lakewarden.catalog.model import Catalog, Table
 from lakewarden.errors import StorageRefused, StorageUnavailable
 from lakewarden.maintenance.check.logs import check_floors, check_ledger, check_log, own_standing, standings_of, unreadable_floor

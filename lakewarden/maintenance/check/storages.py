@@ -10,10 +10,10 @@ from lakewarden.base.connection import Location
 from lakewarden.catalog.model import Catalog, Storage
 from lakewarden.errors import LakewardenError, NotFound, StorageUnavailable
 from lakewarden.maintenance.check.scope import Finding
+from lakewarden.storage.buckets import find_uploads
 from lakewarden.storage.open import open_store
 from lakewarden.storage.owner import confirm
 from lakewarden.storage.probe import probe
-from lakewarden.storage.uploads import find_uploads
 from lakewarden.tables.warehouse import Warehouse
 
 

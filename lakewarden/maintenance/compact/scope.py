@@ -14,11 +14,11 @@ import pyarrow as pa
 from lakewarden.base.clock import Clock, NewId
 from lakewarden.base.faults import Reach, no_faults
 from lakewarden.base.scope import Scope, TableName
+from lakewarden.catalog.kept_settings import TailRule, check_ratio
 from lakewarden.catalog.model import TableSchema
 from lakewarden.catalog.operations import Operation
 from lakewarden.catalog.report import ScopeReport
 from lakewarden.catalog.target import ScopeTarget
-from lakewarden.catalog.upkeep import TailRule, check_ratio
 from lakewarden.delta.parquet.files import DataFile, by_place, place_of
 from lakewarden.delta.parquet.reading import open_file
 from lakewarden.delta.reading.rows import read_files

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from lakewarden.base.connection import Location
-from lakewarden.catalog.access.rights import can
+from lakewarden.catalog.access import can
 from lakewarden.catalog.changes.objects import table_place
 from lakewarden.catalog.model import Catalog, Table
 from lakewarden.catalog.target import ScopeTarget

@@ -16,16 +16,23 @@ from datetime import UTC, datetime
 from lakewarden.base.clock import CarriedClock, to_millis
 from lakewarden.base.connection import Location
 from lakewarden.base.faults import Reach, no_faults
-from lakewarden.catalog.access.rights import can
+from lakewarden.catalog.access import can
 from lakewarden.catalog.model import Catalog, Table
 from lakewarden.catalog.report import ScopeReport
 from lakewarden.catalog.state.audit import AuditLog
-from lakewarden.catalog.state.erasure.certificates import Certificate, keep_certificate
-from lakewarden.catalog.state.erasure.erasures import Counts, Erasure, Erasures
-from lakewarden.catalog.state.erasure.exports import ExportRecord
-from lakewarden.catalog.state.erasure.requests import ErasureRequest, forget_request, keep_request
+from lakewarden.catalog.state.erasures import (
+    Certificate,
+    Counts,
+    Erasure,
+    ErasureRequest,
+    Erasures,
+    forget_request,
+    keep_certificate,
+    keep_request,
+)
+from lakewarden.catalog.state.exports import ExportRecord
 from lakewarden.catalog.state.floors.entries import absent
-from lakewarden.catalog.state.jobs.log import JobLog
+from lakewarden.catalog.state.job_log import JobLog
 from lakewarden.catalog.state.live_queries import LiveQueries
 from lakewarden.catalog.target import ScopeTarget
 from lakewarden.delta.commit_log.committing import Committer, TooLate
@@ -37,13 +44,11 @@ from lakewarden.maintenance.plans.store import PlanLog
 from lakewarden.maintenance.sweep import bury
 from lakewarden.maintenance.verification import tables_of_users, what_to_search
 from lakewarden.maintenance.verify.search import SearchResult, search
-from lakewarden.storage.durability import sync
-from lakewarden.storage.leftovers import remove_leftovers
+from lakewarden.storage.buckets import remove_old_versions, remove_uploads
+from lakewarden.storage.disk import remove_leftovers, sync
 from lakewarden.storage.open import open_store
 from lakewarden.storage.paths import check_user, without_id
 from lakewarden.storage.steps import Steps
-from lakewarden.storage.uploads import remove_uploads
-from lakewarden.storage.versions import remove_old_versions
 from lakewarden.tables.fanout import Run, SizedWork, guarded
 from lakewarden.tables.floors import forget
 from lakewarden.tables.pins import remove_pins

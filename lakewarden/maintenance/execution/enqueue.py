@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from lakewarden.base.commit_metadata import carried
 from lakewarden.catalog.operations import Request
-from lakewarden.catalog.state.jobs.job import METADATA, Job
+from lakewarden.catalog.state.job import METADATA, Job
 from lakewarden.maintenance.execution.operator import Operator
 from lakewarden.maintenance.procedures.procedure import procedure_of
 from lakewarden.maintenance.request import check_queueable, job_parameters

@@ -5,8 +5,8 @@ from __future__ import annotations
 import threading
 from types import TracebackType
 
-from lakewarden.catalog.state.jobs.job import Job
-from lakewarden.catalog.state.jobs.log import JobLog
+from lakewarden.catalog.state.job import Job
+from lakewarden.catalog.state.job_log import JobLog
 from lakewarden.errors import Conflict, StorageUnavailable, Terminal
 
 

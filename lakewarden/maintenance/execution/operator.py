@@ -9,8 +9,8 @@ from typing import TypeVar
 from lakewarden.base.commit_metadata import carrying
 from lakewarden.catalog.operations import Request
 from lakewarden.catalog.report import ScopeReport
-from lakewarden.catalog.state.jobs.job import METADATA, Job
-from lakewarden.catalog.state.jobs.log import JobLog
+from lakewarden.catalog.state.job import METADATA, Job
+from lakewarden.catalog.state.job_log import JobLog
 from lakewarden.maintenance.execution.engine import WorkEngine
 from lakewarden.maintenance.procedures.procedure import procedure_of
 from lakewarden.maintenance.procedures.workplace import Workplace

@@ -9,8 +9,7 @@ from dataclasses import dataclass, field, replace
 
 from lakewarden.base.settings import JobsSettings
 from lakewarden.catalog.report import Fault
-from lakewarden.catalog.state.jobs.job import Job, JobStatus, outcome_of
-from lakewarden.catalog.state.jobs.node import this_node
+from lakewarden.catalog.state.job import Job, JobStatus, outcome_of, this_node
 from lakewarden.errors import Conflict
 from lakewarden.maintenance.execution.heartbeat import Heartbeat, JobStopped
 from lakewarden.maintenance.execution.operator import Operator

@@ -15,9 +15,8 @@ from lakewarden.base.scope import TableName
 from lakewarden.delta.lifecycle.copying import CopiedFile
 from lakewarden.delta.table import ScopeTable
 from lakewarden.errors import Corrupt, InvalidArgument, NotFound
-from lakewarden.storage.keys import check_key
 from lakewarden.storage.location import canonical
-from lakewarden.storage.objects import Missing, ObjectStore
+from lakewarden.storage.objects import Missing, ObjectStore, check_key
 from lakewarden.storage.open import open_store
 from lakewarden.tables.rows.files import Files, references
 

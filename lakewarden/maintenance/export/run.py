@@ -11,14 +11,14 @@ from datetime import UTC
 from lakewarden.base.connection import Location
 from lakewarden.base.faults import Reach, no_faults
 from lakewarden.catalog.model import Table
-from lakewarden.catalog.state.erasure.exports import ExportRecord
+from lakewarden.catalog.state.exports import ExportRecord
 from lakewarden.delta.lifecycle.copying import CopiedFile, copy_table
 from lakewarden.delta.lifecycle.freezing import check_not_frozen
 from lakewarden.delta.scope import open_scope
 from lakewarden.delta.uri import delta_uri
 from lakewarden.errors import BeingErased, InUse, InvalidArgument, StorageRefused
 from lakewarden.maintenance.export.contents import MANIFEST, Export, ExportedTable
-from lakewarden.storage.durability import sync
+from lakewarden.storage.disk import sync
 from lakewarden.storage.location import canonical, join, overlaps
 from lakewarden.storage.objects import Missing, ObjectStore
 from lakewarden.storage.open import open_store

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from lakewarden.base.scope import Scope
 from lakewarden.catalog.model import Catalog, Table
-from lakewarden.catalog.state.users.registration import RegistrationLook
+from lakewarden.catalog.state.scope_registry import RegistrationLook
 from lakewarden.log.view import LogView, PendingRows
 from lakewarden.maintenance.flush.selection import pending_wanted
 from lakewarden.tables.warehouse import Warehouse, cold_tables

@@ -20,7 +20,7 @@ from lakewarden.base.faults import Reach, no_faults
 from lakewarden.base.scope import Scope
 from lakewarden.catalog.model import Catalog
 from lakewarden.catalog.report import ScopeReport
-from lakewarden.catalog.state.jobs.job import new_job_id
+from lakewarden.catalog.state.job import new_job_id
 from lakewarden.catalog.target import ScopeTarget
 from lakewarden.delta.apply import ColdApply, TooLarge
 from lakewarden.delta.manifest import refresh_manifest
@@ -34,7 +34,7 @@ from lakewarden.log.view import LogView, PendingRows
 from lakewarden.maintenance.flush.due import PendingScope, due_scopes, registered, until
 from lakewarden.maintenance.flush.selection import users_wanted
 from lakewarden.maintenance.plans.still_planned import PLAN
-from lakewarden.storage.durability import sync
+from lakewarden.storage.disk import sync
 from lakewarden.storage.objects import Missing
 from lakewarden.storage.steps import Steps
 from lakewarden.tables.direct.barrier import raise_barriers

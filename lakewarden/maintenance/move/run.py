@@ -14,7 +14,7 @@ from lakewarden.base.clock import CarriedClock
 from lakewarden.base.connection import Location, StorageRoot
 from lakewarden.base.faults import Reach, no_faults
 from lakewarden.base.scope import Scope, TableName
-from lakewarden.catalog.access.gate import require
+from lakewarden.catalog.access import require
 from lakewarden.catalog.changes.leases import held, under
 from lakewarden.catalog.changes.moving import begin_move, close_table, end_move, reopen_table, switch_table
 from lakewarden.catalog.changes.objects import table_place
@@ -25,7 +25,7 @@ from lakewarden.errors import Conflict, InUse
 from lakewarden.maintenance.move.scope import MoveTask, copy_scope, leave_scope, move_scope, thaw_scope
 from lakewarden.maintenance.scopes import scopes_of
 from lakewarden.maintenance.sweep import bury
-from lakewarden.storage.durability import sync
+from lakewarden.storage.disk import sync
 from lakewarden.storage.objects import StoredObject
 from lakewarden.storage.open import open_store
 from lakewarden.storage.steps import Steps

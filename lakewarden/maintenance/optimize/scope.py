@@ -13,12 +13,12 @@ import pyarrow as pa
 from lakewarden.base.clock import Clock, NewId
 from lakewarden.base.faults import Reach, no_faults
 from lakewarden.base.scope import Scope, TableName
+from lakewarden.catalog.kept_settings import check_ratio
 from lakewarden.catalog.model import TableSchema
 from lakewarden.catalog.operations import Operation
 from lakewarden.catalog.options import MAX_SIZE, MIN_SIZE
 from lakewarden.catalog.report import ScopeReport
 from lakewarden.catalog.target import ScopeTarget
-from lakewarden.catalog.upkeep import check_ratio
 from lakewarden.delta.parquet.files import DataFile, NewFile
 from lakewarden.delta.reading.file_group import FileGroup
 from lakewarden.delta.reading.rows import read_files

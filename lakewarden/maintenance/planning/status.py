@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from lakewarden.base.scope import Scope
-from lakewarden.catalog.access.rights import can
+from lakewarden.catalog.access import can
 from lakewarden.catalog.model import Catalog, Table
 from lakewarden.catalog.report import ScopeState
 from lakewarden.catalog.state.floors.entries import NO_TABLE, OPERATIONS, KnownState

@@ -6,8 +6,7 @@ from collections import defaultdict
 from dataclasses import dataclass
 
 from lakewarden.base.scope import TableName
-from lakewarden.catalog.access.rights import can
-from lakewarden.catalog.access.roles import Role
+from lakewarden.catalog.access import Role, can
 from lakewarden.tables.warehouse import Warehouse, live_tables
 
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 
 from lakewarden.base.connection import Location
 from lakewarden.base.scope import Scope, TableName
-from lakewarden.catalog.access.gate import require
-from lakewarden.catalog.access.rights import can
+from lakewarden.catalog.access import can, require
 from lakewarden.catalog.changes.moving import begin_move
 from lakewarden.catalog.changes.objects import table_place
 from lakewarden.catalog.model import Catalog

@@ -13,8 +13,8 @@ from functools import partial
 import msgspec
 
 from lakewarden.catalog.operations import Request
-from lakewarden.catalog.state.erasure.erasures import Erasures
-from lakewarden.catalog.state.rewriting import content, empty_replaced, first_of, newest, rewrite
+from lakewarden.catalog.state.erasures import Erasures
+from lakewarden.catalog.state.records import content, empty_replaced, first_of, newest, rewrite
 from lakewarden.errors import InvalidArgument, Moved, NotFound
 from lakewarden.maintenance.plans.value import (
     KEPT_FOR,

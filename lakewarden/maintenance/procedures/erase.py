@@ -8,8 +8,7 @@ from lakewarden.base.connection import Location
 from lakewarden.base.scope import Scope, TableName
 from lakewarden.catalog.operations import Request
 from lakewarden.catalog.report import ScopeReport
-from lakewarden.catalog.state.erasure.certificates import Certificate, certificates
-from lakewarden.catalog.state.erasure.requests import ErasureRequest, find_request, keep_request, nameless
+from lakewarden.catalog.state.erasures import Certificate, ErasureRequest, certificates, find_request, keep_request, nameless
 from lakewarden.errors import Conflict, InvalidArgument, LakewardenError
 from lakewarden.maintenance.erase.run import erase
 from lakewarden.maintenance.plans.removals import check_standing, plan_erase

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from lakewarden.catalog.operations import Operation
 from lakewarden.catalog.report import ScopeReport
-from lakewarden.catalog.state.jobs.job import new_job_id
-from lakewarden.catalog.state.jobs.log import JobLog
+from lakewarden.catalog.state.job import new_job_id
+from lakewarden.catalog.state.job_log import JobLog
 from lakewarden.maintenance.flush.run import FlushLarge
 from lakewarden.tables.fanout import Run
 from lakewarden.tables.warehouse import Warehouse

@@ -12,10 +12,10 @@ from dataclasses import replace
 from datetime import datetime
 
 from lakewarden.base.scope import Scope
-from lakewarden.catalog.access.rights import can
+from lakewarden.catalog.access import can
 from lakewarden.catalog.changes.objects import replace_table
-from lakewarden.catalog.columns.defaults import canonical_default, initial_of
-from lakewarden.catalog.columns.types import ColumnType
+from lakewarden.catalog.column_types import ColumnType
+from lakewarden.catalog.column_values import canonical_default, initial_of
 from lakewarden.catalog.model import Catalog, SchemaColumn, Table, TableSchema
 from lakewarden.delta.ownership import copied_from
 from lakewarden.delta.parquet.schema import SEQ, LiveColumn, is_ours, version_of

@@ -6,10 +6,9 @@ Of each object it is not known then with which ETag it was taken, so it is taken
 from __future__ import annotations
 
 from lakewarden.base.scope import Scope
-from lakewarden.catalog.model import Catalog
-from lakewarden.catalog.pipeline import Pipeline
-from lakewarden.catalog.state.ledger.faults import faults_of, give_up
-from lakewarden.catalog.state.ledger.ledger import Ledger
+from lakewarden.catalog.model import Catalog, Pipeline
+from lakewarden.catalog.state.ledger import Ledger
+from lakewarden.catalog.state.ledger_faults import faults_of, give_up
 from lakewarden.errors import Corrupt, LakewardenError
 from lakewarden.maintenance.repair.report import RepairReport
 from lakewarden.tables.direct.pipelines import memories_of

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from lakewarden.base.scope import Scope
 from lakewarden.catalog.report import Fault, Outcome
-from lakewarden.catalog.state.jobs.job import JobStatus
+from lakewarden.catalog.state.job import JobStatus
 from lakewarden.log.position import NOTHING
 
 

@@ -14,9 +14,8 @@ from functools import partial
 from lakewarden.base.clock import CarriedClock
 from lakewarden.base.connection import StorageRoot
 from lakewarden.base.scope import Scope, TableName
-from lakewarden.catalog.access.rights import can
-from lakewarden.catalog.model import Catalog, Table
-from lakewarden.catalog.pipeline import Pipeline
+from lakewarden.catalog.access import can
+from lakewarden.catalog.model import Catalog, Pipeline, Table
 from lakewarden.catalog.state.floors.entries import FloorLocation, KnownState
 from lakewarden.catalog.state.floors.floor import floor_at
 from lakewarden.catalog.target import ScopeTarget

@@ -12,8 +12,7 @@ import numpy as np
 from lakewarden.base.clock import to_millis
 from lakewarden.catalog.model import Table
 from lakewarden.catalog.operations import Operation
-from lakewarden.catalog.state.floors.entries import NO_TABLE, UNSEEN
-from lakewarden.catalog.state.floors.known_scopes import KnownScopes, Rows
+from lakewarden.catalog.state.floors.entries import NO_TABLE, UNSEEN, KnownScopes, Rows
 from lakewarden.catalog.state.floors.objects import Summary
 from lakewarden.maintenance.vacuum.removable import LOG_AGE
 from lakewarden.maintenance.vacuum.retention import SAFE_HOURS, horizon_of

@@ -14,8 +14,8 @@ import numpy as np
 
 from lakewarden.base.clock import to_millis
 from lakewarden.catalog.model import Table
-from lakewarden.catalog.state.floors.known_scopes import KnownScopes
-from lakewarden.catalog.state.rounds.vacuums import VacuumPlace, note_reached, reached
+from lakewarden.catalog.state.floors.entries import KnownScopes
+from lakewarden.catalog.state.rounds import VacuumPlace, note_reached, reached
 from lakewarden.maintenance.upkeep.survey import FloorSurvey
 from lakewarden.tables.warehouse import Warehouse
 

@@ -15,8 +15,7 @@ import pyarrow as pa
 from lakewarden.base.arrays import flags
 from lakewarden.base.clock import to_millis
 from lakewarden.catalog.model import Catalog, Table
-from lakewarden.catalog.state.floors.entries import NO_TABLE, UNSEEN
-from lakewarden.catalog.state.floors.known_scopes import KnownScopes, Rows
+from lakewarden.catalog.state.floors.entries import NO_TABLE, UNSEEN, KnownScopes, Rows
 from lakewarden.catalog.state.floors.objects import Summary
 from lakewarden.maintenance.upkeep.needs import Need
 from lakewarden.maintenance.upkeep.rounds import Round, VacuumTurn

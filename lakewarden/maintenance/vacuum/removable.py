@@ -9,7 +9,7 @@ What stays, whatever a writer's clock said:
   commit it. Our own writers commit strictly, so one that wrote before the horizon's commit can't commit after it;
 - in `_files/`, the files that rows refer to, in the newest version, in those in `keep_versions` and in the log; and files
   newer than both;
-- a commit that was never given its name, until it is as old as that (other unfinished writes: storage/leftovers.py);
+- a commit that was never given its name, until it is as old as that (other unfinished writes: storage/disk.py);
 - `manifest.json`, and whatever else is not a Parquet file or is below a name that begins with `_` or `.`, but `_change_data/`.
 """
 

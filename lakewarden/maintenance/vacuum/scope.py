@@ -36,7 +36,7 @@ from lakewarden.maintenance.vacuum.remains import remains_of
 from lakewarden.maintenance.vacuum.removable import Contents, Removable, removable
 from lakewarden.maintenance.vacuum.retention import horizon_of, require_retention
 from lakewarden.maintenance.vacuum.unreferenced_files import hot_files
-from lakewarden.storage.leftovers import remove_emptied_directories, remove_leftovers
+from lakewarden.storage.disk import remove_emptied_directories, remove_leftovers
 from lakewarden.storage.objects import StoredObject
 from lakewarden.storage.open import open_store
 from lakewarden.storage.steps import Steps

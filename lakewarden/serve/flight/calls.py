@@ -15,7 +15,7 @@ from urllib.parse import unquote
 import grpc
 
 from lakewarden.base.workers.cancellation import Cancellation
-from lakewarden.catalog.access.gate import Principal
+from lakewarden.catalog.access import Principal
 from lakewarden.serve.common import Common
 from lakewarden.serve.flight.statuses import FlightProblem
 from lakewarden.serve.refusal import RequestDeclined

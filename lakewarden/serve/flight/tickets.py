@@ -13,7 +13,7 @@ from hashlib import sha256
 import msgspec
 
 from lakewarden.base.clock import Clock
-from lakewarden.catalog.access.gate import Principal
+from lakewarden.catalog.access import Principal
 from lakewarden.errors import InvalidArgument, PermissionDenied
 from lakewarden.serve.keys import SigningKeys
 

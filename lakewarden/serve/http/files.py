@@ -17,7 +17,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
-from lakewarden.catalog.access.gate import Principal
+from lakewarden.catalog.access import Principal
 from lakewarden.catalog.model import TableSchema
 from lakewarden.errors import InvalidArgument, Unsupported
 from lakewarden.serve.http.requests import admitted, lake_of

@@ -17,7 +17,7 @@ from starlette.responses import Response
 from lakewarden.base.scope import TableName
 from lakewarden.base.strategies import WriteStrategy
 from lakewarden.base.workers.cancellation import Cancellation
-from lakewarden.catalog.access.gate import Principal
+from lakewarden.catalog.access import Principal
 from lakewarden.client import Lakehouse
 from lakewarden.client.k3 import K3
 from lakewarden.client.k3.answers import wrote

@@ -15,7 +15,7 @@ from starlette.requests import HTTPConnection, Request
 from lakewarden.base.exact_json import decoded_as, raw
 from lakewarden.base.scope import TableName
 from lakewarden.base.workers.cancellation import Cancellation
-from lakewarden.catalog.access.gate import Principal
+from lakewarden.catalog.access import Principal
 from lakewarden.client import Lakehouse
 from lakewarden.serve.allowance import Allowance
 from lakewarden.serve.authority import Authority

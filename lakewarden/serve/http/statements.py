@@ -18,7 +18,7 @@ from lakewarden.base.exact_json import JsonNumber
 from lakewarden.base.json_values import json_rows
 from lakewarden.base.scope import TableName
 from lakewarden.base.workers.cancellation import Cancellation
-from lakewarden.catalog.access.gate import Principal
+from lakewarden.catalog.access import Principal
 from lakewarden.client import Lakehouse
 from lakewarden.client.answers import answer
 from lakewarden.errors import InvalidArgument, Unsupported

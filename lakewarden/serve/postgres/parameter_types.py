@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from sqlglot import exp
 
-from lakewarden.catalog.columns.types import ColumnType
+from lakewarden.catalog.column_types import ColumnType
 from lakewarden.catalog.model import Table
 from lakewarden.serve.postgres.wire import kinds
 from lakewarden.serve.postgres.wire.kinds import Kind, kind_of_column

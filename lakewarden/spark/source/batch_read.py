@@ -9,7 +9,7 @@ from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
 from pyspark.sql.types import StructType
 
 from lakewarden.base.scope import Scope
-from lakewarden.catalog.access.rights import can
+from lakewarden.catalog.access import can
 from lakewarden.catalog.changes.engines import require_active
 from lakewarden.catalog.model import Table, TableSchema
 from lakewarden.delta.past import AsOf

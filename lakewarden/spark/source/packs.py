@@ -8,7 +8,7 @@ from typing import cast
 
 import numpy as np
 
-from lakewarden.catalog.access.rights import can
+from lakewarden.catalog.access import can
 from lakewarden.catalog.model import Table
 from lakewarden.catalog.state.floors.entries import KnownState
 from lakewarden.catalog.state.floors.floor import RECENT_SECONDS, floor_at

@@ -8,7 +8,7 @@ from functools import partial
 
 import pyarrow as pa
 
-from lakewarden.catalog.dynamic.buckets import bucket_named
+from lakewarden.catalog.buckets import bucket_named
 from lakewarden.catalog.target import ScopeTarget
 from lakewarden.delta.parquet.files import DataFile
 from lakewarden.delta.reading.bounds import rows_within

@@ -9,7 +9,7 @@ import pyarrow as pa
 from pyspark.sql.datasource import WriterCommitMessage
 
 from lakewarden.base.scope import Scope
-from lakewarden.catalog.access.gate import OPERATOR
+from lakewarden.catalog.access import OPERATOR
 from lakewarden.catalog.changes.engines import require_active
 from lakewarden.catalog.model import Table
 from lakewarden.errors import Conflict

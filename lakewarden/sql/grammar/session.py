@@ -5,7 +5,7 @@ from __future__ import annotations
 from sqlglot.tokenizer_core import TokenType
 
 from lakewarden.base.commit_metadata import parsed_metadata
-from lakewarden.catalog.dynamic.options import PREFIX, check_session_option
+from lakewarden.catalog.dynamic_declaration import PREFIX, check_session_option
 from lakewarden.sql.reader import StatementReader
 from lakewarden.sql.statements.base import Statement
 from lakewarden.sql.statements.others import Forbidden

@@ -173,7 +173,7 @@ def _generated(read: StatementReader) -> bool:
 
 
 def type_of(read: StatementReader) -> str:
-    """A type as written, with its numbers: `catalog.columns.types` decides which are valid."""
+    """A type as written, with its numbers: `catalog.column_types` decides which are valid."""
 
     def words() -> str:
         name = read.name("a type")

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from lakewarden.base.connection import Connection
-from lakewarden.catalog.access.roles import parse_role
+from lakewarden.catalog.access import parse_role
 from lakewarden.catalog.changes.objects import describe_namespace
 from lakewarden.catalog.changes.users import UserChange
 from lakewarden.catalog.evolution import AddColumn, AddColumns, Alteration, SetOptions

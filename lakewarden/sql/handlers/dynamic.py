@@ -8,10 +8,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakewarden.base.clock import from_millis
-from lakewarden.base.durations import text_of
+from lakewarden.base.quantities import text_of
 from lakewarden.base.scope import TableName
-from lakewarden.catalog.dynamic.options import KIND
-from lakewarden.catalog.dynamic_table import DynamicOptions
+from lakewarden.catalog.dynamic_declaration import KIND
+from lakewarden.catalog.dynamic_options import DynamicOptions
 from lakewarden.catalog.model import Table
 from lakewarden.catalog.operations import Operation, Request
 from lakewarden.delta.commit_log.actions import CHANGE_DATA_FEED

@@ -9,8 +9,8 @@ import pyarrow as pa
 from lakewarden.catalog.model import Table
 from lakewarden.catalog.operations import Request
 from lakewarden.catalog.report import ScopeReport
-from lakewarden.catalog.state.jobs.active import AlreadyActive
-from lakewarden.catalog.state.jobs.job import Job, outcome_of
+from lakewarden.catalog.state.job import Job, outcome_of
+from lakewarden.catalog.state.job_log import AlreadyActive
 from lakewarden.catalog.state.live_queries import LiveQueries
 from lakewarden.delta.past import parse_moment
 from lakewarden.errors import Conflict, Corrupt, InvalidArgument, NotFound, ScopesFailed, StorageUnavailable

@@ -6,12 +6,11 @@ import json
 from collections.abc import Mapping, Sequence
 
 from lakewarden.base.scope import Scope
-from lakewarden.catalog.access.gate import may
-from lakewarden.catalog.access.rights import can
+from lakewarden.catalog.access import can, may
 from lakewarden.catalog.model import Table
 from lakewarden.catalog.report import ScopeState
 from lakewarden.catalog.state.floors.entries import NO_TABLE
-from lakewarden.catalog.state.jobs.job import Job
+from lakewarden.catalog.state.job import Job
 from lakewarden.delta.scope import open_scope
 from lakewarden.errors import NotFound, StorageRefused, StorageUnavailable
 from lakewarden.maintenance.admin.health import health

@@ -10,7 +10,7 @@ from sqlglot import exp
 
 from lakewarden.base.clock import Pause, wait
 from lakewarden.base.scope import TableName
-from lakewarden.catalog.access.gate import require
+from lakewarden.catalog.access import require
 from lakewarden.catalog.model import Table
 from lakewarden.errors import InvalidArgument, Unsupported
 from lakewarden.sql.bind import BoundStatement, bind

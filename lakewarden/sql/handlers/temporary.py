@@ -6,7 +6,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakewarden.base.scope import TableName
-from lakewarden.catalog.dynamic.options import FILE_PATH, KAFKA
+from lakewarden.catalog.dynamic_declaration import FILE_PATH, KAFKA
 from lakewarden.catalog.model import Table
 from lakewarden.catalog.names import check_table
 from lakewarden.catalog.options import check_type

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 
 from sqlglot import exp
 
-from lakewarden.catalog.columns.types import ColumnType
-from lakewarden.catalog.columns.values import convert
+from lakewarden.catalog.column_types import ColumnType
+from lakewarden.catalog.column_values import convert
 from lakewarden.catalog.model import TableSchema
 
 Schemas = Mapping[int, TableSchema]

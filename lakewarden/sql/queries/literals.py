@@ -10,7 +10,7 @@ from decimal import Decimal
 
 from sqlglot import exp
 
-from lakewarden.catalog.columns.types import ColumnType
+from lakewarden.catalog.column_types import ColumnType
 from lakewarden.delta.reading.bounds import Value
 from lakewarden.errors import ConstraintViolation
 

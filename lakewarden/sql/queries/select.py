@@ -13,9 +13,8 @@ import pyarrow as pa
 from sqlglot import exp
 
 from lakewarden.base.scope import TableName
-from lakewarden.catalog.access.gate import TableOf
-from lakewarden.catalog.model import Table, TableSchema
-from lakewarden.catalog.pipeline import OBJECT
+from lakewarden.catalog.access import TableOf
+from lakewarden.catalog.model import OBJECT, Table, TableSchema
 from lakewarden.errors import PermissionDenied
 from lakewarden.sql.context import Context
 from lakewarden.sql.queries.answer import AnswerPlan, answer_of, several_tables

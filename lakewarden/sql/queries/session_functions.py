@@ -6,7 +6,7 @@ from datetime import date, datetime
 
 from sqlglot import exp
 
-from lakewarden.catalog.columns.types import ColumnType
+from lakewarden.catalog.column_types import ColumnType
 from lakewarden.catalog.model import SchemaColumn
 from lakewarden.errors import InvalidArgument
 from lakewarden.sql.context import Context

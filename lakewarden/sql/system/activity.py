@@ -13,8 +13,7 @@ from lakewarden.base.scope import Scope, TableName
 from lakewarden.base.settings import described_settings
 from lakewarden.catalog.kept_settings import KEPT
 from lakewarden.catalog.passwords import REDACTED
-from lakewarden.catalog.state.jobs.job import Job
-from lakewarden.catalog.state.jobs.node import this_node
+from lakewarden.catalog.state.job import Job, this_node
 from lakewarden.catalog.state.live_queries import LiveQueries
 from lakewarden.catalog.state.processes import Processes
 from lakewarden.delta.manifest import shown_manifest

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from lakewarden.base.durations import text_of
+from lakewarden.base.quantities import text_of
 from lakewarden.catalog.model import Catalog, Storage, Table, TableSchema, User
 from lakewarden.catalog.passwords import REDACTED
 from lakewarden.sql.results import Columns, Row

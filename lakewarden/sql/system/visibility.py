@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from lakewarden.base.scope import TableName
-from lakewarden.catalog.access.gate import Principal, may
+from lakewarden.catalog.access import Principal, may
 from lakewarden.catalog.model import Table
 from lakewarden.sql.context import Context
 from lakewarden.tables.warehouse import live_tables

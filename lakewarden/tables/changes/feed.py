@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from lakewarden.base.scope import Scope, TableName
-from lakewarden.catalog.access.rights import can
+from lakewarden.catalog.access import can
 from lakewarden.catalog.changes.engines import require_active
 from lakewarden.catalog.model import Table
 from lakewarden.errors import Conflict, InvalidArgument, NotFound, Unsupported

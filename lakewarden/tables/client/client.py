@@ -13,10 +13,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakewarden.base.commit_metadata import Metadata, attaches
-from lakewarden.catalog.access.gate import OPERATOR
-from lakewarden.catalog.anew import anew
-from lakewarden.catalog.model import Table
-from lakewarden.catalog.pipeline import OBJECT
+from lakewarden.catalog.access import OPERATOR
+from lakewarden.catalog.evolution import anew
+from lakewarden.catalog.model import OBJECT, Table
 from lakewarden.catalog.target import ScopeTarget
 from lakewarden.delta.history import HistoryEntry, history
 from lakewarden.delta.past import AsOf

@@ -9,7 +9,7 @@ from typing import Literal, Protocol
 
 import pyarrow as pa
 
-from lakewarden.catalog.access.gate import require
+from lakewarden.catalog.access import require
 from lakewarden.catalog.model import Table
 from lakewarden.errors import InvalidArgument, NotFound
 from lakewarden.log.receipt import Receipt

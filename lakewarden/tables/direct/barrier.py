@@ -14,7 +14,7 @@ from contextlib import contextmanager, suppress
 
 from lakewarden.base.faults import Reach, no_faults
 from lakewarden.catalog.model import Catalog
-from lakewarden.catalog.state.jobs.job import new_job_id
+from lakewarden.catalog.state.job import new_job_id
 from lakewarden.catalog.target import ScopeTarget
 from lakewarden.delta.commit_log.stamp import CommitStamp
 from lakewarden.delta.lifecycle.freezing import check_not_frozen
@@ -23,7 +23,7 @@ from lakewarden.delta.scope import open_scope
 from lakewarden.errors import Conflict, LakewardenError, StorageUnavailable
 from lakewarden.log.table_log import HELD, TableLog
 from lakewarden.log.view import LogView
-from lakewarden.storage.durability import sync
+from lakewarden.storage.disk import sync
 from lakewarden.storage.steps import alone
 from lakewarden.tables.presence import Presence
 from lakewarden.tables.warehouse import Warehouse

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from lakewarden.base.scope import TableName
-from lakewarden.catalog.model import Catalog, Table
-from lakewarden.catalog.pipeline import Pipeline
+from lakewarden.catalog.model import Catalog, Pipeline, Table
 from lakewarden.delta.scope import open_place, open_scope
 from lakewarden.log.once import LastBatch
 from lakewarden.tables.direct.identities import last_certain, last_write, transaction_app

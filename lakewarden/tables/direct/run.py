@@ -15,14 +15,14 @@ from lakewarden.base.write_key import PARAMETER, WITHIN_SECONDS, carried, carrie
 from lakewarden.catalog.changes.engines import require_active
 from lakewarden.catalog.model import Table
 from lakewarden.catalog.report import ScopeReport
-from lakewarden.catalog.state.jobs.job import new_job_id
+from lakewarden.catalog.state.job import new_job_id
 from lakewarden.catalog.target import ScopeTarget
 from lakewarden.delta.commit_log.stamp import CommitStamp
 from lakewarden.errors import Conflict, Corrupt, LakewardenError, NotFound, SchemaChanged, StorageUnavailable, Unsupported
 from lakewarden.log.fence import carried_token, check_fence
 from lakewarden.log.position import NOTHING
 from lakewarden.log.table_log import HELD, TableLog
-from lakewarden.storage.durability import sync
+from lakewarden.storage.disk import sync
 from lakewarden.storage.steps import alone
 from lakewarden.tables.direct.barrier import alive, raise_barrier
 from lakewarden.tables.direct.commit import DirectCommit, DirectVersion, DirectWrite

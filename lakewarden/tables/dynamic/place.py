@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 
-from lakewarden.catalog.locks.renewing import renewing
+from lakewarden.catalog.locks import renewing
 from lakewarden.catalog.model import Table
 from lakewarden.catalog.store import CatalogStore
 from lakewarden.errors import LostPlace, StorageUnavailable

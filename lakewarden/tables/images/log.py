@@ -13,7 +13,7 @@ from itertools import chain, islice
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakewarden.catalog.dynamic.buckets import bucket_of
+from lakewarden.catalog.buckets import bucket_of
 from lakewarden.catalog.model import Table, TableSchema
 from lakewarden.errors import Conflict, LakewardenError
 from lakewarden.log.once import WriterBatch

@@ -1,6 +1,6 @@
 """Converts one column of given values to the column type's Arrow array: all at once where that is exact, else one by one.
 
-`catalog.columns.values.convert` decides what fits; the faster ways here accept and refuse exactly the same values.
+`catalog.column_values.convert` decides what fits; the faster ways here accept and refuse exactly the same values.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ import pyarrow.compute as pc
 
 from lakewarden.base.any_year import DAY_MICROS
 from lakewarden.base.exact_json import JsonNumber
-from lakewarden.catalog.columns.types import ColumnType
-from lakewarden.catalog.columns.values import UUID_FORM, check_json, convert
+from lakewarden.catalog.column_types import ColumnType
+from lakewarden.catalog.column_values import UUID_FORM, check_json, convert
 from lakewarden.errors import InvalidArgument
 
 _MICROS = pa.timestamp("us", tz="UTC")
@@ -115,7 +115,7 @@ def first_misfit(convert: Callable[[pa.Array[Any]], object], values: pa.Array[An
 
 
 def repeated(value: object, count: int, type: ColumnType) -> pa.Array[Any]:
-    """Returns the value, as `catalog.columns.values.convert` returns it, or None, `count` times."""
+    """Returns the value, as `catalog.column_values.convert` returns it, or None, `count` times."""
     scalar: Any = pa.scalar(value, type.arrow)
     array: pa.Array[Any] = pa.repeat(scalar, count)
     return array

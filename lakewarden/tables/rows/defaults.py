@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from lakewarden.base.clock import Clock, NewId, to_millis
-from lakewarden.catalog.columns.defaults import LiteralDefault, parse_default
+from lakewarden.catalog.column_values import LiteralDefault, parse_default
 from lakewarden.catalog.model import SchemaColumn
 from lakewarden.tables.rows.columns import repeated
 from lakewarden.tables.rows.snowflake import PROCESS_SNOWFLAKE, Snowflake

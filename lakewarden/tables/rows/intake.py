@@ -15,8 +15,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakewarden.catalog.columns.types import ColumnType
-from lakewarden.catalog.columns.values import INTEGER_BITS
+from lakewarden.catalog.column_types import ColumnType
+from lakewarden.catalog.column_values import INTEGER_BITS
 from lakewarden.catalog.model import SchemaColumn, TableSchema
 from lakewarden.errors import ConstraintViolation, InvalidArgument
 from lakewarden.storage.paths import MAX_USER, check_user

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from lakewarden.base import exact_json
 from lakewarden.base.exact_json import JsonNumber
-from lakewarden.catalog.columns.types import ColumnType
+from lakewarden.catalog.column_types import ColumnType
 from lakewarden.tables.rows.columns import Unfit, from_values
 from lakewarden.tables.rows.text import from_bytes
 

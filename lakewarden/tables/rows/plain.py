@@ -1,6 +1,6 @@
 """Recognises a row of plain values that its table takes as they are. For one row, this costs a tenth of what Arrow's calls do.
 
-`catalog.columns.values.convert` decides what fits; a row that is not recognised here is checked by `tables.rows.validate`.
+`catalog.column_values.convert` decides what fits; a row that is not recognised here is checked by `tables.rows.validate`.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import Any
 
 from lakewarden.base.any_year import DAY_MICROS
-from lakewarden.catalog.columns.values import INTEGER_BITS, check_json
+from lakewarden.catalog.column_values import INTEGER_BITS, check_json
 from lakewarden.catalog.model import SchemaColumn, TableSchema
 from lakewarden.tables.rows.intake import Rows
 

@@ -13,7 +13,7 @@ from typing import Any, cast
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakewarden.catalog.columns.types import ColumnType
+from lakewarden.catalog.column_types import ColumnType
 from lakewarden.tables.rows.columns import Unfit, from_array
 
 _AS_TEXT = frozenset({"TEXT", "UUID", "JSON", "FILE", "TIME"})

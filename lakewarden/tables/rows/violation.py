@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from lakewarden.catalog.columns.types import ColumnType
-from lakewarden.catalog.columns.values import reason
+from lakewarden.catalog.column_types import ColumnType
+from lakewarden.catalog.column_values import reason
 from lakewarden.errors import ConstraintViolation
 
 _SHOWN = 80

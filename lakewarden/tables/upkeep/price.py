@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from lakewarden.catalog.kept_settings import TailRule
 from lakewarden.catalog.operations import Operation
 from lakewarden.catalog.report import ScopeReport, ScopeState
 from lakewarden.catalog.state.floors.entries import UNSEEN
-from lakewarden.catalog.upkeep import TailRule
 from lakewarden.tables.upkeep.packing import pack_files, why_not
 from lakewarden.tables.upkeep.rules import PackRule, files_of
 from lakewarden.tables.upkeep.tail import fitting, small_run

@@ -17,8 +17,8 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from math import inf
 
+from lakewarden.catalog.kept_settings import TailRule
 from lakewarden.catalog.report import ScopeState
-from lakewarden.catalog.upkeep import TailRule
 from lakewarden.delta.parquet.files import DataFile
 from lakewarden.tables.upkeep.packing import why_not
 from lakewarden.tables.upkeep.tail import fitting, small_run

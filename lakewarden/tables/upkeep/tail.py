@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from itertools import accumulate, takewhile
 
-from lakewarden.catalog.upkeep import TailRule
+from lakewarden.catalog.kept_settings import TailRule
 from lakewarden.delta.parquet.files import DataFile
 
 

@@ -9,8 +9,7 @@ from typing import cast
 import pytest
 
 from lakewarden.base.workers.cancellation import Cancellation
-from lakewarden.base.workers.pool import Pool
-from lakewarden.base.workers.process import Process
+from lakewarden.base.workers.pool import Pool, Process
 from lakewarden.errors import Canceled, Internal, Unsupported
 from tests.fixtures.patience import PATIENCE
 

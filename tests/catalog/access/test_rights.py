@@ -7,9 +7,23 @@ from collections.abc import Iterator
 import pytest
 
 from lakewarden.base.scope import TableName
-from lakewarden.catalog.access.gate import Principal, TableOf, allow, impersonate, may, require
-from lakewarden.catalog.access.rights import ACCESS_LEVELS, CAPABILITIES, OPTIONS, WAREHOUSE, Capability, WarehouseAct
-from lakewarden.catalog.access.roles import ALIASES, ROLES, parse_role
+from lakewarden.catalog.access import (
+    ACCESS_LEVELS,
+    ALIASES,
+    CAPABILITIES,
+    OPTIONS,
+    ROLES,
+    WAREHOUSE,
+    Capability,
+    Principal,
+    TableOf,
+    WarehouseAct,
+    allow,
+    impersonate,
+    may,
+    parse_role,
+    require,
+)
 from lakewarden.errors import InvalidArgument, PermissionDenied, Unsupported
 
 _COLUMNS = ("anonymous", "user", "service", "dba", "system")

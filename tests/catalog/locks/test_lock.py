@@ -19,8 +19,7 @@ from lakewarden.base.connection import Location
 from lakewarden.base.settings import LockSettings
 from lakewarden.catalog.changes.leases import grant, under
 from lakewarden.catalog.changes.objects import add_namespace
-from lakewarden.catalog.locks.lock import CatalogLock, LockFactory
-from lakewarden.catalog.locks.turns import turns_of
+from lakewarden.catalog.locks import CatalogLock, LockFactory, turns_of
 from lakewarden.catalog.model import Catalog
 from lakewarden.catalog.store import CatalogStore
 from lakewarden.client import Lakehouse

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 from itertools import count
 from pathlib import Path
 
-from lakewarden.catalog.access.gate import Principal
+from lakewarden.catalog.access import Principal
 from lakewarden.catalog.state.audit import AuditLog
 from lakewarden.storage.local import LocalObjects
 

@@ -8,12 +8,10 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from lakewarden.catalog.state.floors.blocks import packed
-from lakewarden.catalog.state.floors.entries import UNSEEN, KnownState, UpkeepNote
+from lakewarden.catalog.state.floors.entries import AMOUNTS, UNSEEN, KnownScopes, KnownState, UpkeepNote
 from lakewarden.catalog.state.floors.floor import Floor
-from lakewarden.catalog.state.floors.known_scopes import AMOUNTS, KnownScopes
-from lakewarden.catalog.state.floors.objects import encoded
-from lakewarden.catalog.state.floors.totals import Totals
+from lakewarden.catalog.state.floors.objects import encoded, packed
+from lakewarden.catalog.state.floors.summaries import Totals
 from lakewarden.storage.local import LocalObjects
 
 _SCOPES = 5_000

@@ -14,9 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from lakewarden.base.connection import Location
-from lakewarden.catalog.state.floors.entries import NOTHING, FloorLocation, KnownState
+from lakewarden.catalog.state.floors.entries import NOTHING, SCHEMA, FloorLocation, KnownScopes, KnownState
 from lakewarden.catalog.state.floors.floor import Floor, floor_at
-from lakewarden.catalog.state.floors.known_scopes import SCHEMA, KnownScopes
 from lakewarden.errors import Corrupt, StorageRefused
 from lakewarden.storage.local import LocalObjects
 from lakewarden.storage.objects import ObjectStore
@@ -71,7 +70,7 @@ class Ranged(LocalObjects):
 def large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Ranged:
     """A floor with one object in blocks of four scopes; four hashes begin alike, and stand in two blocks."""
     monkeypatch.setattr("lakewarden.catalog.state.floors.floor._SMALL", 0)
-    monkeypatch.setattr("lakewarden.catalog.state.floors.blocks.SCOPES", 4)
+    monkeypatch.setattr("lakewarden.catalog.state.floors.objects.SCOPES", 4)
     alike = {f"{'7f' * 4}{number:024x}": KnownState(1, number, number) for number in range(4)}
     others = {mark(number): KnownState(2, number, number) for number in range(62)}
     Floor(LocalObjects(str(tmp_path)), PREFIX).add(9, alike | others)

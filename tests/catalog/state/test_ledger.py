@@ -8,15 +8,14 @@ import pytest
 
 from lakewarden.base.clock import random_id
 from lakewarden.base.connection import Location
-from lakewarden.catalog.state.ledger import runs
-from lakewarden.catalog.state.ledger.entries import Attempt, ObjectBatch, ObjectFate, OfferedObject
-from lakewarden.catalog.state.ledger.faults import faults_of, give_up
-from lakewarden.catalog.state.ledger.ledger import Ledger
-from lakewarden.catalog.state.ledger.runs import RunName
+from lakewarden.catalog.state import ledger_runs
+from lakewarden.catalog.state.ledger import Attempt, Ledger, ObjectBatch, ObjectFate, OfferedObject
+from lakewarden.catalog.state.ledger_faults import faults_of, give_up
+from lakewarden.catalog.state.ledger_runs import RunName
 from lakewarden.errors import Corrupt
 from lakewarden.storage.objects import ObjectStore
 from lakewarden.storage.open import open_store
-from lakewarden.storage.sources.source import SourceObject
+from lakewarden.storage.sources import SourceObject
 
 NOW = datetime(2026, 11, 22, tzinfo=UTC)
 
@@ -47,7 +46,7 @@ def test_what_was_taken_is_known_with_its_newest_etag(store: ObjectStore) -> Non
     ledger = Ledger(store, "pl_1")
     take(ledger, "a", "b", "c", left=("c",))
     take(ledger, "a", etag="2")
-    assert known(ledger, "a", "b", "c", "d") == {"a": runs.etag_digest("2"), "b": runs.etag_digest("1")}
+    assert known(ledger, "a", "b", "c", "d") == {"a": ledger_runs.etag_digest("2"), "b": ledger_runs.etag_digest("1")}
     assert known(Ledger(store, "pl_2"), "a") == {}
 
 
@@ -57,16 +56,16 @@ def test_runs_are_merged_and_their_number_stays_small(store: ObjectStore) -> Non
         take(ledger, f"{number}", "again", etag=str(number))
         if number == 15:
             assert [name.level for name in ledger.look().runs] == [1]
-            assert known(Ledger(store, "pl_1"), "again") == {"again": runs.etag_digest("15")}
+            assert known(Ledger(store, "pl_1"), "again") == {"again": ledger_runs.etag_digest("15")}
     view = ledger.look()
     assert sorted(name.level for name in view.runs) == [0] * 12 + [1] * 2 + [2]
     assert (view.settled, view.open) == (600, ())
     assert sum(name.count for name in view.runs) == 300 + 12 + 2 + 1, "of each object one record in a run"
     other = Ledger(store, "pl_1")
     assert known(other, "again", "0", "299") == {
-        "again": runs.etag_digest("299"),
-        "0": runs.etag_digest("0"),
-        "299": runs.etag_digest("299"),
+        "again": ledger_runs.etag_digest("299"),
+        "0": ledger_runs.etag_digest("0"),
+        "299": ledger_runs.etag_digest("299"),
     }
     assert store.keys("pipelines/pl_1/entries") == []
 
@@ -103,7 +102,7 @@ def test_settling_twice_changes_nothing(store: ObjectStore) -> None:
 @pytest.mark.slow
 def test_a_few_of_a_million_are_found_by_a_few_small_reads(store: ObjectStore, monkeypatch: pytest.MonkeyPatch) -> None:
     count = 1_000_000
-    rows = runs.merged([_random(count), runs.records_of([(f"k{number}", "e") for number in range(20)], 7)])
+    rows = ledger_runs.merged([_random(count), ledger_runs.records_of([(f"k{number}", "e") for number in range(20)], 7)])
     name = RunName(5, 1, 9, len(rows))
     store.create(f"pipelines/pl_1/known/{name}", rows.tobytes())
     read: list[int] = []
@@ -117,14 +116,14 @@ def test_a_few_of_a_million_are_found_by_a_few_small_reads(store: ObjectStore, m
     monkeypatch.setattr(type(store), "get", None)
     ledger = Ledger(store, "pl_1")
     found = known(ledger, *(f"k{number}" for number in range(20)), "new")
-    assert found == {f"k{number}": runs.etag_digest("e") for number in range(20)}
+    assert found == {f"k{number}": ledger_runs.etag_digest("e") for number in range(20)}
     assert (len(read), max(read) <= 150_000) == (21, True)
 
 
-def _random(count: int) -> runs.Records:
+def _random(count: int) -> ledger_runs.Records:
     import numpy as np
 
-    made = np.zeros(count, runs.RECORD)
+    made = np.zeros(count, ledger_runs.RECORD)
     made["high"] = np.random.default_rng(1).integers(0, 1 << 64, count, dtype="u8", endpoint=False)
     return made
 
@@ -159,7 +158,7 @@ def test_runs_follow_each_other_where_attempts_were_lost(store: ObjectStore) -> 
         ledger.settle(made, attempt)
         ledger.settle(made, attempt)
         assert not faults_of(ledger, attempt.number, ledger.cut_off())
-    assert runs.gaps(ledger.look().runs) == []
+    assert ledger_runs.gaps(ledger.look().runs) == []
     assert known(ledger, *map(str, range(40))).keys() == set(map(str, range(40)))
 
 
@@ -187,9 +186,9 @@ def test_what_a_lost_run_may_have_known_is_not_certain(store: ObjectStore) -> No
     take(ledger, "b")
     ledger.give_up(1, ledger.look().settled)
     take(ledger, "b")
-    assert known(ledger, "a", "b", "new") == {"a": None, "b": runs.etag_digest("1"), "new": None}
+    assert known(ledger, "a", "b", "new") == {"a": None, "b": ledger_runs.etag_digest("1"), "new": None}
     ledger.pass_over(ledger.look())
-    assert known(ledger, "a", "b", "new") == {"a": runs.etag_digest("1"), "b": runs.etag_digest("1")}
+    assert known(ledger, "a", "b", "new") == {"a": ledger_runs.etag_digest("1"), "b": ledger_runs.etag_digest("1")}
     assert not faults_of(ledger, 0, ledger.cut_off())
 
 
@@ -199,4 +198,4 @@ def test_behind_a_number_that_is_certain_only_later_ones_are_unknown(store: Obje
     certain = ledger.look().settled
     take(ledger, "b")
     ledger.give_up(certain + 1, ledger.look().settled)
-    assert known(ledger, "a", "b") == {"a": runs.etag_digest("1"), "b": None}
+    assert known(ledger, "a", "b") == {"a": ledger_runs.etag_digest("1"), "b": None}

@@ -18,7 +18,7 @@ from lakewarden import Lakehouse
 from lakewarden.base.clock import random_id, system_clock
 from lakewarden.base.version import VERSION
 from lakewarden.catalog.state import processes
-from lakewarden.catalog.state.jobs.node import this_node
+from lakewarden.catalog.state.job import this_node
 from lakewarden.catalog.state.processes import Processes
 from lakewarden.errors import PermissionDenied
 from tests.fixtures.lakes import make_notes

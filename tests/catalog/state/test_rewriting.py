@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from lakewarden.catalog.state.rewriting import content, empty_replaced, newest, rewrite
+from lakewarden.catalog.state.records import content, empty_replaced, newest, rewrite
 from lakewarden.storage.local import LocalObjects
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from lakewarden import Lakehouse
-from lakewarden.catalog.access.gate import Principal
+from lakewarden.catalog.access import Principal
 from lakewarden.client.k3 import K3
 from lakewarden.errors import AlreadyExists, FailedPrecondition, InvalidArgument, NotFound, PermissionDenied
 from tests.client.k3.tables import make, run

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 
 from lakewarden.dagster.orchestration.arrivals import LISTED_PER_TICK, Cursor, Sums, look, read_cursor, write_cursor
-from lakewarden.storage.sources.source import SourceObject
+from lakewarden.storage.sources import SourceObject
 from tests.fixtures.dagster import DAGSTER
 
 pytestmark = DAGSTER

@@ -14,7 +14,7 @@ from dagster._core.storage.tags import ASSET_PARTITION_RANGE_END_TAG as RANGE_EN
 from dagster._core.storage.tags import ASSET_PARTITION_RANGE_START_TAG as RANGE_START
 
 from lakewarden.base.scope import TableName
-from lakewarden.catalog.state.users.scopes import ScopeRegistry
+from lakewarden.catalog.state.scope_registry import ScopeRegistry
 from lakewarden.client import Lakehouse
 from lakewarden.dagster.jobs.flush import flush_job
 from lakewarden.dagster.jobs.queue_job import run_queued_job

@@ -13,7 +13,7 @@ from lakewarden.delta.commit_log.damage import Damage, damage_of
 from lakewarden.delta.history import history
 from lakewarden.delta.lifecycle.fence import fence, fence_settled
 from lakewarden.errors import Conflict
-from lakewarden.storage.posix import TEMPORARY
+from lakewarden.storage.disk import TEMPORARY
 from lakewarden.storage.steps import alone
 from tests.delta.scopes import APP, PEOPLE, by, flush, hot, opened, people, rows_of, table_of, target
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from lakewarden import Lakehouse
-from lakewarden.catalog.access.gate import Principal
+from lakewarden.catalog.access import Principal
 from lakewarden.client.k3 import K3
 from lakewarden.errors import FailedPrecondition, NotFound, PermissionDenied
 from tests.ingest.pipelines.uploads import make, rows, table, upload

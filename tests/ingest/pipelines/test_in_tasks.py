@@ -13,7 +13,7 @@ from lakewarden import Lakehouse
 from lakewarden.base.settings import PipelinesSettings, Settings
 from lakewarden.ingest.objects import packs
 from lakewarden.ingest.objects.batches import cut, fills, in_tasks
-from lakewarden.storage.sources.source import SourceObject
+from lakewarden.storage.sources import SourceObject
 from tests.ingest.pipelines.uploads import ingest, make, rejects, table, upload
 from tests.maintenance.steps import then
 

@@ -11,7 +11,7 @@ from _pytest.mark import ParameterSet
 
 from lakewarden import Lakehouse
 from lakewarden.base.settings import PipelinesSettings, Settings
-from lakewarden.catalog.state.ledger.ledger import Ledger
+from lakewarden.catalog.state.ledger import Ledger
 from lakewarden.errors import Conflict, FailedPrecondition, NotFound
 from tests.fixtures.children import KILLED, exit_status, killed_at
 from tests.ingest.pipelines.uploads import ingest, make, place, rejects, rows, table, upload

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from lakewarden import Lakehouse
 from lakewarden.base.faults import Reach, no_faults
 from lakewarden.base.settings import PipelinesSettings, Settings
-from lakewarden.catalog.state.ledger.runs import RunName
+from lakewarden.catalog.state.ledger_runs import RunName
 from lakewarden.errors import FailedPrecondition, NotFound
 from tests.fixtures.bucket import fresh_place
 from tests.ingest.pipelines.uploads import ingest, make, place, rejects, table, upload

@@ -10,12 +10,11 @@ from typing import BinaryIO
 
 import pytest
 
-from lakewarden.catalog.state.ledger.entries import OfferedObject
+from lakewarden.catalog.state.ledger import OfferedObject
 from lakewarden.errors import StorageRefused
 from lakewarden.ingest.objects.reading import ObjectGone, Reading, ReadRows, UnreadableObject
 from lakewarden.ingest.templates.template import Columns
-from lakewarden.storage.sources.local import LocalSource
-from lakewarden.storage.sources.source import SourceObject
+from lakewarden.storage.sources import LocalSource, SourceObject
 
 ORDERS = SourceObject("orders.csv", 10, "1", datetime(2026, 11, 23, tzinfo=UTC))
 

@@ -16,8 +16,8 @@ import pyarrow as pa
 from lakewarden import Lakehouse
 from lakewarden.base.faults import Reach, no_faults
 from lakewarden.base.scope import TableName
-from lakewarden.catalog.pipeline import Pipeline
-from lakewarden.catalog.state.ledger.entries import OfferedObject
+from lakewarden.catalog.model import Pipeline
+from lakewarden.catalog.state.ledger import OfferedObject
 from lakewarden.ingest.objects.reading import Reading, ReadObject, ReadRows, UnreadableObject
 from lakewarden.ingest.objects.report import IngestReport
 from lakewarden.ingest.objects.run import IngestRequest, ObjectIngest, Readers
@@ -28,7 +28,7 @@ from lakewarden.ingest.templates.registry import template_named
 from lakewarden.ingest.templates.template import Columns
 from lakewarden.log.once import Resume
 from lakewarden.sql.results import ResultRows
-from lakewarden.storage.sources.source import ObjectSource, SourceObject
+from lakewarden.storage.sources import ObjectSource, SourceObject
 from lakewarden.storage.steps import Steps, alone
 from lakewarden.tables.fanout import SizedWork
 

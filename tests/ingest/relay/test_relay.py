@@ -15,8 +15,7 @@ from lakewarden.cli.main import main
 from lakewarden.errors import Ended, InUse, InvalidArgument, LakewardenError, NotFound
 from lakewarden.ingest.relay.report import RelayReport
 from lakewarden.ingest.relay.run import RelayRequest, relaying
-from lakewarden.storage.kafka.broker import Broker
-from lakewarden.storage.kafka.topics import Topic, create_topic, delete_topic
+from lakewarden.storage.kafka.topics import Broker, Topic, create_topic, delete_topic
 from lakewarden.tables.changes.feed import ChangeFeed
 from lakewarden.tables.client import TableClient
 from lakewarden.tables.warehouse import find_table

@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from lakewarden.catalog.columns.types import ColumnType
+from lakewarden.catalog.column_types import ColumnType
 from lakewarden.ingest.templates.fitting import ObjectFitting
 from lakewarden.ingest.templates.object_file import ObjectFile
 from lakewarden.ingest.templates.options import parse_options

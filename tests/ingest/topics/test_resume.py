@@ -23,9 +23,8 @@ from lakewarden.ingest.topics.fit import Fit, RowsOf
 from lakewarden.ingest.topics.formats import decoder
 from lakewarden.ingest.topics.report import PartitionReport
 from lakewarden.log.once import Resume
-from lakewarden.storage.kafka.broker import Broker
 from lakewarden.storage.kafka.reader import MessageBatch, OffsetRange, TopicMessage
-from lakewarden.storage.kafka.topics import Topic
+from lakewarden.storage.kafka.topics import Broker, Topic
 
 KEYED, KEYLESS = "n.keyed", "n.keyless"
 APP = "kafka/topic/0"

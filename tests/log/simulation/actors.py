@@ -81,7 +81,7 @@ class Warehouse:
         self.world.crashed = self.crash
 
     def sync(self) -> None:
-        """What `storage.durability.sync` does: everything that was written is durable."""
+        """What `storage.disk.sync` does: everything that was written is durable."""
         if self.disk is not None:
             self.store.sync()
             for table in self.tables.values():

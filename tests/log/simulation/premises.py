@@ -20,7 +20,7 @@ from lakewarden.base.settings import FlushSettings, Settings
 from lakewarden.catalog.model import Catalog, Move, Storage, Table, TableOptions, TableSchema
 from lakewarden.catalog.state.floors.entries import NOTHING, FloorLocation, KnownState
 from lakewarden.catalog.state.floors.floor import Floor
-from lakewarden.catalog.state.users.scopes import ScopeRegistry
+from lakewarden.catalog.state.scope_registry import ScopeRegistry
 from lakewarden.catalog.target import ScopeTarget
 from lakewarden.errors import Corrupt, StorageUnavailable
 from lakewarden.log.logs import Logs

@@ -8,8 +8,7 @@ import pytest
 
 from lakewarden import Lakehouse
 from lakewarden.base.scope import TableName
-from lakewarden.catalog.access.gate import OPERATOR, Principal, TableOf
-from lakewarden.catalog.access.roles import Role
+from lakewarden.catalog.access import OPERATOR, Principal, Role, TableOf
 from lakewarden.catalog.changes.users import UserChange, find_user
 from lakewarden.catalog.model import User
 from lakewarden.catalog.state.audit import AuditLog

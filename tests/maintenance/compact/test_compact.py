@@ -11,7 +11,7 @@ from deltalake import DeltaTable, Field, write_deltalake
 from deltalake.schema import PrimitiveType
 
 from lakewarden.base.clock import CarriedClock, random_id
-from lakewarden.catalog.upkeep import TailRule
+from lakewarden.catalog.kept_settings import TailRule
 from lakewarden.errors import Conflict, Unsupported
 from lakewarden.maintenance.compact.scope import CompactOptions, plan_compact, run_compact
 from lakewarden.maintenance.maintain import MaintainTask, maintain_scope

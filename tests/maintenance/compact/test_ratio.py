@@ -8,7 +8,7 @@ from dataclasses import replace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lakewarden.catalog.upkeep import TailRule
+from lakewarden.catalog.kept_settings import TailRule
 from lakewarden.delta.parquet.files import DataFile
 from lakewarden.tables.upkeep.tail import fitting, small_run
 from tests.fixtures.examples import examples

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lakewarden.catalog.upkeep import TailRule
+from lakewarden.catalog.kept_settings import TailRule
 from lakewarden.delta.parquet.files import DataFile
 from lakewarden.tables.upkeep.tail import fitting, small_run
 

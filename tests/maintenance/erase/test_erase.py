@@ -16,9 +16,8 @@ from lakewarden import Column, Lakehouse
 from lakewarden.base.faults import Reach, no_faults
 from lakewarden.catalog.changes.objects import begin_drop
 from lakewarden.catalog.report import ScopeReport
-from lakewarden.catalog.state.erasure.certificates import Certificate
-from lakewarden.catalog.state.erasure.requests import ErasureRequest
-from lakewarden.catalog.state.jobs.log import JobLog
+from lakewarden.catalog.state.erasures import Certificate, ErasureRequest
+from lakewarden.catalog.state.job_log import JobLog
 from lakewarden.errors import BeingErased, Conflict, InvalidArgument, LakewardenError, NotFound
 from lakewarden.log.chunk import Chunk
 from lakewarden.log.objects.cuts.closing import close_user, open_user

@@ -11,8 +11,8 @@ import pytest
 from deltalake import DeltaTable
 
 from lakewarden import Column, Lakehouse
-from lakewarden.catalog.state.erasure.requests import ErasureRequest
-from lakewarden.catalog.state.jobs.log import JobLog
+from lakewarden.catalog.state.erasures import ErasureRequest
+from lakewarden.catalog.state.job_log import JobLog
 from lakewarden.errors import BeingErased, Ended, LakewardenError, NotFound
 from lakewarden.maintenance.erase.run import erase
 from lakewarden.storage.local import LocalObjects

@@ -10,8 +10,8 @@ import pytest
 from lakewarden import Lakehouse
 from lakewarden.base.connection import Location
 from lakewarden.errors import Conflict, StorageRefused
+from lakewarden.storage.buckets import find_uploads
 from lakewarden.storage.open import open_store
-from lakewarden.storage.uploads import find_uploads
 from tests.fixtures.lakes import make_notes, notes, strong
 from tests.fixtures.minio import MinioServer, begin_upload
 

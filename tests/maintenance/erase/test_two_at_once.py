@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from lakewarden import Column, Lakehouse
-from lakewarden.catalog.access.gate import Principal
+from lakewarden.catalog.access import Principal
 from lakewarden.catalog.state.audit import AuditLog
-from lakewarden.catalog.state.erasure.requests import ErasureRequest
-from lakewarden.catalog.state.jobs.log import JobLog
+from lakewarden.catalog.state.erasures import ErasureRequest
+from lakewarden.catalog.state.job_log import JobLog
 from lakewarden.maintenance.erase.run import erase
 from lakewarden.storage.local import LocalObjects
 from lakewarden.tables.fanout import in_process

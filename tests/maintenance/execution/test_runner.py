@@ -11,8 +11,8 @@ import pytest
 from lakewarden import Column, Lakehouse
 from lakewarden.base.settings import FlushSettings, JobsSettings, Settings
 from lakewarden.catalog.report import ScopeReport
-from lakewarden.catalog.state.jobs.job import Job
-from lakewarden.catalog.state.jobs.log import JobLog
+from lakewarden.catalog.state.job import Job
+from lakewarden.catalog.state.job_log import JobLog
 from lakewarden.errors import StorageUnavailable
 from lakewarden.maintenance.execution.engine import WorkEngine
 from lakewarden.maintenance.execution.operator import Operator

@@ -22,15 +22,15 @@ from lakewarden.base.clock import CarriedClock
 from lakewarden.base.faults import Reach, no_faults
 from lakewarden.base.scope import Scope, TableName
 from lakewarden.base.settings import LockSettings, Settings
-from lakewarden.catalog.access.gate import OPERATOR
+from lakewarden.catalog.access import OPERATOR
 from lakewarden.catalog.changes.users import UserChange
 from lakewarden.catalog.evolution import SetOptions
 from lakewarden.catalog.model import User
 from lakewarden.catalog.report import ScopeReport
 from lakewarden.catalog.state.audit import AuditLog
-from lakewarden.catalog.state.erasure.erasures import Erasure
-from lakewarden.catalog.state.jobs.active import AlreadyActive
-from lakewarden.catalog.state.users.scopes import ScopeRegistry
+from lakewarden.catalog.state.erasures import Erasure
+from lakewarden.catalog.state.job_log import AlreadyActive
+from lakewarden.catalog.state.scope_registry import ScopeRegistry
 from lakewarden.catalog.target import ScopeTarget
 from lakewarden.delta.lifecycle import moving
 from lakewarden.delta.lifecycle.freezing import freeze, is_frozen

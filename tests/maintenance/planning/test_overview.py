@@ -73,7 +73,7 @@ def test_the_sums_are_kept_as_long_as_the_floor_is_the_same(lake: Lakehouse, mon
     monkeypatch.setattr(module, "_WORTH_KEEPING", 0)
     before = _of_notes(lake.overview())
     with monkeypatch.context() as unread:
-        unread.setattr("lakewarden.catalog.state.floors.totals.Totals.of", None)
+        unread.setattr("lakewarden.catalog.state.floors.summaries.Totals.of", None)
         assert _of_notes(lake.overview()).files == before.files
     lake.compact()
     after = _of_notes(lake.overview())

@@ -13,7 +13,7 @@ from adbc_driver_flightsql import DatabaseOptions, dbapi
 from adbc_driver_manager import Error
 
 from lakewarden import Lakehouse
-from lakewarden.catalog.access.gate import Principal
+from lakewarden.catalog.access import Principal
 from lakewarden.errors import InvalidArgument
 from lakewarden.serve.common import Common
 from lakewarden.serve.flight.messages import (

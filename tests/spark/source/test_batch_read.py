@@ -15,7 +15,7 @@ from pyspark.sql.types import DataType, IntegerType, LongType, StringType, Struc
 
 from lakewarden import Lakehouse
 from lakewarden.base.settings import Settings, SparkSettings
-from lakewarden.catalog.dynamic.buckets import bucket_of
+from lakewarden.catalog.buckets import bucket_of
 from lakewarden.errors import InvalidArgument
 from lakewarden.spark.source.batch_read import ScopePack
 from lakewarden.spark.source.options import ReadOptions

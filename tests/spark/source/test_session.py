@@ -12,7 +12,7 @@ from pyspark.errors import PySparkException
 
 from lakewarden import Lakehouse
 from lakewarden.base.scope import TableName
-from lakewarden.catalog.dynamic import buckets
+from lakewarden.catalog import buckets
 from lakewarden.errors import Conflict
 from lakewarden.spark import register
 from lakewarden.spark.buckets import bucket_of

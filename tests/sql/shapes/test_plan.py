@@ -9,7 +9,7 @@ from sqlglot import exp
 
 from lakewarden.base.scope import TableName
 from lakewarden.base.strategies import WriteStrategy
-from lakewarden.catalog.columns.types import ColumnType
+from lakewarden.catalog.column_types import ColumnType
 from lakewarden.catalog.model import SchemaColumn, Table, TableOptions, TableSchema, TableType
 from lakewarden.errors import Unsupported
 from lakewarden.sql.parse import parse

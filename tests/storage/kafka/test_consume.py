@@ -17,8 +17,7 @@ from lakewarden.errors import Conflict, FailedPrecondition, InvalidArgument, Los
 from lakewarden.ingest.topics.consume import ConsumeRequest, consume
 from lakewarden.ingest.topics.formats import ValueFormat
 from lakewarden.ingest.topics.report import ConsumeReport
-from lakewarden.storage.kafka.broker import Broker
-from lakewarden.storage.kafka.topics import Topic, create_topic, delete_topic
+from lakewarden.storage.kafka.topics import Broker, Topic, create_topic, delete_topic
 from lakewarden.tables.dynamic.place import take_place
 from lakewarden.tables.dynamic.writer import StreamingWriter, give_back, holder_of
 from tests.fixtures.children import KILLED, exit_status, killed_at

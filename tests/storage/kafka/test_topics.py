@@ -6,8 +6,8 @@ import pytest
 from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
 
 from lakewarden.errors import AlreadyExists, InvalidArgument, StorageUnavailable
-from lakewarden.storage.kafka.broker import Broker
 from lakewarden.storage.kafka.topics import (
+    Broker,
     Topic,
     check_free,
     create_position_topic,

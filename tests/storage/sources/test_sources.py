@@ -12,10 +12,7 @@ from lakewarden.base.clock import random_id
 from lakewarden.base.connection import Location
 from lakewarden.storage.objects import Missing
 from lakewarden.storage.open import open_store
-from lakewarden.storage.sources.local import LocalSource
-from lakewarden.storage.sources.open import open_source
-from lakewarden.storage.sources.remote import RemoteSource
-from lakewarden.storage.sources.source import ObjectChanged, ObjectSource
+from lakewarden.storage.sources import LocalSource, ObjectChanged, ObjectSource, RemoteSource, open_source
 from tests.fixtures.minio import MinioServer
 
 KEYS = ["a b.csv", "a-b/x", "a/x", "a/y/z", "a0", "ä/ü.csv", "日本.csv", "'quoted\"%20+&.csv", "n" * 200 + ".csv"]

@@ -15,7 +15,7 @@ from lakewarden.catalog.state.floors.entries import ON_STORAGES
 from lakewarden.catalog.state.floors.floor import floor_at
 from lakewarden.errors import Conflict, Corrupt, NotDurable, SchemaChanged, StorageUnavailable, Unsupported
 from lakewarden.log.table_log import TableLog
-from lakewarden.storage import durability
+from lakewarden.storage import disk as durability
 from lakewarden.storage.owner import MARKER
 from lakewarden.tables.client import TableClient
 from lakewarden.tables.direct.barrier import raise_barrier

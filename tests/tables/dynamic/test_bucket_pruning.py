@@ -13,7 +13,7 @@ from deltalake import write_deltalake
 
 from lakewarden import Column, Lakehouse
 from lakewarden.base.scope import TableName
-from lakewarden.catalog.dynamic.buckets import bucket_named, bucket_of
+from lakewarden.catalog.buckets import bucket_named, bucket_of
 from lakewarden.catalog.model import TableSchema
 from lakewarden.catalog.schema import declare
 from lakewarden.delta.reading.bounds import Bound

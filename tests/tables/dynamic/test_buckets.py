@@ -5,8 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from lakewarden.catalog.dynamic.buckets import bucket_of, divided_by_bucket
-from lakewarden.catalog.dynamic.murmur import murmur3
+from lakewarden.catalog.buckets import bucket_of, divided_by_bucket, murmur3
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from deltalake import write_deltalake
 
 from lakewarden import Column, Lakehouse
 from lakewarden.base.scope import TableName
-from lakewarden.catalog.dynamic_table import DynamicOptions
+from lakewarden.catalog.dynamic_options import DynamicOptions
 from lakewarden.errors import AlreadyExists, InvalidArgument, NotFound, PermissionDenied, Unsupported
 from lakewarden.sql.results import Result, ResultRows
 

@@ -9,8 +9,8 @@ import pytest
 from lakewarden import Column, Lakehouse
 from lakewarden.base.clock import system_clock
 from lakewarden.base.scope import TableName
-from lakewarden.catalog.dynamic.options import check_session_option, enriched, parse_dynamic
-from lakewarden.catalog.dynamic_table import DynamicOptions
+from lakewarden.catalog.dynamic_declaration import check_session_option, enriched, parse_dynamic
+from lakewarden.catalog.dynamic_options import DynamicOptions
 from lakewarden.catalog.schema import declare
 from lakewarden.catalog.store import CatalogStore
 from lakewarden.errors import InvalidArgument

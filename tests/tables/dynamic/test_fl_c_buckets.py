@@ -8,7 +8,7 @@ import pytest
 
 from lakewarden import Lakehouse
 from lakewarden.base.scope import TableName
-from lakewarden.catalog.dynamic_table import DynamicOptions
+from lakewarden.catalog.dynamic_options import DynamicOptions
 from lakewarden.catalog.evolution import SetOptions
 from lakewarden.errors import InvalidArgument
 from lakewarden.sql.results import Result

@@ -11,7 +11,7 @@ import pytest
 
 from lakewarden import Lakehouse
 from lakewarden.base.scope import TableName
-from lakewarden.catalog.dynamic.buckets import bucket_named, bucket_of
+from lakewarden.catalog.buckets import bucket_named, bucket_of
 from lakewarden.delta.commit_log.actions import BUCKET_TAG
 from lakewarden.errors import Conflict, InvalidArgument, NotFound, Unsupported
 from lakewarden.maintenance.open_table import flush_pending

@@ -13,8 +13,7 @@ from lakewarden import Lakehouse
 from lakewarden.base.clock import system_clock
 from lakewarden.base.scope import TableName
 from lakewarden.base.settings import LockSettings
-from lakewarden.catalog.locks.lock import CatalogLock, LockFactory
-from lakewarden.catalog.locks.turns import ObjectTurns
+from lakewarden.catalog.locks import CatalogLock, LockFactory, ObjectTurns
 from lakewarden.catalog.store import CatalogStore
 from lakewarden.delta.lifecycle.beginning import begin_table
 from lakewarden.errors import Conflict, FailedPrecondition, Unsupported

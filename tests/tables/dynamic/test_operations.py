@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from lakewarden import Column, Lakehouse
-from lakewarden.catalog.dynamic.buckets import bucket_named
+from lakewarden.catalog.buckets import bucket_named
 from lakewarden.catalog.evolution import AddColumn, RenameColumn
 from lakewarden.errors import Ended, PermissionDenied
 from lakewarden.sql.results import ResultRows

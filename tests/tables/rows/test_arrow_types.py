@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from lakewarden.catalog.columns.types import ColumnType
+from lakewarden.catalog.column_types import ColumnType
 from lakewarden.tables.rows.columns import Unfit, from_array
 
 MICROS = pa.timestamp("us", tz="UTC")

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 from lakewarden.base.clock import random_id, system_clock
-from lakewarden.catalog.columns.types import ColumnType
+from lakewarden.catalog.column_types import ColumnType
 from lakewarden.catalog.model import SchemaColumn
 from lakewarden.tables.rows.defaults import Defaults
 from lakewarden.tables.rows.intake import to_arrow

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from lakewarden import Column, Lakehouse
 from lakewarden.base.exact_json import ANY, JsonNumber, encode
-from lakewarden.catalog.columns.types import ColumnType
+from lakewarden.catalog.column_types import ColumnType
 from lakewarden.client.k3.values import native_rows
 from lakewarden.errors import ConstraintViolation, LakewardenError
 from lakewarden.ingest.load.json_rows import parse_json

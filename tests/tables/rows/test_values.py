@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakewarden.catalog.columns.types import ColumnType
+from lakewarden.catalog.column_types import ColumnType
 from lakewarden.tables.rows.columns import Unfit, from_array, from_values
 
 EAST = timezone(timedelta(hours=2))

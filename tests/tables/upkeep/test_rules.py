@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from lakewarden.catalog.kept_settings import TailRule
 from lakewarden.catalog.report import ScopeState
-from lakewarden.catalog.upkeep import TailRule
 from lakewarden.delta.parquet.files import DataFile
 from lakewarden.tables.upkeep.rules import UNKNOWN, FoldRule, PackRule, UpkeepRule, loosest
 from tests.fixtures.examples import examples

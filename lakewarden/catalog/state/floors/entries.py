@@ -1,9 +1,18 @@
-"""What is known of a scope's Delta table besides the table itself, and where that is kept."""
+"""What is known of scopes' Delta tables besides the tables themselves, and where that is kept; of many scopes, in arrays."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, fields, replace
+from functools import cached_property
+from typing import Any, cast
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from lakewarden.base.arrays import flags, numbers, values
 from lakewarden.base.connection import Location
 
 NOTHING = -1
@@ -109,3 +118,158 @@ class FloorLocation:
     @classmethod
     def in_state(cls, state: Location, table_id: str) -> FloorLocation:
         return cls(state, f"{IN_STATE}/{table_id}")
+
+
+# What is known of many scopes, in arrays, by the keyed hashes of the scopes.
+_HASH: pa.DataType = cast("Any", pa.binary(16))
+
+UPKEEP = tuple(field.name for field in fields(UpkeepNote))
+
+AMOUNTS = UPKEEP[UPKEEP.index("dead_bytes") :]
+"""What notes of earlier releases lack, and copies on storages: they stand last."""
+
+_SHORT = frozenset({"compact_files", "optimize_files", "optimize_made"})
+"""Columns of 32 bits."""
+
+SCHEMA = pa.schema(
+    [
+        ("scope", _HASH),
+        ("version", pa.int64()),
+        ("watermark", pa.int64()),
+        ("rows", pa.int64()),
+        ("deleted_upto", pa.int64()),
+        ("forgotten", pa.bool_()),
+        *((name, pa.int32() if name in _SHORT else pa.int64()) for name in UPKEEP),
+    ]
+)
+"""`scope` is the keyed hash of the user, or of the empty name when the table has one scope. Sorted by `scope`, each once.
+Holds only counts, versions and times: no value of a row, and no name. `looked_at` is `UNSEEN` where there is no `UpkeepNote`."""
+
+Numbers = NDArray[np.int64]
+Rows = NDArray[np.bool_]
+_Halves = NDArray[np.uint64]
+
+_COUNTS = ("version", "watermark", "rows", "deleted_upto")
+_NONE = dict.fromkeys(UPKEEP, 0) | {"looked_at": UNSEEN} | dict.fromkeys(AMOUNTS, UNSEEN)
+
+
+class KnownScopes:
+    """Notes of many scopes: lookup by bisection, join without a loop over scopes."""
+
+    def __init__(self, table: pa.Table) -> None:
+        """`table` is sorted by `scope`; the columns of `UpkeepNote` may be missing."""
+        for name in (name for name in UPKEEP if name not in table.column_names):
+            table = table.append_column(name, _column(name, np.full(table.num_rows, _NONE[name])))
+        self.table = table.select(SCHEMA.names).combine_chunks()
+        self._high, self._low = _halves(self.table)
+
+    @classmethod
+    def of(cls, known: Mapping[str, KnownState]) -> KnownScopes:
+        """Returns the notes by keyed hash, in hexadecimal digits."""
+        rows = sorted((bytes.fromhex(mark), one) for mark, one in known.items())
+        hashes = pa.Array.from_buffers(_HASH, len(rows), [None, pa.py_buffer(b"".join(mark for mark, _ in rows))])
+        counts = [numbers(np.array([getattr(one, name) for _, one in rows], np.int64)) for name in _COUNTS]
+        forgotten = flags(np.array([one.forgotten for _, one in rows], np.bool_))
+        noted = [(_NONE if one.upkeep is None else vars(one.upkeep)) for _, one in rows]
+        upkeep = [_column(name, np.array([each[name] for each in noted], np.int64)) for name in UPKEEP]
+        return cls(pa.table([hashes, *counts, forgotten, *upkeep], schema=SCHEMA))
+
+    @classmethod
+    def union(cls, parts: Iterable[KnownScopes]) -> KnownScopes:
+        """Returns all scopes of the parts, with the notes of each joined as by `KnownState.joined`."""
+        tables = [part.table for part in parts if len(part)]
+        if len(tables) < 2:  # each part has a scope once
+            return cls(tables[0]) if tables else cls.of({})
+        table = pa.concat_tables(tables).combine_chunks()
+        high, low = _halves(table)
+        ranks = [values(table.column(name)) for name in ("looked_at", "version", "forgotten", "watermark")]
+        order = np.lexsort((*ranks, low, high))
+        high, low = high[order], low[order]
+        last = np.append((high[1:] != high[:-1]) | (low[1:] != low[:-1]), np.True_)
+        first = np.flatnonzero(np.insert(last[:-1], 0, np.True_))
+        deleted = np.maximum.reduceat(values(table.column("deleted_upto"))[order], first)
+        kept = table.take(numbers(order[last]))
+        index = SCHEMA.get_field_index("deleted_upto")
+        return cls(kept.set_column(index, SCHEMA.field(index), numbers(deleted)))
+
+    def __len__(self) -> int:
+        return int(self.table.num_rows)
+
+    def get(self, mark: str) -> KnownState | None:
+        row = self._row(mark)
+        if row is None:
+            return None
+        columns = self._columns
+        version, watermark, rows, deleted = (columns[name].item(row) for name in _COUNTS)
+        seen = columns["looked_at"].item(row) != UNSEEN
+        noted = UpkeepNote(*[columns[name].item(row) for name in UPKEEP]) if seen else None
+        return KnownState(version, watermark, rows, deleted, bool(columns["forgotten"][row]), noted)
+
+    def mark(self, row: int) -> str:
+        """Returns the hash of the scope in this row."""
+        return cast("bytes", self.table.column("scope")[row].as_py()).hex()
+
+    def __getitem__(self, name: str) -> Numbers:
+        """Returns one column, in the order of the scopes."""
+        return self._columns[name]
+
+    @cached_property
+    def _columns(self) -> dict[str, Numbers]:
+        return {name: values(self.table.column(name)) for name in SCHEMA.names[1:]}
+
+    @property
+    def shortest(self) -> pa.Table:
+        """The notes without amounts, where none is known."""
+        known = any((self[name] != UNSEEN).any() for name in AMOUNTS)
+        return self.table if known else self.table.drop_columns(list(AMOUNTS))
+
+    def without_upkeep(self) -> KnownScopes:
+        return KnownScopes(self.table.select(SCHEMA.names[: -len(UPKEEP)]))
+
+    def only(self, rows: Rows) -> KnownScopes:
+        """Returns the notes in these rows."""
+        return KnownScopes(self.table.filter(flags(rows)))
+
+    def among(self, scopes: pa.Array[Any]) -> KnownScopes:
+        """Returns the notes of these scopes, by keyed hash."""
+        return KnownScopes(self.table.filter(pc.is_in(self.table.column("scope"), value_set=scopes)))
+
+    def besides(self, others: KnownScopes) -> KnownScopes:
+        """Returns the notes that are not among the others in the same words."""
+        if not len(self):
+            return self
+        theirs = others.among(self.table.column("scope").combine_chunks())
+        same = self.among(theirs.table.column("scope").combine_chunks())  # in the order of `theirs`
+        changed = np.zeros(len(same), np.bool_)
+        for name in SCHEMA.names[1:]:
+            changed |= same[name] != theirs[name]
+        left = pc.invert(pc.is_in(self.table.column("scope"), value_set=theirs.table.column("scope").combine_chunks()))
+        return KnownScopes(pa.concat_tables([self.table.filter(left), same.only(changed).table]).sort_by("scope"))
+
+    def hexadecimal(self, rows: Rows) -> list[str]:
+        """Returns the hashes of these rows."""
+        hashes = cast("list[bytes]", self.table.column("scope").filter(flags(rows)).to_pylist())
+        return [mark.hex() for mark in hashes]
+
+    def _row(self, mark: str) -> int | None:
+        key = bytes.fromhex(mark)
+        high, low = np.uint64(int.from_bytes(key[:8], "big")), np.uint64(int.from_bytes(key[8:], "big"))
+        row = int(self._high.searchsorted(high))  # the method: numpy's function takes twice as long
+        while row < len(self._high) and self._high[row] == high:
+            if self._low[row] == low:
+                return row
+            row += 1
+        return None
+
+
+def _column(name: str, found: Numbers) -> pa.Array[Any]:
+    return numbers(found, short=name in _SHORT)
+
+
+def _halves(table: pa.Table) -> tuple[_Halves, _Halves]:
+    """Returns the hashes as two columns of numbers that sort in the same order."""
+    if not table.num_rows:
+        return np.empty(0, np.uint64), np.empty(0, np.uint64)
+    hashes = cast("Any", table.column("scope").combine_chunks())
+    both = np.frombuffer(hashes.buffers()[1], ">u8", 2 * len(hashes), 16 * hashes.offset).reshape(-1, 2)
+    return both[:, 0].astype(np.uint64), both[:, 1].astype(np.uint64)

@@ -18,10 +18,9 @@ from itertools import chain
 from typing import TypeVar
 
 from lakewarden.base.clock import NewId, random_id
-from lakewarden.catalog.state.floors.blocks import BlockCache
-from lakewarden.catalog.state.floors.entries import NOTHING, FloorLocation, KnownState
-from lakewarden.catalog.state.floors.known_scopes import KnownScopes
+from lakewarden.catalog.state.floors.entries import NOTHING, FloorLocation, KnownScopes, KnownState
 from lakewarden.catalog.state.floors.objects import (
+    BlockCache,
     FloorHead,
     FloorPart,
     encoded,
@@ -43,7 +42,7 @@ _JOINED = 4
 """The number of small objects that are worth merging."""
 
 _ABSORBED = 512
-"""Names of absorbed objects that an object lists, in half of its head: those of so many jobs (`catalog.state.floors.whole`)."""
+"""Names of absorbed objects that an object lists, in half of its head: those of so many jobs (`summaries`)."""
 
 _SMALL = 1 << 20
 """Bytes up to which an object is read whole, whichever scope of it is looked up."""
@@ -82,7 +81,7 @@ class FloorScan:
     heads: Mapping[str, FloorHead]
     """By key."""
     others: tuple[str, ...]
-    """Keys of what else is kept beside it (`catalog.state.floors.whole`)."""
+    """Keys of what else is kept beside it (`catalog.state.floors.summaries`)."""
 
     @property
     def position(self) -> int:

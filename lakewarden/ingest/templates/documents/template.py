@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import pyarrow as pa
 from msgspec import Meta
 
-from lakewarden.catalog.columns.types import ColumnType
+from lakewarden.catalog.column_types import ColumnType
 from lakewarden.errors import Unsupported
 from lakewarden.ingest.templates.documents import docx, html, pdf, text
 from lakewarden.ingest.templates.documents.chunks import Paragraph, chunks

@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from lakewarden.catalog.columns.types import ColumnType
+from lakewarden.catalog.column_types import ColumnType
 
 
 @dataclass(frozen=True)

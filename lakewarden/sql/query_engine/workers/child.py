@@ -15,9 +15,7 @@ import pyarrow as pa
 
 from lakewarden.base.settings import SqlSettings
 from lakewarden.base.workers import frames
-from lakewarden.base.workers.child import LONGEST, alarm, end_with
-from lakewarden.base.workers.memory import ProcessMemory
-from lakewarden.base.workers.priority import Priority
+from lakewarden.base.workers.child import LONGEST, Priority, ProcessMemory, alarm, end_with
 from lakewarden.errors import LakewardenError, Unsupported
 from lakewarden.sql.query_engine.engine import Limits
 from lakewarden.sql.query_engine.failures import too_large

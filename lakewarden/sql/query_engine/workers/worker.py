@@ -10,7 +10,7 @@ from time import monotonic
 import pyarrow as pa
 
 from lakewarden.base.workers import frames
-from lakewarden.base.workers.process import Process
+from lakewarden.base.workers.pool import Process
 from lakewarden.errors import BadSyntax, InvalidArgument, LakewardenError, PermissionDenied, Unsupported
 from lakewarden.sql.query_engine.engine import Limits
 from lakewarden.sql.query_engine.failures import too_long

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from lakewarden.catalog.state.erasure.erasures import Counts, ErasedTable, Erasure, Erasures
+from lakewarden.catalog.state.erasures import Counts, ErasedTable, Erasure, Erasures
 from lakewarden.errors import Conflict, Corrupt
 from lakewarden.storage.local import LocalObjects
 

@@ -10,10 +10,8 @@ import pytest
 
 from lakewarden.base.clock import random_id
 from lakewarden.base.connection import Location
-from lakewarden.catalog.state.jobs.active import AlreadyActive
-from lakewarden.catalog.state.jobs.job import Job
-from lakewarden.catalog.state.jobs.log import JobLog
-from lakewarden.catalog.state.jobs.node import this_node
+from lakewarden.catalog.state.job import Job, this_node
+from lakewarden.catalog.state.job_log import AlreadyActive, JobLog
 from lakewarden.errors import Conflict, InvalidArgument, NotFound, Unsupported
 from lakewarden.maintenance.execution.heartbeat import Heartbeat, JobStopped
 from lakewarden.storage.open import open_store

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from lakewarden.catalog.state.users.registration import RegisteredUsers, RegistrationLook
+from lakewarden.catalog.state.scope_registry import RegisteredUsers, RegistrationLook
 
 _SEEN = RegistrationLook((("*", -1),), 7, datetime(2026, 11, 22, tzinfo=UTC))
 

@@ -8,8 +8,8 @@ from typing import cast
 import pytest
 
 from lakewarden.base.clock import random_id
-from lakewarden.catalog.state.users import lists as user_lists
-from lakewarden.catalog.state.users.scopes import ScopeRegistry
+from lakewarden.catalog.state import user_lists
+from lakewarden.catalog.state.scope_registry import ScopeRegistry
 from lakewarden.errors import Corrupt
 from lakewarden.storage.local import LocalObjects
 from lakewarden.storage.objects import ObjectStore, StoredObject

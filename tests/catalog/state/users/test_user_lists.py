@@ -10,9 +10,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from lakewarden.base.clock import random_id
-from lakewarden.catalog.state.users import lists as user_lists
-from lakewarden.catalog.state.users.lists import LongList, ShortList, pack_users, read_users, repack_users
-from lakewarden.catalog.state.users.scopes import ScopeRegistry
+from lakewarden.catalog.state import user_lists
+from lakewarden.catalog.state.scope_registry import ScopeRegistry
+from lakewarden.catalog.state.user_lists import LongList, ShortList, pack_users, read_users, repack_users
 from lakewarden.errors import Corrupt
 from lakewarden.maintenance.verify.contents import named_in_state
 from lakewarden.storage.local import LocalObjects

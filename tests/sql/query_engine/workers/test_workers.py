@@ -18,7 +18,7 @@ import pytest
 
 from lakewarden.base.settings import SqlSettings
 from lakewarden.base.workers import frames
-from lakewarden.base.workers.memory import ProcessMemory
+from lakewarden.base.workers.child import ProcessMemory
 from lakewarden.base.workers.pool import Pool
 from lakewarden.errors import BadSyntax, InvalidArgument, Unsupported
 from lakewarden.sql.query_engine.engine import Limits, QueryRows

@@ -1,0 +1,52 @@
+"""Quantities as people write and read them: numbers of bytes, and lengths of time."""
+
+from __future__ import annotations
+
+import re
+
+from lakewarden.errors import InvalidArgument
+
+_STEP = 1024
+_SIZES = ("KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
+
+
+def in_units(size: int) -> str:
+    """`790 B`, `1.5 KiB`, `252.0 GiB`: bytes in the largest unit of which there is at least one, to a tenth."""
+    if abs(size) < _STEP:
+        return f"{size} B"
+    scaled, units = size / _STEP, iter(_SIZES)
+    unit = next(units)
+    while abs(round(scaled, 1)) >= _STEP and (larger := next(units, None)):
+        scaled, unit = scaled / _STEP, larger
+    return f"{scaled:,.1f} {unit}"
+
+
+# Reads a length of time such as `7 d` or `500 ms`, and writes one.
+_FORM = re.compile(r"(\d{1,9})\s*([a-z]*)")
+_TIMES = {
+    1: ("ms", "milli", "millis", "millisecond", "milliseconds"),
+    1_000: ("", "s", "sec", "secs", "second", "seconds"),
+    60_000: ("m", "min", "mins", "minute", "minutes"),
+    3_600_000: ("h", "hour", "hours"),
+    86_400_000: ("d", "day", "days"),
+}
+_EXAMPLES = "'7 d', '24 h', '30 min', '90 s' or '500 ms'"
+_MILLIS = {name: millis for millis, names in _TIMES.items() for name in names}
+
+
+def seconds_of(option: str, text: str) -> int | float:
+    """The seconds that a text means, with a fraction only where it has milliseconds that need one.
+
+    Raises:
+        InvalidArgument: it is not a length of time, or is 0.
+    """
+    found = _FORM.fullmatch(text.strip().lower())
+    if found is None or found[2] not in _MILLIS or int(found[1]) == 0:
+        raise InvalidArgument(f"{option} {text!r} is not a length of time above 0; write it as {_EXAMPLES}")
+    millis = int(found[1]) * _MILLIS[found[2]]
+    return millis / 1000 if millis % 1000 else millis // 1000
+
+
+def text_of(seconds: float) -> str:
+    """As `seconds_of` reads it: `90 s`, or `500 ms`."""
+    return f"{seconds:.0f} s" if seconds == int(seconds) else f"{round(seconds * 1000)} ms"

@@ -1,1 +1,0 @@
-"""Dynamic tables (FLIP-188): their options, their buckets, and their one streaming writer."""

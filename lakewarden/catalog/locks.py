@@ -1,0 +1,274 @@
+"""The catalog lock: one holder at a time for a drop, a schema change, or a change of many objects (FLIP-188, CatalogLock).
+
+It has two parts: a *turn*, which says who is next (`catalog.locks`), and a *lease* in the catalog with a fencing token
+(`catalog.changes.leases`), which ensures that a holder paused past its lease can no longer commit.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, Protocol, TypeVar
+
+from lakewarden.base.clock import NewId, random_id, system_clock
+from lakewarden.base.connection import Location
+from lakewarden.base.settings import LockSettings
+from lakewarden.catalog.changes.leases import give_back, grant, renew
+from lakewarden.catalog.model import Lease
+from lakewarden.catalog.store import CatalogStore
+from lakewarden.errors import Conflict, FailedPrecondition, InvalidArgument, StorageUnavailable
+from lakewarden.storage.open import open_store
+
+if TYPE_CHECKING:
+    import psycopg2.extensions
+
+
+# Decides who may next try for a lock: anyone, one thread of this process, or one session of a Postgres server.
+TurnKind = Literal["objects", "process", "postgres"]
+
+_PAUSE = 0.1
+
+
+class NamedTurns(Protocol):
+    """Gives turns by name. The lease in the catalog ensures safety; a turn only saves waiting for it to expire."""
+
+    @property
+    def exclusive(self) -> bool:
+        """Whether the holder of the turn is alone: a lease that still exists was then left by a dead process."""
+        ...
+
+    def turn(self, name: str, seconds: float) -> AbstractContextManager[None]:
+        """Holds the turn while the block runs.
+
+        Raises:
+            Conflict: the turn did not come within `seconds`.
+            StorageUnavailable: the server can't be reached.
+        """
+        ...
+
+
+def turns_of(kind: TurnKind, scope: str) -> NamedTurns:
+    """Returns the turns of this kind. `scope` keeps the lock names of warehouses apart."""
+    match kind:
+        case "objects":
+            return ObjectTurns()
+        case "process":
+            return ProcessTurns(scope)
+        case "postgres":
+            return PostgresTurns(scope)
+
+
+class ObjectTurns:
+    """No turns: the leases in the warehouse alone decide. Needs no server, on any store."""
+
+    exclusive = False
+
+    @contextmanager
+    def turn(self, name: str, seconds: float) -> Iterator[None]:  # the protocol's shape
+        yield
+
+
+_process: dict[tuple[str, str], threading.Lock] = {}
+_process_guard = threading.Lock()
+
+
+class ProcessTurns:
+    """Turns for a warehouse that only one process uses."""
+
+    exclusive = True
+
+    def __init__(self, scope: str) -> None:
+        self._scope = scope
+
+    @contextmanager
+    def turn(self, name: str, seconds: float) -> Iterator[None]:
+        with _process_guard:
+            lock = _process.setdefault((self._scope, name), threading.Lock())
+        if not lock.acquire(timeout=seconds):
+            raise Conflict(f"could not lock {name} within {seconds:g} seconds: another thread holds it; try again")
+        try:
+            yield
+        finally:
+            lock.release()
+
+
+class PostgresTurns:
+    """Advisory locks of a Postgres server, which frees them when a holder's connection ends.
+
+    The server is taken from libpq's own environment (PGHOST, PGDATABASE, PGUSER, PGPASSWORD, PGSERVICE, …).
+    """
+
+    exclusive = True
+
+    def __init__(self, scope: str) -> None:
+        self._scope = scope
+
+    @contextmanager
+    def turn(self, name: str, seconds: float) -> Iterator[None]:
+        connection = _connect()
+        try:
+            _wait(connection, _key(f"{self._scope}\0{name}"), name, seconds)
+            yield
+        finally:
+            connection.close()
+
+
+def _connect() -> psycopg2.extensions.connection:
+    try:
+        import psycopg2  # only needed for locks of kind postgres
+    except ImportError as error:
+        raise InvalidArgument("locks of kind postgres need psycopg2: install lakewarden[postgres]") from error
+    try:
+        connection = psycopg2.connect("")
+    except psycopg2.OperationalError as error:
+        raise StorageUnavailable(f"cannot reach the Postgres server of the locks: {str(error).strip()}") from error
+    connection.autocommit = True
+    return connection
+
+
+def _wait(connection: psycopg2.extensions.connection, key: int, name: str, seconds: float) -> None:
+    until = time.monotonic() + seconds
+    with connection.cursor() as cursor:
+        while True:
+            cursor.execute("SELECT pg_try_advisory_lock(%s)", (key,))
+            if cursor.fetchone() == (True,):
+                return
+            if time.monotonic() >= until:
+                raise Conflict(f"could not lock {name} within {seconds:g} seconds: another session holds it; try again")
+            time.sleep(_PAUSE)
+
+
+def _key(text: str) -> int:
+    """Returns a signed 64-bit number, as Postgres takes it."""
+    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big", signed=True)
+
+
+# Renews a lease while its holder lives, from a thread.
+@contextmanager
+def renewing(name: str, seconds: float, renew: Callable[[], object]) -> Iterator[None]:
+    """Calls `renew` three times in a lease's period, until the block ends or it raises `Conflict`: the lease is lost, which the
+    next change under it then reports."""
+    done = threading.Event()
+
+    def beat() -> None:
+        while not done.wait(seconds / 3):
+            try:
+                renew()
+            except Conflict:
+                return
+            except StorageUnavailable:
+                continue
+
+    thread = threading.Thread(target=beat, name=f"lease-{name}", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        done.set()
+        thread.join()
+
+
+T = TypeVar("T")
+
+_FIRST_PAUSE = 0.05
+_LONGEST_PAUSE = 8.0
+
+
+@dataclass(frozen=True)
+class LockFactory:
+    """Creates the lock in any process; picklable for Spark's tasks. `state_uri` is the warehouse's `_lakewarden`."""
+
+    state_uri: str
+    settings: LockSettings
+
+    def create(self) -> CatalogLock:
+        store = CatalogStore(open_store(Location(self.state_uri)), system_clock)
+        return CatalogLock(store, turns_of(self.settings.kind, self.state_uri), self.settings)
+
+
+class CatalogLock:
+    """Locks of one warehouse. Safe for threads. `with` closes it."""
+
+    def __init__(
+        self,
+        catalog: CatalogStore,
+        turns: NamedTurns,
+        settings: LockSettings,
+        *,
+        new_id: NewId = random_id,
+        monotonic: Callable[[], float] = time.monotonic,
+        pause: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self._catalog = catalog
+        self._turns = turns
+        self._settings = settings
+        self._new_id = new_id
+        self._monotonic = monotonic
+        self._pause = pause
+        self._closed = False
+
+    def __enter__(self) -> CatalogLock:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Ends its use: it locks nothing more. What it runs goes on, under its lock. May be called again."""
+        self._closed = True
+
+    def run_with_lock(self, database: str, table: str, work: Callable[[], T]) -> T:
+        """Runs the work while no other holder runs anything under the same lock.
+
+        Raises:
+            Conflict: the lock could not be acquired in time, or was lost while the work ran.
+            FailedPrecondition: it is closed; nothing ran.
+            Whatever the work itself raises.
+        """
+        with self.hold(database, table):
+            return work()
+
+    @contextmanager
+    def hold(self, database: str, table: str) -> Iterator[Lease]:
+        """Yields the lease, renewed while the block runs. Change the catalog through `catalog.changes.leases.under` it.
+
+        Raises:
+            Conflict, FailedPrecondition: as `run_with_lock`.
+        """
+        if self._closed:
+            raise FailedPrecondition(f"cannot lock {database}.{table}: this lock was closed; its factory creates another one")
+        name = f"{database}.{table}"
+        until = self._monotonic() + self._settings.acquire_seconds
+        with self._turns.turn(name, self._settings.acquire_seconds):
+            lease = self._acquire(name, until)
+            with renewing(name, lease.seconds, lambda: self._catalog.change(renew(lease))):
+                try:
+                    yield lease
+                except BaseException:
+                    with suppress(Conflict, StorageUnavailable):  # the error of the work says more
+                        self._catalog.change(give_back(lease))
+                    raise
+            self._catalog.change(give_back(lease))
+
+    def _acquire(self, name: str, until: float) -> Lease:
+        """Takes the lease once it is free, or once its holder has not renewed it for its whole duration."""
+        owner, pause = self._new_id(), _FIRST_PAUSE
+        seen, since = None, self._monotonic()
+        while True:
+            held = self._catalog.read().leases.get(name)
+            if held != seen:
+                seen, since = held, self._monotonic()
+            if held is None or self._turns.exclusive or self._monotonic() - since >= held.seconds:
+                with suppress(Conflict):
+                    return self._catalog.change(grant(name, owner, self._settings.lease_seconds, held)).leases[name]
+            if self._monotonic() >= until:
+                holder = held.owner if held else "another waiting process"
+                raise Conflict(
+                    f"could not lock {name} within {self._settings.acquire_seconds:g} seconds: {holder} holds it; try again"
+                )
+            self._pause(min(pause, max(0.0, until - self._monotonic())))
+            pause = min(2 * pause, _LONGEST_PAUSE, self._settings.lease_seconds / 3)

@@ -1,0 +1,364 @@
+"""Erasures of users: the keyed hashes of their ids, requests that wait, the unfinished erasures, and the certificates.
+
+The key is random and created once per warehouse. Without it, ids cannot be tried against the stored hashes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+import re
+import secrets
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass, replace
+from datetime import datetime
+from functools import cached_property
+from typing import Literal
+
+from lakewarden.errors import Conflict, Corrupt, InvalidArgument, LakewardenError, NotFound
+from lakewarden.storage.objects import AlreadyThere, Missing, ObjectStore
+from lakewarden.storage.paths import without_id
+
+ROOT = "erasures"
+_KEY = f"{ROOT}/key"
+_OPEN = f"{ROOT}/open"
+_NOTED = f"{ROOT}/noted"
+_OVER = f"{ROOT}/over"
+_MARK_DIGITS = 32
+
+
+@dataclass(frozen=True)
+class ErasedTable:
+    """The number of the user's rows and files in one table."""
+
+    table: str
+    hot_rows: int = 0
+    files: int = 0
+    bytes: int = 0
+    tags: int = 0
+
+
+@dataclass(frozen=True)
+class Counts:
+    """What an erasure found of the user, noted before it is removed, so that a later attempt can certify the whole.
+
+    Nothing is added for a closed user, so a later attempt finds as much as an earlier one, or less: the larger count is right.
+    """
+
+    tables: tuple[ErasedTable, ...] = ()
+    exports: int = 0
+    jobs: int = 0
+    """The number of job states that named the user."""
+    audit: int = 0
+    """The number of audit log entries that named the user."""
+    old_versions: int = 0
+    """The number of old object versions that all attempts removed from a versioned bucket."""
+    uploads: int = 0
+    """The number of incomplete uploads that all attempts aborted."""
+
+    def of(self, table: str) -> ErasedTable:
+        return next((found for found in self.tables if found.table == table), ErasedTable(table))
+
+    def and_of(self, other: Counts) -> Counts:
+        """What both attempts found, which may have gone on at the same time."""
+        found = replace(
+            self,
+            exports=max(self.exports, other.exports),
+            jobs=max(self.jobs, other.jobs),
+            audit=max(self.audit, other.audit),
+            old_versions=self.old_versions + other.old_versions,
+            uploads=self.uploads + other.uploads,
+        )
+        for each in other.tables:
+            found = found.with_table(each.table, hot_rows=each.hot_rows, files=each.files, bytes=each.bytes, tags=each.tags)
+        return found
+
+    def with_table(self, table: str, *, hot_rows: int = 0, files: int = 0, bytes: int = 0, tags: int = 0) -> Counts:
+        before = self.of(table)
+        found = ErasedTable(
+            table,
+            max(before.hot_rows, hot_rows),
+            max(before.files, files),
+            max(before.bytes, bytes),
+            max(before.tags, tags),
+        )
+        return replace(self, tables=(*(other for other in self.tables if other.table != table), found))
+
+
+@dataclass(frozen=True)
+class Erasure:
+    """An unfinished erasure. `tables` are ids of tables, `job_id` is that of its first attempt."""
+
+    job_id: str
+    mark: str
+    tables: tuple[str, ...]
+    asked_by: str
+    started_at: datetime
+    counts: Counts = Counts()
+    """What all attempts found."""
+    before: Counts = Counts()
+    """What those before this attempt found."""
+
+
+class Erasures:
+    """The erasures of one warehouse; `store` is rooted at its `_lakewarden/`. Safe for threads."""
+
+    def __init__(self, store: ObjectStore) -> None:
+        self._store = store
+
+    def mark(self, user: str) -> str:
+        """Returns the keyed hash of a user's id: the first 128 bits of its HMAC-SHA-256."""
+        return hmac.new(self._key, user.encode(), hashlib.sha256).hexdigest()[:_MARK_DIGITS]
+
+    def derived_key(self, *names: str) -> str:
+        """Returns a key that follows from the warehouse's and from these names; no keyed hash of a user is one."""
+        return hashlib.blake2b("\0".join(names).encode(), key=self._key, person=b"lakewarden-key").hexdigest()
+
+    def begin(self, wanted: Erasure, live: frozenset[str]) -> Erasure:
+        """Notes the erasure, or continues an interrupted one of the same user, which may grow to more tables.
+
+        Args:
+            live: ids of the tables that exist.
+
+        Raises:
+            Conflict: an unfinished erasure of the same user covers a table that this request does not name.
+        """
+        key = f"{_OPEN}/{wanted.mark}"
+        with suppress(AlreadyThere):
+            self._store.create(key, _encoded(wanted))
+        found = self.under_way(wanted.mark)
+        if found is None:
+            raise Conflict("an erasure of this user has just finished; request it again")
+        if not live.intersection(found.tables).issubset(wanted.tables):
+            raise Conflict(
+                f"erasure {found.job_id} of this user, which covers other tables too, is not finished; request that one again"
+            )
+        grown = replace(found, tables=wanted.tables, before=found.counts)
+        if not set(wanted.tables).issubset(found.tables):
+            self._put(grown, wanted.job_id)
+        return grown
+
+    def over(self, table_id: str) -> list[Erasure]:
+        """Returns the unfinished erasures that cover one table."""
+        marks = [stored.key.rpartition("/")[2] for stored in self._store.list(_OPEN)]
+        return [found for mark in marks if (found := self.under_way(mark)) is not None and table_id in found.tables]
+
+    def under_way(self, mark: str) -> Erasure | None:
+        found = self._read(f"{_OPEN}/{mark}")
+        if found is None:
+            return None
+        for stored in self._store.list(f"{_NOTED}/{mark}/{found.job_id}"):
+            noted = self._read(stored.key)
+            if noted is not None:
+                tables = tuple(dict.fromkeys((*found.tables, *noted.tables)))
+                found = replace(found, tables=tables, counts=found.counts.and_of(noted.counts))
+        return found
+
+    def _read(self, key: str) -> Erasure | None:
+        try:
+            data = self._store.get(key)
+        except Missing:
+            return None
+        try:
+            content = json.loads(data)
+            moment = datetime.fromisoformat(content.pop("started_at"))
+            counts = content.pop("counts")
+            tables = tuple(ErasedTable(**table) for table in counts.pop("tables"))
+            return Erasure(**{**content, "tables": tuple(content["tables"])}, started_at=moment, counts=Counts(tables, **counts))
+        except (ValueError, KeyError, TypeError) as error:
+            raise Corrupt(f"{self._store.uri}/{key} is not an erasure: {data[:80]!r}") from error
+
+    def note(self, erasure: Erasure, attempt: str, counts: Counts) -> Erasure:
+        """Stores what was found, if it is new.
+
+        Args:
+            attempt: the job of the caller, whose own object holds it: two attempts at once overwrite nothing of each other.
+        """
+        noted = replace(erasure, counts=counts)
+        if noted != erasure:
+            self._put(noted, attempt)
+        return noted
+
+    def _put(self, erasure: Erasure, attempt: str) -> None:
+        before = erasure.before
+        own = replace(
+            erasure.counts,
+            old_versions=erasure.counts.old_versions - before.old_versions,
+            uploads=erasure.counts.uploads - before.uploads,
+        )
+        self._store.put(f"{_NOTED}/{erasure.mark}/{erasure.job_id}/{attempt}", _encoded(replace(erasure, counts=own)))
+
+    def end(self, erasure: Erasure) -> None:
+        """Removes the erasure: it is finished, or given up."""
+        self._store.delete([f"{_OPEN}/{erasure.mark}"])
+        self._store.delete(self._store.keys(f"{_NOTED}/{erasure.mark}"))  # also of earlier ones, by attempts that slept
+
+    def remember(self, mark: str, now: datetime) -> None:
+        """Stores when a user was erased from everything: a process that started earlier may still write the id."""
+        self._store.put(f"{_OVER}/{mark}", now.isoformat().encode())
+
+    def since(self, mark: str, began: datetime) -> bool:
+        """Returns whether the user is being erased, or was erased from everything since that moment."""
+        try:
+            return datetime.fromisoformat(self._store.get(f"{_OVER}/{mark}").decode()) >= began
+        except Missing:
+            return self.under_way(mark) is not None
+        except ValueError as error:
+            raise Corrupt(f"{self._store.uri}/{_OVER}/{mark} is not a moment: {error}") from error
+
+    def among(self, marks: Collection[str], began: datetime) -> set[str]:
+        """Returns the users for whom `since` is true, by one listing."""
+        known = {found.key.rpartition("/")[2] for found in self._store.list(ROOT)}
+        return {mark for mark in known.intersection(marks) if self.since(mark, began)}
+
+    @cached_property
+    def _key(self) -> bytes:
+        with suppress(Missing):
+            return self._store.get(_KEY)
+        with suppress(AlreadyThere):  # another process created it first: its key counts
+            self._store.create(_KEY, secrets.token_bytes(32))
+        return self._store.get(_KEY)
+
+
+def _encoded(erasure: Erasure) -> bytes:
+    content = {name: value for name, value in asdict(erasure).items() if name != "before"}
+    return json.dumps({**content, "started_at": erasure.started_at.isoformat()}).encode()
+
+
+#
+# Requested erasures that wait for a runner: one object each, named by the user's keyed hash.
+#
+# A runner needs only the hash. So an erasure can pass through systems that keep their input for ever, as Dagster keeps the
+# parameters of its runs. The object holds the id, and is removed before the search.
+_REQUESTS = f"{ROOT}/asked"
+
+
+@dataclass(frozen=True)
+class ErasureRequest:
+    """Whom to erase from which tables (by default all USER tables). The certificate repeats `asked_by`."""
+
+    user: str
+    tables: tuple[str, ...]
+    asked_by: str
+    deep: bool
+
+
+def keep_request(store: ObjectStore, mark: str, request: ErasureRequest) -> None:
+    """Stores the request, replacing an earlier one for the same user."""
+    store.put(_key(mark), json.dumps(asdict(request), ensure_ascii=False).encode())
+
+
+def find_request(store: ObjectStore, mark: str) -> ErasureRequest:
+    """Returns the request under this keyed hash.
+
+    Raises:
+        NotFound: there is no request under this keyed hash.
+        InvalidArgument: this is not a keyed hash.
+        Corrupt: the object cannot be read.
+    """
+    if not re.fullmatch(r"[0-9a-f]{32}", mark):
+        raise InvalidArgument("a request is named by the keyed hash that `lakewarden erase --queue` printed, not by a user's id")
+    try:
+        data = store.get(_key(mark))
+    except Missing:
+        raise NotFound(f"no erasure is requested under {mark}: queue it with `lakewarden erase --queue`") from None
+    try:
+        said = json.loads(data)
+        return ErasureRequest(**{**said, "tables": tuple(said["tables"])})
+    except (ValueError, KeyError, TypeError) as error:
+        raise Corrupt(f"{store.uri}/{_key(mark)} is not a request for an erasure") from error
+
+
+def is_requested(store: ObjectStore, mark: str) -> bool:
+    """Returns whether an erasure is requested under this keyed hash."""
+    try:
+        store.get(_key(mark))
+    except Missing:
+        return False
+    return True
+
+
+@contextmanager
+def nameless(user: str, mark: str) -> Iterator[None]:
+    """Replaces the user's id by the keyed hash in errors from the block: they reach places where the id could not be removed."""
+    try:
+        yield
+    except LakewardenError as error:
+        error.message = without_id(error.message, user, mark)
+        error.args = (error.message,)
+        error.__cause__ = error.__context__ = None  # these may contain the id too
+        raise
+
+
+def forget_request(store: ObjectStore, mark: str) -> None:
+    store.delete([_key(mark)])
+
+
+def _key(mark: str) -> str:
+    return f"{_REQUESTS}/{mark}"
+
+
+# Certificates: what an erasure removed and what was searched afterwards, with the user's keyed hash in place of the id.
+@dataclass(frozen=True)
+class Certificate:
+    """The certificate of one attempt, with the counts of all attempts. `user` is the keyed hash; times are ISO 8601 in UTC."""
+
+    id: str
+    erasure: str
+    """The erasure's id: the job id of its first attempt."""
+    user: str
+    asked_by: str
+    result: Literal["complete", "failed"]
+    tables: tuple[ErasedTable, ...]
+    exports: int
+    """The number of removed exports."""
+    jobs: int
+    """The number of job states in which the keyed hash replaced the id."""
+    audit: int
+    """The number of such entries of the audit log."""
+    old_versions: int
+    """The number of old object versions removed from a versioned bucket."""
+    to_do: str
+    """What remains to be done by hand, and how; empty when nothing does."""
+    deep: bool
+    objects_searched: int
+    bytes_searched: int
+    objects_read: int
+    checksum: str
+    """SHA-256 of the names and sizes of everything that was searched."""
+    coincidences: int
+    """Objects of other users that contain the id as a value."""
+    findings: tuple[str, ...]
+    """What was found of the user; empty when nothing was."""
+    started_at: str
+    finished_at: str
+    uploads: int = 0
+    """The number of incomplete uploads to the places of the user, the log and the exports, which were aborted."""
+    unseen: str = ""
+    """What could not be searched, and what becomes of it; empty when there is nothing of the kind."""
+
+
+def keep_certificate(store: ObjectStore, certificate: Certificate) -> None:
+    text = json.dumps(asdict(certificate), ensure_ascii=False, indent=1)
+    store.create(f"{ROOT}/{certificate.id}.json", text.encode())
+
+
+def certificates(store: ObjectStore) -> list[Certificate]:
+    """Returns all certificates, oldest first.
+
+    Raises:
+        Corrupt: a certificate cannot be read.
+    """
+    keys = [found.key for found in store.list(ROOT) if found.key.endswith(".json")]
+    return [_decoded(key, store.get(key)) for key in keys]
+
+
+def _decoded(key: str, data: bytes) -> Certificate:
+    try:
+        said = json.loads(data)
+        tables = tuple(ErasedTable(**table) for table in said["tables"])
+        return Certificate(**{**said, "tables": tables, "findings": tuple(said["findings"])})
+    except (ValueError, KeyError, TypeError) as error:
+        raise Corrupt(f"{key} is not a certificate: {data[:80]!r}") from error

@@ -1,0 +1,135 @@
+"""A job: its id, its states, its outcome, its form in the job log, and the process that runs it."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field, replace
+from datetime import datetime
+from typing import Literal
+
+from lakewarden.base.clock import Clock, NewId, to_millis
+from lakewarden.catalog.operations import SPECS, Operation
+from lakewarden.catalog.report import ScopeReport
+from lakewarden.errors import Corrupt
+from lakewarden.storage.paths import without_name
+
+JobStatus = Literal["new", "queued", "running", "retrying", "completed", "failed", "cancelled", "skipped"]
+
+ACTIVE: frozenset[JobStatus] = frozenset({"new", "queued", "running", "retrying"})
+
+METADATA = "metadata"
+"""The parameter with what the caller attaches to the commits of a queued job."""
+
+_MOMENTS = ("created_at", "started_at", "finished_at", "updated_at")
+
+
+@dataclass(frozen=True)
+class Job:
+    """One requested operation over one or more scopes. `parameters` are those of the request, as text."""
+
+    job_id: str
+    job_type: Operation
+    status: JobStatus
+    created_at: datetime
+    parameters: dict[str, str] = field(default_factory=dict)
+    message: str = ""
+    started_at: datetime | None = None
+    finished_at: datetime | None = None
+    step: int = 0
+    """The number of states before this one."""
+    idempotency_key: str | None = None
+    retry_count: int = 0
+    updated_at: datetime | None = None
+    """When its runner last reported that it is alive."""
+    node_id: str | None = None
+    """The process that runs it, or ran it."""
+    exception_trace: str | None = None
+    request_id: str | None = None
+    """The request over a network that queued it."""
+
+    @property
+    def active(self) -> bool:
+        return self.status in ACTIVE
+
+
+def new_job_id(operation: Operation, clock: Clock, new_id: NewId) -> str:
+    """Returns a job id: `FL-` and so on, the moment in milliseconds and eight random digits. Unique, and sorted by time."""
+    return f"{SPECS[operation].prefix}-{to_millis(clock()):012x}-{new_id()[:8]}"
+
+
+def outcome_of(reports: Sequence[ScopeReport]) -> tuple[JobStatus, str]:
+    """Returns a job's status, and its reports in one line."""
+    counts = Counter(report.outcome for report in reports)
+    message = ", ".join(f"{count} {outcome}" for outcome, count in sorted(counts.items())) or "nothing to do"
+    first = next((report for report in reports if report.fault), None)
+    if first is not None:
+        return "failed", f"{message}; {first.scope}: {first.reason}"
+    return ("completed" if counts["done"] else "skipped"), message
+
+
+def idempotency_key(operation: Operation, parameters: dict[str, str]) -> str:
+    """Returns the operation and its subject, independent of the order of the tables and of what is attached to it."""
+    tables = ",".join(sorted(parameters.get("tables", "").split(",")))
+    rest = [f"{name}={value}" for name, value in sorted(parameters.items()) if name not in ("tables", METADATA)]
+    return ":".join([operation, tables, *rest])
+
+
+def named_in(job: Job) -> set[str]:
+    """Returns the users that a job names: its own user, and the user of the first scope that failed."""
+    user = job.parameters.get("user")
+    return {*re.findall(r"\[([^\]]+)\]", job.message), *([] if user is None else [user])}
+
+
+def without_user(job: Job, user: str, mark: str) -> Job:
+    """Returns the job with every occurrence of a user's id replaced by the keyed hash."""
+    parameters = {name: mark if name == "user" and value == user else value for name, value in job.parameters.items()}
+    if parameters != job.parameters:
+        parameters.pop(METADATA, None)  # it may say anything of the user whose rows the job was for
+    key = job.idempotency_key if parameters == job.parameters else idempotency_key(job.job_type, parameters)
+    trace = job.exception_trace and without_name(job.exception_trace, user, mark)
+    message = without_name(job.message, user, mark)
+    return replace(job, parameters=parameters, message=message, idempotency_key=key, exception_trace=trace)
+
+
+def encode(job: Job) -> bytes:
+    content = {name: value.isoformat() if isinstance(value, datetime) else value for name, value in asdict(job).items()}
+    return json.dumps(content, ensure_ascii=False).encode()
+
+
+def decode(key: str, text: bytes) -> Job:
+    """Reads a job.
+
+    Raises:
+        Corrupt: the text is not a job; the message names `key`.
+    """
+    try:
+        content = json.loads(text)
+        moments = {name: content.get(name) and datetime.fromisoformat(content[name]) for name in _MOMENTS}
+        return Job(**{**content, **moments})
+    except (ValueError, KeyError, TypeError) as error:
+        raise Corrupt(f"the job {key} can't be read: {text[:80]!r}") from error
+
+
+# The process that runs a job, by the name that the job log keeps: `host:process id`.
+def this_node() -> str:
+    """Returns the name of this process."""
+    return f"{platform.node()}:{os.getpid()}"
+
+
+def has_ended(node: str | None) -> bool:
+    """Returns whether a process of this machine has ended; False for another machine's process, which is not visible here."""
+    host, _, process = (node or "").rpartition(":")
+    if host != platform.node() or not process.isdigit():
+        return False
+    try:
+        os.kill(int(process), 0)
+    except ProcessLookupError:
+        return True
+    except (PermissionError, OverflowError):
+        return False  # another user's
+    return False

@@ -1,0 +1,278 @@
+"""Places where others upload objects: listed in order of their keys, with ETags, and read as they were listed."""
+
+from __future__ import annotations
+
+import io
+import os
+import stat
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, BinaryIO, Protocol, cast
+
+import obstore
+from obstore.exceptions import PreconditionError
+
+from lakewarden.base.clock import NewId
+from lakewarden.base.connection import Location
+from lakewarden.errors import InvalidArgument, StorageRefused
+from lakewarden.storage.location import canonical, local_path
+from lakewarden.storage.objects import Missing
+from lakewarden.storage.remote import RemoteObjects
+
+if TYPE_CHECKING:
+    from obstore.store import ObjectStore as Client
+
+
+# An object of a source, and what a source can do, whichever store it is in.
+class ObjectChanged(Exception):
+    """The object is there, and has another ETag than it was listed with."""
+
+
+@dataclass(frozen=True)
+class SourceObject:
+    """An object of a source. `key` is relative to the source; `size` in bytes."""
+
+    key: str
+    size: int
+    etag: str
+    """What changes whenever the content does; on a disk, the time of the last change and the size."""
+    modified: datetime
+    refused: str = ""
+    """Why no store could read it under this key; empty for all but hostile names."""
+
+
+class ObjectSource(Protocol):
+    """A directory, or a prefix of a bucket. Every method raises `StorageUnavailable` or `StorageRefused` when the store fails."""
+
+    @property
+    def uri(self) -> str: ...
+
+    def uploads(self, after: str = "") -> Iterator[SourceObject]:
+        """Yields the objects whose keys come after that key, in their order. A source that does not exist is empty."""
+        ...
+
+    def look(self, key: str) -> SourceObject:
+        """Returns one object. Raises `Missing`, also for a key that leads out of the source."""
+        ...
+
+    def open(self, uploaded: SourceObject) -> BinaryIO:
+        """Opens an object for reading at any place. This, or a later read, raises `Missing` or `ObjectChanged` where it is no
+        longer the one that was listed."""
+        ...
+
+    def prove(self, uploaded: SourceObject) -> None:
+        """Proves, after the last read, that all reads were of the object that was listed. Raises `Missing`, `ObjectChanged`."""
+        ...
+
+
+# A directory as a source. Only regular files count; links to directories are not followed.
+_NO_FILE = (FileNotFoundError, NotADirectoryError)
+
+
+@dataclass(frozen=True)
+class LocalSource(ObjectSource):
+    """`root` is an absolute path."""
+
+    root: str
+
+    @property
+    def uri(self) -> str:
+        return self.root
+
+    def uploads(self, after: str = "") -> Iterator[SourceObject]:
+        return self._below("", after)
+
+    def look(self, key: str) -> SourceObject:
+        path = self._path(key)
+        try:
+            found = os.stat(path)
+        except (*_NO_FILE, ValueError):
+            raise Missing(key) from None
+        except OSError as error:
+            raise _refused(path, error) from error
+        if not stat.S_ISREG(found.st_mode):
+            raise Missing(key)
+        return _object_of_file(key, found)
+
+    def open(self, uploaded: SourceObject) -> BinaryIO:
+        path = self._path(uploaded.key)
+        try:
+            file = open(path, "rb")  # noqa: SIM115  # the caller closes it
+        except _NO_FILE:
+            raise Missing(uploaded.key) from None
+        except OSError as error:
+            raise _refused(path, error) from error
+        if _file_etag(os.fstat(file.fileno())) != uploaded.etag:
+            file.close()
+            raise ObjectChanged(uploaded.key)
+        return file
+
+    def prove(self, uploaded: SourceObject) -> None:
+        if self.look(uploaded.key).etag != uploaded.etag:
+            raise ObjectChanged(uploaded.key)
+
+    def _path(self, key: str) -> str:
+        if not key or key.startswith("/") or not {"", ".", ".."}.isdisjoint(key.split("/")) or "\0" in key:
+            raise Missing(key)
+        return os.path.join(self.root, *key.split("/"))
+
+    def _below(self, folder: str, after: str) -> Iterator[SourceObject]:
+        """A directory sorts as its name and a slash, so that keys come in the order of their letters, as buckets list them."""
+        try:
+            with os.scandir(os.path.join(self.root, folder)) as entries:
+                found = [(entry.name + "/" if entry.is_dir(follow_symlinks=False) else entry.name, entry) for entry in entries]
+        except _NO_FILE:
+            return
+        except OSError as error:
+            raise _refused(os.path.join(self.root, folder), error) from error
+        for name, entry in sorted(found, key=lambda one: _spelled(one[0])):
+            key = folder + name
+            if name.endswith("/"):
+                if not after.startswith(key) and _spelled(key) < after:
+                    continue
+                yield from self._below(key, after)
+            elif _spelled(key) > after:
+                yield from _listed(key, entry)
+
+
+def _listed(key: str, entry: os.DirEntry[str]) -> Iterator[SourceObject]:
+    try:
+        found = entry.stat()
+    except OSError:
+        return  # removed since, or a link to nowhere
+    if stat.S_ISREG(found.st_mode):
+        spelled = _spelled(key)
+        yield _object_of_file(spelled, found, "" if spelled == key else "its name is not UTF-8")
+
+
+def _spelled(name: str) -> str:
+    """The name in valid Unicode: bytes that are not UTF-8 as `\\xff`."""
+    return os.fsencode(name).decode("utf-8", "backslashreplace")
+
+
+def _object_of_file(key: str, found: os.stat_result, refused: str = "") -> SourceObject:
+    return SourceObject(key, found.st_size, _file_etag(found), datetime.fromtimestamp(found.st_mtime, UTC), refused)
+
+
+def _file_etag(found: os.stat_result) -> str:
+    """Without the inode: a copy of the directory that keeps times is the same source."""
+    return f"{found.st_mtime_ns:x}-{found.st_size:x}"
+
+
+def _refused(path: str, error: OSError) -> StorageRefused:
+    return StorageRefused(f"cannot read {path}: {error.strerror}")
+
+
+# A prefix of a bucket as a source (S3, Azure, Google), through the clients of `storage.remote`.
+_READ_AHEAD = 1 << 20
+_PAGE = 1000
+
+
+class RemoteSource(RemoteObjects, ObjectSource):
+    """The objects below a prefix."""
+
+    def __reduce__(self) -> tuple[type[RemoteSource], tuple[Location, NewId]]:
+        return RemoteSource, (self._location, self._new_id)
+
+    def uploads(self, after: str = "") -> Iterator[SourceObject]:
+        cut = len(self._prefix)
+        pages = _Pages(self._prefix.rstrip("/") or None, f"{self._prefix}{after}" if after else None)
+        try:
+            while page := self._done("list", "", pages.following):
+                yield from (_object_of_bucket(meta["path"][cut:], meta) for meta in page)
+        except FileNotFoundError:
+            raise self._no_bucket("list", "") from None
+
+    def look(self, key: str) -> SourceObject:
+        try:
+            path = self._path(key)
+        except InvalidArgument:
+            raise Missing(key) from None
+        with self._missing(key):
+            return _object_of_bucket(key, self._done("read", key, lambda client: obstore.head(client, path)))
+
+    def open(self, uploaded: SourceObject) -> BinaryIO:
+        return cast("BinaryIO", io.BufferedReader(_Pinned(self, uploaded), _READ_AHEAD))
+
+    def prove(self, uploaded: SourceObject) -> None:
+        """Does nothing: each read was of the object with that ETag."""
+
+    def read(self, uploaded: SourceObject, start: int, length: int) -> bytes:
+        """Returns a part of the object. Raises `Missing`, `ObjectChanged`."""
+        path = self._path(uploaded.key)
+
+        def pinned(client: Client) -> bytes:
+            try:
+                found = obstore.get(client, path, options={"if_match": uploaded.etag, "range": (start, start + length)})
+                return bytes(found.bytes())
+            except PreconditionError:
+                raise ObjectChanged(uploaded.key) from None
+
+        with self._missing(uploaded.key):
+            return self._done("read", uploaded.key, pinned)
+
+
+class _Pages:
+    """A listing, page by page. Another client goes on behind the last page."""
+
+    def __init__(self, below: str | None, after: str | None) -> None:
+        self._below = below
+        self._after = after
+        self._client: Client | None = None
+        self._rest: Iterator[Sequence[obstore.ObjectMeta]] = iter(())
+
+    def following(self, client: Client) -> Sequence[obstore.ObjectMeta]:
+        if client is not self._client:
+            self._client = client
+            self._rest = iter(obstore.list(client, prefix=self._below, offset=self._after, chunk_size=_PAGE))
+        page = next(self._rest, ())
+        self._after = page[-1]["path"] if page else self._after
+        return page
+
+
+class _Pinned(io.RawIOBase):
+    """An object as a file: each read is a request for a range of the object with that ETag."""
+
+    def __init__(self, source: RemoteSource, uploaded: SourceObject) -> None:
+        self._source = source
+        self._uploaded = uploaded
+        self._at = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._at
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        base = {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._uploaded.size}[whence]
+        self._at = max(0, base + offset)
+        return self._at
+
+    def readinto(self, buffer: object) -> int:
+        view = memoryview(cast("bytearray", buffer)).cast("B")
+        length = min(len(view), self._uploaded.size - self._at)
+        if length <= 0:
+            return 0
+        data = self._source.read(self._uploaded, self._at, length)
+        view[: len(data)] = data
+        self._at += len(data)
+        return len(data)
+
+
+def _object_of_bucket(key: str, meta: obstore.ObjectMeta) -> SourceObject:
+    return SourceObject(key, meta["size"], meta["e_tag"] or "", meta["last_modified"])
+
+
+def open_source(location: Location) -> ObjectSource:
+    """Opens the place without touching it.
+
+    Raises:
+        InvalidArgument: the URI does not name a place, or contains a credential.
+    """
+    path = local_path(location.uri)
+    return RemoteSource(replace(location, uri=canonical(location.uri))) if path is None else LocalSource(str(path))
