@@ -75,8 +75,8 @@ java:
 demo: setup ## Run the main job on real data, in ./warehouse; under two minutes on two cores
 	$(VENV)/lakewarden --warehouse $(WAREHOUSE) demo
 
-ui: setup ## Open Dagster's pages over ./warehouse, with sensors and schedules at work
-	$(VENV)/lakewarden --warehouse $(WAREHOUSE) ui
+ui: setup ## Open Dagster's pages over ./warehouse, with this checkout's own assets and jobs
+	$(VENV)/lakewarden --warehouse $(WAREHOUSE) ui --workspace workspace.yaml
 
 # One run, so that one line sums it up. loadgroup sends all Spark tests to one worker: one JVM, started once, while another one
 # does Dagster's; then all do the rest (tests/conftest.py forms the groups; the largest ones start first). Three on two cores,

@@ -1,1 +1,1 @@
-"""What Dagster loads from this checkout. The code is `lakewarden/dagster/`."""
+"""What Dagster loads from this checkout: a deployment to copy. The library is `lakewarden/dagster/`."""

@@ -1,8 +1,2 @@
-"""The warehouse and its Spark session as resources. The code is `lakewarden/dagster/resources/`."""
-
-from __future__ import annotations
-
-from lakewarden.dagster.resources.lakehouse import LakehouseResource
-from lakewarden.dagster.resources.spark import SparkResource
-
-__all__ = ["LakehouseResource", "SparkResource"]
+"""What differs between the places where this deployment runs. The warehouse and its Spark session as resources of Dagster are the
+library's: `lake` and `spark`, in every op and asset."""

@@ -30,7 +30,7 @@ from lakewarden.dagster.jobs.check import build_check_job
 from lakewarden.dagster.jobs.check_all import check_all_job
 from lakewarden.dagster.jobs.ingest import build_rule_assets
 from lakewarden.dagster.jobs.materialize import build_table_assets
-from lakewarden.dagster.jobs.mount_job import mounted
+from lakewarden.dagster.jobs.mount_job import mounted, mounted_own
 from lakewarden.dagster.jobs.one_partition import build_partition_jobs
 from lakewarden.dagster.jobs.prune import prune_job
 from lakewarden.dagster.jobs.queue_job import run_queued_job
@@ -82,6 +82,7 @@ def build_definitions(
     spark: SparkResource | None = None,
     on_failure: OnFailure | None = None,
     expectations: Mapping[str, SuiteSource] | None = None,
+    jobs: Sequence[dg.JobDefinition] = (),
 ) -> dg.Definitions:
     """The definitions of one warehouse. Those of several merge, if their prefixes differ.
 
@@ -100,6 +101,8 @@ def build_definitions(
         expectations: suites of Great Expectations by the names of their tables: an `ExpectationSuite`, its `to_json_dict()`, or
             the path of its file; one that cannot be read is a failed check, and keeps nothing else from loading. Without it, the
             files `expectations/<namespace>.<table>.json` of the working directory, where `lakewarden.toml` is, too.
+        jobs: the deployment's own over this warehouse: they get its prefix, its tags, and `lake`, `mount` and `spark` as the
+            resources of their ops.
 
     Raises:
         InvalidArgument: the URI or the prefix is not valid, or a variable is not set.
@@ -127,6 +130,7 @@ def build_definitions(
         asset_checks=[*checks, *expected, *rejects],
         jobs=[
             *(mounted(job, mount, of_jobs) for job in JOBS),
+            *(mounted_own(job, mount, of_jobs) for job in jobs),
             *build_restore_jobs(mount, catalog, of_jobs),
             *build_partition_jobs(mount, specs, catalog, of_jobs),
             *([build_check_job(mount, [*checks, *expected])] if checks else []),

@@ -76,12 +76,19 @@ def ui(
     dagster_home: Path | None = typer.Option(
         None, help="Where Dagster keeps its runs; by default a directory of this warehouse's own under ./.dagster."
     ),
+    workspace: Path = typer.Option(
+        _PACKAGE / "workspace.yaml",
+        exists=True,
+        dir_okay=False,
+        show_default="the warehouse alone",
+        help="Dagster's workspace, with definitions of your own merged with the warehouse's.",
+    ),
 ) -> None:
     """Open Dagster's pages for this warehouse, with sensors and schedules running. Ctrl-C stops it."""
     warehouse = canonical(invocation(context).warehouse)
     _say_if_java_is_missing()
     address = _Address(host, port)
-    command = [_dagster(), "dev", "-w", str(_PACKAGE / "workspace.yaml"), "--host", host, "--port", str(port)]
+    command = [_dagster(), "dev", "-w", str(workspace), "--host", host, "--port", str(port)]
     place = dagster_home or Path(".dagster") / home_name(warehouse)
     with ExitStack() as held:
         with writable(place):

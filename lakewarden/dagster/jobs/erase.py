@@ -37,7 +37,11 @@ class EraseConfig(dg.Config):
     plan: str = plan_field()
 
 
-@dg.op(retry_policy=RETRIES, description="Erase the user, remove them from Dagster, and book the certificate.")
+@dg.op(
+    retry_policy=RETRIES,
+    ins={"behind": dg.In(dg.Nothing)},  # a job of others may have steps before it
+    description="Erase the user, remove them from Dagster, and book the certificate.",
+)
 def erase(
     context: dg.OpExecutionContext, config: EraseConfig, lake: dg.ResourceParam[Lakehouse], mount: dg.ResourceParam[Mount]
 ) -> None:

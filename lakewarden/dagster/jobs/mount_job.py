@@ -26,6 +26,20 @@ def mounted(job: dg.JobDefinition, mount: Mount, resources: Mapping[str, object]
     )
 
 
+def mounted_own(job: dg.JobDefinition, mount: Mount, resources: Mapping[str, object]) -> dg.JobDefinition:
+    """A job of the deployment's own over the warehouse: its ops take `lake`, `mount` and `spark`, as those of the library do."""
+    return job.graph.to_job(
+        mount.named(job.name),
+        description=job.description,
+        resource_defs=resources,
+        config=job.config_mapping or job.run_config,
+        executor_def=dg.in_process_executor,
+        hooks=job.hook_defs,
+        partitions_def=job.partitions_def,
+        tags={**job.tags, **mount.tags},
+    )
+
+
 def _in_pool(op: dg.OpDefinition, mount: Mount) -> dg.OpDefinition:
     """The op with the warehouse's pool, as a definition of its own: a deployment has each name once."""
     return dg.OpDefinition(
