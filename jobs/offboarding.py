@@ -12,11 +12,9 @@ from pyarrow import fs
 from pydantic import Field
 from sqlglot import exp
 
-from lakewarden.base.sizes import in_units
 from lakewarden.client import Lakehouse
+from lakewarden.dagster import RETRIES, declined, job_tags
 from lakewarden.dagster.jobs.erase import EraseConfig, erase
-from lakewarden.dagster.jobs.runs.failures import RETRIES, declined
-from lakewarden.dagster.jobs.runs.tags import job_tags
 from lakewarden.errors import InvalidArgument, NotFound
 from lakewarden.storage.location import canonical
 
@@ -70,7 +68,7 @@ def hand_over(context: dg.OpExecutionContext, config: LeavingConfig, lake: dg.Re
                 "place": config.hand_over,
                 "tables": len(made.tables),
                 "rows": sum(table.rows for table in made.tables),
-                "size": in_units(size),
+                "size": f"{size / 1e6:,.1f} MB",
             }
         )
 

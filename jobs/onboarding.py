@@ -12,9 +12,7 @@ from sqlglot import exp
 
 from lakewarden.base.scope import TableName
 from lakewarden.client import Lakehouse
-from lakewarden.dagster.jobs.runs.failures import RETRIES, declined
-from lakewarden.dagster.jobs.runs.tags import job_tags
-from lakewarden.dagster.mount import Mount
+from lakewarden.dagster import RETRIES, Mount, declined, job_tags
 from lakewarden.errors import AlreadyExists
 
 NAMESPACE = "nyc"

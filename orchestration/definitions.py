@@ -13,8 +13,7 @@ import dagster as dg
 from assets.daily_summary import FLIGHTS, build_daily_summary
 from jobs.offboarding import offboard_job
 from jobs.onboarding import onboard_job
-from lakewarden.dagster import build_definitions
-from lakewarden.dagster.resources.spark import SparkResource
+from lakewarden.dagster import SparkResource, build_definitions
 from resources.environments import environment_of
 
 _environment = environment_of(os.environ)

@@ -15,18 +15,38 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from lakewarden.dagster.component import WarehouseComponent
     from lakewarden.dagster.definitions import build_definitions
-    from lakewarden.dagster.mount import Pools
+    from lakewarden.dagster.jobs.runs.failures import RETRIES, declined
+    from lakewarden.dagster.jobs.runs.tags import job_tags
+    from lakewarden.dagster.mount import Mount, Pools
     from lakewarden.dagster.orchestration.alerts import FailedAssetCheck, FailedRun, Webhook
+    from lakewarden.dagster.resources.spark import SparkResource
 
-__all__ = ["FailedAssetCheck", "FailedRun", "Pools", "WarehouseComponent", "Webhook", "build_definitions"]
+__all__ = [
+    "RETRIES",
+    "FailedAssetCheck",
+    "FailedRun",
+    "Mount",
+    "Pools",
+    "SparkResource",
+    "WarehouseComponent",
+    "Webhook",
+    "build_definitions",
+    "declined",
+    "job_tags",
+]
 
 _MODULES = {
     "FailedAssetCheck": "orchestration.alerts",
     "FailedRun": "orchestration.alerts",
+    "Mount": "mount",
     "Pools": "mount",
+    "RETRIES": "jobs.runs.failures",
+    "SparkResource": "resources.spark",
     "WarehouseComponent": "component",
     "Webhook": "orchestration.alerts",
     "build_definitions": "definitions",
+    "declined": "jobs.runs.failures",
+    "job_tags": "jobs.runs.tags",
 }
 
 
