@@ -19,6 +19,7 @@ from lakewarden.catalog.access import ROLES
 from lakewarden.catalog.column_types import NO_KEY, ColumnType
 from lakewarden.catalog.kept_settings import KEPT
 from lakewarden.catalog.operations import SPECS
+from lakewarden.catalog.options import OPTIONS
 from lakewarden.errors import LakewardenError, Terminal, Transient
 from lakewarden.ingest.templates.avro_files import AVRO
 from lakewarden.ingest.templates.csv_files import CSV
@@ -105,8 +106,8 @@ def access() -> Iterator[str]:
         yield _row(role, *("yes" if target in targets else "no" for target in ROLES[1:]))
     yield from ("", "## Options", "")
     yield from _table("option", *rights.KINDS)
-    for option, taking in rights.OPTIONS.items():
-        yield _row(f"`{option}`", *(taking[kind] for kind in rights.KINDS))
+    for option, spec in OPTIONS.items():
+        yield _row(f"`{option}`", *(spec.takes[kind] for kind in rights.KINDS))
     yield from ("", "## Capabilities", "")
     yield from _table("capability", *rights.KINDS)
     for capability, kinds in rights.CAPABILITIES.items():

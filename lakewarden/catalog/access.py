@@ -124,51 +124,6 @@ IMPERSONATE: dict[Role, Roles] = {
 }
 """The roles whose users' place each role may take by EXECUTE AS USER. Every user may take their own place."""
 
-Option = Literal[
-    "TYPE",
-    "STORAGE_ID",
-    "USE_USER_STORAGE",
-    "FLUSH_POLICY",
-    "DELETED_RETENTION_HOURS",
-    "TTL_SECONDS",
-    "ACCESS_LEVEL",
-    "COMPRESSION",
-    "TARGET_FILE_SIZE",
-    "EVICTION_STRATEGY",
-    "MAX_STREAM_SIZE_BYTES",
-    "ON_DUPLICATE",
-    "CHANGE_TRACKING",
-    "LOG_RETENTION",
-    "CHANGE_DATA_FEED",
-    "COMPACTION_RATIO",
-]
-Taking = Literal["taken", "required", "ignored", "refused"]
-"""`ignored`: checked, accepted, and without effect; the answer to CREATE TABLE says so."""
-
-
-def _by_kind(user: Taking, shared: Taking, stream: Taking) -> dict[TableKind, Taking]:
-    return {"USER": user, "SHARED": shared, "STREAM": stream, "SYSTEM": "refused"}
-
-
-OPTIONS: dict[Option, dict[TableKind, Taking]] = {
-    "TYPE": _by_kind("taken", "taken", "taken"),
-    "STORAGE_ID": _by_kind("taken", "taken", "ignored"),
-    "USE_USER_STORAGE": _by_kind("taken", "refused", "refused"),
-    "FLUSH_POLICY": _by_kind("taken", "taken", "ignored"),
-    "DELETED_RETENTION_HOURS": _by_kind("taken", "taken", "ignored"),
-    "TTL_SECONDS": _by_kind("refused", "refused", "required"),
-    "ACCESS_LEVEL": _by_kind("refused", "taken", "refused"),
-    "COMPRESSION": _by_kind("taken", "taken", "refused"),
-    "TARGET_FILE_SIZE": _by_kind("taken", "taken", "refused"),
-    "EVICTION_STRATEGY": _by_kind("refused", "refused", "taken"),
-    "MAX_STREAM_SIZE_BYTES": _by_kind("refused", "refused", "taken"),
-    "ON_DUPLICATE": _by_kind("taken", "taken", "refused"),
-    "CHANGE_TRACKING": _by_kind("taken", "taken", "refused"),
-    "LOG_RETENTION": _by_kind("taken", "taken", "refused"),
-    "CHANGE_DATA_FEED": _by_kind("taken", "taken", "refused"),
-    "COMPACTION_RATIO": _by_kind("taken", "taken", "refused"),
-}
-
 Capability = Literal[
     "made by DDL", "a scope per user", "cold tier", "files", "subscriptions", "updates", "needs a primary key", "partitions"
 ]

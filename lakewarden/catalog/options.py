@@ -1,18 +1,20 @@
-"""Parses and checks table types and table options.
+"""The table options, in one table: which type takes which, which values each may have, and how each is shown.
 
-`catalog.access.OPTIONS` says which type takes which option; this module says which values each option may have.
+A new one is a row of `OPTIONS` and its field in `catalog.model.TableOptions`. CREATE TABLE, SET TBLPROPERTIES, the client, what
+lists tables, the catalog's format and the reference follow from the row.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import cast
+from types import MappingProxyType
+from typing import Any, Literal, cast
 
-from lakewarden.base.quantities import seconds_of
-from lakewarden.catalog.access import ACCESS_LEVELS, OPTIONS, AccessLevel, Option
+from lakewarden.base.quantities import seconds_of, text_of
+from lakewarden.catalog.access import ACCESS_LEVELS, AccessLevel, TableKind
 from lakewarden.catalog.kept_settings import check_ratio
 from lakewarden.catalog.model import Compression, EvictionStrategy, FlushPolicy, OnDuplicate, TableOptions, TableType
 from lakewarden.catalog.names import check_storage_id
@@ -32,7 +34,37 @@ MIN_SIZE, MAX_SIZE = 1 << 10, 1 << 40
 """Bytes of a data file that a table can aim at."""
 _MAX_STREAM = 2**63 - 1
 _DELTAS_NAMES = {"DELTA.ENABLECHANGEDATAFEED": "CHANGE_DATA_FEED"}
+_DEFAULTS = TableOptions()
 _SWITCH = {"on": True, "true": True, "off": False, "false": False}
+
+
+Taking = Literal["taken", "required", "ignored", "refused"]
+"""`ignored`: checked, accepted, and without effect; the answer to CREATE TABLE says so."""
+
+
+def _itself(value: Any) -> Any:
+    return value
+
+
+@dataclass(frozen=True)
+class TableOption:
+    """One option: a row of `OPTIONS`."""
+
+    field: str
+    """Of `TableOptions`; none of TYPE, which says again what stands before it."""
+    takes: Mapping[TableKind, Taking]
+    read: Callable[[str], object]
+    """The value of a text; raises InvalidArgument where the text is none."""
+    show: Callable[[Any], Any] | None = _itself
+    """What a list of tables shows for the value, as `read` takes it; None where the value has a column of its own there."""
+    shown_as_default: bool = False
+    """Whether it is shown where it has its default."""
+    since: int = 1
+    """The format of the catalog that has it (`catalog.store`)."""
+
+
+def _by_type(user: Taking, shared: Taking, stream: Taking) -> dict[TableKind, Taking]:
+    return {"USER": user, "SHARED": shared, "STREAM": stream, "SYSTEM": "refused"}
 
 
 def check_type(text: str) -> TableType:
@@ -54,8 +86,8 @@ def parse_options(type: TableType, given: Mapping[str, object]) -> TableOptions:
         InvalidArgument: an option that is unknown, not for this type, missing, given twice, or out of its bounds.
     """
     texts = _texts(type, given)
-    for option, taking in OPTIONS.items():
-        if taking[type] == "required" and option not in texts:
+    for option, spec in OPTIONS.items():
+        if spec.takes[type] == "required" and option not in texts:
             raise InvalidArgument(f"a {type} table needs the option {option}, as in WITH ({option} = 30)")
     return _changed(type, TableOptions(), texts)
 
@@ -73,7 +105,7 @@ def alter_options(type: TableType, before: TableOptions, given: Mapping[str, obj
     for option in texts:
         if option == "TYPE":
             raise InvalidArgument("a table's TYPE never changes; create another table")
-        if OPTIONS[option][type] == "ignored":
+        if OPTIONS[option].takes[type] == "ignored":
             raise InvalidArgument(f"{option} is not supported for {type} tables")
     cleared = texts.get("FLUSH_POLICY", "").upper() in ("NULL", "DEFAULT")
     if cleared:
@@ -88,42 +120,53 @@ def alter_options(type: TableType, before: TableOptions, given: Mapping[str, obj
 
 def ignored_options(type: TableType, given: Mapping[str, object]) -> list[str]:
     """Options that a table of this type takes without effect, for the answer's message."""
-    return [option for option in _texts(type, given) if OPTIONS[option][type] == "ignored"]
+    return [option for option in _texts(type, given) if OPTIONS[option].takes[type] == "ignored"]
 
 
-def option_named(key: str) -> Option | None:
+def shown_options(type: TableType, options: TableOptions) -> dict[str, Any]:
+    """What a table of that type has of its own, by the options' names: a text or a number that `parse_options` takes again."""
+    found: dict[str, Any] = {}
+    for option, spec in OPTIONS.items():
+        if spec.show is not None and spec.takes[type] in ("taken", "required"):
+            value = getattr(options, spec.field)
+            if spec.shown_as_default or value != getattr(_DEFAULTS, spec.field):
+                found[option] = spec.show(value)
+    return found
+
+
+def option_named(key: str) -> str | None:
     """The option of this name, in any case; Delta's own name of one will do."""
     name = key.strip().upper()
     name = _DELTAS_NAMES.get(name, name)
     return next((option for option in OPTIONS if option == name), None)
 
 
-def _texts(type: TableType, given: Mapping[str, object]) -> dict[Option, str]:
+def _texts(type: TableType, given: Mapping[str, object]) -> dict[str, str]:
     """The options by their names, each of them one that the type takes."""
-    texts: dict[Option, str] = {}
+    texts: dict[str, str] = {}
     for key, value in given.items():
         option = option_named(key)
         if option is None:
             raise InvalidArgument(f"unknown table option {key.strip().upper()}; the options are {', '.join(sorted(OPTIONS))}")
         if option in texts:
             raise InvalidArgument(f"option {key} is given twice")
-        if OPTIONS[option][type] == "refused":
-            takers = " and ".join(kind for kind, taking in OPTIONS[option].items() if taking != "refused")
+        if OPTIONS[option].takes[type] == "refused":
+            takers = " and ".join(kind for kind, taking in OPTIONS[option].takes.items() if taking != "refused")
             raise InvalidArgument(f"option {option} is only supported for {takers} tables, and this is a {type} table")
         texts[option] = str(value).strip()
     return texts
 
 
-def _changed(type: TableType, before: TableOptions, texts: Mapping[Option, str]) -> TableOptions:
+def _changed(type: TableType, before: TableOptions, texts: Mapping[str, str]) -> TableOptions:
     fields: dict[str, object] = {}
     for option, text in texts.items():
         if option == "TYPE":
             _agrees(type, text)
         else:
-            field, read = _READERS[option]
-            value = read(text)
-            if OPTIONS[option][type] != "ignored":
-                fields[field] = value
+            spec = OPTIONS[option]
+            value = spec.read(text)
+            if spec.takes[type] != "ignored":
+                fields[spec.field] = value
     return replace(before, **fields)  # type: ignore[arg-type]  # each reader returns its field's type
 
 
@@ -211,7 +254,7 @@ def _on_duplicate(text: str) -> OnDuplicate:
     return cast("OnDuplicate", text.lower())
 
 
-def _switch(option: Option, text: str) -> bool:
+def _switch(option: str, text: str) -> bool:
     if text.lower() not in _SWITCH:
         raise InvalidArgument(f"{option} {text!r} must be on or off")
     return _SWITCH[text.lower()]
@@ -249,20 +292,43 @@ def _agrees(type: TableType, text: str) -> None:
         raise InvalidArgument(f"conflicting table type definitions: {type} and TYPE {text!r}")
 
 
-_READERS: dict[Option, tuple[str, Callable[[str], object]]] = {
-    "STORAGE_ID": ("storage_id", check_storage_id),
-    "FLUSH_POLICY": ("flush_policy", parse_flush_policy),
-    "COMPRESSION": ("compression", _compression),
-    "TARGET_FILE_SIZE": ("target_file_size", parse_size),
-    "DELETED_RETENTION_HOURS": ("retention_hours", _hours),
-    "USE_USER_STORAGE": ("use_user_storage", _is_true),
-    "ACCESS_LEVEL": ("access_level", _access_level),
-    "TTL_SECONDS": ("ttl_seconds", _ttl),
-    "EVICTION_STRATEGY": ("eviction_strategy", _strategy),
-    "MAX_STREAM_SIZE_BYTES": ("max_stream_size", _stream_size),
-    "ON_DUPLICATE": ("on_duplicate", _on_duplicate),
-    "CHANGE_TRACKING": ("change_tracking", partial(_switch, "CHANGE_TRACKING")),
-    "LOG_RETENTION": ("log_retention", partial(seconds_of, "LOG_RETENTION")),
-    "CHANGE_DATA_FEED": ("change_data_feed", partial(_switch, "CHANGE_DATA_FEED")),
-    "COMPACTION_RATIO": ("compaction_ratio", _ratio),
-}
+def _truth(value: bool) -> str:
+    return str(value).upper()
+
+
+def _on_or_off(value: bool | None) -> str | None:
+    return None if value is None else "on" if value else "off"
+
+
+OPTIONS: Mapping[str, TableOption] = MappingProxyType(
+    {
+        "FLUSH_POLICY": TableOption("flush_policy", _by_type("taken", "taken", "ignored"), parse_flush_policy, show=str),
+        "TARGET_FILE_SIZE": TableOption("target_file_size", _by_type("taken", "taken", "refused"), parse_size),
+        "DELETED_RETENTION_HOURS": TableOption("retention_hours", _by_type("taken", "taken", "ignored"), _hours),
+        "TTL_SECONDS": TableOption("ttl_seconds", _by_type("refused", "refused", "required"), _ttl),
+        "EVICTION_STRATEGY": TableOption(
+            "eviction_strategy", _by_type("refused", "refused", "taken"), _strategy, shown_as_default=True
+        ),
+        "MAX_STREAM_SIZE_BYTES": TableOption("max_stream_size", _by_type("refused", "refused", "taken"), _stream_size),
+        "COMPRESSION": TableOption("compression", _by_type("taken", "taken", "refused"), _compression, shown_as_default=True),
+        "ACCESS_LEVEL": TableOption(
+            "access_level", _by_type("refused", "taken", "refused"), _access_level, shown_as_default=True
+        ),
+        "USE_USER_STORAGE": TableOption("use_user_storage", _by_type("taken", "refused", "refused"), _is_true, show=_truth),
+        "ON_DUPLICATE": TableOption("on_duplicate", _by_type("taken", "taken", "refused"), _on_duplicate, since=2),
+        "CHANGE_TRACKING": TableOption(
+            "change_tracking", _by_type("taken", "taken", "refused"), partial(_switch, "CHANGE_TRACKING"), _on_or_off, since=2
+        ),
+        "LOG_RETENTION": TableOption(
+            "log_retention", _by_type("taken", "taken", "refused"), partial(seconds_of, "LOG_RETENTION"), text_of, since=2
+        ),
+        "COMPACTION_RATIO": TableOption(
+            "compaction_ratio", _by_type("taken", "taken", "refused"), _ratio, "{:g}".format, since=3
+        ),
+        "CHANGE_DATA_FEED": TableOption(
+            "change_data_feed", _by_type("taken", "taken", "refused"), partial(_switch, "CHANGE_DATA_FEED"), _on_or_off, since=2
+        ),
+        "STORAGE_ID": TableOption("storage_id", _by_type("taken", "taken", "ignored"), check_storage_id, show=None),
+        "TYPE": TableOption("", _by_type("taken", "taken", "taken"), str, show=None),
+    }
+)

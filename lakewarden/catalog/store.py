@@ -22,6 +22,7 @@ from lakewarden.base.scope import TableName
 from lakewarden.catalog.changes.objects import first_catalog
 from lakewarden.catalog.column_types import ColumnType
 from lakewarden.catalog.model import Catalog, Namespace, Table, TableOptions, TableSchema
+from lakewarden.catalog.options import OPTIONS
 from lakewarden.errors import Conflict, Corrupt, InvalidArgument, NotDurable, StorageUnavailable
 from lakewarden.storage.objects import AlreadyThere, Missing, ObjectStore, StoredObject
 from lakewarden.storage.sums import is_whole, with_sum
@@ -38,7 +39,7 @@ _LATER: Mapping[type, Mapping[str, int]] = {
     Catalog: {"pipelines": 2, "rules": 2, "blanks": 2, "settings": 3},
     Namespace: {"engine": 2},
     Table: {"description": 2, "dynamic": 2},
-    TableOptions: {"on_duplicate": 2, "change_tracking": 2, "log_retention": 2, "change_data_feed": 2, "compaction_ratio": 3},
+    TableOptions: {option.field: option.since for option in OPTIONS.values() if option.since > 1},
     TableSchema: {"partition_by": 2, "keeps_before": 3},
 }
 """The fields of later formats than 1, and the format of each."""

@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import pytest
 
-from lakewarden.catalog.access import ACCESS_LEVELS, OPTIONS, Option
+from lakewarden.catalog.access import ACCESS_LEVELS
 from lakewarden.catalog.model import FlushPolicy, TableOptions, TableType
-from lakewarden.catalog.options import alter_options, check_type, ignored_options, parse_options
+from lakewarden.catalog.options import OPTIONS, alter_options, check_type, ignored_options, parse_options, shown_options
 from lakewarden.errors import InvalidArgument
 
 
@@ -133,17 +133,35 @@ def test_a_time_to_live_outside_its_bounds_is_refused(ttl: str) -> None:
 
 @pytest.mark.parametrize("type", ["USER", "SHARED", "STREAM"])
 @pytest.mark.parametrize("option", OPTIONS)
-def test_each_option_is_taken_by_the_types_that_the_table_names(type: TableType, option: Option) -> None:
+def test_each_option_is_taken_by_the_types_that_the_table_names(type: TableType, option: str) -> None:
     value = _SOME[option] or type
     given: dict[str, object] = {"TTL_SECONDS": 9, option: value} if type == "STREAM" else {option: value}
-    if OPTIONS[option][type] == "refused":
+    if OPTIONS[option].takes[type] == "refused":
         with pytest.raises(InvalidArgument, match=f"{option} is only supported for .*, and this is a {type} table"):
             parse_options(type, given)
     else:
         parse_options(type, given)
 
 
-_SOME: dict[Option, str] = {
+@pytest.mark.parametrize("type", ["USER", "SHARED", "STREAM"])
+def test_what_is_shown_is_taken_again_and_says_all(type: TableType) -> None:
+    taken = [name for name, spec in OPTIONS.items() if spec.show is not None and spec.takes[type] in ("taken", "required")]
+    options = parse_options(type, {name: _OTHER.get(name, _SOME[name]) for name in taken})
+    shown = shown_options(type, options)
+    assert list(shown) == taken
+    assert parse_options(type, shown) == options
+
+
+def test_what_is_always_shown() -> None:
+    assert shown_options("USER", TableOptions()) == {"COMPRESSION": "snappy"}
+    assert shown_options("SHARED", TableOptions()) == {"COMPRESSION": "snappy", "ACCESS_LEVEL": "PRIVATE"}
+    assert shown_options("STREAM", TableOptions(ttl_seconds=5)) == {"TTL_SECONDS": 5, "EVICTION_STRATEGY": "time_based"}
+
+
+_OTHER = {"USE_USER_STORAGE": "TRUE"}
+"""Than the default, where `_SOME` has that."""
+
+_SOME: dict[str, str] = {
     "TYPE": "",
     "STORAGE_ID": "local",
     "USE_USER_STORAGE": "FALSE",

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from lakewarden.base.quantities import text_of
 from lakewarden.catalog.model import Catalog, Storage, Table, TableSchema, User
+from lakewarden.catalog.options import shown_options
 from lakewarden.catalog.passwords import REDACTED
 from lakewarden.sql.results import Columns, Row
 from lakewarden.tables.warehouse import live_tables
@@ -127,27 +127,7 @@ def _tables(context: Context) -> Iterator[Row]:
 
 
 def _options(table: Table) -> str:
-    found = table.options
-    given = {
-        "FLUSH_POLICY": "" if found.flush_policy is None else str(found.flush_policy),
-        "TARGET_FILE_SIZE": found.target_file_size,
-        "DELETED_RETENTION_HOURS": found.retention_hours,
-    }
-    match table.type:
-        case "STREAM":
-            given["TTL_SECONDS"] = found.ttl_seconds
-            given["EVICTION_STRATEGY"] = found.eviction_strategy
-            given["MAX_STREAM_SIZE_BYTES"] = found.max_stream_size or None
-        case "SHARED":
-            given |= {"COMPRESSION": found.compression, "ACCESS_LEVEL": table.access_level}
-        case "USER":
-            given |= {"COMPRESSION": found.compression, "USE_USER_STORAGE": "TRUE" if found.use_user_storage else None}
-    given["ON_DUPLICATE"] = found.on_duplicate if found.on_duplicate != "error" else None
-    given["CHANGE_TRACKING"] = None if found.change_tracking else "off"
-    given["LOG_RETENTION"] = None if found.log_retention is None else text_of(found.log_retention)
-    given["COMPACTION_RATIO"] = None if found.compaction_ratio is None else f"{found.compaction_ratio:g}"
-    given["CHANGE_DATA_FEED"] = None if found.change_data_feed is None else "on" if found.change_data_feed else "off"
-    return json.dumps({key: value for key, value in given.items() if value not in (None, "")})
+    return json.dumps(shown_options(table.type, table.options))
 
 
 def _columns(context: Context) -> Iterator[Row]:

@@ -11,7 +11,6 @@ from lakewarden.catalog.access import (
     ACCESS_LEVELS,
     ALIASES,
     CAPABILITIES,
-    OPTIONS,
     ROLES,
     WAREHOUSE,
     Capability,
@@ -24,6 +23,7 @@ from lakewarden.catalog.access import (
     parse_role,
     require,
 )
+from lakewarden.catalog.options import OPTIONS
 from lakewarden.errors import InvalidArgument, PermissionDenied, Unsupported
 
 _COLUMNS = ("anonymous", "user", "service", "dba", "system")
@@ -196,7 +196,7 @@ def test_each_cell_of_the_capability_matrix(line: list[str]) -> None:
 
 @pytest.mark.parametrize("line", list(_lines(_OPTIONS)), ids=lambda line: line[0])
 def test_each_cell_of_the_option_table(line: list[str]) -> None:
-    taking = OPTIONS[line[0]]  # type: ignore[index]
+    taking = OPTIONS[line[0]].takes
     assert [taking[kind] for kind in ("USER", "SHARED", "STREAM", "SYSTEM")] == line[1:]
 
 
