@@ -41,6 +41,7 @@ def _keys(mount: Mount, table: TableName) -> set[dg.AssetKey]:
 
 
 @example(Mount(""), TableName("sources", "a"), Mount("", ("eu",)), TableName("a", "a"))
+@example(Mount("", ("eu",)), TableName("ns", "ingest"), Mount(""), TableName("eu", "ns"))
 @given(MOUNTS, TABLES, MOUNTS, TABLES)
 def test_no_two_names_are_the_same(mount: Mount, table: TableName, other: Mount, second: TableName) -> None:
     """Of two mounts, or of one and two tables: `-` and `_` differ in no two namespaces."""
