@@ -22,7 +22,7 @@ from benchmarks.serving import Clients, served
 from lakewarden.catalog.access import Principal, Role
 from lakewarden.catalog.model import Column
 from lakewarden.client import Lakehouse
-from lakewarden.serve.operator import operator_token
+from lakewarden.serve.tokens import operator_token
 from lakewarden.sql.results import ResultRows
 
 _SINGLE = "bench.single"

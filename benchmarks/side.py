@@ -24,7 +24,7 @@ from lakewarden.base.settings import FlushSettings, Settings
 from lakewarden.catalog.model import Column
 from lakewarden.catalog.report import ScopeReport
 from lakewarden.client import Lakehouse
-from lakewarden.serve.operator import operator_token
+from lakewarden.serve.tokens import operator_token
 from lakewarden.tables.client import TableClient
 
 _IN_PROCESS = Settings(flush=FlushSettings(in_process_below=1 << 20))

@@ -108,7 +108,7 @@ def test_a_method_of_an_operation_takes_the_options_of_its_row(operation: Operat
 
 _SYSTEM = {"system_clock", "random_id"}
 _OUTERMOST = {
-    "lakewarden.cli.ui.command": "a session of processes has an id of its own, before a warehouse is open",
+    "lakewarden.cli.ui": "a session of processes has an id of its own, before a warehouse is open",
     "lakewarden.dagster.definitions": "a code location opens its warehouse",
     "lakewarden.dagster.resources.lakehouse": "a run opens its warehouse",
     "lakewarden.tables.rows.snowflake": "the numbers of a process begin once, for all of its warehouses",
@@ -143,7 +143,7 @@ def test_time_and_randomness_are_parameters() -> None:
         called |= {module for func in calls if isinstance(func, ast.Name) and func.id in _SYSTEM}
         names = [node for node in ast.walk(tree) if isinstance(node, ast.Name) and node.id in _SYSTEM]
         passed |= {module for name in names if id(name) not in defaults}
-    assert called == {"lakewarden.base.clock", "lakewarden.cli.ui.command"}, "take a Clock or a NewId as a parameter"
+    assert called == {"lakewarden.base.clock", "lakewarden.cli.ui"}, "take a Clock or a NewId as a parameter"
     assert passed - {"lakewarden.base.clock"} == _OUTERMOST.keys() | _TASKS, "pass on the warehouse's own"
 
 

@@ -15,27 +15,10 @@ from itertools import pairwise
 import typer
 
 from lakewarden.base.version import VERSION
-from lakewarden.cli import (
-    browse,
-    demo,
-    erase,
-    jobs,
-    maintain,
-    observe,
-    operations,
-    plan,
-    repair,
-    serve,
-    settings,
-    sql,
-    storage,
-    upgrade,
-)
+from lakewarden.cli import demo, erase, jobs, observe, operations, plan, serve, sql, storage, topics, transfer, ui, warehouse
 from lakewarden.cli.context import DEFAULT_WAREHOUSE, Invocation, OutputFormat
 from lakewarden.cli.help import arrange
 from lakewarden.cli.output import printable
-from lakewarden.cli.transfer import file, ingest, kafka, load
-from lakewarden.cli.ui import command as ui
 from lakewarden.errors import Internal, LakewardenError
 
 _VALUE_OPTIONS = ("--warehouse", "--format")
@@ -48,27 +31,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for module in (
-    sql,
-    browse,
-    observe,
-    plan,
-    operations,
-    maintain,
-    repair,
-    erase,
-    load,
-    ingest,
-    kafka,
-    file,
-    ui,
-    serve,
-    demo,
-    storage,
-    settings,
-    upgrade,
-    jobs,
-):
+for module in (sql, observe, plan, operations, erase, transfer, topics, ui, serve, demo, storage, warehouse, jobs):
     module.register(app)
 arrange(app)
 

@@ -1,4 +1,4 @@
-"""The read-only commands: status, history, tags, check."""
+"""The read-only commands: tables, users, status, history, tags, check."""
 
 from __future__ import annotations
 
@@ -6,12 +6,14 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from lakewarden.catalog.model import Table
 from lakewarden.cli.context import Invocation, invocation
 from lakewarden.cli.output import Row, cell
 from lakewarden.errors import ScopesFailed
 
 if TYPE_CHECKING:
     from lakewarden.ingest.relay.every import RelayOutcome
+
 
 _SHOWN = 20
 """Scopes that a table shows, where it is not limited otherwise."""
@@ -45,7 +47,7 @@ _IN_SCOPES = (
 
 
 def register(app: typer.Typer) -> None:
-    for command in (status, history, tags, check):
+    for command in (tables, users, status, history, tags, check):
         app.command()(command)
 
 
@@ -156,3 +158,42 @@ def _check_storages(call: Invocation, storage: str | None) -> None:
 def _flat(value: object) -> Row:
     assert isinstance(value, dict), "a dataclass becomes an object"
     return value
+
+
+def tables(
+    context: typer.Context,
+    namespace: str | None = typer.Argument(None, help="Only the tables of this namespace."),
+) -> None:
+    """Show the tables: type, columns, key, storage, when they are flushed."""
+    call = invocation(context)
+    with call.lake("tables") as lake:
+        found = lake.tables(namespace)
+    call.emit([_row(table) for table in found], empty="no tables")
+
+
+def users(
+    context: typer.Context,
+    table: str | None = typer.Option(None, help="Only the users who have rows in this table, as namespace.table."),
+) -> None:
+    """Show the users: those of the catalog with their roles, and those who have rows, with their tables."""
+    call = invocation(context)
+    with call.lake("users") as lake:
+        if table is not None:
+            lake.table(table)
+        found = [user for user in lake.users() if table is None or table in map(str, user.tables)]
+    call.emit(
+        [{"user": one.user, "role": one.role, "tables": [str(name) for name in one.tables]} for one in found], empty="no users"
+    )
+
+
+def _row(table: Table) -> Row:
+    options = table.options
+    return {
+        "table": str(table.name),
+        "type": table.type,
+        "columns": [f"{column.name} {column.type}" for column in table.schema.shown],
+        "primary_key": list(table.schema.primary_key),
+        "storage": options.storage_id,
+        "flush_policy": None if options.flush_policy is None else str(options.flush_policy),
+        "created_at": table.created_at,
+    }

@@ -59,7 +59,7 @@ def token(
 ) -> None:
     """Make a bearer token for `lakewarden serve`. Whoever may write the warehouse may make one; the user need not exist."""
     try:
-        from lakewarden.serve.operator import operator_token
+        from lakewarden.serve.tokens import operator_token
     except ImportError as error:
         raise _extra_missing() from error
     call = invocation(context)

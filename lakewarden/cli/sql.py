@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING
 import typer
 
 from lakewarden.cli.context import invocation
-from lakewarden.cli.follow import follow as follow_subscription
-from lakewarden.cli.follow import write_events
-from lakewarden.cli.output import emit
+from lakewarden.cli.output import emit, write_events
+from lakewarden.cli.output import follow as follow_subscription
 from lakewarden.client import Lakehouse
 from lakewarden.errors import InvalidArgument
 from lakewarden.tables.reading.freshness import check_freshness

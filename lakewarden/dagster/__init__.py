@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from lakewarden.dagster.component import WarehouseComponent
     from lakewarden.dagster.definitions import build_definitions
-    from lakewarden.dagster.jobs.runs.failures import RETRIES, declined
-    from lakewarden.dagster.jobs.runs.tags import job_tags
+    from lakewarden.dagster.jobs.runs import RETRIES, declined, job_tags
     from lakewarden.dagster.mount import Mount, Pools
     from lakewarden.dagster.orchestration.alerts import FailedAssetCheck, FailedRun, Webhook
     from lakewarden.dagster.resources.spark import SparkResource

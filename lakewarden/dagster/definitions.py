@@ -21,40 +21,79 @@ from lakewarden.catalog.model import Catalog
 from lakewarden.catalog.operations import SPECS
 from lakewarden.dagster.assets.checks import build_table_checks
 from lakewarden.dagster.assets.health import build_health_assets
-from lakewarden.dagster.assets.rejects import build_reject_checks
-from lakewarden.dagster.assets.rules import build_source_specs
+from lakewarden.dagster.assets.rules import build_reject_checks, build_source_specs
 from lakewarden.dagster.assets.suite_checks import build_expectation_checks, checks_of
 from lakewarden.dagster.assets.suites import SuiteSource, suites_of
 from lakewarden.dagster.assets.tables import build_table_specs
-from lakewarden.dagster.jobs.check import build_check_job
-from lakewarden.dagster.jobs.check_all import check_all_job
+from lakewarden.dagster.jobs.check import build_check_job, check_all_job
 from lakewarden.dagster.jobs.ingest import build_rule_assets
 from lakewarden.dagster.jobs.materialize import build_table_assets
-from lakewarden.dagster.jobs.mount_job import mounted, mounted_own
 from lakewarden.dagster.jobs.one_partition import build_partition_jobs
 from lakewarden.dagster.jobs.prune import prune_job
-from lakewarden.dagster.jobs.queue_job import run_queued_job
-from lakewarden.dagster.jobs.record import record_job
-from lakewarden.dagster.jobs.restore_table import build_restore_jobs
-from lakewarden.dagster.jobs.topics.relay import relay_job
-from lakewarden.dagster.mount import Mount, Pools
-from lakewarden.dagster.orchestration.alerts import OnFailure, Webhook, build_alert_sensor
-from lakewarden.dagster.orchestration.check_alerts import build_check_alert_sensor
-from lakewarden.dagster.orchestration.checking import build_check_schedule, build_check_sensor
-from lakewarden.dagster.orchestration.health import build_health_sensor
+from lakewarden.dagster.jobs.queue_job import record_job, run_queued_job
+from lakewarden.dagster.jobs.relay import relay_job
+from lakewarden.dagster.jobs.restore import build_restore_jobs
+from lakewarden.dagster.jobs.runs import SLOT, SPARK
+from lakewarden.dagster.mount import Mount, Pools, value_of
+from lakewarden.dagster.orchestration.alerts import OnFailure, Webhook, build_alert_sensor, build_check_alert_sensor
+from lakewarden.dagster.orchestration.checking import build_check_schedule, build_check_sensor, build_health_sensor
+from lakewarden.dagster.orchestration.evaluations import with_automation
 from lakewarden.dagster.orchestration.relaying import build_relay_sensor, has_topics
 from lakewarden.dagster.orchestration.reloading import build_catalog_sensor
 from lakewarden.dagster.orchestration.schedules import build_schedules
 from lakewarden.dagster.orchestration.sensors import build_sensors
-from lakewarden.dagster.orchestration.serving import with_automation
 from lakewarden.dagster.orchestration.uploads import build_upload_sensors
 from lakewarden.dagster.resources.lakehouse import resources_of, shared_resources, without_forms
 from lakewarden.dagster.resources.spark import SparkResource
-from lakewarden.dagster.variables import value_of
 from lakewarden.storage.location import canonical
 from lakewarden.storage.open import open_store
 from lakewarden.storage.paths import STATE
 from lakewarden.tables.warehouse import Warehouse
+
+
+def mounted(job: dg.JobDefinition, mount: Mount, resources: Mapping[str, object]) -> dg.JobDefinition:
+    """The job over the warehouse; the name of its op, and so the form of the launchpad, is the same for every warehouse."""
+    (op,) = job.graph.node_defs
+    assert isinstance(op, dg.OpDefinition)
+    ours = _in_pool(op, mount) if job.tags[SLOT] == SPARK else op
+    graph = dg.GraphDefinition(
+        mount.named(job.name), node_defs=[ours], dependencies={dg.NodeInvocation(ours.name, alias=op.name): {}}
+    )
+    return graph.to_job(
+        description=job.description,
+        resource_defs=resources,
+        executor_def=dg.in_process_executor,
+        tags={**job.tags, **mount.tags},
+    )
+
+
+def mounted_own(job: dg.JobDefinition, mount: Mount, resources: Mapping[str, object]) -> dg.JobDefinition:
+    """A job of the deployment's own over the warehouse: its ops take `lake`, `mount` and `spark`, as those of the library do."""
+    return job.graph.to_job(
+        mount.named(job.name),
+        description=job.description,
+        resource_defs=resources,
+        config=job.config_mapping or job.run_config,
+        executor_def=dg.in_process_executor,
+        hooks=job.hook_defs,
+        partitions_def=job.partitions_def,
+        tags={**job.tags, **mount.tags},
+    )
+
+
+def _in_pool(op: dg.OpDefinition, mount: Mount) -> dg.OpDefinition:
+    """The op with the warehouse's pool, as a definition of its own: a deployment has each name once."""
+    return dg.OpDefinition(
+        compute_fn=op.compute_fn,
+        name=mount.named(op.name),
+        description=op.description,
+        config_schema=op.config_schema,
+        required_resource_keys=set(op.required_resource_keys),
+        tags=op.tags,
+        retry_policy=op.retry_policy,
+        pool=mount.pools.spark,
+    )
+
 
 VARIABLE = "LAKEWARDEN_WAREHOUSE"
 DEFAULT = "./warehouse"

@@ -146,3 +146,21 @@ def _spelled(namespace: str) -> str:
     """As Dagster's names of jobs, steps and groups, which hold no `-`. No two namespaces differ only in that
     (`catalog.changes.objects.add_namespace`)."""
     return namespace.replace("-", "_")
+
+
+# Values that may be the name of an environment variable, as Dagster's own configuration has them.
+def value_of(text: str) -> str:
+    """The text, or the value of the variable that it names.
+
+    Args:
+        text: a `dagster.EnvVar`, or a plain text.
+
+    Raises:
+        InvalidArgument: the variable is not set.
+    """
+    if not isinstance(text, dg.EnvVar):
+        return text
+    found = text.get_value()
+    if found is None:
+        raise InvalidArgument(f"the environment variable {text.env_var_name} is not set: set it, or give the value itself")
+    return found

@@ -2,15 +2,107 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import re
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 
-from lakewarden.base.clock import NewId
+from lakewarden.base.clock import Clock, NewId, to_millis
+from lakewarden.base.settings import ServeSettings
 from lakewarden.client import Lakehouse
-from lakewarden.serve.allowance import Allowance
 from lakewarden.serve.authority import Authority
 from lakewarden.serve.figures import Figures
-from lakewarden.serve.idempotency import Writes
-from lakewarden.serve.outcomes import Outcomes
+from lakewarden.serve.idempotency import Outcomes, Writes
+from lakewarden.serve.refusal import RequestDeclined
+
+# What one user may take of one server process: requests at the same time and in a minute, and subscriptions.
+_MINUTE = 60_000
+
+
+@dataclass
+class Allowance:
+    """Counts by user. Safe for threads."""
+
+    settings: ServeSettings
+    clock: Clock
+    _running: Counter[str] = field(default_factory=Counter)
+    _taken: Counter[str] = field(default_factory=Counter)
+    _following: Counter[str] = field(default_factory=Counter)
+    _minute: int = 0
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    @contextmanager
+    def of(self, user: str) -> Iterator[None]:
+        """Counts a request of the user for as long as it runs.
+
+        Raises:
+            Declined: the user runs too many at the same time, or had too many in this minute.
+        """
+        self._begin(user)
+        try:
+            yield
+        finally:
+            _less(self._running, user, self._lock)
+
+    @contextmanager
+    def sending(self, user: str) -> Iterator[None]:
+        """Counts a request that was let in for as long as its answer is sent: never refused."""
+        with self._lock:
+            self._running[user] += 1
+        try:
+            yield
+        finally:
+            _less(self._running, user, self._lock)
+
+    @contextmanager
+    def following(self, user: str) -> Iterator[None]:
+        """Counts a subscription of the user for as long as it is followed.
+
+        Raises:
+            Declined: the user, or all users together, follow too many.
+        """
+        mine, most = self.settings.subscriptions_per_user, self.settings.subscriptions
+        with self._lock:
+            if self._following[user] >= mine:
+                raise RequestDeclined(
+                    429, f"user {user!r} follows {mine:,} subscriptions: end one first (serve.subscriptions_per_user)"
+                )
+            if self._following.total() >= most:
+                raise RequestDeclined(429, f"{most:,} subscriptions are followed here: try again later (serve.subscriptions)")
+            self._following[user] += 1
+        try:
+            yield
+        finally:
+            _less(self._following, user, self._lock)
+
+    def _begin(self, user: str) -> None:
+        most, rate = self.settings.concurrent_per_user, self.settings.requests_per_minute
+        minute = to_millis(self.clock()) // _MINUTE
+        with self._lock:
+            if minute != self._minute:
+                self._minute = minute
+                self._taken.clear()
+            if self._taken[user] >= rate:
+                raise RequestDeclined(
+                    429,
+                    f"user {user!r} sent {rate:,} requests in this minute: wait for the next (serve.requests_per_minute)",
+                    retry_after=_MINUTE // 1000 - to_millis(self.clock()) % _MINUTE // 1000,
+                )
+            if self._running[user] >= most:
+                raise RequestDeclined(
+                    429, f"user {user!r} runs {most:,} requests: wait for one to end (serve.concurrent_per_user)"
+                )
+            self._taken[user] += 1
+            self._running[user] += 1
+
+
+def _less(counted: Counter[str], user: str, lock: threading.Lock) -> None:
+    with lock:
+        counted[user] -= 1
+        if not counted[user]:
+            del counted[user]
 
 
 @dataclass(frozen=True)
@@ -31,3 +123,12 @@ class Common:
         warehouse = lake.warehouse
         allowance = Allowance(warehouse.settings.serve, warehouse.clock)
         return cls(lake, Authority(warehouse), allowance, Figures(), Writes(warehouse.state, Outcomes(warehouse)))
+
+
+_GIVEN = re.compile(r"[0-9a-fA-F-]{8,64}")
+"""A client's own id: a UUID or the id of a trace. The audit log keeps it, so it must not hold a user's name."""
+
+
+def request_id_of(given: str, new_id: NewId) -> str:
+    """The client's own id, where it sent one that can be kept; else a new one."""
+    return given if _GIVEN.fullmatch(given) else new_id()

@@ -8,8 +8,9 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, nullcontext
+import threading
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -23,13 +24,46 @@ from starlette.applications import Starlette
 
 from lakewarden.base.settings import load_settings
 from lakewarden.client import Lakehouse
-from lakewarden.errors import InvalidArgument
+from lakewarden.errors import InvalidArgument, LakewardenError
+from lakewarden.ingest.relay.background import NO_TOPIC_SECONDS
 from lakewarden.serve.common import Common
-from lakewarden.serve.flight.run import Port, served
+from lakewarden.serve.flight.service import Port, served
 from lakewarden.serve.http.app import application
-from lakewarden.serve.http.live.stream import Following
+from lakewarden.serve.http.subscriptions import Following
 from lakewarden.serve.postgres.server import PostgresPort, postgres_clients
-from lakewarden.serve.relays import relaying_meanwhile
+
+# The relays of tables with `log.system` kafka, which run by themselves while a server does.
+_LOGGER = logging.getLogger("lakewarden.serve.run")
+_STOPPED_WITHIN = 5.0
+"""Seconds; a look at a broker that is away may take longer, and ends with the process."""
+
+
+@contextmanager
+def relaying_meanwhile(lake: Lakehouse) -> Iterator[None]:
+    """Publishes in the block, from a thread, what topics lack. Where no table has one, it looks at the catalog now and then."""
+    stopping = threading.Event()
+    thread = threading.Thread(target=_relay, args=(lake, stopping), name="relays", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        stopping.set()
+        thread.join(_STOPPED_WITHIN)
+
+
+def _relay(lake: Lakehouse, stopping: threading.Event) -> None:
+    with lake.topics.relaying_in_background() as relays:
+        pause = 0.0
+        while not stopping.wait(pause):
+            try:
+                for each in relays.look():
+                    if each.error is not None:
+                        _LOGGER.warning("relay of %s: %s: %s", each.table, each.error.code, each.error.message)
+                pause = relays.pause()
+            except LakewardenError as error:  # the catalog cannot be read
+                _LOGGER.warning("relays: %s: %s", error.code, error.message)
+                pause = NO_TOPIC_SECONDS
+
 
 _WAREHOUSE = "LAKEWARDEN_WAREHOUSE"
 _LISTENING = "LAKEWARDEN_LISTENING"

@@ -1,16 +1,82 @@
-"""Access tokens: JSON Web Tokens, signed by HS256 alone, for this warehouse alone, for a user in a role."""
+"""Access tokens, of logins and of the operator, and the keys that sign them: JSON Web Tokens, for this warehouse alone."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from datetime import datetime, timedelta
+import secrets
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 
 import jwt
 
 from lakewarden.base.clock import Clock, to_millis
-from lakewarden.catalog.access import Principal, parse_role
+from lakewarden.catalog.access import OPERATOR, Principal, parse_role
+from lakewarden.catalog.state.audit import AuditLog
 from lakewarden.errors import InvalidArgument
-from lakewarden.serve.keys import PERIOD, SigningKeys
+from lakewarden.storage.objects import AlreadyThere, Missing, ObjectStore
+from lakewarden.storage.paths import check_user
+from lakewarden.tables.warehouse import Warehouse
+
+#
+# The keys that sign access tokens: one for each day, in the warehouse, so that all servers of it share them.
+#
+# `serve/keys/<days since 1970>` is created once, by whichever server first needs it. A key verifies tokens of its own day and
+# of the next; the longest token lives for less than a day. What is older is removed when a key is made.
+_ROOT = "serve/keys"
+_BYTES = 32
+PERIOD = timedelta(days=1)
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@dataclass(frozen=True)
+class Key:
+    id: str
+    secret: bytes = field(repr=False)
+
+
+@dataclass(frozen=True)
+class SigningKeys:
+    """The keys of one warehouse; `store` is rooted at its `_lakewarden/`. Safe for threads."""
+
+    store: ObjectStore
+    _known: dict[str, Key] = field(default_factory=dict)
+
+    def signing(self, now: datetime) -> Key:
+        """The key of the day, made if this is its first use."""
+        today = _period(now)
+        found = self._read(today)
+        if found is not None:
+            return found
+        with suppress(AlreadyThere):
+            self.store.create(f"{_ROOT}/{today}", secrets.token_bytes(_BYTES))
+        self._remove_older(today - 1)
+        made = self._read(today)
+        assert made is not None, "it was created just now, by this process or another, and only older ones are removed"
+        return made
+
+    def verifying(self, key_id: str, now: datetime) -> Key | None:
+        """The key of that id, if its tokens may still be valid."""
+        today = _period(now)
+        if key_id not in (str(today), str(today - 1)):
+            return None
+        return self._read(int(key_id))
+
+    def _read(self, period: int) -> Key | None:
+        name = str(period)
+        if name not in self._known:
+            try:
+                self._known[name] = Key(name, self.store.get(f"{_ROOT}/{name}"))
+            except Missing:
+                return None
+        return self._known[name]
+
+    def _remove_older(self, period: int) -> None:
+        self.store.delete([key for key in self.store.keys(_ROOT) if int(key.rpartition("/")[2]) < period])
+
+
+def _period(now: datetime) -> int:
+    return (now - _EPOCH) // PERIOD
+
 
 _ALGORITHM = "HS256"
 LIFE = timedelta(minutes=15)
@@ -87,3 +153,16 @@ def _token(claims: dict[str, object], now: datetime) -> AccessToken:
         raise BadToken("the token has expired")
     principal = Principal(str(claims["sub"]), parse_role(str(claims["role"])))
     return AccessToken(principal, str(claims["sid"]), round(issued * 1000), round(expires * 1000), claims.get("login") is True)
+
+
+# Tokens that the operator makes, for any user in any role, without a login.
+def operator_token(warehouse: Warehouse, user: str, role: str, life: timedelta) -> str:
+    """Raises:
+    InvalidArgument: the user's name is not valid, the role does not exist, or the life is longer than a day.
+    """
+    principal = Principal(check_user(user), parse_role(role))
+    login = warehouse.new_id()
+    made = Tokens(SigningKeys(warehouse.state), warehouse.id, warehouse.clock).issue(principal, login, by_login=False, life=life)
+    audit = AuditLog(warehouse.state, warehouse.clock, warehouse.new_id)
+    audit.note(OPERATOR, "TOKEN", f"user:{user}", f"role {principal.role}, {life.total_seconds():.0f} s")
+    return made

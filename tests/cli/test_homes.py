@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from lakewarden.cli.dagster_home import DagsterHome, alone
 from lakewarden.cli.main import main
-from lakewarden.cli.ui.command import _last_line
-from lakewarden.cli.ui.home import DagsterHome, alone
+from lakewarden.cli.ui import _last_line
 from lakewarden.errors import InUse
 
 

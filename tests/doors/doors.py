@@ -23,8 +23,8 @@ from adbc_driver_flightsql import DatabaseOptions, dbapi
 from lakewarden import Lakehouse
 from lakewarden.errors import LakewardenError
 from lakewarden.serve.common import Common
-from lakewarden.serve.flight.run import Port, served
-from lakewarden.serve.operator import operator_token
+from lakewarden.serve.flight.service import Port, served
+from lakewarden.serve.tokens import operator_token
 from tests.doors import forms
 from tests.doors.samples import COLUMN_TYPES, Sample, column_of
 from tests.fixtures.patience import PATIENCE

@@ -53,7 +53,7 @@ _ROW = """    "census": OperationSpec(
 _DAGSTER = """
 import dagster as dg
 
-from lakewarden.dagster.jobs.runs.tags import job_tags
+from lakewarden.dagster.jobs.runs import job_tags
 
 
 @dg.op

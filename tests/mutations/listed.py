@@ -38,8 +38,8 @@ class Mutation(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     def file(self, root: Path) -> Path:
         path = root.joinpath(*self.module.split("."))
-        module = path.with_suffix(".py")  # first: a directory of that name may be what a package left, with caches alone
-        return module if module.exists() else path / "__init__.py"
+        package = path / "__init__.py"  # a directory alone may be what a package left, with caches in it
+        return package if package.exists() else path.with_suffix(".py")
 
     def applied(self, text: str) -> str:
         """The module's text with the fault. Raises NoSinglePlace."""

@@ -17,7 +17,7 @@ from lakewarden.base.clock import system_clock
 from lakewarden.base.settings import Settings, SqlSettings
 from lakewarden.serve.common import Common
 from lakewarden.serve.http.app import application
-from lakewarden.serve.operator import operator_token
+from lakewarden.serve.tokens import operator_token
 from tests.fixtures.patience import PATIENCE
 
 PASSWORD = "correct horse battery"

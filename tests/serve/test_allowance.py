@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from lakewarden.base.settings import ServeSettings
-from lakewarden.serve.allowance import Allowance
+from lakewarden.serve.common import Allowance
 from lakewarden.serve.refusal import RequestDeclined
 
 NOON = datetime(2026, 11, 23, 12, tzinfo=UTC)

@@ -6,8 +6,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from lakewarden.serve import attempts
-from lakewarden.serve.attempts import FailureCounter
+from lakewarden.serve import authority
+from lakewarden.serve.authority import FailureCounter
 from tests.fixtures.clock import Clock
 
 
@@ -23,7 +23,7 @@ def test_a_name_that_failed_too_often_waits_a_minute() -> None:
 
 
 def test_the_name_that_failed_longest_ago_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(attempts, "_KEPT", 2)
+    monkeypatch.setattr(authority, "_KEPT", 2)
     now = datetime(2026, 11, 22, tzinfo=UTC)
     tried = FailureCounter(lambda: now, 1)
     for name in ("ann", "bob", "ann", "cem"):

@@ -23,8 +23,7 @@ from lakewarden.errors import (
     NotDurable,
     StorageUnavailable,
 )
-from lakewarden.serve.idempotency import KeyedRequest, StoredAnswer, Writes
-from lakewarden.serve.outcomes import Fate, StatementOutcome
+from lakewarden.serve.idempotency import Fate, KeyedRequest, StatementOutcome, StoredAnswer, Writes
 from lakewarden.storage.objects import ObjectStore
 from lakewarden.storage.open import open_store
 

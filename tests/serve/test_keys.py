@@ -8,7 +8,7 @@ import pytest
 
 from lakewarden.base.clock import random_id
 from lakewarden.base.connection import Location
-from lakewarden.serve.keys import SigningKeys
+from lakewarden.serve.tokens import SigningKeys
 from lakewarden.storage.objects import ObjectStore
 from lakewarden.storage.open import open_store
 

@@ -17,7 +17,7 @@ import httpx
 import pytest
 
 from lakewarden import Lakehouse
-from lakewarden.serve.operator import operator_token
+from lakewarden.serve.tokens import operator_token
 from lakewarden.sql.results import ResultRows
 from tests.fixtures.patience import PATIENCE
 

@@ -9,7 +9,7 @@ import jwt
 import pytest
 
 from lakewarden import Lakehouse
-from lakewarden.serve.operator import operator_token
+from lakewarden.serve.tokens import operator_token
 from tests.serve.conftest import PASSWORD, Moving, bearer, login
 
 ONE = {"sql": "SELECT current_user() AS u"}

@@ -22,7 +22,7 @@ from lakewarden.base.connection import Connection, Location
 from lakewarden.base.scope import Scope, TableName
 from lakewarden.delta.reading.reopening import TableCache
 from lakewarden.errors import AccessRefused, StorageRefused
-from lakewarden.serve.operator import operator_token
+from lakewarden.serve.tokens import operator_token
 from lakewarden.storage.clients import Clients
 from lakewarden.storage.open import open_store
 from lakewarden.storage.sources import _Pages

@@ -21,9 +21,17 @@ from lakewarden.client import Lakehouse
 from lakewarden.dagster.assets.expectations import Verdict
 from lakewarden.dagster.assets.health import FLUSHED_IN_TIME, lateness
 from lakewarden.dagster.assets.health_changes import report_changes
-from lakewarden.dagster.assets.looks import Judgment, Looks, ScopeUnderCheck, judge_columns, judge_keys, look_at
+from lakewarden.dagster.assets.looks import (
+    CheckTurn,
+    Judgment,
+    Looks,
+    ScopeUnderCheck,
+    judge_columns,
+    judge_keys,
+    look_at,
+    next_turn,
+)
 from lakewarden.dagster.assets.metadata import Metadata, table_value
-from lakewarden.dagster.assets.turns import CheckTurn, next_turn
 from lakewarden.dagster.mount import Mount
 from lakewarden.dagster.resources.lakehouse import LAKE, SPARK, lake_of, spark_of
 from lakewarden.dagster.resources.spark import SparkResource

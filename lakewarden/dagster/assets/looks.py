@@ -5,7 +5,7 @@ Scopes are read in groups: small ones together in this process, up to so many by
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 from typing import TYPE_CHECKING
@@ -14,7 +14,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakewarden.base.scope import Scope
-from lakewarden.catalog.model import TableSchema
+from lakewarden.catalog.model import Table, TableSchema
+from lakewarden.catalog.state.rounds import next_of_round, note_round
 from lakewarden.catalog.target import ScopeTarget
 from lakewarden.client import Lakehouse
 from lakewarden.dagster.assets.expectations import Verdict, equal_pair, unique_together, validate_pandas, validate_spark
@@ -26,6 +27,7 @@ from lakewarden.errors import LakewardenError, Terminal
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+
 
 _USER = "_user"
 _REPEATS = "two rows have one key"
@@ -205,3 +207,41 @@ def _declared(schema: TableSchema) -> list[str]:
 
 def _text(column: LiveColumn) -> str:
     return f"{column.name} {column.type}" + ("" if column.nullable else " not null")
+
+
+# Whose turn it is to be checked in a table: the scopes that failed before, then those that were checked longest ago.
+@dataclass(frozen=True)
+class CheckTurn:
+    """The scopes that a run checks, of `total` in the table."""
+
+    scopes: Sequence[Scope]
+    total: int
+    table_id: str = ""
+    last: str = ""
+    """The keyed hash up to which the round has come with them; empty if they were named."""
+
+    def note(self, lake: Lakehouse) -> None:
+        """Lets the next run go on behind these scopes."""
+        if self.last:
+            note_round(lake.warehouse.state, self.table_id, self.last)
+
+
+def next_turn(lake: Lakehouse, table: Table, users: Sequence[str], most: int, lap: str = "") -> CheckTurn:
+    """The scopes of these users; without any, at most so many whose turn it is."""
+    if table.type == "SHARED":
+        return CheckTurn([Scope(table.name)], 1)
+    warehouse = lake.warehouse
+    registered = {warehouse.erasures.mark(user): user for user in warehouse.registry.users(table.id)}
+    if users:
+        there = set(registered.values())
+        return CheckTurn([Scope(table.name, user) for user in users if user in there], len(registered))
+    failed = failing(lake, table, registered, most // 2 + 1)  # the others have their turn, too
+    others = registered.keys() - set(failed)
+    due = next_of_round(warehouse.state, table.id + lap, others, most - len(failed))
+    scopes = [Scope(table.name, registered[mark]) for mark in (*failed, *due)]
+    return CheckTurn(scopes, len(registered), table.id + lap, due[-1] if due else "")
+
+
+def failing(lake: Lakehouse, table: Table, registered: Collection[str], most: int) -> list[str]:
+    """The keyed hashes of at most so many of these scopes, whose failure of a check stands."""
+    return [mark for mark in lake.warehouse.failed_checks.of(table.id) if mark in registered][:most]

@@ -1,14 +1,18 @@
-"""`check_job`: the checks of every table, in one run."""
-
-from __future__ import annotations
+"""`check_job`: the checks of every table, in one run; and `check_all_job`: `lakewarden check` over the whole warehouse."""
 
 from collections.abc import Sequence
 
 import dagster as dg
 from dagster._core.definitions.unresolved_asset_job_definition import UnresolvedAssetJobDefinition
+from pydantic import Field
 
-from lakewarden.dagster.jobs.runs.tags import job_tags
+from lakewarden.client import Lakehouse
+from lakewarden.dagster.assets.health import OTHERS
+from lakewarden.dagster.assets.health_changes import checks_of_health, report_checks
+from lakewarden.dagster.assets.metadata import table_value
+from lakewarden.dagster.jobs.runs import RETRIES, declined, job_tags
 from lakewarden.dagster.mount import Mount
+from lakewarden.maintenance.planning.health import health
 
 
 def build_check_job(mount: Mount, checks: Sequence[dg.AssetChecksDefinition]) -> UnresolvedAssetJobDefinition:
@@ -20,3 +24,37 @@ def build_check_job(mount: Mount, checks: Sequence[dg.AssetChecksDefinition]) ->
         tags={**job_tags("check", -10), **mount.tags},
         description="Checks some scopes of every table: one row per key, columns as declared, log and table agree.",
     )
+
+
+# `check_all_job`: `lakewarden check` over the whole warehouse, every scope, shown as the checks of the health asset.
+_SHOWN = 100
+
+
+class CheckAllConfig(dg.Config):
+    """How thoroughly to check. Whatever is chosen, every storage, log and scope is looked at; what fails is remembered."""
+
+    quick: bool = Field(True, description="Read the logs and the newest commits only. False: the rows of every scope, too.")
+
+
+@dg.op(retry_policy=RETRIES, description="Check everything, and show what was found as checks.")
+def check_all(
+    context: dg.OpExecutionContext, config: CheckAllConfig, lake: dg.ResourceParam[Lakehouse], mount: dg.ResourceParam[Mount]
+) -> None:
+    with declined(context):
+        findings = lake.check(quick=config.quick)
+        failed = [one for one in findings if not one.passed]
+        found = health(lake.warehouse, files_of=OTHERS)
+    report_checks(context.instance, checks_of_health(mount, found))
+    shown = ({"what": one.subject, "check": one.check, "code": one.code, "why": one.message} for one in failed[:_SHOWN])
+    context.add_output_metadata(
+        {"checked": len(findings), "failed": len(failed), **({"failures": table_value(shown)} if failed else {})}
+    )
+
+
+@dg.job(
+    executor_def=dg.in_process_executor,
+    tags=job_tags("check", -10),
+    description="Checks every storage, log and scope of the warehouse, quickly or with all rows.",
+)
+def check_all_job() -> None:
+    check_all()

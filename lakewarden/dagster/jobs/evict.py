@@ -7,9 +7,7 @@ from lakewarden.catalog.operations import PlanOptions
 from lakewarden.client import Lakehouse
 from lakewarden.dagster.jobs.booking.book import book
 from lakewarden.dagster.jobs.plans import plan_field, plan_link, run_or_apply
-from lakewarden.dagster.jobs.runs.failures import RETRIES, declined
-from lakewarden.dagster.jobs.runs.selection import ScopeSelection
-from lakewarden.dagster.jobs.runs.tags import job_tags
+from lakewarden.dagster.jobs.runs import RETRIES, ScopeSelection, declined, job_tags
 from lakewarden.dagster.mount import Mount
 
 

@@ -11,8 +11,7 @@ from lakewarden.client import Lakehouse
 from lakewarden.dagster.assets.tables import is_crowded
 from lakewarden.dagster.jobs.booking.batches import log_events
 from lakewarden.dagster.jobs.booking.partitions import register_users
-from lakewarden.dagster.jobs.runs.failures import RETRIES, declined
-from lakewarden.dagster.jobs.runs.tags import job_tags
+from lakewarden.dagster.jobs.runs import RETRIES, declined, job_tags
 from lakewarden.dagster.mount import Mount
 from lakewarden.maintenance.export.contents import Export
 

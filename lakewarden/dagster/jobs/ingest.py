@@ -14,12 +14,10 @@ from lakewarden.catalog.model import Catalog, Pipeline
 from lakewarden.client import Lakehouse
 from lakewarden.dagster.assets.health_changes import report_checks
 from lakewarden.dagster.assets.metadata import Metadata, Row, table_value
-from lakewarden.dagster.assets.rejects import rejects_of
-from lakewarden.dagster.assets.rules import live_pipelines, rule_key, rule_spec
+from lakewarden.dagster.assets.rules import live_pipelines, rejects_of, rule_key, rule_spec
 from lakewarden.dagster.jobs.booking.behind import book_behind
 from lakewarden.dagster.jobs.materialize import BOOKED
-from lakewarden.dagster.jobs.runs.failures import RETRIES, declined
-from lakewarden.dagster.jobs.runs.tags import OPERATION, job_tags, subject_tags, tag_run
+from lakewarden.dagster.jobs.runs import OPERATION, RETRIES, declined, job_tags, subject_tags, tag_run
 from lakewarden.dagster.mount import INGEST, Mount
 from lakewarden.dagster.resources.lakehouse import LAKE, lake_of
 from lakewarden.ingest.objects.report import IngestReport

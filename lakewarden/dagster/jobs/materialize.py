@@ -15,12 +15,9 @@ from lakewarden.catalog.operations import Operation
 from lakewarden.catalog.report import ScopeReport
 from lakewarden.client import Lakehouse
 from lakewarden.dagster.jobs.booking.book import book
-from lakewarden.dagster.jobs.booking.nothing_to_do import book_unchanged
-from lakewarden.dagster.jobs.booking.values import book_selected
+from lakewarden.dagster.jobs.booking.values import book_selected, book_unchanged
 from lakewarden.dagster.jobs.flush import FlushConfig, flush_by
-from lakewarden.dagster.jobs.runs.failures import RETRIES, declined
-from lakewarden.dagster.jobs.runs.selection import named_by
-from lakewarden.dagster.jobs.runs.tags import OPERATION, subject_tags, tag_run
+from lakewarden.dagster.jobs.runs import OPERATION, RETRIES, declined, named_by, subject_tags, tag_run
 from lakewarden.dagster.mount import Mount
 from lakewarden.dagster.resources.lakehouse import LAKE, SPARK, lake_of
 

@@ -9,8 +9,7 @@ from pydantic import Field
 from lakewarden.client import Lakehouse
 from lakewarden.dagster.assets.health import flushed_key, health_key
 from lakewarden.dagster.jobs.booking.partitions import strangers
-from lakewarden.dagster.jobs.runs.failures import RETRIES, declined
-from lakewarden.dagster.jobs.runs.tags import job_tags
+from lakewarden.dagster.jobs.runs import RETRIES, declined, job_tags
 from lakewarden.dagster.mount import Mount
 
 

@@ -11,8 +11,7 @@ from lakewarden.client import Lakehouse
 from lakewarden.dagster.assets.metadata import table_value
 from lakewarden.dagster.jobs.booking.book import book
 from lakewarden.dagster.jobs.plans import plan_field, plan_link, run_or_apply
-from lakewarden.dagster.jobs.runs.failures import RETRIES, declined, raise_failures
-from lakewarden.dagster.jobs.runs.tags import job_tags
+from lakewarden.dagster.jobs.runs import RETRIES, declined, job_tags, raise_failures
 from lakewarden.dagster.mount import Mount
 
 _SHOWN = 100

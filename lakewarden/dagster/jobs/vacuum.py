@@ -7,9 +7,7 @@ from lakewarden.catalog.operations import PlanOptions
 from lakewarden.client import Lakehouse
 from lakewarden.dagster.jobs.booking.book import book
 from lakewarden.dagster.jobs.plans import plan_field, plan_link, run_or_apply
-from lakewarden.dagster.jobs.runs.failures import RETRIES, declined
-from lakewarden.dagster.jobs.runs.selection import WithLook
-from lakewarden.dagster.jobs.runs.tags import SPARK, job_tags
+from lakewarden.dagster.jobs.runs import RETRIES, SPARK, WithLook, declined, job_tags
 from lakewarden.dagster.mount import Mount
 
 

@@ -2,14 +2,56 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
 import dagster as dg
+from dagster._core.definitions.unresolved_asset_job_definition import UnresolvedAssetJobDefinition
 
+from lakewarden.catalog.model import Catalog
 from lakewarden.client import Lakehouse
 from lakewarden.dagster.mount import Mount
-from lakewarden.dagster.orchestration.serving import ServingSensor
-from lakewarden.dagster.resources.ticks import lake_of_tick
+from lakewarden.dagster.resources.lakehouse import lake_of_tick
+
+# What serves a table by itself, where people look for it: on the page of its asset.
+_OF_STREAMS = ("evict_job",)
+_OF_TABLES = ("compact_job", "optimize_job", "vacuum_job", "check_job")
+
+
+class ServingSensor(dg.SensorDefinition):
+    """A sensor of a job that also names the assets which it serves, so that their pages list it.
+
+    Dagster's own sensors name a job or assets, not both: assets then run as assets. So this one answers as a sensor with a job
+    of assets does when it is shown, and only then.
+    """
+
+    def __init__(self, serves: Sequence[dg.AssetKey], **definition: Any) -> None:
+        super().__init__(**definition)
+        self._serves = dg.AssetSelection.assets(*serves) if serves else None
+
+    @property
+    def has_anonymous_job(self) -> bool:
+        return self._serves is not None
+
+    @property
+    def job(self) -> UnresolvedAssetJobDefinition:
+        return dg.define_asset_job(self.name, selection=self._serves)
+
+
+def with_automation(
+    mount: Mount, catalog: Catalog, specs: Iterable[dg.AssetSpec], schedules: Iterable[dg.ScheduleDefinition]
+) -> list[dg.AssetSpec]:
+    """The specs with the schedules that serve each table in the description: Dagster lists those of asset jobs only."""
+    cron = {schedule.job_name: f"{schedule.name}, `{schedule.cron_schedule}`" for schedule in schedules}
+
+    def of(spec: dg.AssetSpec) -> dg.AssetSpec:
+        table = mount.table_of(spec.key)
+        jobs = _OF_STREAMS if table and catalog.tables[table].type == "STREAM" else _OF_TABLES
+        served = (f"[{name}](/guess/{name}) ({cron[name]})" for name in (mount.named(job) for job in jobs) if name in cron)
+        return spec.replace_attributes(description=f"{spec.description}\n\nBy itself: {', '.join(served)}.")
+
+    return [of(spec) for spec in specs]
+
 
 Sense = Callable[[dg.SensorEvaluationContext, Lakehouse, Mount], dg.SensorResult | dg.SkipReason]
 Schedule = Callable[[dg.ScheduleEvaluationContext, Lakehouse, Mount], dg.RunRequest | dg.SkipReason]

@@ -15,11 +15,23 @@ from typing import Self
 
 import dagster as dg
 from dagster._core.launcher import CheckRunHealthResult, DefaultRunLauncher, LaunchRunContext, WorkerStatus
+from dagster._daemon.auto_run_reexecution.event_log_consumer import DAGSTER_EVENT_TYPES, _create_cursor_key
 from dagster._serdes import ConfigurableClassData
 
-from lakewarden.dagster.jobs.runs.tags import OPERATION
-from lakewarden.dagster.orchestration.retries import begin_reading
+from lakewarden.dagster.jobs.runs import OPERATION
 from lakewarden.dagster.resources.alive import SESSION, last_beat, session_of
+
+# Private, but their own: a key of ours would be another one as soon as Dagster renames its own.
+
+
+def begin_reading(instance: dg.DagsterInstance) -> None:
+    """Keeps a cursor at the end of the event log for each kind of event that has none. What fails from now on is seen."""
+    keys = {_create_cursor_key(kind) for kind in DAGSTER_EVENT_TYPES}
+    missing = keys - instance.daemon_cursor_storage.get_cursor_values(keys).keys()
+    if missing:
+        end = instance.event_log_storage.get_maximum_record_id() or 0
+        instance.daemon_cursor_storage.set_cursor_values(dict.fromkeys(missing, str(end)))
+
 
 SILENT_SECONDS = 40.0
 """A process that does not beat for this long, four beats, is gone. By this process's clock: no others are compared."""

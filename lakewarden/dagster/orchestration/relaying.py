@@ -9,7 +9,7 @@ import msgspec
 
 from lakewarden.catalog.model import Catalog
 from lakewarden.client import Lakehouse
-from lakewarden.dagster.jobs.topics.relay import RELAY
+from lakewarden.dagster.jobs.relay import RELAY
 from lakewarden.dagster.mount import Mount
 from lakewarden.dagster.orchestration.evaluations import build_sensor
 from lakewarden.dagster.orchestration.runs import under_way

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 import dagster as dg
 
 from lakewarden.dagster.mount import Mount
-from lakewarden.dagster.resources.ticks import lake_of_tick
+from lakewarden.dagster.resources.lakehouse import lake_of_tick
 
 VARIABLE = "LAKEWARDEN_DAGSTER_URL"
 

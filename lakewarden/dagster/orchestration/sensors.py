@@ -16,18 +16,33 @@ from lakewarden.client import Lakehouse
 from lakewarden.dagster.assets.partition_values import is_key
 from lakewarden.dagster.assets.tables import MAX_PARTITIONS
 from lakewarden.dagster.jobs.booking.behind import named_tables
-from lakewarden.dagster.jobs.runs.retries import UNDER_WAY, awaits_retry
-from lakewarden.dagster.jobs.runs.selection import named_by_run, of_whole_tables
-from lakewarden.dagster.jobs.runs.tags import LIGHT, OPERATION, SCOPE, SEEN_UNTIL, SLOT, subject_tags
+from lakewarden.dagster.jobs.runs import (
+    LIGHT,
+    OPERATION,
+    SCOPE,
+    SEEN_UNTIL,
+    SLOT,
+    UNDER_WAY,
+    awaits_retry,
+    named_by_run,
+    of_whole_tables,
+    subject_tags,
+)
 from lakewarden.dagster.mount import Mount
+from lakewarden.dagster.orchestration.cursors import (
+    Came,
+    newcomers,
+    read_cursor,
+    read_owed,
+    settle,
+    waiting,
+    without_owed,
+    write_cursor,
+)
 from lakewarden.dagster.orchestration.evaluations import build_sensor
-from lakewarden.dagster.orchestration.flushing import LOOK_BACK, FlushBatch, FlushRun, choose, flush_run
-from lakewarden.dagster.orchestration.newcomers import Came, newcomers, read_cursor, write_cursor
-from lakewarden.dagster.orchestration.owed_bookings import read_owed, settle, waiting, without_owed
-from lakewarden.dagster.orchestration.pace import cursor_of, read_pace
-from lakewarden.dagster.orchestration.queue import queue_sensor
+from lakewarden.dagster.orchestration.flushing import LOOK_BACK, FlushBatch, FlushRun, choose, cursor_of, flush_run, read_pace
 from lakewarden.dagster.orchestration.reloading import reload_or_ask
-from lakewarden.dagster.orchestration.runs import cut_off, holders, under_way
+from lakewarden.dagster.orchestration.runs import cut_off, holders, queue_sensor, under_way
 
 EACH_LOOK = 4
 """Seconds between two ticks that each of the daemon's looks at its sensors allows: it looks every 5 s, and what is due a moment

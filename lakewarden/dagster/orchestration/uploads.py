@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
-from itertools import takewhile
+from itertools import islice, takewhile
 
 import dagster as dg
 import msgspec
@@ -17,14 +18,90 @@ from lakewarden.catalog.model import Catalog, Pipeline
 from lakewarden.client import Lakehouse
 from lakewarden.dagster.assets.metadata import table_value
 from lakewarden.dagster.assets.rules import live_pipelines, rule_key, source_key, source_uri
-from lakewarden.dagster.jobs.runs.retries import UNDER_WAY
-from lakewarden.dagster.jobs.runs.tags import OBJECTS, OPERATION, TABLE, subject_tags
+from lakewarden.dagster.jobs.runs import OBJECTS, OPERATION, TABLE, UNDER_WAY, subject_tags
 from lakewarden.dagster.mount import INGEST, Mount
-from lakewarden.dagster.orchestration.arrivals import LISTED_PER_TICK, Sums, look, read_cursor, write_cursor
 from lakewarden.dagster.orchestration.evaluations import build_sensor
 from lakewarden.dagster.orchestration.flushing import LOOK_BACK, wait_after
 from lakewarden.dagster.orchestration.runs import shown
 from lakewarden.storage.sources import SourceObject
+
+#
+# Looks through a pipeline's source in rounds: how much a tick lists is bounded, however many objects there are.
+#
+# A tick goes on with the round from where the last one had come, and looks behind the greatest name that was seen, where new
+# names mostly are. Pure but for the listing: what was taken, the pipeline's ledger says.
+LISTED_PER_TICK = 10_000
+"""Objects that a tick lists, ten requests of an object store: a million uploads are one round of a hundred ticks."""
+
+Listing = Callable[[str], Iterable[SourceObject]]
+"""The objects behind a key, in the order of their keys; all of them behind the empty one."""
+
+
+class Sums(msgspec.Struct, frozen=True):
+    """Of objects: how many, their bytes, and when the newest was written, in seconds since 1970."""
+
+    objects: int = 0
+    bytes: int = 0
+    newest: float = 0.0
+
+    def with_all(self, found: Iterable[SourceObject]) -> Sums:
+        sums = self
+        for one in found:
+            sums = Sums(sums.objects + 1, sums.bytes + one.size, max(sums.newest, one.modified.timestamp()))
+        return sums
+
+
+class Cursor(msgspec.Struct, frozen=True):
+    """Where a sensor has come to."""
+
+    after: str = ""
+    """The last key of the round so far; empty at its begin."""
+    greatest: str = ""
+    """The greatest key that was seen."""
+    so_far: Sums = Sums()
+    """Of this round."""
+    whole: Sums = Sums()
+    """Of the last round that was completed."""
+    reported: str = ""
+    """Which new objects were reported last, so that they are reported once."""
+
+
+def read_cursor(text: str | None) -> Cursor:
+    """One that another release wrote, and this does not read, begins anew: a round costs little."""
+    try:
+        return msgspec.json.decode(text or "{}", type=Cursor)
+    except msgspec.DecodeError:
+        return Cursor()
+
+
+def write_cursor(cursor: Cursor) -> str:
+    return msgspec.json.encode(cursor).decode()
+
+
+@dataclass(frozen=True)
+class ArrivalsLook:
+    """What a tick saw."""
+
+    objects: tuple[SourceObject, ...]
+    cursor: Cursor
+    """For the next tick."""
+    is_whole: bool
+    """Whether a round was completed."""
+
+
+def look(listing: Listing, cursor: Cursor, most: int = LISTED_PER_TICK) -> ArrivalsLook:
+    """Lists at most so many objects: half of them next in the round, and half behind the greatest name."""
+    share = most // 2
+    next_ones = tuple(islice(listing(cursor.after), share))
+    sums = cursor.so_far.with_all(next_ones)
+    if len(next_ones) < share:
+        greatest = max((cursor.greatest, *(one.key for one in next_ones)))
+        return ArrivalsLook(next_ones, Cursor(greatest=greatest, whole=sums, reported=cursor.reported), is_whole=True)
+    after = next_ones[-1].key
+    ahead = tuple(islice(listing(cursor.greatest), share)) if cursor.greatest > after else ()
+    greatest = max((cursor.greatest, after, *(one.key for one in ahead)))
+    return ArrivalsLook((*next_ones, *ahead), Cursor(after, greatest, sums, cursor.whole, cursor.reported), is_whole=False)
+
 
 OBJECTS_PER_RUN = 1_000
 """Of which a run has the keys in its config. The next tick continues when the run has ended."""

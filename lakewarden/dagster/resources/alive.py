@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 import dagster as dg
 
 SESSION = "LAKEWARDEN_UI_SESSION"
-"""Names the `lakewarden ui` that started this process, if one did (lakewarden/cli/ui/processes.py)."""
+"""Names the `lakewarden ui` that started this process, if one did (lakewarden/cli/dagster_home.py)."""
 
 BEAT_SECONDS = 10.0
 

@@ -6,7 +6,7 @@ import base64
 import binascii
 import logging
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import timedelta
@@ -16,11 +16,70 @@ import grpc
 
 from lakewarden.base.workers.cancellation import Cancellation
 from lakewarden.catalog.access import Principal
-from lakewarden.serve.common import Common
-from lakewarden.serve.flight.statuses import FlightProblem
+from lakewarden.errors import Canceled, Internal, LakewardenError
+from lakewarden.serve.common import Common, request_id_of
+from lakewarden.serve.flight.messages import ErrorInfo, RequestInfo, Status, wrapped
+from lakewarden.serve.flight.wire import encoded
 from lakewarden.serve.refusal import RequestDeclined
-from lakewarden.serve.request_ids import request_id_of
 from lakewarden.tables.reading.freshness import Freshness, check_freshness
+
+# Errors as statuses of gRPC: our code begins the message, and is a detail of its own for programs.
+STATUS: Mapping[str, grpc.StatusCode] = {
+    "SYNTAX_ERROR": grpc.StatusCode.INVALID_ARGUMENT,
+    "INVALID_ARGUMENT": grpc.StatusCode.INVALID_ARGUMENT,
+    "CONSTRAINT_VIOLATION": grpc.StatusCode.INVALID_ARGUMENT,
+    "PERMISSION_DENIED": grpc.StatusCode.PERMISSION_DENIED,
+    "NOT_FOUND": grpc.StatusCode.NOT_FOUND,
+    "ALREADY_EXISTS": grpc.StatusCode.ALREADY_EXISTS,
+    "CONFLICT": grpc.StatusCode.ABORTED,
+    "FAILED_PRECONDITION": grpc.StatusCode.FAILED_PRECONDITION,
+    "UNSUPPORTED": grpc.StatusCode.UNIMPLEMENTED,
+    "STORAGE_UNAVAILABLE": grpc.StatusCode.UNAVAILABLE,
+    "CORRUPT": grpc.StatusCode.DATA_LOSS,
+    "INTERNAL": grpc.StatusCode.INTERNAL,
+}
+_DECLINED: Mapping[int, tuple[str, grpc.StatusCode]] = {
+    401: ("PERMISSION_DENIED", grpc.StatusCode.UNAUTHENTICATED),
+    413: ("INVALID_ARGUMENT", grpc.StatusCode.RESOURCE_EXHAUSTED),
+    429: ("CONFLICT", grpc.StatusCode.RESOURCE_EXHAUSTED),
+}
+_LONGEST = 1000
+"""Characters of a message. It comes in headers, of which clients take 8 KiB."""
+_DETAILS = "grpc-status-details-bin"
+
+
+@dataclass(frozen=True)
+class FlightProblem:
+    """A request that failed, as the client is told."""
+
+    code: str
+    status: grpc.StatusCode
+    message: str
+
+    @classmethod
+    def of(cls, error: Exception) -> FlightProblem:
+        match error:
+            case Canceled():
+                return cls(error.code, grpc.StatusCode.CANCELLED, error.message)
+            case LakewardenError():
+                return cls(error.code, STATUS[error.code], error.message)
+            case RequestDeclined():
+                return cls(*_DECLINED[error.status], error.message)
+            case _:
+                why = "a fault of Lakewarden's; the server's log has it under the request id"
+                return cls(Internal.code, grpc.StatusCode.INTERNAL, why)
+
+    @property
+    def text(self) -> str:
+        cut = self.message if len(self.message) <= _LONGEST else f"{self.message[:_LONGEST]}…"
+        return f"{self.code}: {cut}"
+
+    def details(self, request_id: str) -> tuple[str, bytes]:
+        """The metadata that hold the code and the request id, as `google.rpc.Status` has them."""
+        number: int = self.status.value[0]
+        details = (wrapped(ErrorInfo(self.code, "lakewarden"), "google.rpc."), wrapped(RequestInfo(request_id), "google.rpc."))
+        return _DETAILS, encoded(Status(number, self.text, details))
+
 
 _LOG = logging.getLogger("lakewarden.serve")
 _LIFE = timedelta(hours=12)

@@ -1,18 +1,27 @@
-"""Rows that a client sends: parameters of statements, and rows to write. They are anyone's bytes until they are checked here."""
+"""Rows on their way: Arrow's streams as messages of Flight, parameters of statements, and bulk ingest.
+
+What a client sends is anyone's bytes until it is read here.
+"""
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from decimal import Decimal
 from io import BytesIO
 
+import msgspec
 import pyarrow as pa
 
+from lakewarden.catalog.changes.engines import require_active
+from lakewarden.client import Lakehouse
 from lakewarden.errors import InvalidArgument, Unsupported
-from lakewarden.serve.flight.messages import FlightData
+from lakewarden.serve.flight.calls import FlightCall
+from lakewarden.serve.flight.messages import CommandStatementIngest, FlightData, TableDefinitionOptions
+from lakewarden.serve.flight.wire import encoded
 from lakewarden.serve.refusal import RequestDeclined
 from lakewarden.sql.grammar.parameters import Value
+from lakewarden.tables.client import WriteMode
 
 _ALIGNED = 8
 _DICTIONARY, _RECORD_BATCH = 2, 3
@@ -116,3 +125,88 @@ def _is_plain(kind: pa.DataType) -> bool:
         return pa.types.is_integer(inner) or pa.types.is_floating(inner)
     texts = (pa.types.is_string, pa.types.is_large_string, pa.types.is_binary, pa.types.is_large_binary)
     return pa.types.is_primitive(kind) or pa.types.is_decimal(kind) or pa.types.is_null(kind) or any(is_(kind) for is_ in texts)
+
+
+# Arrow's streams as messages of Flight, and back.
+_ROWS = 65_536
+_BATCH_BYTES = 2 << 20
+"""Of a message: clients take 4 MiB at least."""
+_BODY = b"\xc2\x3e"
+"""What begins the field 1000, `data_body`."""
+
+
+def sent(schema: pa.Schema, tables: Iterable[pa.Table]) -> Iterator[bytes]:
+    """A stream, in messages of a few megabytes at most, unless one row has more."""
+    sink = BytesIO()
+    with pa.ipc.new_stream(sink, schema) as writer:
+        for table in tables:
+            for batch in table.to_batches(max_chunksize=_rows_of(table)):
+                writer.write_batch(batch)
+                yield from _messages(sink)
+    yield from _messages(sink)
+
+
+def stream_bytes(table: pa.Table) -> bytes:
+    """A table as a stream of Arrow by itself."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    return sink.getvalue().to_pybytes()
+
+
+def _rows_of(table: pa.Table) -> int:
+    each = table.nbytes / max(table.num_rows, 1)
+    return max(1, min(_ROWS, int(_BATCH_BYTES / max(each, 1))))
+
+
+def _messages(sink: BytesIO) -> Iterator[bytes]:
+    """What was written since the last time. The body is appended by hand: protobuf would copy it three times more."""
+    written = sink.getvalue()
+    sink.seek(0)
+    sink.truncate()
+    for message in pa.ipc.MessageReader.open_stream(written) if written else ():
+        body = message.body or b""
+        head = encoded(FlightData(data_header=message.metadata.to_pybytes()))
+        yield b"".join((head, _BODY, _varint(len(body)), body)) if len(body) else head
+
+
+def _varint(number: int) -> bytes:
+    made = bytearray()
+    while number > 0x7F:
+        made.append(number & 0x7F | 0x80)
+        number >>= 7
+    made.append(number)
+    return bytes(made)
+
+
+# Bulk ingest: rows of Arrow into a table, all of them or none, by the rules of INSERT.
+_CREATE, _FAIL, _REPLACE = 1, 1, 3
+"""Of TableNotExistOption, and two of TableExistsOption."""
+
+
+class BulkIngest(msgspec.Struct, frozen=True, tag=True):
+    """What tells one bulk ingest from another, beside its rows."""
+
+    namespace: str
+    table: str
+
+
+def ingested(lake: Lakehouse, call: FlightCall, command: CommandStatementIngest, rows: pa.Table) -> int:
+    """How many rows were written.
+
+    Raises:
+        Unsupported: it would create, replace or want a new table: tables are created by SQL.
+        LakewardenError: as INSERT. Nothing was written.
+    """
+    options = command.table_definition_options or TableDefinitionOptions()
+    if options.if_not_exist == _CREATE or options.if_exists in (_FAIL, _REPLACE) or command.temporary:
+        raise Unsupported("bulk ingest appends to a table that exists (mode 'append'): create one by CREATE TABLE")
+    if command.catalog:
+        raise InvalidArgument(f"there is no catalog {command.catalog!r}: a table's name is its namespace and its own")
+    namespace = command.schema or call.namespace
+    if not namespace:
+        raise InvalidArgument(f"{command.table} has no namespace: give it as the schema")
+    table = lake.sessions.served(call.principal).table(f"{namespace}.{command.table}")
+    require_active(lake.warehouse.catalog.read(), table.client.table.name)
+    mode: WriteMode = "upsert" if table.client.table.options.on_duplicate == "replace" else "insert"
+    return table.write(rows, mode=mode).rows

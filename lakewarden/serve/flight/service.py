@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
+from pathlib import Path
 
 import grpc
 import pyarrow as pa
 
 from lakewarden.base.scope import TableName
-from lakewarden.errors import Unsupported
+from lakewarden.errors import InvalidArgument, Unsupported
 from lakewarden.serve.common import Common
 from lakewarden.serve.flight.calls import FlightCall, admitted, connected, observed
-from lakewarden.serve.flight.ingest import BulkIngest, ingested
-from lakewarden.serve.flight.keys import once, rows_of, written
 from lakewarden.serve.flight.listings import LISTINGS, listed
 from lakewarden.serve.flight.messages import (
     Action,
@@ -41,12 +42,11 @@ from lakewarden.serve.flight.messages import (
     command_of,
     packed,
 )
-from lakewarden.serve.flight.rows import received
-from lakewarden.serve.flight.statements import AnswerStream, FlightStatements, answered, whole
-from lakewarden.serve.flight.streams import sent, stream_bytes
+from lakewarden.serve.flight.rows import BulkIngest, ingested, received, sent, stream_bytes
+from lakewarden.serve.flight.statements import AnswerStream, FlightStatements, answered, once, rows_of, whole, written
 from lakewarden.serve.flight.tickets import AnswerTicket, ListingTicket, StatementTicket, Tickets
 from lakewarden.serve.flight.wire import decoded, encoded
-from lakewarden.serve.keys import SigningKeys
+from lakewarden.serve.tokens import SigningKeys
 
 _SERVICE = "arrow.flight.protocol.FlightService"
 
@@ -199,3 +199,62 @@ def _changed(rows: int) -> bytes:
 def _no(transaction: bytes | None) -> None:
     if transaction:
         raise Unsupported("a transaction is not supported: every statement is one of its own")
+
+
+# Starts and stops the service of one server process.
+_CALLS = 256
+"""At the same time in a process, a thread each; a user has `serve.concurrent_per_user` of them. Further ones are declined."""
+_KEEPALIVE_MS = 30_000
+"""A client that does not answer this long is gone, and so are its calls."""
+
+
+@dataclass(frozen=True)
+class Port:
+    """Where the service listens. `shared`: with other processes of the same server. Both files of `tls`, in PEM, or neither."""
+
+    host: str
+    port: int
+    shared: bool = False
+    tls_certificate: Path | None = None
+    tls_key: Path | None = None
+
+
+@contextmanager
+def served(common: Common, at: Port) -> Iterator[int]:
+    """Serves during the block; yields the port. Behind it, no call is accepted, and those that were begun end first.
+
+    Raises:
+        InvalidArgument: the port cannot be listened at, or the certificate and its key are not valid.
+    """
+    settings = common.lake.warehouse.settings.serve
+    with ThreadPoolExecutor(_CALLS, "flight") as threads:
+        server = grpc.server(
+            threads,
+            handlers=[FlightSql.of(common).handler()],
+            maximum_concurrent_rpcs=_CALLS,
+            options=[
+                ("grpc.max_receive_message_length", settings.body_bytes),
+                ("grpc.so_reuseport", int(at.shared)),
+                ("grpc.keepalive_time_ms", _KEEPALIVE_MS),
+                ("grpc.keepalive_timeout_ms", _KEEPALIVE_MS),
+                ("grpc.http2.min_ping_interval_without_data_ms", _KEEPALIVE_MS // 3),
+            ],
+        )
+        port = _listening(server, at)
+        server.start()
+        try:
+            yield port
+        finally:
+            server.stop(settings.stop_seconds).wait()
+
+
+def _listening(server: grpc.Server, at: Port) -> int:
+    host = f"[{at.host}]" if ":" in at.host else at.host
+    address = f"{host}:{at.port}"
+    try:
+        if at.tls_certificate is None or at.tls_key is None:
+            return server.add_insecure_port(address)
+        pair = (at.tls_key.read_bytes(), at.tls_certificate.read_bytes())
+        return server.add_secure_port(address, grpc.ssl_server_credentials([pair]))
+    except RuntimeError as error:
+        raise InvalidArgument(f"Flight SQL cannot listen at {address}: {error}") from error

@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+import base64
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from hashlib import sha256
 
+import msgspec
 import pyarrow as pa
+from sqlglot import exp
 
 from lakewarden.base.scope import TableName
 from lakewarden.client import Lakehouse
 from lakewarden.errors import InvalidArgument, Unsupported
 from lakewarden.serve.flight.calls import FlightCall
-from lakewarden.serve.flight.keys import once, rows_of, written
-from lakewarden.serve.flight.many_rows import joined
-from lakewarden.serve.flight.rows import values_of
-from lakewarden.serve.flight.streams import stream_bytes
+from lakewarden.serve.flight.rows import stream_bytes, values_of
 from lakewarden.serve.flight.tickets import AnswerTicket, Tickets
 from lakewarden.serve.flight.tickets import StatementTicket as Text
-from lakewarden.serve.idempotency import Writes
-from lakewarden.serve.outcomes import places_of
+from lakewarden.serve.idempotency import KeyedRequest, StoredAnswer, Writes, places_of
 from lakewarden.sql.grammar.parameters import Value
 from lakewarden.sql.queries.select import SpooledRows
 from lakewarden.sql.results import AffectedRows, Events, Result, ResultRows, StartedJobs, StatementDone
@@ -26,7 +26,110 @@ from lakewarden.sql.session import SqlSession
 from lakewarden.sql.specs import gives_rows
 from lakewarden.sql.statements.base import Statement
 from lakewarden.sql.statements.namespaces import UseNamespace
+from lakewarden.sql.statements.rows import Insert
 from lakewarden.sql.statements.session import SetFreshness
+
+
+# A statement that is sent with many rows of parameters, as few statements: one INSERT is one write, many are many.
+def joined(statements: Sequence[Statement]) -> list[Statement]:
+    """The same statements; those that insert VALUES into one table in one way are one, with the rows of all."""
+    inserts = [one for one in statements if isinstance(one, Insert)]
+    if len(inserts) < 2 or len(inserts) < len(statements) or len({_values(one) is not None for one in inserts}) > 1:
+        return list(statements)
+    first = inserts[0]
+    if any(replace(one, rows=None) != replace(first, rows=None) for one in inserts) or _values(first) is None or first.files:
+        return list(statements)
+    assert first.rows is not None, "it has VALUES"
+    rows = first.rows.copy()
+    values = rows.args["from_"].this
+    values.set("expressions", [row.copy() for one in inserts for row in _rows(one)])
+    return [replace(first, rows=rows)]
+
+
+def _values(statement: Insert) -> exp.Values | None:
+    """The VALUES of an INSERT that has nothing else."""
+    source = None if statement.rows is None else statement.rows.args.get("from_")
+    return source.this if source is not None and isinstance(source.this, exp.Values) else None
+
+
+def _rows(statement: Insert) -> list[exp.Expr]:
+    found = _values(statement)
+    return [] if found is None else found.expressions
+
+
+# Writes under the header `idempotency-key`, as HTTP has it: one that is sent again is answered, and not done again.
+_COLUMNS: Mapping[str, pa.DataType] = {"rows_affected": pa.int64(), "message": pa.string()}
+WRITTEN = pa.schema(_COLUMNS)
+"""Of the answer of a statement that has no rows: one of the two, the other is NULL."""
+
+
+def once(
+    writes: Writes,
+    call: FlightCall,
+    asked: msgspec.Struct,
+    write: Callable[[], pa.Table],
+    places: Callable[[], Sequence[TableName | None]],
+    rows: pa.Table | None = None,
+) -> pa.Table:
+    """The answer of a write. That of a query behind it has no rows the second time: columns' values are not kept.
+
+    Args:
+        places: as in `idempotency.Request`.
+        asked: what is to be done, with `rows`: another request under the same key is refused.
+
+    Raises:
+        InvalidArgument, Conflict: as `Writes.once`.
+    """
+    if call.key is None:
+        return write()
+
+    def done() -> StoredAnswer:
+        answer = write()
+        kept = answer if answer.schema == WRITTEN else answer.slice(0, 0)
+        return StoredAnswer(_text(answer), _text(kept))
+
+    parts = (b"flight", call.namespace or "", asked, b"" if rows is None else _digest(rows))
+    request = KeyedRequest(msgspec.msgpack.encode(parts), places, lambda outcome: _text(written(rows=outcome.rows)))
+    found = writes.once(call.principal.user, call.key, request, done)
+    return pa.ipc.open_stream(base64.b64decode(found)).read_all()
+
+
+def written(*, rows: int | None = None, message: str | None = None) -> pa.Table:
+    return pa.Table.from_pylist([{"rows_affected": rows, "message": message}], WRITTEN)
+
+
+def rows_of(answer: pa.Table) -> int:
+    found = answer["rows_affected"][0].as_py()
+    assert isinstance(found, int), "the answer of a statement that changes rows"
+    return found
+
+
+def _text(table: pa.Table) -> bytes:
+    return base64.b64encode(stream_bytes(table))
+
+
+class _Hashed:
+    """A file that keeps a digest alone."""
+
+    closed = False
+
+    def __init__(self) -> None:
+        self.made = sha256()
+
+    def write(self, data: bytes) -> int:
+        self.made.update(data)
+        return len(data)
+
+    def flush(self) -> None:
+        """Nothing is held back."""
+
+
+def _digest(rows: pa.Table) -> bytes:
+    sink = _Hashed()
+    with pa.ipc.new_stream(sink, rows.schema) as writer:  # type: ignore[arg-type]  # any object with `write` does
+        writer.write_table(rows)
+    return sink.made.digest()
+
 
 _MEMORY_BYTES = 32 << 20
 """Of a result; the rest of it is in a temporary file while it is fetched."""

@@ -15,7 +15,7 @@ import msgspec
 from lakewarden.base.clock import Clock
 from lakewarden.catalog.access import Principal
 from lakewarden.errors import InvalidArgument, PermissionDenied
-from lakewarden.serve.keys import SigningKeys
+from lakewarden.serve.tokens import SigningKeys
 
 
 class StatementTicket(msgspec.Struct, frozen=True, tag=True):

@@ -23,8 +23,7 @@ from lakewarden.client.k3 import K3
 from lakewarden.client.k3.answers import wrote
 from lakewarden.errors import NotFound
 from lakewarden.serve.http.requests import admitted, body_of, ended_with, lake_of, once
-from lakewarden.serve.idempotency import StoredAnswer
-from lakewarden.serve.outcomes import StatementOutcome
+from lakewarden.serve.idempotency import StatementOutcome, StoredAnswer
 
 CALLS = (
     *("createBucket", "getEngine", "enableEngine", "disableEngine"),

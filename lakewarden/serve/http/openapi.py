@@ -10,16 +10,19 @@ from typing import TypedDict, get_args, get_origin
 
 import msgspec
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import HTMLResponse, JSONResponse, Response
+from starlette.routing import BaseRoute, Mount, Route
+from starlette.staticfiles import StaticFiles
+from swagger_ui_bundle import swagger_ui_path
 
 from lakewarden.base.json_values import Json
 from lakewarden.base.version import VERSION
 from lakewarden.client.answers import Answer, MessageAnswer
 from lakewarden.serve.authority import LoginAnswer
 from lakewarden.serve.http.auth import LoginRequest, RefreshRequest
+from lakewarden.serve.http.event_stream import EVENT_STREAM
 from lakewarden.serve.http.files import PARAMETERS
 from lakewarden.serve.http.k3_calls import ANSWERS, REQUESTS, snake
-from lakewarden.serve.http.live.event_stream import EVENT_STREAM
 from lakewarden.serve.http.statements import ARROW, SqlRequest
 from lakewarden.tables.rows.files import FileRef
 
@@ -172,3 +175,51 @@ def _json(schema: Json, description: str = "done") -> Json:
 
 def _anything(kind: type) -> dict[str, object]:  # noqa: ARG001  # msgspec asks for `object` alone
     return {"description": "any value of JSON"}
+
+
+# `/docs`: a page to try the calls, made of files that are installed with the server, and no others.
+_PAGE = """<!doctype html>
+<html lang="en">
+<head><meta charset="utf-8"><title>Lakewarden</title><link rel="stylesheet" href="/docs/files/swagger-ui.css"></head>
+<body><div id="calls"></div><script src="/docs/files/swagger-ui-bundle.js"></script><script src="/docs/start.js"></script></body>
+</html>
+"""
+_START = 'SwaggerUIBundle({url: "/docs/calls.json", dom_id: "#calls"});\n'
+_NULL: Json = {"type": "null"}
+_ONLY_OURS = {"Content-Security-Policy": "default-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:"}
+
+
+async def page(request: Request) -> Response:  # noqa: ARG001  # Starlette's form
+    return HTMLResponse(_PAGE, headers=_ONLY_OURS)
+
+
+async def calls(request: Request) -> Response:  # noqa: ARG001  # as above
+    """`/openapi.json` as OpenAPI 3.0 has it: the page of swagger-ui-bundle shows no later version."""
+    whole = document()
+    assert isinstance(whole, dict), "an OpenAPI document"
+    return JSONResponse({**{key: _as_3_0(value) for key, value in whole.items()}, "openapi": "3.0.3"})
+
+
+def _as_3_0(value: Json) -> Json:
+    """Without the type `null`, which OpenAPI 3.0 writes as `nullable`."""
+    if isinstance(value, list):
+        return [_as_3_0(one) for one in value]
+    if not isinstance(value, dict):
+        return value
+    found = {key: _as_3_0(one) for key, one in value.items()}
+    kinds = found.get("anyOf")
+    if isinstance(kinds, list) and _NULL in kinds:
+        found |= {"anyOf": [kind for kind in kinds if kind != _NULL], "nullable": True}
+    return found
+
+
+async def start(request: Request) -> Response:  # noqa: ARG001  # as above
+    return Response(_START, media_type="text/javascript")
+
+
+ROUTES: tuple[BaseRoute, ...] = (
+    Route("/docs", page),
+    Route("/docs/start.js", start),
+    Route("/docs/calls.json", calls),
+    Mount("/docs/files", StaticFiles(directory=swagger_ui_path)),
+)

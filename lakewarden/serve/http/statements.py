@@ -12,7 +12,8 @@ import pyarrow as pa
 from msgspec import Meta
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import Response, StreamingResponse
+from starlette.types import Receive, Scope, Send
 
 from lakewarden.base.exact_json import JsonNumber
 from lakewarden.base.json_values import json_rows
@@ -22,14 +23,27 @@ from lakewarden.catalog.access import Principal
 from lakewarden.client import Lakehouse
 from lakewarden.client.answers import answer
 from lakewarden.errors import InvalidArgument, Unsupported
-from lakewarden.serve.http.requests import admitted, body_of, ended_with, lake_of, once
-from lakewarden.serve.http.stream import StreamedAnswer
-from lakewarden.serve.idempotency import StoredAnswer
-from lakewarden.serve.outcomes import StatementOutcome, places_of
+from lakewarden.serve.http.requests import admitted, allowance_of, body_of, ended_with, lake_of, once
+from lakewarden.serve.idempotency import StatementOutcome, StoredAnswer, places_of
 from lakewarden.sql.grammar.parameters import Value
 from lakewarden.sql.results import AffectedRows, Events, OneLine, Result, ResultRows
 from lakewarden.sql.specs import gives_rows
 from lakewarden.tables.reading.freshness import Freshness, check_freshness
+
+
+#
+# An answer that is sent piece by piece: it counts among its user's requests until the client has taken all of it.
+#
+# Its rows are in memory meanwhile. Without that, a client that reads slowly could hold any number of them.
+class StreamedAnswer(StreamingResponse):
+    def __init__(self, request: Request, principal: Principal, pieces: Iterator[bytes], media_type: str) -> None:
+        super().__init__(pieces, media_type=media_type)
+        self._sending = allowance_of(request).sending(principal.user)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        with self._sending:
+            await super().__call__(scope, receive, send)
+
 
 ARROW = "application/vnd.apache.arrow.stream"
 _JSON = "application/json"

@@ -7,22 +7,164 @@ import select
 import ssl
 from asyncio import StreamReader, StreamWriter
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from starlette.concurrency import run_in_threadpool
 
+from lakewarden.client import Lakehouse
+from lakewarden.errors import LakewardenError
+from lakewarden.serve.authority import Authority
 from lakewarden.serve.common import Common
-from lakewarden.serve.postgres import startup
+from lakewarden.serve.postgres import replies
 from lakewarden.serve.postgres.dialogue import Dialogue
+from lakewarden.serve.postgres.messages import Fields, MalformedMessage, message, startup_packet
 from lakewarden.serve.postgres.peers import Key
-from lakewarden.serve.postgres.startup import Cancel, StartupParameters
+from lakewarden.serve.postgres.problems import (
+    IDLE_BLOCK,
+    NO_DATABASE,
+    PROTOCOL,
+    SHUTDOWN,
+    TOO_MANY,
+    WRONG_USER,
+    ProtocolError,
+    problem_of,
+)
 from lakewarden.serve.postgres.state import State
 from lakewarden.serve.postgres.variables import Variables
-from lakewarden.serve.postgres.wire import replies
-from lakewarden.serve.postgres.wire.messages import Fields, MalformedMessage, message
-from lakewarden.serve.postgres.wire.problems import IDLE_BLOCK, PROTOCOL, SHUTDOWN, TOO_MANY, ProtocolError
 from lakewarden.serve.postgres.working import Working
+from lakewarden.serve.refusal import RequestDeclined
 from lakewarden.serve.tokens import AccessToken
+from lakewarden.sql.session import SqlSession
+
+# The beginning of a connection: TLS, what the client wants, and who it is from.
+SECONDS = 30
+"""For a client to say who it is."""
+
+_VERSION_3 = 3 << 16
+_CANCEL, _TLS, _GSS = 80877102, 80877103, 80877104
+_PASSWORD_BYTES = 1 << 16
+_QUOTE = '"'
+_NO_NAMESPACE = "postgres"
+"""The database that tools connect to before there is another: no namespace is in use."""
+
+
+@dataclass(frozen=True)
+class StartupParameters:
+    """What a startup packet says: the parameters by name, among them `user` and `database`."""
+
+    given: dict[str, str]
+    minor: int
+
+    @property
+    def user(self) -> str:
+        return self.given.get("user", "")
+
+    @property
+    def database(self) -> str:
+        return self.given.get("database") or self.user
+
+
+@dataclass(frozen=True)
+class Cancel:
+    """A request to end what another connection runs."""
+
+    key: Key
+
+
+async def negotiated(reader: StreamReader, writer: StreamWriter, tls: ssl.SSLContext | None) -> StartupParameters | Cancel:
+    """Raises:
+    Malformed: it is no such packet.
+    Problem: another version of the protocol, or no TLS where the server has a certificate.
+    """
+    secure = False
+    for _ in range(3):  # GSS is asked for before TLS, and TLS before the rest
+        packet = await startup_packet(reader)
+        code = packet.int32()
+        if code == _CANCEL:
+            return Cancel((packet.int32(), packet.int32()))
+        if code == _TLS and not secure:
+            await _check_nothing_follows(reader)
+            secure = await _secured(writer, tls)
+        elif code == _GSS:
+            writer.write(b"N")
+        elif code in (_TLS, _GSS):
+            break
+        elif code >> 16 != 3:
+            raise ProtocolError(
+                PROTOCOL, f"version {code >> 16}.{code & 0xFFFF} of the protocol is not served: 3.0 is", fatal=True
+            )
+        else:
+            if tls is not None and not secure:
+                raise ProtocolError(WRONG_USER, "this server takes connections over TLS alone: sslmode=require", fatal=True)
+            wanted = StartupParameters(_given(packet), code - _VERSION_3)
+            if not wanted.user:
+                raise ProtocolError(WRONG_USER, "the startup packet names no user", fatal=True)
+            return wanted
+    raise MalformedMessage("encryption is requested again and again")
+
+
+async def _check_nothing_follows(reader: StreamReader) -> None:
+    """What somebody else put behind a request for TLS would count as said by the client."""
+    try:
+        async with asyncio.timeout(0):
+            sent = await reader.read(1)
+    except TimeoutError:
+        return
+    if sent:
+        raise MalformedMessage("something follows a request for TLS before its answer")
+
+
+async def _secured(writer: StreamWriter, tls: ssl.SSLContext | None) -> bool:
+    writer.write(b"N" if tls is None else b"S")
+    if tls is not None:
+        await writer.start_tls(tls)
+    return tls is not None
+
+
+def _given(packet: Fields) -> dict[str, str]:
+    found: dict[str, str] = {}
+    while name := packet.text():
+        found[name] = packet.text()
+    return found
+
+
+async def authenticated(
+    reader: StreamReader, writer: StreamWriter, authority: Authority, wanted: StartupParameters, address: str
+) -> AccessToken:
+    """Asks for the password, or for a token in its place.
+
+    Raises:
+        Problem: the user, the password or the token is wrong, or too many were.
+        Malformed: the answer is no password.
+    """
+    writer.write(replies.PASSWORD_WANTED)
+    await writer.drain()
+    letter, answer = await message(reader, _PASSWORD_BYTES)
+    if letter != b"p":
+        raise MalformedMessage("a password was expected")
+    try:
+        return await run_in_threadpool(authority.enter, wanted.user, answer.text(), address)
+    except RequestDeclined as declined:
+        raise problem_of(declined, fatal=True) from declined
+
+
+def opened_session(lake: Lakehouse, token: AccessToken, wanted: StartupParameters, connection_id: str) -> SqlSession:
+    """The connection's SQL session, with the database as the namespace in use.
+
+    Raises:
+        Problem: there is no such namespace.
+    """
+    session = lake.sessions.served(replace(token.principal, request_id=connection_id), connected=True)
+    name = wanted.database
+    if name == _NO_NAMESPACE and name not in lake.warehouse.catalog.recent().namespaces:
+        return session
+    try:
+        session.sql(f'USE "{name.replace(_QUOTE, 2 * _QUOTE)}"')
+    except LakewardenError as error:
+        text = f"there is no namespace {name!r}, which a database is here; {_NO_NAMESPACE!r} is none of them"
+        raise ProtocolError(NO_DATABASE, text, fatal=True) from error
+    return session
+
 
 _GONE = (asyncio.IncompleteReadError, ConnectionError, TimeoutError, ssl.SSLError)
 _END = b"X"
@@ -79,15 +221,15 @@ class ClientConnection:
         self._writer.close()
 
     async def _serve(self) -> None:
-        async with asyncio.timeout(startup.SECONDS):
-            wanted = await startup.negotiated(self._reader, self._writer, self._service.tls)
+        async with asyncio.timeout(SECONDS):
+            wanted = await negotiated(self._reader, self._writer, self._service.tls)
             if isinstance(wanted, Cancel):
                 self._service.cancel(wanted.key)
                 return
             if self._full:
                 raise ProtocolError(TOO_MANY, "there are too many connections (serve.postgres_connections)", fatal=True)
             address = str((self._writer.get_extra_info("peername") or ("",))[0])
-            token = await startup.authenticated(self._reader, self._writer, self._service.common.authority, wanted, address)
+            token = await authenticated(self._reader, self._writer, self._service.common.authority, wanted, address)
         state = await run_in_threadpool(self._opened, token, wanted)
         self._greet(state, wanted)
         self._dialogue = Dialogue(self._writer, state, self._working(token))
@@ -136,7 +278,7 @@ class ClientConnection:
         return bool(looking.poll(0))
 
     def _opened(self, token: AccessToken, wanted: StartupParameters) -> State:
-        session = startup.opened_session(self._service.common.lake, token, wanted, self._id)
+        session = opened_session(self._service.common.lake, token, wanted, self._id)
         variables = Variables(token.principal.user)
         variables.begin(wanted.given)
         settings = self._service.common.lake.warehouse.settings

@@ -8,8 +8,7 @@ from itertools import pairwise
 import pyarrow as pa
 
 from lakewarden.errors import BadSyntax, Unsupported
-from lakewarden.serve.postgres.portals import CommandOutcome
-from lakewarden.serve.postgres.state import State
+from lakewarden.serve.postgres.state import CommandOutcome, State
 from lakewarden.sql.blocks.session_block import SessionBlock
 from lakewarden.sql.parse import Single
 from lakewarden.sql.results import ResultRows

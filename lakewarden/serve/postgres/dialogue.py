@@ -7,24 +7,60 @@ from asyncio import StreamWriter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TypeVar
 
+import pyarrow as pa
 from starlette.concurrency import run_in_threadpool
 
 from lakewarden.base.workers.cancellation import Cancellation
-from lakewarden.errors import BadSyntax
-from lakewarden.serve.postgres import statements
+from lakewarden.errors import BadSyntax, Unsupported
+from lakewarden.serve.postgres import kinds, replies, statements
 from lakewarden.serve.postgres.control import status_of
-from lakewarden.serve.postgres.fit import fitted
+from lakewarden.serve.postgres.kinds import Kind, kind_of
+from lakewarden.serve.postgres.messages import Fields, MalformedMessage
 from lakewarden.serve.postgres.parameters import given, kind_of_parameter
-from lakewarden.serve.postgres.portals import AnswerColumn, CommandOutcome, Portal, PreparedStatement
-from lakewarden.serve.postgres.state import State
-from lakewarden.serve.postgres.wire import replies
-from lakewarden.serve.postgres.wire.kinds import Kind
-from lakewarden.serve.postgres.wire.messages import Fields, MalformedMessage
-from lakewarden.serve.postgres.wire.problems import ProtocolError, as_problem
-from lakewarden.serve.postgres.wire.rows import encoded, parts
+from lakewarden.serve.postgres.problems import ProtocolError, as_problem
+from lakewarden.serve.postgres.state import AnswerColumn, CommandOutcome, Portal, PreparedStatement, State
+from lakewarden.serve.postgres.values import encoded, parts
 from lakewarden.serve.postgres.working import Working
 from lakewarden.sql.grammar.parameters import Value
 from lakewarden.sql.parse import Single
+
+# Brings an answer into the columns that the client was told.
+_WIDENED: Mapping[int, pa.DataType] = {
+    kinds.INT2.oid: pa.int16(),
+    kinds.INT4.oid: pa.int32(),
+    kinds.INT8.oid: pa.int64(),
+    kinds.FLOAT4.oid: pa.float32(),
+    kinds.FLOAT8.oid: pa.float64(),
+    kinds.DATE.oid: pa.date32(),
+    kinds.TIMESTAMP.oid: pa.timestamp("us"),
+    kinds.TIMESTAMPTZ.oid: pa.timestamp("us", tz="UTC"),
+    kinds.TEXT.oid: pa.large_string(),
+}
+
+
+def fitted(table: pa.Table, columns: Sequence[AnswerColumn]) -> pa.Table:
+    """A statement is described with values that are not its own, so a number may be narrower in its answer.
+
+    Raises:
+        Unsupported: the answer has other columns.
+    """
+    if table.num_columns != len(columns):
+        raise _changed()
+    for at, column in enumerate(columns):
+        if kind_of(table.field(at).type).oid == column.kind.oid:
+            continue
+        wanted = _WIDENED.get(column.kind.oid)
+        try:
+            values = table.column(at) if wanted is None else table.column(at).cast(wanted)
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+            raise _changed() from error
+        table = table.set_column(at, column.name, values)
+    return table
+
+
+def _changed() -> Unsupported:
+    return Unsupported("the statement answers with other columns than it was described with: prepare it again")
+
 
 T = TypeVar("T")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from lakewarden.catalog.model import Table
-from lakewarden.serve.postgres.wire.kinds import Kind, kind_of_column
+from lakewarden.serve.postgres.kinds import Kind, kind_of_column
 
 
 @dataclass(frozen=True)

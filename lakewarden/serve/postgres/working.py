@@ -14,7 +14,7 @@ from starlette.concurrency import run_in_threadpool
 from lakewarden.base.workers.cancellation import Cancellation
 from lakewarden.errors import LakewardenError
 from lakewarden.serve.common import Common
-from lakewarden.serve.postgres.wire.problems import CANCELED, ProtocolError, problem_of
+from lakewarden.serve.postgres.problems import CANCELED, ProtocolError, problem_of
 from lakewarden.serve.refusal import RequestDeclined
 from lakewarden.serve.tokens import AccessToken
 

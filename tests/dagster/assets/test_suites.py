@@ -21,7 +21,7 @@ from lakewarden.catalog.model import Column
 from lakewarden.client import Lakehouse
 from lakewarden.dagster import WarehouseComponent, build_definitions
 from lakewarden.dagster.assets.looks import look_at
-from lakewarden.dagster.assets.suite_verdicts import evaluate
+from lakewarden.dagster.assets.suite_checks import evaluate
 from lakewarden.dagster.assets.suites import SuiteSource, old_modules, suites_of
 from lakewarden.dagster.resources.spark import SparkResource
 from lakewarden.maintenance.planning.health import health

@@ -25,11 +25,11 @@ from psycopg2 import sql
 
 from lakewarden.client import Lakehouse
 from lakewarden.dagster.jobs.erase import erase_job
-from lakewarden.dagster.jobs.event_log.packing import unpack
+from lakewarden.dagster.jobs.event_log.packed_storage import unpack
 from lakewarden.dagster.jobs.export import export_job
 from lakewarden.dagster.jobs.flush import flush_job
-from lakewarden.dagster.jobs.record import record_job
-from lakewarden.dagster.jobs.runs.tags import SCOPE
+from lakewarden.dagster.jobs.queue_job import record_job
+from lakewarden.dagster.jobs.runs import SCOPE
 from tests.dagster.jobs.conftest import RunJob, runner
 from tests.fixtures.bucket import path_of
 from tests.fixtures.chat import MESSAGES, write

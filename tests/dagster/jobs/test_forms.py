@@ -15,10 +15,8 @@ from lakewarden.dagster.jobs.flush import FlushConfig, flush_job
 from lakewarden.dagster.jobs.ingest import IngestConfig, ingest_job
 from lakewarden.dagster.jobs.move import MoveConfig, move_job
 from lakewarden.dagster.jobs.optimize import OptimizeConfig, optimize_job
-from lakewarden.dagster.jobs.queue_job import run_queued_job
-from lakewarden.dagster.jobs.record import RecordConfig, record_job
-from lakewarden.dagster.jobs.restore import RestoreConfig, ToTimestamp, ToVersion, restore_job
-from lakewarden.dagster.jobs.restore_table import RestoreTableConfig
+from lakewarden.dagster.jobs.queue_job import RecordConfig, record_job, run_queued_job
+from lakewarden.dagster.jobs.restore import RestoreConfig, RestoreTableConfig, ToTimestamp, ToVersion, restore_job
 from lakewarden.dagster.jobs.vacuum import VacuumConfig, vacuum_job
 from lakewarden.dagster.mount import Mount
 from lakewarden.dagster.resources.lakehouse import resources_of

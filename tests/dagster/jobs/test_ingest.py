@@ -10,8 +10,8 @@ import pytest
 from lakewarden.client import Lakehouse
 from lakewarden.dagster import build_definitions
 from lakewarden.dagster.jobs.ingest import ingest_job
-from lakewarden.dagster.jobs.record import record_job
-from lakewarden.dagster.jobs.runs.tags import OPERATION, TABLE
+from lakewarden.dagster.jobs.queue_job import record_job
+from lakewarden.dagster.jobs.runs import OPERATION, TABLE
 from tests.dagster.jobs.conftest import RunJob, runner
 from tests.fixtures.dagster import DAGSTER
 from tests.fixtures.uploads import ORDERS, make_pipeline, rows, upload

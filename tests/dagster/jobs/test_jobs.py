@@ -11,7 +11,7 @@ from lakewarden.dagster.jobs.booking.book import book
 from lakewarden.dagster.jobs.compact import compact_job
 from lakewarden.dagster.jobs.flush import flush_job
 from lakewarden.dagster.jobs.optimize import optimize_job
-from lakewarden.dagster.jobs.record import record_job
+from lakewarden.dagster.jobs.queue_job import record_job
 from lakewarden.dagster.jobs.restore import restore_job
 from lakewarden.dagster.jobs.vacuum import vacuum_job
 from lakewarden.dagster.mount import Mount

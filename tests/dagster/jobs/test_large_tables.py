@@ -12,15 +12,15 @@ import pytest
 from lakewarden import Column
 from lakewarden.base.scope import TableName
 from lakewarden.client import Lakehouse
-from lakewarden.dagster.assets.history import lines_in
 from lakewarden.dagster.assets.links import OPTIMIZE, compact_job_name, optimize_job_name
+from lakewarden.dagster.assets.metadata import lines_in
 from lakewarden.dagster.assets.tables import build_table_specs
 from lakewarden.dagster.jobs.booking import values
 from lakewarden.dagster.jobs.booking.behind import booked_versions
 from lakewarden.dagster.jobs.compact import compact_job
 from lakewarden.dagster.jobs.flush import flush_job
 from lakewarden.dagster.jobs.one_partition import build_partition_jobs
-from lakewarden.dagster.jobs.record import record_job
+from lakewarden.dagster.jobs.queue_job import record_job
 from lakewarden.dagster.jobs.restore import restore_job
 from lakewarden.dagster.jobs.vacuum import vacuum_job
 from lakewarden.dagster.mount import Mount

@@ -14,11 +14,11 @@ from lakewarden.client import Lakehouse
 from lakewarden.dagster import build_definitions
 from lakewarden.dagster.assets.tables import build_table_specs
 from lakewarden.dagster.jobs import materialize as materialize_module
-from lakewarden.dagster.jobs.booking.nothing_to_do import book_unchanged
+from lakewarden.dagster.jobs.booking.values import book_unchanged
 from lakewarden.dagster.jobs.flush import FlushConfig, flush_by, flush_job
 from lakewarden.dagster.jobs.materialize import build_table_assets
-from lakewarden.dagster.jobs.record import record_job
-from lakewarden.dagster.jobs.runs.tags import OPERATION, SCOPES, TABLE, USER
+from lakewarden.dagster.jobs.queue_job import record_job
+from lakewarden.dagster.jobs.runs import OPERATION, SCOPES, TABLE, USER
 from lakewarden.dagster.mount import Mount
 from lakewarden.dagster.resources.lakehouse import resources_of, shared_resources
 from tests.dagster.jobs.conftest import RunJob

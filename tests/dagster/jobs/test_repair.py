@@ -7,7 +7,7 @@ from urllib.parse import unquote_plus
 import dagster as dg
 
 from lakewarden.client import Lakehouse
-from lakewarden.dagster.jobs.check_all import check_all_job
+from lakewarden.dagster.jobs.check import check_all_job
 from lakewarden.dagster.jobs.flush import flush_job
 from lakewarden.dagster.jobs.repair import repair_job
 from tests.dagster.jobs.conftest import RunJob

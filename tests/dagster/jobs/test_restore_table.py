@@ -13,7 +13,7 @@ from lakewarden.base.scope import Scope, TableName
 from lakewarden.client import Lakehouse
 from lakewarden.dagster.assets.links import restore_form
 from lakewarden.dagster.jobs.flush import flush_job
-from lakewarden.dagster.jobs.restore_table import build_restore_jobs, parse_target
+from lakewarden.dagster.jobs.restore import build_restore_jobs, parse_target
 from lakewarden.dagster.mount import Mount
 from lakewarden.dagster.resources.lakehouse import resources_of
 from lakewarden.errors import InvalidArgument

@@ -5,9 +5,9 @@ from __future__ import annotations
 import dagster as dg
 import pytest
 
-from lakewarden.dagster.jobs.event_log.redacting import IdSpellings
+from lakewarden.dagster.jobs.event_log.sweeping import IdSpellings
 from lakewarden.dagster.jobs.export import export_job
-from lakewarden.dagster.jobs.runs.tags import OF_TABLES, SCOPES, TABLE, USER, subject_tags
+from lakewarden.dagster.jobs.runs import OF_TABLES, SCOPES, TABLE, USER, subject_tags
 from tests.dagster.jobs.conftest import RunJob
 from tests.fixtures.chat import MESSAGES, ROOMS
 from tests.fixtures.dagster import DAGSTER

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 
-from lakewarden.dagster.orchestration.arrivals import LISTED_PER_TICK, Cursor, Sums, look, read_cursor, write_cursor
+from lakewarden.dagster.orchestration.uploads import LISTED_PER_TICK, Cursor, Sums, look, read_cursor, write_cursor
 from lakewarden.storage.sources import SourceObject
 from tests.fixtures.dagster import DAGSTER
 

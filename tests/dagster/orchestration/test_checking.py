@@ -8,7 +8,7 @@ import pytest
 
 from lakewarden.catalog.model import Column
 from lakewarden.client import Lakehouse
-from lakewarden.dagster.jobs.runs.tags import OPERATION
+from lakewarden.dagster.jobs.runs import OPERATION
 from lakewarden.dagster.mount import Mount
 from lakewarden.dagster.orchestration.checking import SAMPLE
 from tests.dagster.orchestration.conftest import Load

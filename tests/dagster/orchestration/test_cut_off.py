@@ -12,8 +12,8 @@ from dagster._core.execution.api import execute_run
 
 from lakewarden.client import Lakehouse
 from lakewarden.dagster.jobs.flush import flush_job
-from lakewarden.dagster.jobs.record import record_job
-from lakewarden.dagster.jobs.runs.tags import OPERATION
+from lakewarden.dagster.jobs.queue_job import record_job
+from lakewarden.dagster.jobs.runs import OPERATION
 from lakewarden.dagster.mount import Mount
 from lakewarden.dagster.resources.lakehouse import ids_of
 from tests.dagster.orchestration.conftest import Load

@@ -15,7 +15,7 @@ from lakewarden.catalog.model import Column
 from lakewarden.client import Lakehouse
 from lakewarden.dagster import Pools, WarehouseComponent, build_definitions
 from lakewarden.dagster.definitions import VARIABLE, WEBHOOK
-from lakewarden.dagster.jobs.runs.tags import SCOPE
+from lakewarden.dagster.jobs.runs import SCOPE
 from lakewarden.dagster.mount import is_beneath
 from lakewarden.errors import InvalidArgument
 from tests.dagster.orchestration.conftest import Load

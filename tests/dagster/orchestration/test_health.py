@@ -16,7 +16,7 @@ from dagster._core.storage.partition_status_cache import get_and_update_asset_st
 from lakewarden.base.clock import system_clock
 from lakewarden.client import Lakehouse
 from lakewarden.dagster.assets.health import HEALTH_CHECKS
-from lakewarden.dagster.jobs.event_log.redacting import IdSpellings
+from lakewarden.dagster.jobs.event_log.sweeping import IdSpellings
 from tests.dagster.orchestration.conftest import Load
 from tests.fixtures.chat import MESSAGES
 from tests.fixtures.dagster import DAGSTER

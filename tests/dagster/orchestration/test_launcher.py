@@ -15,11 +15,10 @@ from dagster._daemon.auto_run_reexecution import event_log_consumer
 from dagster._daemon.auto_run_reexecution.event_log_consumer import EventLogConsumerDaemon, _create_cursor_key
 from dagster._daemon.monitoring import execute_run_monitoring_iteration
 
-from lakewarden.cli.ui import processes
+from lakewarden.cli import dagster_home
 from lakewarden.dagster.jobs.flush import flush_job
-from lakewarden.dagster.jobs.runs.tags import OPERATION
-from lakewarden.dagster.orchestration.launcher import SILENT_SECONDS, Watch, WatchingRunLauncher
-from lakewarden.dagster.orchestration.retries import begin_reading
+from lakewarden.dagster.jobs.runs import OPERATION
+from lakewarden.dagster.orchestration.launcher import SILENT_SECONDS, Watch, WatchingRunLauncher, begin_reading
 from lakewarden.dagster.resources import alive
 from lakewarden.dagster.resources.alive import key_of, last_beat
 from tests.fixtures.dagster import DAGSTER, as_shipped
@@ -150,4 +149,4 @@ def test_other_machines_sessions_are_judged_by_silence_alone() -> None:
 
 
 def test_the_variable_is_the_one_that_ui_sets() -> None:
-    assert alive.SESSION == processes.SESSION
+    assert alive.SESSION == dagster_home.SESSION

@@ -16,7 +16,7 @@ import pytest
 from dagster._core.storage.tags import PARENT_RUN_ID_TAG
 from dagster_graphql import DagsterGraphQLClient
 
-from lakewarden.cli.ui.command import _Address, _answers
+from lakewarden.cli.ui import _Address, _answers
 from lakewarden.client import Lakehouse
 from lakewarden.dagster.resources import alive
 from tests.dagster.orchestration.test_restarts import status, wait_for

@@ -10,7 +10,7 @@ from dagster._core.storage.tags import HIDDEN_TAG_PREFIX
 from lakewarden.base.scope import TableName
 from lakewarden.catalog.model import Catalog
 from lakewarden.client import Lakehouse
-from lakewarden.dagster.jobs.runs import tags
+from lakewarden.dagster.jobs import runs
 from lakewarden.dagster.mount import WAREHOUSE, Mount
 from lakewarden.dagster.orchestration.schedules import build_schedules
 from lakewarden.dagster.orchestration.sensors import _announced
@@ -21,13 +21,13 @@ from tests.fixtures.dagster import DAGSTER
 pytestmark = DAGSTER
 
 
-HIDDEN = (WAREHOUSE, tags.OPERATION, tags.SLOT, tags.SCOPE, tags.SCOPES, tags.SEEN_UNTIL, tags.OBJECTS, tags.OF_TABLES)
+HIDDEN = (WAREHOUSE, runs.OPERATION, runs.SLOT, runs.SCOPE, runs.SCOPES, runs.SEEN_UNTIL, runs.OBJECTS, runs.OF_TABLES)
 
 
 @pytest.mark.parametrize("tag", HIDDEN)
 def test_pages_show_no_tag_that_only_programs_read(tag: str) -> None:
     assert tag.startswith(HIDDEN_TAG_PREFIX)
-    assert not any(shown.startswith(HIDDEN_TAG_PREFIX) for shown in (tags.TABLE, tags.USER, tags.QUEUED_BEHIND))
+    assert not any(shown.startswith(HIDDEN_TAG_PREFIX) for shown in (runs.TABLE, runs.USER, runs.QUEUED_BEHIND))
 
 
 @pytest.mark.parametrize(
@@ -39,7 +39,7 @@ def test_pages_show_no_tag_that_only_programs_read(tag: str) -> None:
     ],
 )
 def test_a_run_has_two_lines_of_tags_at_most(config: dict[str, object]) -> None:
-    every = {**tags.job_tags("flush", 10), **tags.subject_tags(config), **Mount("/lake").tags}
+    every = {**runs.job_tags("flush", 10), **runs.subject_tags(config), **Mount("/lake").tags}
     assert len([tag for tag in every if not tag.startswith(HIDDEN_TAG_PREFIX) and not tag.startswith("dagster/")]) <= 2
 
 

@@ -9,7 +9,7 @@ from dagster._core.remote_origin import RegisteredCodeLocationOrigin, RemoteJobO
 from lakewarden.dagster.jobs.compact import compact_job
 from lakewarden.dagster.jobs.evict import evict_job
 from lakewarden.dagster.jobs.optimize import optimize_job
-from lakewarden.dagster.jobs.runs.tags import QUEUED_BEHIND
+from lakewarden.dagster.jobs.runs import QUEUED_BEHIND
 from lakewarden.dagster.mount import Mount
 from tests.dagster.orchestration.test_sensors import tick
 from tests.fixtures.dagster import DAGSTER

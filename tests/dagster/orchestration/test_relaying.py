@@ -8,7 +8,7 @@ import dagster as dg
 
 from lakewarden import Lakehouse
 from lakewarden.base.scope import TableName
-from lakewarden.dagster.jobs.topics.relay import relay_job
+from lakewarden.dagster.jobs.relay import relay_job
 from lakewarden.dagster.mount import Mount
 from lakewarden.dagster.orchestration.relaying import TopicLook, build_relay_sensor, look_at
 from lakewarden.dagster.resources.lakehouse import resources_of

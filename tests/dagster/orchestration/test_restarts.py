@@ -19,9 +19,8 @@ from dagster._daemon.types import DaemonHeartbeat
 from dagster._grpc.utils import default_grpc_timeout, default_sensor_grpc_timeout
 from dagster_graphql import DagsterGraphQLClient
 
-from lakewarden.cli.ui.command import _Address, _environment
-from lakewarden.cli.ui.home import DagsterHome, HomeServer, prepare_home
-from lakewarden.cli.ui.processes import SESSION, end_session
+from lakewarden.cli.dagster_home import SESSION, DagsterHome, HomeServer, end_session, prepare_home
+from lakewarden.cli.ui import _Address, _environment
 from lakewarden.dagster.orchestration.alone import other_daemon
 from lakewarden.errors import InUse
 from tests.fixtures.chat import contents, make_chat, write
@@ -72,7 +71,7 @@ def test_settings_of_an_earlier_release_are_replaced_and_those_of_a_user_kept(
     settings.write_text("telemetry: { enabled: false }\n")
     prepare_home(home.path, SHIPPED)
     assert settings.read_text() == "telemetry: { enabled: false }\n"
-    monkeypatch.setattr("lakewarden.cli.ui.home._SHIPPED_BEFORE", {sha256(settings.read_bytes()).hexdigest()})
+    monkeypatch.setattr("lakewarden.cli.dagster_home._SHIPPED_BEFORE", {sha256(settings.read_bytes()).hexdigest()})
     prepare_home(home.path, SHIPPED)
     assert settings.read_text() == shipped
 

@@ -8,7 +8,7 @@ import pytest
 from lakewarden.catalog.model import Catalog
 from lakewarden.client import Lakehouse
 from lakewarden.dagster.jobs.evict import evict_job
-from lakewarden.dagster.jobs.runs.tags import OPERATION
+from lakewarden.dagster.jobs.runs import OPERATION
 from lakewarden.dagster.mount import Mount
 from lakewarden.dagster.orchestration.schedules import build_schedules
 from lakewarden.dagster.resources.lakehouse import resources_of

@@ -17,14 +17,12 @@ from lakewarden.base.scope import TableName
 from lakewarden.catalog.state.scope_registry import ScopeRegistry
 from lakewarden.client import Lakehouse
 from lakewarden.dagster.jobs.flush import flush_job
-from lakewarden.dagster.jobs.queue_job import run_queued_job
-from lakewarden.dagster.jobs.record import record_job
-from lakewarden.dagster.jobs.runs.tags import OPERATION, SCOPE, SCOPES, TABLE, USER
+from lakewarden.dagster.jobs.queue_job import record_job, run_queued_job
+from lakewarden.dagster.jobs.runs import OPERATION, SCOPE, SCOPES, TABLE, USER
 from lakewarden.dagster.mount import Mount
 from lakewarden.dagster.orchestration import sensors
-from lakewarden.dagster.orchestration.flushing import choose
-from lakewarden.dagster.orchestration.newcomers import _memory
-from lakewarden.dagster.orchestration.pace import APART, Pace, cursor_of
+from lakewarden.dagster.orchestration.cursors import _memory
+from lakewarden.dagster.orchestration.flushing import APART, Pace, choose, cursor_of
 from lakewarden.dagster.orchestration.reloading import VARIABLE as URL
 from lakewarden.dagster.orchestration.reloading import build_catalog_sensor
 from lakewarden.dagster.orchestration.sensors import build_sensors

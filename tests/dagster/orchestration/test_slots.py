@@ -9,7 +9,7 @@ import pytest
 import yaml
 from dagster._utils.tags import TagConcurrencyLimitsCounter
 
-from lakewarden.dagster.jobs.runs.tags import LIGHT, OPERATION, SCOPE, SLOT, SPARK
+from lakewarden.dagster.jobs.runs import LIGHT, OPERATION, SCOPE, SLOT, SPARK
 from tests.dagster.orchestration.conftest import Load
 from tests.dagster.orchestration.test_sensors import tick
 from tests.fixtures.chat import MESSAGES, write

@@ -11,7 +11,7 @@ import pytest
 from lakewarden.base.connection import Location
 from lakewarden.client import Lakehouse
 from lakewarden.dagster.jobs.ingest import ingest_job
-from lakewarden.dagster.jobs.runs.tags import OBJECTS, TABLE
+from lakewarden.dagster.jobs.runs import OBJECTS, TABLE
 from lakewarden.dagster.mount import Mount
 from lakewarden.dagster.orchestration import flushing, uploads
 from lakewarden.dagster.orchestration.uploads import build_upload_sensors

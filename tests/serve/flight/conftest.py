@@ -9,7 +9,7 @@ from adbc_driver_flightsql import DatabaseOptions, dbapi
 
 from lakewarden import Lakehouse
 from lakewarden.serve.common import Common
-from lakewarden.serve.flight.run import Port, served
+from lakewarden.serve.flight.service import Port, served
 from tests.serve.conftest import PASSWORD
 
 Connect = Callable[[str], dbapi.Connection]

@@ -24,10 +24,10 @@ from lakewarden.serve.flight.messages import (
     Ticket,
     packed,
 )
-from lakewarden.serve.flight.run import Port, served
+from lakewarden.serve.flight.service import Port, served
 from lakewarden.serve.flight.tickets import StatementTicket, Tickets
 from lakewarden.serve.flight.wire import decoded, encoded
-from lakewarden.serve.keys import SigningKeys
+from lakewarden.serve.tokens import SigningKeys
 from tests.serve.conftest import PASSWORD, Moving
 from tests.serve.flight.conftest import Connect
 

@@ -12,7 +12,7 @@ from adbc_driver_flightsql import DatabaseOptions, StatementOptions, dbapi
 from adbc_driver_manager import Error
 
 from lakewarden import Lakehouse
-from lakewarden.serve.operator import operator_token
+from lakewarden.serve.tokens import operator_token
 
 pytestmark = pytest.mark.xdist_group("flight")
 

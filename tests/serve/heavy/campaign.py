@@ -17,7 +17,7 @@ from random import Random
 import httpx
 
 from lakewarden import Lakehouse
-from lakewarden.serve.operator import operator_token
+from lakewarden.serve.tokens import operator_token
 from lakewarden.sql.query_engine.workers.bounds import overall
 from tests.serve.heavy.grammar import Grammar
 from tests.serve.process import Served, served

@@ -16,7 +16,7 @@ from adbc_driver_flightsql import DatabaseOptions, dbapi
 from lakewarden import Lakehouse
 from lakewarden.base.settings import ServeSettings, Settings, SqlSettings
 from lakewarden.serve.common import Common
-from lakewarden.serve.flight.run import Port, served
+from lakewarden.serve.flight.service import Port, served
 from tests.fixtures.patience import PATIENCE
 from tests.serve.conftest import PASSWORD, Moving, bearer, login
 from tests.serve.postgres.conftest import address, listening

@@ -14,7 +14,7 @@ import httpx
 import pytest
 
 from lakewarden import Lakehouse
-from lakewarden.serve.operator import operator_token
+from lakewarden.serve.tokens import operator_token
 from tests.serve.process import Served, served
 from tests.sql.query_engine.heavy import HEAVY
 

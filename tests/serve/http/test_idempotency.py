@@ -210,7 +210,7 @@ def test_queries_are_not_kept_and_values_of_errors_neither(operator: httpx.Clien
 
 
 def lake_token(lake: Lakehouse) -> str:
-    from lakewarden.serve.operator import operator_token
+    from lakewarden.serve.tokens import operator_token
 
     return operator_token(lake.warehouse, "root", "system", timedelta(hours=1))
 

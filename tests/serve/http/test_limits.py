@@ -11,7 +11,7 @@ import pytest
 
 from lakewarden import Lakehouse
 from lakewarden.base.settings import ServeSettings, Settings
-from lakewarden.serve.operator import operator_token
+from lakewarden.serve.tokens import operator_token
 from tests.fixtures.patience import PATIENCE
 from tests.serve.conftest import bearer, serving
 

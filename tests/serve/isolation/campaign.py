@@ -12,7 +12,7 @@ import httpx
 
 from lakewarden import Lakehouse, Settings
 from lakewarden.base.settings import ServeSettings, SqlSettings
-from lakewarden.serve.operator import operator_token
+from lakewarden.serve.tokens import operator_token
 from tests.fixtures.patience import PATIENCE
 from tests.serve.conftest import serving
 from tests.serve.isolation.sessions import HttpSession, PostgresSession, Said, Session, Subscription

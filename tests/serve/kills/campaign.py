@@ -20,7 +20,7 @@ import psutil
 
 from lakewarden.client import Lakehouse
 from lakewarden.log.position import NOTHING
-from lakewarden.serve.operator import operator_token
+from lakewarden.serve.tokens import operator_token
 from tests.fixtures.clock import Clock
 from tests.fixtures.patience import PATIENCE
 from tests.serve.http.live.events import Told

@@ -13,7 +13,7 @@ import psycopg
 import pytest
 
 from lakewarden import Lakehouse
-from lakewarden.serve.operator import operator_token
+from lakewarden.serve.tokens import operator_token
 from tests.serve.conftest import PASSWORD, Moving
 from tests.serve.postgres.conftest import address, listening
 

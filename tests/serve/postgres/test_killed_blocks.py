@@ -23,7 +23,7 @@ import psycopg
 import pytest
 
 from lakewarden import Lakehouse
-from lakewarden.serve.operator import operator_token
+from lakewarden.serve.tokens import operator_token
 from lakewarden.sql.results import ResultRows
 from tests.fixtures.patience import PATIENCE
 from tests.fixtures.servers import free_port

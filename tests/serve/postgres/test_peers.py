@@ -17,8 +17,8 @@ import psycopg
 import pytest
 
 from lakewarden import Lakehouse
-from lakewarden.serve.operator import operator_token
 from lakewarden.serve.postgres.peers import Key, Peers
+from lakewarden.serve.tokens import operator_token
 from tests.fixtures.patience import PATIENCE
 from tests.fixtures.servers import free_port
 

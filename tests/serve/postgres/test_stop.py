@@ -11,7 +11,7 @@ import psycopg
 import pytest
 
 from lakewarden import Lakehouse
-from lakewarden.serve.operator import operator_token
+from lakewarden.serve.tokens import operator_token
 from tests.fixtures.servers import free_port, running
 
 pytestmark = pytest.mark.slow

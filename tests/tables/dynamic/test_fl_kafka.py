@@ -21,7 +21,7 @@ from lakewarden import Lakehouse
 from lakewarden.base.scope import TableName
 from lakewarden.cli.main import main
 from lakewarden.errors import AlreadyExists, Ended, InvalidArgument, NotFound, StorageUnavailable
-from lakewarden.serve.operator import operator_token
+from lakewarden.serve.tokens import operator_token
 from lakewarden.sql.results import Result, ResultRows
 from lakewarden.storage.kafka.topics import Topic, create_topic, partitions_of
 from tests.fixtures.kafka import KafkaServer, kafka_machine

@@ -26,7 +26,7 @@ AssetEvent = dg.AssetMaterialization | dg.AssetObservation
 
 def log_events(context: dg.OpExecutionContext, events: Sequence[AssetEvent], new_id: NewId = random_id) -> None:
     """Logs events of *one* asset: Postgres storage records the newest event only for the asset of a batch's last event."""
-    from lakewarden.dagster.jobs.event_log.sqlite import (
+    from lakewarden.dagster.jobs.event_log.packed_storage import (
         relaxed,
     )  # imports SQLAlchemy, which loading the definitions does not need
 

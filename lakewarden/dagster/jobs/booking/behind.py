@@ -17,16 +17,14 @@ from lakewarden.catalog.model import Table
 from lakewarden.catalog.operations import Operation
 from lakewarden.catalog.report import ScopeReport
 from lakewarden.client import Lakehouse
-from lakewarden.dagster.assets.history import SHOWN, line_of_entry
-from lakewarden.dagster.assets.metadata import NO_BACKLOG, VERSION
+from lakewarden.dagster.assets.metadata import NO_BACKLOG, SHOWN, VERSION, line_of_entry
 from lakewarden.dagster.assets.partition_values import MAX_VALUES, has_values, is_key
 from lakewarden.dagster.assets.tables import is_crowded
-from lakewarden.dagster.jobs.booking.commits import Now, booked_commit, look
 from lakewarden.dagster.jobs.booking.events import ScopeEvent, book_events
+from lakewarden.dagster.jobs.booking.histories import Now, booked_commit, look
 from lakewarden.dagster.jobs.booking.partitions import register_users
 from lakewarden.dagster.jobs.booking.values import with_values
-from lakewarden.dagster.jobs.runs.retries import book_themselves
-from lakewarden.dagster.jobs.runs.tags import tables_in
+from lakewarden.dagster.jobs.runs import book_themselves, tables_in
 from lakewarden.dagster.mount import Mount
 from lakewarden.dagster.resources.lakehouse import run_of
 from lakewarden.delta.history import entries_of

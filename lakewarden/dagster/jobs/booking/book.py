@@ -20,13 +20,10 @@ from lakewarden.dagster.assets.tables import MAX_PARTITIONS, is_crowded
 from lakewarden.dagster.jobs.booking.batches import AssetEvent, log_events
 from lakewarden.dagster.jobs.booking.behind import book_behind, named_tables
 from lakewarden.dagster.jobs.booking.events import ScopeEvent, backlog_of, book_events, event_kind
-from lakewarden.dagster.jobs.booking.failed_partitions import mark_failed
 from lakewarden.dagster.jobs.booking.histories import with_histories
-from lakewarden.dagster.jobs.booking.partitions import register_users
+from lakewarden.dagster.jobs.booking.partitions import mark_failed, register_users
 from lakewarden.dagster.jobs.booking.values import with_values
-from lakewarden.dagster.jobs.runs.failures import raise_failures, scopes_table
-from lakewarden.dagster.jobs.runs.retries import attempts_before
-from lakewarden.dagster.jobs.runs.selection import named_by
+from lakewarden.dagster.jobs.runs import attempts_before, named_by, raise_failures, scopes_table
 from lakewarden.dagster.mount import Mount
 from lakewarden.errors import LakewardenError
 from lakewarden.maintenance.check.memory import BROKEN

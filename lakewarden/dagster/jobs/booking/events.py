@@ -11,20 +11,22 @@ import dagster as dg
 from lakewarden.base.scope import Scope, TableName
 from lakewarden.catalog.report import ScopeReport
 from lakewarden.client import Lakehouse
-from lakewarden.dagster.assets.history import HISTORY, CommitLine, history_text
 from lakewarden.dagster.assets.links import link, optimize_form, restore_form
 from lakewarden.dagster.assets.metadata import (
+    HISTORY,
     NO_BACKLOG,
     UNCHANGED_AT,
     VERSION,
     Backlog,
+    CommitLine,
     Metadata,
+    history_text,
     partition_metadata,
     scope_metadata,
 )
 from lakewarden.dagster.assets.partition_values import PartitionState, is_key
 from lakewarden.dagster.jobs.booking.batches import AssetEvent, log_events
-from lakewarden.dagster.jobs.booking.failed_partitions import clear_failures
+from lakewarden.dagster.jobs.booking.partitions import clear_failures
 from lakewarden.dagster.mount import Mount
 
 

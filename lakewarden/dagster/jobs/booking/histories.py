@@ -8,17 +8,33 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
+from typing import cast
 
 import dagster as dg
 
 from lakewarden.base.connection import Location
 from lakewarden.base.scope import Scope, TableName
-from lakewarden.dagster.assets.history import SHOWN, CommitLine, line_of_entry, line_of_report, lines_in
-from lakewarden.dagster.jobs.booking.events import ScopeEvent
+from lakewarden.catalog.model import Catalog
+from lakewarden.catalog.operations import Operation
+from lakewarden.catalog.report import ScopeReport
+from lakewarden.catalog.target import ScopeTarget
+from lakewarden.client import Lakehouse
+from lakewarden.dagster.assets.metadata import (
+    SHOWN,
+    Backlog,
+    CommitLine,
+    job_id_of,
+    line_of_entry,
+    line_of_report,
+    lines_in,
+    operation_of,
+)
+from lakewarden.dagster.jobs.booking.events import ScopeEvent, backlog_of
 from lakewarden.dagster.mount import Mount
-from lakewarden.delta.history import entries_below
+from lakewarden.delta.history import HistoryEntry, entries_below
+from lakewarden.delta.table import ScopeTable
 from lakewarden.errors import LakewardenError
 
 _THREADS = 8
@@ -92,3 +108,34 @@ def _of_whole(instance: dg.DagsterInstance, mount: Mount, table: TableName) -> d
         if (event := record.asset_materialization) and (lines := lines_in(event)):
             return {Scope(table): lines}
     return {}
+
+
+# A scope's newest commit as a report, for events of what this process did not do itself.
+@dataclass(frozen=True)
+class Now:
+    """What does not change while scopes are looked at."""
+
+    lake: Lakehouse
+    catalog: Catalog
+    backlogs: Mapping[Scope, Backlog]
+
+
+def look(lake: Lakehouse) -> Now:
+    return Now(lake, lake.warehouse.catalog.read(), backlog_of(lake))
+
+
+def booked_commit(target: ScopeTarget, commit: HistoryEntry, table: ScopeTable | None = None) -> ScopeEvent:
+    """A commit of the scope as an event, whoever made it; with the state of the `table` that it left, if that is given."""
+    report = ScopeReport(
+        scope=target.scope,
+        operation=cast("Operation", operation_of(commit)),  # a foreign commit has its own word: it is only shown
+        outcome="done",
+        location=target.location,
+        reason="booked afterwards",
+        version=commit.version,
+        parameters=dict(commit.parameters),
+        metrics={name: value for name, value in commit.operation_metrics.items() if isinstance(value, int)},
+        state=table.state(target.app_id) if table else None,
+        finished_at=commit.timestamp,
+    )
+    return ScopeEvent(report, job_id=job_id_of(commit))

@@ -18,11 +18,9 @@ from dagster._serdes import serialize_value
 
 from lakewarden.base.clock import Clock, system_clock
 from lakewarden.base.scope import TableName
-from lakewarden.dagster.jobs.event_log.redacting import IdSpellings
-from lakewarden.dagster.jobs.event_log.sqlite import overwriting
-from lakewarden.dagster.jobs.event_log.sweeping import InstanceStorages, sweep
-from lakewarden.dagster.jobs.runs.selection import op_config
-from lakewarden.dagster.jobs.runs.tags import SCOPE
+from lakewarden.dagster.jobs.event_log.packed_storage import overwriting
+from lakewarden.dagster.jobs.event_log.sweeping import IdSpellings, InstanceStorages, sweep
+from lakewarden.dagster.jobs.runs import SCOPE, op_config
 from lakewarden.dagster.mount import Mount
 
 _PAGE = 100

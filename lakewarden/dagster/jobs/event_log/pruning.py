@@ -15,7 +15,7 @@ from dagster._core.storage.event_log import SqliteEventLogStorage
 from dagster._core.storage.event_log.schema import AssetEventTagsTable, SqlEventLogStorageTable
 from dagster._core.storage.runs.schema import KeyValueStoreTable, RunsTable
 
-from lakewarden.dagster.jobs.event_log.sqlite import shrink
+from lakewarden.dagster.jobs.event_log.packed_storage import shrink
 from lakewarden.dagster.jobs.event_log.sweeping import InstanceStorages
 from lakewarden.dagster.resources.alive import key_of
 

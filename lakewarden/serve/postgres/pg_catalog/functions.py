@@ -9,10 +9,9 @@ from sqlglot import exp, parse_one
 
 from lakewarden.base.version import VERSION
 from lakewarden.errors import Unsupported
-from lakewarden.serve.postgres.pg_catalog.numbers import CLASSES
-from lakewarden.serve.postgres.pg_catalog.relations import OWNER_NAME
+from lakewarden.serve.postgres.kinds import KINDS
+from lakewarden.serve.postgres.pg_catalog.relations import CLASSES, OWNER_NAME
 from lakewarden.serve.postgres.variables import SERVER_VERSION, Variables
-from lakewarden.serve.postgres.wire.kinds import KINDS
 
 PREFIX = "served "
 """Before the names of relations in the text for DuckDB, which has relations of the same names."""

@@ -2,18 +2,51 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from zlib import crc32
 
 import pyarrow as pa
 
-from lakewarden.serve.postgres.pg_catalog.numbers import BTREE, CATALOG, CLASSES, HEAP, INFORMATION, OWNER, TABLESPACE, numbered
+from lakewarden.serve.postgres.kinds import KINDS, Kind
 from lakewarden.serve.postgres.pg_catalog.shapes import SHAPES, Row, made
 from lakewarden.serve.postgres.things import Thing, thing_of
 from lakewarden.serve.postgres.variables import Variables
-from lakewarden.serve.postgres.wire.kinds import KINDS, Kind
 from lakewarden.sql.system.visibility import VisibleObjects
+
+OWNER = 10
+"""The role that owns all: PostgreSQL's first one."""
+CATALOG, INFORMATION = 11, 13_000
+"""The schemas of the system."""
+CLASSES = {
+    "pg_type": 1247,
+    "pg_attribute": 1249,
+    "pg_proc": 1255,
+    "pg_class": 1259,
+    "pg_constraint": 2606,
+    "pg_namespace": 2615,
+    "pg_extension": 3079,
+}
+"""The relations that others refer to by number."""
+HEAP, BTREE = 2, 403
+TABLESPACE = 1663
+"""The one of all databases: PostgreSQL's default."""
+_FIRST, _MOST = 16_384, (1 << 31) - 1
+
+
+def numbered(names: Iterable[str]) -> dict[str, int]:
+    """A number for each name, by what it is called; of two that would have the same, the later in order has the next one."""
+    found: dict[str, int] = {}
+    taken: set[int] = set()
+    for name in sorted(names):
+        number = _FIRST + crc32(name.encode()) % (_MOST - _FIRST)
+        while number in taken:
+            number += 1
+        taken.add(number)
+        found[name] = number
+    return found
+
 
 OWNER_NAME = "lakewarden"
 _READ_BY_ALL = ("pg_catalog", "information_schema")

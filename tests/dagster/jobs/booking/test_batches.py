@@ -14,12 +14,12 @@ from dagster._core.storage.event_log import EventLogStorage
 from lakewarden.base.connection import Location
 from lakewarden.base.scope import Scope, TableName
 from lakewarden.catalog.report import ScopeReport, ScopeState
-from lakewarden.dagster.assets.history import CommitLine
+from lakewarden.dagster.assets.metadata import CommitLine
 from lakewarden.dagster.jobs.booking import batches
 from lakewarden.dagster.jobs.booking.batches import log_events
 from lakewarden.dagster.jobs.booking.events import ScopeEvent, book_events
 from lakewarden.dagster.jobs.booking.partitions import register_users
-from lakewarden.dagster.jobs.event_log.sqlite import relaxed
+from lakewarden.dagster.jobs.event_log.packed_storage import relaxed
 from lakewarden.dagster.mount import Mount
 from tests.fixtures.dagster import DAGSTER
 

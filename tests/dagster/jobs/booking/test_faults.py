@@ -15,7 +15,7 @@ from lakewarden.catalog.report import ScopeReport
 from lakewarden.client import Lakehouse
 from lakewarden.dagster.jobs.booking.book import book
 from lakewarden.dagster.jobs.flush import flush_job
-from lakewarden.dagster.jobs.record import record_job
+from lakewarden.dagster.jobs.queue_job import record_job
 from lakewarden.dagster.mount import Mount
 from tests.dagster.jobs.booking.test_behind import versions
 from tests.dagster.jobs.conftest import RunJob, runner

@@ -15,9 +15,9 @@ from lakewarden.catalog.model import Column
 from lakewarden.client import Lakehouse
 from lakewarden.dagster.jobs.erase import erase_job
 from lakewarden.dagster.jobs.event_log import sweeping
-from lakewarden.dagster.jobs.event_log.redacting import IdSpellings
+from lakewarden.dagster.jobs.event_log.sweeping import IdSpellings
 from lakewarden.dagster.jobs.flush import flush_job
-from lakewarden.dagster.jobs.record import record_job
+from lakewarden.dagster.jobs.queue_job import record_job
 from lakewarden.dagster.mount import Mount
 from tests.dagster.jobs.conftest import RunJob, runner
 from tests.dagster.jobs.test_erase import KEY, USER, ask

@@ -13,8 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakewarden.client import Lakehouse
-from lakewarden.dagster.jobs.event_log.packed_storage import PackedEventLogStorage
-from lakewarden.dagster.jobs.event_log.packing import pack, unpack
+from lakewarden.dagster.jobs.event_log.packed_storage import PackedEventLogStorage, pack, unpack
 from lakewarden.dagster.jobs.flush import flush_job
 from tests.dagster.jobs.conftest import runner
 from tests.fixtures.chat import MESSAGES

@@ -13,7 +13,7 @@ import httpx
 import pytest
 
 from lakewarden import Lakehouse
-from lakewarden.serve.operator import operator_token
+from lakewarden.serve.tokens import operator_token
 from lakewarden.tables.client import TableClient
 from tests.fixtures.patience import PATIENCE
 from tests.serve.conftest import Moving, bearer, login

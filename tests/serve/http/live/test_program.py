@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from lakewarden import Lakehouse
-from lakewarden.serve.operator import operator_token
+from lakewarden.serve.tokens import operator_token
 from tests.fixtures.patience import PATIENCE
 from tests.serve.http.live.follower import LAST, Follower, by_events, by_socket
 from tests.serve.http.program import free_port, program

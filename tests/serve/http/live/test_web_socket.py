@@ -15,7 +15,7 @@ from websockets.typing import Subprotocol
 
 from lakewarden import Lakehouse
 from lakewarden.base.json_values import Json
-from lakewarden.serve.operator import operator_token
+from lakewarden.serve.tokens import operator_token
 from tests.fixtures.patience import PATIENCE
 from tests.serve.conftest import Moving, bearer, login
 

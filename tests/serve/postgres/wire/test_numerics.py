@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakewarden.serve.postgres.wire.messages import MalformedMessage
-from lakewarden.serve.postgres.wire.numerics import binary_numeric, numeric_of
+from lakewarden.serve.postgres.messages import MalformedMessage
+from lakewarden.serve.postgres.values import binary_numeric, numeric_of
 
 
 @given(st.decimals(allow_nan=False, allow_infinity=False, places=6, min_value=-(10**20), max_value=10**20))

@@ -1,1 +1,0 @@
-"""Commands that carry rows and files into a warehouse, and changes out of it."""

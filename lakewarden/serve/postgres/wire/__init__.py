@@ -1,1 +1,0 @@
-"""PostgreSQL's messages, types and values as bytes, and its error codes."""
