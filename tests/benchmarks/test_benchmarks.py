@@ -63,6 +63,7 @@ def is_quotient(times: float, one: float, other: float) -> bool:
     return times == pytest.approx(one / other, rel=0.1, abs=0.1)
 
 
+@pytest.mark.slow
 def test_write(tmp_path: Path) -> None:
     waits, throughput, bulk = write.run(TINY, tmp_path).tables
     ours, *floors = figures(waits, 3, 4)

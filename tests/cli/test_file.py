@@ -40,6 +40,7 @@ def photo(tmp_path: Path) -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_put_list_get_and_delete(call: Call, photo: Path, tmp_path: Path) -> None:
     call("sql", _TABLE)
     ada = ("--user", "ada", "--role", "user")

@@ -302,6 +302,7 @@ _STEP = st.tuples(st.integers(0, 8), st.none() | st.tuples(st.sampled_from(["a",
 _BATCH = st.lists(_STEP, min_size=1, max_size=6) | st.sampled_from(["compact", "checkpoint"])
 
 
+@pytest.mark.slow
 @settings(max_examples=settings().max_examples // 3)  # each is a dozen commits
 @given(batches=st.lists(_BATCH, min_size=1, max_size=8))
 def test_flushes_that_move_rows_equal_a_dictionary(batches: list[list[tuple[int, tuple[str | None, int] | None]] | str]) -> None:

@@ -62,6 +62,7 @@ def test_a_value_is_stored_as_it_was_given_or_refused_with_its_place(lake: Lakeh
     assert not vague, "\n".join(vague)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("door", [door for door in DOORS if not door.makes_its_table], ids=lambda door: door.name)
 def test_a_value_that_its_column_does_not_hold_is_refused_with_its_place(lake: Lakehouse, door: Door, tmp_path: Path) -> None:
     table = f"{NAMESPACE}.misfits_{DOORS.index(door)}"

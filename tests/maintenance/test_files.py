@@ -265,6 +265,7 @@ _REPLACES = "ON CONFLICT (id) DO UPDATE SET photo = excluded.photo"
 _REFERENCE_ERRORS = (ConstraintViolation, InvalidArgument)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("door", ["write", "arrow", "insert", "select", "conflict", "update"])
 def test_a_forged_reference_is_refused_at_every_door(lake: Lakehouse, photos: TableClient, door: str) -> None:
     ref = _put(photos, 1)
@@ -347,6 +348,7 @@ def _write_unchecked(monkeypatch: pytest.MonkeyPatch, photos: TableClient, rows:
         photos.write(rows, user="u")
 
 
+@pytest.mark.slow
 def test_forged_references_that_are_there_lead_nowhere(photos: TableClient, monkeypatch: pytest.MonkeyPatch) -> None:
     """An earlier release, or another writer, put them into the table."""
     ref = _put(photos, 1)

@@ -125,6 +125,7 @@ def _named(feature: Feature) -> str:
     return f"{feature.name}{feature.legacy or ''}{'-reader' if feature.reads else ''}{'' if feature.column else '-'}"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("feature", _KEPT, ids=_named)
 def test_a_feature_is_kept(lake: Lakehouse, feature: Feature) -> None:
     _turn_on(lake, feature)
@@ -134,6 +135,7 @@ def test_a_feature_is_kept(lake: Lakehouse, feature: Feature) -> None:
     assert DeltaTable(str(_path(lake, "k"))).protocol().min_writer_version == feature.protocol["minWriterVersion"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("feature", "name"), _OF_ROWS, ids=[_named(feature) for feature, _ in _OF_ROWS])
 def test_a_rule_of_rows_is_refused_by_name_where_rows_are_added(lake: Lakehouse, feature: Feature, name: str) -> None:
     _turn_on(lake, feature)

@@ -76,6 +76,7 @@ def test_a_constraint_that_was_dropped_since_refuses_nothing(lake: Lakehouse) ->
     assert [report.outcome for report in lake.flush()] == ["done"]
 
 
+@pytest.mark.slow
 def test_a_row_in_the_log_that_breaks_it_stops_the_flush_of_its_scope_by_name(lake: Lakehouse) -> None:
     for user in ("ada", "bob"):
         _write(lake, user, -1)

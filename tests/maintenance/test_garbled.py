@@ -63,6 +63,7 @@ def garbled(path: Path, random: Random) -> Iterator[tuple[int, int]]:
         path.write_bytes(data)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", [*NAMED, "history", "known", ".lakewarden-floor", "manifest.json"])
 def test_no_answer_is_another_one(warehouse: Path, family: str) -> None:
     right = answers(warehouse)

@@ -141,6 +141,7 @@ _STEPS = st.one_of(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=examples(60) if STORE == "disk" else 10)
 @given(st.lists(_STEPS, max_size=16))
 def test_any_sequence_equals_a_dictionary(steps: list[Step]) -> None:

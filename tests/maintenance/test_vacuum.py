@@ -416,6 +416,7 @@ def test_a_vacuum_that_died_is_finished_by_the_next(tmp_path: Path) -> None:
     assert data_files(scope) == paths(scope)
 
 
+@pytest.mark.slow
 @pytest.mark.disk  # counts on a checkpoint every ten commits
 def test_old_log_entries_go_once_a_checkpoint_stands_for_them(tmp_path: Path) -> None:
     scope = target(tmp_path / "t")
@@ -438,6 +439,7 @@ def test_old_log_entries_go_once_a_checkpoint_stands_for_them(tmp_path: Path) ->
     assert rows_of(scope) == [{"id": 1, "name": "v24-1"}, {"id": 2, "name": "n2"}]
 
 
+@pytest.mark.slow
 def test_the_log_of_kept_versions_stays(tmp_path: Path) -> None:
     scope = target(tmp_path / "t")
     for number in range(25):

@@ -312,6 +312,7 @@ def queries(draw: st.DrawFn) -> tuple[str, bool]:
     return f"SELECT {', '.join(shown)}{tail}{group}{having}{order}", True
 
 
+@pytest.mark.slow
 @settings(max_examples=2000 if settings().max_examples >= 2000 else max(settings().max_examples // 4, 5))
 @given(query=queries())
 def test_generated_queries_have_the_same_result(lake: Lakehouse, query: tuple[str, bool]) -> None:

@@ -140,6 +140,7 @@ def test_one_row_that_does_not_fit_refuses_all(lake: Lakehouse, tmp_path: Path, 
     assert not [path for path in Path(lake.warehouse.uri).glob("**/staged/**/*") if path.is_file()], "what was staged is gone"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("text", "why"),
     [
@@ -172,6 +173,7 @@ def test_a_share_is_made_smaller_where_its_live_rows_are_large(lake: Lakehouse, 
     assert len(shares) < 500
 
 
+@pytest.mark.slow
 def test_another_user_writes_meanwhile(lake: Lakehouse, monkeypatch: pytest.MonkeyPatch) -> None:
     begun: list[int] = []
     batches = ComparedWrite._batches
@@ -192,6 +194,7 @@ def test_another_user_writes_meanwhile(lake: Lakehouse, monkeypatch: pytest.Monk
 _MATCHED = "MERGE INTO app.shared t USING (VALUES (3)) AS s(id) ON t.id = s.id WHEN MATCHED THEN UPDATE SET v ="
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "text",
     [

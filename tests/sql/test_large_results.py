@@ -105,6 +105,7 @@ def test_one_row_that_does_not_fit_refuses_all(lake: Lakehouse, text: str, error
     assert found.table.column(0).to_pylist() == ["keyed", "last", "mine", "plain"]
 
 
+@pytest.mark.slow
 def test_rows_with_references_to_files_are_written_by_parts(lake: Lakehouse) -> None:
     lake.sql(
         "CREATE SHARED TABLE app.filed (id BIGINT PRIMARY KEY, doc FILE);"
@@ -142,6 +143,7 @@ def test_a_temporary_table_takes_what_its_own_bound_allows(warehouse_uri: str) -
         assert found.to_pylist() == [{"n": 2 * _MANY, "s": sum(range(2 * _MANY))}]
 
 
+@pytest.mark.slow
 def test_a_dynamic_table_is_overwritten_by_the_partitions_that_come(lake: Lakehouse) -> None:
     lake.sql(
         "CREATE DYNAMIC TABLE app.d (id BIGINT, v TEXT, day TEXT) PARTITIONED BY (day);"
@@ -153,6 +155,7 @@ def test_a_dynamic_table_is_overwritten_by_the_partitions_that_come(lake: Lakeho
     assert len(_rows(lake, "app.d")) == 2 * _MANY
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("flushed", [True, False])
 def test_live_rows_whose_keys_are_on_disk_are_replaced(lake: Lakehouse, monkeypatch: pytest.MonkeyPatch, flushed: bool) -> None:
     monkeypatch.setattr(SeenKeys.__init__, "__defaults__", (0,))

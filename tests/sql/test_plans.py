@@ -112,6 +112,7 @@ def test_what_an_erasure_did_is_not_told(lake: Lakehouse) -> None:
         lake.sql(f"APPLY PLAN '{plan.plan_id}'", user="bob", role="user")
 
 
+@pytest.mark.slow
 def test_taking_a_place_takes_its_rights(lake: Lakehouse) -> None:
     lake.sql("CREATE USER 'ann' WITH PASSWORD 'Password-1234' ROLE user")
     plan_id = _plan_of(lake, f"RESTORE {NOTES} TO VERSION AS OF 0 DRY RUN", "ann", "user")

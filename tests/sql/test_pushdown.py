@@ -94,6 +94,7 @@ def lake(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lakehouse]:
         yield lake
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("freshness", ["strong", "eventual"])
 def test_any_condition_finds_what_it_finds_in_all_of_the_rows(lake: Lakehouse, freshness: Freshness) -> None:
     session = lake.session(user="root", role="system")

@@ -49,6 +49,7 @@ def table(lake: Lakehouse, request: pytest.FixtureRequest) -> str:
     return name
 
 
+@pytest.mark.slow
 def test_every_statement(lake: Lakehouse, table: str) -> None:
     run(lake, f"INSERT INTO {table} (\"order\", \"select\", \"group\") VALUES (1, 'a', 'g'), (2, 'b', 'h'), (3, 'c', 'g')")
     for _ in range(2):  # hot, then cold
@@ -151,6 +152,7 @@ def test_a_load_falls_into_the_column_of_its_name(lake: Lakehouse, tmp_path: Pat
     assert rows(lake, 'SELECT "order", "select" FROM loaded') == [(7, "x")]
 
 
+@pytest.mark.slow
 def test_an_upload_falls_into_the_column_of_its_name_where_there_is_one(lake: Lakehouse) -> None:
     run(lake, "CREATE SHARED TABLE filed FROM TEMPLATE csv WITH (GLOBS = '*.csv')")
     upload_to(place(lake), {"a.csv": "id,order\n1,7\n"})

@@ -92,6 +92,7 @@ def test_the_search_for_secrets_in_a_wrong_text_looks_at_each_word_once(lake: La
         lake.session(user="ada").sql("USER " * 200_000 + "'")
 
 
+@pytest.mark.slow
 def test_columns_of_one_name_are_told_apart(lake: Lakehouse) -> None:
     (found,) = lake.session(user="ada").sql("SELECT 1 AS a, 2 AS a_1, 3 AS a, 4 AS a, 5 AS b")
     assert isinstance(found, ResultRows)

@@ -24,6 +24,7 @@ def _rows(lake: Lakehouse, text: str) -> list[tuple[object, ...]]:
     return [tuple(row.values()) for row in found.to_pylist()]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("deep", [45, 300])
 def test_brackets_nest_as_deep_as_people_write_them(lake: Lakehouse, deep: int) -> None:
     one = "(" * deep + "1" + ")" * deep

@@ -42,6 +42,7 @@ def test_nothing_is_left_beside_what_was_created(tmp_path: Path) -> None:
     assert sorted(path.name for path in (tmp_path / "root").rglob("*") if path.is_file()) == ["b", "c"]
 
 
+@pytest.mark.slow
 def test_a_killed_writer_leaves_whole_objects_only(tmp_path: Path) -> None:
     context = multiprocessing.get_context("spawn")
     writers = [context.Process(target=_create_forever, args=(str(tmp_path), number)) for number in range(2)]

@@ -41,6 +41,7 @@ print(json.dumps(seen))
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not os.path.isdir("/proc/self/task"), reason="threads are listed on Linux alone")  # noqa: PTH112
 def test_all_threads_step_back_after_a_while_and_come_forward_after_the_call() -> None:
     done = subprocess.run([sys.executable, "-c", _PROGRAM], capture_output=True, text=True, process_group=0, check=True)

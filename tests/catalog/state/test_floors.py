@@ -175,6 +175,7 @@ def test_a_union_of_parts_is_what_each_scope_joins_to(parts: list[dict[str, Know
         assert union.get(scope) == reduce(KnownState.joined, [part[scope] for part in parts if scope in part])
 
 
+@pytest.mark.slow
 def test_objects_stay_few_and_each_row_is_copied_seldom(store: ObjectStore) -> None:
     floor, written, rows = Floor(store, PREFIX), 0, 300
     floor.look()

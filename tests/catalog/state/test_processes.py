@@ -86,6 +86,7 @@ def test_one_that_is_silent_vanishes_after_its_lease(lake: Lakehouse, clock: Mov
         assert cluster(lake) == []
 
 
+@pytest.mark.slow
 def test_one_that_was_killed_on_this_machine_vanishes_at_once_and_its_note_in_time(
     lake: Lakehouse, tmp_path: Path, clock: Moving
 ) -> None:

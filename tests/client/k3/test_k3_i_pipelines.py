@@ -57,6 +57,7 @@ def test_k3_022_a_pipeline_table_has_no_columns_yet(k3: K3) -> None:
         k3.create_table_pipeline("nowhere", "other", "csv")
 
 
+@pytest.mark.slow
 def test_k3_023_the_first_object_makes_the_schema_and_later_ones_may_add_columns(k3: K3, lake: Lakehouse) -> None:
     docs(k3)
     upload(k3, a__csv=A)
@@ -75,6 +76,7 @@ def test_k3_023_the_first_object_makes_the_schema_and_later_ones_may_add_columns
     assert [row["more"] for row in run(k3, "SELECT * FROM docs ORDER BY id")["rows"]] == [None, None, "x"]
 
 
+@pytest.mark.slow
 def test_k3_024_a_pipeline_table_names_its_pipeline(k3: K3, lake: Lakehouse) -> None:
     made = docs(k3)
     (pipeline,) = lake.pipelines.all()
@@ -103,6 +105,7 @@ def test_k3_026_a_query_before_the_first_object_fails(k3: K3) -> None:
             run(k3, sql)
 
 
+@pytest.mark.slow
 def test_k3_119_what_is_uploaded_and_matches_is_taken(k3: K3, lake: Lakehouse) -> None:
     docs(k3)
     upload(k3, a__csv=A)
@@ -117,6 +120,7 @@ def test_k3_120_what_does_not_match_is_not(k3: K3, lake: Lakehouse) -> None:
     assert (report.batches, report.skipped, lake.jobs()) == (0, 1, [])
 
 
+@pytest.mark.slow
 def test_k3_121_what_another_place_has_is_discovered_and_taken(k3: K3, lake: Lakehouse, tmp_path: Path) -> None:
     theirs = tmp_path / "theirs"
     upload_to(theirs, {"2026/a.csv": A, "2026/a.txt": A})
@@ -147,6 +151,7 @@ def test_k3_122_an_object_is_triggered_whatever_was_taken_and_whatever_matches(k
         k3.trigger_ingest("kb-prod", "docs", "a.csv")
 
 
+@pytest.mark.slow
 def test_k3_123_the_rule_is_listed_shown_and_edited(k3: K3, lake: Lakehouse) -> None:
     docs(k3)
     (rule,) = k3.list_rules("kb-prod")
@@ -173,6 +178,7 @@ def test_k3_123_the_rule_is_listed_shown_and_edited(k3: K3, lake: Lakehouse) -> 
         K3(k3._services, Principal("u", "user")).update_rule("kb-prod", name, enabled=True)
 
 
+@pytest.mark.slow
 def test_k3_124_an_object_counts_once_by_its_etag(k3: K3, lake: Lakehouse) -> None:
     docs(k3)
     upload(k3, a__csv=A)
@@ -184,6 +190,7 @@ def test_k3_124_an_object_counts_once_by_its_etag(k3: K3, lake: Lakehouse) -> No
     assert ids(k3) == [7]
 
 
+@pytest.mark.slow
 def test_k3_125_the_pipeline_and_its_rule_outlive_the_table(k3: K3, lake: Lakehouse) -> None:
     docs(k3, globs=["**/*.csv"], excludes=["**/TMP/**", "*.bak.csv"], mime_types=["text/*"], min_size=5, max_size=1000)
     (rule,) = k3.list_rules("kb-prod")

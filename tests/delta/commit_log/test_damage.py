@@ -118,6 +118,7 @@ def test_a_torn_first_commit_is_no_table_and_no_place_for_one(tmp_path: Path) ->
     assert data_files(scope) == before
 
 
+@pytest.mark.slow
 def test_what_is_torn_is_erased_whole(tmp_path: Path) -> None:
     for name, damage in (_TORN | {"first": _cut(commit_name(0), 0)}).items():
         scope = target(tmp_path / name)
@@ -202,6 +203,7 @@ def test_a_fence_on_top_of_a_bad_checkpoint_has_its_own(tmp_path: Path) -> None:
     assert not damage_of(scope.location)
 
 
+@pytest.mark.slow
 def test_the_log_does_not_expire_for_a_checkpoint_that_cannot_be_read(tmp_path: Path) -> None:
     whole, bad = _made(tmp_path / "whole"), _made(tmp_path / "bad")
     _BAD["zeros"].damage(bad)

@@ -17,6 +17,7 @@ from tests.delta.scopes import flush, paths, people, target
 pytestmark = pytest.mark.disk
 
 
+@pytest.mark.slow
 def test_each_byte_of_a_file_matters_or_does_not(tmp_path: Path) -> None:
     scope = target(tmp_path / "t")
     flush(scope, people(1, 2, 3))

@@ -30,6 +30,7 @@ def audited(lake: Lakehouse) -> list[tuple[object, ...]]:
     return [tuple(row.values()) for row in found]
 
 
+@pytest.mark.slow
 def test_an_ingest_is_in_the_audit_log_with_who_and_what(lake: Lakehouse) -> None:
     alice = K3(lake.k3._services, Principal("alice", "service"))
     first = lake.ingest("n.t")
@@ -52,6 +53,7 @@ def test_an_ingest_is_in_the_audit_log_with_who_and_what(lake: Lakehouse) -> Non
     assert "is disabled" in str(disabled[2])
 
 
+@pytest.mark.slow
 def test_the_commits_of_an_ingest_name_its_job(lake: Lakehouse) -> None:
     upload(lake, {"bad.csv": "id,name\n1\n"})
     report = lake.ingest("n.t")

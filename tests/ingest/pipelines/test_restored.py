@@ -77,6 +77,7 @@ def names(scene: Scene) -> list[str]:
     return [str(name) for (name,) in table(scene.lake, "name")]
 
 
+@pytest.mark.slow
 @pytest.mark.covering
 @pytest.mark.parametrize("missed", [1, 3, *(pytest.param(number, marks=pytest.mark.slow) for number in (0, 2))])
 def test_behind_a_restored_state_every_upload_counts_once(scene: Scene, missed: int) -> None:
@@ -100,6 +101,7 @@ def test_behind_a_restored_state_every_upload_counts_once(scene: Scene, missed: 
     assert {one.outcome for one in scene.lake.repair()} == {"skipped"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("missed", [1, 3])
 def test_a_ledger_that_is_older_than_its_table_is_corrupt(scene: Scene, missed: int) -> None:
     take(scene, "a")
@@ -120,6 +122,7 @@ def test_a_ledger_that_is_older_than_its_table_is_corrupt(scene: Scene, missed: 
     assert names(scene) == sorted(["a", *"bcd"[:missed], "x"])
 
 
+@pytest.mark.slow
 @pytest.mark.covering
 @pytest.mark.parametrize("which", [0, 2, pytest.param(1, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("damage", ["lost", "cut off"])

@@ -46,6 +46,7 @@ def uploads(one: RepairReport, pipeline_id: str) -> tuple[str, ...]:
     return next(writer.uploads for writer in one.writers_uncertain if writer.name == pipeline_id)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("how", "ingested", "after"), [("repeat", 2, ["a", "b", "c"]), ("skip", 0, ["a"])])
 def test_uploads_whose_rows_are_gone_are_taken_on_request(scene: Scene, how: Resume, ingested: int, after: list[str]) -> None:
     data_put_back(scene)
@@ -65,6 +66,7 @@ def test_uploads_whose_rows_are_gone_are_taken_on_request(scene: Scene, how: Res
     assert {one.outcome for one in scene.lake.repair()} == {"skipped"}
 
 
+@pytest.mark.slow
 def test_a_resume_that_dies_is_made_again(scene: Scene) -> None:
     data_put_back(scene)
     repaired(scene.lake)
@@ -75,6 +77,7 @@ def test_a_resume_that_dies_is_made_again(scene: Scene) -> None:
     assert names(scene) == ["a", "b", "c"]
 
 
+@pytest.mark.slow
 def test_a_lost_file_makes_its_pipeline_stop_and_another_go_on(scene: Scene) -> None:
     """What came back is not doubled when all is taken again."""
     scene.lake.sql("CREATE SHARED TABLE n.other FROM TEMPLATE csv")
@@ -164,6 +167,7 @@ def test_lost_rejects_make_the_pipeline_stop(scene: Scene) -> None:
     assert names(scene) == ["a"]
 
 
+@pytest.mark.slow
 def test_the_command_says_what_is_uncertain_and_goes_on_when_told(scene: Scene, capsys: pytest.CaptureFixture[str]) -> None:
     data_put_back(scene)
     pipeline = scene.lake.pipelines.all()[0]

@@ -115,6 +115,7 @@ def test_a_nested_value_that_would_change_is_refused_with_its_path(values: Any, 
         ObjectFitting({})(pa.record_batch({"v": values}))
 
 
+@pytest.mark.slow
 def test_row_groups_come_in_order_and_a_large_object_is_read_in_parts() -> None:
     rows = pa.table({"n": range(200_000), "text": [f"{n:0100}" for n in range(200_000)]})
     data = _parquet(rows, row_group_size=30_000, compression="none", use_dictionary=False)

@@ -104,6 +104,7 @@ def test_it_opens_and_works_in_its_own_format(old: Old, lake: Lakehouse) -> None
     assert (old.place / "cold" / MARKER).read_text() == lake.warehouse.id, "as releases of format 1 compare it"
 
 
+@pytest.mark.slow
 def test_upgraded_it_works_and_what_it_has_is_known(old: Old, lake: Lakehouse) -> None:
     upgraded = lake.upgrade()
     assert [(one.storage_id, one.scopes, one.format) for one in upgraded] == [("local", 5, 3), ("cold", 0, 3)]

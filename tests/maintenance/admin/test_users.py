@@ -38,6 +38,7 @@ def _said(lake: Lakehouse) -> list[tuple[str, str, str]]:
     return [(entry.actor_user_id, entry.action, entry.target) for entry in _door(lake).audit.newest()]
 
 
+@pytest.mark.slow
 def test_a_user_s_life_stands_in_the_audit_log_and_no_password_anywhere(lake: Lakehouse) -> None:
     door = _door(lake)
     create_user(lake.warehouse, door, _user("alice", "user"), SECRET)

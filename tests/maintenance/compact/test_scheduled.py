@@ -104,6 +104,7 @@ def test_behind_a_flush(tmp_path: Path) -> None:
         assert (newest.operation, newest.operation_metrics["numRemovedFiles"]) == ("COMPACT", 3), "the large one stays"
 
 
+@pytest.mark.slow
 def test_rows_versions_and_restores_are_those_of_the_flushes(tmp_path: Path) -> None:
     """Each version is read, and some are restored, beside a model: a dictionary for each flush."""
     held: dict[int, str] = {}

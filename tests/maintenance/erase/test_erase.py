@@ -230,6 +230,7 @@ def test_a_file_whose_row_is_refused_goes_again(lake: Lakehouse, photos: TableCl
     assert photos.users() == []
 
 
+@pytest.mark.slow
 def test_erasures_of_several_users_at_once_do_not_hinder_each_other(lake: Lakehouse) -> None:
     table = make_notes(lake, options={"COMPRESSION": "none"})
     users = ("ann", "bob", "eve", "joe")

@@ -132,6 +132,7 @@ def _check_past(lake: Lakehouse, *, shown: bool) -> None:
         assert _texts(rows) == (_COLD if shown else {})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("each", [9, pytest.param(1, marks=pytest.mark.slow)])
 def test_readers_see_all_rows_or_none_wherever_an_erasure_stops(before: Path, tmp_path: Path, each: int) -> None:
     """At each write, or at each ninth one."""

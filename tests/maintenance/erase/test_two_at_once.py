@@ -101,6 +101,7 @@ def _both(root: Path, at: int) -> int:
         return sleeper.count
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("each", [8, pytest.param(1, marks=pytest.mark.slow)])
 def test_an_id_stays_away_wherever_another_erasure_slept(before: Path, tmp_path: Path, each: int) -> None:
     """Before each write of the state, or before each eighth one."""

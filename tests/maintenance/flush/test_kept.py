@@ -111,6 +111,7 @@ def _never_large(task: FlushTask) -> ScopeReport:
     raise AssertionError(f"{task.target.scope} is small")
 
 
+@pytest.mark.slow
 @pytest.mark.both_stores
 def test_what_was_kept_before_an_erasure_brings_nothing_back(lake: Lakehouse) -> None:
     target = _target(lake)

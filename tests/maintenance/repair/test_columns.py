@@ -68,6 +68,7 @@ def said(found: Sequence[RepairReport]) -> list[str]:
     return [f"{one.outcome}: {one.reason}" for one in found if one.subject == "columns"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("kind", "since"), [*zip(cycle(KINDS), SINCE, strict=False), *((kind, "added twice") for kind in KINDS)])
 def test_columns_that_are_younger_than_the_state_come_back(place: Place, kind: str, since: str) -> None:
     alters, reason = SINCE[since]

@@ -231,6 +231,7 @@ def test_a_state_that_was_replaced_by_an_older_one_is_right_again_by_itself(
     assert (_opened(lake.compact()), _quiet(lake.compact())) == (set(), 3 + len(newcomers))
 
 
+@pytest.mark.slow
 def test_a_state_that_is_lost_again_and_again_hides_nothing(lake: Lakehouse) -> None:
     chance = random.Random(7)
     for turn in range(1, 9):
@@ -255,6 +256,7 @@ def test_only_newcomers_are_compared(lake: Lakehouse, monkeypatch: pytest.Monkey
     assert (_opened(lake.compact()), _quiet(lake.compact())) == (set(), 4)
 
 
+@pytest.mark.slow
 def test_a_comparison_outlasts_all_the_objects_that_it_named(lake: Lakehouse, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("lakewarden.maintenance.upkeep.survey._compared", None)
     monkeypatch.setattr("lakewarden.catalog.state.floors.floor._ABSORBED", 6)
@@ -281,6 +283,7 @@ def test_a_dropped_table_leaves_no_comparison(lake: Lakehouse) -> None:
     assert not lake.warehouse.state.list("known")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("whose", ["the table's", "the user's"])
 @pytest.mark.parametrize("place", ["disk", pytest.param("minio", marks=pytest.mark.slow)])
 def test_scopes_on_another_storage_are_as_quiet(

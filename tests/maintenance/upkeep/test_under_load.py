@@ -60,6 +60,7 @@ def _new_process(state: ObjectStore, old: Kept) -> None:  # noqa: ARG001
 LOSSES = (_all, _half, _older, _new_process)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("place", "turns", "seed"),
     [("disk", 10, 1), *(pytest.param(*more, marks=pytest.mark.slow) for more in [("disk", 10, 2), ("minio", 5, 3)])],

@@ -201,6 +201,7 @@ def test_a_job_that_is_killed_at_any_step_shows_all_its_rows_or_none(lake: Lakeh
     assert steps >= 4, "two staged objects, and a segment"
 
 
+@pytest.mark.slow
 def test_fl_066_jobs_and_streams_store_what_rows_were_before_wherever_they_are_killed(lake: Lakehouse) -> None:
     """With a reader that holds what the changes say: each continues what it holds, and a job that died is there whole, or not."""
     table, tasks = lake.table("app.states"), [[{"id": 1, "text": "a"}], [{"id": 2, "text": "b"}, {"id": 1, "text": "c"}]]
@@ -229,6 +230,7 @@ def test_fl_066_jobs_and_streams_store_what_rows_were_before_wherever_they_are_k
     assert held_after(table.changes(after=-1)) == live(table)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["app.events", "app.facts"])
 def test_a_batch_of_a_stream_is_there_once_wherever_its_query_is_killed(lake: Lakehouse, name: str) -> None:
     """The query starts again after each death, and Spark repeats its last batch; no key of these tables' rows would hide that."""

@@ -83,6 +83,7 @@ def _answers_no_more(patch: pytest.MonkeyPatch, number: int) -> Iterator[None]:
     yield
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", _KINDS)
 def test_a_block_whose_commit_died_is_there_or_not(tmp_path: Path, kind: str) -> None:
     uri, name, model, change, seen = str(tmp_path / "w"), "n.t", _Model(), 0, set[bool]()

@@ -196,6 +196,7 @@ lake = lake_fixture(sql="CREATE NAMESPACE n", scope="module")
 _tables = count()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", _KINDS)
 @settings(max_examples=examples(_EXAMPLES), deadline=None)
 @given(steps=_STEPS)

@@ -156,6 +156,7 @@ assert len(opened) == 3
 """
 
 
+@pytest.mark.slow
 @pytest.mark.disk
 def test_a_real_fatal_error_costs_only_the_one_who_caused_it(tmp_path_factory: pytest.TempPathFactory) -> None:
     """A checkpoint that the disk refuses invalidates DuckDB for every connection."""

@@ -64,6 +64,7 @@ def test_other_bounds_of_memory_or_threads_are_another_engine() -> None:
     assert engine_of_process(SqlSettings(threads=settings.threads + 1)) is not engine
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("many", [200, pytest.param(_MANY, marks=pytest.mark.slow)])
 def test_connections_see_what_they_registered_and_nothing_else(many: int) -> None:
     """Below every check of ours: the names of one are not there for another, and leave no trace in what all share."""
@@ -91,6 +92,7 @@ def test_connections_see_what_they_registered_and_nothing_else(many: int) -> Non
         assert seen == [("mine",), ("only_0",)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sessions", [100, pytest.param(_MANY, marks=pytest.mark.slow)])
 def test_sessions_that_run_at_once_see_their_own_rows(warehouse_uri: str, sessions: int) -> None:
     users = [f"u{number}" for number in range(sessions)]
@@ -128,6 +130,7 @@ def test_a_query_names_its_own_relations(engine: QueryEngine) -> None:
     assert found.types == ("BIGINT",)
 
 
+@pytest.mark.slow
 def test_a_query_that_takes_too_long_is_the_only_one_that_is_interrupted(engine: QueryEngine) -> None:
     endless = "SELECT count(*) FROM range(1000000) a, range(1000000) b, range(1000000) c"
     with ThreadPoolExecutor(1) as pool:
@@ -140,6 +143,7 @@ def test_a_query_that_takes_too_long_is_the_only_one_that_is_interrupted(engine:
             late.result()
 
 
+@pytest.mark.slow
 def test_a_query_that_is_cancelled_ends_and_the_engine_goes_on(engine: QueryEngine) -> None:
     endless = "SELECT count(*) FROM range(1000000) a, range(1000000) b, range(1000000) c"
     limits = Limits(PATIENCE, 1 << 20)
@@ -154,6 +158,7 @@ def test_a_query_that_is_cancelled_ends_and_the_engine_goes_on(engine: QueryEngi
     assert engine.run("SELECT 1 AS n", {}, _LIMITS).rows.to_pylist() == [{"n": 1}]
 
 
+@pytest.mark.slow
 def test_a_query_that_takes_too_much_memory_leaves_the_engine_to_the_others() -> None:
     engine = engine_of_process(SqlSettings(memory_bytes=1 << 26))
     for _ in range(2):

@@ -209,6 +209,7 @@ def test_a_check_knows_whose_change_files_are(lake: Lakehouse) -> None:
     assert found.message.startswith("1 files of")
 
 
+@pytest.mark.slow
 def test_a_move_and_an_export_take_it_along_and_an_erasure_leaves_nothing(lake: Lakehouse, tmp_path: Path) -> None:
     name = filled(lake, CHANGE_DATA_FEED="on")
     before = fed(str(place_of(lake, name, "ann")), 1, ["id", "v"])

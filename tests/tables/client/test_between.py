@@ -82,6 +82,7 @@ def between() -> Iterator[Between]:
         yield Between(patched)
 
 
+@pytest.mark.slow
 @pytest.mark.disk
 @example(CHANGES[2], 1, 25, [(BETWEEN[2], 3, 10)], "app.ours", False)
 @example(CHANGES[2], 1, 25, [(BETWEEN[1], 3, 10)], "app.mine", True)

@@ -152,6 +152,7 @@ def test_rows_of_a_keyed_table_are_replaced_with_those_that_were_pending(lake: L
     assert strong(board, None) == eventual(board, None) == {1: "new", 2: "b"}
 
 
+@pytest.mark.slow
 def test_the_identity_survives_maintenance_and_restores(lake: Lakehouse, events: TableClient, clock: Clock) -> None:
     for number in range(12):  # past a checkpoint
         batch(events, number)

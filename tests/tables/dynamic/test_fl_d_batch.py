@@ -78,6 +78,7 @@ def test_fl_041_batch_writes_beside_a_streaming_writer(lake: Lakehouse, sql: Sql
     assert rows(lake, "d41") == {("x", 2, 2)}
 
 
+@pytest.mark.slow
 def test_fl_043_overwrite_of_partitions(lake: Lakehouse, sql: Sql) -> None:
     sql(f"CREATE DYNAMIC TABLE d43 {KEYED}; INSERT INTO d43 VALUES ('x', 1, 1), ('y', 1, 1), ('z', 1, 1)")
     sql("INSERT OVERWRITE d43 PARTITION (dt = 'x') VALUES (2, 2), (3, 3)")

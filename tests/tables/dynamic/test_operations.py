@@ -23,6 +23,7 @@ def write(lake: Lakehouse, first: int, last: int, value: int) -> None:
     lake.table("n.every").write([{"dt": "xy"[key % 2], "id": key, "v": value} for key in range(first, last)])
 
 
+@pytest.mark.slow
 def test_operations_keep_rows_and_buckets(warehouse_uri: str, tmp_path: Path) -> None:
     with Lakehouse.open(warehouse_uri) as lake:
         lake.sql(
@@ -59,6 +60,7 @@ def test_operations_keep_rows_and_buckets(warehouse_uri: str, tmp_path: Path) ->
         assert len(lake.session(user="ann", role="user").sql("SELECT * FROM n.every")) == 1
 
 
+@pytest.mark.slow
 def test_an_export_and_an_erasure_of_a_user_leave_it_as_it_is(warehouse_uri: str, tmp_path: Path) -> None:
     """It is shared: what it says of a user, in values, names of partitions, buckets and kept changes, is counted and stays."""
     ann = "ann-7f3a"

@@ -109,6 +109,7 @@ def test_an_overwrite_replaces_the_partitions_of_its_rows_or_the_table(lake: Lak
     assert found(lake, f"SELECT * FROM n.{name}") == left, "no row names a partition; a table without any is emptied"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shape", [each for each in SHAPES if "hh" in each.partitions], ids=lambda shape: shape.name)
 def test_partitions_are_named_by_all_their_columns_or_by_some(lake: Lakehouse, sql: Sql, shape: Shape) -> None:
     name = shape.make(sql, "part")

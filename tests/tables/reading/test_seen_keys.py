@@ -109,6 +109,7 @@ def test_what_reading_raises_comes_as_it_is() -> None:
             seen.first_of(parts())
 
 
+@pytest.mark.slow
 def test_keys_beyond_memory_go_to_files_that_end_with_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(seen_keys, "_MEMORY", "24MB")
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))

@@ -122,6 +122,7 @@ class World:
         return self.lake.subscribe(query, user=user or "root", from_seq=seq, batch_size=self.rng.choice((1, 100)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(examples(6)))
 def test_each_event_comes_once_and_in_order(warehouse_uri: str, seed: int) -> None:
     rng = random.Random(seed)

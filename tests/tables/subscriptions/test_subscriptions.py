@@ -129,6 +129,7 @@ def test_nobody_sees_what_is_anothers(lake: Lakehouse, table: TableClient) -> No
         assert (bob.poll(), told(ada.poll())) == ([], [("insert", 2)])
 
 
+@pytest.mark.slow
 @pytest.mark.disk
 def test_a_shared_table_is_read_once_for_all_subscribers(warehouse_uri: str) -> None:
     one, many = (_reads(f"{warehouse_uri}{count}", count) for count in (1, 20))
@@ -453,6 +454,7 @@ def test_a_move_is_not_noticed(lake: Lakehouse, table: TableClient, tmp_path: Pa
             assert told(again.poll()) == [("update", 1), ("insert", 2)]
 
 
+@pytest.mark.slow
 @pytest.mark.disk
 def test_a_store_that_fails_at_any_call_loses_nothing(warehouse_uri: str) -> None:
     with Lakehouse.open(warehouse_uri) as plain:
@@ -502,6 +504,7 @@ def test_rows_that_a_flush_brings_while_it_begins_come_once(lake: Lakehouse, mon
         assert changes.poll() == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("poll_bytes", [1, 500, 100_000])
 def test_a_poll_of_few_bytes_goes_on_where_the_last_one_ended(lake: Lakehouse, poll_bytes: int) -> None:
     table = make_notes(lake)
