@@ -364,9 +364,32 @@ class ServeSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     postgres_connections: Annotated[
         int, Meta(ge=1, description="Connections of PostgreSQL clients that one server process has at the same time.")
     ] = 500
+    scrape_token_file: Annotated[
+        str,
+        Meta(
+            description="A file with a token of 16 signs or more that shows each table's figures in /metrics, beside those of a"
+            " dba: for Prometheus, as its credentials_file. Empty: none does."
+        ),
+    ] = ""
     stop_seconds: Annotated[
         int, Meta(ge=1, description="Seconds that a server waits for the requests that it runs when it stops.")
     ] = 320
+
+
+class PricesSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    write_requests: Annotated[
+        float,
+        Meta(
+            ge=0,
+            description="Dollars of a thousand requests that create, replace or list objects: what the figures of the fleet count"
+            " with. Requests that delete are free, and on a disk all are.",
+        ),
+    ] = 0.005
+    read_requests: Annotated[float, Meta(ge=0, description="Dollars of a thousand requests that read objects.")] = 0.0004
+    gb_month: Annotated[float, Meta(ge=0, description="Dollars of a gigabyte (10^9 bytes) that is stored for a month.")] = 0.023
+    gb_read: Annotated[
+        float, Meta(ge=0, description="Dollars of a gigabyte that leaves the store; 0 for machines in the bucket's region.")
+    ] = 0.0
 
 
 class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -386,6 +409,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     jobs: JobsSettings = JobsSettings()
     serve: ServeSettings = ServeSettings()
     spark: SparkSettings = SparkSettings()
+    prices: PricesSettings = PricesSettings()
 
 
 @dataclass(frozen=True)

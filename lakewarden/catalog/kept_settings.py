@@ -1,7 +1,8 @@
 """Settings of the whole warehouse: its catalog keeps them, so that all its processes go by the same.
 
 They are those by which scopes are found to have nothing to do (`catalog.state.floors.entries.UpkeepNote`). Were they each
-process's own, two processes with different ones would open each other's quiet scopes again and again.
+process's own, two processes with different ones would open each other's quiet scopes again and again. And the prices, so that
+all figures of the fleet count with the same.
 """
 
 from __future__ import annotations
@@ -12,7 +13,14 @@ from functools import lru_cache
 
 import msgspec
 
-from lakewarden.base.settings import CompactionSettings, SettingDescription, Settings, check_settings, described_settings
+from lakewarden.base.settings import (
+    CompactionSettings,
+    PricesSettings,
+    SettingDescription,
+    Settings,
+    check_settings,
+    described_settings,
+)
 from lakewarden.catalog.model import Catalog, Table
 from lakewarden.errors import InvalidArgument
 
@@ -60,7 +68,7 @@ class UpkeepRules:
 KEPT: Mapping[str, SettingDescription] = {
     name: one
     for one in described_settings()
-    if (name := f"{one.section}.{one.key}").startswith("compaction.") or name == "maintenance.min_gain"
+    if (name := f"{one.section}.{one.key}").startswith(("compaction.", "prices.")) or name == "maintenance.min_gain"
 }
 """By name, as `compaction.ratio`."""
 
@@ -74,10 +82,15 @@ class KeptSettings:
 
     compaction: CompactionSettings
     min_gain: float
+    prices: PricesSettings
+
+    @classmethod
+    def of(cls, settings: Settings) -> KeptSettings:
+        return cls(settings.compaction, settings.maintenance.min_gain, settings.prices)
 
     def value(self, name: str) -> int | float:
         section, _, key = name.partition(".")
-        found: int | float = getattr(self.compaction, key) if section == "compaction" else self.min_gain
+        found: int | float = self.min_gain if section == "maintenance" else getattr(getattr(self, section), key)
         return found
 
     def text(self, name: str) -> str:
@@ -95,7 +108,7 @@ class KeptSettings:
 def kept_settings(catalog: Catalog, own: Settings) -> KeptSettings:
     """What the catalog says; until a warehouse's settings are taken over, what the process's `own` say."""
     if catalog.settings is None:
-        return KeptSettings(own.compaction, own.maintenance.min_gain)
+        return KeptSettings.of(own)
     return _kept(tuple(catalog.settings.items()))
 
 
@@ -105,12 +118,12 @@ def _kept(texts: tuple[tuple[str, str], ...]) -> KeptSettings:
     for name, text in texts:
         if name in KEPT:  # not of a later release
             found = _with(found, name, text)
-    return KeptSettings(found.compaction, found.maintenance.min_gain)
+    return KeptSettings.of(found)
 
 
 def texts_of(own: Settings) -> dict[str, str]:
     """What a catalog keeps of a process's settings: those that are not the default."""
-    found = KeptSettings(own.compaction, own.maintenance.min_gain)
+    found = KeptSettings.of(own)
     return {name: found.text(name) for name, one in KEPT.items() if found.value(name) != one.default}
 
 
@@ -134,7 +147,7 @@ def change_settings(catalog: Catalog, changes: Mapping[str, str], own: Settings)
         texts.pop(name, None)
         if text.strip().lower() != DEFAULT:
             changed = _with(Settings(), name, text.strip())
-            texts[name] = KeptSettings(changed.compaction, changed.maintenance.min_gain).text(name)
+            texts[name] = KeptSettings.of(changed).text(name)
     return replace(catalog, settings=texts)
 
 
@@ -142,7 +155,7 @@ def contradictions(catalog: Catalog, own: Settings) -> tuple[str, ...]:
     """The settings that a process's own change in vain, as the warehouse's say something else."""
     if catalog.settings is None:
         return ()
-    return _contradictions(kept_settings(catalog, own), KeptSettings(own.compaction, own.maintenance.min_gain))
+    return _contradictions(kept_settings(catalog, own), KeptSettings.of(own))
 
 
 @lru_cache(maxsize=64)

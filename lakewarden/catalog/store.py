@@ -197,6 +197,10 @@ class CatalogStore:
             return self._last[1].catalog
         return self.read()
 
+    def last_read(self) -> Catalog:
+        """The version that this process read last, however long ago: without a request."""
+        return self.read() if self._last is None else self._last[1].catalog
+
     def change(self, change: Change) -> Catalog:
         """Applies the change to the newest version, again for each lost race; returns the version that it made.
 

@@ -12,6 +12,7 @@ from datetime import datetime
 from lakewarden.base.clock import to_millis
 from lakewarden.base.connection import StorageRoot
 from lakewarden.catalog.report import ScopeReport
+from lakewarden.catalog.state.fleet_days import remove_days
 from lakewarden.catalog.state.floors.entries import NO_TABLE, NOTHING, FloorLocation, KnownState, UpkeepNote, absent
 from lakewarden.catalog.state.floors.floor import RECENT_SECONDS, Floor, floor_at
 from lakewarden.catalog.state.floors.summaries import remove_totals, remove_whole
@@ -179,7 +180,7 @@ def remove_floors(floor: FloorLocation, roots: Iterable[StorageRoot]) -> None:
         with suppress(StorageUnavailable, StorageRefused):
             floor_at(FloorLocation.on_storage(root.location, floor.table_id)).remove()
     floor_at(floor).remove()
-    for remove in (remove_whole, remove_totals):
+    for remove in (remove_whole, remove_totals, remove_days):
         remove(open_store(floor.location), floor.table_id)
 
 

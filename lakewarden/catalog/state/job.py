@@ -51,6 +51,8 @@ class Job:
     exception_trace: str | None = None
     request_id: str | None = None
     """The request over a network that queued it."""
+    work: dict[str, dict[str, int]] = field(default_factory=dict)
+    """What it did, by table id (`catalog.state.job_work`)."""
 
     @property
     def active(self) -> bool:

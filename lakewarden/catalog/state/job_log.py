@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -31,6 +31,7 @@ from lakewarden.catalog.state.job import (
     outcome_of,
     without_user,
 )
+from lakewarden.catalog.state.job_work import NO_WORK, WorkByTable
 from lakewarden.catalog.state.records import backwards, content, empty_replaced, first_of, newest, rewrite
 from lakewarden.errors import Conflict, Corrupt, InUse, InvalidArgument, NotFound, Unsupported
 from lakewarden.storage.objects import AlreadyThere, Missing, ObjectStore
@@ -138,17 +139,32 @@ class JobLog:
         return self._keep(job)
 
     def record(
-        self, operation: Operation, job_id: str, started_at: datetime, parameters: dict[str, str], reports: Sequence[ScopeReport]
+        self,
+        operation: Operation,
+        job_id: str,
+        started_at: datetime,
+        parameters: dict[str, str],
+        reports: Sequence[ScopeReport],
+        work: WorkByTable = NO_WORK,
     ) -> Job:
         """Records a job that was run without queueing, when it has finished."""
-        return self.keep(operation, job_id, started_at, parameters, *outcome_of(reports))
+        status, message = outcome_of(reports)
+        return self.keep(operation, job_id, started_at, parameters, status, message, work)
 
     def keep(
-        self, operation: Operation, job_id: str, started_at: datetime, parameters: dict[str, str], status: JobStatus, message: str
+        self,
+        operation: Operation,
+        job_id: str,
+        started_at: datetime,
+        parameters: dict[str, str],
+        status: JobStatus,
+        message: str,
+        work: WorkByTable = NO_WORK,
     ) -> Job:
         """Does the same with the caller's own message."""
         now = self.clock()
-        job = Job(job_id, operation, status, started_at, parameters, message, started_at, now, updated_at=now)
+        did = {table: dict(amounts) for table, amounts in work.items()}
+        job = Job(job_id, operation, status, started_at, parameters, message, started_at, now, updated_at=now, work=did)
         self._create(f"{_home(job)}/{_OVER}", job)
         return self._without_erased(job)
 
@@ -185,10 +201,11 @@ class JobLog:
         changed = replace(job, status="retrying", message=message, retry_count=job.retry_count + 1)
         return self._keep(replace(changed, updated_at=self.clock(), step=job.step + 1))
 
-    def finish(self, job: Job, status: JobStatus, message: str, trace: str | None = None) -> Job:
+    def finish(self, job: Job, status: JobStatus, message: str, trace: str | None = None, work: WorkByTable = NO_WORK) -> Job:
         """Records how the job ended. Raises as `beat`."""
         now = self.clock()
-        ended = replace(job, status=status, message=message, finished_at=now, updated_at=now, exception_trace=trace)
+        did = {table: dict(amounts) for table, amounts in work.items()}
+        ended = replace(job, status=status, message=message, finished_at=now, updated_at=now, exception_trace=trace, work=did)
         return self._over(replace(ended, step=job.step + 1))
 
     def kill(self, job_id: str) -> Job:
@@ -237,6 +254,16 @@ class JobLog:
             if not job.active:  # its runner died before it could mark it as finished
                 self.store.put(f"{_home(job)}/{_OVER}", b"")
         return [job for job in open_ if job.active and (job.status == "queued" or self._is_left(job))]
+
+    def ended(self, since: datetime) -> Iterator[tuple[str, datetime, Callable[[], Job]]]:
+        """Of the jobs that have ended, the id, when the store was last written for it, if that was not before `since`, and
+        its reader. From one listing."""
+        listing = self.store.list(_ROOT)
+        over = {_job_of(entry.key) for entry in listing if entry.key.endswith(f"/{_OVER}")}
+        last = {_job_of(entry.key): entry for entry in newest(listing)}
+        for job_id in over & last.keys():
+            if last[job_id].modified >= since:
+                yield job_id, last[job_id].modified, partial(self._read, job_id, last[job_id].key)
 
     def running(self) -> list[Job]:
         """Returns the jobs whose runner is alive, as far as is known, oldest first."""

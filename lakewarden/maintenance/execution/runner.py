@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from lakewarden.base.settings import JobsSettings
 from lakewarden.catalog.report import Fault
 from lakewarden.catalog.state.job import Job, JobStatus, outcome_of, this_node
+from lakewarden.catalog.state.job_work import NO_WORK, WorkByTable
 from lakewarden.errors import Conflict
 from lakewarden.maintenance.execution.heartbeat import Heartbeat, JobStopped
 from lakewarden.maintenance.execution.operator import Operator
@@ -27,6 +28,7 @@ class _Ending:
     transient: bool = False
     """Whether another attempt may succeed."""
     trace: str | None = None
+    work: WorkByTable = NO_WORK
 
 
 @dataclass(frozen=True)
@@ -74,7 +76,7 @@ class Runner:
                 if not ending.transient or job.retry_count == self._settings.max_retries:
                     if ending.fault is not None:
                         self.faults[job.job_id] = ending.fault
-                    return jobs.finish(job, ending.status, ending.message, ending.trace)
+                    return jobs.finish(job, ending.status, ending.message, ending.trace, ending.work)
                 job = jobs.retry(job, ending.message)
                 self.pause(self._settings.retry_backoff_ms / 1000 * 2 ** (job.retry_count - 1))
                 job = jobs.claim(job, this_node())
@@ -100,4 +102,5 @@ class Runner:
             return _Ending("failed", f"{fault.code}: {fault.message}", fault, fault.transient, trace)
         status, message = outcome_of(reports)
         faults = [report.fault for report in reports if report.fault]
-        return _Ending(status, message, next(iter(faults), None), any(fault.transient for fault in faults))
+        work = operator.workplace.work_of(reports)
+        return _Ending(status, message, next(iter(faults), None), any(fault.transient for fault in faults), work=work)

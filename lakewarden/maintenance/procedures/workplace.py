@@ -9,6 +9,7 @@ from lakewarden.catalog.operations import Operation
 from lakewarden.catalog.report import ScopeReport
 from lakewarden.catalog.state.job import new_job_id
 from lakewarden.catalog.state.job_log import JobLog
+from lakewarden.catalog.state.job_work import WorkByTable, work_of
 from lakewarden.maintenance.flush.run import FlushLarge
 from lakewarden.tables.fanout import Run
 from lakewarden.tables.warehouse import Warehouse
@@ -55,8 +56,13 @@ class Workplace:
         if job_id is not None:
             return reports
         if keep and any(report.outcome != "skipped" for report in reports):
-            self.jobs.record(operation, own, started, dict(parameters), reports)
+            self.jobs.record(operation, own, started, dict(parameters), reports, self.work_of(reports))
         return reports
+
+    def work_of(self, reports: Sequence[ScopeReport]) -> WorkByTable:
+        """What they did, as the job log keeps it."""
+        tables = self.warehouse.catalog.last_read().tables.values()
+        return work_of(reports, {str(table.name): table.id for table in tables})
 
     def remember(self, operation: Operation, reports: Sequence[ScopeReport], *, rechecks: bool = True) -> None:
         """Keeps which scopes were found broken (`maintenance.check.memory`)."""

@@ -9,6 +9,9 @@ from lakewarden.maintenance.verify import formats
 _UNFINISHED = "rows of the user in an unfinished write; an erasure removes it after a day, or after the machine was restarted"
 
 
+_OF_THE_USER = {"tags": "a tag of the user", "leases": "a reader's pin on the user's scope", "live": "a subscription of the user"}
+
+
 def named_in_state(room: str, data: bytes, user: str) -> str:
     """Checks an object of the warehouse's own state; `room` is the first part of its key."""
     if user in (formats.log_users(data) or ()):
@@ -17,16 +20,16 @@ def named_in_state(room: str, data: bytes, user: str) -> str:
     match room:
         case "log" if isinstance(settled := formats.field(said, "settled"), dict) and user in settled:
             return "a cut of the write log that marks the user by name"
-        case "tags" | "leases" if formats.field(said, "user") == user:
-            return "a tag of the user" if room == "tags" else "a reader's pin on the user's scope"
-        case "live" if formats.field(said, "user") == user:
-            return "a subscription of the user"
+        case "tags" | "leases" | "live" if formats.field(said, "user") == user:
+            return _OF_THE_USER[room]
         case "scopes" if user in _listed(said) or any(user in _listed(formats.parsed(line)) for line in data.split(b"\n")[1:]):
             return "the user in the list of a table's scopes"
         case "jobs" if _job_names(said, user):
             return "a job that names the user"
         case "audit" if user in (formats.field(said, "actor_user_id"), formats.field(said, "subject_user_id")):
             return "an entry of the audit log that names the user"
+        case "fleet" if user in _values(said):
+            return "kept figures of a table that name the user"
     return ""
 
 
@@ -57,6 +60,19 @@ def named_in_data(data: bytes, user: str, tables: Collection[str]) -> str:
     if formats.field(said, "user_id") == user and table in tables:
         return "a manifest of the user's scope"
     return "an export of the user" if formats.field(said, "exported_user") == user else ""
+
+
+def _values(said: object) -> set[str]:
+    """Every text in an object that is no name of a field, with the jobs that are named as `recent`."""
+    match said:
+        case str():
+            return {said}
+        case list():
+            return set().union(*map(_values, said))
+        case dict():
+            recent = formats.field(said, "recent")
+            return set(recent if isinstance(recent, dict) else ()).union(*map(_values, said.values()))
+    return set()
 
 
 def _texts(value: object) -> list[str]:

@@ -30,7 +30,7 @@ _INSIDE = frozenset({"_delta_log", "_files", "_change_data"})
 
 _OF_LOGS = frozenset({"log", "live"})
 _OF_TABLES = frozenset({"tags", "leases", "scopes"})
-_OF_ALL = frozenset({"jobs", "audit"})
+_OF_ALL = frozenset({"jobs", "audit", "fleet"})
 """Rooms of the warehouse's state by owner: single tables, or the whole warehouse."""
 
 _BY_LINE = "plans"

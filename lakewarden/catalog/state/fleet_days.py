@@ -1,0 +1,167 @@
+"""What is kept of each table for a week: one small object a day, `fleet/<table id>/<day>`, with counts and times alone.
+
+A day has the newest look at the table, the worst of the day, and what jobs did, each counted once: a job counts if it ended
+after the last one that was counted, or within `LATE` before it and is not among the `recent` ones. Whoever dies between two
+objects leaves each of them right by itself. No user's id is in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from datetime import UTC, date, datetime, timedelta
+
+import msgspec
+
+from lakewarden.base.clock import from_millis, to_millis
+from lakewarden.catalog.state.job import Job
+from lakewarden.catalog.state.job_work import add
+from lakewarden.errors import Corrupt
+from lakewarden.storage.objects import Missing, ObjectStore
+
+ROOT = "fleet"
+
+WEEK = 7
+KEPT_DAYS = 30
+
+LATE = timedelta(minutes=10)
+"""How much later than another a job may show that ended before it: clocks differ, and a commit of both is no one step."""
+
+
+class TableLook(msgspec.Struct, frozen=True):
+    """A table in numbers, at one moment. Sizes in bytes."""
+
+    scopes: int = 0
+    pending_rows: int = 0
+    pending_bytes: int = 0
+    oldest_seconds: int = 0
+    late_scopes: int = 0
+    broken_scopes: int = 0
+    failed_scopes: int = 0
+    away_scopes: int = 0
+    rows: int = 0
+    files: int = 0
+    bytes: int = 0
+    dead_bytes: int = 0
+
+
+class FleetDay(msgspec.Struct, frozen=True):
+    """One day of one table. Times in milliseconds; `day` as `2026-11-27`, in UTC."""
+
+    day: str
+    looked_at: int = 0
+    """0 where no schedule looked that day."""
+    look: TableLook = TableLook()
+    """The newest one."""
+    worst: TableLook = TableLook()
+    """The most of each number that a look of the day found."""
+    work: dict[str, dict[str, int]] = {}
+    """What was done that day, by operation."""
+    ever: dict[str, dict[str, int]] = {}
+    """What was done since the first day that was kept."""
+    counted_to: int = 0
+    """When the last job ended that is counted."""
+    seen_to: int = 0
+    """When the store was last written for a job that was looked at."""
+    recent: dict[str, int] = {}
+    """Those of the counted jobs that ended within `LATE` before the last one, and when."""
+
+    def has(self, job: Job) -> bool:
+        """Whether the job is counted, or too old to be."""
+        ended = to_millis(job.finished_at) if job.finished_at else 0
+        return job.job_id in self.recent or ended <= self.counted_to - _LATE_MILLIS
+
+
+_LATE_MILLIS = int(LATE.total_seconds() * 1000)
+
+
+def days_kept(state: ObjectStore, table_ids: Iterable[str]) -> dict[str, list[FleetDay]]:
+    """The days of these tables, oldest first; one that cannot be read is left out."""
+    wanted, found = set(table_ids), dict[str, list[FleetDay]]()
+    for stored in state.list(ROOT):
+        table_id = stored.key.split("/")[1]
+        if table_id in wanted and (one := _read(state, stored.key)) is not None:
+            found.setdefault(table_id, []).append(one)
+    return found
+
+
+def keep_day(state: ObjectStore, table_id: str, one: FleetDay) -> None:
+    state.put(f"{ROOT}/{table_id}/{one.day}", msgspec.json.encode(one))
+
+
+def expire_days(state: ObjectStore, table_id: str, days: Sequence[FleetDay], today: date) -> None:
+    """Removes days that nobody is shown, but the newest."""
+    oldest = (today - timedelta(days=KEPT_DAYS)).isoformat()
+    state.delete([f"{ROOT}/{table_id}/{one.day}" for one in days[:-1] if one.day < oldest])
+
+
+def remove_days(state: ObjectStore, table_id: str) -> None:
+    """Forgets a dropped table."""
+    state.delete([found.key for found in state.list(f"{ROOT}/{table_id}")])
+
+
+def looked(days: Sequence[FleetDay], look: TableLook, now: datetime) -> list[FleetDay]:
+    """The days with a look of now."""
+    before = _on(days, now.astimezone(UTC).date())
+    worst = {name: max(getattr(before[-1].worst, name), getattr(look, name)) for name in look.__struct_fields__}
+    return [*before[:-1], msgspec.structs.replace(before[-1], looked_at=to_millis(now), look=look, worst=TableLook(**worst))]
+
+
+def counted(days: Sequence[FleetDay], table_id: str, jobs: Iterable[Job], seen_to: datetime) -> list[FleetDay]:
+    """The days with what these jobs did to the table; those that are counted already change nothing."""
+    found = list(days)
+    before = found[-1] if found else FleetDay("")
+    fresh = [job for job in jobs if job.finished_at is not None and not before.has(job)]
+    for job in sorted(fresh, key=lambda one: one.finished_at or one.created_at):
+        amounts = job.work.get(table_id)
+        if amounts is not None and job.finished_at is not None:
+            found = _with(_on(found, job.finished_at.astimezone(UTC).date()), job, job.finished_at, amounts)
+    if found:
+        found[-1] = msgspec.structs.replace(found[-1], seen_to=max(found[-1].seen_to, to_millis(seen_to)))
+    return found
+
+
+def _with(days: list[FleetDay], job: Job, ended: datetime, amounts: Mapping[str, int]) -> list[FleetDay]:
+    """The newest day with one more job."""
+    one = days[-1]
+    counted_to = max(one.counted_to, to_millis(ended))
+    recent = {**one.recent, job.job_id: to_millis(ended)}
+    more = dict(amounts) | {"jobs": 1} | ({"retries": job.retry_count} if job.retry_count else {})
+    return [
+        *days[:-1],
+        msgspec.structs.replace(
+            one,
+            work=_sum(one.work, job.job_type, more),
+            ever=_sum(one.ever, job.job_type, more),
+            counted_to=counted_to,
+            recent={name: at for name, at in recent.items() if at > counted_to - _LATE_MILLIS},
+        ),
+    ]
+
+
+def _sum(work: Mapping[str, Mapping[str, int]], operation: str, amounts: Mapping[str, int]) -> dict[str, dict[str, int]]:
+    found = {name: dict(each) for name, each in work.items()}
+    add(found.setdefault(operation, {}), amounts)
+    return found
+
+
+def _on(days: Sequence[FleetDay], day: date) -> list[FleetDay]:
+    """The days up to this one, which begins with what is counted until then; a day that is over takes no more."""
+    if days and days[-1].day >= day.isoformat():
+        return list(days)
+    if not days:
+        return [FleetDay(day.isoformat())]
+    fresh = msgspec.structs.replace(days[-1], day=day.isoformat(), looked_at=0, look=TableLook(), worst=TableLook(), work={})
+    return [*days, fresh]
+
+
+def seen_until(days: Iterable[FleetDay], now: datetime) -> datetime:
+    """From when on jobs have to be looked at."""
+    seen = max((one.seen_to for one in days), default=0)
+    return from_millis(seen) - LATE if seen else now - timedelta(days=WEEK)
+
+
+def _read(state: ObjectStore, key: str) -> FleetDay | None:
+    with suppress(Missing, msgspec.DecodeError, Corrupt):
+        return msgspec.json.decode(state.get(key), type=FleetDay)
+    return None
