@@ -21,6 +21,8 @@ PANELS: Mapping[str, Mapping[str, str]] = {
         "tables": "chat",
         "users": "--table chat.messages",
         "status": "--limit 5",
+        "report": "--out fleet.html",
+        "metrics": "--out /var/lib/prometheus/node-exporter/lakewarden.prom",
         "history": "chat.messages --user u_42 --limit 5",
         "tags": "chat.messages --user u_42",
         "check": "--quick",

@@ -15,7 +15,22 @@ from itertools import pairwise
 import typer
 
 from lakewarden.base.version import VERSION
-from lakewarden.cli import demo, erase, jobs, observe, operations, plan, serve, sql, storage, topics, transfer, ui, warehouse
+from lakewarden.cli import (
+    demo,
+    erase,
+    fleet,
+    jobs,
+    observe,
+    operations,
+    plan,
+    serve,
+    sql,
+    storage,
+    topics,
+    transfer,
+    ui,
+    warehouse,
+)
 from lakewarden.cli.context import DEFAULT_WAREHOUSE, Invocation, OutputFormat
 from lakewarden.cli.help import arrange
 from lakewarden.cli.output import printable
@@ -31,7 +46,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for module in (sql, observe, plan, operations, erase, transfer, topics, ui, serve, demo, storage, warehouse, jobs):
+for module in (sql, observe, fleet, plan, operations, erase, transfer, topics, ui, serve, demo, storage, warehouse, jobs):
     module.register(app)
 arrange(app)
 

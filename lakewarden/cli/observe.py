@@ -68,10 +68,16 @@ def status(
             return
         found = lake.overview(limit if call.as_json else _SHOWN if limit is None else limit)
         topics = [_topic_row(each) for each in lake.topics.relay_status_of_every()]
-    tables, scopes = ([_flat(cell(one)) for one in several] for several in (found.tables, found.scopes))
-    if call.as_json:
-        call.emit([*tables, *scopes, *topics], empty="")
+        fleet = lake.fleet(found) if call.as_json else None
+    scopes = [_flat(cell(one)) for one in found.scopes]
+    if fleet is not None:
+        from lakewarden.client.fleet.rows import table_row, warehouse_row  # which other commands do not need
+
+        rows = {one.name: _flat(cell(table_row(one))) for one in fleet.tables}
+        in_order = [rows[one.table] for one in found.tables if one.table in rows]
+        call.emit([*in_order, *scopes, *topics, _flat(cell(warehouse_row(fleet)))], empty="")
         return
+    tables = [_flat(cell(one)) for one in found.tables]
     if tables:
         call.emit(tables, empty="", columns=_IN_TABLES)
     if topics:

@@ -13,6 +13,8 @@ from lakewarden.tables.warehouse import cold_tables
 if TYPE_CHECKING:
     from lakewarden.maintenance.admin.health import StorageHealth
     from lakewarden.maintenance.check.scope import Finding
+    from lakewarden.maintenance.fleet.value import Fleet
+    from lakewarden.maintenance.planning.health import TableHealth
     from lakewarden.maintenance.planning.overview import Overview
     from lakewarden.maintenance.planning.status import ScopeStatus
     from lakewarden.maintenance.planning.users import KnownUser
@@ -54,6 +56,29 @@ class StatusCalls(Noun):
         from lakewarden.maintenance.planning.overview import overview
 
         return overview(self._parts.warehouse, limit)
+
+    def fleet(self, found: Overview | None = None) -> Fleet:
+        """All tables, the worst first, with what the last week did and what maintenance would do now. Writes nothing.
+
+        Args:
+            found: an overview that was just made.
+        """
+        from lakewarden.maintenance.fleet.run import fleet_of
+
+        return fleet_of(self._parts.warehouse, self._parts.operator.jobs, found)
+
+    def book_fleet(self, found: Sequence[TableHealth] | None = None) -> int:
+        """Keeps a day of each table, for the week that `fleet` shows: to be called every few minutes, as Dagster's sensor of
+        health and `lakewarden maintain --once` do. Returns how many tables' days were written.
+
+        Args:
+            found: the health of all tables, if it was just looked at.
+        """
+        from lakewarden.maintenance.fleet.run import FILES_OF, book
+        from lakewarden.maintenance.planning.health import health
+
+        warehouse = self._parts.warehouse
+        return book(warehouse, self._parts.operator.jobs, health(warehouse, files_of=FILES_OF) if found is None else found)
 
     def users(self) -> list[KnownUser]:
         """The users of the catalog, and those who have rows, by name; reads the list of scopes of each table."""

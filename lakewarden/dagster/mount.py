@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import dagster as dg
 
 from lakewarden.base.scope import Scope, TableName
+from lakewarden.client.fleet.definition_names import definition_name, spelled, table_definition_name
 from lakewarden.errors import InvalidArgument
 
 WAREHOUSE = ".dagster/lakewarden_warehouse"
@@ -25,9 +26,6 @@ _MARK = "-table"
 
 SOURCES = "sources"
 """The part behind the prefix of the keys of sources."""
-
-_VERBS = frozenset({"restore", "optimize", "compact", "check", "upload", "materialize", "ingest", "expect"})
-"""The first words of the names that name a table."""
 
 
 @dataclass(frozen=True)
@@ -96,27 +94,14 @@ class Mount:
 
     def named(self, name: str) -> str:
         """The name of a definition or resource that the warehouse has once."""
-        return self._named(name, name)
+        return definition_name(self.key_prefix, name)
 
     def table_named(self, verb: str, table: TableName) -> str:
-        """The name of a definition that each table has, such as `restore_chat__messages`; `verb` is one of `_VERBS`."""
-        namespace = _spelled(table.namespace)
-        plain = "__" not in f"{namespace}_" and "__" not in table.name
-        return self._named(f"{verb}_{namespace}__{table.name}", verb, namespace, table.name, is_plain=plain)
-
-    def _named(self, name: str, *parts: str, is_plain: bool = True) -> str:
-        """No two mounts and tables have the same: where the parts cannot be told apart by their signs, their lengths follow.
-
-        They can, where no `__` but those made here is in it, and no word of the prefix is a verb: `[a, b]` is `a_b`, and
-        `[a_b]` is `a__b`.
-        """
-        if is_plain and all(map(_is_plain_prefix, self.key_prefix)):
-            return "_".join([*(part.replace("_", "__") for part in self.key_prefix), name])
-        lengths = (str(len(part)) for part in (*self.key_prefix, *parts))
-        return "___".join(["_".join([*self.key_prefix, name]), "_".join(lengths)])
+        """The name of a definition that each table has, such as `restore_chat__messages`; `verb` is one of `VERBS`."""
+        return table_definition_name(self.key_prefix, verb, table)
 
     def group_of(self, table: TableName) -> str:
-        return self.group or "_".join([*self.key_prefix, _spelled(table.namespace)])
+        return self.group or "_".join([*self.key_prefix, spelled(table.namespace)])
 
     @property
     def health_group(self) -> str:
@@ -136,16 +121,6 @@ class Mount:
 def is_beneath(part: str) -> bool:
     """Whether a key with this last part may stand beneath a table's key."""
     return part == INGEST or part.endswith((f"-{HEALTH}", f"-{FLUSHED}"))
-
-
-def _is_plain_prefix(part: str) -> bool:
-    return "__" not in f"_{part}_" and _VERBS.isdisjoint(part.split("_"))
-
-
-def _spelled(namespace: str) -> str:
-    """As Dagster's names of jobs, steps and groups, which hold no `-`. No two namespaces differ only in that
-    (`catalog.changes.objects.add_namespace`)."""
-    return namespace.replace("-", "_")
 
 
 # Values that may be the name of an environment variable, as Dagster's own configuration has them.

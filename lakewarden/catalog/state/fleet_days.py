@@ -32,6 +32,7 @@ class TableLook(msgspec.Struct, frozen=True):
     """A table in numbers, at one moment. Sizes in bytes."""
 
     scopes: int = 0
+    pending_scopes: int = 0
     pending_rows: int = 0
     pending_bytes: int = 0
     oldest_seconds: int = 0
@@ -75,6 +76,47 @@ class FleetDay(msgspec.Struct, frozen=True):
 _LATE_MILLIS = int(LATE.total_seconds() * 1000)
 
 
+class ScheduleStanding(msgspec.Struct, frozen=True):
+    """Whether a schedule or sensor is on, and when it last did something. Times in milliseconds; 0 where it never did."""
+
+    name: str
+    kind: str
+    """`schedule`, `sensor` or `maintain`."""
+    every: str
+    """A cron expression, or seconds as `30 s`."""
+    on: bool
+    last_at: int = 0
+    last: str = ""
+    """What came of it: `started a run`, `failed`."""
+
+    @property
+    def last_time(self) -> datetime | None:
+        return from_millis(self.last_at) if self.last_at else None
+
+
+class _Schedules(msgspec.Struct, frozen=True):
+    at: int
+    schedules: list[ScheduleStanding]
+
+
+_SCHEDULES = f"{ROOT}/schedules/"
+
+
+def keep_schedules(state: ObjectStore, of: str, schedules: Sequence[ScheduleStanding], now: datetime) -> None:
+    """Replaces what was known of the schedules of one that runs them: `dagster`, or `maintain`."""
+    state.put(f"{_SCHEDULES}{of}", msgspec.json.encode(_Schedules(to_millis(now), list(schedules))))
+
+
+def schedules_kept(state: ObjectStore) -> tuple[list[ScheduleStanding], datetime | None]:
+    """The schedules of all that run them, and when the latest of these looked."""
+    found = list[_Schedules]()
+    for stored in state.list(_SCHEDULES.rstrip("/")):
+        with suppress(Missing, msgspec.DecodeError):
+            found.append(msgspec.json.decode(state.get(stored.key), type=_Schedules))
+    at = max((one.at for one in found), default=0)
+    return [each for one in found for each in one.schedules], from_millis(at) if at else None
+
+
 def days_kept(state: ObjectStore, table_ids: Iterable[str]) -> dict[str, list[FleetDay]]:
     """The days of these tables, oldest first; one that cannot be read is left out."""
     wanted, found = set(table_ids), dict[str, list[FleetDay]]()
@@ -107,7 +149,7 @@ def looked(days: Sequence[FleetDay], look: TableLook, now: datetime) -> list[Fle
     return [*before[:-1], msgspec.structs.replace(before[-1], looked_at=to_millis(now), look=look, worst=TableLook(**worst))]
 
 
-def counted(days: Sequence[FleetDay], table_id: str, jobs: Iterable[Job], seen_to: datetime) -> list[FleetDay]:
+def counted(days: Sequence[FleetDay], table_id: str, jobs: Iterable[Job], seen_to: datetime | None) -> list[FleetDay]:
     """The days with what these jobs did to the table; those that are counted already change nothing."""
     found = list(days)
     before = found[-1] if found else FleetDay("")
@@ -116,7 +158,7 @@ def counted(days: Sequence[FleetDay], table_id: str, jobs: Iterable[Job], seen_t
         amounts = job.work.get(table_id)
         if amounts is not None and job.finished_at is not None:
             found = _with(_on(found, job.finished_at.astimezone(UTC).date()), job, job.finished_at, amounts)
-    if found:
+    if found and seen_to is not None:
         found[-1] = msgspec.structs.replace(found[-1], seen_to=max(found[-1].seen_to, to_millis(seen_to)))
     return found
 

@@ -18,7 +18,7 @@ import dagster as dg
 from lakewarden.base.quantities import in_units
 from lakewarden.base.scope import Scope, TableName
 from lakewarden.catalog.model import Catalog, Table
-from lakewarden.dagster.assets.links import launchpad, repair_form, restore_form
+from lakewarden.client.fleet.forms import forms_for
 from lakewarden.dagster.assets.metadata import Metadata, table_value
 from lakewarden.dagster.mount import FLUSHED, HEALTH, Mount
 from lakewarden.dagster.resources.lakehouse import LAKE, lake_of
@@ -301,7 +301,8 @@ def _worst(mount: Mount, worst: Sequence[Trouble]) -> Metadata:
         return {}
     shown = ["| scopes | why | which | |", "|---|---|---|---|"]
     for place, one in enumerate(worst):
-        line = _line(one.count, _reason(one), ", ".join(map(_whose, one.examples)), " · ".join(_links(mount, one)))
+        forms = " · ".join(f"[{form.verb}]({form.path})" for form in forms_for(one, mount.key_prefix))
+        line = _line(one.count, _reason(one), ", ".join(map(_whose, one.examples)), forms)
         left = f"| | and {len(worst) - place} more reasons | | |"
         if sum(map(len, [*shown, line, left])) + len(shown) + 2 >= _SIGNS:
             shown.append(left)
@@ -327,25 +328,6 @@ def _whose(scope: Scope) -> str:
 def _user(scope: Scope) -> str:
     """The user as in paths: whatever the id, it is no markup, and an erasure finds it in what Dagster keeps."""
     return "" if scope.user is None else f"`{encode(scope.user, folds_case=False)}`"
-
-
-_PLAIN = re.compile("[A-Za-z0-9_.@-]*")
-"""Ids that are in a link as an erasure searches for them; others get no links."""
-
-
-def _links(mount: Mount, one: Trouble) -> Iterator[str]:
-    """Links to forms that are filled in for the examples, or the first of them."""
-    first = one.examples[0]
-    if not all(_PLAIN.fullmatch(scope.user or "") for scope in one.examples):
-        return
-    match one.severity:
-        case "broken":
-            yield f"[repair]({repair_form(mount, first)})"
-        case "failed check":
-            yield f"[restore]({restore_form(mount, first)})"
-        case "late" | "waiting":
-            users = [scope.user for scope in one.examples if scope.user is not None]
-            yield f"[flush]({launchpad('flush_job', {'scopes': {str(first.table): users}}, mount=mount)})"
 
 
 def _line(*cells: str | int) -> str:

@@ -6,16 +6,10 @@ from collections.abc import Mapping
 from urllib.parse import urlencode
 
 import dagster as dg
-from dagster_shared.yaml_utils import dump_run_config_yaml
 
 from lakewarden.base.scope import Scope, TableName
+from lakewarden.client.fleet.forms import RESTORE, form_path
 from lakewarden.dagster.mount import Mount
-
-PARTITION = "dagster/partition"
-"""The tag by which a run has a partition."""
-
-RESTORE = "restore_table"
-"""The op of every table's own restore job."""
 
 
 def launchpad(
@@ -34,10 +28,7 @@ def launchpad(
         op: the op's name; without it, the job's name without `_job`.
         mount: the warehouse whose job it is, unless `job` is the whole name.
     """
-    name = mount.named(job) if mount else job
-    form = dump_run_config_yaml({"ops": {op or job.removesuffix("_job"): {"config": dict(config)}}}, sort_keys=False).strip()
-    tags = {} if partition is None else {"tags[0][key]": PARTITION, "tags[0][value]": partition}
-    return f"/guess/{name}/playground/setup?{urlencode({'config': form, **tags}, safe=':/,')}"
+    return form_path(mount.named(job) if mount else job, op or job.removesuffix("_job"), config, partition)
 
 
 def link(text: str, url: str) -> dg.MetadataValue:

@@ -12,7 +12,8 @@ from lakewarden.catalog.model import Catalog, Table
 from lakewarden.catalog.operations import PlanOptions
 from lakewarden.catalog.report import ScopeReport
 from lakewarden.client import Lakehouse
-from lakewarden.dagster.assets.links import RESTORE, plan_form, restore_job_name, versions_form
+from lakewarden.client.fleet.forms import RESTORE
+from lakewarden.dagster.assets.links import plan_form, restore_job_name, versions_form
 from lakewarden.dagster.assets.metadata import history_table, line_of_entry
 from lakewarden.dagster.jobs.booking.book import book
 from lakewarden.dagster.jobs.plans import check_plan, plan_field, plan_link, planned_restore, run_or_apply

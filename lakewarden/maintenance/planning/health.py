@@ -76,9 +76,14 @@ def health(warehouse: Warehouse, names: Iterable[TableName] | None = None, files
     Args:
         files_of: the number of scopes in all tables that are looked at for their files, where fewer have pending rows.
     """
+    return health_of(warehouse, overview(warehouse, files_of), names)
+
+
+def health_of(warehouse: Warehouse, found: Overview, names: Iterable[TableName] | None = None) -> list[TableHealth]:
+    """The same of an overview that was just made."""
     catalog = warehouse.catalog.read()
-    tables = cold_tables(catalog)
-    found = overview(warehouse, files_of)
+    known = {broken.table.name for broken in found.broken}
+    tables = [table for table in cold_tables(catalog) if table.name in known]
     views, now = warehouse.logs.views(), warehouse.clock()
     by_name = {TableName.parse(one.table): (one, broken) for one, broken in zip(found.tables, found.broken, strict=True)}
     wanted = by_name.keys() if names is None else by_name.keys() & set(names)

@@ -31,7 +31,7 @@ from lakewarden.tables.warehouse import Warehouse, cold_tables
 _OTHERS = 20
 """Scopes without pending rows that are listed where no limit is given."""
 
-_NONE = Totals.of(KnownScopes.of({}))
+NO_TOTALS = Totals.of(KnownScopes.of({}))
 
 _WORTH_KEEPING = 10_000
 """Notes that take longer to add up than their sums take to keep and read."""
@@ -64,6 +64,8 @@ class TableStatus:
     """Why the table's log or floor could not be read; then numbers are missing."""
     broken_scopes: int = 0
     """Scopes that a check or an operation found broken, and nothing found right since; a log that cannot be read is one more."""
+    totals: Totals = NO_TOTALS
+    """What the state knows of all scopes together."""
 
 
 @dataclass(frozen=True)
@@ -77,13 +79,19 @@ class Overview:
     """For each of the tables, the scopes that are known to be broken."""
 
 
-def overview(warehouse: Warehouse, limit: int | None = None) -> Overview:
-    """Lists at most `limit` scopes; without one, all that are broken or have pending rows, and some of the others."""
+def overview(warehouse: Warehouse, limit: int | None = None, *, keeps: bool = True) -> Overview:
+    """Lists at most `limit` scopes; without one, all that are broken or have pending rows, and some of the others.
+
+    Args:
+        keeps: whether what it adds up and compares is kept for the next look; else nothing is written.
+    """
     catalog, views = warehouse.catalog.read(), warehouse.logs.views()
     tables = cold_tables(catalog)
     pending = PendingScopes.of(tables, views.sound)
     most = _OTHERS if limit is None else limit
-    parts = [_Part.of(warehouse, catalog, table, 2 * most) for table in tables]  # a lost state is there again for what follows
+    parts = [
+        _Part.of(warehouse, catalog, table, 2 * most, keeps=keeps) for table in tables
+    ]  # a lost state is there again for what follows
     broken = tuple(BrokenScopes.of(warehouse, catalog, table) for table in tables)
     waiting = status(warehouse, pending, limit, broken, views.faults)
     room = most if limit is None else limit - len(waiting)
@@ -112,19 +120,19 @@ class _Part:
     table: Table
     scopes: int = 0
     unknown: int = 0
-    totals: Totals = _NONE
+    totals: Totals = NO_TOTALS
     due: Mapping[Operation, int] = field(default_factory=dict)
     """By operation, in how many scopes it may find something to do."""
     worst: tuple[ScopeStatus, ...] = ()
     error: Corrupt | None = None
 
     @classmethod
-    def of(cls, warehouse: Warehouse, catalog: Catalog, table: Table, most: int) -> _Part:
+    def of(cls, warehouse: Warehouse, catalog: Catalog, table: Table, most: int, *, keeps: bool = True) -> _Part:
         if not warehouse.identifies:
             return cls(table, len(warehouse.registry.users(table.id)) if can(table.type, "a scope per user") else 1)
         needs = unattended(warehouse, table)
         try:
-            return surveyed(warehouse, catalog, table, lambda survey: cls._of(survey, needs, most))
+            return surveyed(warehouse, catalog, table, lambda survey: cls._of(survey, needs, most), keeps=keeps)
         except Corrupt as error:
             return cls(table, error=error)
 
@@ -157,7 +165,7 @@ def _totals(survey: FloorSurvey) -> Totals:
     if totals is None:
         known = KnownScopes.union(survey.parts())
         totals = Totals.of(known)
-        if len(known) >= _WORTH_KEEPING:
+        if survey.keeps and len(known) >= _WORTH_KEEPING:
             with suppress(StorageRefused):  # whoever only looks may not be allowed to write
                 keep_totals(state, table_id, survey.scan, totals)
     return totals
@@ -200,4 +208,5 @@ def _table_status(part: _Part, pending: PendingScopes, fault: LakewardenError | 
         scopes_unknown=part.unknown,
         error=None if error is None else error.message,
         broken_scopes=broken,
+        totals=totals,
     )

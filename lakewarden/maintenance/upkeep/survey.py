@@ -48,6 +48,8 @@ class FloorSurvey:
     """The number of registered scopes."""
     unknown: frozenset[str] = frozenset()
     """Those that the state does not know, by keyed hash."""
+    keeps: bool = True
+    """Whether what is found is kept for the next survey."""
 
     @property
     def summaries(self) -> list[Summary | None]:
@@ -66,8 +68,12 @@ class FloorSurvey:
         return {mark(user): user for user in self.warehouse.registry.users(self.table.id)}
 
 
-def surveyed(warehouse: Warehouse, catalog: Catalog, table: Table, of: Callable[[FloorSurvey], T]) -> T:
+def surveyed(warehouse: Warehouse, catalog: Catalog, table: Table, of: Callable[[FloorSurvey], T], *, keeps: bool = True) -> T:
     """Returns the result of `of`, which is called again if the floor's objects are merged meanwhile.
+
+    Args:
+        keeps: whether what is found is kept for the next survey. Without that nothing is written, and what only the storages
+            know is unknown.
 
     Raises:
         Corrupt: the floor or the registry cannot be read.
@@ -75,26 +81,27 @@ def surveyed(warehouse: Warehouse, catalog: Catalog, table: Table, of: Callable[
     """
     for _ in range(_ATTEMPTS):
         with suppress(Missing):  # objects were merged since the listing
-            return of(_survey(warehouse, catalog, table))
+            return of(_survey(warehouse, catalog, table, keeps))
     raise Conflict(f"the floor of {table.name} changed {_ATTEMPTS} times while it was read; try again")
 
 
-def _survey(warehouse: Warehouse, catalog: Catalog, table: Table) -> FloorSurvey:
+def _survey(warehouse: Warehouse, catalog: Catalog, table: Table, keeps: bool) -> FloorSurvey:
     floor = floor_at(warehouse.floor(table))
     version = warehouse.registry.version(table.id) if can(table.type, "a scope per user") else _ONE_SCOPE
     scan = floor.scan()
     exact = find_whole(warehouse.state, table.id, version)
     whole = exact or earlier_whole(warehouse.state, table.id)
     if whole is None or not whole.holds(scan) or _settled(warehouse, catalog, table) > scan.position:
-        return _compared(warehouse, catalog, table, version)
+        return _compared(warehouse, catalog, table, version, keeps)
     if exact is None:
-        return _extended(warehouse, table, version, scan, whole) or _compared(warehouse, catalog, table, version)
-    if not whole.objects <= scan.names:  # a later run finds fewer of them among the names of what was absorbed
+        extended = _extended(warehouse, table, version, scan, whole, keeps)
+        return extended or _compared(warehouse, catalog, table, version, keeps)
+    if keeps and not whole.objects <= scan.names:  # a later run finds fewer of them among the names of what was absorbed
         keep_whole(warehouse.state, table.id, version, replace(whole, objects=scan.names))
-    return FloorSurvey(warehouse, table, floor, scan, whole.users)
+    return FloorSurvey(warehouse, table, floor, scan, whole.users, keeps=keeps)
 
 
-def _extended(warehouse: Warehouse, table: Table, version: str, scan: FloorScan, whole: Whole) -> FloorSurvey | None:
+def _extended(warehouse: Warehouse, table: Table, version: str, scan: FloorScan, whole: Whole, keeps: bool) -> FloorSurvey | None:
     """Compares the users who were added since the note; None where it is not known who they are."""
     added = warehouse.registry.added(table.id, whole.registry)
     if added is None:
@@ -107,12 +114,12 @@ def _extended(warehouse: Warehouse, table: Table, version: str, scan: FloorScan,
             parts = floor.parts(keys).values()
             unknown = frozenset(mark for mark in unknown if all(part.get(mark) is None for part in parts))
     scopes = whole.users + len(added.users) if added.counted is None else added.counted
-    if not unknown:
+    if keeps and not unknown:
         keep_whole(warehouse.state, table.id, version, Whole(scopes, added.objects, scan.names))
-    return FloorSurvey(warehouse, table, floor, scan, scopes, unknown)
+    return FloorSurvey(warehouse, table, floor, scan, scopes, unknown, keeps)
 
 
-def _compared(warehouse: Warehouse, catalog: Catalog, table: Table, version: str) -> FloorSurvey:
+def _compared(warehouse: Warehouse, catalog: Catalog, table: Table, version: str, keeps: bool) -> FloorSurvey:
     """Compares all registered users with what the floors know of them."""
     floor = floor_at(warehouse.floor(table))
     users = can(table.type, "a scope per user")
@@ -120,13 +127,14 @@ def _compared(warehouse: Warehouse, catalog: Catalog, table: Table, version: str
     registered = {warehouse.erasures.mark(user) for user in everything.users}
     if not registered:
         return FloorSurvey(warehouse, table, floor, FloorScan({}, ()), 0)
-    _restored(warehouse, catalog, table, floor)
+    if keeps:
+        _restored(warehouse, catalog, table, floor)
     scan = floor.scan()
     known = KnownScopes.union(floor.parts(scan.heads).values())
     unknown = registered.difference(known.hexadecimal(np.ones(len(known), np.bool_)))
-    if not unknown:
+    if keeps and not unknown:
         keep_whole(warehouse.state, table.id, version, Whole(len(registered), everything.objects, scan.names))
-    return FloorSurvey(warehouse, table, floor, scan, len(registered), frozenset(unknown))
+    return FloorSurvey(warehouse, table, floor, scan, len(registered), frozenset(unknown), keeps)
 
 
 def _restored(warehouse: Warehouse, catalog: Catalog, table: Table, floor: Floor) -> None:

@@ -1,0 +1,83 @@
+"""The commands that show the fleet as a whole: `report`, a page, and `metrics`, for Prometheus."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+from lakewarden.cli.context import Invocation, invocation
+from lakewarden.client import Lakehouse
+from lakewarden.errors import InvalidArgument
+
+if TYPE_CHECKING:
+    from lakewarden.maintenance.fleet.value import Fleet
+
+_PAGE = Path("fleet.html")
+_ADDRESS = "LAKEWARDEN_DAGSTER_URL"
+
+
+def register(app: typer.Typer) -> None:
+    for command in (report, metrics):
+        app.command()(command)
+
+
+def report(
+    context: typer.Context,
+    out: Path = typer.Option(_PAGE, help="The file; - writes the page to standard output."),
+) -> None:
+    """Write a page that shows how all tables are, what the last week did, and what maintenance would cost now.
+
+    The page is one file without scripts, which loads nothing. Writes nothing to the warehouse.
+    """
+    from lakewarden.client.fleet.page import UI, fleet_page  # brings the engine of templates
+
+    call = invocation(context)
+    found = _fleet(call)
+    page = fleet_page(found, os.environ.get(_ADDRESS) or UI)
+    if str(out) == "-":
+        sys.stdout.write(page)
+        return
+    _write(out, page)
+    if call.as_json:
+        call.emit([{"file": str(out), "bytes": len(page.encode()), "verdict": found.verdict}], empty="")
+    else:
+        sys.stdout.write(f"{found.verdict}\n{out}\n")
+
+
+def metrics(
+    context: typer.Context,
+    out: Path | None = typer.Option(None, help="A file, replaced as a whole, for a textfile collector; else standard output."),
+) -> None:
+    """Print each table's figures in Prometheus' text format. No label names a user."""
+    from lakewarden.client.fleet.metrics import metrics_text
+
+    text = metrics_text(_fleet(invocation(context)))
+    if out is None or str(out) == "-":
+        sys.stdout.write(text)
+    else:
+        _write(out, text)
+
+
+def _fleet(call: Invocation) -> Fleet:
+    """Not in `system.cluster`, however long it takes: nothing is written."""
+    with Lakehouse.open(call.warehouse, create=call.create) as lake:
+        return lake.fleet()
+
+
+def _write(out: Path, text: str) -> None:
+    """Whole or not at all: collectors and browsers read the file at any time.
+
+    Raises:
+        InvalidArgument: there is no such directory, or it cannot be written.
+    """
+    beside = out.with_name(f".{out.name}.{os.getpid()}")
+    try:
+        beside.write_text(text, encoding="utf-8")
+        beside.replace(out)
+    except OSError as error:
+        beside.unlink(missing_ok=True)
+        raise InvalidArgument(f"cannot write {out}: {error.strerror}; name a file in a directory that exists") from error

@@ -1,0 +1,85 @@
+"""Links to the forms of Dagster's launchpad, filled in, made without Dagster; and which form helps with which trouble."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from urllib.parse import urlencode
+
+from lakewarden.client.fleet.definition_names import definition_name, table_definition_name
+from lakewarden.maintenance.planning.health import Trouble
+
+PARTITION = "dagster/partition"
+"""The tag by which a run has a partition."""
+
+RESTORE = "restore_table"
+"""The op of every table's own restore job."""
+
+_PLAIN = re.compile("[A-Za-z0-9_.@-]*")
+"""Ids that are in a link as an erasure searches for them; others get no links."""
+
+_BARE = re.compile("[A-Za-z_][A-Za-z0-9_./@-]*")
+_RESERVED = frozenset({"true", "false", "yes", "no", "on", "off", "null", "y", "n"})
+
+
+@dataclass(frozen=True)
+class FilledForm:
+    """A form of a job, filled. `path` is relative to Dagster's web server."""
+
+    verb: str
+    path: str
+
+
+def form_path(job: str, op: str, config: Mapping[str, object], partition: str | None = None) -> str:
+    """The path of a job's form with the config of its op, and with a partition selected."""
+    text = _yaml({"ops": {op: {"config": dict(config)}}})
+    tags = {} if partition is None else {"tags[0][key]": PARTITION, "tags[0][value]": partition}
+    return f"/guess/{job}/playground/setup?{urlencode({'config': text, **tags}, safe=':/,')}"
+
+
+def forms_for(trouble: Trouble, prefix: Sequence[str] = ()) -> Iterator[FilledForm]:
+    """Those that help, filled in for the examples, or the first of them."""
+    first = trouble.examples[0]
+    table, user = str(first.table), first.user
+    if not all(_PLAIN.fullmatch(scope.user or "") for scope in trouble.examples):
+        return
+    match trouble.severity:
+        case "broken":
+            config = {"table": table} if user is None else {"table": table, "user": user}
+            yield FilledForm("repair", form_path(definition_name(prefix, "repair_job"), "repair", config))
+        case "failed check":
+            job = table_definition_name(prefix, "restore", first.table)
+            yield FilledForm("restore", form_path(job, RESTORE, {"to": ""}, user))
+        case "late" | "waiting":
+            users = [scope.user for scope in trouble.examples if scope.user is not None]
+            yield FilledForm("flush", form_path(definition_name(prefix, "flush_job"), "flush", {"scopes": {table: users}}))
+        case "many files":
+            for operation in ("compact", "optimize"):
+                if operation in trouble.reason:
+                    job = definition_name(prefix, f"{operation}_job")
+                    yield FilledForm(operation, form_path(job, operation, {"tables": [table]}))
+
+
+def _yaml(value: Mapping[str, object], indent: int = 0) -> str:
+    """A mapping of mappings, lists and texts as YAML in blocks, as people edit it."""
+    return "\n".join(line for name, one in value.items() for line in _lines(name, one, indent))
+
+
+def _lines(name: str, value: object, indent: int) -> Iterator[str]:
+    begin = f"{' ' * indent}{_scalar(name)}:"
+    if isinstance(value, Mapping) and value:
+        yield begin
+        yield _yaml(value, indent + 2)
+    elif isinstance(value, (list, tuple)) and value:
+        yield begin
+        yield from (f"{' ' * indent}- {_scalar(one)}" for one in value)
+    else:
+        yield f"{begin} {_scalar(value)}"
+
+
+def _scalar(value: object) -> str:
+    if isinstance(value, str) and _BARE.fullmatch(value) and value.lower() not in _RESERVED:
+        return value
+    return json.dumps(value, ensure_ascii=False)

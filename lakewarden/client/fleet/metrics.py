@@ -1,0 +1,125 @@
+"""The fleet in Prometheus' text: `lakewarden metrics` for a textfile collector, and `/metrics` for a dba's or a scrape token.
+
+Labels name tables, operations and results: never a user. Counters count since the first day that is kept of a table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from lakewarden.maintenance.fleet.value import READS, WRITES, Fleet, FleetTable
+
+_LOOKS = {
+    "scopes": "Scopes that were ever flushed.",
+    "backlog_scopes": "Scopes with rows in the write log.",
+    "backlog_rows": "Rows in the write log.",
+    "backlog_bytes": "Their bytes.",
+    "backlog_oldest_seconds": "How long the oldest of them has waited.",
+    "late_scopes": "Scopes whose rows wait too long for FLUSH_POLICY.",
+    "broken_scopes": "Scopes that cannot be read, or on which an operation failed for good.",
+    "failed_check_scopes": "Scopes whose rows or columns failed a check.",
+    "away_scopes": "Scopes on a storage that is away.",
+    "rows": "Rows in Delta tables.",
+    "files": "Live data files.",
+    "bytes": "Their bytes.",
+    "dead_bytes": "Bytes of replaced files that a vacuum has not deleted yet.",
+}
+_FIELDS = {
+    "backlog_scopes": "pending_scopes",
+    "backlog_rows": "pending_rows",
+    "backlog_bytes": "pending_bytes",
+    "backlog_oldest_seconds": "oldest_seconds",
+    "failed_check_scopes": "failed_scopes",
+}
+
+Labels = tuple[str, ...]
+
+
+class FleetCollector(Collector):
+    """The families of one look at the fleet."""
+
+    def __init__(self, fleet: Fleet) -> None:
+        self._fleet = fleet
+
+    def collect(self) -> Iterator[Metric]:
+        for name, text in _LOOKS.items():
+            yield self._gauge(name, text, partial(_of_look, _FIELDS.get(name, name)))
+        yield self._gauge("unknown_scopes", "Scopes that were not looked at.", lambda one: one.health.status.scopes_unknown)
+        yield self._gauge("free_bytes", "Dead bytes past the retention.", lambda one: one.debt.free_now)
+        yield from self._planned()
+        yield self._counter("operations", "Scopes by what an operation came to.", ("operation", "result"), _results)
+        yield self._counter("jobs", "Jobs that ended.", ("operation",), lambda one: _amounts(one, "jobs"))
+        yield self._counter("conflicts", "Scopes that lost a race.", ("operation",), lambda one: _amounts(one, "conflicts"))
+        yield self._counter("retries", "Retries of queued jobs.", ("operation",), lambda one: _amounts(one, "retries"))
+        yield self._counter("store_requests", "Requests to object stores by jobs.", ("operation", "kind"), _requests)
+        yield self._counter("store_bytes", "Bytes from and to object stores by jobs.", ("operation", "direction"), _bytes)
+        yield self._counter("dollars", "What these requests and bytes cost.", ("operation",), _dollars)
+
+    def _planned(self) -> Iterator[Metric]:
+        for name in ("scopes", "files", "bytes", "dollars", "unknown"):
+            family = GaugeMetricFamily(
+                f"lakewarden_planned_{name}", f"What an operation would do now: {name}.", labels=("table", "operation")
+            )
+            for one in self._fleet.tables:
+                for each in one.planned:
+                    family.add_metric((one.name, each.operation), getattr(each, name))
+            yield family
+
+    def _gauge(self, name: str, text: str, value: Callable[[FleetTable], float]) -> Metric:
+        family = GaugeMetricFamily(f"lakewarden_{name}", text, labels=("table",))
+        for one in self._fleet.tables:
+            family.add_metric((one.name,), value(one))
+        return family
+
+    def _counter(
+        self, name: str, text: str, labels: Labels, values: Callable[[FleetTable], Iterable[tuple[Labels, float]]]
+    ) -> Metric:
+        family = CounterMetricFamily(f"lakewarden_{name}", text, labels=("table", *labels))
+        for one in self._fleet.tables:
+            for found, value in values(one):
+                family.add_metric((one.name, *found), value)
+        return family
+
+
+def _of_look(field: str, one: FleetTable) -> float:
+    return float(getattr(one.look, field))
+
+
+def _results(one: FleetTable) -> Iterator[tuple[Labels, float]]:
+    for each in one.ever:
+        for result in ("done", "failed"):
+            yield (each.operation, result), each[result]
+
+
+def _amounts(one: FleetTable, name: str) -> Iterator[tuple[Labels, float]]:
+    for each in one.ever:
+        yield (each.operation,), each[name]
+
+
+def _requests(one: FleetTable) -> Iterator[tuple[Labels, float]]:
+    for each in one.ever:
+        for kind in (*READS, *WRITES, "DELETE"):
+            yield (each.operation, kind), each[kind]
+
+
+def _bytes(one: FleetTable) -> Iterator[tuple[Labels, float]]:
+    for each in one.ever:
+        yield (each.operation, "in"), each["bytes_in"]
+        yield (each.operation, "out"), each["bytes_out"]
+
+
+def _dollars(one: FleetTable) -> Iterator[tuple[Labels, float]]:
+    for each in one.ever:
+        yield (each.operation,), each.dollars
+
+
+def metrics_text(fleet: Fleet) -> str:
+    """The figures in Prometheus' text format."""
+    registry = CollectorRegistry()
+    registry.register(FleetCollector(fleet))
+    return generate_latest(registry).decode()

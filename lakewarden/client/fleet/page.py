@@ -1,0 +1,132 @@
+"""The fleet as one page: a file without scripts and without anything from a network. Every name in it is escaped."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import cache
+from importlib.resources import files
+from typing import get_args
+
+from jinja2 import Environment, StrictUndefined, Template
+
+from lakewarden.base.quantities import in_units
+from lakewarden.base.scope import Scope
+from lakewarden.client.fleet.charts import Sparkline, count_bars, size_bars, sparkline
+from lakewarden.client.fleet.forms import FilledForm, forms_for
+from lakewarden.maintenance.fleet.value import Fleet, FleetTable
+from lakewarden.maintenance.planning.health import Severity, Trouble
+
+UI = "http://127.0.0.1:3000"
+"""Where `lakewarden ui` serves Dagster's pages, unless it is told another port."""
+
+_TABLES = 400
+_TROUBLES = 200
+"""Lines, the worst first: of more, the page says how many, and `status --all` lists them."""
+
+_SEVERITIES = get_args(Severity)
+_TONES = {"away": "bad", "broken": "bad", "failed check": "bad", "late": "warn", "waiting": "quiet", "many files": "quiet"}
+
+
+@dataclass(frozen=True)
+class TableLine:
+    """A table as the page lists it."""
+
+    table: FleetTable
+    waiting: Sparkline | None
+    files: Sparkline | None
+
+
+@dataclass(frozen=True)
+class TroubleLine:
+    """A reason as the page lists it."""
+
+    trouble: Trouble
+    tone: str
+    examples: tuple[str, ...]
+    forms: tuple[FilledForm, ...]
+
+
+def fleet_page(fleet: Fleet, dagster: str = UI) -> str:
+    """The page as HTML.
+
+    Args:
+        dagster: the address of Dagster's web server, to whose forms links lead.
+    """
+    troubles = list(_troubles(fleet))
+    size_groups, count_groups = fleet.grouped("file_sizes"), fleet.grouped("file_counts")
+    return _template().render(
+        fleet=fleet,
+        tables=[_table_line(one) for one in fleet.tables[:_TABLES]],
+        tables_left=max(len(fleet.tables) - _TABLES, 0),
+        troubles=troubles[:_TROUBLES],
+        troubles_left=max(len(troubles) - _TROUBLES, 0),
+        size_bars=size_bars(size_groups),
+        count_bars=count_bars(count_groups),
+        dagster=dagster.rstrip("/"),
+    )
+
+
+def _table_line(one: FleetTable) -> TableLine:
+    today = one.now.astimezone(UTC).date()
+    waiting = sparkline(one.days, "pending_rows", today, worst=True)
+    return TableLine(one, waiting, sparkline(one.days, "files", today, worst=False))
+
+
+def _troubles(fleet: Fleet) -> Iterator[TroubleLine]:
+    found = [each for one in fleet.tables for each in one.health.worst]
+    for each in sorted(found, key=lambda one: (_SEVERITIES.index(one.severity), -one.count)):
+        yield TroubleLine(each, _TONES[each.severity], tuple(map(_whose, each.examples)), tuple(forms_for(each)))
+
+
+def _whose(scope: Scope) -> str:
+    return str(scope.table) if scope.user is None else scope.user
+
+
+def _age(seconds: float | None) -> str:
+    """`12 s`, `4 min`, `3 h`, `5 d`."""
+    if seconds is None:
+        return ""
+    for size, unit in ((86_400, "d"), (3_600, "h"), (60, "min")):
+        if seconds >= size:
+            return f"{seconds / size:,.0f} {unit}"
+    return f"{seconds:.0f} s"
+
+
+def _dollars(amount: float) -> str:
+    if amount == 0:
+        return "$0"
+    return "< $0.01" if amount < 0.01 else f"${amount:,.2f}"  # a cent
+
+
+def _moment(at: datetime) -> str:
+    return f"{at.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
+
+
+def _number(value: int) -> str:
+    return f"{value:,}"
+
+
+def _scopes(count: int) -> str:
+    return f"{count:,} {'scope' if count == 1 else 'scopes'}"
+
+
+def _mean(sizes: Sequence[int]) -> int:
+    size, count = sizes
+    return size // count if count else 0
+
+
+@cache
+def _template() -> Template:
+    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    environment.filters |= {
+        "bytes": in_units,
+        "age": _age,
+        "dollars": _dollars,
+        "moment": _moment,
+        "number": _number,
+        "scopes": _scopes,
+        "mean": _mean,
+    }
+    return environment.from_string(files("lakewarden.client.fleet").joinpath("page.html").read_text(encoding="utf-8"))

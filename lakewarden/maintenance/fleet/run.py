@@ -1,0 +1,104 @@
+"""Looks at the fleet, and keeps a day of each table: `fleet_of` writes nothing, `book` alone does."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
+
+from lakewarden.base.clock import from_millis
+from lakewarden.base.scope import TableName
+from lakewarden.catalog.model import Table
+from lakewarden.catalog.state.fleet_days import (
+    LATE,
+    WEEK,
+    FleetDay,
+    counted,
+    days_kept,
+    expire_days,
+    keep_day,
+    looked,
+    schedules_kept,
+    seen_until,
+)
+from lakewarden.catalog.state.job import Job
+from lakewarden.catalog.state.job_log import JobLog
+from lakewarden.maintenance.fleet.value import Fleet, FleetTable, look_of
+from lakewarden.maintenance.planning.health import TableHealth, health_of
+from lakewarden.maintenance.planning.overview import Overview, overview
+from lakewarden.storage.location import local_path
+from lakewarden.tables.warehouse import Warehouse, cold_tables
+
+BOOK_EVERY = timedelta(minutes=10)
+"""How old a table's newest look is before it is kept anew."""
+
+FILES_OF = 20
+"""Scopes without rows in the log that are listed for their files."""
+
+_AT_ONCE = 8
+
+Days = Mapping[str, Sequence[FleetDay]]
+
+
+def fleet_of(warehouse: Warehouse, jobs: JobLog, found: Overview | None = None) -> Fleet:
+    """The fleet now, with all that was done until now, whether it is kept yet or not. Writes nothing.
+
+    Args:
+        found: an overview that was just made.
+    """
+    catalog, now = warehouse.catalog.read(), warehouse.clock()
+    seen = overview(warehouse, FILES_OF, keeps=False) if found is None else found
+    healths = {one.table: one for one in health_of(warehouse, seen)}
+    tables = [table for table in cold_tables(catalog) if table.name in healths]
+    days = _until_now(jobs, days_kept(warehouse.state, [table.id for table in tables]), tables, now)
+    prices, (schedules, at) = warehouse.kept_settings(catalog).prices, schedules_kept(warehouse.state)
+    first = (now - timedelta(days=WEEK - 1)).astimezone(UTC).date().isoformat()
+
+    def table_of(table: Table) -> FleetTable:
+        week = tuple(one for one in looked(days.get(table.id, ()), look_of(healths[table.name]), now) if one.day >= first)
+        place = warehouse.location(catalog.storages[table.options.storage_id])
+        disk = local_path(place.uri) is not None
+        return FleetTable(table.id, healths[table.name], week, warehouse.retention_hours(table), disk, prices, now)
+
+    ordered = sorted(map(table_of, tables), key=lambda one: (one.rank, one.name))
+    return Fleet(warehouse.uri, now, tuple(ordered), tuple(schedules), at, prices)
+
+
+def book(warehouse: Warehouse, jobs: JobLog, healths: Sequence[TableHealth]) -> int:
+    """Keeps the day of each table whose newest look is some minutes old; returns how many. To be called again and again: each
+    job is counted once, whoever dies, and whoever does the same at the same time."""
+    catalog, now = warehouse.catalog.read(), warehouse.clock()
+    by_name: Mapping[TableName, TableHealth] = {one.table: one for one in healths}
+    tables = [table for table in cold_tables(catalog) if table.name in by_name]
+    kept = days_kept(warehouse.state, [table.id for table in tables])
+    old = [table for table in tables if _is_old(kept.get(table.id, ()), now)]
+    days = _until_now(jobs, kept, old, now) if old else {}
+    for table in old:
+        found = looked(days.get(table.id, ()), look_of(by_name[table.name]), now)
+        known = {one.day: one for one in kept.get(table.id, ())}
+        for one in found:
+            if known.get(one.day) != one:
+                keep_day(warehouse.state, table.id, one)
+        expire_days(warehouse.state, table.id, found, now.astimezone(UTC).date())
+    return len(old)
+
+
+def _is_old(days: Sequence[FleetDay], now: datetime) -> bool:
+    return not days or now - from_millis(days[-1].looked_at) >= BOOK_EVERY or from_millis(days[-1].looked_at) > now + LATE
+
+
+def _until_now(jobs: JobLog, kept: Days, tables: Iterable[Table], now: datetime) -> dict[str, list[FleetDay]]:
+    """The days with the jobs that are not counted in them yet."""
+    since = {table.id: seen_until(kept.get(table.id, ()), now) for table in tables}
+    if not since:
+        return {}
+    ended = list(jobs.ended(min(since.values())))
+    seen_to = max((modified for _, modified, _ in ended), default=None)
+    fresh = [read for job_id, _, read in ended if not all(_counts(kept.get(each, ()), job_id) for each in since)]
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        found: list[Job] = list(pool.map(lambda read: read(), fresh))
+    return {each: counted(kept.get(each, ()), each, found, seen_to) for each in since}
+
+
+def _counts(days: Sequence[FleetDay], job_id: str) -> bool:
+    return bool(days) and job_id in days[-1].recent

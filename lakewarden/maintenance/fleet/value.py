@@ -1,0 +1,255 @@
+"""The fleet as a value: each figure once, for the page, for JSON and for Prometheus."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+
+from lakewarden.base.settings import PricesSettings
+from lakewarden.catalog.state.fleet_days import FleetDay, ScheduleStanding, TableLook
+from lakewarden.catalog.state.floors.summaries import RewriteSum
+from lakewarden.catalog.state.job_work import add
+from lakewarden.maintenance.planning.health import TableHealth
+
+READS = ("GET", "HEAD")
+WRITES = ("PUT", "CREATE", "LIST")
+"""Requests as S3 bills them; those that delete are free."""
+
+_GB = 1_000_000_000
+_EPOCH = date(1970, 1, 1)
+
+
+@dataclass(frozen=True)
+class PlannedWork:
+    """What an operation would do now in a table, by the newest notes. Sizes in bytes."""
+
+    operation: str
+    scopes: int
+    files: int
+    made: int
+    """How many files remain of these."""
+    bytes: int
+    dollars: float
+    unknown: int
+    """Scopes of which that is not known."""
+
+
+@dataclass(frozen=True)
+class WeekWork:
+    """What an operation did in the last week."""
+
+    operation: str
+    amounts: Mapping[str, int]
+    dollars: float
+
+    def __getitem__(self, name: str) -> int:
+        return self.amounts.get(name, 0)
+
+    @property
+    def requests(self) -> int:
+        return sum(self[kind] for kind in (*READS, *WRITES, "DELETE"))
+
+
+@dataclass(frozen=True)
+class StorageDebt:
+    """Bytes that a vacuum would free. Times are days: what is replaced within one counts as at its end."""
+
+    bytes: int
+    free_now: int
+    """Of them those past the retention."""
+    next_on: date | None
+    """When the next of the others are; None where none is known."""
+    dollars: float
+    """Of a month that they are stored."""
+    unknown: int
+    """Scopes of which they are not known."""
+
+
+@dataclass(frozen=True)
+class FleetTable:
+    """One table, as of now."""
+
+    table_id: str
+    health: TableHealth
+    days: tuple[FleetDay, ...]
+    """Of the last week, oldest first; a day without a look, or without work, may be missing."""
+    retention_hours: int
+    on_disk: bool
+    """Where requests and bytes cost nothing."""
+    prices: PricesSettings
+    now: datetime
+
+    @property
+    def name(self) -> str:
+        return str(self.health.table)
+
+    @property
+    def trouble(self) -> int:
+        """Scopes that are broken, away, late, or failed a check."""
+        found = self.health
+        return found.away_scopes + found.broken_scopes + found.failed_scopes + found.late_scopes
+
+    @property
+    def rank(self) -> tuple[int, int, int, int, float, int]:
+        """The worst first."""
+        found = self.health
+        wrong = found.broken_scopes + (found.status.error is not None)
+        waits = found.status.oldest_pending_age or 0.0
+        return -found.away_scopes, -wrong, -found.failed_scopes, -found.late_scopes, -waits, -found.status.files
+
+    @property
+    def look(self) -> TableLook:
+        return look_of(self.health)
+
+    @property
+    def planned(self) -> tuple[PlannedWork, ...]:
+        """What compact and optimize would do now, each by itself."""
+        totals = self.health.status.totals
+        return tuple(self._planned(name, found) for name, found in (("compact", totals.compact), ("optimize", totals.optimize)))
+
+    def _planned(self, operation: str, found: RewriteSum) -> PlannedWork:
+        requests = {"GET": found.files + found.scopes, "CREATE": found.made + found.scopes}
+        cost = self.dollars(requests | {"bytes_in": found.bytes})
+        return PlannedWork(operation, found.scopes, found.files, found.made, found.bytes, cost, found.unknown)
+
+    @property
+    def week(self) -> tuple[WeekWork, ...]:
+        """What each operation did in the last week."""
+        found: dict[str, dict[str, int]] = {}
+        for one in self.days:
+            for operation, amounts in one.work.items():
+                add(found.setdefault(operation, {}), amounts)
+        return tuple(WeekWork(operation, amounts, self.dollars(amounts)) for operation, amounts in sorted(found.items()))
+
+    @property
+    def ever(self) -> tuple[WeekWork, ...]:
+        """The same since the first day that is kept: it only grows."""
+        newest = self.days[-1].ever if self.days else {}
+        return tuple(WeekWork(operation, amounts, self.dollars(amounts)) for operation, amounts in sorted(newest.items()))
+
+    @property
+    def debt(self) -> StorageDebt:
+        totals = self.health.status.totals
+        due = {day: _free_on(day, self.retention_hours) for day in totals.dead_since}
+        today = self.now.astimezone(UTC).date()
+        free = sum(totals.dead_since[day] for day, on in due.items() if on <= today)
+        later = [on for on in due.values() if on > today]
+        month = 0.0 if self.on_disk else totals.dead_bytes / _GB * self.prices.gb_month
+        return StorageDebt(totals.dead_bytes, free, min(later, default=None), month, totals.dead_unknown)
+
+    def dollars(self, amounts: Mapping[str, int]) -> float:
+        """Of these requests and bytes."""
+        if self.on_disk:
+            return 0.0
+        reads, writes = (sum(amounts.get(kind, 0) for kind in kinds) for kinds in (READS, WRITES))
+        requests = reads * self.prices.read_requests + writes * self.prices.write_requests
+        return requests / 1000 + amounts.get("bytes_in", 0) / _GB * self.prices.gb_read
+
+
+def _free_on(day: int, retention_hours: int) -> date:
+    return _EPOCH + timedelta(days=day + 1 + -(-retention_hours // 24))
+
+
+@dataclass(frozen=True)
+class Fleet:
+    """All tables of a warehouse, the worst first."""
+
+    warehouse: str
+    at: datetime
+    tables: tuple[FleetTable, ...]
+    schedules: tuple[ScheduleStanding, ...]
+    schedules_at: datetime | None
+    """When it was last looked which are on; None where none was found."""
+    prices: PricesSettings
+
+    def total(self, name: str) -> int:
+        """The sum of a figure of `TableLook` over all tables."""
+        return sum(getattr(one.look, name) for one in self.tables)
+
+    @property
+    def verdict(self) -> str:
+        """In one line."""
+        kinds = {
+            "away": self.total("away_scopes"),
+            "broken": self.total("broken_scopes"),
+            "with a failed check": self.total("failed_scopes"),
+            "late": self.total("late_scopes"),
+        }
+        errors = sum(one.health.status.error is not None for one in self.tables)
+        parts = [f"{count:,} {what}" for what, count in kinds.items() if count]
+        parts += [f"{errors:,} {'table that' if errors == 1 else 'tables that'} cannot be read"] if errors else []
+        said = f"{', '.join(parts)}; all else well" if parts else "all well"
+        scopes = self.total("scopes")
+        return f"{scopes:,} {'scope' if scopes == 1 else 'scopes'}: {said}"
+
+    @property
+    def is_well(self) -> bool:
+        return not any(one.trouble or one.health.status.error for one in self.tables)
+
+    def grouped(self, name: str) -> tuple[int, ...]:
+        """A histogram of `Totals` over all tables."""
+        each = [getattr(one.health.status.totals, name) for one in self.tables]
+        return tuple(map(sum, zip(*each, strict=True))) if each else ()
+
+    @property
+    def unseen(self) -> int:
+        """Scopes of which rows, files and bytes are not known."""
+        return sum(one.health.status.scopes_unknown for one in self.tables)
+
+    @property
+    def week(self) -> tuple[WeekWork, ...]:
+        return _together(one.week for one in self.tables)
+
+    @property
+    def planned(self) -> tuple[PlannedWork, ...]:
+        found = [each for one in self.tables for each in one.planned]
+        return tuple(_all_of(name, [one for one in found if one.operation == name]) for name in ("compact", "optimize"))
+
+    @property
+    def debt(self) -> StorageDebt:
+        found = [one.debt for one in self.tables]
+        later = [one.next_on for one in found if one.next_on is not None]
+        return StorageDebt(
+            sum(one.bytes for one in found),
+            sum(one.free_now for one in found),
+            min(later, default=None),
+            sum(one.dollars for one in found),
+            sum(one.unknown for one in found),
+        )
+
+
+def _all_of(operation: str, found: Sequence[PlannedWork]) -> PlannedWork:
+    scopes, files, made, size, unknown = (
+        sum(getattr(one, name) for one in found) for name in ("scopes", "files", "made", "bytes", "unknown")
+    )
+    return PlannedWork(operation, scopes, files, made, size, sum(one.dollars for one in found), unknown)
+
+
+def _together(weeks: Iterable[Sequence[WeekWork]]) -> tuple[WeekWork, ...]:
+    amounts: dict[str, dict[str, int]] = {}
+    dollars: dict[str, float] = {}
+    for one in (each for week in weeks for each in week):
+        add(amounts.setdefault(one.operation, {}), one.amounts)
+        dollars[one.operation] = dollars.get(one.operation, 0.0) + one.dollars
+    return tuple(WeekWork(name, amounts[name], dollars[name]) for name in sorted(amounts))
+
+
+def look_of(found: TableHealth) -> TableLook:
+    """A table in the numbers that are kept of it."""
+    status = found.status
+    return TableLook(
+        scopes=status.scopes,
+        pending_scopes=status.scopes_pending,
+        pending_rows=status.pending_rows,
+        pending_bytes=status.pending_bytes,
+        oldest_seconds=int(status.oldest_pending_age or 0),
+        late_scopes=found.late_scopes,
+        broken_scopes=found.broken_scopes,
+        failed_scopes=found.failed_scopes,
+        away_scopes=found.away_scopes,
+        rows=status.rows,
+        files=status.files,
+        bytes=status.bytes,
+        dead_bytes=status.totals.dead_bytes,
+    )

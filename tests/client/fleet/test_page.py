@@ -1,0 +1,167 @@
+"""The page: one file, nothing from a network, every name escaped; its figures are those of JSON and of the metrics."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from html.parser import HTMLParser
+from pathlib import Path
+from urllib.parse import parse_qsl, urlsplit
+
+import pytest
+import yaml
+from prometheus_client.parser import text_string_to_metric_families
+
+from lakewarden import Lakehouse
+from lakewarden.base.settings import CompactionSettings, Settings
+from lakewarden.catalog.state.failed_checks import CheckResult
+from lakewarden.client.fleet.metrics import metrics_text
+from lakewarden.client.fleet.page import fleet_page
+from lakewarden.client.fleet.rows import table_row, warehouse_row
+from lakewarden.maintenance.fleet.value import Fleet
+from tests.fixtures.lakes import NOTES, make_notes, notes
+
+pytestmark = pytest.mark.disk
+
+START = datetime(2026, 5, 1, 12, tzinfo=UTC)
+EVIL = "<script>alert('u')</script>"
+
+
+class Clock:
+    now = START
+
+    def __call__(self) -> datetime:
+        return self.now
+
+
+class Page(HTMLParser):
+    """What a browser makes of the page."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.tags: list[str] = []
+        self.links: list[str] = []
+        self.words: list[str] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        self.links += [value or "" for name, value in attrs if name in ("href", "src", "srcset", "action", "data", "poster")]
+
+    def handle_data(self, data: str) -> None:
+        self.words.append(data)
+
+    @property
+    def text(self) -> str:
+        return " ".join(" ".join(self.words).split())
+
+
+@pytest.fixture(scope="module")
+def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
+    """Two tables: one with broken, failed, late and small files, and one in which all is well."""
+    clock, root = Clock(), tmp_path_factory.mktemp("fleet")
+    settings = Settings(compaction=CompactionSettings(min_eligible_segments=2))
+    with Lakehouse.open(str(root / "warehouse"), clock=clock, settings=settings) as lake:
+        table = make_notes(lake, options={"FLUSH_POLICY": "interval:60"})
+        lake.sql("CREATE USER TABLE chat.calm (id BIGINT PRIMARY KEY)")
+        lake.table("chat.calm").write([{"id": 1}], user="ann")
+        for turn in range(3):
+            for user in ("ann", "bob", "cid", EVIL):
+                table.write(notes({turn: "a"}), user=user)
+            lake.flush()
+        table.write(notes({1: "b"}), user="ann")
+        lake.flush()
+        clock.now += timedelta(minutes=1)
+        table.write(notes({9: "b"}), user=EVIL)
+        clock.now += timedelta(minutes=20)
+        failures = [CheckResult("bob", "one_row_per_key", 1, False), CheckResult("cid", "readable", 1, False, reason=EVIL)]
+        lake.warehouse.failed_checks.record(table.table.id, failures)
+        yield lake.fleet()
+
+
+def test_the_verdict_is_one_line_and_the_worst_table_stands_first(fleet: Fleet) -> None:
+    assert fleet.verdict == "5 scopes: 1 broken, 1 with a failed check, 1 late; all else well"
+    assert [one.name for one in fleet.tables] == [NOTES, "chat.calm"]
+    text = Page(fleet_page(fleet)).text
+    assert fleet.verdict in text
+    assert text.index(f"{NOTES} USER") < text.index("chat.calm USER")
+
+
+def test_no_name_is_markup_and_nothing_is_loaded(fleet: Fleet) -> None:
+    name = replace(fleet.tables[0].health.table, name="<script>")
+    health = replace(fleet.tables[0].health, table=name)
+    evil = replace(fleet, tables=(replace(fleet.tables[0], health=health), *fleet.tables[1:]), warehouse=EVIL)
+    found = fleet_page(evil)
+    page = Page(found)
+    assert "script" not in page.tags
+    assert {"chat.<script>", EVIL} <= {word.strip() for word in page.words}
+    assert EVIL in page.text
+    assert all(link.startswith(("http://127.0.0.1:3000/guess/", "data:,")) for link in page.links), page.links
+    assert not re.search(r"@import|url\(|\bon\w+=", found)
+
+
+def test_links_fill_the_forms_that_help(fleet: Fleet) -> None:
+    health = fleet.tables[0].health
+    plain = replace(
+        health, worst=tuple(replace(one, examples=one.examples[:1]) for one in health.worst if one.severity != "late")
+    )
+    shown = replace(fleet, tables=(replace(fleet.tables[0], health=plain),))
+    links = [urlsplit(link) for link in Page(fleet_page(shown, "https://dagster.example")).links if "guess" in link]
+    forms = {link.path.split("/")[2]: dict(parse_qsl(link.query)) for link in links}
+    assert {link.netloc for link in links} == {"dagster.example"}
+    assert yaml.safe_load(forms["repair_job"]["config"]) == {"ops": {"repair": {"config": {"table": NOTES, "user": "cid"}}}}
+    assert forms["restore_chat__notes"]["tags[0][value]"] == "bob"
+    assert yaml.safe_load(forms["compact_job"]["config"]) == {"ops": {"compact": {"config": {"tables": [NOTES]}}}}
+
+
+def test_page_rows_and_metrics_say_the_same(fleet: Fleet) -> None:
+    whole, rows = warehouse_row(fleet), {one.name: table_row(one) for one in fleet.tables}
+    text = Page(fleet_page(fleet)).text
+    families = text_string_to_metric_families(metrics_text(fleet))
+    metrics = {(sample.name, *sorted(sample.labels.values())): sample.value for family in families for sample in family.samples}
+    for figure, metric in {
+        "pending_rows": "backlog_rows",
+        "late_scopes": "late_scopes",
+        "broken_scopes": "broken_scopes",
+        "failed_scopes": "failed_check_scopes",
+        "files": "files",
+        "bytes": "bytes",
+    }.items():
+        each = {name: _figures(row)[figure] for name, row in rows.items()}
+        assert {name: metrics[f"lakewarden_{metric}", name] for name in rows} == each
+        assert _figures(whole)[figure] == sum(each.values())
+    planned = fleet.tables[0].planned[0]
+    assert (planned.operation, planned.files > 0, planned.unknown) == ("compact", True, 0)
+    assert metrics["lakewarden_planned_files", NOTES, "compact"] == planned.files
+    assert f"{planned.files} → {planned.made}" in text
+    assert fleet.debt.bytes > 0
+    assert metrics["lakewarden_dead_bytes", NOTES] == fleet.tables[0].debt.bytes == _figures(whole)["dead_bytes"]
+    flushes = fleet.tables[0].week[0]
+    assert metrics["lakewarden_operations_total", NOTES, "done", "flush"] == flushes["done"] == 13
+    assert not [key for key in metrics if {"ann", "bob", "cid", EVIL} & set(map(str, key))], "no label names a user"
+
+
+def _figures(row: dict[str, object]) -> dict[str, int]:
+    found = row["figures"]
+    assert isinstance(found, dict)
+    return found
+
+
+def test_what_is_not_known_is_said_with_its_number(fleet: Fleet) -> None:
+    status = fleet.tables[0].health.status
+    totals = replace(status.totals, dead_unknown=3, compact=replace(status.totals.compact, unknown=1_234))
+    health = replace(fleet.tables[0].health, status=replace(status, totals=totals, scopes_unknown=7))
+    text = Page(fleet_page(replace(fleet, tables=(replace(fleet.tables[0], health=health),)))).text
+    for said in ("files and bytes of 7 scopes", "compact would do is not known of 1,234 scopes", "not known of 3 scopes"):
+        assert said in text
+    assert "Nothing is known of schedules" in text
+    assert "Every scope's rows, files and bytes are known." in Page(fleet_page(fleet)).text
+
+
+def test_an_empty_warehouse_has_a_page(tmp_path: Path) -> None:
+    with Lakehouse.open(str(tmp_path)) as lake:
+        text = Page(fleet_page(lake.fleet())).text
+    assert "0 scopes: all well" in text
+    assert "There is no table yet." in text

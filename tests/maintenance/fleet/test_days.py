@@ -1,0 +1,206 @@
+"""A day of a table counts each job once: whoever dies, whoever books at the same time, whatever was restored."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from lakewarden import Lakehouse
+from lakewarden.catalog.state import fleet_days
+from lakewarden.catalog.state.fleet_days import ScheduleStanding, keep_schedules
+from lakewarden.catalog.state.job_log import JobLog
+from lakewarden.errors import Conflict
+from lakewarden.maintenance.fleet.run import BOOK_EVERY
+from lakewarden.maintenance.fleet.value import WeekWork
+from tests.fixtures.lakes import NOTES, make_notes, notes
+
+pytestmark = pytest.mark.disk
+
+START = datetime(2026, 5, 1, 22, tzinfo=UTC)
+
+
+class Clock:
+    now = START
+
+    def __call__(self) -> datetime:
+        return self.now
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def lake(tmp_path: Path, clock: Clock) -> Iterator[Lakehouse]:
+    with Lakehouse.open(str(tmp_path / "warehouse"), clock=clock) as lake:
+        make_notes(lake)
+        yield lake
+
+
+def _flush(lake: Lakehouse, *users: str) -> None:
+    for user in users:
+        lake.table(NOTES).write(notes({1: "a"}), user=user)
+    lake.flush()
+
+
+def _book(lake: Lakehouse) -> int:
+    return lake.book_fleet()
+
+
+def _log(lake: Lakehouse) -> JobLog:
+    warehouse = lake.warehouse
+    return JobLog(warehouse.state, warehouse.clock, warehouse.new_id)
+
+
+def _flushes(lake: Lakehouse) -> WeekWork:
+    (table,) = lake.fleet().tables
+    (found,) = table.week
+    return found
+
+
+def _days(lake: Lakehouse) -> list[str]:
+    (table,) = lake.fleet().tables
+    return [one.day for one in table.days]
+
+
+def test_what_is_not_kept_yet_is_counted_too(lake: Lakehouse) -> None:
+    _flush(lake, "ann", "bob")
+    found = _flushes(lake)
+    assert (found["jobs"], found["done"], found["files_added"]) == (1, 2, 2)
+    assert _book(lake) == 1
+    assert _flushes(lake) == found
+    _flush(lake, "ann")
+    assert (_flushes(lake)["jobs"], _flushes(lake)["files_removed"]) == (2, 1)
+
+
+def test_a_day_is_kept_every_few_minutes_and_counts_each_job_once(lake: Lakehouse, clock: Clock) -> None:
+    for expected in range(1, 6):
+        _flush(lake, "ann")
+        _book(lake)
+        assert _book(lake) == 0
+        clock.now += BOOK_EVERY
+        _book(lake)
+        assert _flushes(lake)["jobs"] == expected
+        clock.now += BOOK_EVERY
+    (table,) = lake.fleet().tables
+    assert [one["jobs"] for one in table.ever] == [5]
+
+
+def test_a_job_that_shows_late_is_counted(lake: Lakehouse, clock: Clock) -> None:
+    _flush(lake, "ann")
+    _book(lake)
+    log, table_id = _log(lake), lake.table(NOTES).table.id
+    slow = replace(log, clock=lambda: clock.now - timedelta(minutes=2))
+    slow.keep("optimize", "OP-slow", clock.now - timedelta(hours=3), {}, "completed", "1 done", {table_id: {"done": 1}})
+    clock.now += BOOK_EVERY
+    for _ in range(3):
+        _book(lake)
+        clock.now += BOOK_EVERY
+    assert {one.operation: one["jobs"] for one in lake.fleet().week} == {"flush": 1, "optimize": 1}
+
+
+def test_who_dies_between_two_tables_leaves_each_right(lake: Lakehouse, monkeypatch: pytest.MonkeyPatch, clock: Clock) -> None:
+    lake.sql("CREATE USER TABLE chat.second (id BIGINT PRIMARY KEY)")
+    _flush(lake, "ann")
+    lake.table("chat.second").write([{"id": 1}], user="ann")
+    lake.flush()
+    kept = list[str]()
+
+    def dying(_state: object, table_id: str, one: fleet_days.FleetDay) -> None:
+        if kept:
+            raise KeyboardInterrupt
+        kept.append(table_id)
+        fleet_days.keep_day(lake.warehouse.state, table_id, one)
+
+    with monkeypatch.context() as patch:
+        patch.setattr("lakewarden.maintenance.fleet.run.keep_day", dying)
+        with pytest.raises(KeyboardInterrupt):
+            _book(lake)
+    assert _book(lake) == 1
+    clock.now += BOOK_EVERY
+    assert _book(lake) == 2
+    assert {one.name: [each["jobs"] for each in one.ever] for one in lake.fleet().tables} == {NOTES: [1], "chat.second": [1]}
+
+
+def test_a_restored_backup_counts_no_job_again(lake: Lakehouse, clock: Clock, tmp_path: Path) -> None:
+    for _ in range(3):
+        _flush(lake, "ann")
+        clock.now += timedelta(hours=1)
+    _book(lake)
+    clock.now += timedelta(hours=1)
+    copy = tmp_path / "copy"
+    shutil.copytree(lake.warehouse.uri, copy, copy_function=shutil.copyfile)
+    for path in copy.rglob("*"):
+        os.utime(path, (path.stat().st_mtime + 86_400,) * 2)
+    with Lakehouse.open(str(copy), clock=clock) as restored:
+        _book(restored)
+        assert _flushes(restored)["jobs"] == 3
+
+
+def test_days_follow_each_other_and_old_ones_go(lake: Lakehouse, clock: Clock) -> None:
+    _flush(lake, "ann")
+    _book(lake)
+    clock.now += timedelta(hours=3)
+    _flush(lake, "bob")
+    _book(lake)
+    assert _days(lake) == ["2026-05-01", "2026-05-02"]
+    (table,) = lake.fleet().tables
+    assert [one.work["flush"]["jobs"] for one in table.days] == [1, 1]
+    assert [one.ever["flush"]["jobs"] for one in table.days] == [1, 2]
+    clock.now += timedelta(days=40)
+    _book(lake)
+    assert len(lake.warehouse.state.list(f"fleet/{table.table_id}")) == 1
+    assert _days(lake) == ["2026-06-11"]
+    (table,) = lake.fleet().tables
+    assert [one["jobs"] for one in table.ever] == [2], "a counter goes on"
+
+
+def test_a_day_that_is_garbled_hides_no_other(lake: Lakehouse, clock: Clock) -> None:
+    _flush(lake, "ann")
+    _book(lake)
+    (stored,) = lake.warehouse.state.list("fleet")
+    lake.warehouse.state.put(stored.key, b"{")
+    assert lake.fleet().verdict == "1 scope: all well"
+    clock.now += BOOK_EVERY
+    _book(lake)
+    assert _flushes(lake)["jobs"] == 1
+
+
+def test_a_dropped_table_leaves_nothing(lake: Lakehouse) -> None:
+    _flush(lake, "ann")
+    _book(lake)
+    keep_schedules(lake.warehouse.state, "dagster", [ScheduleStanding("flush_sensor", "sensor", "4 s", on=True)], START)
+    lake.sql(f"DROP TABLE {NOTES}")
+    assert [one.key for one in lake.warehouse.state.list("fleet")] == ["fleet/schedules/dagster"]
+    found = lake.fleet()
+    assert (found.tables, found.verdict, found.schedules_at) == ((), "0 scopes: all well", START)
+
+
+def test_no_user_is_kept_and_an_erasure_finds_one_that_is(lake: Lakehouse) -> None:
+    _flush(lake, "ann-of-kept-figures", "bob")
+    _book(lake)
+    kept = [lake.warehouse.state.get(one.key) for one in lake.warehouse.state.list("fleet")]
+    assert kept
+    assert not any(b"ann-of" in data for data in kept)
+    planted = f"fleet/{lake.table(NOTES).table.id}/2026-04-01"
+    lake.warehouse.state.put(planted, b'{"day": "2026-04-01", "worst": {"of": "ann-of-kept-figures"}}')
+    with pytest.raises(Conflict, match="kept figures of a table that name the user"):
+        lake.erase("ann-of-kept-figures")
+    lake.warehouse.state.delete([planted])
+    lake.erase("ann-of-kept-figures")
+
+
+def test_looking_writes_nothing(lake: Lakehouse, clock: Clock) -> None:
+    _flush(lake, "ann", "bob")
+    clock.now += timedelta(hours=1)
+    root = Path(lake.warehouse.uri)
+    before = {path: path.stat().st_mtime_ns for path in root.rglob("*")}
+    assert lake.fleet().total("files") == 2
+    assert {path: path.stat().st_mtime_ns for path in root.rglob("*")} == before
