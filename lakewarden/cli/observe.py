@@ -74,8 +74,9 @@ def status(
         from lakewarden.client.fleet.rows import table_row, warehouse_row  # which other commands do not need
 
         rows = {one.name: _flat(cell(table_row(one))) for one in fleet.tables}
-        in_order = [rows[one.table] for one in found.tables if one.table in rows]
-        call.emit([*in_order, *scopes, *topics, _flat(cell(warehouse_row(fleet)))], empty="")
+        first, *others = [rows[one.table] for one in found.tables if one.table in rows] or [{}]
+        whole = [{**first, "warehouse": cell(warehouse_row(fleet))}] if first else []
+        call.emit([*whole, *others, *scopes, *topics], empty="")
         return
     tables = [_flat(cell(one)) for one in found.tables]
     if tables:

@@ -62,7 +62,9 @@ def test_metrics_are_printed_or_replace_a_file(warehouse: str, tmp_path: Path, c
 
 def test_all_of_the_status_has_the_figures_of_the_page(warehouse: str, capsys: pytest.CaptureFixture[str]) -> None:
     main(["status", "--all", "--format", "json", "--warehouse", warehouse])
-    table, *_, whole = json.loads(capsys.readouterr().out)
+    table, scope = json.loads(capsys.readouterr().out)
+    whole = table["warehouse"]
+    assert scope["user"] == "ann"
     assert (table["table"], table["files"], table["late_scopes"], table["file_counts"]) == (NOTES, 2, 0, [2, 0, 0, 0, 0, 0])
     assert (table["week"]["flush"]["done"], table["planned"]["compact"]["files"], table["debt"]["bytes"]) == (2, 0, 0)
     assert (whole["verdict"], whole["figures"]["scopes"], whole["prices"]["gb_month"]) == ("2 scopes: all well", 2, 0.023)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from lakewarden.base.settings import JobsSettings
 from lakewarden.catalog.report import Fault
 from lakewarden.catalog.state.job import Job, JobStatus, outcome_of, this_node
-from lakewarden.catalog.state.job_work import NO_WORK, WorkByTable
+from lakewarden.catalog.state.job_work import WorkByTable
 from lakewarden.errors import Conflict
 from lakewarden.maintenance.execution.heartbeat import Heartbeat, JobStopped
 from lakewarden.maintenance.execution.operator import Operator
@@ -28,7 +28,7 @@ class _Ending:
     transient: bool = False
     """Whether another attempt may succeed."""
     trace: str | None = None
-    work: WorkByTable = NO_WORK
+    work: WorkByTable = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
