@@ -1,0 +1,213 @@
+"""The actions of a Delta log, of any writer, as typed values.
+
+Source: Delta's protocol, "Actions". What it does not name is skipped where it is a field, and reported where it is an action.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from hashlib import sha256
+
+import msgspec
+
+from lakewarden.errors import Corrupt
+
+_NONE = msgspec.Raw(b"")
+
+
+class Vector(msgspec.Struct, frozen=True, rename="camel", gc=False):
+    """Where the deletion vector of a file is stored ("Deletion Vector Descriptor Schema"). Sizes in bytes."""
+
+    storage_type: str
+    path_or_inline_dv: str
+    size_in_bytes: int
+    cardinality: int
+    offset: int | None = None
+
+    @property
+    def id(self) -> str:
+        """What tells it from every other vector of the file ("Derived Fields", `uniqueId`)."""
+        return vector_id(self.storage_type, self.path_or_inline_dv, self.offset)
+
+
+def vector_id(storage_type: str, path_or_inline: str, offset: int | None) -> str:
+    return f"{storage_type}{path_or_inline}" + ("" if offset is None else f"@{offset}")
+
+
+class AddFile(msgspec.Struct, frozen=True, rename="camel"):
+    """A live file ("Add File and Remove File"). Times in milliseconds since the epoch."""
+
+    path: str
+    partition_values: dict[str, str | None] | None = None
+    size: int | None = None
+    modification_time: int | None = None
+    data_change: bool = True
+    stats: str | None = None
+    tags: dict[str, str | None] | None = None
+    deletion_vector: Vector | None = None
+    base_row_id: int | None = None
+    default_row_commit_version: int | None = None
+    clustering_provider: str | None = None
+
+    @property
+    def vector_id(self) -> str:
+        """Empty without a vector."""
+        return "" if self.deletion_vector is None else self.deletion_vector.id
+
+
+class RemoveFile(msgspec.Struct, frozen=True, rename="camel"):
+    """A file that is live no more (the same section)."""
+
+    path: str
+    deletion_timestamp: int | None = None
+    data_change: bool = True
+    partition_values: dict[str, str | None] | None = None
+    size: int | None = None
+    deletion_vector: Vector | None = None
+
+    @property
+    def vector_id(self) -> str:
+        """Empty without a vector."""
+        return "" if self.deletion_vector is None else self.deletion_vector.id
+
+
+class AddChanges(msgspec.Struct, frozen=True, rename="camel"):
+    """A change file ("Add CDC File")."""
+
+    path: str
+    partition_values: dict[str, str | None] | None = None
+    size: int | None = None
+
+
+class Protocol(msgspec.Struct, frozen=True, rename="camel"):
+    """Which readers and writers a table asks for ("Protocol Evolution")."""
+
+    min_reader_version: int
+    min_writer_version: int
+    reader_features: tuple[str, ...] | None = None
+    writer_features: tuple[str, ...] | None = None
+
+
+class Metadata(msgspec.Struct, frozen=True, rename="camel"):
+    """What a table says of itself ("Change Metadata")."""
+
+    id: str | None = None
+    name: str | None = None
+    description: str | None = None
+    schema_string: str | None = None
+    partition_columns: tuple[str, ...] = ()
+    configuration: dict[str, str | None] = {}
+    created_time: int | None = None
+
+    def property(self, name: str) -> str:
+        """A property of the table; empty where it is not set."""
+        return self.configuration.get(name) or ""
+
+    def says(self, name: str) -> bool:
+        """Whether that property is true."""
+        return self.property(name).lower() == "true"
+
+
+class Transaction(msgspec.Struct, frozen=True, rename="camel"):
+    """How far an application is ("Transaction Identifiers")."""
+
+    app_id: str
+    version: int
+
+
+class DomainMetadata(msgspec.Struct, frozen=True):
+    """A feature's own text ("Domain Metadata")."""
+
+    domain: str
+    configuration: str | None = None
+    removed: bool = False
+
+
+class Sidecar(msgspec.Struct, frozen=True, rename="camel"):
+    """A file with a part of a checkpoint ("Sidecar File Information")."""
+
+    path: str
+    size_in_bytes: int | None = None
+
+
+class Action(msgspec.Struct, frozen=True, rename="camel"):
+    """One line of a commit, which holds one action. `commit_info` stays text until somebody reads it."""
+
+    add: AddFile | None = None
+    remove: RemoveFile | None = None
+    cdc: AddChanges | None = None
+    protocol: Protocol | None = None
+    meta_data: Metadata | None = None
+    txn: Transaction | None = None
+    domain_metadata: DomainMetadata | None = None
+    sidecar: Sidecar | None = None
+    commit_info: msgspec.Raw = _NONE
+    checkpoint_metadata: msgspec.Raw = _NONE
+
+
+NAMES = frozenset(Action.__struct_encode_fields__)
+"""The actions that Delta's protocol names."""
+
+_decode = msgspec.json.Decoder(Action).decode
+_names = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
+_nothing = Action()
+
+
+@dataclass(frozen=True)
+class CommitActions:
+    """A commit that was read whole."""
+
+    version: int
+    actions: tuple[Action, ...]
+    digest: str
+    """SHA-256 of its text."""
+    unknown: frozenset[str]
+    """Actions that Delta's protocol does not name."""
+
+    @property
+    def info(self) -> dict[str, object]:
+        """Its `commitInfo`; empty where its writer left none."""
+        found = next((bytes(each.commit_info) for each in self.actions if each.commit_info), b"{}")
+        info = msgspec.json.decode(found)
+        return info if isinstance(info, dict) else {}
+
+
+class Torn(Corrupt):
+    """A commit is empty, cut off, or no JSON."""
+
+
+def read_commit(version: int, text: bytes) -> CommitActions:
+    """Reads the text of one commit.
+
+    Raises:
+        Torn: it is empty, or a line of it is not a JSON object.
+        Corrupt: an action lacks what Delta's protocol requires, or is nested deeper than a reader can follow.
+    """
+    actions, unknown = [], set[str]()
+    for line, action in _lines(f"commit {version}", text):
+        actions.append(action)
+        if action == _nothing:
+            unknown |= _names(line).keys() - NAMES
+    if not actions:
+        raise Torn(f"commit {version} is empty")
+    return CommitActions(version, tuple(actions), sha256(text).hexdigest(), frozenset(unknown))
+
+
+def read_actions(what: str, text: bytes) -> Iterator[Action]:
+    """The actions of another text of a log, which `what` names: a compaction, or a checkpoint in JSON. Raises as `read_commit`."""
+    return (action for _, action in _lines(what, text))
+
+
+def _lines(what: str, text: bytes) -> Iterator[tuple[bytes, Action]]:
+    for line in text.splitlines():
+        if not line.strip():
+            continue
+        try:
+            yield line, _decode(line)
+        except msgspec.ValidationError as error:
+            raise Corrupt(f"{what} has an action that is not as Delta's protocol has it: {error}") from error
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            raise Torn(f"{what} is not JSON: {error}") from error
+        except RecursionError as error:
+            raise Corrupt(f"{what} is nested too deep to be an action of Delta's") from error

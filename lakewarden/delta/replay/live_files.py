@@ -1,0 +1,160 @@
+"""The live files of a version as Arrow columns: a table may have millions, and none of them becomes an object of Python's."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakewarden.delta.replay.actions import AddFile, Vector, vector_id
+from lakewarden.delta.replay.paths import PLAIN, key_of
+
+_TEXTS = pa.map_(pa.string(), pa.string())
+
+_VECTOR = pa.struct(
+    [
+        ("storageType", pa.string()),
+        ("pathOrInlineDv", pa.string()),
+        ("offset", pa.int64()),
+        ("sizeInBytes", pa.int64()),
+        ("cardinality", pa.int64()),
+    ]
+)
+
+_SAID = pa.schema(
+    [
+        ("path", pa.string()),
+        ("partitionValues", _TEXTS),
+        ("size", pa.int64()),
+        ("modificationTime", pa.int64()),
+        ("stats", pa.string()),
+        ("tags", _TEXTS),
+        ("deletionVector", _VECTOR),
+        ("baseRowId", pa.int64()),
+        ("defaultRowCommitVersion", pa.int64()),
+        ("clusteringProvider", pa.string()),
+    ]
+)
+"""What a log says of a file, under the names that it has there."""
+
+FILES = pa.schema([("key", pa.string()), ("vectorId", pa.string()), *_SAID])
+"""The columns of live files: `key` as of `paths.key_of`, and `vectorId`, which is empty without a vector, tell them apart."""
+
+NO_FILES = FILES.empty_table()
+
+FileKey = tuple[str, str]
+"""Key and vector id."""
+
+
+def said_columns(names: Collection[str]) -> list[str]:
+    """Of the columns that an `add` of a checkpoint has, those that are read."""
+    return [name for name in _SAID.names if name in names]
+
+
+def of_checkpoint(adds: pa.StructArray, root: str) -> pa.Table:
+    """The `add` column of a part of a checkpoint. `root` as for `key_of`.
+
+    Raises:
+        pa.ArrowException: a column has a type that Delta's protocol does not give it.
+    """
+    found: dict[str, pa.Array[Any]] = dict(zip((field.name for field in adds.type), adds.flatten(), strict=True))
+    there = found["path"].is_valid()
+    count = pc.sum(there).as_py() or 0
+    columns: dict[str, pa.Array[Any]] = {}
+    for field in _SAID:
+        column = found.get(field.name)
+        kept = pa.nulls(count, field.type) if column is None else _as(column.filter(there), field.type)
+        columns[field.name] = kept
+    return _keyed(columns, root)
+
+
+def of_adds(adds: Sequence[AddFile], root: str) -> pa.Table:
+    """The same of actions of commits."""
+    if not adds:
+        return NO_FILES
+    columns: dict[str, list[object]] = {
+        "path": [each.path for each in adds],
+        "partitionValues": [_items(each.partition_values) or [] for each in adds],
+        "size": [each.size for each in adds],
+        "modificationTime": [each.modification_time for each in adds],
+        "stats": [each.stats for each in adds],
+        "tags": [_items(each.tags) for each in adds],
+        "deletionVector": [_vector(each.deletion_vector) for each in adds],
+        "baseRowId": [each.base_row_id for each in adds],
+        "defaultRowCommitVersion": [each.default_row_commit_version for each in adds],
+        "clusteringProvider": [each.clustering_provider for each in adds],
+    }
+    return _keyed({field.name: pa.array(columns[field.name], field.type) for field in _SAID}, root)
+
+
+def without(files: pa.Table, gone: Collection[FileKey]) -> pa.Table:
+    """The files but for those."""
+    if not gone or not files.num_rows:
+        return files
+    suspects = pc.is_in(files.column("key"), value_set=pa.array({key for key, _ in gone}, pa.string()))
+    places = pc.indices_nonzero(suspects)
+    pairs = zip(*(files.column(name).take(places).to_pylist() for name in ("key", "vectorId")), strict=True)
+    drop = [place for place, pair in zip(places.to_pylist(), pairs, strict=True) if pair in gone]
+    if not drop:
+        return files
+    keep = pc.invert(pc.is_in(pa.array(range(files.num_rows), pa.int64()), value_set=pa.array(drop, pa.int64())))
+    return files.filter(keep)
+
+
+def vectors_of(files: pa.Table) -> list[Vector | None]:
+    """The vector of each file."""
+    return [None if said is None else _described(said) for said in files.column("deletionVector").to_pylist()]
+
+
+def _described(said: dict[str, Any]) -> Vector:
+    return Vector(said["storageType"], said["pathOrInlineDv"], said["sizeInBytes"], said["cardinality"], said["offset"])
+
+
+def _keyed(columns: dict[str, pa.Array[Any]], root: str) -> pa.Table:
+    arrays = [_keys(columns["path"], root), _vector_ids(columns["deletionVector"]), *columns.values()]
+    return pa.Table.from_arrays(arrays, schema=FILES)
+
+
+def _keys(paths: pa.Array[Any], root: str) -> pa.Array[Any]:
+    plain = pc.match_substring_regex(paths, PLAIN)
+    if pc.all(plain).as_py() is not False:
+        return paths
+    return pa.array([key_of(path, root) for path in paths.to_pylist()], pa.string())
+
+
+def _vector_ids(vectors: pa.Array[Any]) -> pa.Array[Any]:
+    if vectors.null_count == len(vectors):
+        return pa.repeat("", len(vectors))
+    ids = (
+        "" if said is None else vector_id(said["storageType"], said["pathOrInlineDv"], said["offset"])
+        for said in vectors.to_pylist()
+    )
+    return pa.array(ids, pa.string())
+
+
+def _as(column: pa.Array[Any], kind: pa.DataType) -> pa.Array[Any]:
+    if column.type == kind:
+        return column
+    if pa.types.is_struct(kind) and pa.types.is_struct(column.type):
+        parts = dict(zip((field.name for field in column.type), column.flatten(), strict=True))
+        arrays = [_as(parts[each.name], each.type) if each.name in parts else pa.nulls(len(column), each.type) for each in kind]
+        return pa.StructArray.from_arrays(arrays, fields=[*kind], mask=column.is_null())
+    return column.cast(kind)
+
+
+def _items(values: dict[str, str | None] | None) -> list[tuple[str, str | None]] | None:
+    return None if values is None else [*values.items()]
+
+
+def _vector(vector: Vector | None) -> dict[str, object] | None:
+    if vector is None:
+        return None
+    return {
+        "storageType": vector.storage_type,
+        "pathOrInlineDv": vector.path_or_inline_dv,
+        "offset": vector.offset,
+        "sizeInBytes": vector.size_in_bytes,
+        "cardinality": vector.cardinality,
+    }

@@ -1,0 +1,221 @@
+"""One version of a table by its log: the replay of a checkpoint and the commits behind it.
+
+Source: Delta's protocol, "Action Reconciliation". What is derived may be damaged: a checkpoint that can't be read is passed over,
+for an older one or for the commits, and `notes` says so. What is damaged and not derived is an error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import pyarrow as pa
+
+from lakewarden.base.connection import Location
+from lakewarden.delta.replay.actions import AddFile, CommitActions, Metadata, Protocol, Torn, read_actions, read_commit
+from lakewarden.delta.replay.checkpoints import MOST_FILES, Checkpoint, read_checkpoint
+from lakewarden.delta.replay.live_files import NO_FILES, FileKey, of_adds, without
+from lakewarden.delta.replay.log_objects import MOST_COMMIT, LogObjects
+from lakewarden.delta.replay.paths import key_of, root_of
+from lakewarden.delta.replay.segment import CheckpointFiles, LogFiles, commit_name
+from lakewarden.errors import Corrupt, NotFound, Unsupported
+from lakewarden.storage.objects import Missing
+
+
+@dataclass(frozen=True)
+class Note:
+    """Something that is wrong with a log, and did not keep its version from being read."""
+
+    kind: str
+    detail: str
+    versions: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class LogState:
+    """A version of a table, as its log has it."""
+
+    location: Location
+    version: int
+    protocol: Protocol
+    metadata: Metadata
+    files: pa.Table
+    """The live files, in no order; columns as of `live_files.FILES`."""
+    transactions: dict[str, int]
+    """Version by application id."""
+    domains: dict[str, str | None]
+    """Configuration by domain; removed ones are not there."""
+    log: LogFiles
+    newest: CommitActions | None
+    """The commit that made it; None where it has left the log."""
+    checkpoint: CheckpointFiles | None
+    """That it was read from."""
+    notes: tuple[Note, ...] = ()
+    torn: int | None = None
+    """The version above it whose commit is torn, where that is passed over."""
+    unknown: frozenset[str] = frozenset()
+    """Actions behind the checkpoint that Delta's protocol does not name."""
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of the commit that made it; empty where that has left the log."""
+        return "" if self.newest is None else self.newest.digest
+
+    @cached_property
+    def commit_info(self) -> dict[str, object]:
+        return {} if self.newest is None else self.newest.info
+
+
+def replay(location: Location, version: int | None = None, *, commits_only: bool = False) -> LogState | None:
+    """Reads a version of the table, or its newest; None where there is no table.
+
+    A commit on a disk that is torn, with nothing but torn ones above, is passed over: a power cut left it (`LogState.torn`).
+
+    Args:
+        commits_only: without the checkpoints, where every commit is there.
+
+    Raises:
+        NotFound: there is no such version, or its log has expired.
+        Corrupt: the log is damaged, or lacks what leads to that version.
+        Unsupported: it is larger than is read.
+        OutsideTable: it leads out of the table's own directory.
+        StorageUnavailable, StorageRefused: the log can't be listed or read.
+    """
+    log = LogObjects(location)
+    files = log.files()
+    if files.newest is None:
+        return None
+    if version is None:
+        return _newest(log, files, commits_only)
+    if version > files.newest:
+        raise NotFound(f"{location.uri} has no version {version}: the newest is {files.newest}")
+    if files.oldest is None or version < files.oldest:
+        raise NotFound(f"version {version} of {location.uri} is no longer in its log, which begins at version {files.oldest}")
+    return _Replay(log, files, version).run(commits_only)
+
+
+def _newest(log: LogObjects, files: LogFiles, commits_only: bool) -> LogState | None:
+    assert files.newest is not None
+    try:
+        return _Replay(log, files, files.newest).run(commits_only)
+    except _TornCommit as error:
+        if not log.on_disk or not all(_is_torn(log, each) for each in files.commits if each > error.version):
+            raise
+        torn = error.version
+    if torn == 0:
+        return None
+    below = _Replay(LogObjects(log.location), files, torn - 1).run(commits_only)
+    return replace(below, torn=torn, notes=(*below.notes, Note("torn-commit", f"commit {torn} is empty or cut off", (torn,))))
+
+
+class _TornCommit(Torn):
+    def __init__(self, version: int, error: Torn) -> None:
+        super().__init__(error.message)
+        self.version = version
+
+
+def _is_torn(log: LogObjects, version: int) -> bool:
+    try:
+        read_commit(version, log.read(commit_name(version), MOST_COMMIT))
+    except Torn:
+        return True
+    return False
+
+
+class _Replay:
+    """The replay of one version."""
+
+    def __init__(self, log: LogObjects, files: LogFiles, version: int) -> None:
+        self._log = log
+        self._files = files
+        self._version = version
+        self._root = root_of(log.location)
+        self._notes: list[Note] = []
+
+    def run(self, commits_only: bool) -> LogState:
+        starts = [] if commits_only else [each for each in self._files.checkpoints if each.version <= self._version]
+        failure: Corrupt | None = None
+        for start in starts:
+            try:
+                return self._from(read_checkpoint(self._log, start), start)
+            except _TornCommit:
+                raise
+            except Corrupt as error:
+                failure = failure or error
+                self._notes.append(Note("checkpoint-unreadable", f"the {start.kind} checkpoint: {error.message}", (start.version,)))
+        if 0 not in self._files.commits:
+            missing = f"log-gap: {self._log.location.uri} has no commit 0, and no checkpoint that replaces it"
+            raise failure or Corrupt(missing)
+        return self._from(Checkpoint(-1), None)
+
+    def _from(self, base: Checkpoint, start: CheckpointFiles | None) -> LogState:
+        protocol, metadata = base.protocol, base.metadata
+        transactions, domains = dict(base.transactions), dict(base.domains)
+        adds: dict[FileKey, AddFile] = {}
+        touched: set[FileKey] = set()
+        unknown: set[str] = set()
+        newest: CommitActions | None = None
+        for newest in self._commits(base.version):
+            unknown |= newest.unknown
+            for action in newest.actions:
+                if action.add is not None:
+                    key = key_of(action.add.path, self._root), action.add.vector_id
+                    touched.add(key)
+                    adds[key] = action.add
+                elif action.remove is not None:
+                    key = key_of(action.remove.path, self._root), action.remove.vector_id
+                    touched.add(key)
+                    adds.pop(key, None)
+                protocol, metadata = action.protocol or protocol, action.meta_data or metadata
+                if action.txn is not None:
+                    transactions[action.txn.app_id] = action.txn.version
+                if (domain := action.domain_metadata) is not None:
+                    domains[domain.domain] = domain.configuration
+                    if domain.removed:
+                        del domains[domain.domain]
+            if len(touched) > MOST_FILES:
+                raise Unsupported(f"{self._log.location.uri} has more files than are read: {MOST_FILES:,} at most")
+        if protocol is None or metadata is None:
+            raise Corrupt(f"the log of {self._log.location.uri} lacks the {'protocol' if protocol is None else 'metadata'}")
+        kept, new = without(base.files, touched), of_adds([*adds.values()], self._root)
+        return LogState(
+            self._log.location,
+            self._version,
+            protocol,
+            metadata,
+            pa.concat_tables([kept, new]) if kept.num_rows and new.num_rows else (kept if kept.num_rows else new) or NO_FILES,
+            transactions,
+            domains,
+            self._files,
+            newest if newest is not None and newest.version == self._version else self._own_commit(),
+            start,
+            tuple(self._notes),
+            unknown=frozenset(unknown),
+        )
+
+    def _commits(self, start: int) -> Iterator[CommitActions]:
+        for last, name in self._files.behind(start, self._version):
+            try:
+                text = self._log.read(name, MOST_COMMIT)
+            except Missing:
+                raise Corrupt(f"log-gap: {name} of {self._log.location.uri} is missing") from None
+            if name == commit_name(last):
+                yield self._commit(last, text)
+            else:
+                yield CommitActions(last, tuple(read_actions(name, text)), "", frozenset())
+
+    def _own_commit(self) -> CommitActions | None:
+        """The commit of a version that was read from its checkpoint."""
+        if self._version not in self._files.commits:
+            return None
+        try:
+            return self._commit(self._version, self._log.read(commit_name(self._version), MOST_COMMIT))
+        except Missing:
+            return None
+
+    def _commit(self, version: int, text: bytes) -> CommitActions:
+        try:
+            return read_commit(version, text)
+        except Torn as error:
+            raise _TornCommit(version, error) from error

@@ -1,0 +1,109 @@
+"""Paths of a Delta log: one key for each file, however it is spelled, and the border of a table's own directory.
+
+A path is a URI, relative to the table or absolute (Delta's protocol, "Add File and Remove File"). What leads out of the
+table's directory is never read: whoever may write the log of one table could have another's files read with our key.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from functools import lru_cache
+from urllib.parse import unquote
+
+from lakewarden.base.connection import Location
+from lakewarden.errors import Unsupported
+from lakewarden.storage.location import canonical, local_path
+
+_URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/")
+_FILE = re.compile(r"file:/+(?:localhost/)?", re.IGNORECASE)
+_S3 = re.compile(r"s3[an]://", re.IGNORECASE)
+_PLAIN = re.compile(r"[A-Za-z0-9_=.-]+(?:/[A-Za-z0-9_=.-]+)*")
+PLAIN = rf"^{_PLAIN.pattern}$"
+"""Of a path with one spelling, which is its key, unless a part of it is `.` or `..`."""
+
+_DECODED_AT_MOST = 4
+_LONGEST = 4096
+
+
+class OutsideTable(Unsupported):
+    """The log names a file that is not in the table's own directory."""
+
+
+def key_of(path: str, root: str) -> str:
+    """The key of a path: relative to the table where it is inside, else absolute.
+
+    Args:
+        root: the table's own place, as `root_of` returns it.
+    """
+    if _PLAIN.fullmatch(path):
+        return path
+    if not (_URI.match(path) or path.startswith("/")):
+        return unquote(path)
+    there = _absolute(unquote(path))
+    return there.removeprefix(f"{root}/") if there.startswith(f"{root}/") else there
+
+
+def _absolute(path: str) -> str:
+    return _S3.sub("s3://", _FILE.sub("/", path))
+
+
+@lru_cache(maxsize=1024)
+def root_of(location: Location) -> str:
+    """A table's own place: a path on a disk, else a URI."""
+    path = local_path(location.uri)
+    return canonical(location.uri) if path is None else str(path)
+
+
+def check_inside(key: str, path: str, location: Location) -> str:
+    """Returns the key. Call this before a file that a log names is opened.
+
+    Args:
+        key: as `key_of` returns it.
+        path: as the log has it.
+
+    Raises:
+        OutsideTable: it leads out of the table's directory, in this spelling or decoded once more, or by a link.
+    """
+    if not _PLAIN.fullmatch(key) or ".." in key:
+        _check_spellings(key, path, location)
+    root = local_path(location.uri)
+    if root is not None:
+        _check_links(str(root), key, path)
+    return key
+
+
+def _check_spellings(key: str, path: str, location: Location) -> None:
+    spelling = key
+    for _ in range(_DECODED_AT_MOST):
+        if _leads_out(spelling):
+            raise _outside(path, location.uri)
+        spelling, before = unquote(spelling), spelling
+        if spelling == before:
+            return
+    raise Unsupported(f"the path {path[:200]!r} in the log of {location.uri} is escaped more often than any writer does")
+
+
+def _leads_out(key: str) -> bool:
+    if len(key) > _LONGEST or "\0" in key or key.startswith("/") or _URI.match(key):
+        return True
+    return not {"", ".", ".."}.isdisjoint(key.split("/"))
+
+
+def _check_links(root: str, key: str, path: str) -> None:
+    place = root
+    for part in key.split("/"):
+        place = f"{place}/{part}"
+        if os.path.islink(place) and not _below(os.path.realpath(place), os.path.realpath(root)):
+            raise _outside(path, root, "by a symbolic link")
+
+
+def _below(inner: str, outer: str) -> bool:
+    return inner.startswith(f"{outer.rstrip('/')}/")
+
+
+def _outside(path: str, uri: str, how: str = "") -> OutsideTable:
+    return OutsideTable(
+        f"outside-path: the log of {uri} names {path[:200]!r}, which leads out of the table's own directory"
+        f"{f' {how}' if how else ''} (a shallow clone?); only files inside a table are read"
+    )
