@@ -27,13 +27,13 @@ from lakewarden.delta.commit_log.committing import held_still, transactions_of
 from lakewarden.delta.commit_log.damage import check_name, torn_error
 from lakewarden.delta.commit_log.damaged_checkpoints import write_mended_checkpoint
 from lakewarden.delta.commit_log.delta_rs import DeltaRsVersion
-from lakewarden.delta.commit_log.features import check_features
 from lakewarden.delta.commit_log.lost_answer import certain
 from lakewarden.delta.commit_log.opening import OpenedTable, open_newest, open_version
 from lakewarden.delta.commit_log.plain import has_plain, is_plain_head
 from lakewarden.delta.commit_log.publish import publish
 from lakewarden.delta.commit_log.stamp import CommitStamp
 from lakewarden.delta.failures import delta_errors
+from lakewarden.delta.features import check_features
 from lakewarden.delta.parquet.change_files import ChangeFile
 from lakewarden.delta.parquet.files import DataFile, NewFile
 from lakewarden.delta.parquet.reading import open_file

@@ -21,8 +21,8 @@ from lakewarden.base.faults import Reach
 from lakewarden.catalog.report import ScopeReport
 from lakewarden.catalog.target import ScopeTarget
 from lakewarden.delta.commit_log.committing import TooLate
-from lakewarden.delta.commit_log.features import check_features
 from lakewarden.delta.commit_log.stamp import CommitStamp
+from lakewarden.delta.features import check_features
 from lakewarden.delta.manifest import write_manifest
 from lakewarden.delta.parquet.files import DataFile, NewFile, compact_name, write_files
 from lakewarden.delta.scope import open_place

@@ -152,6 +152,7 @@ NAMES = frozenset(Action.__struct_encode_fields__)
 _decode = msgspec.json.Decoder(Action).decode
 _names = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _nothing = Action()
+_KNOWN: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -185,29 +186,32 @@ def read_commit(version: int, text: bytes) -> CommitActions:
         Corrupt: an action lacks what Delta's protocol requires, or is nested deeper than a reader can follow.
     """
     actions, unknown = [], set[str]()
-    for line, action in _lines(f"commit {version}", text):
+    for action, names in _lines(f"commit {version}", text):
         actions.append(action)
-        if action == _nothing:
-            unknown |= _names(line).keys() - NAMES
+        unknown |= names
     if not actions:
         raise Torn(f"commit {version} is empty")
     return CommitActions(version, tuple(actions), sha256(text).hexdigest(), frozenset(unknown))
 
 
 def read_actions(what: str, text: bytes) -> Iterator[Action]:
-    """The actions of another text of a log, which `what` names: a compaction, or a checkpoint in JSON. Raises as `read_commit`."""
-    return (action for _, action in _lines(what, text))
+    """The actions of another text of a log, which `what` names: a compaction, or a checkpoint in JSON. Raises as
+    `read_commit`."""
+    return (action for action, _ in _lines(what, text))
 
 
-def _lines(what: str, text: bytes) -> Iterator[tuple[bytes, Action]]:
+def _lines(what: str, text: bytes) -> Iterator[tuple[Action, frozenset[str]]]:
+    """Each action, and the names of it that are unknown."""
     for line in text.splitlines():
         if not line.strip():
             continue
         try:
-            yield line, _decode(line)
+            action = _decode(line)
+            unknown = frozenset(_names(line).keys() - NAMES) if action == _nothing else _KNOWN
         except msgspec.ValidationError as error:
             raise Corrupt(f"{what} has an action that is not as Delta's protocol has it: {error}") from error
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise Torn(f"{what} is not JSON: {error}") from error
         except RecursionError as error:
             raise Corrupt(f"{what} is nested too deep to be an action of Delta's") from error
+        yield action, unknown

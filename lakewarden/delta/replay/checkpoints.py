@@ -6,7 +6,6 @@ checkpoint of few bytes that means very many, so it is measured before it is unp
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
@@ -16,9 +15,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from lakewarden.delta.failures import file_errors
-from lakewarden.delta.replay.actions import DomainMetadata, Metadata, Protocol, Sidecar, Torn, Transaction, read_actions
-from lakewarden.delta.replay.live_files import NO_FILES, of_adds, of_checkpoint, said_columns
+from lakewarden.delta.replay.actions import AddFile, DomainMetadata, Metadata, Protocol, Sidecar, Transaction, read_actions
+from lakewarden.delta.replay.live_files import MOST_UNPACKED, NO_FILES, of_adds, of_checkpoint, said_columns
 from lakewarden.delta.replay.log_objects import MOST_CHECKPOINT, LogObjects
+from lakewarden.delta.replay.parquet_footer import longest_dictionary
 from lakewarden.delta.replay.paths import check_inside, key_of, root_of
 from lakewarden.delta.replay.segment import LOG, CheckpointFiles
 from lakewarden.errors import Corrupt, Unsupported
@@ -29,15 +29,20 @@ T = TypeVar("T")
 MOST_FILES = 5_000_000
 """Rows of a checkpoint, of which each takes some 200 bytes."""
 
-_MOST_UNPACKED = 2 << 30
-"""Bytes of a checkpoint in memory."""
-
 _MOST_OTHERS = 1_000_000
 """Rows that are no files: transactions, mostly."""
+
+_MANY = ("txn", "domainMetadata", "sidecar")
+_FEW = 100
+"""Rows of what stands once in a checkpoint."""
 
 _MOST_BATCH = 512 << 20
 _ROWS = 65_536
 """Rows that are unpacked at once, if no value of theirs can be so long that they have more than `_MOST_BATCH` bytes."""
+
+_SMALL = 256 << 10
+"""Bytes of a file whose texts stay in their dictionaries until their lengths are known. That takes longer for many rows, and
+reading the footer of a larger one in Python takes as long as reading a small file."""
 
 _OTHERS = ("protocol", "metaData", "txn", "domainMetadata", "sidecar")
 _SIDECARS = f"{LOG}/_sidecars"
@@ -45,7 +50,7 @@ _SIDECARS = f"{LOG}/_sidecars"
 
 @dataclass
 class Checkpoint:
-    """What a checkpoint has. Tombstones are left out."""
+    """What a checkpoint has."""
 
     version: int
     protocol: Protocol | None = None
@@ -54,6 +59,8 @@ class Checkpoint:
     domains: dict[str, str | None] = field(default_factory=dict)
     parts: list[pa.Table] = field(default_factory=list)
     rows: int = 0
+    tombstones: pa.Table | None = None
+    """Files that were removed and not yet forgotten, where they are asked for."""
     sidecars: list[Sidecar] = field(default_factory=list)
     size: int = 0
     """Bytes in memory."""
@@ -64,24 +71,31 @@ class Checkpoint:
         """
         self.size += files.nbytes
         self.rows += files.num_rows
-        if self.rows > MOST_FILES or self.size > _MOST_UNPACKED:
+        if self.rows > MOST_FILES or self.size > MOST_UNPACKED:
             raise Unsupported(f"the checkpoint of version {self.version} has more files than are read: {MOST_FILES:,} at most")
         self.parts.append(files)
+
+    def forget(self, files: pa.Table) -> None:
+        if self.tombstones is not None:
+            self.tombstones = pa.concat_tables([self.tombstones, files])
 
     @property
     def files(self) -> pa.Table:
         return pa.concat_tables(self.parts) if self.parts else NO_FILES
 
 
-def read_checkpoint(log: LogObjects, files: CheckpointFiles) -> Checkpoint:
+def read_checkpoint(log: LogObjects, files: CheckpointFiles, *, tombstones: bool = False) -> Checkpoint:
     """Reads all parts and sidecars.
+
+    Args:
+        tombstones: whether they are read, too.
 
     Raises:
         Corrupt: a part or a sidecar is missing or garbled, or there is no protocol or metadata.
         Unsupported: it is larger than is read.
         OutsideTable: a sidecar is not in the table's own directory.
     """
-    checkpoint = Checkpoint(files.version)
+    checkpoint = Checkpoint(files.version, tombstones=NO_FILES if tombstones else None)
     try:
         for name in files.names:
             data = log.read(name, MOST_CHECKPOINT)
@@ -105,14 +119,17 @@ def _sidecar_name(sidecar: Sidecar, log: LogObjects) -> str:
 
 
 def _read_json(checkpoint: Checkpoint, name: str, data: bytes, log: LogObjects) -> None:
-    adds = []
+    adds, removes = [], []
     for action in read_actions(name, data):
         if action.add is not None:
             adds.append(action.add)
+        if action.remove is not None:
+            removes.append(AddFile(action.remove.path, deletion_vector=action.remove.deletion_vector))
         for found in (action.protocol, action.meta_data, action.txn, action.domain_metadata, action.sidecar):
             if found is not None:
                 _take(checkpoint, found)
     checkpoint.keep(of_adds(adds, root_of(log.location)))
+    checkpoint.forget(of_adds(removes, root_of(log.location)))
 
 
 def _take(checkpoint: Checkpoint, found: Protocol | Metadata | Transaction | DomainMetadata | Sidecar) -> None:
@@ -132,63 +149,51 @@ def _take(checkpoint: Checkpoint, found: Protocol | Metadata | Transaction | Dom
 def _read_parquet(checkpoint: Checkpoint, name: str, data: bytes, log: LogObjects) -> None:
     with file_errors(name):
         file = pq.ParquetFile(pa.BufferReader(data), pre_buffer=False)
-        wanted = _wanted(file.schema_arrow)
-        batch_size = _batch_size(file.metadata, data, wanted, name)
-        for batch in file.iter_batches(batch_size, columns=wanted, use_threads=False):
+        wanted = _wanted(file.schema_arrow, removes=checkpoint.tombstones is not None)
+        batch_size = _batch_size(data, file.metadata.num_rows, name)
+        batches: Iterator[pa.RecordBatch]
+        if len(data) <= _SMALL:
+            texts = _texts(file.schema, tuple(wanted))
+            file = pq.ParquetFile(pa.BufferReader(data), metadata=file.metadata, pre_buffer=False, read_dictionary=texts)
+            # by row groups: Arrow joins no nested columns of which each part has a dictionary of its own
+            groups = (file.read_row_group(number, wanted, use_threads=False) for number in range(file.num_row_groups))
+            batches = (batch for group in groups for batch in group.to_batches())
+        else:
+            batches = file.iter_batches(batch_size, columns=wanted, use_threads=False)
+        for batch in batches:
             _read_batch(checkpoint, batch, root_of(log.location))
 
 
-def _wanted(schema: pa.Schema) -> list[str]:
-    adds = schema.field("add").type if "add" in schema.names else pa.struct([])
-    files = [f"add.{name}" for name in said_columns({each.name for each in adds})] if pa.types.is_struct(adds) else []
-    return [*files, *(name for name in _OTHERS if name in schema.names)]
+def _texts(schema: pq.ParquetSchema, wanted: tuple[str, ...]) -> list[str]:
+    """The columns of texts among the wanted ones."""
+    columns = map(schema.column, range(len(schema)))
+    return [each.path for each in columns if each.path.startswith(wanted) and each.physical_type == "BYTE_ARRAY"]
 
 
-def _batch_size(metadata: pq.FileMetaData, data: bytes, wanted: list[str], name: str) -> int:
+def _wanted(schema: pa.Schema, *, removes: bool) -> list[str]:
+    wanted = [name for name in _OTHERS if name in schema.names]
+    for action in ("add", "remove") if removes else ("add",):
+        kind = schema.field(action).type if action in schema.names else None
+        if kind is not None and pa.types.is_struct(kind):
+            wanted += [f"{action}.{name}" for name in said_columns({each.name for each in kind})]
+    return wanted
+
+
+def _batch_size(data: bytes, rows: int, name: str) -> int:
     """How many rows may be unpacked at once: a value may stand once in a dictionary and mean as many bytes in each row.
 
     Raises:
-        Unsupported: too many rows or bytes, as the footer says.
+        Unsupported: there are too many rows, or too long values.
     """
-    if metadata.num_rows > MOST_FILES:
-        raise Unsupported(f"{name} has {metadata.num_rows:,} rows; at most {MOST_FILES:,} are read")
-    unpacked = longest = 0
-    for number in range(metadata.num_row_groups):
-        group = metadata.row_group(number)
-        for column in map(group.column, range(group.num_columns)):
-            if column.path_in_schema.startswith(tuple(wanted)):
-                unpacked += column.total_uncompressed_size
-                longest = max(longest, _dictionary_size(column, data))
-    if unpacked > _MOST_UNPACKED:
-        raise Unsupported(f"{name} has {unpacked:,} bytes in memory; at most {_MOST_UNPACKED:,} are read")
+    if rows > MOST_FILES:
+        raise Unsupported(f"{name} has {rows:,} rows; at most {MOST_FILES:,} are read")
+    if len(data) <= _SMALL:
+        return _ROWS
+    longest = longest_dictionary(data)
     size = min(_ROWS, _MOST_BATCH // max(longest, 1))
     if size < 8:
         raise Unsupported(f"{name} has a dictionary of {longest:,} bytes; at most {_MOST_BATCH // 8:,} are read")
     return size
-
-
-def _dictionary_size(column: pq.ColumnChunkMetaData, data: bytes) -> int:
-    """Bytes of its dictionary's values, by the page's header: Thrift's compact form begins it with type, size and packed size."""
-    if not column.has_dictionary_page or column.dictionary_page_offset is None or column.physical_type != "BYTE_ARRAY":
-        return 0
-    place = column.dictionary_page_offset
-    numbers = _fields(data[place : place + 32])
-    _, size = next(numbers, 0), next(numbers, 0)
-    return max(size, 0)
-
-
-def _fields(header: bytes) -> Iterator[int]:
-    """Whole numbers at the beginning of a struct, whose fields follow each other."""
-    place = 0
-    while place < len(header) and header[place] == 0x15:
-        place, number, shift = place + 1, 0, 0
-        while place < len(header):
-            byte = header[place]
-            number |= (byte & 0x7F) << shift
-            place, shift = place + 1, shift + 7
-            if byte < 0x80:
-                break
-        yield (number >> 1) ^ -(number & 1)
 
 
 def _read_batch(checkpoint: Checkpoint, batch: pa.RecordBatch, root: str) -> None:
@@ -198,13 +203,19 @@ def _read_batch(checkpoint: Checkpoint, batch: pa.RecordBatch, root: str) -> Non
             continue
         if name == "add":
             checkpoint.keep(of_checkpoint(column, root))
-            continue
-        rows = column.drop_null()
-        if len(rows) > _MOST_OTHERS:
-            raise Unsupported(f"the checkpoint of version {checkpoint.version} has more than {_MOST_OTHERS:,} actions of {name}")
-        for row in rows.to_pylist(maps_as_pydicts="lossy"):
-            if (found := _converted(row, _TYPES[name])) is not None:
-                _take(checkpoint, found)
+        elif name == "remove":
+            checkpoint.forget(of_checkpoint(column, root))
+        else:
+            _read_others(checkpoint, name, column)
+
+
+def _read_others(checkpoint: Checkpoint, name: str, column: Any) -> None:
+    rows = column.drop_null()
+    if len(rows) > (_MOST_OTHERS if name in _MANY else _FEW):
+        raise Unsupported(f"the checkpoint of version {checkpoint.version} has {len(rows):,} {name} actions: too many")
+    for row in rows.to_pylist(maps_as_pydicts="lossy"):
+        if (found := _converted(row, _TYPES[name])) is not None:
+            _take(checkpoint, found)
 
 
 _TYPES: dict[str, type[Protocol | Metadata | Transaction | DomainMetadata | Sidecar]] = {

@@ -10,6 +10,10 @@ import pyarrow.compute as pc
 
 from lakewarden.delta.replay.actions import AddFile, Vector, vector_id
 from lakewarden.delta.replay.paths import PLAIN, key_of
+from lakewarden.errors import Corrupt, Unsupported
+
+MOST_UNPACKED = 1 << 30
+"""Bytes of a checkpoint's files in memory."""
 
 _TEXTS = pa.map_(pa.string(), pa.string())
 
@@ -61,7 +65,7 @@ def of_checkpoint(adds: pa.StructArray, root: str) -> pa.Table:
     """
     found: dict[str, pa.Array[Any]] = dict(zip((field.name for field in adds.type), adds.flatten(), strict=True))
     there = found["path"].is_valid()
-    count = pc.sum(there).as_py() or 0
+    count = there.true_count
     columns: dict[str, pa.Array[Any]] = {}
     for field in _SAID:
         column = found.get(field.name)
@@ -71,7 +75,11 @@ def of_checkpoint(adds: pa.StructArray, root: str) -> pa.Table:
 
 
 def of_adds(adds: Sequence[AddFile], root: str) -> pa.Table:
-    """The same of actions of commits."""
+    """The same of actions of commits.
+
+    Raises:
+        Corrupt: a number or a text of theirs is none that Delta has.
+    """
     if not adds:
         return NO_FILES
     columns: dict[str, list[object]] = {
@@ -86,7 +94,10 @@ def of_adds(adds: Sequence[AddFile], root: str) -> pa.Table:
         "defaultRowCommitVersion": [each.default_row_commit_version for each in adds],
         "clusteringProvider": [each.clustering_provider for each in adds],
     }
-    return _keyed({field.name: pa.array(columns[field.name], field.type) for field in _SAID}, root)
+    try:
+        return _keyed({field.name: pa.array(columns[field.name], field.type) for field in _SAID}, root)
+    except (pa.ArrowException, ValueError, OverflowError) as error:
+        raise Corrupt(f"an add is not as Delta's protocol has it: {error}") from error
 
 
 def without(files: pa.Table, gone: Collection[FileKey]) -> pa.Table:
@@ -121,7 +132,7 @@ def _keys(paths: pa.Array[Any], root: str) -> pa.Array[Any]:
     plain = pc.match_substring_regex(paths, PLAIN)
     if pc.all(plain).as_py() is not False:
         return paths
-    return pa.array([key_of(path, root) for path in paths.to_pylist()], pa.string())
+    return pa.array([key_of(str(path), root) for path in paths.to_pylist()], pa.string())
 
 
 def _vector_ids(vectors: pa.Array[Any]) -> pa.Array[Any]:
@@ -134,14 +145,31 @@ def _vector_ids(vectors: pa.Array[Any]) -> pa.Array[Any]:
     return pa.array(ids, pa.string())
 
 
-def _as(column: pa.Array[Any], kind: pa.DataType) -> pa.Array[Any]:
+def _as(column: Any, kind: Any) -> Any:
     if column.type == kind:
         return column
     if pa.types.is_struct(kind) and pa.types.is_struct(column.type):
         parts = dict(zip((field.name for field in column.type), column.flatten(), strict=True))
         arrays = [_as(parts[each.name], each.type) if each.name in parts else pa.nulls(len(column), each.type) for each in kind]
         return pa.StructArray.from_arrays(arrays, fields=[*kind], mask=column.is_null())
+    if pa.types.is_map(kind) and pa.types.is_map(column.type):
+        keys, values = _as(column.keys, kind.key_type), _as(column.items, kind.item_type)
+        made: Any = pa.MapArray.from_arrays
+        return made(column.offsets, keys, values, kind, mask=column.is_null() if column.null_count else None)
+    if pa.types.is_dictionary(column.type):
+        _check_length(column)
     return column.cast(kind)
+
+
+def _check_length(column: Any) -> None:
+    """Call this before the texts of a dictionary are written out.
+
+    Raises:
+        Unsupported: they would have too many bytes.
+    """
+    length = pc.sum(pc.take(pc.cast(pc.binary_length(column.dictionary), pa.int64()), column.indices)).as_py() or 0
+    if length > MOST_UNPACKED:
+        raise Unsupported(f"a checkpoint has more bytes in memory than are read: {length:,} of one column")
 
 
 def _items(values: dict[str, str | None] | None) -> list[tuple[str, str | None]] | None:

@@ -111,7 +111,7 @@ def _newest(log: LogObjects, files: LogFiles, commits_only: bool) -> LogState | 
 
 class _TornCommit(Torn):
     def __init__(self, version: int, error: Torn) -> None:
-        super().__init__(error.message)
+        super().__init__(f"torn-commit: {error.message}")
         self.version = version
 
 
@@ -143,7 +143,8 @@ class _Replay:
                 raise
             except Corrupt as error:
                 failure = failure or error
-                self._notes.append(Note("checkpoint-unreadable", f"the {start.kind} checkpoint: {error.message}", (start.version,)))
+                said = f"the {start.kind} checkpoint of version {start.version} cannot be read: {error.message}"
+                self._notes.append(Note("checkpoint-unreadable", said, (start.version,)))
         if 0 not in self._files.commits:
             missing = f"log-gap: {self._log.location.uri} has no commit 0, and no checkpoint that replaces it"
             raise failure or Corrupt(missing)

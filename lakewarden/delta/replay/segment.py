@@ -79,7 +79,8 @@ class LogFiles:
         ordered = sorted(whole.items(), key=lambda one: (-one[0][0], len(one[1]), one[1]))
         partial = frozenset(version for version, _ in parts.keys() - whole.keys())
         checkpoints = tuple(CheckpointFiles(version, several) for (version, _), several in ordered)
-        return cls(frozenset(each for each in commits if each <= _LAST), checkpoints, tuple(sorted(compactions)), tuple(staged), partial)
+        countable = frozenset(version for version in commits if version <= _LAST)
+        return cls(countable, checkpoints, tuple(sorted(compactions)), tuple(staged), partial)
 
     @property
     def newest(self) -> int | None:

@@ -84,7 +84,7 @@ def vector_key(vector: Vector, location: Location) -> str | None:
 def bitmap_of(vector: Vector, store: ObjectStore, location: Location) -> bytes:
     """The bytes of its bitmap, checked against their checksum where they have one. Raises as `mask_of`."""
     if not 0 <= vector.size_in_bytes <= _AT_MOST:
-        raise Unsupported(f"a deletion vector of {location.uri} has {vector.size_in_bytes:,} bytes; at most {_AT_MOST:,} are read")
+        raise Unsupported(f"a deletion vector of {location.uri} has {vector.size_in_bytes:,} bytes; at most {_AT_MOST:,}")
     key = vector_key(vector, location)
     if key is None:
         return _exactly(z85(vector.path_or_inline_dv)[: vector.size_in_bytes], vector.size_in_bytes)
@@ -106,23 +106,24 @@ def _checked(key: str, data: bytes, size: int) -> bytes:
 
 
 def z85(text: str) -> bytes:
-    """Decodes ZeroMQ's base 85 (rfc.zeromq.org/spec/32).
+    """Decodes ZeroMQ's base 85 (rfc.zeromq.org/spec/32), and what delta-rs's library makes of bytes that fill no whole group: as
+    many `#` before the last one as bytes are missing. No other group begins with that digit, which would go beyond 32 bits.
 
     Raises:
         Corrupt: the text is none.
     """
     try:
-        groups = (text[start : start + 5] for start in range(0, len(text), 5))
-        return b"".join(struct.pack(">I", _number(group)) for group in groups)
-    except (KeyError, struct.error) as error:
+        return b"".join(_bytes(text[start : start + 5]) for start in range(0, len(text), 5))
+    except (KeyError, OverflowError) as error:
         raise Corrupt(f"a deletion vector is named {text[:100]!r}, which is not in base 85") from error
 
 
-def _number(group: str) -> int:
+def _bytes(group: str) -> bytes:
+    digits = group.ljust(5, " ").lstrip("#")
     number = 0
-    for digit in group.ljust(5, " "):
+    for digit in digits:
         number = number * 85 + _VALUES[digit]
-    return number
+    return number.to_bytes(max(len(digits) - 1, 0), "big")
 
 
 def _exactly(data: bytes, size: int) -> bytes:
@@ -139,7 +140,9 @@ def _fill(mask: Mask, data: bytes) -> int:
             raise Unsupported(f"a deletion vector has the format {magic}; only {_MAGIC} is read")
         place, found = 12, 0
         for _ in range(buckets):
-            (high,) = struct.unpack_from("<I", data, place)
+            (high,) = struct.unpack_from("<i", data, place)
+            if high < 0:
+                raise ValueError(f"the bucket {high}")
             place, count = _fill_bucket(mask, data, place + 4, high << 32)
             found += count
     except (struct.error, ValueError, IndexError) as error:

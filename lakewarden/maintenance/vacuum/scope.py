@@ -19,8 +19,8 @@ from lakewarden.catalog.model import TableSchema
 from lakewarden.catalog.operations import Operation
 from lakewarden.catalog.report import ScopeReport
 from lakewarden.catalog.target import ScopeTarget
-from lakewarden.delta.commit_log.features import check_features
 from lakewarden.delta.commit_log.stamp import CommitStamp
+from lakewarden.delta.features import check_features
 from lakewarden.delta.manifest import write_manifest
 from lakewarden.delta.scope import open_scope
 from lakewarden.delta.snapshot import Snapshot
