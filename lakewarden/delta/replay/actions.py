@@ -131,7 +131,7 @@ class Sidecar(msgspec.Struct, frozen=True, rename="camel"):
     size_in_bytes: int | None = None
 
 
-class Action(msgspec.Struct, frozen=True, rename="camel"):
+class LogAction(msgspec.Struct, frozen=True, rename="camel"):
     """One line of a commit, which holds one action. `commit_info` stays text until somebody reads it."""
 
     add: AddFile | None = None
@@ -146,12 +146,12 @@ class Action(msgspec.Struct, frozen=True, rename="camel"):
     checkpoint_metadata: msgspec.Raw = _NONE
 
 
-NAMES = frozenset(Action.__struct_encode_fields__)
+NAMES = frozenset(LogAction.__struct_encode_fields__)
 """The actions that Delta's protocol names."""
 
-_decode = msgspec.json.Decoder(Action).decode
+_decode = msgspec.json.Decoder(LogAction).decode
 _names = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
-_nothing = Action()
+_nothing = LogAction()
 _KNOWN: frozenset[str] = frozenset()
 
 
@@ -160,7 +160,7 @@ class CommitActions:
     """A commit that was read whole."""
 
     version: int
-    actions: tuple[Action, ...]
+    actions: tuple[LogAction, ...]
     digest: str
     """SHA-256 of its text."""
     unknown: frozenset[str]
@@ -174,7 +174,7 @@ class CommitActions:
         return info if isinstance(info, dict) else {}
 
 
-class Torn(Corrupt):
+class TornText(Corrupt):
     """A commit is empty, cut off, or no JSON."""
 
 
@@ -182,7 +182,7 @@ def read_commit(version: int, text: bytes) -> CommitActions:
     """Reads the text of one commit.
 
     Raises:
-        Torn: it is empty, or a line of it is not a JSON object.
+        TornText: it is empty, or a line of it is not a JSON object.
         Corrupt: an action lacks what Delta's protocol requires, or is nested deeper than a reader can follow.
     """
     actions, unknown = [], set[str]()
@@ -190,17 +190,17 @@ def read_commit(version: int, text: bytes) -> CommitActions:
         actions.append(action)
         unknown |= names
     if not actions:
-        raise Torn(f"commit {version} is empty")
+        raise TornText(f"commit {version} is empty")
     return CommitActions(version, tuple(actions), sha256(text).hexdigest(), frozenset(unknown))
 
 
-def read_actions(what: str, text: bytes) -> Iterator[Action]:
+def read_actions(what: str, text: bytes) -> Iterator[LogAction]:
     """The actions of another text of a log, which `what` names: a compaction, or a checkpoint in JSON. Raises as
     `read_commit`."""
     return (action for action, _ in _lines(what, text))
 
 
-def _lines(what: str, text: bytes) -> Iterator[tuple[Action, frozenset[str]]]:
+def _lines(what: str, text: bytes) -> Iterator[tuple[LogAction, frozenset[str]]]:
     """Each action, and the names of it that are unknown."""
     for line in text.splitlines():
         if not line.strip():
@@ -211,7 +211,7 @@ def _lines(what: str, text: bytes) -> Iterator[tuple[Action, frozenset[str]]]:
         except msgspec.ValidationError as error:
             raise Corrupt(f"{what} has an action that is not as Delta's protocol has it: {error}") from error
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            raise Torn(f"{what} is not JSON: {error}") from error
+            raise TornText(f"{what} is not JSON: {error}") from error
         except RecursionError as error:
             raise Corrupt(f"{what} is nested too deep to be an action of Delta's") from error
         yield action, unknown

@@ -1,6 +1,6 @@
 """The columns of a table of any writer: under which name or id each of its files has them, and the values that a file lacks.
 
-Sources: Delta's protocol, "Schema Serialization Format", "Column Mapping", "Partition Value Serialization", "Type Widening",
+Sources: Delta's protocol, "Schema Serialization Format", "DeltaColumn Mapping", "Partition Value Serialization", "Type Widening",
 "Delta Data Type to Parquet Type Mappings". No type and no name of what is read is taken from a file: writers differ in both.
 """
 
@@ -47,7 +47,7 @@ Stored = Any
 
 
 @dataclass(frozen=True)
-class Column:
+class DeltaColumn:
     """A column, or a field of one. `stored` is its name in files, `id` its Parquet field id where files are read by those."""
 
     name: str
@@ -55,19 +55,19 @@ class Column:
     nullable: bool
     stored: str
     id: int | None = None
-    parts: tuple[Column, ...] = ()
+    parts: tuple[DeltaColumn, ...] = ()
     """Of a struct its fields, of a list its element, of a map its key and its value."""
 
 
 @dataclass(frozen=True)
-class Columns:
+class DeltaColumns:
     """The columns of one version of a table. The names of partition columns in the log are those in files, too."""
 
-    every: tuple[Column, ...]
-    partition: tuple[Column, ...]
+    every: tuple[DeltaColumn, ...]
+    partition: tuple[DeltaColumn, ...]
 
     @classmethod
-    def of(cls, metadata: Metadata) -> Columns:
+    def of(cls, metadata: Metadata) -> DeltaColumns:
         """Raises:
         Corrupt: the schema is not as Delta's protocol has it, or lacks a partition column.
         Unsupported: a column has a type that is not read, as VARIANT.
@@ -85,7 +85,7 @@ class Columns:
     def schema(self) -> pa.Schema:
         return pa.schema([pa.field(column.name, column.type, column.nullable) for column in self.every])
 
-    def only(self, names: Sequence[str]) -> Columns:
+    def only(self, names: Sequence[str]) -> DeltaColumns:
         """Some of the columns, in that order.
 
         Raises:
@@ -114,7 +114,7 @@ class Columns:
         """
         return pa.Table.from_arrays([self._column(column, file, count, partition) for column in self.every], schema=self.schema)
 
-    def _column(self, column: Column, file: pa.Table, count: int, partition: Mapping[str, str | None]) -> Stored:
+    def _column(self, column: DeltaColumn, file: pa.Table, count: int, partition: Mapping[str, str | None]) -> Stored:
         if column in self.partition:
             value = typed_value(partition.get(column.stored), column)
             return _absent(count, column.type) if value is None else pa.repeat(value, count)
@@ -127,7 +127,7 @@ class Columns:
             raise Corrupt(f"the column {column.name} of a data file is no {column.type}: {str(error)[:200]}") from error
 
 
-def typed_value(text: str | None, column: Column) -> Any:
+def typed_value(text: str | None, column: DeltaColumn) -> Any:
     """The value of a partition column; None for NULL, which empty text is, too.
 
     Raises:
@@ -172,7 +172,7 @@ def _schema(text: str | None) -> _Struct:
         raise Corrupt(f"the table's schema is not as Delta's protocol has it: {str(error)[:200]}") from error
 
 
-def _fields(struct: _Struct, mode: str, depth: int) -> Iterator[Column]:
+def _fields(struct: _Struct, mode: str, depth: int) -> Iterator[DeltaColumn]:
     if depth > _DEEPEST:
         raise Unsupported(f"a column of the table is nested deeper than {_DEEPEST} levels")
     for field in struct.fields:
@@ -180,10 +180,10 @@ def _fields(struct: _Struct, mode: str, depth: int) -> Iterator[Column]:
         metadata = field.metadata or {}
         stored = field.name if mode == "none" else metadata.get(f"{_MAPPING}physicalName", field.name)
         id_ = metadata.get(f"{_MAPPING}id") if mode == "id" else None
-        yield Column(field.name, kind, field.nullable, str(stored), id_ if isinstance(id_, int) else None, parts)
+        yield DeltaColumn(field.name, kind, field.nullable, str(stored), id_ if isinstance(id_, int) else None, parts)
 
 
-def _type(said: Any, name: str, mode: str, depth: int) -> tuple[pa.DataType, tuple[Column, ...]]:
+def _type(said: Any, name: str, mode: str, depth: int) -> tuple[pa.DataType, tuple[DeltaColumn, ...]]:
     match said:
         case str():
             return _plain(said, name), ()
@@ -203,11 +203,11 @@ def _type(said: Any, name: str, mode: str, depth: int) -> tuple[pa.DataType, tup
     raise Unsupported(f"the column {name} has a type that is not read: {str(said)[:100]}")
 
 
-def _element(name: str, said: Any, nullable: bool, mode: str, depth: int) -> Column:
+def _element(name: str, said: Any, nullable: bool, mode: str, depth: int) -> DeltaColumn:
     if depth > _DEEPEST:
         raise Unsupported(f"a column of the table is nested deeper than {_DEEPEST} levels")
     kind, parts = _type(said, name, mode, depth + 1)
-    return Column(name, kind, nullable, name, None, parts)
+    return DeltaColumn(name, kind, nullable, name, None, parts)
 
 
 def _plain(said: str, name: str) -> pa.DataType:
@@ -227,7 +227,7 @@ def _converted(said: object) -> _Struct:
         raise Corrupt(f"the table's schema is not as Delta's protocol has it: {error}") from error
 
 
-def _found(column: Column, there: pa.Schema | pa.StructType) -> str | None:
+def _found(column: DeltaColumn, there: pa.Schema | pa.StructType) -> str | None:
     """The name of a column in a file, or of a field in a struct of it: by its id, if the file has ids, else by its name."""
     fields = [*there]
     if column.id is not None and any(_id_of(field) is not None for field in fields):
@@ -244,7 +244,7 @@ def _id_of(field: pa.Field[Any]) -> int | None:
     return int(said) if said is not None else None
 
 
-def _shaped(stored: Stored, column: Column) -> Stored:
+def _shaped(stored: Stored, column: DeltaColumn) -> Stored:
     """An array of a file in the column's own type, by the names and in the order that the table gives to its fields."""
     kind: Any = column.type
     if isinstance(stored.type, pa.BaseExtensionType):
@@ -263,7 +263,7 @@ def _shaped(stored: Stored, column: Column) -> Stored:
     return pc.cast(stored, kind, safe=not pa.types.is_timestamp(kind))
 
 
-def _struct(stored: Stored, column: Column) -> Stored:
+def _struct(stored: Stored, column: DeltaColumn) -> Stored:
     if not pa.types.is_struct(stored.type):
         raise pa.ArrowInvalid(f"it is stored as {stored.type}")
     there = dict(zip((field.name for field in stored.type), stored.flatten(), strict=True))

@@ -15,7 +15,7 @@ from urllib.parse import unquote
 import pyarrow as pa
 
 from lakewarden.base.connection import Location
-from lakewarden.delta.replay.actions import Action, read_commit
+from lakewarden.delta.replay.actions import LogAction, read_commit
 from lakewarden.delta.replay.checkpoints import Checkpoint, read_checkpoint
 from lakewarden.delta.replay.live_files import FileKey, vectors_of
 from lakewarden.delta.replay.log_objects import MOST_COMMIT, LogObjects
@@ -147,7 +147,7 @@ def _commits(state: LogState) -> Iterator[Note]:
 
 
 def _removal(
-    action: Action, version: int, live: set[FileKey], gone: set[FileKey], paths: Counter[str], root: str
+    action: LogAction, version: int, live: set[FileKey], gone: set[FileKey], paths: Counter[str], root: str
 ) -> Iterator[Note]:
     """Follows one action, and says what is wrong with it."""
     if action.add is not None:

@@ -13,7 +13,7 @@ from functools import cached_property
 import pyarrow as pa
 
 from lakewarden.base.connection import Location
-from lakewarden.delta.replay.actions import AddFile, CommitActions, Metadata, Protocol, Torn, read_actions, read_commit
+from lakewarden.delta.replay.actions import AddFile, CommitActions, Metadata, Protocol, TornText, read_actions, read_commit
 from lakewarden.delta.replay.checkpoints import MOST_FILES, Checkpoint, read_checkpoint
 from lakewarden.delta.replay.live_files import NO_FILES, FileKey, of_adds, without
 from lakewarden.delta.replay.log_objects import MOST_COMMIT, LogObjects
@@ -109,8 +109,8 @@ def _newest(log: LogObjects, files: LogFiles, commits_only: bool) -> LogState | 
     return replace(below, torn=torn, notes=(*below.notes, Note("torn-commit", f"commit {torn} is empty or cut off", (torn,))))
 
 
-class _TornCommit(Torn):
-    def __init__(self, version: int, error: Torn) -> None:
+class _TornCommit(TornText):
+    def __init__(self, version: int, error: TornText) -> None:
         super().__init__(f"torn-commit: {error.message}")
         self.version = version
 
@@ -118,7 +118,7 @@ class _TornCommit(Torn):
 def _is_torn(log: LogObjects, version: int) -> bool:
     try:
         read_commit(version, log.read(commit_name(version), MOST_COMMIT))
-    except Torn:
+    except TornText:
         return True
     return False
 
@@ -218,5 +218,5 @@ class _Replay:
     def _commit(self, version: int, text: bytes) -> CommitActions:
         try:
             return read_commit(version, text)
-        except Torn as error:
+        except TornText as error:
             raise _TornCommit(version, error) from error

@@ -14,8 +14,8 @@ from itertools import takewhile
 from lakewarden.base.clock import Clock
 from lakewarden.base.faults import Reach, no_faults
 from lakewarden.catalog.target import ScopeTarget
-from lakewarden.delta.between import between
 from lakewarden.delta.change_data import feed_to_set, has_feed, properties_to_set
+from lakewarden.delta.commit_log.between import between
 from lakewarden.delta.commit_log.committing import DIRECT_APP, TooLate
 from lakewarden.delta.commit_log.stamp import SILENT
 from lakewarden.delta.create import create_table

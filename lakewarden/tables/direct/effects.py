@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from lakewarden.catalog.target import ScopeTarget
-from lakewarden.delta.between import Between
 from lakewarden.delta.change_data import check_feed, has_feed
+from lakewarden.delta.commit_log.between import Between
 from lakewarden.delta.parquet.change_files import DELETED, ChangeFile
 from lakewarden.delta.parquet.files import DataFile, NewFile
 from lakewarden.delta.partitions import Partition

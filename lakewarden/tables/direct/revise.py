@@ -17,8 +17,8 @@ import pyarrow as pa
 
 from lakewarden.base.clock import Clock, random_id
 from lakewarden.catalog.target import ScopeTarget
-from lakewarden.delta.between import Between
 from lakewarden.delta.change_data import check_feed, has_feed
+from lakewarden.delta.commit_log.between import Between
 from lakewarden.delta.commit_log.committing import check_held
 from lakewarden.delta.parquet.change_files import DELETED, INSERT, POSTIMAGE, PREIMAGE, ChangeFile
 from lakewarden.delta.parquet.files import DataFile, NewFile, by_partition

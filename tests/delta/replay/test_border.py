@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from lakewarden.delta.foreign import ForeignTable
+from lakewarden.delta.reading.foreign import ForeignTable
 from lakewarden.delta.replay.paths import OutsideTable
 from tests.delta.hand_written import HandWritten, add, bitmap, metadata, protocol
 

@@ -16,7 +16,7 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 
 from lakewarden.base.connection import Location
-from lakewarden.delta.foreign import ForeignTable
+from lakewarden.delta.reading.foreign import ForeignTable
 from lakewarden.delta.replay.log_state import replay
 from lakewarden.errors import LakewardenError
 from tests.delta.hand_written import HandWritten, bitmap, inline

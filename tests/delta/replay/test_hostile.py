@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from lakewarden.delta.foreign import ForeignTable
+from lakewarden.delta.reading.foreign import ForeignTable
 from lakewarden.delta.replay import checkpoints, log_objects
 from lakewarden.delta.replay.log_state import replay
 from lakewarden.delta.replay.parquet_footer import longest_dictionary

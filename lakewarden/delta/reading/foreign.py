@@ -19,7 +19,7 @@ from lakewarden.delta.failures import file_errors
 from lakewarden.delta.features import check_readable
 from lakewarden.delta.past import AsOf
 from lakewarden.delta.replay.actions import Vector, read_commit
-from lakewarden.delta.replay.columns import Columns
+from lakewarden.delta.replay.columns import DeltaColumns
 from lakewarden.delta.replay.live_files import vectors_of
 from lakewarden.delta.replay.log_objects import MOST_COMMIT, LogObjects
 from lakewarden.delta.replay.log_state import LogState, replay
@@ -68,9 +68,9 @@ class ForeignTable:
         return cls(state)
 
     @cached_property
-    def columns(self) -> Columns:
-        """Raises as `Columns.of`."""
-        return Columns.of(self.state.metadata)
+    def columns(self) -> DeltaColumns:
+        """Raises as `DeltaColumns.of`."""
+        return DeltaColumns.of(self.state.metadata)
 
     @property
     def schema(self) -> pa.Schema:
@@ -105,7 +105,7 @@ class ForeignTable:
         return pa.concat_tables([schema.empty_table(), *self.parts(names)])
 
 
-def _rows(file: LiveFile, columns: Columns, store: ObjectStore, location: Location) -> Iterator[pa.Table]:
+def _rows(file: LiveFile, columns: DeltaColumns, store: ObjectStore, location: Location) -> Iterator[pa.Table]:
     source = _source(file, store, location)
     with file_errors(file.key):
         reader = pa.BufferReader(source) if isinstance(source, bytes) else pa.OSFile(source, "r")

@@ -18,14 +18,14 @@ from deltalake import DeltaTable, write_deltalake
 
 from lakewarden.base.connection import Location
 from lakewarden.delta.features import FEATURES, OPERATIONS, features_of, in_use, route
-from lakewarden.delta.foreign import ForeignTable
 from lakewarden.delta.past import AsOf
+from lakewarden.delta.reading.foreign import ForeignTable
 from lakewarden.delta.replay.actions import Protocol
 from lakewarden.delta.replay.log_state import replay
 from lakewarden.errors import Corrupt, InvalidArgument, LakewardenError, NotFound, Unsupported
 from tests.delta.hand_written import HandWritten, Json, add, bitmap, inline, metadata
 
-SHARED = Path(os.environ.get("LAKEWARDEN_FOREIGN", Path(__file__).parents[3] / "shared" / "foreign"))
+SHARED = Path(os.environ.get("LAKEWARDEN_FOREIGN", Path(__file__).parents[4] / "shared" / "foreign"))
 """Some 270 tables of upstream projects, which are not part of this one."""
 
 
