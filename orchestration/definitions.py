@@ -7,6 +7,7 @@ What is merged with it here is one's own. Copy this directory with `assets/`, `j
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 
 import dagster as dg
 
@@ -16,11 +17,17 @@ from jobs.onboarding import onboard_job
 from lakewarden.dagster import SparkResource, build_definitions
 from resources.environments import environment_of
 
-_environment = environment_of(os.environ)
-_warehouse = build_definitions(spark=SparkResource(spark_config=dict(_environment.spark)), jobs=[onboard_job, offboard_job])
 
-defs = dg.Definitions.merge(
-    _warehouse,
-    build_daily_summary() if FLIGHTS in {spec.key for spec in _warehouse.resolve_all_asset_specs()} else dg.Definitions(),
-    dg.Definitions(executor=dg.in_process_executor),  # of assets' runs: a step in a process of its own may start its own JVM
-)
+def _deployment(environ: Mapping[str, str]) -> dg.Definitions:
+    spark = SparkResource(spark_config=dict(environment_of(environ).spark))
+    warehouse = build_definitions(spark=spark, jobs=[onboard_job, offboard_job])
+    has_flights = FLIGHTS in {spec.key for spec in warehouse.resolve_all_asset_specs()}
+    return dg.Definitions.merge(
+        warehouse,
+        build_daily_summary() if has_flights else dg.Definitions(),
+        dg.Definitions(executor=dg.in_process_executor),  # of assets' runs: a step in a process of its own may start its own JVM
+    )
+
+
+defs = _deployment(os.environ)
+"""The only one in this module: Dagster's code server takes no other."""

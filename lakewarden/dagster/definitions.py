@@ -213,7 +213,7 @@ def _of_environment() -> str:
 
 
 def _webhook_of_environment() -> Webhook | None:
-    return Webhook(dg.EnvVar(WEBHOOK)) if WEBHOOK in os.environ else None
+    return Webhook(dg.EnvVar(WEBHOOK)) if os.environ.get(WEBHOOK) else None
 
 
 def _owners(warehouse: str | None) -> tuple[str, ...]:

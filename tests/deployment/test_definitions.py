@@ -51,9 +51,10 @@ def test_a_warehouse_without_flights_has_no_summary_of_them(load: Load, tmp_path
 
 
 @pytest.mark.slow
-def test_dagsters_command_loads_the_workspace(nyc: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("named", [["-w", "workspace.yaml"], ["-f", "orchestration/definitions.py", "-d", "."]])
+def test_dagsters_command_loads_it(nyc: str, tmp_path: Path, named: list[str]) -> None:
     own = {"LAKEWARDEN_WAREHOUSE": nyc, "DAGSTER_HOME": str(tmp_path)}
-    command = [str(Path(sys.executable).with_name("dagster")), "definitions", "validate", "-w", "workspace.yaml"]
+    command = [str(Path(sys.executable).with_name("dagster")), "definitions", "validate", *named]
     done = subprocess.run(command, cwd=ROOT, env={**os.environ, **own}, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "Validation successful" in done.stdout + done.stderr
