@@ -39,13 +39,13 @@ _MODULES = {
     "FailedRun": "orchestration.alerts",
     "Mount": "mount",
     "Pools": "mount",
-    "RETRIES": "jobs.runs.failures",
+    "RETRIES": "jobs.runs",
     "SparkResource": "resources.spark",
     "WarehouseComponent": "component",
     "Webhook": "orchestration.alerts",
     "build_definitions": "definitions",
-    "declined": "jobs.runs.failures",
-    "job_tags": "jobs.runs.tags",
+    "declined": "jobs.runs",
+    "job_tags": "jobs.runs",
 }
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
+import lakewarden.dagster
 from jobs.onboarding import onboard_job
 from lakewarden.client import Lakehouse
 from lakewarden.dagster import build_definitions
@@ -118,3 +119,8 @@ def test_a_job_of_ones_own_is_that_of_each_warehouse(tmp_path: Path, instance: d
     for place, there in (("eu", False), ("us", True)):
         with Lakehouse.open(str(tmp_path / place)) as lake:
             assert ("zoe" in lake.warehouse.catalog.read().users) is there
+
+
+@pytest.mark.parametrize("name", lakewarden.dagster.__all__)
+def test_each_public_name_is_there(name: str) -> None:
+    assert getattr(lakewarden.dagster, name)
