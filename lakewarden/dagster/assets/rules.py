@@ -2,9 +2,9 @@
 
 The lineage is source, rule, table. A rule edited with ALTER RULE, and a new pipeline, change the catalog: its sensor reloads
 the code location, as for new tables.
-"""
 
-from __future__ import annotations
+No `from __future__ import annotations` where Dagster reads a signature.
+"""
 
 import re
 
