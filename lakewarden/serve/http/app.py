@@ -6,7 +6,6 @@ import logging
 import time
 
 import msgspec
-from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import Headers, MutableHeaders
@@ -24,6 +23,7 @@ from lakewarden.serve.figures import Figures
 from lakewarden.serve.http.auth import login, logout, refresh
 from lakewarden.serve.http.event_stream import EventStreams
 from lakewarden.serve.http.files import Files
+from lakewarden.serve.http.fleet import fleet, metrics
 from lakewarden.serve.http.k3_calls import k3_call
 from lakewarden.serve.http.openapi import PATHS, ROUTES, openapi
 from lakewarden.serve.http.problems import problem
@@ -99,6 +99,7 @@ def application(common: Common) -> Starlette:
             Route("/health", health),
             Route("/ready", ready),
             Route("/metrics", metrics),
+            Route("/fleet", fleet),
             Route("/openapi.json", openapi),
             *ROUTES,
         ],
@@ -125,10 +126,3 @@ async def ready(request: Request) -> Response:
     """The warehouse answers; 503 if it does not."""
     await run_in_threadpool(lake_of(request).warehouse.catalog.read)
     return JSONResponse({"status": "ready"})
-
-
-async def metrics(request: Request) -> Response:
-    """Figures of the process that answers, for Prometheus."""
-    figures = request.app.state.figures
-    assert isinstance(figures, Figures), "the application is made with one"
-    return Response(generate_latest(figures.registry), headers={"Content-Type": CONTENT_TYPE_LATEST})

@@ -40,7 +40,7 @@ _READ = ("/health", "/ready", "/openapi.json")
 _FILE = "/v1/files/{namespace}/{table}/{key}/{column}"
 _SOCKET = "/v1/ws"
 _FOLLOWED = ("/v1/subscribe", _SOCKET)
-PATHS = (*_BODIES, _LOGOUT, *_FOLLOWED, *_READ, "/metrics", "/docs")
+PATHS = (*_BODIES, _LOGOUT, *_FOLLOWED, *_READ, "/metrics", "/fleet", "/docs")
 """The paths of all calls."""
 _OPEN = ("/v1/auth/login", "/v1/auth/refresh")
 
@@ -81,7 +81,8 @@ def document() -> Json:
     paths |= {path: {"get": _subscription(path)} for path in _FOLLOWED}
     paths[_FILE] = {"put": _file("put", _schema(FileRef)), "get": _file("get"), "delete": _file("delete", _schema(MessageAnswer))}
     paths |= {path: {"get": _open_read(path, "application/json", {"type": "object"})} for path in _READ}
-    paths["/metrics"] = {"get": _open_read("/metrics", "text/plain", _TEXT)}
+    paths["/metrics"] = {"get": _seen("/metrics", "text/plain", [{}, {"bearer": []}])}
+    paths["/fleet"] = {"get": _seen("/fleet", "text/html", [{"bearer": []}])}
     bearer: Json = {"type": "http", "scheme": "bearer", "bearerFormat": "JWT"}
     return {
         "openapi": "3.1.0",
@@ -137,6 +138,12 @@ def _declined() -> dict[str, Json]:
 def _open_read(path: str, kind: str, answered: Json) -> Json:
     done: Json = {"description": "done", "content": {kind: {"schema": answered}}}
     return {**_named(path), "responses": {"200": done}, "security": []}
+
+
+def _seen(path: str, kind: str, security: list[Json]) -> Json:
+    """What a dba sees of all tables."""
+    done: Json = {"description": "done", "content": {kind: {"schema": _TEXT}}}
+    return {**_named(path), "responses": {"200": done, **_declined()}, "security": security}
 
 
 def _named(path: str) -> dict[str, Json]:
