@@ -33,6 +33,7 @@ from lakewarden.cli.dagster_home import (
     running,
     writable,
 )
+from lakewarden.cli.fleet_server import fleet_served
 from lakewarden.client import Lakehouse
 from lakewarden.errors import Internal, InUse, InvalidArgument, Unsupported
 from lakewarden.spark.java import require_java
@@ -56,6 +57,9 @@ _ANSWERS_WITHIN = "600"
 """Seconds that the code server has for an answer, such as a sensor's tick. Dagster's own are 60, and what was found by then is
 lost: with a million rows of ten thousand users in the log, a busy machine never got to request a flush.
 """
+
+_PAGE = "LAKEWARDEN_FLEET_URL"
+"""The variable by which Dagster's health links to the page of the fleet."""
 
 _STARTS_WITHIN = 300.0
 """A first start in a new environment also compiles its modules."""
@@ -107,7 +111,8 @@ def ui(
         held.enter_context(alone(warehouse, home, address.url))
         _end(former)
         _check_free(address)
-        environment = _environment(warehouse, home, address)
+        page = held.enter_context(fleet_served(warehouse, host, port + 1, address.url))
+        environment = {**_environment(warehouse, home, address), _PAGE: page}
         _check_alone(home, environment)
         session = random_id()
         with writable(place):
@@ -116,6 +121,7 @@ def ui(
         with running(command, environment, session, home.log) as process:
             _await(process, address, home.log)
             print(f"Dagster is at {address.url}, for {warehouse}. Its log is {home.log}. Ctrl-C stops it.", flush=True)
+            print(f"The fleet as one page is at {page}", flush=True)
             with Lakehouse.open(warehouse) as lake, lake.noted("ui", address.url):
                 status = _ended(process)
     raise Internal(f"Dagster ended unexpectedly with status {status}: {_last_line(home.log)}; its log is {home.log}")

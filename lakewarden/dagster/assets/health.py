@@ -8,6 +8,7 @@ changes it books them after it: else Dagster would call them unsynced.
 No `from __future__ import annotations` where Dagster reads a signature.
 """
 
+import os
 import re
 from collections.abc import Iterator, Sequence
 from datetime import timedelta
@@ -247,7 +248,13 @@ def _warehouse_metadata(mount: Mount, found: Sequence[TableHealth]) -> Metadata:
     left = [f"and {len(found) - _TABLES_SHOWN} more tables"] if len(found) > _TABLES_SHOWN else []
     by_severity = sorted((each for one in worst_first for each in one.worst), key=lambda each: _SEVERITIES.index(each.severity))
     tables = dg.MetadataValue.md("\n".join([*head, *lines, *left]))
-    return {"tables": tables, **_worst(mount, by_severity), **_numbers(found)}
+    page = os.environ.get(PAGE)
+    linked = {"page": dg.MetadataValue.md(f"[the fleet]({page})")} if page else {}
+    return {"tables": tables, **linked, **_worst(mount, by_severity), **_numbers(found)}
+
+
+PAGE = "LAKEWARDEN_FLEET_URL"
+"""The variable that says where the page of the fleet is served; `lakewarden ui` sets it."""
 
 
 _SEVERITIES = get_args(Severity)

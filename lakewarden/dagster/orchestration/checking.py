@@ -22,6 +22,7 @@ from lakewarden.dagster.assets.tables import is_crowded
 from lakewarden.dagster.mount import Mount
 from lakewarden.dagster.orchestration.evaluations import build_schedule, build_sensor
 from lakewarden.dagster.orchestration.runs import under_way
+from lakewarden.dagster.orchestration.standings import keep_standings
 from lakewarden.maintenance.planning.health import health
 from lakewarden.tables.warehouse import cold_tables
 
@@ -128,5 +129,7 @@ def health_sensor(
     for event in health_events(mount, found):
         context.instance.report_runless_asset_event(event)
     report_checks(context.instance, [*checks_of_health(mount, found), *unread])  # behind the events that they are for
+    if lake.book_fleet(found):
+        keep_standings(context, lake)
     late = [str(one.table) for one in found if one.is_late]
     return dg.SkipReason(f"late: {', '.join(late)}" if late else f"{len(found)} tables are flushed in time")

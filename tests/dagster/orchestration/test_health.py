@@ -8,6 +8,7 @@ from datetime import timedelta
 from pathlib import Path
 
 import dagster as dg
+import pytest
 from dagster._core.definitions.data_version import CachingStaleStatusResolver, StaleStatus
 from dagster._core.loader import LoadingContextForTest
 from dagster._core.storage.asset_check_execution_record import AssetCheckExecutionRecord
@@ -43,7 +44,8 @@ NUMBERS = {
 def events_of_a_tick(definitions: dg.Definitions, instance: dg.DagsterInstance) -> Mapping[str, object]:
     """What the look of a sensor left as the newest of each asset and check."""
     sensor = definitions.resolve_sensor_def("health_sensor")
-    with dg.build_sensor_context(instance=instance, resources=dict(definitions.resources or {})) as context:
+    here = definitions.get_repository_def()
+    with dg.build_sensor_context(instance=instance, resources=dict(definitions.resources or {}), repository_def=here) as context:
         sensor.evaluate_tick(context)
     graph = definitions.resolve_asset_graph()
     events = {key.to_user_string(): instance.get_latest_materialization_event(key) for key in graph.get_all_asset_keys()}
@@ -174,3 +176,30 @@ def test_a_failed_scope_turns_its_partition_red_until_it_is_done(load: Load, cha
         path.write_bytes(content)
     assert flush.execute_in_process(instance=instance).success
     assert failed() == set()
+
+
+def test_a_look_keeps_a_day_of_each_table_and_which_schedules_are_on(
+    load: Load, chat: str, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LAKEWARDEN_FLEET_URL", "http://127.0.0.1:3001/fleet")
+    found = events_of_a_tick(load(chat), instance)["health"]
+    assert isinstance(found, dg.AssetMaterialization)
+    assert found.metadata["page"].value == "[the fleet](http://127.0.0.1:3001/fleet)"
+    with Lakehouse.open(chat) as lake:
+        fleet = lake.fleet()
+        assert len(lake.warehouse.state.list("fleet")) == len(fleet.tables) + 1
+    standings = {one.name: (one.kind, one.every, one.on, one.last_at) for one in fleet.schedules}
+    assert standings["compact_hourly"] == ("schedule", "17 * * * *", True, 0)
+    assert standings["flush_sensor"] == ("sensor", "4 s", True, 0)
+    figures = {
+        "tenants": "scopes",
+        "backlog/rows": "pending_rows",
+        "backlog/bytes": "pending_bytes",
+        "broken/scopes": "broken_scopes",
+        "late/scopes": "late_scopes",
+        "failed_checks/scopes": "failed_scopes",
+        "delta/rows": "rows",
+        "delta/num_files": "files",
+        "delta/bytes": "bytes",
+    }
+    assert {name: found.metadata[name].value for name in figures} == {name: fleet.total(each) for name, each in figures.items()}

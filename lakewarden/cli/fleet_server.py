@@ -1,0 +1,84 @@
+"""Serves the page of the fleet beside Dagster's, under `lakewarden ui`."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+from lakewarden.client import Lakehouse
+from lakewarden.errors import LakewardenError
+
+_POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; frame-ancestors 'none'"
+
+
+@contextmanager
+def fleet_served(warehouse: str, host: str, port: int, dagster: str) -> Iterator[str]:
+    """Serves the page at this port, or at a free one where it is taken; yields its URL. Each request looks anew.
+
+    Args:
+        dagster: the address of Dagster's pages, to whose forms links lead.
+    """
+    server = _listening(warehouse, host, port, dagster)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.2}, daemon=True)
+    thread.start()
+    shown = "127.0.0.1" if host == "0.0.0.0" else host
+    try:
+        yield f"http://{shown}:{server.server_port}/fleet"
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+def _listening(warehouse: str, host: str, port: int, dagster: str) -> _Server:
+    try:
+        return _Server(warehouse, host, port, dagster)
+    except (OSError, OverflowError):
+        return _Server(warehouse, host, 0, dagster)
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+    allow_reuse_address = True
+
+    def __init__(self, warehouse: str, host: str, port: int, dagster: str) -> None:
+        super().__init__((host, port), _Handler)
+        self.warehouse = warehouse
+        self.dagster = dagster
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: _Server
+
+    def do_GET(self) -> None:  # http.server calls it so
+        if self.path.partition("?")[0] not in ("/", "/fleet"):
+            self._answer(404, "text/plain", "the page is at /fleet")
+            return
+        from lakewarden.client.fleet.page import fleet_page  # once somebody looks
+
+        try:
+            with Lakehouse.open(self.server.warehouse, create=False) as lake:
+                page = fleet_page(lake.fleet(), self.server.dagster)
+        except LakewardenError as error:
+            self._answer(503, "text/plain", f"{error.code}: {error.message}")
+            return
+        self._answer(200, "text/html", page)
+
+    def _answer(self, status: int, kind: str, text: str) -> None:
+        data = text.encode()
+        self.send_response(status)
+        for name, value in {
+            "Content-Type": f"{kind}; charset=utf-8",
+            "Content-Length": str(len(data)),
+            "Cache-Control": "no-store",
+            "Content-Security-Policy": _POLICY,
+            "X-Content-Type-Options": "nosniff",
+        }.items():
+            self.send_header(name, value)
+        self.end_headers()
+        self.wfile.write(data)
+
+    def log_message(self, format: str, *args: object) -> None:  # as above
+        """Says nothing: `ui` speaks to a person."""
