@@ -18,6 +18,7 @@ from lakewarden.maintenance.admin.session_gate import Door
 from lakewarden.sql.blocks.rules import words_of
 from lakewarden.sql.computation import queries_of
 from lakewarden.sql.context import Context
+from lakewarden.sql.queries.foreign import taken_apart
 from lakewarden.sql.queries.texts import text_of
 from lakewarden.sql.relations import DEEPEST, ViewQuery, as_they_are, check_view, names
 from lakewarden.sql.rights import Made, asks_of, check_requirement
@@ -26,10 +27,13 @@ from lakewarden.sql.statements.base import Ref, Statement
 from lakewarden.sql.statements.blocks import BlockStatement
 from lakewarden.sql.statements.namespaces import UseNamespace
 from lakewarden.sql.statements.others import ExecuteAs, Forbidden, UnsupportedStatement
-from lakewarden.sql.statements.rows import Delete, Explain, Insert, Merge, Query, Update
+from lakewarden.sql.statements.rows import Delete, Explain, Insert, Merge, Query, Subscribe, Update
 from lakewarden.sql.statements.session import SetFreshness, SetTableStorage
 from lakewarden.sql.statements.tables import CreateTemporaryTable, CreateView, DropTemporaryTable
 from lakewarden.sql.temporary.rules import check_read, is_about, shadowing_after
+
+_KEPT_QUERIES = (CreateView, Subscribe)
+"""Statements whose queries run again in other sessions: they read no table by its URI."""
 
 
 @dataclass(frozen=True)
@@ -110,7 +114,8 @@ def bind(context: Context, statement: Statement, made: Made | None = None) -> Bo
         check_requirement(context, statement, spec.requires, made)
     with context.door.watched("query"):
         for query in queries_of(statement):
-            context.engine.check(text_of(as_they_are(query)), context.limits)
+            named = query if isinstance(statement, _KEPT_QUERIES) else taken_apart(context, query)[0]
+            context.engine.check(text_of(as_they_are(named)), context.limits)
     if isinstance(statement, (Query, Explain)):
         return BoundStatement(statement, replace(context, readable=readable))
     # writes follow from all rows, and run to their end

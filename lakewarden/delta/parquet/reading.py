@@ -8,12 +8,14 @@ from functools import cached_property
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from lakewarden.base.connection import Location
 from lakewarden.delta.failures import file_errors
 from lakewarden.delta.parquet.files import COLUMNS_KEY, columns_sum
 from lakewarden.delta.parquet.fitting import constant, field_id, fitted
 from lakewarden.delta.parquet.footer import Footer, footer_of
 from lakewarden.delta.partitions import NO_PARTITION, Partition
-from lakewarden.errors import Corrupt, Unsupported
+from lakewarden.delta.replay.paths import check_inside
+from lakewarden.errors import Corrupt
 from lakewarden.storage.objects import Missing, ObjectStore
 
 
@@ -114,12 +116,10 @@ def open_file(store: ObjectStore, path: str, partition: Partition = NO_PARTITION
 
     Raises:
         Corrupt: it is missing, garbled or no Parquet.
-        Unsupported: the path leads outside the table, as a shallow clone's do.
+        OutsideTable: the path leads outside the table, as a shallow clone's do.
     """
-    if "://" in path or path.startswith("/") or ".." in path.split("/"):
-        raise Unsupported(f"the file {path} is outside the table (a shallow clone?); only files inside a table can be read")
     try:
-        source = store.source(path)
+        source = store.source(check_inside(path, path, Location(store.uri)))
     except Missing:
         raise Corrupt(f"the data file {path} is named by the table and missing") from None
     with file_errors(path):

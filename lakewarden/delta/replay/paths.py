@@ -22,7 +22,6 @@ _PLAIN = re.compile(r"[A-Za-z0-9_=.-]+(?:/[A-Za-z0-9_=.-]+)*")
 PLAIN = rf"^{_PLAIN.pattern}$"
 """Of a path with one spelling, which is its key, unless a part of it is `.` or `..`."""
 
-_DECODED_AT_MOST = 4
 _LONGEST = 4096
 
 
@@ -63,7 +62,7 @@ def check_inside(key: str, path: str, location: Location) -> str:
         path: as the log has it.
 
     Raises:
-        OutsideTable: it leads out of the table's directory, in this spelling or decoded once more, or by a link.
+        OutsideTable: it leads out of the table's directory: in this spelling, where it is escaped more than once, or by a link.
     """
     if not _PLAIN.fullmatch(key) or ".." in key:
         _check_spellings(key, path, location)
@@ -74,20 +73,19 @@ def check_inside(key: str, path: str, location: Location) -> str:
 
 
 def _check_spellings(key: str, path: str, location: Location) -> None:
-    spelling = key
-    for _ in range(_DECODED_AT_MOST):
-        if _leads_out(spelling):
-            raise _outside(path, location.uri)
-        spelling, before = unquote(spelling), spelling
-        if spelling == before:
-            return
-    raise Unsupported(f"the path {path[:200]!r} in the log of {location.uri} is escaped more often than any writer does")
+    if len(key) > _LONGEST or "\0" in key or key.startswith("/") or _URI.match(key) or any(map(_is_step, key.split("/"))):
+        raise _outside(path, location.uri)
 
 
-def _leads_out(key: str) -> bool:
-    if len(key) > _LONGEST or "\0" in key or key.startswith("/") or _URI.match(key):
-        return True
-    return not {"", ".", ".."}.isdisjoint(key.split("/"))
+def _is_step(part: str) -> bool:
+    """Whether a part of a path leads anywhere but into a directory, however often it is escaped.
+
+    What follows a slash inside of it is the value of a partition, and no step.
+    """
+    decoded = unquote(part)
+    while decoded != part:
+        part, decoded = decoded, unquote(decoded)
+    return decoded.partition("/")[0] in ("", ".", "..") or _URI.match(decoded) is not None
 
 
 def _check_links(root: str, key: str, path: str) -> None:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Container, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import count
 from typing import TYPE_CHECKING
@@ -18,6 +18,7 @@ from lakewarden.catalog.model import OBJECT, Table, TableSchema
 from lakewarden.errors import PermissionDenied
 from lakewarden.sql.context import Context
 from lakewarden.sql.queries.answer import AnswerPlan, answer_of, several_tables
+from lakewarden.sql.queries.foreign import ForeignRelation, foreign_rows, taken_apart
 from lakewarden.sql.queries.literal_forms import ColumnTypes, take_kept_forms
 from lakewarden.sql.queries.literals import check_numbers
 from lakewarden.sql.queries.numerics import keep_digits
@@ -47,10 +48,12 @@ class PreparedQuery:
     """The versions that it reads of tables' pasts."""
     tree: exp.Query
     """What `sql` says."""
+    foreign: Mapping[str, ForeignRelation] = field(default_factory=dict)
+    """The Delta tables that it reads by their URIs, by their names in `sql`."""
 
 
 def prepare(
-    context: Context, query: exp.Query, extra: Container[str] = (), shaped: Mapping[str, TableSchema] = _NO_SCHEMAS
+    context: Context, query: exp.Query, extra: Collection[str] = (), shaped: Mapping[str, TableSchema] = _NO_SCHEMAS
 ) -> PreparedQuery:
     """Args:
         extra, shaped: as of `run`.
@@ -58,7 +61,8 @@ def prepare(
     Raises:
         PermissionDenied, NotFound, InvalidArgument, Unsupported: a relation or function is forbidden, or does not exist.
     """
-    made = resolved(query, context.relation, context.namespace, extra)
+    query, foreign = taken_apart(context, query)
+    made = resolved(query, context.relation, context.namespace, (*extra, *foreign) if foreign else extra)
     check_numbers(made.query)
     readable = {relation: _readable(context, relation.table) for relation in made.tables}
     past = {relation: _past(context, relation) for relation in made.tables if relation.as_of is not None}
@@ -71,7 +75,7 @@ def prepare(
     keep_digits(made.query, columns)
     pushdowns = {relation: _pushdown(made, relation, schemas.get(relation)) for relation in made.tables}
     tree = with_session_values(context, made.query)
-    return PreparedQuery(whole_text_of(tree), pushdowns, past, tree)
+    return PreparedQuery(whole_text_of(tree), pushdowns, past, tree, foreign)
 
 
 def _readable(context: Context, name: TableName) -> Table | TableOf:
@@ -195,11 +199,11 @@ def explain(context: Context, query: exp.Query) -> ResultRows:
 
 def relations(context: Context, prepared: PreparedQuery, read: Mapping[TableName, pa.Table] = _NO_ROWS) -> dict[str, pa.Table]:
     """The rows of each relation that a query reads; `read` as of `run`."""
+    found = foreign_rows(prepared.foreign)
     if not prepared.pushdowns:
-        return {}
+        return found
     from lakewarden.sql.queries.scan import past_relation, relation  # imports Delta, which a query without tables does not need
 
-    found = {}
     for each, pushdown in prepared.pushdowns.items():
         scope = prepared.past.get(each)
         rows = relation(context, each.table, pushdown, read.get(each.table)) if scope is None else past_relation(scope, pushdown)

@@ -9,9 +9,12 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from deltalake import write_deltalake
 
+from lakewarden.delta.parquet.reading import open_file
 from lakewarden.delta.reading.foreign import ForeignTable
 from lakewarden.delta.replay.paths import OutsideTable
+from lakewarden.storage.open import open_store
 from tests.delta.hand_written import HandWritten, add, bitmap, metadata, protocol
 
 
@@ -118,3 +121,18 @@ def test_an_absolute_path_inside_is_read(table: HandWritten) -> None:
     table.file("c.parquet", [2])
     table.begin(add(f"file://{table.path}/p%3D1/a%20b.parquet"), add(f"{table.path}/c.parquet"))
     assert ForeignTable.open(table.location).rows().sort_by("id").column("id").to_pylist() == [1, 2]
+
+
+@pytest.mark.parametrize("value", ["/", "..", "../..", "%2e%2e", "%252525252525", "file:///x", "", ".", "a//b"])
+def test_a_value_of_a_partition_is_no_step(table: HandWritten, value: str) -> None:
+    made = pa.table({"p": [value], "id": [1]})
+    write_deltalake(table.path, made, partition_by=["p"])
+    assert ForeignTable.open(table.location).rows().to_pydict() == {"p": [value or None], "id": [1]}
+
+
+def test_a_table_of_our_own_has_the_same_border(table: HandWritten) -> None:
+    store = open_store(table.location)
+    (table.path / "c.parquet").symlink_to(table.path.parent / "other" / "secret.parquet")
+    for path in ("c.parquet", "../other/secret.parquet", "%2e%2e/other/secret.parquet", "/other/secret.parquet", "file:/x"):
+        with pytest.raises(OutsideTable, match="outside-path"):
+            open_file(store, path)
