@@ -10,8 +10,6 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import dagster as dg
 from dagster import AssetCheckEvaluation
-from dagster._core.definitions.asset_checks.asset_check_evaluation import AssetCheckEvaluationTargetMaterializationData
-from dagster._core.storage.asset_check_execution_record import AssetCheckExecutionRecord
 
 from lakewarden.base.scope import TableName
 from lakewarden.client import Lakehouse
@@ -25,6 +23,7 @@ from lakewarden.dagster.assets.health import (
     lateness,
     warehouse_event,
 )
+from lakewarden.dagster.internals.events import AssetCheckEvaluationTargetMaterializationData, AssetCheckExecutionRecord
 from lakewarden.dagster.mount import Mount
 from lakewarden.errors import LakewardenError
 from lakewarden.maintenance.planning.health import TableHealth, health

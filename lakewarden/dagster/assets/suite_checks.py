@@ -4,8 +4,6 @@ blocks vacuums of that scope, as those of `assets.checks`.
 No `from __future__ import annotations` where Dagster reads a signature: it reads the config class from the annotation.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -54,10 +52,10 @@ class _Made:
 
     check: ExpectedCheck
     place: int
-    expectation: Expectation
+    expectation: "Expectation"
     on_spark: bool
 
-    def __call__(self) -> Expectation:
+    def __call__(self) -> "Expectation":
         return self.expectation
 
 

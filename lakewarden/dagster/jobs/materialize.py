@@ -7,13 +7,13 @@ to `flush_job`: Dagster plans an asset's run partition by partition.
 from collections.abc import Iterator, Sequence
 
 import dagster as dg
-from dagster._core.definitions.source_asset import SYSTEM_METADATA_KEY_SOURCE_ASSET_OBSERVATION
 
 from lakewarden.base.scope import Scope, TableName
 from lakewarden.catalog.model import Catalog, Table
 from lakewarden.catalog.operations import Operation
 from lakewarden.catalog.report import ScopeReport
 from lakewarden.client import Lakehouse
+from lakewarden.dagster.internals.definitions import SYSTEM_METADATA_KEY_SOURCE_ASSET_OBSERVATION
 from lakewarden.dagster.jobs.booking.book import book
 from lakewarden.dagster.jobs.booking.values import book_selected, book_unchanged
 from lakewarden.dagster.jobs.flush import FlushConfig, flush_by

@@ -8,13 +8,17 @@ from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 
 import dagster as dg
-from dagster._core.storage.tags import ASSET_PARTITION_RANGE_END_TAG, ASSET_PARTITION_RANGE_START_TAG, PARTITION_NAME_TAG
 from pydantic import Field
 
 from lakewarden.base.clock import Clock
 from lakewarden.base.scope import TableName
 from lakewarden.catalog.report import ScopeReport
 from lakewarden.dagster.assets.metadata import table_value
+from lakewarden.dagster.internals.definitions import (
+    ASSET_PARTITION_RANGE_END_TAG,
+    ASSET_PARTITION_RANGE_START_TAG,
+    PARTITION_NAME_TAG,
+)
 from lakewarden.dagster.mount import Mount
 from lakewarden.dagster.resources.lakehouse import begin_of
 from lakewarden.errors import LakewardenError, Transient

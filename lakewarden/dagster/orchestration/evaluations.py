@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import dagster as dg
-from dagster._core.definitions.unresolved_asset_job_definition import UnresolvedAssetJobDefinition
 
 from lakewarden.catalog.model import Catalog
 from lakewarden.client import Lakehouse
+from lakewarden.dagster.internals.definitions import UnresolvedAssetJobDefinition
 from lakewarden.dagster.mount import Mount
 from lakewarden.dagster.resources.lakehouse import lake_of_tick
 

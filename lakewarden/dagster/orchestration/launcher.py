@@ -14,10 +14,15 @@ from datetime import UTC, datetime
 from typing import Self
 
 import dagster as dg
-from dagster._core.launcher import CheckRunHealthResult, DefaultRunLauncher, LaunchRunContext, WorkerStatus
-from dagster._daemon.auto_run_reexecution.event_log_consumer import DAGSTER_EVENT_TYPES, _create_cursor_key
-from dagster._serdes import ConfigurableClassData
 
+from lakewarden.dagster.internals.running import (
+    DAGSTER_EVENT_TYPES,
+    CheckRunHealthResult,
+    ConfigurableClassData,
+    LaunchRunContext,
+    WorkerStatus,
+    cursor_key,
+)
 from lakewarden.dagster.jobs.runs import OPERATION
 from lakewarden.dagster.resources.alive import SESSION, last_beat, session_of
 
@@ -26,7 +31,7 @@ from lakewarden.dagster.resources.alive import SESSION, last_beat, session_of
 
 def begin_reading(instance: dg.DagsterInstance) -> None:
     """Keeps a cursor at the end of the event log for each kind of event that has none. What fails from now on is seen."""
-    keys = {_create_cursor_key(kind) for kind in DAGSTER_EVENT_TYPES}
+    keys = {cursor_key(kind) for kind in DAGSTER_EVENT_TYPES}
     missing = keys - instance.daemon_cursor_storage.get_cursor_values(keys).keys()
     if missing:
         end = instance.event_log_storage.get_maximum_record_id() or 0
@@ -75,8 +80,8 @@ class Watch:
         return f"it gave no sign of life for {silent:.0f} s" if silent >= SILENT_SECONDS else None
 
 
-class WatchingRunLauncher(DefaultRunLauncher):
-    """Starts runs as `DefaultRunLauncher` does, in the code servers, and knows which of them lost their process."""
+class WatchingRunLauncher(dg.DefaultRunLauncher):
+    """Starts runs as `dg.DefaultRunLauncher` does, in the code servers, and knows which of them lost their process."""
 
     def __init__(self, inst_data: ConfigurableClassData | None = None) -> None:
         super().__init__(inst_data)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 import dagster as dg
-from dagster._core.scheduler.instigation import InstigatorState, InstigatorTick, TickStatus
 
 from lakewarden.catalog.state.fleet_days import ScheduleStanding, keep_schedules
 from lakewarden.client import Lakehouse
+from lakewarden.dagster.internals.running import InstigatorState, InstigatorTick, TickStatus
 
 _DID = [TickStatus.SUCCESS, TickStatus.FAILURE]
 

@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from typing import Protocol, cast
 
 import dagster as dg
-from dagster._config.pythonic_config import ConfigurableResourceFactory  # documented as public, though its module is private
 from pydantic import Field
 
 from lakewarden.base.clock import NewId, random_id
 from lakewarden.base.settings import load_settings
 from lakewarden.client import Lakehouse
+from lakewarden.dagster.internals.definitions import ConfigurableResourceFactory
 from lakewarden.dagster.mount import Mount
 from lakewarden.dagster.resources.alive import alive
 from lakewarden.dagster.resources.spark import SparkResource

@@ -11,9 +11,9 @@ import os
 from collections.abc import Iterator, Sequence
 
 import dagster as dg
-from dagster._core.events import DagsterEvent, DagsterEventBatchMetadata
 
 from lakewarden.base.clock import NewId, random_id
+from lakewarden.dagster.internals.events import DagsterEventBatchMetadata
 
 BATCH = 500
 """Events in a batch: enough to make each cheap, few enough that a crash loses few."""
@@ -47,9 +47,9 @@ def _log_batch(context: dg.OpExecutionContext, batch: Sequence[AssetEvent], batc
         for position, event in enumerate(batch, start=1):
             metadata = DagsterEventBatchMetadata(batch_id, position == len(batch))
             if isinstance(event, dg.AssetMaterialization):
-                DagsterEvent.asset_materialization(step, event, metadata)
+                dg.DagsterEvent.asset_materialization(step, event, metadata)
             else:
-                DagsterEvent.asset_observation(step, event, metadata)
+                dg.DagsterEvent.asset_observation(step, event, metadata)
     except (AttributeError, TypeError):
         # Dagster's internals have changed: the public call is slower, and correct.
         for event in batch:

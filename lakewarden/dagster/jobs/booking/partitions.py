@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 
 import dagster as dg
-from dagster._core.events import AssetMaterializationPlannedData, DagsterEvent
 
 from lakewarden.base.scope import Scope, TableName
 from lakewarden.catalog.model import Table
 from lakewarden.catalog.report import Fault, ScopeReport
 from lakewarden.client import Lakehouse
 from lakewarden.dagster.assets.partition_values import is_key
+from lakewarden.dagster.internals.events import AssetMaterializationPlannedData
 from lakewarden.dagster.mount import Mount
 
 
@@ -108,5 +108,5 @@ def _failed(context: dg.OpExecutionContext, key: dg.AssetKey, partitions: Sequen
 
 def _plan(context: dg.OpExecutionContext, key: dg.AssetKey, partition: str | None) -> None:
     planned = AssetMaterializationPlannedData(key, partition=partition)
-    event = DagsterEvent.build_asset_materialization_planned_event(context.job_name, str(context.op_handle), planned)
+    event = dg.DagsterEvent.build_asset_materialization_planned_event(context.job_name, str(context.op_handle), planned)
     context.instance.report_dagster_event(event, context.run_id)

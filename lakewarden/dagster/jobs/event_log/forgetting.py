@@ -12,12 +12,10 @@ from dataclasses import dataclass
 from datetime import datetime
 
 import dagster as dg
-from dagster._core.definitions.run_request import InstigatorType
-from dagster._core.scheduler.instigation import TickStatus
-from dagster._serdes import serialize_value
 
 from lakewarden.base.clock import Clock, system_clock
 from lakewarden.base.scope import TableName
+from lakewarden.dagster.internals.running import InstigatorType, TickStatus
 from lakewarden.dagster.jobs.event_log.packed_storage import overwriting
 from lakewarden.dagster.jobs.event_log.sweeping import IdSpellings, InstanceStorages, sweep
 from lakewarden.dagster.jobs.runs import SCOPE, op_config
@@ -98,7 +96,7 @@ def _runs(instance: dg.DagsterInstance) -> Iterator[dg.DagsterRun]:
 
 
 def _output_names_user(instance: dg.DagsterInstance, run_id: str, names: IdSpellings) -> bool:
-    return any(names.stand_in(json.loads(serialize_value(entry))) for entry in instance.all_logs(run_id))
+    return any(names.stand_in(json.loads(dg.serialize_value(entry))) for entry in instance.all_logs(run_id))
 
 
 def _delete(instance: dg.DagsterInstance, run: dg.DagsterRun, names: IdSpellings, mark: str) -> None:

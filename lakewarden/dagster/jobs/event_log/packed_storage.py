@@ -14,9 +14,6 @@ from typing import Any
 
 import sqlalchemy as db
 from dagster import EventLogEntry, StringSource
-from dagster._core.storage.event_log import EventLogStorage, SqliteEventLogStorage
-from dagster._core.storage.sqlite_storage import DagsterSqliteStorage
-from dagster._serdes import ConfigurableClassData
 from sqlalchemy import Engine, event
 from sqlalchemy.dialects import registry
 from sqlalchemy.dialects.sqlite.pysqlite import SQLiteDialect_pysqlite
@@ -24,6 +21,9 @@ from sqlalchemy.engine.interfaces import DBAPIConnection
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.compiler import SQLCompiler
 from sqlalchemy.sql.functions import GenericFunction
+
+from lakewarden.dagster.internals.running import ConfigurableClassData
+from lakewarden.dagster.internals.storages import DagsterSqliteStorage, EventLogStorage, SqliteEventLogStorage
 
 #
 # Packs the JSON of Dagster's events into an eighth of its bytes, for storages that do not compress.

@@ -11,10 +11,14 @@ from datetime import UTC, datetime
 
 import dagster as dg
 import sqlalchemy as db
-from dagster._core.storage.event_log import SqliteEventLogStorage
-from dagster._core.storage.event_log.schema import AssetEventTagsTable, SqlEventLogStorageTable
-from dagster._core.storage.runs.schema import KeyValueStoreTable, RunsTable
 
+from lakewarden.dagster.internals.storages import (
+    AssetEventTagsTable,
+    KeyValueStoreTable,
+    RunsTable,
+    SqlEventLogStorageTable,
+    SqliteEventLogStorage,
+)
 from lakewarden.dagster.jobs.event_log.packed_storage import shrink
 from lakewarden.dagster.jobs.event_log.sweeping import InstanceStorages
 from lakewarden.dagster.resources.alive import key_of

@@ -16,24 +16,25 @@ from urllib.parse import quote, quote_plus
 
 import dagster as dg
 import sqlalchemy as db
-from dagster._core.storage.event_log import SqlEventLogStorage, SqliteEventLogStorage
-from dagster._core.storage.event_log.schema import (
+
+from lakewarden.dagster.internals.storages import (
     AssetCheckExecutionsTable,
+    AssetDaemonAssetEvaluationsTable,
     AssetEventTagsTable,
     AssetKeyTable,
-    SqlEventLogStorageTable,
-)
-from dagster._core.storage.runs import SqlRunStorage
-from dagster._core.storage.runs.schema import BackfillTagsTable, BulkActionsTable, RunsTable, RunTagsTable
-from dagster._core.storage.schedules import SqlScheduleStorage
-from dagster._core.storage.schedules.schema import (
-    AssetDaemonAssetEvaluationsTable,
+    BackfillTagsTable,
+    BulkActionsTable,
     InstigatorsTable,
     JobTable,
     JobTickTable,
+    RunsTable,
+    RunTagsTable,
+    SqlEventLogStorage,
+    SqlEventLogStorageTable,
+    SqliteEventLogStorage,
+    SqlRunStorage,
+    SqlScheduleStorage,
 )
-from dagster._serdes import serialize_value
-
 from lakewarden.dagster.jobs.event_log.packed_storage import UnpackedColumn
 from lakewarden.dagster.jobs.runs import SCOPE
 from lakewarden.storage.paths import encode
@@ -246,7 +247,7 @@ def _mentions(column: db.Column[str], names: IdSpellings) -> db.ColumnElement[bo
 def _point_to_newest(events: SqlEventLogStorage, key: dg.AssetKey) -> None:
     """An asset holds a copy of its newest event, which may have been the user's."""
     newest = events.fetch_materializations(key, limit=1).records
-    copy = serialize_value(newest[0]) if newest else None
+    copy = dg.serialize_value(newest[0]) if newest else None
     with events.index_connection() as connection:
         of_asset = AssetKeyTable.c.asset_key == key.to_string()
         connection.execute(db.update(AssetKeyTable).where(of_asset).values(last_materialization=copy))
