@@ -22,8 +22,7 @@ from lakewarden.catalog.kept_settings import TailRule
 from lakewarden.catalog.report import ScopeReport
 from lakewarden.client import Lakehouse
 from lakewarden.delta.parquet.files import DataFile
-from lakewarden.tables.upkeep.packing import pack_files, why_not
-from lakewarden.tables.upkeep.tail import fitting, small_run
+from lakewarden.tables.upkeep_files import fitting, pack_files, small_run, why_not
 
 _ROWS = 20
 """Of each flush of equal traffic."""

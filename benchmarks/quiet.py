@@ -31,7 +31,7 @@ from lakewarden.catalog.state.floors.floor import floor_at
 from lakewarden.catalog.target import ScopeTarget
 from lakewarden.client import Lakehouse
 from lakewarden.storage import local
-from lakewarden.tables.upkeep.rules import FoldRule, PackRule
+from lakewarden.tables.upkeep_rules import FoldRule, PackRule
 from lakewarden.tables.warehouse import find_table
 
 TICKS = ("flush_sensor", "users_sensor")

@@ -111,7 +111,7 @@ _OUTERMOST = {
     "lakewarden.cli.ui": "a session of processes has an id of its own, before a warehouse is open",
     "lakewarden.dagster.definitions": "a code location opens its warehouse",
     "lakewarden.dagster.resources.lakehouse": "a run opens its warehouse",
-    "lakewarden.tables.rows.snowflake": "the numbers of a process begin once, for all of its warehouses",
+    "lakewarden.tables.rows.defaults": "the numbers of a process begin once, for all of its warehouses",
     "lakewarden.spark.source.connection": "a reader or writer in Spark opens its warehouse",
     "lakewarden.sql.blocks.session_block": "a statement outside of any session has a block that refuses all",
     "lakewarden.catalog.locks": "another process opens the catalog from the place that it was sent",
@@ -119,13 +119,12 @@ _OUTERMOST = {
 _TASKS = {
     "lakewarden.maintenance.check.storages",
     "lakewarden.tables.direct.revise",
-    "lakewarden.tables.direct.shuffle",
+    "lakewarden.tables.direct.outputs",
     "lakewarden.maintenance.flush.run",
     "lakewarden.maintenance.maintain",
     "lakewarden.maintenance.optimize.bins",
     "lakewarden.ingest.objects.newest",
     "lakewarden.maintenance.repair.scope",
-    "lakewarden.spark.change_data",
     "lakewarden.spark.large",
     "lakewarden.sql.handlers.writing.copying",
 }

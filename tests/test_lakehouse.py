@@ -17,7 +17,7 @@ from lakewarden.base.scope import Scope, TableName
 from lakewarden.base.settings import MaintenanceSettings, Settings
 from lakewarden.catalog.state.audit import AuditLog
 from lakewarden.errors import Conflict, ConstraintViolation, Corrupt, InUse, InvalidArgument, NotFound
-from lakewarden.tables.tags import Tag
+from lakewarden.tables.pins import Tag
 from tests.fixtures.bucket import copy_tree, path_of, remove_tree
 from tests.fixtures.children import CONTEXT, exit_statuses
 from tests.fixtures.lakes import NOTES, eventual, keys, lake_fixture, make_notes, notes, scope_path, strong

@@ -41,7 +41,7 @@ def check_ratio(name: str, ratio: float) -> float:
 
 @dataclass(frozen=True)
 class TailRule:
-    """Which of a scope's newest small files one compaction takes (`tables.upkeep.tail`).
+    """Which of a scope's newest small files one compaction takes (`tables.upkeep_files`).
 
     A file with fewer than `max_rows` rows is small. A compaction needs `min_files` small files at the end, and takes at most
     `max_files` of them and `max_rows` rows. With a `ratio`, the oldest of them has at most so many times the rows of the others

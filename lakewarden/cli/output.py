@@ -20,7 +20,7 @@ from lakewarden.base.scope import Scope, TableName
 
 if TYPE_CHECKING:
     from lakewarden.client import Lakehouse
-    from lakewarden.tables.subscriptions.fold import Event
+    from lakewarden.tables.changes.log_reader import Event
 
 
 Cell = str | int | float | bool | datetime | None | Sequence["Cell"] | Mapping[str, "Cell"]

@@ -16,7 +16,7 @@ from lakewarden.cli.output import Row, cell
 from lakewarden.errors import AlreadyExists, InvalidArgument, RowsRejected
 from lakewarden.log.once import Resume, check_resume
 from lakewarden.tables.rows.files import FileRef
-from lakewarden.tables.rows.texts import value_of
+from lakewarden.tables.rows.text import value_of
 
 if TYPE_CHECKING:
     from lakewarden.ingest.load.run import OnReject

@@ -31,7 +31,7 @@ from lakewarden.tables.warehouse import Warehouse
 
 if TYPE_CHECKING:
     from lakewarden.client.k3 import K3
-    from lakewarden.tables.subscriptions.feed import Feeds
+    from lakewarden.tables.changes.log_reader import Feeds
 
 
 class Lakehouse(

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from lakewarden.maintenance.execution.runner import Runner
     from lakewarden.sql.query_engine.workers.engine import Workers
     from lakewarden.sql.services import Services
-    from lakewarden.tables.subscriptions.feed import Feeds
+    from lakewarden.tables.changes.log_reader import Feeds
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,7 @@ class Parts:
     @cached_property
     def feeds(self) -> Feeds:
         """One reader of each table's log, for all subscriptions of this process."""
-        from lakewarden.tables.subscriptions.feed import Feeds
+        from lakewarden.tables.changes.log_reader import Feeds
 
         return Feeds(LiveQueries(self.warehouse.state), time.monotonic)
 

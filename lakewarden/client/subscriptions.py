@@ -10,7 +10,7 @@ from lakewarden.client.parts import Noun
 from lakewarden.client.sessions import SqlCalls
 
 if TYPE_CHECKING:
-    from lakewarden.tables.subscriptions.subscription import Subscription
+    from lakewarden.tables.changes.subscription import Subscription
 
 
 class SubscriptionCalls(Noun):

@@ -9,7 +9,7 @@ from lakewarden.client.parts import Noun
 from lakewarden.tables.warehouse import find_table
 
 if TYPE_CHECKING:
-    from lakewarden.tables.tags import Tag
+    from lakewarden.tables.pins import Tag
 
 
 class TagCalls(Noun):
@@ -17,7 +17,7 @@ class TagCalls(Noun):
 
     def tag(self, table: str, name: str, *, user: str | None = None, version: int | None = None) -> Tag:
         """Names a version of a scope, by default the newest; no vacuum removes what a tag names."""
-        from lakewarden.tables.tags import add_tag
+        from lakewarden.tables.pins import add_tag
 
         catalog = self._parts.warehouse.catalog.read()
         scope = Scope(TableName.parse(table), user)
@@ -26,7 +26,7 @@ class TagCalls(Noun):
 
     def tags(self, table: str, *, user: str | None = None) -> list[Tag]:
         """The tags of a table, or of one user's scope, by user and name."""
-        from lakewarden.tables.tags import tags_of
+        from lakewarden.tables.pins import tags_of
 
         found = tags_of(self._parts.warehouse.state, find_table(self._parts.warehouse.catalog.read(), TableName.parse(table)).id)
         return sorted((tag for tag in found if user in (None, tag.user)), key=lambda tag: (tag.user or "", tag.name))
@@ -37,7 +37,7 @@ class TagCalls(Noun):
         Raises:
             NotFound: the table does not exist, or the scope has no tag of that name.
         """
-        from lakewarden.tables.tags import drop_tag
+        from lakewarden.tables.pins import drop_tag
 
         catalog, scope = self._parts.warehouse.catalog.read(), Scope(TableName.parse(table), user)
         self._parts.warehouse.target(catalog, scope)  # raises if the user is not valid

@@ -139,7 +139,7 @@ class Topics(TopicCalls):
         """
         from lakewarden.ingest.relay.run import RelayRequest, relaying
         from lakewarden.tables.changes.feed import ChangeFeed  # imports Arrow, with what follows
-        from lakewarden.tables.changes.start import Start
+        from lakewarden.tables.changes.value import Start
 
         warehouse = self._parts.warehouse
         found = find_table(warehouse.catalog.read(), TableName.parse(table))
@@ -239,7 +239,7 @@ class Topics(TopicCalls):
 
 def _with_topic(catalog: Catalog) -> list[Table]:
     """The tables that have a topic of their own."""
-    from lakewarden.tables.dynamic.topic import topic_of_table  # imports Kafka's names
+    from lakewarden.tables.dynamic import topic_of_table  # imports Kafka's names
 
     return [table for table in live_tables(catalog) if topic_of_table(table) is not None]
 
@@ -249,7 +249,7 @@ def _topic(table: Table, name: str | None, brokers: str | None, client: Mapping[
     InvalidArgument: no brokers are named.
     """
     from lakewarden.storage.kafka.topics import topic_of
-    from lakewarden.tables.dynamic.topic import topic_of_table
+    from lakewarden.tables.dynamic import topic_of_table
 
     own = topic_of_table(table)
     if own is not None and brokers is None and name is None and table.dynamic is not None:

@@ -33,8 +33,8 @@ from lakewarden.delta.scope import open_place, open_scope
 from lakewarden.delta.snapshot import Snapshot, first_snapshot
 from lakewarden.delta.table import check_whole
 from lakewarden.errors import Conflict, ConstraintViolation, Unsupported
+from lakewarden.log.chunk import bare, taken
 from lakewarden.log.position import NOTHING
-from lakewarden.log.write_metadata import bare, taken
 from lakewarden.storage.open import open_store
 from lakewarden.storage.steps import Steps
 

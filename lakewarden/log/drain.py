@@ -6,12 +6,19 @@ Generic over the rows and over the cold side, so that the simulation runs this v
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Generic, Protocol, TypeVar
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from lakewarden.base.faults import Reach, no_faults
+from lakewarden.catalog.model import TableSchema
 from lakewarden.errors import Conflict, Corrupt
 from lakewarden.log.position import NOTHING
+from lakewarden.log.record import SEQ, decode
+from lakewarden.log.table_log import LogReader
+from lakewarden.log.view import LogView, PendingRows
 from lakewarden.storage.objects import Missing
 from lakewarden.storage.steps import Steps
 
@@ -150,3 +157,37 @@ def _checked(watermark: int | None, hot: HotScope[R]) -> int:
             " backup, `lakewarden repair --restored` makes the two agree"
         )
     return watermark
+
+
+# One scope's part of a table's log, in Arrow: the input of flushes and strong reads.
+@dataclass(frozen=True)
+class LogScope:
+    """A `HotScope` (log.drain)."""
+
+    log: LogReader
+    user: str
+    schemas: tuple[TableSchema, ...]
+    end: int
+    pending: PendingRows | None
+    with_metadata: bool = False
+    """As in `LogReader.rows`."""
+
+    @classmethod
+    def of(cls, log: LogReader, view: LogView, user: str, schemas: tuple[TableSchema, ...]) -> LogScope:
+        return cls(log, user, schemas, view.end, view.pending.get(user))
+
+    def rows(self) -> pa.Table:
+        if self.pending is None:
+            return decode([], [], self.schemas)
+        return self.log.rows(self.pending, self.schemas, with_metadata=self.with_metadata)
+
+    def later(self, rows: pa.Table, after: int) -> pa.Table | None:
+        if not len(rows) or rows.column(SEQ)[-1].as_py() <= after:
+            return None
+        return rows if rows.column(SEQ)[0].as_py() > after else rows.filter(pc.field(SEQ) > after)
+
+    def again(self) -> LogScope:
+        log = self.log.anew()
+        view = log.view((self.user,))
+        log.make_durable(view)
+        return replace(self, end=view.end, pending=view.pending.get(self.user))

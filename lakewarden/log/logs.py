@@ -10,7 +10,7 @@ from weakref import WeakValueDictionary
 
 from lakewarden.log.objects.cache import HeaderCache
 from lakewarden.log.objects.cuts import writers
-from lakewarden.log.objects.cuts.seal import remove_seal
+from lakewarden.log.objects.cuts.closing import remove_seal
 from lakewarden.log.objects.log import ObjectLog, ObjectReader
 from lakewarden.log.objects.view import read_views
 from lakewarden.log.once import LastBatch

@@ -1,16 +1,15 @@
-"""The identity of a batch that is appended once, whoever repeats it, and what is known of a writer's last one.
-
-The log and the Delta tables keep of each writer one number. A repair that cannot bring back all rows of a writer's batches keeps
-it as uncertain: a number below zero (docs/decisions/0100-identities-behind-a-repair.md). The writer stops until it is resumed.
-"""
+"""Who appends, and what is appended once: the identity of a batch, the fence of streaming writers, and staged batches."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from hashlib import sha256
-from typing import Literal, cast, get_args
+from typing import Literal, NamedTuple, cast, get_args
 
-from lakewarden.errors import FailedPrecondition, InvalidArgument
+from lakewarden.errors import FailedPrecondition, InvalidArgument, LostPlace
 
 _DIGITS = 24
 
@@ -101,3 +100,64 @@ class WriterBatch:
 def writer_key(writer: str) -> str:
     """A digest of fixed length in place of the name, which may be long and may name a user."""
     return sha256(writer.encode()).hexdigest()[:_DIGITS]
+
+
+#
+# The fence of a table with one streaming writer: each stream that takes the place over raises it, and writes of earlier ones
+# are refused where they would be appended or committed (tables/dynamic).
+#
+# What a thread writes on behalf of a stream carries the token of its lease, as a keyed write carries its key (`write_key`).
+_TOKEN: ContextVar[int | None] = ContextVar("stream_token", default=None)
+
+
+@contextmanager
+def fenced(token: int) -> Iterator[None]:
+    """What this thread writes in the block is refused with `LostPlace` once the table's fence is higher than the token."""
+    before = _TOKEN.set(token)
+    try:
+        yield
+    finally:
+        _TOKEN.reset(before)
+
+
+def carried_token() -> int | None:
+    """The token that a write of this thread carries; None where it is no stream's."""
+    return _TOKEN.get()
+
+
+def check_fence(fence: int, token: int | None) -> None:
+    """Raises:
+    LostPlace: the write carries a token below the fence.
+    """
+    if token is not None and token < fence:
+        raise LostPlace("another stream has taken over the place of the table's streaming writer: nothing was written")
+
+
+# Values of a batch that several processes stage and one publishes. Picklable.
+class Staging(NamedTuple):
+    """A batch that was begun: the id under which its rows are staged, and when that was."""
+
+    put_id: str
+    stored_at: int
+    """Microseconds since the epoch, by the clock of the process that began it."""
+    since: int
+    """The last position that was taken then: an erasure since then removed the rows of its user."""
+    closed: tuple[str, ...] = ()
+    """By keyed hash, who was being erased then: what is staged of theirs may be removed before it is published."""
+
+
+class StagedPiece(NamedTuple):
+    """Rows of one user in a staged object."""
+
+    schema_version: int
+    user: str
+    object: int
+    """The number of the object."""
+    rows: int
+    offset: int
+    length: int
+
+
+Pieces = Sequence[StagedPiece] | Callable[[int], Sequence[StagedPiece]]
+"""What a batch consists of; or what makes it, given the last position of the log: called again where another write came first.
+"""

@@ -5,23 +5,46 @@ A chunk names its table's schema version, so that ten thousand small chunks do n
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from lakewarden.base.arrays import numbers
 from lakewarden.base.settings import LogSettings
 from lakewarden.catalog.column_values import initial_values
 from lakewarden.catalog.model import TableSchema
 from lakewarden.errors import Conflict, Corrupt, InvalidArgument
-from lakewarden.log.before import BEFORE, before_column, before_field, before_of
-from lakewarden.log.chunk import Chunk, Payload, RowRange
+from lakewarden.log.chunk import Chunk, Payload, RowRange, with_metadata
 from lakewarden.log.crowd import crowd_of
-from lakewarden.log.write_metadata import with_metadata
+
+# The column `_before` of the log: the row before each row, where the table keeps it.
+BEFORE = "_before"
+"""NULL where there was no row."""
+
+
+@lru_cache(maxsize=1024)
+def before_field(schema: TableSchema) -> pa.Field[Any]:
+    """The column: all columns of the table in one."""
+    return pa.field(BEFORE, pa.struct([pa.field(column.name, column.type.arrow) for column in schema.columns]))
+
+
+def before_of(rows: pa.Table) -> tuple[pa.Table, pa.Array[Any]]:
+    """The rows in the column, all NULL where there was none; and which there are."""
+    found = cast("pa.StructArray", rows.column(BEFORE).combine_chunks())
+    return pa.Table.from_arrays(found.flatten(), names=[field.name for field in found.type]), found.is_valid()
+
+
+def before_column(schema: TableSchema, rows: pa.Table, there: pa.Array[Any]) -> pa.Array[Any]:
+    """The column for what `before_of` returns."""
+    each = list(before_field(schema).type)
+    columns = [rows.column(field.name).combine_chunks() for field in each]
+    return pa.StructArray.from_arrays(columns, fields=each, mask=pc.invert(there))
+
 
 USER = "_user"
 OP = "_op"
@@ -114,7 +137,7 @@ def encode(batch: LogBatch, settings: LogSettings, metadata: str = "") -> Sequen
     """Returns the rows as chunks, scope by scope; within a scope they keep their order.
 
     Args:
-        metadata: of the write, behind the rows of each chunk (`log.write_metadata`).
+        metadata: of the write, behind the rows of each chunk (`log.chunk`).
     """
     return with_metadata(_chunks(batch, settings), metadata)
 
@@ -267,3 +290,49 @@ def _columns_of(table: pa.Table, written: TableSchema, newest: TableSchema) -> l
         else initial_values(column.initial, column.type, len(table))
         for column in newest.columns
     ]
+
+
+#
+# Single rows for the log as Python values: the rows of calls that share a segment are encoded together.
+#
+# Encoding one row costs almost as much as encoding thirty, since most of it is the way into Arrow and back.
+@dataclass(frozen=True)
+class PlainRow:
+    """A row to be written. Arrow takes its values, by column name, as they are; a missing one is NULL."""
+
+    schema: TableSchema
+    user: str
+    """`""` for a SHARED table."""
+    values: Mapping[str, object]
+
+    @property
+    def schema_version(self) -> int:
+        return self.schema.version
+
+    @cached_property
+    def rows(self) -> pa.Table:
+        """The columns of `LogBatch.rows`."""
+        columns = [column for column in self.schema.columns if column.name in self.values]
+        given = {column.name: pa.array([self.values[column.name]], column.type.arrow) for column in columns}
+        return log_batch(self.schema, pa.table(given), self.user, UPSERT).rows
+
+    @property
+    def size(self) -> int:
+        """About as many bytes as it will take."""
+        values = self.values.values()
+        return 16 * len(values) + sum([len(value) for value in values if isinstance(value, (str, bytes))])
+
+
+Batch = LogBatch | PlainRow
+"""What can be appended."""
+
+
+def encoded(schema: TableSchema, rows: Sequence[Mapping[str, object]]) -> memoryview:
+    """Returns the rows of one user as a chunk holds them."""
+    whole: Any = pa.array([{**row, OP: UPSERT} for row in rows], _row_type(schema))
+    return memoryview(pa.RecordBatch.from_struct_array(whole).serialize())
+
+
+@lru_cache(maxsize=1024)
+def _row_type(schema: TableSchema) -> pa.StructType:
+    return pa.struct(list(log_schema(schema)))

@@ -20,14 +20,11 @@ from lakewarden.base.settings import LogSettings
 from lakewarden.base.write_key import Trace
 from lakewarden.catalog.model import TableSchema
 from lakewarden.log.chunk import RowRange
-from lakewarden.log.faults import LogFaults
-from lakewarden.log.once import LastBatch, Resume, WriterBatch
-from lakewarden.log.plain import Batch
-from lakewarden.log.receipt import Receipt
-from lakewarden.log.record import LogBatch
-from lakewarden.log.staging import Pieces, StagedPiece, Staging
+from lakewarden.log.once import LastBatch, Pieces, Resume, StagedPiece, Staging, WriterBatch
+from lakewarden.log.position import Receipt
+from lakewarden.log.record import Batch, LogBatch
 from lakewarden.log.touches import Touched
-from lakewarden.log.view import LogView, PendingRows, Trail, UserSigns
+from lakewarden.log.view import LogFaults, LogView, PendingRows, Trail, UserSigns
 
 Mark = Callable[[str], str]
 """The keyed hash by which a log names a user who is being erased."""
@@ -94,7 +91,7 @@ class LogReader(Protocol):
         """Returns a user's pending rows: the columns of the newest schema, `_seq`, `_op`; ascending by `_seq`.
 
         Args:
-            with_metadata: keeps what their writers attached, for `log.write_metadata.taken`.
+            with_metadata: keeps what their writers attached, for `log.chunk.taken`.
 
         Raises:
             Missing: they were settled and cleaned up meanwhile; read the log again.
@@ -330,7 +327,7 @@ class TableLog(LogReader, Tracing, Appending, Protocol):
         ...
 
     def raise_fence(self, token: int, *, replaces: bool) -> None:
-        """From now on what carries a lower token (`log.fence`) is refused with `LostPlace`. Idempotent.
+        """From now on what carries a lower token (`log.once`) is refused with `LostPlace`. Idempotent.
 
         Args:
             replaces: a stream may still be at work under a lower token, and have looked at the log: it is refused, too.

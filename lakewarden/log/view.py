@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Generic, Protocol, TypeVar
@@ -185,4 +185,30 @@ class Trail(Protocol):
 
     def signs(self, mark: str) -> UserSigns:
         """Returns the state of the user with this keyed hash."""
+        ...
+
+
+class LogFaults(Protocol):
+    """Returns whether anything is lost."""
+
+    def __bool__(self) -> bool: ...
+
+    @property
+    def positions(self) -> tuple[int, ...]:
+        """The positions whose acknowledged rows are lost from the log."""
+        ...
+
+    @property
+    def rows(self) -> Mapping[int, int | None]:
+        """The number of rows by lost position; None when unknown."""
+        ...
+
+    @property
+    def carry(self) -> Sequence[str]:
+        """Lost objects with rows of earlier positions that no flush has taken."""
+        ...
+
+    @property
+    def summary(self) -> str:
+        """The same in words, such as `the segments of positions 3, 4 are lost`."""
         ...

@@ -23,7 +23,7 @@ from lakewarden.maintenance.sweep import bury
 from lakewarden.storage.disk import sync
 from lakewarden.storage.open import open_store
 from lakewarden.storage.steps import Steps
-from lakewarden.tables.dynamic.topic import unmake_table_topic
+from lakewarden.tables.dynamic import unmake_table_topic
 from lakewarden.tables.fanout import Run, SizedWork, guarded
 from lakewarden.tables.floors import remove_floors
 from lakewarden.tables.presence import Presence

@@ -21,7 +21,7 @@ from lakewarden.storage.steps import Steps, alone
 from lakewarden.tables.fanout import Run, SizedWork, failed_report, guarded
 from lakewarden.tables.floors import FloorNote, add_looks, forget_moved, known_of, not_moved, raise_floors
 from lakewarden.tables.presence import Presence
-from lakewarden.tables.upkeep.notes import is_news
+from lakewarden.tables.upkeep_notes import is_news
 from lakewarden.tables.warehouse import Warehouse
 
 _SCOPE_COST = 64 << 10

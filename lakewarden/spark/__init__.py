@@ -24,7 +24,7 @@ def register(spark: SparkSession, warehouse: str | os.PathLike[str], settings: S
     Raises:
         NotFound: there is no warehouse.
     """
-    from lakewarden.spark.kafka.source import register as register_topics  # tasks of other jobs import this package too
+    from lakewarden.spark.kafka import register as register_topics  # tasks of other jobs import this package too
     from lakewarden.spark.source.register import register as register_source
 
     register_source(spark, os.fspath(warehouse), settings)

@@ -21,25 +21,75 @@ from lakewarden.catalog.report import ScopeReport
 from lakewarden.catalog.target import ScopeTarget
 from lakewarden.delta.apply import WrittenFiles
 from lakewarden.delta.change import may_hold
-from lakewarden.delta.parquet.change_files import ChangeFile
+from lakewarden.delta.parquet import change_files
+from lakewarden.delta.parquet.change_files import CHANGE_TYPE, ChangeFile, write_changes
 from lakewarden.delta.parquet.files import DataFile, NewFile, batch_folder, batch_name, write_files
 from lakewarden.delta.parquet.reading import open_file
 from lakewarden.delta.parquet.schema import SEQ, read_schema, rows_schema
 from lakewarden.errors import Conflict
-from lakewarden.log.drain import drain
+from lakewarden.log.drain import LogScope, drain
 from lakewarden.log.logs import reader_of
 from lakewarden.log.position import NOTHING
 from lakewarden.log.record import DELETE, OP
-from lakewarden.log.scope import LogScope
 from lakewarden.log.view import PendingRows
 from lakewarden.maintenance.flush.run import FlushTask, done, hot_scope, open_cold
-from lakewarden.spark import change_data, s3a, s3a_files
+from lakewarden.spark import s3a, s3a_files
 from lakewarden.storage.disk import sync
 from lakewarden.storage.objects import Missing
 from lakewarden.storage.open import open_store
 from lakewarden.storage.steps import Steps, alone
 from lakewarden.tables.fanout import guarded
 from lakewarden.tables.warehouse import state_store
+
+# What a large flush says to readers of Delta's change data feed: how its rows change, as a DataFrame, and as change files.
+_CHANGE_COLUMNS: list[tuple[str, pa.DataType]] = [
+    ("path", pa.string()),
+    ("size", pa.int64()),
+    ("rows", pa.int64()),
+    ("partition", pa.string()),
+]
+_CHANGE_FILE = pa.schema(_CHANGE_COLUMNS)
+"""The fields of `ChangeFile`, as a task that writes returns them; the partition as JSON."""
+
+
+def changed_rows(hot: DataFrame, old: DataFrame, key: Sequence[str]) -> DataFrame:
+    """How the rows of files that are replaced change, and which are new.
+
+    Args:
+        hot: the newest pending row of each key, with `_op`.
+        old: the rows of the files.
+    """
+    there = old.select(*key).distinct()
+    upserts = hot.filter(F.col(OP) != DELETE).drop(OP)
+    word = F.when(F.col(OP) == DELETE, change_files.DELETED).otherwise(change_files.PREIMAGE)
+    before = old.join(hot.select(*key, word.alias(CHANGE_TYPE)), list(key)).select(*old.columns, CHANGE_TYPE)
+    updates = upserts.join(there, list(key), "left_semi").withColumn(CHANGE_TYPE, F.lit(change_files.POSTIMAGE))
+    inserts = upserts.join(there, list(key), "left_anti").withColumn(CHANGE_TYPE, F.lit(change_files.INSERT))
+    return before.unionByName(updates).unionByName(inserts)
+
+
+def write_rows(rows: DataFrame, target: ScopeTarget) -> tuple[ChangeFile, ...]:
+    """Writes such rows, a file for each of Spark's partitions, or one for each of the table's in it."""
+    made = rows.mapInArrow(_change_writer(target), from_arrow_schema(_CHANGE_FILE)).collect()
+    return tuple(ChangeFile(row["path"], row["size"], row["rows"], _partition(row["partition"])) for row in made)
+
+
+def _change_writer(target: ScopeTarget) -> Callable[[Iterable[pa.RecordBatch]], Iterable[pa.RecordBatch]]:
+    def write(batches: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
+        rows = [batch for batch in batches if batch.num_rows]
+        if rows:
+            schema = rows_schema(target.schema).append(change_files.change_type())
+            made = write_changes(target, pa.Table.from_batches(rows).cast(schema), random_id)
+            sync([target.uri])  # on this machine, which need not be the one that commits
+            told = [asdict(file) | {"partition": json.dumps(file.partition)} for file in made]
+            yield pa.RecordBatch.from_pylist(told, schema=_CHANGE_FILE)
+
+    return write
+
+
+def _partition(text: str) -> tuple[tuple[str, str | None], ...]:
+    return tuple((name, value) for name, value in json.loads(text))
+
 
 _COLUMNS: list[tuple[str, pa.DataType]] = [
     ("path", pa.string()),
@@ -196,8 +246,8 @@ class _LargeCold:
         return [_described(row) for row in made]
 
     def _write_changes(self, hot: DataFrame, old: DataFrame, size: int) -> tuple[ChangeFile, ...]:
-        rows = change_data.changed_rows(hot, old, self._key)
-        return change_data.write_rows(self._laid(rows, max(1, round(size / self._target.target_file_size))), self._target)
+        rows = changed_rows(hot, old, self._key)
+        return write_rows(self._laid(rows, max(1, round(size / self._target.target_file_size))), self._target)
 
     def _laid(self, rows: DataFrame, parts: int) -> DataFrame:
         by = (*self._target.schema.partition_by, *self._key)

@@ -12,7 +12,7 @@ from lakewarden.base.any_year import INFINITE_MOMENT, day_text, moment_text
 from lakewarden.base.strategies import QueryStrategy, ServedBy, WriteStrategy
 
 if TYPE_CHECKING:
-    from lakewarden.tables.subscriptions.fold import Event
+    from lakewarden.tables.changes.log_reader import Event
 
 _WHOLE = ("HUGEINT", "UHUGEINT", "BIGNUM")
 """DuckDB's whole numbers of 128 bits and more, which Arrow carries as DECIMAL or text."""

@@ -13,7 +13,7 @@ from lakewarden.tables.warehouse import Warehouse
 
 if TYPE_CHECKING:
     from lakewarden.maintenance.execution.operator import Operator
-    from lakewarden.tables.subscriptions.feed import Feeds
+    from lakewarden.tables.changes.log_reader import Feeds
 
 
 @dataclass(frozen=True)

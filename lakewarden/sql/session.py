@@ -48,8 +48,8 @@ from lakewarden.tables.warehouse import find_table
 if TYPE_CHECKING:
     from lakewarden.sql.queries.select import SpooledRows
     from lakewarden.sql.session_table import SessionTable
+    from lakewarden.tables.changes.subscription import Subscription
     from lakewarden.tables.rows.files import Upload
-    from lakewarden.tables.subscriptions.subscription import Subscription
 
 
 class SqlSession:

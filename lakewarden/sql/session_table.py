@@ -11,12 +11,12 @@ import pyarrow as pa
 from lakewarden.base.commit_metadata import Metadata
 from lakewarden.catalog.access import RowAct
 from lakewarden.delta.history import HistoryEntry
-from lakewarden.log.receipt import Receipt
+from lakewarden.log.position import Receipt
 from lakewarden.maintenance.admin.session_gate import Door
 from lakewarden.sql.blocks.session_block import SessionBlock
 from lakewarden.tables.changes.value import Changes
 from lakewarden.tables.client import FileMode, TableClient, WriteMode
-from lakewarden.tables.files.objects import StoredFile
+from lakewarden.tables.files import StoredFile
 from lakewarden.tables.reading.freshness import Freshness
 from lakewarden.tables.rows.files import FileRef, RowFile
 from lakewarden.tables.rows.intake import Rows

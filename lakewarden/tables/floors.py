@@ -24,7 +24,7 @@ from lakewarden.storage.location import local_path
 from lakewarden.storage.objects import ObjectStore
 from lakewarden.storage.open import open_store
 from lakewarden.tables.fanout import failed_report
-from lakewarden.tables.upkeep.notes import upkeep_of
+from lakewarden.tables.upkeep_notes import upkeep_of
 from lakewarden.tables.warehouse import Warehouse
 
 _LOOKS = 3

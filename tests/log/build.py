@@ -15,10 +15,9 @@ from lakewarden.base.settings import LogSettings
 from lakewarden.catalog.column_types import ColumnType
 from lakewarden.catalog.model import SchemaColumn, TableSchema
 from lakewarden.log.objects.cache import HeaderCache
+from lakewarden.log.objects.header import ID_BYTES
 from lakewarden.log.objects.log_view import ListedLogView
-from lakewarden.log.objects.segments.header import ID_BYTES
-from lakewarden.log.objects.segments.pack import FIXED, CarriedChunk
-from lakewarden.log.objects.segments.sums import sealed
+from lakewarden.log.objects.pack import FIXED, CarriedChunk, sealed
 from lakewarden.log.objects.view import read_view, rows_of
 from lakewarden.log.objects.writer import LogWriter
 from lakewarden.log.record import UPSERT, LogBatch, log_batch

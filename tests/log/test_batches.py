@@ -13,12 +13,11 @@ from lakewarden.errors import BeingErased, InvalidArgument, SchemaChanged, Stora
 from lakewarden.log.objects import names
 from lakewarden.log.objects.cuts.closing import close_user, leave_out, open_user
 from lakewarden.log.objects.log import ObjectLog
-from lakewarden.log.objects.segments.pack import INDEXED
+from lakewarden.log.objects.pack import INDEXED
 from lakewarden.log.objects.staging import remove_abandoned
-from lakewarden.log.once import WriterBatch
+from lakewarden.log.once import StagedPiece, WriterBatch
 from lakewarden.log.position import WHOLE, position_of
 from lakewarden.log.record import LogBatch
-from lakewarden.log.staging import StagedPiece
 from lakewarden.log.table_log import LogTerms
 from tests.log.build import LOG, Store, joined, notes, pending_ids, view_of
 

@@ -14,19 +14,17 @@ from lakewarden.base.clock import random_id
 from lakewarden.base.faults import Reach, no_faults
 from lakewarden.base.settings import LogSettings
 from lakewarden.errors import BeingErased, NotFound
-from lakewarden.log.before import before_column, before_field
 from lakewarden.log.objects import names
 from lakewarden.log.objects.cache import HeaderCache
 from lakewarden.log.objects.cut import decode_cut, newest_cut
-from lakewarden.log.objects.cuts.closing import close_user, gone_since, leave_out, open_user
+from lakewarden.log.objects.cuts.closing import close_user, gone_since, leave_out, open_user, seal
 from lakewarden.log.objects.cuts.mend import jump
-from lakewarden.log.objects.cuts.rewound import note_rewound
-from lakewarden.log.objects.cuts.seal import seal
+from lakewarden.log.objects.cuts.notes import note_rewound
 from lakewarden.log.objects.cuts.settle import settle
 from lakewarden.log.objects.put import PROBES
 from lakewarden.log.objects.trail import read_trail
 from lakewarden.log.position import NOTHING, end_of
-from lakewarden.log.record import LogBatch
+from lakewarden.log.record import LogBatch, before_column, before_field
 from tests.fixtures.patience import PATIENCE
 from tests.log.build import LOG, NOTES, Store, joined, notes, pending_ids, view_of, writer
 

@@ -12,8 +12,8 @@ from lakewarden.base.settings import LogSettings
 from lakewarden.errors import SchemaChanged
 from lakewarden.log.objects.cut import newest_cut
 from lakewarden.log.objects.log import ObjectLog
+from lakewarden.log.objects.pack import INDEXED
 from lakewarden.log.objects.put import PROBES
-from lakewarden.log.objects.segments.pack import INDEXED
 from lakewarden.log.once import WriterBatch
 from lakewarden.log.position import position_of
 from lakewarden.log.record import LogBatch

@@ -15,10 +15,10 @@ from lakewarden.base.settings import LogSettings
 from lakewarden.log import crowd, record
 from lakewarden.log.chunk import Chunk
 from lakewarden.log.crowd import Crowd, crowd_of, names_in, rows_in
+from lakewarden.log.objects import pack, segment
 from lakewarden.log.objects.group import parcels_of
-from lakewarden.log.objects.segments import pack, segment
-from lakewarden.log.objects.segments.pack import INDEXED, LINKED, pack_segment
-from lakewarden.log.objects.segments.segment import read_segment
+from lakewarden.log.objects.pack import INDEXED, LINKED, pack_segment
+from lakewarden.log.objects.segment import read_segment
 from lakewarden.log.position import seq_of
 from lakewarden.log.record import OP, USER, LogBatch, encode
 from lakewarden.storage.objects import ObjectStore
@@ -143,6 +143,6 @@ def test_it_is_not_tried_where_it_does_not_pay(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_another_layout_of_arrow_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lakewarden.log.message_body._padded", lambda size: -(-size // 64) * 64)
+    monkeypatch.setattr("lakewarden.log.crowd._padded", lambda size: -(-size // 64) * 64)
     batch = _batch(60)
     assert not isinstance(encode(batch, LogSettings()), Crowd)

@@ -17,11 +17,10 @@ from lakewarden.log.objects.cut import newest_cut
 from lakewarden.log.objects.cuts.mend import faults_of, give_up
 from lakewarden.log.objects.cuts.next_cut import next_cut
 from lakewarden.log.objects.cuts.settle import settle
-from lakewarden.log.objects.segments.pack import pack_segment
+from lakewarden.log.objects.pack import pack_segment
 from lakewarden.log.objects.trail import read_trail
 from lakewarden.log.objects.view import read_view
-from lakewarden.log.position import end_of, seq_of
-from lakewarden.log.receipt import Receipt
+from lakewarden.log.position import Receipt, end_of, seq_of
 from lakewarden.storage.objects import StoredObject
 from tests.log.build import LOG, Store, joined, notes, pending_ids, view_of, writer
 

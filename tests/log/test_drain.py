@@ -11,11 +11,10 @@ import pytest
 from lakewarden.base.clock import random_id
 from lakewarden.base.settings import LogSettings
 from lakewarden.errors import Conflict, Corrupt
-from lakewarden.log.drain import DrainResult, drain, read_hot
+from lakewarden.log.drain import DrainResult, LogScope, drain, read_hot
 from lakewarden.log.objects.cuts.settle import settle
 from lakewarden.log.objects.log import ObjectReader
 from lakewarden.log.position import end_of
-from lakewarden.log.scope import LogScope
 from lakewarden.storage.steps import Steps, alone
 from tests.log.build import LOG, NOTES, Store, ids_of, notes, view_of, writer
 

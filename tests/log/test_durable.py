@@ -16,16 +16,15 @@ from lakewarden.base.settings import LogSettings
 from lakewarden.catalog.changes.objects import add_namespace
 from lakewarden.catalog.store import CatalogStore
 from lakewarden.errors import NotDurable, StorageUnavailable
+from lakewarden.log.drain import LogScope
 from lakewarden.log.objects import names
 from lakewarden.log.objects.clean import clean
 from lakewarden.log.objects.cut import newest_cut
-from lakewarden.log.objects.cuts.advance import advance
-from lakewarden.log.objects.cuts.closing import close_user, leave_out
-from lakewarden.log.objects.cuts.seal import remove_log
+from lakewarden.log.objects.cuts.closing import close_user, leave_out, remove_log
+from lakewarden.log.objects.cuts.next_cut import advance
 from lakewarden.log.objects.cuts.settle import settle
 from lakewarden.log.objects.log import ObjectReader
 from lakewarden.log.objects.view import make_durable
-from lakewarden.log.scope import LogScope
 from lakewarden.storage.local import LocalObjects
 from tests.log.build import LOG, NOTES, Store, notes, pending_ids, view_of, writer
 

@@ -9,11 +9,10 @@ import pytest
 from lakewarden.base.clock import random_id, system_clock
 from lakewarden.base.settings import LogSettings
 from lakewarden.errors import LostPlace
-from lakewarden.log.fence import fenced
 from lakewarden.log.objects.cut import newest_cut
 from lakewarden.log.objects.log import ObjectLog
-from lakewarden.log.objects.segments.pack import INDEXED
-from lakewarden.log.once import WriterBatch
+from lakewarden.log.objects.pack import INDEXED
+from lakewarden.log.once import WriterBatch, fenced
 from lakewarden.log.table_log import LogTerms
 from tests.log.build import LOG, Store, notes, view_of, writer
 

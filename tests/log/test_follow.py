@@ -14,9 +14,8 @@ from lakewarden.base.settings import LogSettings
 from lakewarden.errors import Corrupt
 from lakewarden.log.objects import names
 from lakewarden.log.objects.cache import HeaderCache
-from lakewarden.log.objects.cuts.closing import close_user, leave_out, open_user
+from lakewarden.log.objects.cuts.closing import close_user, leave_out, open_user, remove_log
 from lakewarden.log.objects.cuts.mend import faults_of, give_up
-from lakewarden.log.objects.cuts.seal import remove_log
 from lakewarden.log.objects.cuts.settle import settle
 from lakewarden.log.objects.log_view import ListedLogView
 from lakewarden.log.objects.put import WriterTerms

@@ -14,14 +14,12 @@ from hypothesis import strategies as st
 from lakewarden.base.clock import random_id
 from lakewarden.errors import Corrupt
 from lakewarden.log.chunk import Chunk
+from lakewarden.log.objects import pack, segment
 from lakewarden.log.objects.cut import LogCut, decode_cut, encode_cut
-from lakewarden.log.objects.segments import pack, segment
-from lakewarden.log.objects.segments.header import ID_BYTES, Header
-from lakewarden.log.objects.segments.pack import FIXED, CarriedChunk, pack_carry, pack_naming, pack_segment
-from lakewarden.log.objects.segments.segment import copied_chunks, read_carry, read_chunk, read_segment
-from lakewarden.log.objects.segments.sums import SUM_BYTES, behind
-from lakewarden.log.once import WriterBatch
-from lakewarden.log.staging import StagedPiece
+from lakewarden.log.objects.header import ID_BYTES, Header
+from lakewarden.log.objects.pack import FIXED, SUM_BYTES, CarriedChunk, behind, pack_carry, pack_naming, pack_segment
+from lakewarden.log.objects.segment import copied_chunks, read_carry, read_chunk, read_segment
+from lakewarden.log.once import StagedPiece, WriterBatch
 from lakewarden.storage.objects import Missing
 from tests.log.build import Store, resummed, with_its_sum
 

@@ -19,10 +19,8 @@ from lakewarden.errors import BeingErased, Conflict, LakewardenError, NotFound, 
 from lakewarden.log.objects.cuts.closing import close_user
 from lakewarden.log.objects.put import WriterTerms
 from lakewarden.log.objects.writer import LogWriter
-from lakewarden.log.plain import Batch, PlainRow
-from lakewarden.log.position import NOTHING, end_of, seq_of
-from lakewarden.log.receipt import Receipt
-from lakewarden.log.record import UPSERT, log_batch
+from lakewarden.log.position import NOTHING, Receipt, end_of, seq_of
+from lakewarden.log.record import UPSERT, Batch, PlainRow, log_batch
 from lakewarden.log.touches import Touched
 from tests.fixtures.patience import PATIENCE
 from tests.log.build import LOG, NOTES, Store, column, notes, pending_ids, view_of, writer

@@ -13,14 +13,13 @@ from lakewarden.base.clock import random_id
 from lakewarden.base.settings import LogSettings
 from lakewarden.errors import Corrupt
 from lakewarden.log.chunk import Chunk
-from lakewarden.log.objects import names
+from lakewarden.log.objects import index, names, pack, segment
 from lakewarden.log.objects.cache import HeaderCache
 from lakewarden.log.objects.cuts.settle import settle
-from lakewarden.log.objects.segments import index, pack, segment
-from lakewarden.log.objects.segments.header import Header
-from lakewarden.log.objects.segments.index import Index
-from lakewarden.log.objects.segments.pack import CarriedChunk, pack_carry, pack_segment
-from lakewarden.log.objects.segments.segment import read_carry, read_chunk, read_segment
+from lakewarden.log.objects.header import Header
+from lakewarden.log.objects.index import Index
+from lakewarden.log.objects.pack import CarriedChunk, pack_carry, pack_segment
+from lakewarden.log.objects.segment import read_carry, read_chunk, read_segment
 from lakewarden.log.objects.view import read_view
 from lakewarden.storage.objects import Missing
 from tests.fixtures.examples import examples

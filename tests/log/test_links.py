@@ -15,14 +15,14 @@ from lakewarden.log.chunk import Chunk
 from lakewarden.log.objects import names
 from lakewarden.log.objects.cache import HeaderCache
 from lakewarden.log.objects.cut import LogCut, newest_cut
-from lakewarden.log.objects.cuts.advance import advance
 from lakewarden.log.objects.cuts.closing import close_user, leave_out
+from lakewarden.log.objects.cuts.next_cut import advance
 from lakewarden.log.objects.cuts.settle import settle
+from lakewarden.log.objects.header import UNKNOWN, rows_before, same_put
 from lakewarden.log.objects.links import Links
+from lakewarden.log.objects.pack import pack_segment
 from lakewarden.log.objects.put import WriterTerms
-from lakewarden.log.objects.segments.header import UNKNOWN, rows_before, same_put
-from lakewarden.log.objects.segments.pack import pack_segment
-from lakewarden.log.objects.segments.segment import read_put_id, read_segment
+from lakewarden.log.objects.segment import read_put_id, read_segment
 from lakewarden.log.objects.view import read_view, read_views
 from lakewarden.log.objects.writer import LogWriter
 from lakewarden.log.position import position_of

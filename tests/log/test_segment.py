@@ -9,9 +9,8 @@ from hypothesis import strategies as st
 from lakewarden.base.clock import random_id
 from lakewarden.errors import Corrupt
 from lakewarden.log.chunk import Chunk
-from lakewarden.log.objects.segments.pack import CarriedChunk, pack_carry, pack_segment
-from lakewarden.log.objects.segments.segment import copied_chunks, read_carry, read_chunk, read_chunks, read_put_id, read_segment
-from lakewarden.log.objects.segments.sums import SUM_BYTES
+from lakewarden.log.objects.pack import SUM_BYTES, CarriedChunk, pack_carry, pack_segment
+from lakewarden.log.objects.segment import copied_chunks, read_carry, read_chunk, read_chunks, read_put_id, read_segment
 from lakewarden.log.position import seq_of
 from lakewarden.storage.local import LocalObjects
 from lakewarden.storage.objects import Missing

@@ -14,11 +14,10 @@ from lakewarden.log.chunk import Chunk
 from lakewarden.log.objects import names
 from lakewarden.log.objects.cuts.closing import close_user, leave_out, open_user
 from lakewarden.log.objects.log import ObjectLog
-from lakewarden.log.objects.segments.pack import INDEXED
-from lakewarden.log.objects.segments.segment import read_segment
+from lakewarden.log.objects.pack import INDEXED
+from lakewarden.log.objects.segment import read_segment
 from lakewarden.log.objects.staging import remove_abandoned, stage
-from lakewarden.log.position import NOTHING, seq_of
-from lakewarden.log.receipt import Receipt
+from lakewarden.log.position import NOTHING, Receipt, seq_of
 from lakewarden.log.table_log import LogTerms
 from tests.log.build import LOG, Store, notes, pending_ids, view_of, writer
 

@@ -14,7 +14,7 @@ from lakewarden.base.clock import random_id
 from lakewarden.base.settings import LogSettings
 from lakewarden.log.objects.cut import newest_cut
 from lakewarden.log.objects.log import ObjectLog
-from lakewarden.log.objects.segments.pack import INDEXED
+from lakewarden.log.objects.pack import INDEXED
 from lakewarden.log.table_log import LogTerms
 from lakewarden.tables.client import TableClient
 from tests.log.build import LOG, Store

@@ -7,7 +7,7 @@ from threading import Event
 
 import pytest
 
-from lakewarden.log.objects.turns import NamedLocks
+from lakewarden.log.objects.log import NamedLocks
 from tests.fixtures.patience import PATIENCE
 
 

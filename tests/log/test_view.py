@@ -9,6 +9,7 @@ import pytest
 from lakewarden.base.clock import random_id
 from lakewarden.base.settings import LogSettings
 from lakewarden.errors import Corrupt
+from lakewarden.log.drain import LogScope
 from lakewarden.log.objects import names
 from lakewarden.log.objects.cache import HeaderCache
 from lakewarden.log.objects.cuts.settle import settle
@@ -17,7 +18,6 @@ from lakewarden.log.objects.put import WriterTerms
 from lakewarden.log.objects.view import read_view, read_views, rows_of
 from lakewarden.log.objects.writer import LogWriter
 from lakewarden.log.position import NOTHING, end_of, seq_of
-from lakewarden.log.scope import LogScope
 from lakewarden.storage.objects import Missing
 from tests.log.build import LOG, NOTES, Store, ids_of, joined, notes, pending_ids, view_of, writer
 

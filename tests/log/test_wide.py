@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from lakewarden.base.clock import random_id
 from lakewarden.base.settings import LogSettings
 from lakewarden.log.chunk import RowRange
+from lakewarden.log.objects import pack, segment
 from lakewarden.log.objects.cuts import next_cut
 from lakewarden.log.objects.cuts.settle import settle
-from lakewarden.log.objects.segments import pack, segment
-from lakewarden.log.objects.segments.columns import Columns
-from lakewarden.log.objects.segments.header import Header, highest_seq, total_bytes, without
+from lakewarden.log.objects.header import Header, highest_seq, total_bytes, without
+from lakewarden.log.objects.index import Columns
 from lakewarden.log.objects.view import rows_of
 from tests.fixtures.examples import examples
 from tests.log.build import NOTES, Store, ids_of, joined, notes, pending_ids, view_of, writer

@@ -11,10 +11,9 @@ from lakewarden.base.clock import random_id
 from lakewarden.base.settings import LogSettings
 from lakewarden.errors import Conflict, NotFound, StorageRefused, StorageUnavailable
 from lakewarden.log.objects import names
-from lakewarden.log.objects.cuts.seal import remove_log, seal
+from lakewarden.log.objects.cuts.closing import remove_log, seal
 from lakewarden.log.objects.cuts.settle import settle
-from lakewarden.log.position import NOTHING, position_of, seq_of
-from lakewarden.log.receipt import PartlyAppended, Receipt
+from lakewarden.log.position import NOTHING, PartlyAppended, Receipt, position_of, seq_of
 from tests.fixtures.patience import PATIENCE
 from tests.log.build import LOG, Store, joined, notes, pending_ids, view_of, writer
 

@@ -10,7 +10,7 @@ from lakewarden.errors import FailedPrecondition, InvalidArgument
 from lakewarden.log.logs import doubt_writers, writers_of
 from lakewarden.log.objects import names
 from lakewarden.log.objects.cut import WRITERS_REMEMBERED, newest_cut, remember_published
-from lakewarden.log.objects.segments.header import BatchIdentity
+from lakewarden.log.objects.header import BatchIdentity
 from lakewarden.log.once import ANY, UNTAKEN, LastBatch, Resume, WriterBatch, check_resume, writer_key
 from lakewarden.log.position import end_of
 from tests.log.build import LOG, Store, notes

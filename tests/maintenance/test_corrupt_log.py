@@ -10,9 +10,8 @@ import pytest
 from lakewarden import Column, Lakehouse
 from lakewarden.base.scope import Scope, TableName
 from lakewarden.errors import Corrupt
-from lakewarden.log.objects import names
-from lakewarden.log.objects.segments import pack, segment
-from lakewarden.log.objects.segments.pack import INDEXED, LINKED
+from lakewarden.log.objects import names, pack, segment
+from lakewarden.log.objects.pack import INDEXED, LINKED
 from tests.fixtures.lakes import NOTES, make_notes, notes
 
 OTHER = "chat.other"

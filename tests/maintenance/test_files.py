@@ -314,7 +314,7 @@ def test_a_change_of_other_columns_reads_no_file(lake: Lakehouse, photos: TableC
     """Its references are those of live rows."""
     ref = _put(photos, 1)
     looked: list[FileRef] = []
-    monkeypatch.setattr("lakewarden.tables.files.referring.check_reference", lambda _target, ref: looked.append(ref))
+    monkeypatch.setattr("lakewarden.tables.files.check_reference", lambda _target, ref: looked.append(ref))
     lake.sql(f"UPDATE {_NAME} SET note = 'new' WHERE id = 1", user="u")
     photos.put_file({"id": 1, "note": "newer"}, "photo", b"b", name="b.png", user="u", mode="merge")
     assert looked == []
@@ -368,7 +368,7 @@ def test_forged_references_that_are_there_lead_nowhere(photos: TableClient, monk
 def test_a_large_file_that_becomes_shorter_while_it_is_read_ends_the_read(
     warehouse_uri: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("lakewarden.tables.files.objects.PIECE", 4)
+    monkeypatch.setattr("lakewarden.tables.files.PIECE", 4)
     with Lakehouse.open(warehouse_uri) as lake:
         lake.create_namespace("chat")
         columns = [Column("id", "BIGINT"), Column("photo", "FILE")]

@@ -14,7 +14,7 @@ from lakewarden.base.settings import Settings, SqlSettings
 from lakewarden.errors import ConstraintViolation, Unsupported
 from lakewarden.sql.query_engine import in_process
 from lakewarden.sql.results import AffectedRows, ResultRows
-from lakewarden.tables.client.comparison import ComparedWrite, Share
+from lakewarden.tables.client.large_writes import ComparedWrite, Share
 from lakewarden.tables.intake import Revision
 
 _TABLES = """

@@ -17,8 +17,8 @@ from lakewarden.base.json_values import NOT_FINITE, Json
 from lakewarden.catalog.column_values import convert
 from lakewarden.catalog.model import SchemaColumn, TableSchema
 from lakewarden.errors import ConstraintViolation, InvalidArgument
-from lakewarden.tables.rows.json import floating
-from lakewarden.tables.rows.violation import unfit
+from lakewarden.tables.rows.columns import unfit
+from lakewarden.tables.rows.text import floating
 
 Row = Mapping[str, object]
 

@@ -118,7 +118,7 @@ def direct_name(new_id: NewId) -> str:
 
 
 SHUFFLE = re.compile(r"shuffle-[0-9a-f]{32}\.arrow")
-"""Names files with rows of several partitions that are yet to be written as data files (tables/direct/shuffle.py)."""
+"""Names files with rows of several partitions that are yet to be written as data files (tables/direct/outputs.py)."""
 
 
 def shuffle_name(new_id: NewId) -> str:

@@ -9,7 +9,7 @@ import pyarrow as pa
 from lakewarden.catalog.model import TableSchema
 from lakewarden.errors import LakewardenError
 from lakewarden.ingest.load.checking import CheckedBlock
-from lakewarden.log.receipt import PartlyAppended
+from lakewarden.log.position import PartlyAppended
 from lakewarden.log.record import UPSERT, USER, LogBatch, log_batch
 from lakewarden.log.table_log import TableLog
 

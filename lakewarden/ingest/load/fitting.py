@@ -11,8 +11,7 @@ import pyarrow as pa
 from lakewarden.catalog.column_types import ColumnType
 from lakewarden.catalog.column_values import reason
 from lakewarden.catalog.model import SchemaColumn
-from lakewarden.tables.rows.columns import Unfit, repeated
-from lakewarden.tables.rows.violation import shown
+from lakewarden.tables.rows.columns import Unfit, repeated, shown
 
 Values = TypeVar("Values", bound="pa.Array[Any] | Sequence[object]")
 

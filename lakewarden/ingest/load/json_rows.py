@@ -10,7 +10,7 @@ import pyarrow as pa
 from lakewarden.base.exact_json import decoded, decoded_lines
 from lakewarden.catalog.model import SchemaColumn, TableSchema
 from lakewarden.ingest.load.fitting import ConvertedBlock, text_column
-from lakewarden.tables.rows.json import from_json
+from lakewarden.tables.rows.text import from_json
 
 
 def parse_json(schema: TableSchema, data: bytes, extra: Sequence[str]) -> ConvertedBlock:

@@ -17,8 +17,7 @@ from lakewarden.ingest.load.parquet_rows import open_parquet
 from lakewarden.ingest.load.value import FilePiece, SourceFile
 from lakewarden.log.position import WHOLE
 from lakewarden.storage.finding import open_found
-from lakewarden.tables.rows.line_ends import CSV_LINES, JSON_LINES, RecordForm, State
-from lakewarden.tables.rows.records import LineCount, Records, count
+from lakewarden.tables.rows.records import CSV_LINES, JSON_LINES, LineCount, RecordForm, Records, State, count
 
 
 @dataclass(frozen=True)

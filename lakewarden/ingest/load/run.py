@@ -26,7 +26,7 @@ from lakewarden.log.record import UPSERT, log_batch
 from lakewarden.storage.location import local_path
 from lakewarden.storage.steps import in_one_step
 from lakewarden.tables.client import TableClient
-from lakewarden.tables.direct.shuffle import remove_written, shuffled
+from lakewarden.tables.direct.outputs import remove_written, shuffled
 from lakewarden.tables.direct.value import Given, Reserve, TaskFiles, WriteIdentity
 from lakewarden.tables.fanout import Run, SizedWork
 from lakewarden.tables.intake import TableIntake

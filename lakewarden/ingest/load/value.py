@@ -7,7 +7,7 @@ from typing import Literal
 
 from lakewarden.errors import Reject
 from lakewarden.storage.finding import FoundFile
-from lakewarden.tables.rows.line_ends import State
+from lakewarden.tables.rows.records import State
 
 FileFormat = Literal["csv", "json", "parquet"]
 FORMATS: tuple[FileFormat, ...] = ("csv", "json", "parquet")

@@ -17,7 +17,7 @@ from lakewarden.ingest.load.reading import Rejects, read_piece
 from lakewarden.ingest.load.value import FilePiece
 from lakewarden.log.position import WHOLE
 from lakewarden.storage.steps import Steps
-from lakewarden.tables.direct.shuffle import PartWriter, TaskOutput, remove_written
+from lakewarden.tables.direct.outputs import PartWriter, TaskOutput, remove_written
 
 
 @dataclass(frozen=True)

@@ -28,7 +28,7 @@ from lakewarden.ingest.objects.packs import Grows, ObjectPack, PackWork, PackWri
 from lakewarden.ingest.objects.reading import ReadObject, ReadWith
 from lakewarden.log.position import WHOLE
 from lakewarden.storage.location import local_path
-from lakewarden.tables.direct.shuffle import TaskOutput, remove_written, shuffled
+from lakewarden.tables.direct.outputs import TaskOutput, remove_written, shuffled
 from lakewarden.tables.direct.value import Reserve, TaskFiles, WriteIdentity
 from lakewarden.tables.fanout import Run, SizedWork, done_and_failed
 

@@ -27,7 +27,7 @@ from lakewarden.ingest.templates.template import Columns
 from lakewarden.log.position import WHOLE
 from lakewarden.storage.sources import ObjectSource
 from lakewarden.storage.steps import Steps
-from lakewarden.tables.direct.shuffle import PartWriter, TaskOutput, remove_written
+from lakewarden.tables.direct.outputs import PartWriter, TaskOutput, remove_written
 
 
 @dataclass(frozen=True)

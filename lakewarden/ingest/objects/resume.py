@@ -14,8 +14,8 @@ from lakewarden.catalog.state.ledger import Ledger
 from lakewarden.catalog.state.ledger_faults import faults_of
 from lakewarden.errors import Corrupt
 from lakewarden.log.once import Resume, stopped
-from lakewarden.tables.direct.pipelines import Memories, memories_of
-from lakewarden.tables.direct.resume import resume_at
+from lakewarden.tables.direct.identities import Memories, memories_of
+from lakewarden.tables.direct.run import resume_at
 from lakewarden.tables.warehouse import Warehouse
 
 

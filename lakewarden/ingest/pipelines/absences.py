@@ -18,7 +18,7 @@ from lakewarden.ingest.pipelines.rejects import standing_rejects
 from lakewarden.ingest.pipelines.source import source_of
 from lakewarden.log.once import ANY
 from lakewarden.maintenance.repair.report import RepairReport, UncertainWriter
-from lakewarden.tables.direct.pipelines import PipelineMemory, memories_of
+from lakewarden.tables.direct.identities import PipelineMemory, memories_of
 from lakewarden.tables.warehouse import Warehouse
 
 SHOWN = 1_000

@@ -17,7 +17,7 @@ from lakewarden.delta.reading.bounds import Bound
 from lakewarden.errors import AlreadyExists, InvalidArgument
 from lakewarden.maintenance.admin.create_table import make_table
 from lakewarden.maintenance.open_table import open_table
-from lakewarden.tables.direct.pipelines import REJECTS
+from lakewarden.tables.direct.identities import REJECTS
 from lakewarden.tables.direct.value import Edit, WriteIdentity
 from lakewarden.tables.warehouse import Warehouse, find_table
 

@@ -24,8 +24,7 @@ from lakewarden.storage.kafka.ownership import make_topic
 from lakewarden.storage.kafka.publisher import Outgoing, Position, Publisher, SnapshotProgress, last_position, publishing
 from lakewarden.storage.kafka.topics import Topic, create_position_topic, create_topic, partitions_of
 from lakewarden.tables.changes.feed import ChangeFeed
-from lakewarden.tables.changes.start import Start
-from lakewarden.tables.changes.value import CHANGE_TYPE
+from lakewarden.tables.changes.value import CHANGE_TYPE, Start
 
 _LOGGER = logging.getLogger(__name__)
 

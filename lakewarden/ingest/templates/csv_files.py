@@ -21,11 +21,9 @@ from lakewarden.ingest.templates.inference import TEXT, Inference
 from lakewarden.ingest.templates.object_file import ObjectFile
 from lakewarden.ingest.templates.template import Columns, Template
 from lakewarden.ingest.templates.types import schema_of
-from lakewarden.tables.rows.columns import Unfit, first_misfit, single
-from lakewarden.tables.rows.line_ends import RecordForm, breaks
-from lakewarden.tables.rows.records import RecordBlock, Records, record_lines
+from lakewarden.tables.rows.columns import Unfit, first_misfit, shown, single
+from lakewarden.tables.rows.records import RecordBlock, RecordForm, Records, breaks, record_lines
 from lakewarden.tables.rows.text import from_text
-from lakewarden.tables.rows.violation import shown
 
 _OTHERS = {b"\xff\xfe": "UTF-16", b"\xfe\xff": "UTF-16", b"\x00\x00": "UTF-32"}
 

@@ -14,8 +14,7 @@ from lakewarden.ingest.templates.column_names import column_names
 from lakewarden.ingest.templates.nested_values import documents_of
 from lakewarden.ingest.templates.template import Columns
 from lakewarden.ingest.templates.types import schema_of, type_of
-from lakewarden.tables.rows.columns import Unfit, first_misfit, from_array, unwrapped
-from lakewarden.tables.rows.violation import shown
+from lakewarden.tables.rows.columns import Unfit, first_misfit, from_array, shown, unwrapped
 
 
 class ObjectFitting:

@@ -20,10 +20,8 @@ from lakewarden.ingest.templates.json_objects import Record, groups
 from lakewarden.ingest.templates.object_file import ObjectFile
 from lakewarden.ingest.templates.template import Columns, Template
 from lakewarden.ingest.templates.types import schema_of
-from lakewarden.tables.rows.columns import Unfit
-from lakewarden.tables.rows.json import documents, from_json
-from lakewarden.tables.rows.text import from_text
-from lakewarden.tables.rows.violation import shown
+from lakewarden.tables.rows.columns import Unfit, shown
+from lakewarden.tables.rows.text import documents, from_json, from_text
 
 _EXACT = 1 << 53
 """Whole numbers up to here are exact in DOUBLE."""

@@ -20,8 +20,7 @@ from lakewarden.catalog.column_types import ColumnType
 from lakewarden.catalog.column_values import reason
 from lakewarden.errors import InvalidArgument
 from lakewarden.ingest.templates.types import type_of
-from lakewarden.tables.rows.columns import Unfit, first_misfit, from_array, unwrapped
-from lakewarden.tables.rows.violation import shown
+from lakewarden.tables.rows.columns import Unfit, first_misfit, from_array, shown, unwrapped
 
 
 def documents_of(name: str, field: pa.Field[Any], values: pa.Array[Any]) -> pa.Array[Any]:

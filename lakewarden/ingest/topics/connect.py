@@ -52,7 +52,7 @@ def schema_of(found: object) -> ConnectField:
 
 
 def value_of(field: ConnectField, value: object, type: ColumnType) -> object:
-    """The value for a column of the type, as `tables.rows.json` takes it. A number that means a time is one in columns of
+    """The value for a column of the type, as `tables.rows.text` takes it. A number that means a time is one in columns of
     numbers.
 
     Raises:

@@ -21,7 +21,7 @@ from lakewarden.storage.kafka.reader import MessageBatch, OffsetRange, reading
 from lakewarden.storage.kafka.topics import Topic, partitions_of, topic_id
 from lakewarden.tables.client import TableClient
 from lakewarden.tables.direct.value import WriteIdentity
-from lakewarden.tables.dynamic.place import StreamPlace, holding_place, writing
+from lakewarden.tables.dynamic import StreamPlace, holding_place, writing
 from lakewarden.tables.warehouse import Warehouse, find_table
 
 

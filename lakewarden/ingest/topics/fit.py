@@ -16,10 +16,10 @@ from lakewarden.ingest.topics.formats import Changes, Decode, MessageChange, Row
 from lakewarden.log.record import DELETE, UPSERT, USER, LogBatch, log_batch, log_schema
 from lakewarden.storage.kafka.reader import TopicMessage
 from lakewarden.storage.paths import check_user
-from lakewarden.tables.files.referring import Targets, check_batch
+from lakewarden.tables.files import Targets, check_batch
 from lakewarden.tables.rows.defaults import Defaults
 from lakewarden.tables.rows.intake import split_users, to_arrow
-from lakewarden.tables.rows.json import from_json
+from lakewarden.tables.rows.text import from_json
 from lakewarden.tables.rows.validate import keys, validated
 
 

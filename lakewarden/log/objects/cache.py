@@ -8,8 +8,8 @@ from collections import OrderedDict
 from collections.abc import Iterable
 
 from lakewarden.log.objects.cut import LogCut
+from lakewarden.log.objects.header import Header
 from lakewarden.log.objects.log_view import ListedLogView
-from lakewarden.log.objects.segments.header import Header
 
 
 class HeaderCache:

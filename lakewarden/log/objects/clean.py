@@ -7,8 +7,8 @@ from itertools import chain
 from lakewarden.base.faults import Reach, no_faults
 from lakewarden.log.objects import names
 from lakewarden.log.objects.cut import LogCut, confirm, newest_cut
+from lakewarden.log.objects.header import short
 from lakewarden.log.objects.names import LogListing
-from lakewarden.log.objects.segments.header import short
 from lakewarden.storage.objects import ObjectStore
 
 _KEPT = 4

@@ -15,7 +15,7 @@ from dataclasses import astuple, dataclass, field
 
 from lakewarden.errors import Conflict, Corrupt
 from lakewarden.log.objects import names
-from lakewarden.log.objects.segments.header import UNKNOWN, BatchIdentity, short
+from lakewarden.log.objects.header import UNKNOWN, BatchIdentity, short
 from lakewarden.log.once import ANY, LastBatch
 from lakewarden.log.position import NOTHING, end_of
 from lakewarden.log.view import UserSigns

@@ -23,10 +23,9 @@ from lakewarden.errors import BeingErased, Conflict, LakewardenError, NotFound, 
 from lakewarden.log.chunk import Chunk
 from lakewarden.log.crowd import Crowd, names_in
 from lakewarden.log.objects.group import AppendCall, Group, Parcel, fits, laid_out
+from lakewarden.log.objects.header import NO_KEYS
 from lakewarden.log.objects.put import Puts, Segment
-from lakewarden.log.objects.segments.header import NO_KEYS
-from lakewarden.log.position import seq_of
-from lakewarden.log.receipt import PartlyAppended, Receipt
+from lakewarden.log.position import PartlyAppended, Receipt, seq_of
 from lakewarden.log.touches import ANYTHING, OwnPuts, Touched
 
 _LONG_SLEEP = timedelta(seconds=60)

@@ -12,11 +12,11 @@ from lakewarden.base.write_key import carried, carried_until, part_of
 from lakewarden.errors import LakewardenError
 from lakewarden.log.chunk import Chunk
 from lakewarden.log.crowd import Crowd, names_in
-from lakewarden.log.fence import carried_token
-from lakewarden.log.objects.segments.header import NO_KEYS
+from lakewarden.log.objects.header import NO_KEYS
 from lakewarden.log.objects.staging import StagedBatch
-from lakewarden.log.plain import PlainRow, encoded
-from lakewarden.log.receipt import Receipt
+from lakewarden.log.once import carried_token
+from lakewarden.log.position import Receipt
+from lakewarden.log.record import PlainRow, encoded
 from lakewarden.log.touches import OwnPuts, Touched, apart, united
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from lakewarden.log.objects import names
 from lakewarden.log.objects.cache import HeaderCache
 from lakewarden.log.objects.cut import LogCut
-from lakewarden.log.objects.segments.header import UNKNOWN, link_to
-from lakewarden.log.objects.segments.pack import LINKED
-from lakewarden.log.objects.segments.segment import read_link
+from lakewarden.log.objects.header import UNKNOWN, link_to
+from lakewarden.log.objects.pack import LINKED
+from lakewarden.log.objects.segment import read_link
 from lakewarden.storage.objects import Missing, ObjectStore
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, contextmanager
 from datetime import datetime
 
 import pyarrow as pa
@@ -15,50 +15,71 @@ from lakewarden.base.write_key import Trace, trace_of
 from lakewarden.catalog.model import TableSchema
 from lakewarden.errors import Corrupt
 from lakewarden.log.chunk import RowRange
-from lakewarden.log.faults import LogFaults
 from lakewarden.log.objects import names
 from lakewarden.log.objects.cache import HeaderCache
 from lakewarden.log.objects.cut import newest_cut
 from lakewarden.log.objects.cuts import mend, writers
-from lakewarden.log.objects.cuts.closing import close_user, gone_since, leave_out, open_user
-from lakewarden.log.objects.cuts.columns import require_columns
-from lakewarden.log.objects.cuts.direct import (
+from lakewarden.log.objects.cuts.closing import close_user, gone_since, leave_out, open_user, remove_log
+from lakewarden.log.objects.cuts.fill import fill
+from lakewarden.log.objects.cuts.next_cut import has_expired
+from lakewarden.log.objects.cuts.notes import (
     close_direct,
     is_held,
     is_noted,
     may_be_quiet,
+    note_rewound,
     open_direct,
+    raise_fence,
     renew_direct,
     replace_quiet,
+    require_columns,
     resolved_upto,
+    take_position,
 )
-from lakewarden.log.objects.cuts.fence import raise_fence
-from lakewarden.log.objects.cuts.fill import fill
-from lakewarden.log.objects.cuts.history import has_expired
-from lakewarden.log.objects.cuts.rewound import note_rewound, take_position
-from lakewarden.log.objects.cuts.seal import remove_log
 from lakewarden.log.objects.cuts.settle import settle
 from lakewarden.log.objects.log_view import ListedLogView
 from lakewarden.log.objects.put import WriterTerms
-from lakewarden.log.objects.segments.segment import read_chunk, read_chunks
+from lakewarden.log.objects.segment import read_chunk, read_chunks
 from lakewarden.log.objects.staging import remove_abandoned
 from lakewarden.log.objects.store_clock import StoreClock
 from lakewarden.log.objects.trail import ListedTrail, read_trail
-from lakewarden.log.objects.turns import NamedLocks
 from lakewarden.log.objects.view import make_durable, metadata_of, read_view, rows_of
 from lakewarden.log.objects.writer import LogWriter
-from lakewarden.log.once import LastBatch, Resume, WriterBatch, stopped, writer_key
-from lakewarden.log.plain import Batch
-from lakewarden.log.position import end_of
-from lakewarden.log.receipt import Receipt
-from lakewarden.log.record import LogBatch
-from lakewarden.log.staging import Pieces, StagedPiece, Staging
+from lakewarden.log.once import LastBatch, Pieces, Resume, StagedPiece, Staging, WriterBatch, stopped, writer_key
+from lakewarden.log.position import Receipt, end_of
+from lakewarden.log.record import Batch, LogBatch
 from lakewarden.log.table_log import Behind, LogTerms
 from lakewarden.log.touches import Touched
+from lakewarden.log.view import LogFaults, PendingRows, UserSigns
 from lakewarden.log.view import LogView as AnyView
-from lakewarden.log.view import PendingRows, UserSigns
 from lakewarden.storage.location import local_path
 from lakewarden.storage.objects import ObjectStore
+
+
+# Turns of threads that would only make each other's work void.
+class NamedLocks:
+    """Locks by name. A lock takes memory while a thread holds it or waits for it. Safe for threads."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._held: dict[str, tuple[threading.RLock, int]] = {}
+        """By name, the lock, and how many have it or wait for it."""
+
+    @contextmanager
+    def of(self, name: str) -> Iterator[None]:
+        """Waits for the turn, and has it for the block."""
+        with self._lock:
+            turn, others = self._held.get(name, (threading.RLock(), 0))
+            self._held[name] = turn, others + 1
+        try:
+            with turn:
+                yield
+        finally:
+            with self._lock:
+                _, count = self._held.pop(name)
+                if count > 1:
+                    self._held[name] = turn, count - 1
+
 
 _APART = 64 << 10
 """Bytes between two chunks that are read with them rather than left out by a request more."""

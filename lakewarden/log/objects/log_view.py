@@ -2,17 +2,134 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from functools import cached_property
+from typing import Any
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakewarden.base.arrays import numbers, texts, values
 from lakewarden.log.chunk import RowRange
 from lakewarden.log.objects.cut import EVERYBODY, LogCut
-from lakewarden.log.objects.pending import PendingChunks
-from lakewarden.log.objects.segments.header import Header
-from lakewarden.log.objects.segments.search import ChunkSearch
+from lakewarden.log.objects.header import Header
+from lakewarden.log.objects.index import Columns, Numbers
+from lakewarden.log.objects.search import ChunkSearch
 from lakewarden.log.position import NOTHING, end_of
 from lakewarden.log.view import LogView as AnyView
 from lakewarden.log.view import PendingCounts, PendingRows
+
+
+# What is pending of one log: by user, or counted in columns.
+class PendingChunks(Mapping[str, PendingRows]):
+    """The chunks above their users' marks. One user's are found without a look at the others'."""
+
+    def __init__(self, search: ChunkSearch, marks: Mapping[str, int]) -> None:
+        self._search = search
+        self._marks = marks
+
+    def followed_by(self, headers: Sequence[Header]) -> PendingChunks:
+        """The same with further headers, and nothing loaded."""
+        return PendingChunks(self._search.followed_by(headers), self._marks)
+
+    @property
+    def weight(self) -> int:
+        """That of the headers."""
+        return self._search.weight
+
+    def load(self, users: Collection[str] | None) -> None:
+        """As `ChunkSearch.load`."""
+        self._search.load(users)
+
+    def __getitem__(self, user: str) -> PendingRows:
+        return self.of((user,))[user]
+
+    def of(self, users: Collection[str]) -> dict[str, PendingRows]:
+        """Those of the users who have pending rows."""
+        if "_by_user" in self.__dict__:
+            return {user: _summed(user, self._by_user[user]) for user in users if user in self._by_user}
+        found = ((user, self._open(user, ranges)) for user, ranges in self._search.of(users).items())
+        return {user: _summed(user, ranges) for user, ranges in found if ranges}
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._by_user)
+
+    def __len__(self) -> int:
+        return len(self.counts.users)
+
+    def __bool__(self) -> bool:
+        return any(header.has_open(self._marks) for header in self._search.headers)
+
+    @cached_property
+    def counts(self) -> PendingCounts:
+        """Sorted by user."""
+        if not any(header.wide for header in self._search.headers):
+            return _counted(self._by_user)  # sooner
+        parts = [Columns.of(header.key, header.put_id, header.open(self._marks)) for header in self._search.headers]
+        names = [part.users for part in parts]
+        users = names[0] if len(names) == 1 else pa.concat_arrays(names)
+        rows, sizes, stored = (_joined([getattr(part, name) for part in parts]) for name in ("rows", "lengths", "stored_ats"))
+        del parts, names
+        order = values(pc.sort_indices(users))
+        if not _ascends(order):
+            users, rows, sizes, stored = users.take(numbers(order)), rows[order], sizes[order], stored[order]
+        first = np.flatnonzero(_begins(users))
+        if len(first) == len(users):
+            return PendingCounts(users, rows, sizes, stored)
+        rows, sizes = (np.add.reduceat(each, first) for each in (rows, sizes))
+        return PendingCounts(users.take(numbers(first)), rows, sizes, np.minimum.reduceat(stored, first))
+
+    @cached_property
+    def _by_user(self) -> dict[str, list[RowRange]]:
+        found: dict[str, list[RowRange]] = {}
+        for header in self._search.headers:
+            for each in header.open(self._marks):
+                found.setdefault(each.user, []).append(each)
+        return found
+
+    def _open(self, user: str, ranges: Sequence[RowRange]) -> list[RowRange]:
+        upto = self._marks.get(user, NOTHING)
+        return [each for each in ranges if each.last_seq > upto]
+
+
+def _summed(user: str, ranges: Sequence[RowRange]) -> PendingRows:
+    return PendingRows(
+        user=user,
+        rows=sum(each.rows for each in ranges),
+        bytes=sum(each.length for each in ranges),
+        oldest=datetime.fromtimestamp(min(each.stored_at for each in ranges) / 1_000_000, UTC),
+        ranges=tuple(sorted(ranges, key=lambda each: each.first_seq)),
+    )
+
+
+def _counted(by_user: Mapping[str, Sequence[RowRange]]) -> PendingCounts:
+    users = sorted(by_user)
+    found = [by_user[user] for user in users]
+    return PendingCounts(
+        texts(users),
+        np.array([sum(each.rows for each in ranges) for ranges in found], np.int64),
+        np.array([sum(each.length for each in ranges) for ranges in found], np.int64),
+        np.array([min(each.stored_at for each in ranges) for ranges in found], np.int64),
+    )
+
+
+def _joined(parts: Sequence[Numbers]) -> Numbers:
+    return parts[0] if len(parts) == 1 else np.concatenate([np.empty(0, np.int64), *parts])
+
+
+def _ascends(order: np.ndarray) -> bool:
+    """Whether nothing has to move."""
+    return bool(np.all(order[1:] > order[:-1]))
+
+
+def _begins(users: pa.Array[Any]) -> np.ndarray:
+    """Where a sorted column has another user than the row before."""
+    if not len(users):
+        return np.empty(0, np.bool_)
+    return np.append(np.True_, values(pc.not_equal(users[1:], users[:-1])))
 
 
 @dataclass(frozen=True)

@@ -28,15 +28,15 @@ from lakewarden.errors import (
 )
 from lakewarden.log.chunk import Chunk
 from lakewarden.log.crowd import names_in, rows_in
-from lakewarden.log.fence import check_fence
 from lakewarden.log.objects import names
 from lakewarden.log.objects.cache import HeaderCache
 from lakewarden.log.objects.cut import LogCut, newest_cut
+from lakewarden.log.objects.header import NO_KEYS
 from lakewarden.log.objects.links import Links
+from lakewarden.log.objects.pack import INDEXED, pack_segment
 from lakewarden.log.objects.run import check_whole
-from lakewarden.log.objects.segments.header import NO_KEYS
-from lakewarden.log.objects.segments.pack import INDEXED, pack_segment
-from lakewarden.log.objects.segments.segment import own_segment, read_put_id
+from lakewarden.log.objects.segment import own_segment, read_put_id
+from lakewarden.log.once import check_fence
 from lakewarden.log.position import LAST_POSITION
 from lakewarden.log.table_log import Mark
 from lakewarden.storage.objects import AlreadyThere, Missing, ObjectStore
@@ -97,7 +97,7 @@ class Segment(NamedTuple):
     until: float = inf
     """By the monotonic clock: no put is begun later (`write_key`)."""
     token: int | None = None
-    """Of the stream that writes it (`log.fence`)."""
+    """Of the stream that writes it (`log.once`)."""
 
     @classmethod
     def of(

@@ -14,9 +14,9 @@ from lakewarden.errors import Corrupt
 from lakewarden.log.objects import names
 from lakewarden.log.objects.cache import HeaderCache
 from lakewarden.log.objects.cut import LogCut, newest_version
+from lakewarden.log.objects.header import UNKNOWN, Header, same_put
 from lakewarden.log.objects.names import LogListing
-from lakewarden.log.objects.segments.header import UNKNOWN, Header, same_put
-from lakewarden.log.objects.segments.segment import read_put_id, read_segment
+from lakewarden.log.objects.segment import read_put_id, read_segment
 from lakewarden.storage.objects import Missing, ObjectStore
 
 

@@ -18,14 +18,13 @@ from lakewarden.log.chunk import Chunk
 from lakewarden.log.objects import names
 from lakewarden.log.objects.cache import HeaderCache
 from lakewarden.log.objects.cut import LogCut, newest_cut
+from lakewarden.log.objects.header import NO_KEYS, Header, short
+from lakewarden.log.objects.pack import LINKED, pack_naming, pack_segment
 from lakewarden.log.objects.put import Segment
-from lakewarden.log.objects.segments.header import NO_KEYS, Header, short
-from lakewarden.log.objects.segments.pack import LINKED, pack_naming, pack_segment
-from lakewarden.log.objects.segments.segment import own_segment, read_segment
+from lakewarden.log.objects.segment import own_segment, read_segment
 from lakewarden.log.objects.view import read_view
-from lakewarden.log.once import WriterBatch
+from lakewarden.log.once import StagedPiece, Staging, WriterBatch
 from lakewarden.log.position import WHOLE
-from lakewarden.log.staging import StagedPiece, Staging
 from lakewarden.storage.objects import Missing, ObjectStore
 
 _ABANDONED = 2 * HELD_AT_MOST

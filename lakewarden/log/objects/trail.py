@@ -10,10 +10,10 @@ from lakewarden.errors import Conflict
 from lakewarden.log.chunk import RowRange
 from lakewarden.log.objects.cache import HeaderCache
 from lakewarden.log.objects.cut import LogCut
+from lakewarden.log.objects.header import Header
 from lakewarden.log.objects.log_view import ListedLogView
-from lakewarden.log.objects.segments.header import Header
-from lakewarden.log.objects.segments.search import ChunkSearch
-from lakewarden.log.objects.segments.segment import read_carry
+from lakewarden.log.objects.search import ChunkSearch
+from lakewarden.log.objects.segment import read_carry
 from lakewarden.log.objects.view import check_given_up, read_view
 from lakewarden.log.position import NOTHING
 from lakewarden.log.view import Upset, UserSigns

@@ -15,18 +15,18 @@ import pyarrow as pa
 
 from lakewarden.catalog.model import TableSchema
 from lakewarden.errors import Conflict, Corrupt, Terminal, Unsupported
+from lakewarden.log.chunk import noted
 from lakewarden.log.objects import names
 from lakewarden.log.objects.cache import HeaderCache
 from lakewarden.log.objects.clean import is_old
 from lakewarden.log.objects.cut import LogCut, newest_version, read_cut
+from lakewarden.log.objects.header import UNKNOWN, short
 from lakewarden.log.objects.log_view import ListedLogView
 from lakewarden.log.objects.names import LogListing
 from lakewarden.log.objects.run import lost, read_run, replaced, unlinked
-from lakewarden.log.objects.segments.header import UNKNOWN, short
-from lakewarden.log.objects.segments.segment import may_have_metadata, read_carry, read_chunk, read_metadata
+from lakewarden.log.objects.segment import may_have_metadata, read_carry, read_chunk, read_metadata
 from lakewarden.log.record import decode
 from lakewarden.log.view import LogViews, PendingRows
-from lakewarden.log.write_metadata import noted
 from lakewarden.storage.objects import Missing, ObjectStore
 
 _ATTEMPTS = 100

@@ -3,28 +3,226 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, suppress
+from itertools import chain, islice
 
-from lakewarden.base.clock import Clock, NewId
+import pyarrow as pa
+
+from lakewarden.base.clock import Clock, NewId, to_micros
 from lakewarden.base.commit_metadata import carried
 from lakewarden.base.faults import Reach, no_faults
 from lakewarden.base.settings import LogSettings
-from lakewarden.log.chunk import Chunk
-from lakewarden.log.objects.appends import Appends
-from lakewarden.log.objects.batches import Batches
+from lakewarden.catalog.model import TableSchema
+from lakewarden.errors import (
+    Conflict,
+    ConstraintViolation,
+    InvalidArgument,
+    LakewardenError,
+    LostPlace,
+    SchemaChanged,
+    Unsupported,
+)
+from lakewarden.log.chunk import Chunk, RowRange
+from lakewarden.log.objects import names
 from lakewarden.log.objects.cache import HeaderCache
+from lakewarden.log.objects.cuts.writers import last_batch
 from lakewarden.log.objects.gather import Gathering
 from lakewarden.log.objects.group import Parcel, parcels_of
+from lakewarden.log.objects.log_view import ListedLogView
+from lakewarden.log.objects.pack import INDEXED
 from lakewarden.log.objects.put import Puts, WriterTerms
-from lakewarden.log.objects.segments.pack import INDEXED
-from lakewarden.log.plain import Batch, PlainRow
-from lakewarden.log.position import NOTHING
-from lakewarden.log.receipt import Receipt
-from lakewarden.log.record import LogBatch, encode
+from lakewarden.log.objects.segment import read_chunk
+from lakewarden.log.objects.staging import StagedBatch, abandon, begin, discard, is_named, put_object, remove_others, stage
+from lakewarden.log.objects.view import read_view
+from lakewarden.log.once import LastBatch, Pieces, StagedPiece, Staging, WriterBatch
+from lakewarden.log.position import NOTHING, Receipt, position_of
+from lakewarden.log.record import SEQ, Batch, LogBatch, PlainRow, decode, encode
 from lakewarden.log.table_log import Behind, Mark
-from lakewarden.log.touches import Touched
-from lakewarden.storage.objects import ObjectStore
+from lakewarden.log.touches import ANYTHING, Touched
+from lakewarden.storage.objects import AlreadyThere, ObjectStore
+
+# Appends the parcels of a call: those of one user become visible together, however many they are.
+_ATTEMPTS = 20
+"""Looks at the log before a call raises CONFLICT; each lost one is another writer's success."""
+
+
+class Appends:
+    """Appends to one partition. Safe for threads."""
+
+    def __init__(
+        self,
+        store: ObjectStore,
+        log_id: str,
+        gathering: Gathering,
+        clock: Clock,
+        new_id: NewId,
+        *,
+        stages: bool = True,
+        reach: Reach = no_faults,
+    ) -> None:
+        """`stages`: whether the format of the warehouse has staged batches."""
+        self._store = store
+        self._log_id = log_id
+        self._gathering = gathering
+        self._clock = clock
+        self._new_id = new_id
+        self._stages = stages
+        self._reach = reach
+
+    def append(self, parcels: Sequence[Parcel], after: int | None = None, keys: Touched | None = None) -> Receipt:
+        """As `LogWriter.append`, for rows that are encoded already. There is at least one parcel."""
+        if len(parcels) > 1 and self._stages and len({user for parcel in parcels for user in parcel.users}) == 1:
+            return self._staged(parcels[0].schema_version, parcels, after, keys)
+        return self._gathering.append(parcels, after, keys)
+
+    def append_whole(self, parcels: Iterator[Parcel], after: int | Behind | None = None) -> Receipt:
+        """As `LogWriter.append_whole`, for rows that are encoded as they are needed."""
+        first = [*islice(parcels, 2)]
+        if not first:
+            return Receipt(0, NOTHING)
+        if len(first) == 1 or not self._stages:
+            return self._named([*first, *parcels], after)
+        return self._staged(first[0].schema_version, chain(first, parcels), after)
+
+    def _staged(
+        self, schema_version: int, parcels: Iterable[Parcel], after: int | Behind | None = None, keys: Touched | None = None
+    ) -> Receipt:
+        began, put_id = to_micros(self._clock()), self._new_id()
+        try:
+            staged = stage(self._store, self._log_id, put_id, schema_version, began, (parcel.chunks for parcel in parcels))
+        except LakewardenError:
+            with suppress(LakewardenError):  # as below
+                abandon(self._store, self._log_id, put_id)
+            raise
+        self._reach("append:staged")
+        try:
+            return self._named((Parcel.naming(staged),), after, keys)
+        except (Conflict, ConstraintViolation, LostPlace, SchemaChanged):
+            with suppress(LakewardenError):  # what stays here is removed when it is abandoned
+                discard(self._store, self._log_id, put_id)
+            raise
+
+    def _named(self, parcels: Sequence[Parcel], after: int | Behind | None, keys: Touched | None = None) -> Receipt:
+        """Appends behind `after`, which is found anew where others came between."""
+        if not callable(after):
+            return self._gathering.append(parcels, after, keys)
+        for _ in range(_ATTEMPTS - 1):
+            with suppress(Conflict):
+                return self._gathering.append(parcels, after(), keys)
+        return self._gathering.append(parcels, after(), keys)
+
+
+# Batches of many users that several processes stage and one publishes: all rows have one position.
+_PUBLISH_ATTEMPTS = 1000
+"""Appends of others that a publication lets pass. Each lost attempt is one of theirs, so few come before it."""
+
+_NUMBER_DIGITS = 12
+"""Hexadecimal digits of an object's number, which tasks choose by chance: none knows the others."""
+
+
+class Batches:
+    """Batches of one partition. Safe for threads."""
+
+    def __init__(
+        self,
+        store: ObjectStore,
+        log_id: str,
+        settings: LogSettings,
+        gathering: Gathering,
+        clock: Clock,
+        new_id: NewId,
+        headers: HeaderCache,
+        *,
+        stages: bool = True,
+        reach: Reach = no_faults,
+    ) -> None:
+        """
+        Args:
+            headers: those that this process has read: a publication looks at the whole log, and reads what is new of it.
+            stages: whether the format of the warehouse has staged batches.
+        """
+        self._store = store
+        self._log_id = log_id
+        self._settings = settings
+        self._gathering = gathering
+        self._clock = clock
+        self._new_id = new_id
+        self._headers = headers
+        self._stages = stages
+        self._reach = reach
+
+    def begin(self) -> Staging:
+        if not self._stages:
+            raise Unsupported("this warehouse is of an older format, which has no staged batches: run `lakewarden upgrade`")
+        return begin(self._store, self._log_id, self._new_id(), to_micros(self._clock()))
+
+    def stage(self, staging: Staging, batch: LogBatch) -> tuple[StagedPiece, ...]:
+        pieces: list[StagedPiece] = []
+        for parcel in parcels_of(batch.schema_version, encode(batch, self._settings, carried()), self._settings):
+            pieces += self._put(staging, parcel)
+            self._reach("batch:staged")
+        return tuple(pieces)
+
+    def _put(self, staging: Staging, parcel: Parcel) -> list[StagedPiece]:
+        chunks = [*parcel.chunks]
+        while True:
+            number = int(self._new_id()[:_NUMBER_DIGITS], 16)
+            with suppress(AlreadyThere):
+                return put_object(self._store, self._log_id, staging, number, parcel.schema_version, chunks)
+
+    def publish(self, staging: Staging, pieces: Pieces, once: WriterBatch | None) -> Receipt | None:
+        staged: StagedBatch | None = None
+        for _ in range(_PUBLISH_ATTEMPTS):
+            view = read_view(self._store, self._log_id, self._headers, ())
+            named, known = is_named(staging.put_id, view.cut, view.run), once is not None and _stands_for(once, view)
+            if known and not named:
+                with suppress(LakewardenError):  # what stays here is removed when it is abandoned
+                    discard(self._store, self._log_id, staging.put_id)
+            if named and once is not None and not known:
+                raise InvalidArgument("what was staged was published before, with another identity: begin each batch by itself")
+            if named or known:
+                return None
+            if staged is None or callable(pieces):
+                staged = self._of(staging, pieces(position_of(view.end)) if callable(pieces) else pieces, once)
+            self._reach("batch:looked")
+            try:
+                return self._gathering.append((Parcel.naming(staged),), position_of(view.end), ANYTHING)
+            except Conflict:
+                continue
+            except (LostPlace, SchemaChanged):
+                with suppress(LakewardenError):  # as above
+                    discard(self._store, self._log_id, staging.put_id)
+                raise
+        raise Conflict(
+            f"log {self._log_id} was appended to {_PUBLISH_ATTEMPTS} times in between; nothing was written: write again"
+        )
+
+    def _of(self, staging: Staging, pieces: Sequence[StagedPiece], once: WriterBatch | None) -> StagedBatch:
+        """The batch, beside which nothing else is staged any more."""
+        staged = StagedBatch.of(staging, pieces, once)
+        remove_others(self._store, self._log_id, staging.put_id, pieces)
+        return staged
+
+    def rows(self, staging: Staging, pieces: Iterable[StagedPiece], schemas: tuple[TableSchema, ...]) -> Iterator[pa.Table]:
+        for each in pieces:
+            key = names.staged_key(self._log_id, staging.put_id, each.object)
+            where = RowRange(
+                key, staging.put_id, each.user, each.rows, each.offset, each.length, 0, each.schema_version, staging.stored_at
+            )
+            yield decode([read_chunk(self._store, where)], [where], schemas).drop_columns([SEQ])
+
+    def abandon(self, staging: Staging) -> None:
+        discard(self._store, self._log_id, staging.put_id)
+
+    def last(self, writer_key: str) -> LastBatch:
+        view = read_view(self._store, self._log_id, self._headers, ())
+        return last_batch(view.cut, view.run, writer_key)
+
+
+def _stands_for(once: WriterBatch, view: ListedLogView) -> bool:
+    """Whether the log has the batch. Raises `FailedPrecondition`: that is uncertain."""
+    return last_batch(view.cut, view.run, once.key).stands_for(once.floor, once.writer, "the table")
 
 
 class LogWriter:

@@ -20,7 +20,7 @@ from lakewarden.errors import AlreadyExists, InvalidArgument, Unsupported
 from lakewarden.log.position import NOTHING
 from lakewarden.maintenance.admin.create_table import appearing
 from lakewarden.storage.location import canonical
-from lakewarden.tables.dynamic.topic import check_topic, make_table_topic, with_topic
+from lakewarden.tables.dynamic import check_topic, make_table_topic, with_topic
 from lakewarden.tables.warehouse import Warehouse
 
 

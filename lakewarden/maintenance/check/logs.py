@@ -13,7 +13,7 @@ from lakewarden.catalog.state.ledger_faults import faults_of
 from lakewarden.errors import Corrupt, LakewardenError, StorageRefused, StorageUnavailable
 from lakewarden.log.position import position_of
 from lakewarden.maintenance.check.scope import CheckTask, Finding
-from lakewarden.tables.direct.pipelines import memories_of
+from lakewarden.tables.direct.identities import memories_of
 from lakewarden.tables.floors import LogStanding, floor_faults
 from lakewarden.tables.warehouse import Warehouse
 

@@ -32,7 +32,7 @@ from lakewarden.maintenance.rewrite import RewriteWork, live_schema, run_rewrite
 from lakewarden.storage.open import open_store
 from lakewarden.storage.steps import Steps
 from lakewarden.tables.predicate import PREDICATE, check_predicate, files_where
-from lakewarden.tables.upkeep.tail import fitting, small_run
+from lakewarden.tables.upkeep_files import fitting, small_run
 
 
 @dataclass(frozen=True)

@@ -51,9 +51,8 @@ from lakewarden.storage.paths import check_user, without_id
 from lakewarden.storage.steps import Steps
 from lakewarden.tables.fanout import Run, SizedWork, guarded
 from lakewarden.tables.floors import forget
-from lakewarden.tables.pins import remove_pins
+from lakewarden.tables.pins import remove_pins, remove_tags
 from lakewarden.tables.presence import Presence
-from lakewarden.tables.tags import remove_tags
 from lakewarden.tables.warehouse import Warehouse, state_store
 
 _SCOPE_COST = 32 << 10

@@ -26,10 +26,9 @@ from lakewarden.delta.apply import ColdApply, TooLarge
 from lakewarden.delta.manifest import refresh_manifest
 from lakewarden.delta.proof import check_settled
 from lakewarden.errors import Conflict, Corrupt, LakewardenError, Terminal
-from lakewarden.log.drain import drain
+from lakewarden.log.drain import LogScope, drain
 from lakewarden.log.logs import reader_of
 from lakewarden.log.position import NOTHING, position_of
-from lakewarden.log.scope import LogScope
 from lakewarden.log.view import LogView, PendingRows
 from lakewarden.maintenance.flush.due import PendingScope, due_scopes, registered, until
 from lakewarden.maintenance.flush.selection import users_wanted

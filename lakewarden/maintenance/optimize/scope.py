@@ -38,7 +38,7 @@ from lakewarden.storage.open import open_store
 from lakewarden.storage.steps import Steps
 from lakewarden.tables.fanout import Run, SizedWork
 from lakewarden.tables.predicate import PREDICATE, check_predicate, files_where
-from lakewarden.tables.upkeep.packing import MIN_GAIN, RATIO, TARGET, ZORDER, Packing, pack_files, runs_to_cluster, why_not
+from lakewarden.tables.upkeep_files import MIN_GAIN, RATIO, TARGET, ZORDER, Packing, pack_files, runs_to_cluster, why_not
 
 _OPERATION = "OPTIMIZE"
 
@@ -103,7 +103,7 @@ class OptimizePlan(ScopePlan):
 
 
 def plan_optimize(target: ScopeTarget, options: OptimizeOptions, *, clock: Clock) -> OptimizePlan:
-    """Chooses the files by the rule of tables/upkeep/packing.py, or all of them for a Z-order.
+    """Chooses the files by the rule of tables/upkeep_files.py, or all of them for a Z-order.
 
     Raises:
         InvalidArgument: a column of the Z-order does not exist, or its type has no order; or `where` is not about partitions.

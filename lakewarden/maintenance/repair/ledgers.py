@@ -11,7 +11,7 @@ from lakewarden.catalog.state.ledger import Ledger
 from lakewarden.catalog.state.ledger_faults import faults_of, give_up
 from lakewarden.errors import Corrupt, LakewardenError
 from lakewarden.maintenance.repair.report import RepairReport
-from lakewarden.tables.direct.pipelines import memories_of
+from lakewarden.tables.direct.identities import memories_of
 from lakewarden.tables.fanout import fault_of
 from lakewarden.tables.warehouse import Warehouse
 

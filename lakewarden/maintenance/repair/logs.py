@@ -7,11 +7,11 @@ from dataclasses import replace
 
 from lakewarden.base.scope import Scope
 from lakewarden.catalog.model import Table
-from lakewarden.log.faults import LogFaults
 from lakewarden.log.garbled_chunks import garbled_of
 from lakewarden.log.once import ANY
 from lakewarden.log.position import NOTHING
 from lakewarden.log.table_log import TableLog
+from lakewarden.log.view import LogFaults
 from lakewarden.maintenance.repair.report import RepairReport, UncertainWriter
 from lakewarden.tables.warehouse import Warehouse
 

@@ -17,7 +17,7 @@ from lakewarden.catalog.state.floors.objects import Summary
 from lakewarden.maintenance.vacuum.removable import LOG_AGE
 from lakewarden.maintenance.vacuum.retention import SAFE_HOURS, horizon_of
 from lakewarden.maintenance.vacuum.scope import VacuumOptions
-from lakewarden.tables.upkeep.rules import UNKNOWN, FoldRule, PackRule, UpkeepRule
+from lakewarden.tables.upkeep_rules import UNKNOWN, FoldRule, PackRule, UpkeepRule
 from lakewarden.tables.warehouse import Warehouse
 
 

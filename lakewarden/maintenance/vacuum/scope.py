@@ -40,9 +40,8 @@ from lakewarden.storage.disk import remove_emptied_directories, remove_leftovers
 from lakewarden.storage.objects import StoredObject
 from lakewarden.storage.open import open_store
 from lakewarden.storage.steps import Steps
-from lakewarden.tables.pins import forget_expired, pinned_versions
+from lakewarden.tables.pins import forget_expired, pinned_versions, tagged_versions
 from lakewarden.tables.rows.files import without_name
-from lakewarden.tables.tags import tagged_versions
 from lakewarden.tables.warehouse import Warehouse, find_table
 
 _SKEW = timedelta(days=1)

@@ -23,9 +23,9 @@ from lakewarden.errors import InvalidArgument, Unsupported
 from lakewarden.serve.http.requests import admitted, lake_of
 from lakewarden.serve.refusal import RequestDeclined
 from lakewarden.sql.session_table import SessionTable
-from lakewarden.tables.files.objects import StoredFile
+from lakewarden.tables.files import StoredFile
 from lakewarden.tables.rows.files import FileRef
-from lakewarden.tables.rows.texts import value_of
+from lakewarden.tables.rows.text import value_of
 
 _IN_MEMORY = 1 << 20
 _STORED_TOGETHER = 4

@@ -30,8 +30,8 @@ from lakewarden.serve.http.problems import refusal
 from lakewarden.serve.http.requests import allowance_of, authority_of, lake_of
 from lakewarden.serve.refusal import RequestDeclined
 from lakewarden.serve.tokens import AccessToken
-from lakewarden.tables.subscriptions.fold import Event
-from lakewarden.tables.subscriptions.subscription import Subscription
+from lakewarden.tables.changes.log_reader import Event
+from lakewarden.tables.changes.subscription import Subscription
 
 # The parameters of a subscription: the query, and where to go on.
 PARAMETERS = ("sql", "from_seq", "namespace")

@@ -6,29 +6,25 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
-from pyspark.sql.datasource import WriterCommitMessage
+from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 
 from lakewarden.base.scope import Scope
 from lakewarden.catalog.access import OPERATOR
 from lakewarden.catalog.changes.engines import require_active
 from lakewarden.catalog.model import Table
-from lakewarden.errors import Conflict
-from lakewarden.log.once import Resume, WriterBatch
+from lakewarden.errors import Conflict, Unsupported
+from lakewarden.log.once import Resume, StagedPiece, Staging, WriterBatch
 from lakewarden.log.record import OP, UPSERT, LogBatch, log_batch
-from lakewarden.log.staging import StagedPiece, Staging
-from lakewarden.spark.source.connection import SparkConnection
+from lakewarden.spark.source.connection import SparkConnection, called_by_spark
 from lakewarden.spark.source.options import WriteOptions
 from lakewarden.tables.direct import value
 from lakewarden.tables.direct.commit import DirectWrite
 from lakewarden.tables.direct.effects import Keep
 from lakewarden.tables.direct.identities import transaction_app
-from lakewarden.tables.direct.resume import resume
-from lakewarden.tables.direct.run import DirectRun
-from lakewarden.tables.dynamic.place import StreamPlace, take_place, writing
-from lakewarden.tables.dynamic.writer import LEASE_SECONDS
-from lakewarden.tables.files.referring import check_batch
-from lakewarden.tables.images.log import appending
-from lakewarden.tables.images.taking import check_newest
+from lakewarden.tables.direct.run import DirectRun, resume
+from lakewarden.tables.dynamic import LEASE_SECONDS, StreamPlace, take_place, writing
+from lakewarden.tables.files import check_batch
+from lakewarden.tables.images import appending, check_newest
 from lakewarden.tables.intake import TableIntake
 from lakewarden.tables.warehouse import Warehouse, find_table
 
@@ -191,3 +187,62 @@ def _gathered(batches: Iterable[pa.RecordBatch], most_rows: int, most_bytes: int
             held, rows, size = [], 0, 0
     if rows:
         yield pa.Table.from_batches(held)
+
+
+# `df.write.format("lakewarden").mode("append")`: one atomic call for each job.
+class BatchWriter(DataSourceArrowWriter):
+    """Made where Spark plans the write, and sent to the tasks and to where the job is committed."""
+
+    def __init__(self, connection: SparkConnection, options: WriteOptions) -> None:
+        with called_by_spark():
+            self._write = StagedWrite.begin(connection, options)
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:  # type: ignore[override]  # as pyspark's own does
+        with called_by_spark():
+            return self._write.stage(iterator)
+
+    def commit(self, messages: list[WriterCommitMessage | None]) -> None:
+        with called_by_spark():
+            self._write.publish(staged(messages), self._write.options.once(self._write.options.batch_id))
+
+    def abort(self, messages: list[WriterCommitMessage | None]) -> None:
+        with called_by_spark():
+            self._write.abandon(staged(messages))
+
+
+def check_append(*, overwrite: bool) -> None:
+    """Raises:
+    Unsupported: the mode is not `append`.
+    """
+    if overwrite:
+        raise Unsupported('the source only appends, and replaces rows by their keys: use .mode("append") or outputMode("append")')
+
+
+def staged(messages: list[WriterCommitMessage | None]) -> list[StagedRows]:
+    """Those of the tasks that ended."""
+    return [each for each in messages if isinstance(each, StagedRows)]
+
+
+#
+# `df.writeStream.format("lakewarden")`: each batch of a stream once, whoever repeats it.
+#
+# The number of a batch comes with its commit. So its rows are staged first, and the segment that makes them visible carries the
+# stream's id and the number: whether a batch is there is read from the log itself, also after its rows were flushed.
+class StreamWriter(DataSourceStreamArrowWriter):
+    """Made anew for each batch where Spark plans it, and once more where it is committed: the tasks say what they staged."""
+
+    def __init__(self, connection: SparkConnection, options: WriteOptions) -> None:
+        with called_by_spark():
+            self._write = StagedWrite.begin_stream(connection, options)
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:  # type: ignore[override]  # as pyspark's own does
+        with called_by_spark():
+            return self._write.stage(iterator)
+
+    def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803  # Spark's name
+        with called_by_spark():
+            self._write.publish(staged(messages), self._write.options.once(batchId))
+
+    def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803  # Spark's name
+        with called_by_spark():
+            self._write.abandon(staged(messages))

@@ -27,8 +27,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from lakewarden.base.scope import TableName
 from lakewarden.errors import LakewardenError
 from lakewarden.spark.source.connection import SparkConnection
-from lakewarden.tables.dynamic.place import take_place
-from lakewarden.tables.dynamic.writer import LEASE_SECONDS, give_back, lease_name
+from lakewarden.tables.dynamic import LEASE_SECONDS, give_back, lease_name, take_place
 
 _LOGGER = logging.getLogger(__name__)
 

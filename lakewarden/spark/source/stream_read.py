@@ -20,11 +20,10 @@ from lakewarden.errors import InvalidArgument
 from lakewarden.log.record import USER
 from lakewarden.spark.source.columns import chosen, source_schema
 from lakewarden.spark.source.connection import SparkConnection, called_by_spark
+from lakewarden.spark.source.options import StreamOptions
 from lakewarden.spark.source.packs import packed, part_bytes, scope_packs
-from lakewarden.spark.source.stream_options import StreamOptions
 from lakewarden.tables.changes.feed import ChangeFeed
-from lakewarden.tables.changes.start import Start
-from lakewarden.tables.changes.value import CHANGE_TYPE
+from lakewarden.tables.changes.value import CHANGE_TYPE, Start
 
 Offset = dict[str, str | int]
 

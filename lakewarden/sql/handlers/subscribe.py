@@ -21,9 +21,9 @@ from lakewarden.sql.relations import SEQ, ViewQuery, names
 from lakewarden.sql.results import Events
 from lakewarden.sql.statements.base import Pairs
 from lakewarden.sql.statements.rows import LARGEST, Query, Subscribe
-from lakewarden.tables.subscriptions.fold import Row
-from lakewarden.tables.subscriptions.follower import FollowBounds, Follower, FollowRequest
-from lakewarden.tables.subscriptions.subscription import Subscription
+from lakewarden.tables.changes.follower import FollowBounds, Follower, FollowRequest
+from lakewarden.tables.changes.log_reader import Row
+from lakewarden.tables.changes.subscription import Subscription
 
 _PLACE = "_lakewarden_place"
 """The column that carries a row's `_seq`."""

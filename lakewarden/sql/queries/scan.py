@@ -13,8 +13,7 @@ from lakewarden.sql.context import Context
 from lakewarden.sql.queries.pushdown import Pushdown
 from lakewarden.sql.relations import SYSTEM, Relation
 from lakewarden.sql.system.relations import system_relation
-from lakewarden.tables.reading.past import PastScope
-from lakewarden.tables.reading.scope import ReadSelection
+from lakewarden.tables.reading.scope import PastScope, ReadSelection
 from lakewarden.tables.warehouse import find_table
 
 

@@ -32,7 +32,7 @@ from lakewarden.sql.results import ResultRows
 from lakewarden.tables.rows.intake import RowParts
 
 if TYPE_CHECKING:
-    from lakewarden.tables.reading.past import PastScope
+    from lakewarden.tables.reading.scope import PastScope
 
 _NO_SCHEMAS: Mapping[str, TableSchema] = {}
 _NO_ROWS: Mapping[TableName, pa.Table] = {}

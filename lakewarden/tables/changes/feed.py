@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,18 +14,55 @@ from lakewarden.catalog.changes.engines import require_active
 from lakewarden.catalog.model import Table
 from lakewarden.errors import Conflict, InvalidArgument, NotFound, Unsupported
 from lakewarden.log.chunk import RowRange
-from lakewarden.log.position import NOTHING
+from lakewarden.log.position import NOTHING, end_of, position_of
 from lakewarden.log.record import SEQ, USER
 from lakewarden.log.view import Trail
 from lakewarden.storage.objects import Missing
-from lakewarden.tables.changes.additions import appended, appended_upto, is_keyless, there_upto
-from lakewarden.tables.changes.batching import ends_of_parts, upto_of, upto_of_rows
-from lakewarden.tables.changes.ending import check_goes_on, check_known
+from lakewarden.tables.changes.ending import appended, appended_upto, check_goes_on, check_known, is_keyless, there_upto
 from lakewarden.tables.changes.scope import Behind, ScopeReader
-from lakewarden.tables.changes.start import Start, first_after
-from lakewarden.tables.changes.value import INSERT, Changes, change_schema, typed
+from lakewarden.tables.changes.value import INSERT, Changes, Start, change_schema, first_after, typed
 from lakewarden.tables.reading.scope import Place, place_of
 from lakewarden.tables.warehouse import Warehouse, check_scope, find_table
+
+
+# Where a batch of changes ends: behind whole positions, since the rows of one became visible together.
+def upto_of(ranges: Iterable[RowRange], after: int, limit: int, end: int) -> int:
+    """The end of the position with which there are at least `limit` rows; `end` where there are fewer.
+
+    Args:
+        ranges: beyond `after`, ascending.
+    """
+    counts = ((position_of(each.last_seq), each.last_seq - max(after, each.first_seq - 1)) for each in ranges)
+    return _upto(counts, limit, end)
+
+
+def upto_of_rows(seqs: Iterable[int], limit: int, end: int) -> int:
+    """The same of single rows, by their `_seq`."""
+    return _upto(((position_of(seq), 1) for seq in seqs), limit, end)
+
+
+def ends_of_parts(ranges: Sequence[RowRange], part_bytes: int) -> Iterator[int]:
+    """The last `_seq` of each part but the last one: whole chunks of about so many bytes.
+
+    Args:
+        ranges: of one user, ascending.
+    """
+    taken = 0
+    for each in ranges[:-1]:
+        taken += each.length
+        if taken >= part_bytes:
+            yield each.last_seq
+            taken = 0
+
+
+def _upto(counts: Iterable[tuple[int, int]], limit: int, end: int) -> int:
+    rows = 0
+    for position, count in counts:
+        rows += count
+        if rows >= limit:
+            return min(end, end_of(position))
+    return end
+
 
 _ATTEMPTS = 20
 

@@ -17,20 +17,16 @@ from lakewarden.base.commit_metadata import carried, carrying
 from lakewarden.catalog.model import Table
 from lakewarden.delta.reading.rows import matches, merged, merged_parts
 from lakewarden.errors import BeingErased, Conflict, SchemaChanged, Unsupported
-from lakewarden.log.once import WriterBatch
+from lakewarden.log.once import Pieces, Staging, WriterBatch
 from lakewarden.log.pending_keys import Key
-from lakewarden.log.plain import Batch
-from lakewarden.log.position import NOTHING
-from lakewarden.log.receipt import Receipt
-from lakewarden.log.record import SEQ, TARGET, LogBatch
-from lakewarden.log.staging import Pieces, Staging
+from lakewarden.log.position import NOTHING, Receipt
+from lakewarden.log.record import SEQ, TARGET, Batch, LogBatch
 from lakewarden.log.stream import undeleted
 from lakewarden.log.table_log import Appending, Behind
 from lakewarden.log.touches import Touched
 from lakewarden.log.view import LogView
-from lakewarden.tables.client.appending import TableAppender
+from lakewarden.tables.client.appending import Decision, DecisionRows, TableAppender, absent
 from lakewarden.tables.client.client import TableClient
-from lakewarden.tables.client.decision import Decision, DecisionRows, absent
 from lakewarden.tables.client.kept_rows import KeptRows, keys_of
 from lakewarden.tables.client.reader import TableReader
 from lakewarden.tables.reading.freshness import Freshness

@@ -21,31 +21,25 @@ from lakewarden.delta.history import HistoryEntry, history
 from lakewarden.delta.past import AsOf
 from lakewarden.delta.reading.rows import matches
 from lakewarden.errors import Conflict, InvalidArgument, NotFound, SchemaChanged, Unsupported
-from lakewarden.log.plain import Batch
-from lakewarden.log.position import NOTHING
-from lakewarden.log.receipt import Receipt
-from lakewarden.log.record import DELETE, SEQ, TARGET, LogBatch, log_batch
+from lakewarden.log.position import NOTHING, Receipt
+from lakewarden.log.record import DELETE, SEQ, TARGET, Batch, LogBatch, log_batch
 from lakewarden.log.table_log import TableLog
 from lakewarden.log.view import LogView
 from lakewarden.storage.paths import check_user
 from lakewarden.tables.changes.feed import ChangeFeed
 from lakewarden.tables.changes.value import Changes
-from lakewarden.tables.client.appending import TableAppender
-from lakewarden.tables.client.comparison import ComparedWrite, Decisions
-from lakewarden.tables.client.decision import Decision, live_within, pinned_key, touched_with
+from lakewarden.tables.client.appending import Decision, TableAppender, live_within, pinned_key, touched_with
 from lakewarden.tables.client.direct import DirectWrites, FlushPending
 from lakewarden.tables.client.file_columns import FiledRows, FileMode
-from lakewarden.tables.client.parts import PartsMode, PartsWrite
+from lakewarden.tables.client.large_writes import ComparedWrite, Decisions, PartsMode, PartsWrite
 from lakewarden.tables.client.reader import TableReader
-from lakewarden.tables.files.objects import StoredFile
-from lakewarden.tables.files.referring import check_batch, check_rows, texts_of
+from lakewarden.tables.files import StoredFile, check_batch, check_rows, texts_of
 from lakewarden.tables.intake import Revision, TableIntake
 from lakewarden.tables.pins import Pin, pin_version, release
 from lakewarden.tables.reading.freshness import Freshness
 from lakewarden.tables.reading.scope import EVERYTHING, ReadSelection, where_it_lies
 from lakewarden.tables.rows.files import FileRef, Files, RowFile, RowsWithFiles, Upload, file_columns
-from lakewarden.tables.rows.intake import RowParts, Rows, held
-from lakewarden.tables.rows.renaming import Renaming
+from lakewarden.tables.rows.intake import Renaming, RowParts, Rows, held
 from lakewarden.tables.warehouse import Warehouse, find_table
 
 WriteMode = Literal["upsert", "insert"]

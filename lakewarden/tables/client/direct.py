@@ -20,9 +20,8 @@ from lakewarden.log.once import LastBatch, Resume, stopped
 from lakewarden.tables.direct.commit import DirectWrite
 from lakewarden.tables.direct.effects import Keep, Replace
 from lakewarden.tables.direct.identities import last_write, transaction_app
-from lakewarden.tables.direct.resume import resume
 from lakewarden.tables.direct.revise import Revise, Spread
-from lakewarden.tables.direct.run import DirectRun
+from lakewarden.tables.direct.run import DirectRun, resume
 from lakewarden.tables.direct.value import Batches, Decide, DirectResult, Given, TaskFiles, Within, WriteIdentity
 from lakewarden.tables.predicate import check_predicate, partitions_within
 from lakewarden.tables.reading.seen_keys import SeenKeys
@@ -155,7 +154,7 @@ class DirectWrites:
         return last.number
 
     def resume(self, writer: str, how: Resume, end: int | None = None) -> None:
-        """As `tables.direct.resume`."""
+        """As `tables.direct.run`."""
         resume(self.warehouse, self.table, writer, how, end)
 
     def _opened(self) -> ScopeTable | None:

@@ -12,10 +12,10 @@ import pyarrow as pa
 from lakewarden.catalog.access import require
 from lakewarden.catalog.model import Table
 from lakewarden.errors import InvalidArgument, NotFound
-from lakewarden.log.receipt import Receipt
+from lakewarden.log.position import Receipt
 from lakewarden.storage.open import open_store
 from lakewarden.tables.client.reader import TableReader
-from lakewarden.tables.files.objects import StoredFile, open_file
+from lakewarden.tables.files import StoredFile, open_file
 from lakewarden.tables.reading.scope import ReadSelection, where_it_lies
 from lakewarden.tables.rows.files import FILES, FileRef, Files, RowFile, RowsWithFiles, Upload, file_columns, take_files
 from lakewarden.tables.rows.intake import Rows, to_arrow

@@ -12,10 +12,9 @@ import pyarrow.compute as pc
 from lakewarden.base.arrays import numbers
 from lakewarden.catalog.model import TableSchema
 from lakewarden.errors import Unsupported
-from lakewarden.log.before import BEFORE
 from lakewarden.log.pending_keys import Key
 from lakewarden.log.position import LAST_POSITION, seq_of
-from lakewarden.log.record import DELETE, OP, SEQ, TARGET, UPSERT, USER, LogBatch, log_schema
+from lakewarden.log.record import BEFORE, DELETE, OP, SEQ, TARGET, UPSERT, USER, LogBatch, log_schema
 
 FIRST = seq_of(LAST_POSITION, 0)
 """The `_seq` of the first row of a block, until its COMMIT gives it one: above every row of the log."""

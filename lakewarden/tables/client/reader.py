@@ -21,14 +21,14 @@ from lakewarden.log.pending_keys import Key
 from lakewarden.log.record import SEQ
 from lakewarden.log.table_log import Appending, TableLog
 from lakewarden.log.view import LogView
-from lakewarden.tables.images.log import appending
+from lakewarden.tables.images import appending
 from lakewarden.tables.reading.freshness import Freshness, check_freshness
-from lakewarden.tables.reading.keys import first_live
-from lakewarden.tables.reading.past import PastScope, past_of
-from lakewarden.tables.reading.rows_by_key import live_rows
+from lakewarden.tables.reading.keys import first_live, live_rows
 from lakewarden.tables.reading.scope import (
     EVERYTHING,
+    PastScope,
     ReadSelection,
+    past_of,
     read_cold,
     read_stream_scope,
     read_strong,

@@ -18,18 +18,19 @@ from lakewarden.catalog.report import ScopeReport
 from lakewarden.catalog.state.job import new_job_id
 from lakewarden.catalog.target import ScopeTarget
 from lakewarden.delta.commit_log.stamp import CommitStamp
+from lakewarden.delta.scope import open_scope
 from lakewarden.errors import Conflict, Corrupt, LakewardenError, NotFound, SchemaChanged, StorageUnavailable, Unsupported
-from lakewarden.log.fence import carried_token, check_fence
+from lakewarden.log.once import LastBatch, Resume, carried_token, check_fence
 from lakewarden.log.position import NOTHING
 from lakewarden.log.table_log import HELD, TableLog
 from lakewarden.storage.disk import sync
 from lakewarden.storage.steps import alone
-from lakewarden.tables.direct.barrier import alive, raise_barrier
+from lakewarden.tables.direct.barrier import alive, hold_back, raise_barrier
 from lakewarden.tables.direct.commit import DirectCommit, DirectVersion, DirectWrite
-from lakewarden.tables.direct.effects import Replace
-from lakewarden.tables.direct.hold import hold_back
+from lakewarden.tables.direct.effects import Keep, Replace
+from lakewarden.tables.direct.identities import last_certain, last_write, transaction_app
 from lakewarden.tables.direct.outputs import Numbers, Outputs
-from lakewarden.tables.direct.value import DirectResult
+from lakewarden.tables.direct.value import DirectResult, WriteIdentity
 from lakewarden.tables.floors import FloorNote, LogStanding, check_floor, known_of, raise_floors
 from lakewarden.tables.presence import Presence
 from lakewarden.tables.warehouse import Warehouse, find_table
@@ -278,3 +279,26 @@ class DirectRun:
             last_seq=self._numbers.end if landed.committed else NOTHING,
             repeated=landed.repeated,
         )
+
+
+# Resumes a writer of direct writes whose last one is uncertain since a repair (`log.once`).
+def resume(warehouse: Warehouse, table: Table, writer: str, how: Resume, end: int | None = None) -> None:
+    """Says from where the writer goes on. Of a writer whose last write is certain it changes nothing.
+
+    Args:
+        end: the number up to which `skip` leaves out where the last one is not known.
+
+    Raises:
+        Conflict, NotFound, StorageUnavailable: as `DirectRun.run`.
+    """
+    opened, app = open_scope(warehouse.target_of(warehouse.catalog.read(), table, None)), transaction_app(table.id, writer)
+    if opened is None or (last := last_write(opened, app)).certain:
+        return
+    skipped = end if last.number is None else last.number
+    resume_at(warehouse, table, writer, how, last_certain(opened, app) if how == "repeat" else skipped)
+
+
+def resume_at(warehouse: Warehouse, table: Table, writer: str, how: Resume, number: int | None) -> None:
+    """The same behind that number; None for the start."""
+    once = WriteIdentity(transaction_app(table.id, writer), LastBatch(number).kept, resumes=True)
+    DirectRun(warehouse, table, DirectWrite("WRITE", Keep(), (), {"mode": "Append", "resume": how}, once)).run()

@@ -18,8 +18,8 @@ import pyarrow.compute as pc
 from lakewarden.base.any_year import DAY_MICROS
 from lakewarden.base.exact_json import JsonNumber
 from lakewarden.catalog.column_types import ColumnType
-from lakewarden.catalog.column_values import UUID_FORM, check_json, convert
-from lakewarden.errors import InvalidArgument
+from lakewarden.catalog.column_values import UUID_FORM, check_json, convert, reason
+from lakewarden.errors import ConstraintViolation, InvalidArgument
 
 _MICROS = pa.timestamp("us", tz="UTC")
 _FIRST_DAY, _LAST_DAY = date.min.toordinal() - date(1970, 1, 1).toordinal(), date.max.toordinal() - date(1970, 1, 1).toordinal()
@@ -298,3 +298,16 @@ _AT_ONCE: dict[str, Callable[[ColumnType, pa.Array[Any]], pa.Array[Any]]] = {
     "JSON": _json,
     "FILE": _json,
 }
+
+
+_SHOWN = 80
+
+
+def unfit(name: str, type: ColumnType, row: int, value: object) -> ConstraintViolation:
+    return ConstraintViolation(f"column {name!r}, row {row}: {shown(value)} does not fit {type}, which takes {reason(type)}")
+
+
+def shown(value: object) -> str:
+    """Returns the value's repr, shortened if it is long."""
+    text = repr(value)
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}… ({len(text)} characters)"

@@ -18,8 +18,8 @@ import pyarrow as pa
 from lakewarden.base.settings import FilesSettings
 from lakewarden.catalog.model import TableSchema
 from lakewarden.errors import ConstraintViolation, InvalidArgument
+from lakewarden.tables.rows.defaults import PROCESS_SNOWFLAKE
 from lakewarden.tables.rows.intake import Rows
-from lakewarden.tables.rows.snowflake import PROCESS_SNOWFLAKE
 
 FILES = "_files"
 """The folder of a scope that holds its files."""

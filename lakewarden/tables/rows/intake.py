@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Protocol, cast
 
 import numpy as np
@@ -18,10 +19,9 @@ import pyarrow.compute as pc
 from lakewarden.catalog.column_types import ColumnType
 from lakewarden.catalog.column_values import INTEGER_BITS
 from lakewarden.catalog.model import SchemaColumn, TableSchema
-from lakewarden.errors import ConstraintViolation, InvalidArgument
+from lakewarden.errors import ConstraintViolation, InvalidArgument, SchemaChanged
 from lakewarden.storage.paths import MAX_USER, check_user
-from lakewarden.tables.rows.columns import Unfit, from_values, single, unwrapped
-from lakewarden.tables.rows.violation import unfit
+from lakewarden.tables.rows.columns import Unfit, from_values, single, unfit, unwrapped
 
 _MARK = "absent: "
 _ACCEPTED = "rows must be a list of dicts, a pandas or polars data frame, or Arrow data"
@@ -205,3 +205,52 @@ def _check_names(names: Sequence[object]) -> None:
     if len(set(names)) < len(names):
         twice = next(name for name in names if names.count(name) > 1)
         raise InvalidArgument(f"column {twice!r} appears twice in the rows")
+
+
+# Rows of a caller who knows a table's columns as they were: each value goes to the column that its name meant then.
+@dataclass(frozen=True)
+class Renaming:
+    """From the names in `known` to those in `newest`. A name that `known` does not have stays as it is."""
+
+    known: TableSchema
+    newest: TableSchema
+
+    def name(self, name: str) -> str:
+        """Raises:
+        SchemaChanged: its column was dropped.
+        """
+        found = self._names.get(name, name)
+        if found is None:
+            raise SchemaChanged(f"column {name!r} was dropped since the table was opened; nothing was written: open it again")
+        return found
+
+    def row(self, row: Mapping[str, object]) -> dict[str, object]:
+        return {self.name(name): value for name, value in row.items()}
+
+    def rows(self, rows: Rows) -> Rows:
+        """The same rows where nothing was renamed or dropped. Raises as `to_arrow` and `name`."""
+        if not self._names:
+            return rows
+        return self._renamed(rows)
+
+    def parts(self, parts: RowParts) -> RowParts:
+        return RowParts(lambda: map(self._table, parts.tables())) if self._names else parts
+
+    def _renamed(self, rows: Rows) -> Rows:
+        if isinstance(rows, list) and all(isinstance(row, Mapping) for row in rows):
+            return [self.row(row) for row in rows]  # values of Python may be files, which Arrow does not hold
+        return self._table(to_arrow(rows, self.known))
+
+    def _table(self, given: pa.Table) -> pa.Table:
+        marks = {absent_mark(name): name for name in given.column_names}
+        return given.rename_columns(
+            [absent_mark(self.name(marks[name])) if name in marks else self.name(name) for name in given.column_names]
+        )
+
+    @cached_property
+    def _names(self) -> dict[str, str | None]:
+        """Those that changed; None for a column that was dropped."""
+        if self.known.version == self.newest.version:
+            return {}
+        now = {column.id: column.name for column in self.newest.columns}
+        return {column.name: now.get(column.id) for column in self.known.columns if now.get(column.id) != column.name}

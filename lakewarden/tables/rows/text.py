@@ -1,20 +1,23 @@
-"""Reads the values of a CSV file, which are all text.
-
-What `sql --format json` prints can be read back: bytes are base64, moments ISO 8601, in UTC where they name no zone.
-"""
+"""Values of columns that came as text: in a CSV file, in JSON, or as people write them in a command or an address."""
 
 from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Sequence
+from decimal import Decimal, InvalidOperation
 from typing import Any, cast
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakewarden.base import exact_json
+from lakewarden.base.exact_json import JsonNumber
 from lakewarden.catalog.column_types import ColumnType
-from lakewarden.tables.rows.columns import Unfit, from_array
+from lakewarden.catalog.model import SchemaColumn
+from lakewarden.errors import InvalidArgument
+from lakewarden.tables.rows.columns import Unfit, from_array, from_values
 
 _AS_TEXT = frozenset({"TEXT", "UUID", "JSON", "FILE", "TIME"})
 """`from_array` reads them from text."""
@@ -83,3 +86,94 @@ _READ: dict[str, Callable[[ColumnType, pa.Array[Any]], pa.Array[Any]]] = {
     "DOUBLE": _floating,
     "TIMESTAMP": _moment,
 }
+
+
+#
+# Reads the values of a column as JSON has them (`exact_json`), whatever they came in: a file, a message, a request.
+#
+# What `sql --format json` prints can be read back: bytes are base64, NaN and the infinities texts, moments ISO 8601.
+_NOT_FINITE = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
+
+
+def from_json(type: ColumnType, values: Sequence[object]) -> pa.Array[Any]:
+    """A number for DOUBLE is the nearest one there is; for any other type it is exact, or does not fit.
+
+    Raises:
+        Unfit: a value does not fit the type; names the first such value.
+    """
+    return _FROM_JSON.get(type.name, from_values)(type, values)
+
+
+def floating(value: object) -> object:
+    """A value for FLOAT or DOUBLE. A number out of the range of 64 bits stays one, which `from_values` refuses."""
+    if isinstance(value, JsonNumber):
+        return value if (found := value.nearest) is None else found
+    return _NOT_FINITE.get(value, value) if isinstance(value, str) else value
+
+
+def documents(values: Sequence[object]) -> pa.Array[Any]:
+    """Each value as its text, for a column of JSON; a text is one in quotes. Raises as `from_json`."""
+    found: list[str | None] = []
+    for row, value in enumerate(values):
+        try:
+            text = None if value is None else exact_json.encode(value)
+            found.append(text and text.encode().decode())  # half of a surrogate pair is a ValueError
+        except (ValueError, TypeError, RecursionError) as error:
+            raise Unfit(row, value) from error
+    return pa.array(found, pa.string())
+
+
+def _document(type: ColumnType, values: Sequence[object]) -> pa.Array[Any]:
+    """Text is the text of a value, as in a write; numbers and truth values, which a write does not take, are themselves."""
+    return from_values(type, [_text(value) if isinstance(value, _SCALARS) else value for value in values])
+
+
+_SCALARS = (bool, int, float, Decimal)
+
+
+def _text(value: object) -> object:
+    try:
+        return exact_json.encode(value)
+    except ValueError:  # NaN
+        return value
+
+
+def _floating_json(type: ColumnType, values: Sequence[object]) -> pa.Array[Any]:
+    return from_values(type, list(map(floating, values)))
+
+
+def _bytes_of_json(type: ColumnType, values: Sequence[object]) -> pa.Array[Any]:
+    return from_bytes(type, list(values))
+
+
+_FROM_JSON: dict[str, Callable[[ColumnType, Sequence[object]], pa.Array[Any]]] = {
+    "JSON": _document,
+    "FLOAT": _floating_json,
+    "DOUBLE": _floating_json,
+    "BYTES": _bytes_of_json,
+}
+
+
+# Values as people write them in a command or an address: text, in the type of its column.
+def value_of(column: SchemaColumn, text: str) -> object:
+    """Numbers, booleans and bytes (in hexadecimal digits) are parsed; other types take text.
+
+    Raises:
+        InvalidArgument: it is no value of the column's type.
+    """
+    try:
+        match column.type.name:
+            case "SMALLINT" | "INT" | "BIGINT":
+                return int(text)
+            case "FLOAT" | "DOUBLE":
+                return float(text)
+            case "DECIMAL":
+                return Decimal(text)
+            case "BOOLEAN":
+                return {"true": True, "false": False}[text.lower()]
+            case "BYTES":
+                return bytes.fromhex(text)
+            case _:
+                return text
+    except (ValueError, KeyError, InvalidOperation) as error:
+        raise InvalidArgument(f"column {column.name}: {text!r} is not a valid {column.type}") from error

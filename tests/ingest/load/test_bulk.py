@@ -22,7 +22,7 @@ from lakewarden.ingest.load.run import Load, LoadRequest
 from lakewarden.ingest.load.value import LoadReport
 from lakewarden.log.objects.put import Puts
 from lakewarden.log.once import Resume
-from lakewarden.log.receipt import PartlyAppended
+from lakewarden.log.position import PartlyAppended
 from lakewarden.tables.fanout import run_here
 from tests.fixtures.bucket import BucketPath, path_of
 from tests.fixtures.lakes import lake_fixture

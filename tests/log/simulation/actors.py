@@ -14,12 +14,10 @@ from lakewarden.errors import BeingErased, Conflict, Corrupt, LakewardenError, N
 from lakewarden.log.chunk import RowRange
 from lakewarden.log.drain import StrongRead, drain, read_hot
 from lakewarden.log.objects import names
-from lakewarden.log.objects.appends import Appends
 from lakewarden.log.objects.cache import HeaderCache
 from lakewarden.log.objects.cut import LogCut, decode_cut
-from lakewarden.log.objects.cuts.closing import close_user, leave_out, open_user
+from lakewarden.log.objects.cuts.closing import close_user, leave_out, open_user, remove_log
 from lakewarden.log.objects.cuts.mend import faults_of, give_up
-from lakewarden.log.objects.cuts.seal import remove_log
 from lakewarden.log.objects.cuts.settle import settle
 from lakewarden.log.objects.gather import Gathering
 from lakewarden.log.objects.group import parcels_of
@@ -27,8 +25,8 @@ from lakewarden.log.objects.log_view import ListedLogView
 from lakewarden.log.objects.put import Puts, WriterTerms
 from lakewarden.log.objects.trail import read_trail
 from lakewarden.log.objects.view import make_durable, read_view
-from lakewarden.log.position import NOTHING, position_of
-from lakewarden.log.receipt import PartlyAppended, Receipt
+from lakewarden.log.objects.writer import Appends
+from lakewarden.log.position import NOTHING, PartlyAppended, Receipt, position_of
 from lakewarden.storage.objects import Missing, ObjectStore, StoredObject
 from lakewarden.storage.steps import Steps, together
 from tests.log.simulation.journal import Erasure, Journal, Written

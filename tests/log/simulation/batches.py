@@ -8,19 +8,17 @@ from itertools import groupby
 from typing import NamedTuple, cast
 
 from lakewarden.errors import BeingErased, Conflict, Corrupt, LakewardenError, NotFound, StorageUnavailable
-from lakewarden.log.objects.batches import Batches
 from lakewarden.log.objects.cache import HeaderCache
 from lakewarden.log.objects.gather import Gathering
 from lakewarden.log.objects.group import parcels_of
 from lakewarden.log.objects.put import Puts, WriterTerms
 from lakewarden.log.objects.staging import put_object
 from lakewarden.log.objects.trail import ListedTrail, read_trail
-from lakewarden.log.once import WriterBatch
-from lakewarden.log.position import NOTHING
-from lakewarden.log.receipt import Receipt
-from lakewarden.log.staging import StagedPiece, Staging
+from lakewarden.log.objects.writer import Batches
+from lakewarden.log.once import StagedPiece, Staging, WriterBatch
+from lakewarden.log.position import NOTHING, Receipt
 from lakewarden.storage.objects import Missing, ObjectStore
-from lakewarden.tables.changes.batching import upto_of
+from lakewarden.tables.changes.feed import upto_of
 from tests.log.simulation.actors import FORGOTTEN, LOG, Warehouse, expect
 from tests.log.simulation.journal import Written
 from tests.log.simulation.light import chunk_of, rows_in

@@ -14,15 +14,14 @@ from lakewarden.errors import Conflict, LakewardenError
 from lakewarden.log.chunk import RowRange
 from lakewarden.log.objects.cache import HeaderCache
 from lakewarden.log.objects.group import parcels_of
-from lakewarden.log.objects.segments.segment import read_chunk
+from lakewarden.log.objects.segment import read_chunk
 from lakewarden.log.objects.trail import ListedTrail, read_trail
 from lakewarden.log.objects.view import read_view
-from lakewarden.log.once import WriterBatch
-from lakewarden.log.receipt import Receipt
-from lakewarden.log.staging import StagedPiece
+from lakewarden.log.once import StagedPiece, WriterBatch
+from lakewarden.log.position import Receipt
 from lakewarden.storage.objects import ObjectStore
-from lakewarden.tables.images import current as current_module
-from lakewarden.tables.images.current import Current
+from lakewarden.tables import images as current_module
+from lakewarden.tables.images import Current
 from tests.log.simulation.actors import LOG, Warehouse, Writer
 from tests.log.simulation.batches import Query
 from tests.log.simulation.journal import Written

@@ -8,8 +8,7 @@ from itertools import pairwise
 from typing import Literal
 
 from lakewarden.log.drain import StrongRead
-from lakewarden.log.position import position_of, seq_of
-from lakewarden.log.receipt import Receipt
+from lakewarden.log.position import Receipt, position_of, seq_of
 from tests.log.simulation.stores import Row, Snapshot
 from tests.log.simulation.world import Broken
 

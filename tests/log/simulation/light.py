@@ -10,10 +10,10 @@ from typing import cast
 from lakewarden.errors import Corrupt
 from lakewarden.log.chunk import Chunk, RowRange
 from lakewarden.log.objects.cache import HeaderCache
+from lakewarden.log.objects.header import ID_BYTES, Header
 from lakewarden.log.objects.log_view import ListedLogView
-from lakewarden.log.objects.segments.header import ID_BYTES, Header
-from lakewarden.log.objects.segments.segment import read_carry, read_chunk, read_segment
-from lakewarden.log.objects.segments.sums import SUM_BYTES
+from lakewarden.log.objects.pack import SUM_BYTES
+from lakewarden.log.objects.segment import read_carry, read_chunk, read_segment
 from lakewarden.log.objects.view import make_durable, read_view
 from lakewarden.log.view import PendingRows
 from lakewarden.storage.objects import ObjectStore
@@ -63,7 +63,7 @@ class _Kept:
 
 @dataclass(frozen=True)
 class SimScope:
-    """A `HotScope`, as `lakewarden.log.scope.LogScope` is one in Arrow."""
+    """A `HotScope`, as `lakewarden.log.drain.LogScope` is one in Arrow."""
 
     store: SimObjects
     log_id: str

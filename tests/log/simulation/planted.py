@@ -16,25 +16,23 @@ from lakewarden.base.clock import NewId
 from lakewarden.log import drain
 from lakewarden.log.chunk import RowRange
 from lakewarden.log.drain import read_hot
-from lakewarden.log.objects import clean, cut, names, put, view
-from lakewarden.log.objects.appends import Appends
+from lakewarden.log.objects import clean, cut, names, put, segment, view
 from lakewarden.log.objects.cache import HeaderCache
 from lakewarden.log.objects.cut import HistoryObject, LogCut
-from lakewarden.log.objects.cuts import closing, fill, history, settle
+from lakewarden.log.objects.cuts import closing, fill, settle
+from lakewarden.log.objects.cuts import next_cut as history
 from lakewarden.log.objects.cuts import next_cut as nextcut
-from lakewarden.log.objects.cuts.history import History
-from lakewarden.log.objects.cuts.next_cut import NextCut
+from lakewarden.log.objects.cuts.next_cut import History, NextCut
 from lakewarden.log.objects.cuts.settle import NewestCut
 from lakewarden.log.objects.group import Parcel
+from lakewarden.log.objects.header import ID_BYTES, Header
 from lakewarden.log.objects.log_view import ListedLogView
 from lakewarden.log.objects.names import LogListing
 from lakewarden.log.objects.put import Puts, Segment
-from lakewarden.log.objects.segments import segment
-from lakewarden.log.objects.segments.header import ID_BYTES, Header
 from lakewarden.log.objects.staging import StagedBatch
 from lakewarden.log.objects.trail import ListedTrail
-from lakewarden.log.position import NOTHING, position_of
-from lakewarden.log.receipt import Receipt
+from lakewarden.log.objects.writer import Appends
+from lakewarden.log.position import NOTHING, Receipt, position_of
 from lakewarden.storage.objects import AlreadyThere, Missing, ObjectStore
 from lakewarden.storage.steps import Steps
 from tests.log.simulation import actors, light, schedule

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from lakewarden.log.objects.appends import Appends
-from lakewarden.log.objects.batches import Batches
 from lakewarden.log.objects.group import Parcel
-from lakewarden.log.once import WriterBatch
-from lakewarden.log.receipt import Receipt
-from lakewarden.log.staging import Pieces, Staging
+from lakewarden.log.objects.writer import Appends, Batches
+from lakewarden.log.once import Pieces, Staging, WriterBatch
+from lakewarden.log.position import Receipt
 from lakewarden.log.touches import Touched
-from lakewarden.tables.images.current import Current
+from lakewarden.tables.images import Current
 from tests.log.simulation.planted import Fault
 from tests.log.simulation.schedule import IMAGES
 

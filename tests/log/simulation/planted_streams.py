@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from lakewarden.log.objects import batches
 from lakewarden.log.objects import staging as staged
+from lakewarden.log.objects import writer
 from lakewarden.log.objects.cuts import settle
-from lakewarden.log.staging import Staging
+from lakewarden.log.once import Staging
 from tests.log.simulation.planted import Fault
 from tests.log.simulation.schedule import STREAMS
 
@@ -27,8 +27,8 @@ def _of_nobody(put_id: str, stored_at: int, since: int, *_: object) -> Staging:
 
 
 STREAM_FAULTS = (
-    Fault("publishes a batch that is there", ((batches, "_stands_for", _never_there),), STREAMS),
+    Fault("publishes a batch that is there", ((writer, "_stands_for", _never_there),), STREAMS),
     Fault("a cut forgets which batches it settled", ((settle, "remember_published", _forgets),), STREAMS),
-    Fault("publishes behind positions that it has not read", ((batches, "position_of", _wherever),), STREAMS),
+    Fault("publishes behind positions that it has not read", ((writer, "position_of", _wherever),), STREAMS),
     Fault("publishes what an erasure removed that was in progress", ((staged, "Staging", _of_nobody),), STREAMS),
 )

@@ -13,16 +13,16 @@ from lakewarden.base.settings import LogSettings
 from lakewarden.errors import Corrupt, LakewardenError
 from lakewarden.log.objects import clean as clean_module
 from lakewarden.log.objects import cut as cut_module
+from lakewarden.log.objects import index as index_module
 from lakewarden.log.objects import put as put_module
+from lakewarden.log.objects import segment as segment_module
 from lakewarden.log.objects.cache import HeaderCache
 from lakewarden.log.objects.clean import is_old
 from lakewarden.log.objects.cut import newest_cut
 from lakewarden.log.objects.cuts import fill as fill_module
-from lakewarden.log.objects.cuts import history as history_module
+from lakewarden.log.objects.cuts import next_cut as history_module
+from lakewarden.log.objects.index import MANY
 from lakewarden.log.objects.names import listings
-from lakewarden.log.objects.segments import index as index_module
-from lakewarden.log.objects.segments import segment as segment_module
-from lakewarden.log.objects.segments.columns import MANY
 from lakewarden.log.objects.view import read_view
 from lakewarden.log.position import NOTHING, position_of
 from tests.log.simulation.actors import COUNTER, LOG, Eraser, Flusher, Follower, Loser, Reader, Warehouse, Writer, drop

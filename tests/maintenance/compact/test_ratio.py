@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from lakewarden.catalog.kept_settings import TailRule
 from lakewarden.delta.parquet.files import DataFile
-from lakewarden.tables.upkeep.tail import fitting, small_run
+from lakewarden.tables.upkeep_files import fitting, small_run
 from tests.fixtures.examples import examples
 
 _SIZES = st.one_of(st.integers(0, 40), st.sampled_from([999, 1_000, 1_001, 9_999, 10_000, 30_000]))

@@ -6,7 +6,7 @@ import pytest
 
 from lakewarden.catalog.kept_settings import TailRule
 from lakewarden.delta.parquet.files import DataFile
-from lakewarden.tables.upkeep.tail import fitting, small_run
+from lakewarden.tables.upkeep_files import fitting, small_run
 
 _RULE = TailRule(min_files=4, max_files=8, max_rows=10_000)
 

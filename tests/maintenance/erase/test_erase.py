@@ -22,9 +22,9 @@ from lakewarden.errors import BeingErased, Conflict, InvalidArgument, Lakewarden
 from lakewarden.log.chunk import Chunk
 from lakewarden.log.objects.cuts.closing import close_user, open_user
 from lakewarden.log.objects.log import ObjectLog
-from lakewarden.log.objects.segments.pack import pack_segment
-from lakewarden.log.plain import Batch
-from lakewarden.log.receipt import Receipt
+from lakewarden.log.objects.pack import pack_segment
+from lakewarden.log.position import Receipt
+from lakewarden.log.record import Batch
 from lakewarden.log.table_log import LogTerms
 from lakewarden.log.touches import Touched
 from lakewarden.maintenance.erase.run import erase

@@ -16,7 +16,7 @@ import pytest
 from lakewarden import Column, Lakehouse
 from lakewarden.base.settings import FlushSettings, Settings
 from lakewarden.log.chunk import Chunk
-from lakewarden.log.objects.segments.pack import pack_segment
+from lakewarden.log.objects.pack import pack_segment
 from tests.fixtures.bucket import AnyPath, path_of
 from tests.fixtures.lakes import NOTES, scope_path, strong
 

@@ -45,10 +45,10 @@ from lakewarden.maintenance.move.run import Mover
 from lakewarden.maintenance.move.scope import MoveTask, copy_scope, move_scope
 from lakewarden.storage.location import local_path
 from lakewarden.storage.steps import Steps, alone
+from lakewarden.tables import files
+from lakewarden.tables import files as filing
 from lakewarden.tables.client import TableClient
 from lakewarden.tables.fanout import Run, SizedWork, in_process
-from lakewarden.tables.files import changes as filing
-from lakewarden.tables.files import objects as files
 from lakewarden.tables.reading import scope as read
 from lakewarden.tables.reading.scope import read_cold, read_strong
 from tests.delta.scopes import by

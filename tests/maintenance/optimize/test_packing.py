@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakewarden.delta.parquet.files import DataFile
-from lakewarden.tables.upkeep.packing import CLUSTERED_BYTES, FULL, not_worth_it, pack_files, runs_to_cluster
+from lakewarden.tables.upkeep_files import CLUSTERED_BYTES, FULL, not_worth_it, pack_files, runs_to_cluster
 
 _TARGET = 100
 

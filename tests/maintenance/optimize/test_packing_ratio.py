@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakewarden.delta.parquet.files import DataFile
-from lakewarden.tables.upkeep.packing import pack_files, why_not
+from lakewarden.tables.upkeep_files import pack_files, why_not
 from tests.fixtures.examples import examples
 
 TARGET = 1_000

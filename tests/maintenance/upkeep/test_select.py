@@ -18,7 +18,7 @@ from lakewarden.catalog.report import ScopeReport
 from lakewarden.catalog.state.floors.entries import ON_STORAGES
 from lakewarden.catalog.state.floors.floor import floor_at
 from lakewarden.maintenance.whole_tables import QUIET
-from lakewarden.tables.upkeep.rules import FoldRule, PackRule, _ungraded
+from lakewarden.tables.upkeep_rules import FoldRule, PackRule, _ungraded
 from tests.fixtures.lakes import NOTES, make_notes, notes, scope_path
 
 pytestmark = pytest.mark.disk  # states are lost by hand, in directories

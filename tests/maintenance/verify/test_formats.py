@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 
 from lakewarden.catalog.state.floors.entries import SCHEMA
 from lakewarden.log.chunk import Chunk
-from lakewarden.log.objects.segments.pack import CarriedChunk, pack_carry, pack_segment
+from lakewarden.log.objects.pack import CarriedChunk, pack_carry, pack_segment
 from lakewarden.maintenance.verify import formats
 
 

@@ -15,7 +15,7 @@ import pytest
 from lakewarden import Lakehouse
 from lakewarden.base.settings import FilesSettings, Settings, SqlSettings
 from lakewarden.serve.tokens import operator_token
-from lakewarden.tables.files.objects import PIECE
+from lakewarden.tables.files import PIECE
 from tests.fixtures.patience import PATIENCE
 from tests.serve.conftest import Moving, bearer
 

@@ -11,8 +11,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import Row, SparkSession
 
 from lakewarden.errors import InvalidArgument
-from lakewarden.spark.kafka.options import TopicOptions
-from lakewarden.spark.kafka.source import NAME, TopicBatch, TopicRange, TopicStream, register
+from lakewarden.spark.kafka import NAME, TopicBatch, TopicOptions, TopicRange, TopicStream, register
 from lakewarden.storage.kafka.topics import Topic, create_topic
 from tests.fixtures.kafka import KafkaServer
 from tests.storage.kafka.topics import topic_for

@@ -16,7 +16,7 @@ from lakewarden.catalog import buckets
 from lakewarden.errors import Conflict
 from lakewarden.spark import register
 from lakewarden.spark.buckets import bucket_of
-from lakewarden.tables.dynamic.writer import StreamingWriter, holder_of
+from lakewarden.tables.dynamic import StreamingWriter, holder_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

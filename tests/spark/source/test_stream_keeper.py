@@ -14,7 +14,7 @@ from lakewarden.base.scope import TableName
 from lakewarden.catalog.model import Lease
 from lakewarden.errors import Conflict
 from lakewarden.spark.source.stream_keeper import Sink, StreamKeeper
-from lakewarden.tables.dynamic.writer import StreamingWriter, lease_name
+from lakewarden.tables.dynamic import StreamingWriter, lease_name
 from tests.spark.source.reading import connection
 
 TABLE = TableName("app", "readings")

@@ -14,7 +14,7 @@ from lakewarden import Column, Lakehouse
 from lakewarden.base.settings import Settings, SparkSettings
 from lakewarden.catalog.evolution import AddColumn, DropColumn
 from lakewarden.errors import InvalidArgument
-from lakewarden.spark.source.stream_options import StreamOptions
+from lakewarden.spark.source.options import StreamOptions
 from lakewarden.spark.source.stream_read import ChangeStream, Offset
 from tests.fixtures.lakes import lake_fixture
 from tests.spark.source.reading import connection

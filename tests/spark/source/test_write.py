@@ -17,12 +17,11 @@ from lakewarden.base.settings import LogSettings, Settings
 from lakewarden.errors import InvalidArgument, Unsupported
 from lakewarden.log.position import position_of
 from lakewarden.spark.source import staged_write
-from lakewarden.spark.source.batch_write import check_append
 from lakewarden.spark.source.connection import _opened
 from lakewarden.spark.source.options import WriteOptions
-from lakewarden.spark.source.stream_write import StreamWriter
+from lakewarden.spark.source.staged_write import StreamWriter, check_append
 from lakewarden.storage.local import LocalObjects
-from lakewarden.tables.dynamic.writer import give_back
+from lakewarden.tables.dynamic import give_back
 from tests.fixtures.lakes import lake_fixture
 from tests.spark.source.reading import connection, read
 from tests.spark.source.writing import Rows, batch_writer, batches, stream_batch, write

@@ -18,8 +18,7 @@ from lakewarden.ingest.topics.consume import ConsumeRequest, consume
 from lakewarden.ingest.topics.formats import ValueFormat
 from lakewarden.ingest.topics.report import ConsumeReport
 from lakewarden.storage.kafka.topics import Broker, Topic, create_topic, delete_topic
-from lakewarden.tables.dynamic.place import take_place
-from lakewarden.tables.dynamic.writer import StreamingWriter, give_back, holder_of
+from lakewarden.tables.dynamic import StreamingWriter, give_back, holder_of, take_place
 from tests.fixtures.children import KILLED, exit_status, killed_at
 from tests.fixtures.kafka import KafkaServer
 from tests.storage.kafka.topics import topic_for

@@ -19,8 +19,7 @@ from lakewarden.errors import Ended, InvalidArgument, NotFound
 from lakewarden.log.objects.log import ObjectLog
 from lakewarden.log.objects.trail import ListedTrail
 from lakewarden.tables.changes.feed import ChangeFeed
-from lakewarden.tables.changes.start import Start
-from lakewarden.tables.changes.value import Changes
+from lakewarden.tables.changes.value import Changes, Start
 from lakewarden.tables.client import TableClient
 from tests.fixtures.clock import Clock
 from tests.fixtures.lakes import NOTES, keys, lake_fixture, make_notes, notes

@@ -14,7 +14,7 @@ from lakewarden import Lakehouse
 from lakewarden.base.settings import LogSettings, Settings
 from lakewarden.errors import Conflict, ConstraintViolation, LakewardenError
 from lakewarden.log.objects.gather import Gathering
-from lakewarden.log.receipt import Receipt
+from lakewarden.log.position import Receipt
 from lakewarden.log.view import LogView
 from lakewarden.sql.announcing import announced
 from lakewarden.sql.bind import bind_all

@@ -11,13 +11,13 @@ import pytest
 from lakewarden import Column, Lakehouse
 from lakewarden.errors import Conflict
 from lakewarden.log.table_log import TableLog
+from lakewarden.tables.changes.log_reader import Event
 from lakewarden.tables.client import TableClient
 from lakewarden.tables.direct import barrier
 from lakewarden.tables.direct.barrier import alive, raise_barrier
 from lakewarden.tables.direct.commit import DirectWrite
 from lakewarden.tables.direct.effects import Keep
 from lakewarden.tables.direct.run import DirectRun
-from lakewarden.tables.subscriptions.fold import Event
 from tests.fixtures.clock import Clock
 from tests.maintenance.steps import Died, dies, then
 from tests.tables.direct.boards import rows

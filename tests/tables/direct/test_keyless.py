@@ -9,11 +9,11 @@ import pytest
 
 from lakewarden import Column, Lakehouse
 from lakewarden.errors import Ended, InvalidArgument
+from lakewarden.tables.changes.log_reader import Event
 from lakewarden.tables.client import TableClient
 from lakewarden.tables.direct.commit import DirectWrite
 from lakewarden.tables.direct.effects import Keep
 from lakewarden.tables.direct.run import DirectRun
-from lakewarden.tables.subscriptions.fold import Event
 from tests.fixtures.clock import Clock
 from tests.maintenance.steps import then
 from tests.tables.direct.boards import removing, rows

@@ -22,8 +22,8 @@ from lakewarden.delta.parquet.files import SHUFFLE, NewFile
 from lakewarden.errors import StorageUnavailable
 from lakewarden.storage.local import LocalObjects
 from lakewarden.storage.open import open_store
-from lakewarden.tables.direct import shuffle
-from lakewarden.tables.direct.shuffle import PartWriter, ShuffleBlock, TaskOutput, remove_written, shuffled
+from lakewarden.tables.direct import outputs
+from lakewarden.tables.direct.outputs import PartWriter, ShuffleBlock, TaskOutput, remove_written, shuffled
 from lakewarden.tables.direct.value import Reserve, TaskFiles
 from lakewarden.tables.fanout import run_here
 from tests.fixtures.lakes import lake_fixture
@@ -80,7 +80,7 @@ def target_of(lake: Lakehouse) -> ScopeTarget:
 @given(tasks=_TASKS, size=st.sampled_from([100, 1_000, 1 << 20]), at_once=st.sampled_from([1, 2_000, 1 << 20]))
 def test_nothing_is_lost_and_nothing_comes_twice(tasks: list[list[list[str | None]]], size: int, at_once: int) -> None:
     with TemporaryDirectory() as place, Lakehouse.open(str(Path(place) / "w")) as lake, pytest.MonkeyPatch.context() as patch:
-        patch.setattr(shuffle, "_TASK_BYTES", at_once)
+        patch.setattr(outputs, "_TASK_BYTES", at_once)
         make_table(lake)
         rows: list[Row] = []
 
@@ -135,7 +135,7 @@ def test_a_task_reads_neighbouring_blocks_with_one_request(lake: Lakehouse, monk
 @pytest.mark.disk
 def test_where_a_task_fails_all_that_was_written_goes(lake: Lakehouse, monkeypatch: pytest.MonkeyPatch) -> None:
     target = target_of(lake)
-    monkeypatch.setattr(shuffle, "_TASK_BYTES", 1)
+    monkeypatch.setattr(outputs, "_TASK_BYTES", 1)
     made, _ = written_by(replace(target, target_file_size=1 << 14), [[["a"] * 400 + ["b", "c"]], [["b", "c", "d"]]], 0)
     assert any(one.files for one in made)
     write = LocalObjects.write

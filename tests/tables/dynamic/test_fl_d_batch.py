@@ -17,7 +17,7 @@ from lakewarden.errors import Conflict, InvalidArgument, NotFound, Unsupported
 from lakewarden.maintenance.open_table import flush_pending
 from lakewarden.sql.results import AffectedRows, Result, ResultRows
 from lakewarden.tables.client.direct import DirectWrites
-from lakewarden.tables.dynamic.writer import StreamingWriter
+from lakewarden.tables.dynamic import StreamingWriter
 
 Sql = Callable[[str], list[Result]]
 KEYED = "(dt TEXT, id INT, v INT, PRIMARY KEY (dt, id)) PARTITIONED BY (dt)"

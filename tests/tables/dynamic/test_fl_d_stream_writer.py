@@ -9,7 +9,7 @@ import pytest
 from lakewarden import Lakehouse
 from lakewarden.base.scope import TableName
 from lakewarden.errors import Conflict
-from lakewarden.tables.dynamic.writer import StreamingWriter
+from lakewarden.tables.dynamic import StreamingWriter
 
 TABLE = TableName("n", "streamed")
 

@@ -12,7 +12,7 @@ from lakewarden.base.scope import TableName
 from lakewarden.errors import LakewardenError, Unsupported
 from lakewarden.sql.results import Result
 from lakewarden.tables.changes.feed import ChangeFeed
-from lakewarden.tables.changes.start import Start
+from lakewarden.tables.changes.value import Start
 
 Sql = Callable[[str], list[Result]]
 Listed = list[tuple[str, int, int | None]]

@@ -11,7 +11,7 @@ from lakewarden import Lakehouse
 from lakewarden.base.scope import TableName
 from lakewarden.errors import InvalidArgument
 from lakewarden.tables.changes.feed import ChangeFeed
-from lakewarden.tables.changes.start import Start
+from lakewarden.tables.changes.value import Start
 from tests.fixtures.clock import Clock
 
 _AGE = 7200

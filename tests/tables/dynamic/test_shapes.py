@@ -16,7 +16,7 @@ from lakewarden.base.scope import TableName
 from lakewarden.errors import ConstraintViolation, InvalidArgument, NotFound
 from lakewarden.sql.results import AffectedRows, Result, ResultRows
 from lakewarden.tables.changes.feed import ChangeFeed
-from lakewarden.tables.changes.start import Start
+from lakewarden.tables.changes.value import Start
 
 Sql = Callable[[str], list[Result]]
 Row = tuple[object, ...]

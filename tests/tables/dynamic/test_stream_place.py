@@ -19,8 +19,7 @@ from lakewarden.catalog.model import Table
 from lakewarden.errors import Conflict, LostPlace
 from lakewarden.maintenance.open_table import flush_pending
 from lakewarden.sql.results import Result
-from lakewarden.tables.dynamic.place import StreamPlace, holding_place, take_place
-from lakewarden.tables.dynamic.writer import StreamingWriter, lease_name
+from lakewarden.tables.dynamic import StreamingWriter, StreamPlace, holding_place, lease_name, take_place
 
 Sql = Callable[[str], list[Result]]
 KEYED, KEYLESS = "(id INT PRIMARY KEY, v INT)", "(id INT, v INT)"
@@ -140,7 +139,7 @@ _STREAM = """
 import sys
 from lakewarden import Lakehouse
 from lakewarden.errors import LakewardenError
-from lakewarden.tables.dynamic.place import holding_place
+from lakewarden.tables.dynamic import holding_place
 from lakewarden.base.scope import TableName
 
 uri, stream, seconds = sys.argv[1], sys.argv[2], float(sys.argv[3])

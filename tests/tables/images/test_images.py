@@ -15,13 +15,12 @@ from lakewarden.catalog.evolution import AddColumn, DropColumn, RenameColumn
 from lakewarden.catalog.model import Column, Table
 from lakewarden.errors import Conflict, ConstraintViolation, InvalidArgument, NotFound
 from lakewarden.log.once import WriterBatch
-from lakewarden.log.plain import Batch
 from lakewarden.log.position import position_of
-from lakewarden.log.record import UPSERT, LogBatch, log_batch
+from lakewarden.log.record import UPSERT, Batch, LogBatch, log_batch
 from lakewarden.log.view import LogView
+from lakewarden.tables import images as images_log
 from lakewarden.tables.client import TableClient
-from lakewarden.tables.images import log as images_log
-from lakewarden.tables.images.taking import Images
+from lakewarden.tables.images import Images
 from lakewarden.tables.rows.intake import RowParts
 from tests.fixtures.clock import Clock
 from tests.fixtures.lakes import lake_fixture

@@ -18,8 +18,8 @@ from lakewarden.catalog.evolution import AddColumn, DropColumn, RenameColumn
 from lakewarden.catalog.model import Column
 from lakewarden.errors import Ended, InvalidArgument
 from lakewarden.maintenance.move.run import Mover
+from lakewarden.tables import images as images_log
 from lakewarden.tables.fanout import in_process
-from lakewarden.tables.images import log as images_log
 from tests.fixtures.clock import Clock
 from tests.fixtures.lakes import make_notes, notes
 from tests.fixtures.sleepers import sleeping_flush

@@ -7,8 +7,7 @@ from itertools import count
 
 from lakewarden.catalog.model import Column, TableSchema
 from lakewarden.catalog.schema import declare
-from lakewarden.tables.rows.defaults import Defaults
-from lakewarden.tables.rows.snowflake import Snowflake
+from lakewarden.tables.rows.defaults import Defaults, Snowflake
 
 NOW = datetime(2026, 11, 21, 9, 30, 0, 5, UTC)
 

@@ -15,9 +15,8 @@ import pytest
 from lakewarden.base.clock import random_id, system_clock
 from lakewarden.catalog.column_types import ColumnType
 from lakewarden.catalog.model import SchemaColumn
-from lakewarden.tables.rows.defaults import Defaults
+from lakewarden.tables.rows.defaults import PROCESS_SNOWFLAKE, Defaults, Snowflake
 from lakewarden.tables.rows.intake import to_arrow
-from lakewarden.tables.rows.snowflake import PROCESS_SNOWFLAKE, Snowflake
 from lakewarden.tables.rows.validate import validated
 from tests.tables.rows.build import MESSAGES, NOW, defaults
 

@@ -20,7 +20,7 @@ from lakewarden.ingest.load.json_rows import parse_json
 from lakewarden.ingest.templates.json_files import JSON
 from lakewarden.tables.rows.columns import Unfit
 from lakewarden.tables.rows.intake import to_arrow
-from lakewarden.tables.rows.json import from_json
+from lakewarden.tables.rows.text import from_json
 from tests.ingest.templates.objects import columns, read
 from tests.ingest.topics.fitting import fitted
 

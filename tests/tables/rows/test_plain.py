@@ -16,10 +16,9 @@ from lakewarden.base.settings import LogSettings
 from lakewarden.catalog.model import Column, TableSchema
 from lakewarden.catalog.schema import declare
 from lakewarden.errors import ConstraintViolation
-from lakewarden.log.plain import PlainRow, encoded
-from lakewarden.log.record import UPSERT, USER, encode, log_batch
+from lakewarden.log.record import UPSERT, USER, PlainRow, encode, encoded, log_batch
+from lakewarden.tables.intake import plain_row
 from lakewarden.tables.rows.intake import to_arrow
-from lakewarden.tables.rows.plain import plain_row
 from lakewarden.tables.rows.validate import validated
 from tests.tables.rows.build import MESSAGES, defaults
 from tests.tables.rows.test_values import ANY, REFUSED, TAKEN

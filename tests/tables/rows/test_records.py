@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 
 from lakewarden.errors import InvalidArgument
 from lakewarden.tables.rows import records
-from lakewarden.tables.rows.line_ends import CSV_LINES, RecordForm, State
-from lakewarden.tables.rows.records import RecordBlock, Records, count, record_lines
+from lakewarden.tables.rows.records import CSV_LINES, RecordBlock, RecordForm, Records, State, count, record_lines
 
 _PARTS = ["a", "", '"b\nc"', '"d\re"', '""', '"x""y\n\n"', "é", '5"', 'a""b', '"q"r"s']
 _VALUES = st.lists(st.sampled_from(_PARTS), min_size=2, max_size=2)

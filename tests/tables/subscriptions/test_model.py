@@ -12,8 +12,8 @@ import pytest
 
 from lakewarden import Column, Lakehouse
 from lakewarden.base.settings import LogSettings, Settings
-from lakewarden.tables.subscriptions.fold import Event
-from lakewarden.tables.subscriptions.subscription import Subscription
+from lakewarden.tables.changes.log_reader import Event
+from lakewarden.tables.changes.subscription import Subscription
 from tests.fixtures.examples import examples
 
 _USERS = ("ada", "bob")

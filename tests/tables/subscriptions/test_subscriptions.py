@@ -30,9 +30,9 @@ from lakewarden.log.logs import Logs
 from lakewarden.log.objects.cache import HeaderCache
 from lakewarden.log.objects.cuts.closing import close_user, open_user
 from lakewarden.log.objects.trail import read_trail
+from lakewarden.tables.changes.log_reader import Event
+from lakewarden.tables.changes.subscription import Subscription
 from lakewarden.tables.client import TableClient
-from lakewarden.tables.subscriptions.fold import Event
-from lakewarden.tables.subscriptions.subscription import Subscription
 from tests.fixtures.clock import Clock
 from tests.fixtures.lakes import NOTES, lake_fixture, make_notes, notes
 from tests.fixtures.patience import PATIENCE

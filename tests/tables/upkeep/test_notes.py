@@ -22,7 +22,7 @@ from lakewarden.delta.table import ScopeTable
 from lakewarden.maintenance.compact.scope import CompactOptions, plan_compact
 from lakewarden.maintenance.optimize.scope import OptimizeOptions, plan_optimize
 from lakewarden.maintenance.vacuum.scope import VacuumOptions, plan_vacuum
-from lakewarden.tables.upkeep.rules import FoldRule, PackRule
+from lakewarden.tables.upkeep_rules import FoldRule, PackRule
 from tests.fixtures.lakes import NOTES, make_notes, notes
 
 SETTINGS = Settings(

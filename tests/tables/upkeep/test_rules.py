@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from lakewarden.catalog.kept_settings import TailRule
 from lakewarden.catalog.report import ScopeState
 from lakewarden.delta.parquet.files import DataFile
-from lakewarden.tables.upkeep.rules import UNKNOWN, FoldRule, PackRule, UpkeepRule, loosest
+from lakewarden.tables.upkeep_rules import UNKNOWN, FoldRule, PackRule, UpkeepRule, loosest
 from tests.fixtures.examples import examples
 
 SEED = TailRule(5, 8, 10_000, 0.0)

@@ -47,7 +47,7 @@ class UpkeepNote:
     looked_at: int
     """When the table was last opened, and another program's commits would have been seen."""
     compacted: int
-    """The rule (`tables.upkeep.rules`) by which a compaction finds nothing to do; 0 when it may find something."""
+    """The rule (`tables.upkeep_rules`) by which a compaction finds nothing to do; 0 when it may find something."""
     optimized: int
     """The same for packing."""
     dead_since: int

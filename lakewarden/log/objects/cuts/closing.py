@@ -23,17 +23,16 @@ from lakewarden.log.objects import names
 from lakewarden.log.objects.cache import HeaderCache
 from lakewarden.log.objects.clean import clean
 from lakewarden.log.objects.cut import HistoryObject, LogCut, newest_cut, read_cut
-from lakewarden.log.objects.cuts.advance import advance
 from lakewarden.log.objects.cuts.fill import fill
-from lakewarden.log.objects.cuts.next_cut import cut_without
+from lakewarden.log.objects.cuts.next_cut import advance, cut_without
 from lakewarden.log.objects.cuts.settle import make_cut
+from lakewarden.log.objects.header import Header
 from lakewarden.log.objects.log_view import ListedLogView
-from lakewarden.log.objects.segments.header import Header
-from lakewarden.log.objects.segments.pack import INDEXED
-from lakewarden.log.objects.segments.segment import read_carry
+from lakewarden.log.objects.pack import INDEXED
+from lakewarden.log.objects.segment import read_carry
 from lakewarden.log.objects.staging import remove_of
 from lakewarden.log.objects.view import check_given_up, read_view
-from lakewarden.log.position import NOTHING, end_of, position_of
+from lakewarden.log.position import LAST_POSITION, NOTHING, end_of, position_of
 from lakewarden.log.table_log import Mark
 from lakewarden.log.view import PendingRows
 from lakewarden.storage.objects import Missing, ObjectStore
@@ -146,3 +145,37 @@ def _named(store: ObjectStore, log_id: str, user: str, newest: int) -> bool:
         except Missing:
             continue  # cleaned away by others
     return False
+
+
+#
+# Seals the log of a dropped table, so that it refuses every append.
+#
+# The seal is a cut past every position there can be. A writer looks at the cuts after its put, so it meets the seal whatever it
+# had read before; the seal stays when all else is removed, for the sake of a writer that sleeps, until a vacuum sweeps it away
+# (`remove_seal`).
+def seal(store: ObjectStore, log_id: str) -> None:
+    """From now on appends raise `NotFound`, and nothing is pending. Sealing again does nothing.
+
+    Raises:
+        Conflict: flushes settled the log again and again meanwhile.
+        StorageUnavailable: the store failed; try again.
+    """
+    advance(store, log_id, lambda cut: None if cut.sealed else LogCut(upto=LAST_POSITION, sealed=True))
+
+
+def remove_log(store: ObjectStore, log_id: str, *, reach: Reach = no_faults) -> None:
+    """Seals the log and removes its rows. May be repeated, which also removes what late writers left."""
+    seal(store, log_id)
+    reach("seal:sealed")
+    clean(store, log_id, reach=reach)
+
+
+def remove_seal(store: ObjectStore, log_id: str, before: datetime) -> bool:
+    """Removes a sealed log, the seal last; whether it is gone. One that was written to since that moment has to wait."""
+    found = store.list(names.home(log_id))
+    if any(each.modified >= before for each in found):
+        return False
+    keys = [each.key for each in found]
+    store.delete([key for key in keys if "/cuts/" not in key])
+    store.delete(keys)
+    return True

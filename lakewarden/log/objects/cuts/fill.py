@@ -8,8 +8,8 @@ from lakewarden.base.clock import NewId
 from lakewarden.log.objects import names
 from lakewarden.log.objects.cut import newest_cut
 from lakewarden.log.objects.links import Links
+from lakewarden.log.objects.pack import pack_segment
 from lakewarden.log.objects.put import PROBES
-from lakewarden.log.objects.segments.pack import pack_segment
 from lakewarden.storage.objects import AlreadyThere, ObjectStore
 
 

@@ -20,15 +20,13 @@ from lakewarden.log.objects import names
 from lakewarden.log.objects.cache import HeaderCache
 from lakewarden.log.objects.clean import remove_below
 from lakewarden.log.objects.cut import EVERYBODY, HistoryObject, LogCut, newest_cut, newest_version
-from lakewarden.log.objects.cuts.advance import advance
-from lakewarden.log.objects.cuts.history import History
-from lakewarden.log.objects.cuts.next_cut import NextCut, cut_leaving_out
+from lakewarden.log.objects.cuts.next_cut import History, NextCut, advance, cut_leaving_out
 from lakewarden.log.objects.cuts.settle import make_cut
 from lakewarden.log.objects.cuts.writers import in_doubt
+from lakewarden.log.objects.header import Header, rows_before, same_put
 from lakewarden.log.objects.log_view import ListedLogView
-from lakewarden.log.objects.segments.header import Header, rows_before, same_put
-from lakewarden.log.objects.segments.pack import INDEXED
-from lakewarden.log.objects.segments.segment import read_carry, read_segment
+from lakewarden.log.objects.pack import INDEXED
+from lakewarden.log.objects.segment import read_carry, read_segment
 from lakewarden.log.objects.view import read_view
 from lakewarden.log.once import ANY
 from lakewarden.log.position import LAST_POSITION, NOTHING, end_of

@@ -7,17 +7,110 @@ proportion to that scope's own rows.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 
+from lakewarden.base.clock import to_micros
 from lakewarden.base.settings import LogSettings
+from lakewarden.errors import Conflict, NotDurable, StorageUnavailable
 from lakewarden.log.chunk import RowRange
-from lakewarden.log.objects.cut import HistoryObject
-from lakewarden.log.objects.cuts.history import Chunks, History, history_after, history_without
+from lakewarden.log.objects import names
+from lakewarden.log.objects.cut import HistoryObject, LogCut, confirm, encode_cut, newest_cut
+from lakewarden.log.objects.header import Header, highest_seq, total_bytes, without
 from lakewarden.log.objects.log_view import ListedLogView
-from lakewarden.log.objects.segments.header import Header, total_bytes
 from lakewarden.log.position import NOTHING, end_of, whole
+from lakewarden.storage.objects import AlreadyThere, ObjectStore
+
+#
+# Decides which settled rows are kept for subscribers that reconnect. A pure decision, like `next_cut`.
+#
+# A chunk enters the history when it leaves the log (segments and carry), so of every chunk there is exactly one copy: in the
+# log, or in the history, or it was forgotten. The highest `_seq` that was forgotten is kept.
+Chunks = tuple[Sequence[RowRange], ...]
+"""Chunks, those of one object beside each other."""
+
+
+JOINED = 32
+"""Small objects that are made one: a table that is flushed every second would have 3,600 of them."""
+
+SMALL = 1 << 20
+"""Bytes below which an object is small: larger ones are not worth the copy."""
+
+
+@dataclass(frozen=True)
+class Leaving:
+    """Chunks on their way into the history; when they left the log, as `HistoryObject.left_at`."""
+
+    left_at: int
+    chunks: Chunks
+    joined: bool = False
+
+    @property
+    def small(self) -> bool:
+        return not self.joined and sum(map(total_bytes, self.chunks)) < SMALL
+
+
+@dataclass(frozen=True)
+class History:
+    """The history of the next cut."""
+
+    kept: tuple[HistoryObject, ...] = ()
+    """Objects that stay as they are."""
+    left: tuple[Leaving, ...] = ()
+    """Chunks that it gets."""
+    joined: tuple[HistoryObject, ...] = ()
+    """Objects that it gets as one."""
+    forgotten: int = NOTHING
+
+
+def history_after(cut: LogCut, left: Chunks, seconds: float, now: datetime | None) -> History:
+    """The history when these chunks leave the log now; without `now` nothing is kept.
+
+    Args:
+        seconds: how long chunks are kept.
+    """
+    if now is None or seconds == 0:
+        gone = [*(kept.last_seq for kept in cut.history), *map(highest_seq, left)]
+        return History(forgotten=max([cut.forgotten, *gone]))
+    since = to_micros(now - timedelta(seconds=seconds))
+    young = tuple(each for each in cut.history if each.left_at >= since)
+    joined = _joined(young, seconds) if left else ()
+    gone = [each.last_seq for each in cut.history if each.left_at < since]
+    kept = tuple(each for each in young if each not in joined)
+    return History(kept, (Leaving(to_micros(now), left),) if left else (), joined, max([cut.forgotten, *gone]))
+
+
+def _joined(kept: Sequence[HistoryObject], seconds: float) -> tuple[HistoryObject, ...]:
+    """The oldest small objects, if they are many and left at about the same time: together they go when the last one does."""
+    small = tuple(each for each in kept if each.small)[:JOINED]
+    if len(small) < JOINED or small[-1].left_at - small[0].left_at > seconds * 1_000_000 / 8:
+        return ()
+    return small
+
+
+def history_without(cut: LogCut, left: Chunks, headers: Mapping[HistoryObject, Header], user: str, now: datetime) -> History:
+    """The history when these chunks leave the log and nothing of a user stays: objects with rows of theirs are made again.
+
+    Args:
+        headers: what is in each object of `cut.history`.
+    """
+    theirs = {kept: header for kept, header in headers.items() if header.of({user})}
+    left = tuple(part for chunks in left if (part := without(chunks, user)))
+    remade = ((kept, without(header.ranges, user)) for kept, header in theirs.items())
+    others = [Leaving(to_micros(now), left), *(Leaving(kept.left_at, (part,) if part else ()) for kept, part in remade)]
+    return History(
+        tuple(kept for kept in headers if kept not in theirs),
+        tuple(each for each in others if each.chunks),
+        forgotten=cut.forgotten,
+    )
+
+
+def has_expired(cut: LogCut, seconds: float, now: datetime) -> bool:
+    """Whether the next cut would give something up."""
+    since = to_micros(now - timedelta(seconds=seconds))
+    return any(kept.left_at < since for kept in cut.history)
+
 
 _GROWTH = 2
 """A carry object joins what is newly carried unless it is this many times larger: so there are few, and a row is
@@ -182,3 +275,37 @@ def _says_more(view: ListedLogView, plan: NextCut) -> bool:
     if plan.upto > view.cut.upto or set(plan.kept) != set(view.cut.carry):
         return True
     return any(seq > view.cut.settled.get(user, NOTHING) for user, seq in plan.marks.items())
+
+
+# Computes the next cut when it follows from the last one alone: a copy with the given changes.
+_ATTEMPTS = 100
+
+
+def advance(store: ObjectStore, log_id: str, change: Callable[[LogCut], LogCut | None]) -> LogCut:
+    """Makes the cut that `change` wants, again for each lost race, until it wants none; returns the one that counts then.
+
+    Raises:
+        Conflict: flushes settled the log again and again meanwhile.
+        StorageUnavailable: the store failed; try again.
+        NotDurable: the cut may be gone after a crash of the machine.
+    """
+    failure: StorageUnavailable | None = None
+    cut = LogCut()
+    for _ in range(_ATTEMPTS):
+        cut = newest_cut(store, log_id, cut)
+        wanted = change(cut)
+        if wanted is None:
+            confirm(store, log_id, cut)
+            return cut
+        if failure is not None:
+            raise failure
+        version = cut.version + 1
+        try:
+            store.create(names.cut_key(log_id, version), encode_cut(replace(wanted, version=version)))
+        except AlreadyThere:
+            continue
+        except NotDurable:
+            raise
+        except StorageUnavailable as error:
+            failure = error  # it may be there all the same
+    raise Conflict(f"log {log_id} of {store.uri} was settled {_ATTEMPTS} times while it was to be changed; try again")

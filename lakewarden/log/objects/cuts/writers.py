@@ -12,8 +12,8 @@ from dataclasses import replace
 from lakewarden.errors import Corrupt
 from lakewarden.log.objects.cache import HeaderCache
 from lakewarden.log.objects.cut import LogCut, newest_cut
-from lakewarden.log.objects.cuts.advance import advance
-from lakewarden.log.objects.segments.header import BatchIdentity, Header
+from lakewarden.log.objects.cuts.next_cut import advance
+from lakewarden.log.objects.header import BatchIdentity, Header
 from lakewarden.log.objects.view import read_view
 from lakewarden.log.once import ANY, LastBatch, Resume
 from lakewarden.log.position import NOTHING

@@ -21,7 +21,7 @@ from lakewarden.sql.queries import select
 from lakewarden.sql.queries.scan import for_duck
 from lakewarden.sql.results import AffectedRows
 from lakewarden.sql.statements.rows import Assignment, Insert, OnConflict
-from lakewarden.tables.client.comparison import Share
+from lakewarden.tables.client.large_writes import Share
 from lakewarden.tables.intake import Revision
 from lakewarden.tables.reading.keys import key_bounds
 from lakewarden.tables.reading.scope import EVERYTHING, ReadSelection

@@ -31,8 +31,7 @@ from lakewarden.sql.queries.select import prepare
 from lakewarden.sql.results import ResultRows
 from lakewarden.storage.steps import Steps
 from lakewarden.tables.client import TableClient
-from lakewarden.tables.direct.outputs import Outputs
-from lakewarden.tables.direct.shuffle import PartWriter, TaskOutput, remove_written, shuffled
+from lakewarden.tables.direct.outputs import Outputs, PartWriter, TaskOutput, remove_written, shuffled
 from lakewarden.tables.direct.value import Reserve, TaskFiles
 from lakewarden.tables.fanout import SizedWork, done_and_failed
 from lakewarden.tables.intake import TableIntake

@@ -19,7 +19,7 @@ from lakewarden.sql.handlers.writing.parts import check_divides, of_shares
 from lakewarden.sql.handlers.writing.target import node_of
 from lakewarden.sql.queries import select
 from lakewarden.sql.statements.rows import Merge
-from lakewarden.tables.client.comparison import Share
+from lakewarden.tables.client.large_writes import Share
 from lakewarden.tables.intake import Revision
 from lakewarden.tables.reading.seen_keys import SeenKeys
 from lakewarden.tables.rows.intake import RowParts

@@ -1,0 +1,200 @@
+"""What a log holds beside its rows: direct writes that are under way, altered columns, the newest stream, restores."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import datetime, timedelta
+
+from lakewarden.base.clock import NewId, to_millis
+from lakewarden.log.objects import names
+from lakewarden.log.objects.cut import EVERYBODY, LogCut, newest_cut
+from lakewarden.log.objects.cuts.fill import fill
+from lakewarden.log.objects.cuts.next_cut import advance
+from lakewarden.log.objects.pack import INDEXED
+from lakewarden.log.objects.put import Puts, Segment, WriterTerms
+from lakewarden.log.objects.store_clock import StoreClock
+from lakewarden.log.table_log import HELD, Mark
+from lakewarden.storage.objects import ObjectStore
+
+_QUIET = timedelta(minutes=2)
+"""A write that has not renewed its note for so long counts as dead. One that lives all the same is refused."""
+
+
+def open_direct(store: ObjectStore, log_id: str, write_id: str, clock: StoreClock) -> bool:
+    """Notes a write before it takes its position; returns whether others went quiet.
+
+    Raises:
+        Conflict, StorageUnavailable: try again.
+    """
+    listed = names.listing_of(log_id, store.keys(names.segments(log_id))).last_position
+
+    def noted(cut: LogCut) -> LogCut | None:
+        if cut.sealed or write_id in cut.direct:
+            return None
+        return replace(cut, direct={**cut.direct, write_id: (max(listed, cut.last_taken), to_millis(clock()))})
+
+    cut = advance(store, log_id, noted)
+    if not clock.is_known:
+        clock.learn(cut.version)
+        if clock.differs:
+            cut = _renewed(store, log_id, write_id, clock(), back=True)
+    return bool(quiet(cut, clock()))
+
+
+def _touched(store: ObjectStore, log_id: str) -> int:
+    """Makes a cut that says what the last one does; returns its version. Another's, made just then, will do."""
+    before: list[int] = []
+
+    def same(cut: LogCut) -> LogCut | None:
+        before.append(cut.version)
+        return None if cut.sealed or cut.version > before[0] else cut
+
+    return advance(store, log_id, same).version
+
+
+def renew_direct(store: ObjectStore, log_id: str, write_id: str, now: datetime) -> None:
+    """Says that a write is still under way. Raises as `open_direct`."""
+    _renewed(store, log_id, write_id, now)
+
+
+def _renewed(store: ObjectStore, log_id: str, write_id: str, now: datetime, *, back: bool = False) -> LogCut:
+    """
+    Args:
+        back: also where the note has a later time, which was not the store's.
+    """
+    millis = to_millis(now)
+
+    def renewed(cut: LogCut) -> LogCut | None:
+        noted = cut.direct.get(write_id)
+        if noted is None or noted[1] == millis or (noted[1] > millis and not back):
+            return None
+        return replace(cut, direct={**cut.direct, write_id: (noted[0], millis)})
+
+    return advance(store, log_id, renewed)
+
+
+def is_held(store: ObjectStore, log_id: str) -> bool:
+    """Whether one of the noted writes is about to commit rows that others would read. Raises as `is_noted`."""
+    return any(id_.startswith(HELD) for id_ in newest_cut(store, log_id).direct)
+
+
+def is_noted(store: ObjectStore, log_id: str, write_id: str) -> bool:
+    """Whether a write is still noted: without that, it may not commit. Raises `Conflict`, `StorageUnavailable`: try again."""
+    return write_id in newest_cut(store, log_id).direct
+
+
+def replace_quiet(store: ObjectStore, log_id: str, barrier_id: str, clock: StoreClock) -> bool:
+    """Notes a barrier in place of the writes that went quiet, at the lowest of their positions; returns whether there were any.
+    Raises as `open_direct`."""
+    if not clock.is_known:
+        clock.learn(_touched(store, log_id))
+    now = clock()
+
+    def replaced(cut: LogCut) -> LogCut | None:
+        gone = quiet(cut, now)
+        if cut.sealed or not gone:
+            return None
+        left = {id_: entry for id_, entry in cut.direct.items() if id_ not in gone}
+        return replace(cut, direct=left | {barrier_id: (min(cut.direct[id_][0] for id_ in gone), to_millis(now))})
+
+    return barrier_id in advance(store, log_id, replaced).direct
+
+
+def close_direct(store: ObjectStore, log_id: str, write_id: str) -> None:
+    """Forgets a write that is in the table, or never will be, and all its attempts (`<write_id>/…`). Idempotent; raises as
+    `open_direct`."""
+
+    def forgotten(cut: LogCut) -> LogCut | None:
+        left = {id_: entry for id_, entry in cut.direct.items() if id_ != write_id and not id_.startswith(f"{write_id}/")}
+        return None if len(left) == len(cut.direct) else replace(cut, direct=left)
+
+    advance(store, log_id, forgotten)
+
+
+def resolved_upto(cut: LogCut) -> int | None:
+    """The last position up to which no direct write is under way; None when none is. No clock has a say in it: a note counts
+    until a write, a flush or a barrier has taken it away, behind which its write cannot commit."""
+    return min((entry[0] for entry in cut.direct.values()), default=None)
+
+
+def may_be_quiet(cut: LogCut, clock: StoreClock) -> bool:
+    """Whether to look closer: as long as this process does not know the store's time, any write that is noted may be quiet."""
+    return bool(quiet(cut, clock()) if clock.is_known else cut.direct)
+
+
+def quiet(cut: LogCut, now: datetime) -> set[str]:
+    """The noted writes that gave no sign of life for `_QUIET`."""
+    return {id_ for id_, (_, renewed_at) in cut.direct.items() if renewed_at < to_millis(now - _QUIET)}
+
+
+#
+# Says in the log that the table was altered: no rows of older columns are appended any more.
+#
+# A cut names the oldest schema version whose rows are taken. Each append looks at the newest cut behind its put, so its next
+# one knows. A writer who has not looked yet could still put rows at one of the few positions beyond the last one: these are
+# filled, as where a user is closed (closing.py). What was put before that counts as written before the ALTER.
+def require_columns(store: ObjectStore, log_id: str, version: int, new_id: NewId, segment_format: int) -> None:
+    """From now on appends of rows of an older schema version raise `SchemaChanged`. May be repeated.
+
+    Raises:
+        Conflict, StorageUnavailable: try again.
+    """
+
+    def required(cut: LogCut) -> LogCut | None:
+        return None if cut.sealed or cut.columns >= version else replace(cut, columns=version)
+
+    if not advance(store, log_id, required).sealed:
+        fill(store, log_id, new_id, segment_format)
+
+
+#
+# Says in the log which stream is the last that took the place of the table's streaming writer: earlier ones append nothing
+# more.
+#
+# As where columns are required (columns.py): a cut has the token. Where a stream may still be at work that was replaced, the
+# positions are filled that it could take without another look at the cuts. Writes of others carry no token, and pass.
+def raise_fence(store: ObjectStore, log_id: str, token: int, new_id: NewId, segment_format: int, *, replaces: bool) -> None:
+    """From now on appends that carry a lower token raise `LostPlace`. May be repeated.
+
+    Raises:
+        Conflict, StorageUnavailable: try again.
+    """
+
+    def raised(cut: LogCut) -> LogCut | None:
+        return None if cut.sealed or cut.fence >= token else replace(cut, fence=token)
+
+    if not advance(store, log_id, raised).sealed and replaces:
+        fill(store, log_id, new_id, segment_format)
+
+
+# Notes a restore in the log: it changes rows that subscribers have seen, but appends no rows.
+_REMEMBERED = 1000
+"""Earlier restores of users that a cut names. Who comes back to one that was forgotten has to subscribe anew."""
+
+
+def take_position(store: ObjectStore, log_id: str, mark: Mark, new_id: NewId, *, segment_format: int = INDEXED) -> int:
+    """Appends a segment without rows; its position.
+
+    Raises:
+        NotFound: the table was dropped.
+        StorageUnavailable: the store failed.
+    """
+    return Puts(store, log_id, mark, WriterTerms(segment_format)).put(Segment.of(new_id(), 1, 0, ()))
+
+
+def note_rewound(store: ObjectStore, log_id: str, marks: Sequence[str], position: int) -> None:
+    """Notes that the rows of users (by keyed hash) were set back before this position was taken.
+
+    Raises:
+        Conflict, StorageUnavailable: try again.
+    """
+
+    def noted(cut: LogCut) -> LogCut | None:
+        if cut.sealed or all(cut.rewound.get(mark, -1) >= position for mark in marks):
+            return None
+        everybody = {mark: at for mark, at in cut.rewound.items() if mark == EVERYBODY}
+        earlier = {mark: at for mark, at in cut.rewound.items() if mark not in (*marks, EVERYBODY)}
+        return replace(cut, rewound=everybody | dict(list(earlier.items())[-_REMEMBERED:]) | dict.fromkeys(marks, position))
+
+    advance(store, log_id, noted)
