@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from tests.fixtures.servers import free_port
 from tests.test_docs import block_after
@@ -198,6 +199,8 @@ def test_a_project_of_dg_has_two_warehouses_and_an_asset_behind_one(with_dagster
     output_of("create-dagster", "project", "pipelines", "--no-uv-sync")
     assert "lakewarden.dagster.WarehouseComponent" in output_of("dg", "list", "components", "--package", "lakewarden", "--json")
     output_of("dg", "scaffold", "defs", "lakewarden.dagster.WarehouseComponent", "eu", "--warehouse", str(tmp_path / "eu"))
+    settings = yaml.safe_load((project / "dagster.yaml").read_text())
+    assert settings["run_launcher"]["class"] == "WatchingRunLauncher"
     definitions = project / "src" / "pipelines" / "defs"
     (definitions / "us").mkdir()
     (definitions / "us" / "defs.yaml").write_text(block_after("docs/own-dagster.md", "## With `dg`", "yaml"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from pathlib import Path
 
 import dagster as dg
@@ -29,7 +30,8 @@ class ScaffoldParameters(BaseModel):
 
 
 class WarehouseScaffolder(dg.Scaffolder[ScaffoldParameters]):
-    """Writes a component whose key prefix is its directory's name, so that two of them do not clash."""
+    """Writes a component whose key prefix is its directory's name, so that two of them do not clash; and, for the first of a
+    project, Dagster's settings."""
 
     @classmethod
     def get_scaffold_params(cls) -> type[ScaffoldParameters]:
@@ -41,6 +43,26 @@ class WarehouseScaffolder(dg.Scaffolder[ScaffoldParameters]):
             prefix = re.sub("[^A-Za-z0-9_]", "_", request.target_path.name)
         attributes = {"warehouse": request.params.warehouse, "key_prefix": [prefix] if prefix else []}
         scaffold_component(request, attributes)
+        if request.project_root is not None:
+            _write_settings(request.project_root / "dagster.yaml")
+
+
+_SHIPPED = Path(__file__).with_name("dagster.yaml")
+_STORAGE = re.compile(r"^# Dagster's own SQLite.*\nstorage:\n(?: .*\n)+", re.MULTILINE)
+"""Of the shipped settings: a project's storage is its own affair."""
+_HEAD = """\
+# Dagster's settings for this project: the queue's limits, and the launcher that notices runs without a process. `dg dev` reads
+# this file where DAGSTER_HOME is not set; else it belongs there.
+"""
+
+
+def _write_settings(place: Path) -> None:
+    """Gives the project what its runs need of Dagster's instance. Settings that are there already stay as they are."""
+    if place.exists():
+        sys.stdout.write(f"{place.name} stays as it is: its queue and launcher should be those of {_SHIPPED}\n")
+        return
+    shipped = _SHIPPED.read_text()
+    place.write_text(_HEAD + _STORAGE.sub("", shipped[shipped.index("telemetry:") :]))
 
 
 @dg.scaffold_with(WarehouseScaffolder)

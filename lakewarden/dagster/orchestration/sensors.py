@@ -47,6 +47,9 @@ from lakewarden.dagster.orchestration.runs import cut_off, holders, queue_sensor
 EACH_LOOK = 4
 """Seconds between two ticks that each of the daemon's looks at its sensors allows: it looks every 5 s, and what is due a moment
 later than that waits for the next look."""
+AT_LEISURE = 30
+"""Seconds between two ticks of sensors that no person waits for: an idle tick costs a tenth of a second of the processor, nearly
+all of it Dagster's own."""
 
 
 def build_sensors(
@@ -65,10 +68,10 @@ def build_sensors(
     sense_users.__name__, sense_users.__doc__ = users_sensor.__name__, users_sensor.__doc__
     return [
         build_sensor(mount, flush_sensor, "flush_job", seconds=EACH_LOOK, serves=tables),
-        build_sensor(mount, queue_sensor, None, seconds=15),
-        build_sensor(mount, queued_sensor, "run_queued_job", seconds=15),
-        build_sensor(mount, cut_off_sensor, "record_job", seconds=30, serves=tables),
-        build_sensor(mount, sense_users, "record_job", seconds=30, serves=tables),
+        build_sensor(mount, queue_sensor, None, seconds=AT_LEISURE),
+        build_sensor(mount, queued_sensor, "run_queued_job", seconds=AT_LEISURE),
+        build_sensor(mount, cut_off_sensor, "record_job", seconds=AT_LEISURE, serves=tables),
+        build_sensor(mount, sense_users, "record_job", seconds=AT_LEISURE, serves=tables),
     ]
 
 
