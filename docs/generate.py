@@ -28,6 +28,7 @@ from lakewarden.ingest.templates.json_files import JSON
 from lakewarden.ingest.templates.options import described_options
 from lakewarden.ingest.templates.parquet_files import PARQUET
 from lakewarden.ingest.templates.template import Template
+from lakewarden.maintenance.options import option_names
 from lakewarden.sql.query_engine.bounds import CHARACTERS, ELEMENTS, MOST_CHARACTERS, MOST_ELEMENTS, MOST_STEPS, PATTERNS, STEPS
 from lakewarden.sql.query_engine.functions import SCALAR_FUNCTIONS, SESSION_FUNCTIONS, TABLE_FUNCTIONS
 from lakewarden.sql.results import AffectedRows, Events, ResultRows, StartedJobs, StatementDone
@@ -286,7 +287,7 @@ def operations() -> Iterator[str]:
     yield ""
     yield from _table("operation", "what it does", "jobs", "tables", "options", "queued", "planned", "right in SQL")
     for name, spec in SPECS.items():
-        options = ", ".join(f"`{option}`" for option in sorted(spec.options))
+        options = ", ".join(f"`{option}`" for option in sorted(option_names(name)))
         right = (spec.act or "") + (", or write for a scope of one's own" if spec.own else "")
         taken = (spec.tables, options, *_cells_of(spec.queueable, spec.plannable), right)
         yield _row(f"`{name}`", spec.does, f"`{spec.prefix}-…`", *taken)

@@ -15,6 +15,7 @@ import pytest
 
 from lakewarden import Column, Lakehouse
 from lakewarden.catalog.operations import PLANNABLE, QUEUEABLE, SPECS, Operation, Plannable, Queueable
+from lakewarden.maintenance.options import option_names
 
 _ROOT = Path(__file__).parent.parent
 _PAGE = (_ROOT / "docs" / "architecture.md").read_text()
@@ -62,8 +63,8 @@ def test_an_operation_has_its_row_its_types_and_its_job() -> None:
     assert set(get_args(Operation)) == set(SPECS)
     assert get_args(Queueable) == QUEUEABLE
     assert get_args(Plannable) == PLANNABLE
-    procedures = {path.stem for path in (_ROOT / "lakewarden" / "maintenance" / "procedures").glob("*.py")}
-    assert set(SPECS) - procedures == {"import", "ingest", "repair", "write"}
+    procedures = {path.parent.name for path in (_ROOT / "lakewarden" / "maintenance").glob("*/procedure.py")}
+    assert set(SPECS) - procedures == {"import", "ingest", "write"}
     jobs = {path.stem for path in (_ROOT / "lakewarden" / "dagster" / "jobs").glob("*.py")}
     assert set(SPECS) - jobs == {"drop", "import", "write"}
 
@@ -74,7 +75,7 @@ _NAMED_BY = {
     "dagster/jobs/materialize": "of a STREAM table it is what *Materialize* does",
     "dagster/orchestration/schedules": "when it runs",
     "client/maintenance": "its method of the Python client",
-    "maintenance/procedures/evict": "itself",
+    "maintenance/evict/procedure": "itself",
     "catalog/operations": "the table",
 }
 
@@ -103,7 +104,7 @@ def test_a_method_of_an_operation_takes_the_options_of_its_row(operation: Operat
         operation, set()
     )
     less = {"repair": {"tables"}}.get(operation, set())
-    assert taken == (spec.options | tables | more) - less
+    assert taken == (option_names(operation) | tables | more) - less
 
 
 _SYSTEM = {"system_clock", "random_id"}

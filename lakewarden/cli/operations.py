@@ -3,34 +3,58 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import Field, fields
+from dataclasses import dataclass, fields
+from datetime import datetime
 from inspect import Parameter, Signature, signature
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, cast, get_type_hints
 
 import typer
 
-from lakewarden.catalog.operations import SPECS, Command, Operation, OperationSpec, PlanOptions, Request
+from lakewarden.catalog.operations import PLANNABLE, SPECS, Command, Operation, OperationSpec
 from lakewarden.cli.context import emit_planned, emit_reports, invocation, split_names
 from lakewarden.cli.output import Row, cell
 from lakewarden.delta.past import parse_moment
 from lakewarden.errors import ScopesFailed
+from lakewarden.maintenance.options import OptionValues, option_names, options_type
 
 if TYPE_CHECKING:
     from lakewarden.maintenance.repair.report import RepairReport
 
 
-OPTIONS: Mapping[str, Field[object]] = {one.name: one for one in fields(Request) if "help" in one.metadata}
-"""The options of all operations."""
+@dataclass(frozen=True)
+class _Shown:
+    """An option on the command line."""
 
-_TYPES: Mapping[str, object] = {
-    "str | None": str | None,
-    "int | None": int | None,
-    "float | None": float | None,
-    "datetime | None": str | None,
-    "tuple[str, ...]": list[str],
-    "bool": bool,
-}
-"""How an option of that type is given on the command line."""
+    kind: object
+    default: object
+    flag: str
+    help: str
+
+    @property
+    def several(self) -> bool:
+        return isinstance(self.default, tuple)
+
+
+def _options_of(operation: Operation) -> dict[str, _Shown]:
+    kind = options_type(operation)
+    hints = get_type_hints(kind)
+    return {
+        one.name: _Shown(
+            _TYPES.get(hints[one.name], hints[one.name]),
+            one.default,
+            one.metadata["flag"] or f"--{one.name.replace('_', '-')}",
+            one.metadata["help"],
+        )
+        for one in fields(kind)
+        if one.metadata
+    }
+
+
+_TYPES: Mapping[object, object] = {datetime | None: str | None, tuple[str, ...]: list[str]}
+"""How an option of such a type is given, where that is another."""
+
+OPTIONS: Mapping[str, _Shown] = {name: shown for operation in PLANNABLE for name, shown in _options_of(operation).items()}
+"""The options of all operations, by name."""
 
 _FEW = 4
 
@@ -52,7 +76,9 @@ def _command(operation: Operation, spec: OperationSpec, command: Command) -> Cal
             reports = lake.run(operation, *tables, dry_run=dry_run, **options_of(given))
         emit_reports(call, reports, empty=command.nothing)
 
-    return taking(run, *_tables(spec), *(option(name) for name in OPTIONS if name in spec.options), *_dry_run(command))
+    return taking(
+        run, *_tables(spec), *(_option(name, shown) for name, shown in _options_of(operation).items()), *_dry_run(command)
+    )
 
 
 def taking(command: Callable[..., None], *options: Parameter) -> Callable[..., None]:
@@ -62,17 +88,16 @@ def taking(command: Callable[..., None], *options: Parameter) -> Callable[..., N
     return command
 
 
-def option(name: str, *, of_any: bool = False) -> Parameter:
-    """An option of a command. `of_any`: of the command for all operations; its text says which take it, where they are few."""
-    found = OPTIONS[name]
-    takers = [operation for operation, spec in SPECS.items() if name in spec.options]
-    whose = f"{', '.join(takers)}: " if of_any and len(takers) < _FEW else ""
-    default = [] if found.type == "tuple[str, ...]" else found.default
-    return _parameter(name, _TYPES[str(found.type)], typer.Option(default, flag_of(name), help=whose + found.metadata["help"]))
+def options_of_any() -> Iterator[Parameter]:
+    """The options of a command for all operations. The text of each says which take it, where they are few."""
+    for name, shown in OPTIONS.items():
+        takers = [operation for operation in PLANNABLE if name in option_names(operation)]
+        yield _option(name, shown, f"{', '.join(takers)}: " if len(takers) < _FEW else "")
 
 
-def flag_of(name: str) -> str:
-    return OPTIONS[name].metadata["flag"] or f"--{name.replace('_', '-')}"
+def _option(name: str, shown: _Shown, whose: str = "") -> Parameter:
+    default = [] if shown.several else shown.default
+    return _parameter(name, shown.kind, typer.Option(default, shown.flag, help=whose + shown.help))
 
 
 def _tables(spec: OperationSpec) -> Iterator[Parameter]:
@@ -91,14 +116,14 @@ def _parameter(name: str, type_: object, default: object) -> Parameter:
     return Parameter(name, Parameter.KEYWORD_ONLY, annotation=type_, default=default)
 
 
-def options_of(given: Mapping[str, object]) -> PlanOptions:
-    """The options as a request has them: times parsed, names one by one."""
+def options_of(given: Mapping[str, object]) -> OptionValues:
+    """The options as a request takes them: times parsed, names one by one."""
     found = dict(given)
     if (timestamp := found.get("timestamp")) is not None:
         found["timestamp"] = parse_moment(str(timestamp))
-    if "zorder" in found:
-        found["zorder"] = tuple(split_names(cast("list[str]", found["zorder"])))
-    return cast("PlanOptions", found)
+    for name in (name for name in found if OPTIONS[name].several):
+        found[name] = tuple(split_names(cast("list[str]", found[name])))
+    return found
 
 
 def move(

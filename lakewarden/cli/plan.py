@@ -9,18 +9,18 @@ from pathlib import Path
 
 import typer
 
-from lakewarden.catalog.operations import PLANNABLE, SPECS
+from lakewarden.catalog.operations import PLANNABLE
 from lakewarden.catalog.report import ScopeReport
 from lakewarden.cli.context import Invocation, emit_reports, invocation, raise_failed, report_row
-from lakewarden.cli.operations import OPTIONS, flag_of, option, options_of, taking
+from lakewarden.cli.operations import OPTIONS, options_of, options_of_any, taking
 from lakewarden.cli.output import Row
 from lakewarden.errors import Corrupt, InvalidArgument, NotFound
+from lakewarden.maintenance.options import option_names, says_something
 from lakewarden.maintenance.plans.value import MAX_LINE, PLAN_ID, Plan, read_plans
-from lakewarden.maintenance.request import new_request, set_options
 
 
 def register(app: typer.Typer) -> None:
-    app.command()(taking(plan, *(option(name, of_any=True) for name in OPTIONS)))
+    app.command()(taking(plan, *options_of_any()))
     app.command()(apply)
 
 
@@ -38,10 +38,13 @@ def plan(
     """Show what maintenance would do now, a line a table and operation; with --operation or --out, create a plan of it."""
     call = invocation(context)
     options = options_of(given)
-    look = options.get("look", False)
-    if operation is None and (named := set_options(new_request("flush", (), **options)) - {"look"}):
-        takers = " or ".join(name for name in PLANNABLE if named <= SPECS[name].options) or "none takes all"
-        raise typer.BadParameter(f"name the --operation that takes {' and '.join(map(flag_of, sorted(named)))}: {takers}")
+    look = bool(options.get("look", False))
+    named = {name for name, value in options.items() if says_something(value) and name != "look"}
+    if operation is None and named:
+        takers = " or ".join(name for name in PLANNABLE if named <= option_names(name)) or "none takes all"
+        raise typer.BadParameter(
+            f"name the --operation that takes {' and '.join(OPTIONS[name].flag for name in sorted(named))}: {takers}"
+        )
     show = _Shown(everything, limit)
     names = tables or []
     with call.lake("plan") as lake:
@@ -53,9 +56,9 @@ def plan(
         plans = lake.maintenance.plans
         made = plans.previews(*names, look=look) if operation is None else [plans.preview(operation, *names, **options)]
     if out is not None:
-        _write(out, [one.plan for one in made if one.plan.scopes or operation is not None])
-    planned = [line.planned(one.plan.operation, one.plan.plan_id) for one in made for line in one.plan.scopes]
-    failed = [report for one in made for report in one.failed]
+        _write(out, [plan for plan in made if plan.scopes or operation is not None])
+    planned = [line.planned(plan.operation, plan.plan_id) for plan in made for line in plan.scopes]
+    failed = [report for plan in made for report in plan.failed]
     show.emit(call, planned + failed, "plan_id")
     raise_failed(failed)
 

@@ -117,12 +117,12 @@ class CatalogCalls(Noun):
         """
         from lakewarden.maintenance.admin.create_table import make_table
         from lakewarden.maintenance.admin.dynamic_tables import DynamicDeclaration, make_dynamic_table
-        from lakewarden.maintenance.procedures.drop import end_drop
+        from lakewarden.maintenance.drop.procedure import end_drop
 
         full, warehouse = TableName.parse(name), self._parts.warehouse
         there = warehouse.catalog.read().tables.get(full)
         if there and there.dropping:
-            end_drop(self._parts.operator.workplace, full)
+            end_drop(self._parts.operator, full)
         if if_not_exists and there and not there.dropping:
             return self.table(name)
         if dynamic:
@@ -155,9 +155,9 @@ class CatalogCalls(Noun):
         self._drop(TableName.parse(name))
 
     def _drop(self, name: TableName) -> None:
-        from lakewarden.maintenance.procedures.drop import drop_now
+        from lakewarden.maintenance.drop.procedure import drop_now
 
-        drop_now(self._parts.operator.workplace, name)
+        drop_now(self._parts.operator, name)
 
     def create_view(self, name: str, text: str, *, or_replace: bool = False) -> None:
         """Stores a query under a name. A user who reads it needs their own rights, and sees their own rows.

@@ -25,7 +25,7 @@ from lakewarden.client.storages import StorageCalls
 from lakewarden.client.subscriptions import SubscriptionCalls, Subscriptions
 from lakewarden.client.tags import TagCalls
 from lakewarden.client.topics import TopicCalls, Topics
-from lakewarden.maintenance.execution.engine import Progress, WorkEngine, silent
+from lakewarden.maintenance.engine import Progress, WorkEngine, silent
 from lakewarden.spark.cluster import SparkCluster, StartSpark
 from lakewarden.tables.warehouse import Warehouse
 

@@ -6,7 +6,7 @@ from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 from lakewarden.base.commit_metadata import Metadata, attaches
-from lakewarden.catalog.operations import Queueable, Request
+from lakewarden.catalog.operations import Queueable
 from lakewarden.client.parts import Noun
 
 if TYPE_CHECKING:
@@ -17,22 +17,20 @@ class JobCalls(Noun):
     """The calls of `lake.jobs`, as `Lakehouse` has them."""
 
     @attaches
-    def enqueue(
-        self, operation: Queueable, *tables: str, user: str | None = None, to: str | None = None, metadata: Metadata | None = None
-    ) -> Job:
+    def enqueue(self, operation: Queueable, *tables: str, metadata: Metadata | None = None, **options: object) -> Job:
         """Requests an operation that `run_jobs` will run, in this process or another.
 
         Args:
-            to: the storage to move to; only for a move.
             metadata: a JSON object that its commits will carry.
+            options: of the operation, as `user`, or `to`, the storage to move to.
 
         Raises:
             NotFound, InvalidArgument: a table or a storage does not exist, or a user's name is not valid.
             AlreadyActive: the same request is already queued or running.
         """
-        from lakewarden.maintenance.execution.enqueue import enqueue
+        from lakewarden.maintenance.request import new_request
 
-        return enqueue(self._parts.operator, Request(operation, tables, user, to=to))
+        return self._parts.operator.enqueue(new_request(operation, tables, **options))
 
     def waiting_jobs(self) -> list[Job]:
         """The jobs that `run_jobs` would run now, oldest first."""

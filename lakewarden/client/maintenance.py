@@ -8,15 +8,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime
-from typing import TYPE_CHECKING, Unpack
+from typing import TYPE_CHECKING
 
 from lakewarden.base.commit_metadata import Metadata, attaches
 from lakewarden.base.scope import Scope, TableName
-from lakewarden.catalog.operations import PlanOptions, Request
 from lakewarden.client.parts import Noun
 from lakewarden.client.plans import Plans
 from lakewarden.client.status import WarehouseStatus
-from lakewarden.maintenance.request import check_request, new_request
+from lakewarden.maintenance.compact import CompactOptions
+from lakewarden.maintenance.optimize import OptimizeOptions
+from lakewarden.maintenance.request import Request, check_request, new_request
+from lakewarden.maintenance.restore import RestoreOptions
+from lakewarden.maintenance.vacuum import VacuumOptions
 
 if TYPE_CHECKING:
     from lakewarden.catalog.report import ScopeReport
@@ -72,11 +75,11 @@ class MaintenanceCalls(Noun):
         from lakewarden.maintenance.repair.procedure import damage, repaired
 
         request = check_request(new_request("repair", () if table is None else (table,), user=user, restored=restored))
-        at = self._parts.operator.workplace
+        at = self._parts.operator
         if not dry_run:
             return with_uploads(at.warehouse, repaired(at, request))
         planned_at, found = at.warehouse.clock(), damage(at, request)
-        plan_id = self._parts.planner.kept(request, as_reports(at.warehouse, found), planned_at).plan.plan_id
+        plan_id = at.kept(request, as_reports(at.warehouse, found), planned_at, at.warehouse.catalog.read()).plan_id
         return [replace(one, plan_id=plan_id) for one in found]
 
     @attaches
@@ -91,9 +94,9 @@ class MaintenanceCalls(Noun):
     @attaches
     def flush_scopes(self, scopes: Iterable[Scope], *, metadata: Metadata | None = None) -> list[ScopeReport]:
         """Flushes exactly these scopes, in one job; skips those without pending rows."""
-        from lakewarden.maintenance.procedures.flush import flush_exactly
+        from lakewarden.maintenance.flush.procedure import flush_exactly
 
-        return flush_exactly(self._parts.operator.workplace, set(scopes))
+        return flush_exactly(self._parts.operator, set(scopes))
 
     @attaches
     def compact(
@@ -120,8 +123,8 @@ class MaintenanceCalls(Noun):
             scheduled: as a schedule does it. After a change of the rule, scopes that were quiet come a part at a time.
             look: opens each scope. Without it, commits of other programs may be missed until the next rolling look.
         """
-        options = PlanOptions(user=user, where=where, ratio=ratio, scheduled=scheduled, look=look)
-        return self._run(new_request("compact", tables, **options), dry_run)
+        options = CompactOptions(user=user, where=where, ratio=ratio, scheduled=scheduled, look=look)
+        return self._run(Request("compact", tables, options), dry_run)
 
     def evict(self, *tables: str, user: str | None = None, dry_run: bool = False) -> list[ScopeReport]:
         """Removes STREAM rows that have expired or exceed their scope's size: a report for each such scope.
@@ -154,9 +157,8 @@ class MaintenanceCalls(Noun):
             scheduled: as a schedule does it; a change of `maintenance.min_gain` then reaches the scopes a part at a time.
             look: as in `compact`.
         """
-        options = PlanOptions(user=user, zorder=tuple(zorder), where=where, look=look)
-        options |= PlanOptions(target_file_size=target_file_size, ratio=ratio, scheduled=scheduled)
-        return self._run(new_request("optimize", tables, **options), dry_run)
+        options = OptimizeOptions(tuple(zorder), where, target_file_size, ratio, scheduled, user=user, look=look)
+        return self._run(Request("optimize", tables, options), dry_run)
 
     @attaches
     def vacuum(
@@ -181,8 +183,8 @@ class MaintenanceCalls(Noun):
         Raises:
             InvalidArgument: the retention is below 168 hours, and `force` is not given.
         """
-        options = PlanOptions(user=user, retain_hours=retain_hours, force=force, ignore_checks=ignore_checks, look=look)
-        return self._run(new_request("vacuum", tables, **options), dry_run)
+        options = VacuumOptions(retain_hours, force, ignore_checks, user=user, look=look)
+        return self._run(Request("vacuum", tables, options), dry_run)
 
     @attaches
     def restore(
@@ -203,8 +205,8 @@ class MaintenanceCalls(Noun):
         Raises:
             InvalidArgument: not exactly one of `version` and `timestamp`, or a version of a USER table without a user.
         """
-        options = PlanOptions(user=user, version=version, timestamp=timestamp, discard_pending=discard_pending)
-        return self._run(new_request("restore", (table,), **options), dry_run)
+        options = RestoreOptions(version, timestamp, discard_pending, user=user)
+        return self._run(Request("restore", (table,), options), dry_run)
 
     @attaches
     def run(
@@ -213,17 +215,17 @@ class MaintenanceCalls(Noun):
         *tables: str,
         dry_run: bool = False,
         metadata: Metadata | None = None,
-        **options: Unpack[PlanOptions],
+        **options: object,
     ) -> list[ScopeReport]:
         """Runs an operation by its name; the methods of this noun do that for most.
 
         Raises:
-            InvalidArgument, Unsupported, NotFound: the request is not valid, by `specs.SPECS`; nothing was done.
+            InvalidArgument, Unsupported, NotFound: the request is not valid, by its row and its options; nothing was done.
         """
         return self._run(check_request(new_request(operation, tables, **options)), dry_run)
 
     def _run(self, request: Request, dry_run: bool) -> list[ScopeReport]:
-        return self._parts.planner.preview(request).reports if dry_run else self._parts.operator.run(request)
+        return [*self._parts.operator.preview(request).reports] if dry_run else self._parts.operator.run(request)
 
     @attaches
     def move(self, table: str, to: str, *, metadata: Metadata | None = None) -> list[ScopeReport]:
@@ -252,9 +254,9 @@ class MaintenanceCalls(Noun):
             NotFound: the table does not exist.
             InUse: the table is at the new place already; the move can only be completed.
         """
-        from lakewarden.maintenance.procedures.move import cancel_move
+        from lakewarden.maintenance.move.procedure import cancel_move
 
-        return cancel_move(self._parts.operator.workplace, TableName.parse(table))
+        return cancel_move(self._parts.operator, TableName.parse(table))
 
 
 class Maintenance(MaintenanceCalls):

@@ -9,17 +9,15 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from lakewarden.catalog.state.live_queries import LiveQueries
-from lakewarden.maintenance.execution.engine import WorkEngine
+from lakewarden.maintenance.engine import WorkEngine
 from lakewarden.spark.cluster import SparkCluster
 from lakewarden.sql.sessions import Sessions
 from lakewarden.tables.warehouse import Warehouse
 
 if TYPE_CHECKING:
     from lakewarden.catalog.state.ledger import Ledger
-    from lakewarden.maintenance.execution.applier import Applier
-    from lakewarden.maintenance.execution.operator import Operator
-    from lakewarden.maintenance.execution.planner import Planner
-    from lakewarden.maintenance.execution.runner import Runner
+    from lakewarden.maintenance.operator import Operator
+    from lakewarden.maintenance.runner import Runner
     from lakewarden.sql.query_engine.workers.engine import Workers
     from lakewarden.sql.services import Services
     from lakewarden.tables.changes.log_reader import Feeds
@@ -40,27 +38,15 @@ class Parts:
     @cached_property
     def operator(self) -> Operator:
         from lakewarden.catalog.state.job_log import JobLog
-        from lakewarden.maintenance.execution.operator import Operator
+        from lakewarden.maintenance.operator import Operator
 
         warehouse = self.warehouse
         lease = timedelta(seconds=warehouse.settings.jobs.lease_seconds)
         return Operator(warehouse, self.engine, JobLog(warehouse.state, warehouse.clock, warehouse.new_id, lease))
 
     @cached_property
-    def planner(self) -> Planner:
-        from lakewarden.maintenance.execution.planner import Planner
-
-        return Planner(self.operator)
-
-    @cached_property
-    def applier(self) -> Applier:
-        from lakewarden.maintenance.execution.applier import Applier
-
-        return Applier(self.operator)
-
-    @cached_property
     def runner(self) -> Runner:
-        from lakewarden.maintenance.execution.runner import Runner
+        from lakewarden.maintenance.runner import Runner
 
         return Runner(self.operator)
 

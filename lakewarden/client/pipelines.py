@@ -58,7 +58,7 @@ class IngestCalls(Noun):
         named = (objects,) if isinstance(objects, str) else None if objects is None else tuple(objects)
         forced = force if force is not None else bool(named)
         request = IngestRequest(TableName.parse(table), named or None, force=forced, anywhere=True, limit=limit, resume=resume)
-        return ingest(self._parts.operator.workplace, request, job_id)
+        return ingest(self._parts.operator, request, job_id)
 
 
 class Pipelines(IngestCalls):

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Unpack, overload
+from typing import TYPE_CHECKING, overload
 
 from lakewarden.base.commit_metadata import Metadata, attaches
-from lakewarden.catalog.operations import Plannable, PlanOptions, Request
+from lakewarden.catalog.operations import Plannable
 from lakewarden.client.parts import Noun
 from lakewarden.client.status import StatusCalls
 from lakewarden.errors import InvalidArgument
-from lakewarden.maintenance.request import new_request
+from lakewarden.maintenance.request import Request, new_request
 
 if TYPE_CHECKING:
     from lakewarden.catalog.report import ScopeReport
-    from lakewarden.maintenance.execution.planner import Preview
     from lakewarden.maintenance.plans.value import Plan
 
 
@@ -21,10 +20,10 @@ class PlanCalls(Noun):
     """The calls of `lake.maintenance.plans` that `Lakehouse` has, too."""
 
     @overload
-    def plan(self, operation: Plannable, /, *tables: str, **options: Unpack[PlanOptions]) -> Plan: ...  # type: ignore[overload-overlap]  # a table's name contains a dot
+    def plan(self, operation: Plannable, /, *tables: str, **options: object) -> Plan: ...
     @overload
     def plan(self, *tables: str, look: bool = False) -> list[ScopeReport]: ...
-    def plan(self, *names: str, **options: Unpack[PlanOptions]) -> Plan | list[ScopeReport]:
+    def plan(self, *names: str, **options: object) -> Plan | list[ScopeReport]:  # type: ignore[misc]  # it takes both, as mypy does not see
         """Plans an operation for `apply`; without an operation, reports what maintenance would do now.
 
         `lake.plan("vacuum", "chat.messages", user="u_42")` creates a plan of that operation and keeps it for 24 hours.
@@ -34,21 +33,21 @@ class PlanCalls(Noun):
             InvalidArgument, Unsupported, NotFound: the request is not valid.
         """
         if names and "." not in names[0]:
-            return self.planned(*names, **options)
+            return self.planned(names[0], *names[1:], **options)
         if options.keys() - {"look"}:
             raise InvalidArgument("name the operation first, as in lake.plan('vacuum', 'chat.messages', retain_hours=200)")
-        return self.proposed(*names, look=options.get("look", False))
+        return self.proposed(*names, look=bool(options.get("look", False)))
 
-    def planned(self, operation: str, *tables: str, **options: Unpack[PlanOptions]) -> Plan:
+    def planned(self, operation: str, *tables: str, **options: object) -> Plan:
         """As `plan`, for an operation whose name is a variable."""
-        return self._parts.planner.preview(new_request(operation, tables, **options)).plan
+        return self._parts.operator.preview(new_request(operation, tables, **options))
 
     def plan_due(self, *tables: str, look: bool = False) -> list[Plan]:
         """Plans of what maintenance would do now, in the order in which to apply them. `look` is as in `proposed`."""
-        return [one.plan for one in self._previews(*tables, look=look) if one.plan.scopes]
+        return [plan for plan in self._previews(*tables, look=look) if plan.scopes]
 
-    def _previews(self, *tables: str, look: bool = False) -> list[Preview]:
-        return self._parts.planner.due(tables, {due.pending.scope for due in StatusCalls(self._parts).due()}, look=look)
+    def _previews(self, *tables: str, look: bool = False) -> list[Plan]:
+        return self._parts.operator.due(tables, {due.pending.scope for due in StatusCalls(self._parts).due()}, look=look)
 
     @attaches
     def apply(self, plan: Plan | str, *, only: Request | None = None, metadata: Metadata | None = None) -> list[ScopeReport]:
@@ -67,11 +66,11 @@ class PlanCalls(Noun):
             if only not in (None, request):
                 raise InvalidArgument("the plan was made for another request; repeat the request that was previewed")
 
-        return self._parts.applier.apply(plan, permit)
+        return self._parts.operator.apply(plan, permit)
 
-    def look(self, operation: Plannable, *tables: str, **options: Unpack[PlanOptions]) -> list[ScopeReport]:
+    def look(self, operation: Plannable, *tables: str, **options: object) -> list[ScopeReport]:
         """What a dry run reports, without keeping a plan."""
-        return self._parts.planner.look(new_request(operation, tables, **options))
+        return self._parts.operator.look(new_request(operation, tables, **options))
 
     def proposed(self, *tables: str, look: bool = False) -> list[ScopeReport]:
         """Reports for each operation that is due on a scope, without keeping a plan.
@@ -97,10 +96,10 @@ class Plans(PlanCalls):
 
     due = PlanCalls.plan_due
 
-    def preview(self, operation: str, *tables: str, **options: Unpack[PlanOptions]) -> Preview:
-        """The plan that `planned` makes, and a report for each scope, those that could not be looked at among them."""
-        return self._parts.planner.preview(new_request(operation, tables, **options))
+    def preview(self, operation: str, *tables: str, **options: object) -> Plan:
+        """As `planned`: the plan comes with a report for each scope, those that could not be looked at among them."""
+        return self._parts.operator.preview(new_request(operation, tables, **options))
 
-    def previews(self, *tables: str, look: bool = False) -> list[Preview]:
-        """The plans of `due`, each with its reports, as `preview`."""
+    def previews(self, *tables: str, look: bool = False) -> list[Plan]:
+        """The plans of `due`, and those of operations whose scopes could not be looked at; each with its reports."""
         return self._previews(*tables, look=look)

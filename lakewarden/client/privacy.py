@@ -34,9 +34,9 @@ class PrivacyCalls(Noun):
             NotFound: nothing is known of the user.
         """
         self._check_known(user)
-        from lakewarden.maintenance.procedures.export import export_user
+        from lakewarden.maintenance.export.procedure import export_user
 
-        return export_user(self._parts.operator.workplace, user, to)
+        return export_user(self._parts.operator, user, to)
 
     def import_user(self, source: str, user: str, tables: Sequence[str] | None = None) -> dict[str, int]:
         """Writes the rows of an export, as of its newest versions, for a user of this warehouse; rows by table.
@@ -77,9 +77,9 @@ class PrivacyCalls(Noun):
         """
         if not even_if_unknown:
             self._check_known(user, tables)
-        from lakewarden.maintenance.procedures.erase import erase_user
+        from lakewarden.maintenance.erase.procedure import erase_user
 
-        return erase_user(self._parts.operator.workplace, ErasureRequest(user, tuple(tables or ()), asked_by, deep))
+        return erase_user(self._parts.operator, ErasureRequest(user, tuple(tables or ()), asked_by, deep))
 
     def request_erasure(
         self,
@@ -117,7 +117,7 @@ class PrivacyCalls(Noun):
         """
         erasure = self.requested_erasure(request)
         with nameless(erasure.user, request):
-            return self._parts.planner.preview(request_of(erasure)).plan
+            return self._parts.operator.preview(request_of(erasure))
 
     def erase_requested(self, request: str, *, plan_id: str | None = None) -> Certificate:
         """Runs the erasure that was requested under this keyed hash. A failed one stays queued.
@@ -127,9 +127,9 @@ class PrivacyCalls(Noun):
 
         Raises as `erase`, with the keyed hash in place of the id.
         """
-        from lakewarden.maintenance.procedures.erase import erase_as_planned, erase_requested
+        from lakewarden.maintenance.erase.procedure import erase_as_planned, erase_requested
 
-        at = self._parts.operator.workplace
+        at = self._parts.operator
         return erase_requested(at, request) if plan_id is None else erase_as_planned(at, request, plan_id)
 
     def verify_erased(self, user: str, tables: Sequence[str] | None = None, *, deep: bool = False) -> SearchResult:

@@ -1,6 +1,5 @@
-"""The control plane: a module or a package for each operation, and what chooses, plans, runs and repeats them.
+"""The control plane: a package for each operation, with its options and its procedure, and what drives them.
 
-`procedures/` has what each operation does to many scopes, the packages named after them what it does to one; `planning/` says
-which are due, `plans/` keeps plans, `execution/` runs them as jobs. Imports tables and below. Begin with
-`procedures/procedure.py`.
+`maintain` has what those on Delta tables have in common, `planning/` says which scopes are due, `plans/` keeps plans,
+`operator.py` plans, runs, applies and queues. Imports tables and below. Begin with `procedure.py`.
 """

@@ -2,38 +2,183 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
+from typing import ClassVar, Generic, TypeVar
 
 from lakewarden.base.clock import CarriedClock, Clock, random_id
-from lakewarden.base.scope import Scope
+from lakewarden.base.scope import Scope, TableName
+from lakewarden.catalog.model import Catalog, Table, TableSchema
+from lakewarden.catalog.operations import Operation
 from lakewarden.catalog.report import ScopeReport
 from lakewarden.catalog.target import ScopeTarget
 from lakewarden.delta.manifest import refresh_manifest
 from lakewarden.delta.timeline import LogEntry
 from lakewarden.errors import Conflict, LakewardenError, Moved
-from lakewarden.maintenance.plans.scope_options import ScopeOptions
+from lakewarden.maintenance.options import Options
+from lakewarden.maintenance.plans.scope_plan import ScopePlan
+from lakewarden.maintenance.plans.standing import standing
 from lakewarden.maintenance.plans.still_planned import PLAN, commit_of
-from lakewarden.maintenance.plans.value import Applying, PlannedScope
+from lakewarden.maintenance.plans.value import Plan, PlannedScope
+from lakewarden.maintenance.procedure import ByScope
+from lakewarden.maintenance.request import Request
+from lakewarden.maintenance.scopes import left_out, named_tables, readable_targets
+from lakewarden.maintenance.upkeep.needs import Need
+from lakewarden.maintenance.upkeep.rounds import Round, note_turn
+from lakewarden.maintenance.whole_tables import choose_scopes
+from lakewarden.maintenance.workplace import Workplace
 from lakewarden.storage.disk import sync
 from lakewarden.storage.steps import Steps, alone
 from lakewarden.tables.fanout import Run, SizedWork, failed_report, guarded
 from lakewarden.tables.floors import FloorNote, add_looks, forget_moved, known_of, not_moved, raise_floors
 from lakewarden.tables.presence import Presence
 from lakewarden.tables.upkeep_notes import is_news
-from lakewarden.tables.warehouse import Warehouse
+from lakewarden.tables.warehouse import Warehouse, cold_tables
+
+Taken = TypeVar("Taken", bound=Options)
 
 _SCOPE_COST = 64 << 10
 """The assumed bytes of one scope in a pack: its sizes are unknown until its table is opened."""
 
 
+class TableMaintenance(ByScope, Generic[Taken]):
+    """An operation on each scope's Delta table by itself: it plans the work on a scope, and the plan runs itself.
+
+    Picklable: it is sent to tasks.
+    """
+
+    operation: ClassVar[Operation]
+    commits: ClassVar[str]
+    """The operation that its commits are stamped with."""
+    takes: type[Taken]
+
+    @abstractmethod
+    def plan(self, target: ScopeTarget, options: Taken, *, clock: Clock) -> ScopePlan:
+        """Plans the work on a scope."""
+
+    @abstractmethod
+    def replan(self, target: ScopeTarget, options: Taken, planned: PlannedScope, plan_id: str, *, clock: Clock) -> ScopePlan:
+        """The planned work, on the table as it is now.
+
+        Raises:
+            Moved: what the plan depends on has changed.
+        """
+
+    def check(self, options: Taken, subject: Scope | TableName, schema: TableSchema, retention_hours: float) -> None:
+        """Refuses the whole request, before anything is done, if no scope could do it.
+
+        Raises:
+            InvalidArgument: an option is not valid for the table.
+        """
+        return
+
+    def refused(self, warehouse: Warehouse, targets: Sequence[ScopeTarget], options: Taken) -> Mapping[Scope, LakewardenError]:
+        """The scopes that it must not work on, with the reason."""
+        return {}
+
+    def completed(
+        self, warehouse: Warehouse, catalog: Catalog, targets: Sequence[ScopeTarget], options: Taken, now: datetime
+    ) -> Sequence[Taken]:
+        """The options of each scope, with what the state knows of it. `now` was read before."""
+        return [options] * len(targets)
+
+    def finish(self, warehouse: Warehouse, catalog: Catalog, targets: Sequence[ScopeTarget], now: datetime) -> None:
+        """Tidies the state after a run; `now` as in `completed`."""
+        return
+
+    def need(self, warehouse: Warehouse, table: Table, options: Taken) -> Need | None:
+        """When it opens a scope of the table; None where it opens all."""
+        return None
+
+    def going_round(self, warehouse: Warehouse, table: Table) -> Round | None:
+        """The round in which it comes to every scope of the table; None where it goes none."""
+        return None
+
+    def look(self, at: Workplace, catalog: Catalog, request: Request) -> list[ScopeReport]:
+        return self._maintain(MaintenanceRun(at, catalog, self, request.options_of(self.takes), "", dry_run=True), request)
+
+    def run(self, at: Workplace, catalog: Catalog, request: Request, job_id: str | None = None) -> list[ScopeReport]:
+        options = request.options_of(self.takes)
+
+        def work(id_: str) -> list[ScopeReport]:
+            return self._maintain(MaintenanceRun(at, catalog, self, options, id_), request)
+
+        return at.as_job(self.operation, request.scopes, work, job_id)
+
+    def apply(self, at: Workplace, catalog: Catalog, plan: Plan, job_id: str) -> list[ScopeReport]:
+        still = standing(at.warehouse, catalog, plan)
+        run = MaintenanceRun(at, catalog, self, plan.request.options_of(self.takes), job_id)
+        return maintain_targets(run.applying(plan.plan_id, still.lines), still.targets) + still.refused
+
+    def _maintain(self, run: MaintenanceRun[Taken], request: Request) -> list[ScopeReport]:
+        """One job over the scopes of the tables (all where none is named); durable on a local disk when it returns.
+
+        Scopes in which nothing is to do, by what the state knows, are not opened; where a table has many of them, one report
+        counts them. A request with `look`, or for one user, opens each scope. The scopes of a table whose floor cannot be read
+        fail, as do those on a storage that is away, in one report where they are many; those of the others are done.
+
+        Raises:
+            NotFound, InvalidArgument: a name, a user or an option is not valid; nothing was done.
+        """
+        warehouse, catalog, options = run.at.warehouse, run.catalog, run.options
+        idle = [] if request.tables else left_out(warehouse, catalog, self.operation, cold_tables(catalog))
+        if request.look or request.user is not None or not warehouse.identifies:
+            targets, unread = readable_targets(warehouse, catalog, request.tables, request.user)
+            held = [failed_report(target, self.operation, error, warehouse.clock()) for target, error in unread]
+            return maintain_targets(run, targets, spread=run.at.spread) + held + idle
+        tables = named_tables(catalog, request.tables)
+        for table in tables:
+            self.check(options, table.name, table.schema, warehouse.retention_hours(table))
+        chosen = [
+            choose_scopes(
+                warehouse,
+                catalog,
+                table,
+                self.operation,
+                self.need(warehouse, table, options),
+                self.going_round(warehouse, table),
+            )
+            for table in tables
+        ]
+        targets = [target for one in chosen for target in one.targets]
+        reports = maintain_targets(run, targets, spread=run.at.spread)
+        for table, one in zip(tables, chosen, strict=True):
+            if one.turn:
+                note_turn(warehouse, table, one.turn, dry_run=run.dry_run)
+        return reports + [report for one in chosen for report in one.others] + idle
+
+
 @dataclass(frozen=True)
-class MaintainTask:
+class MaintenanceRun(Generic[Taken]):
+    """An operation over scopes as it is planned (`dry_run`), run, or applied by a plan's lines."""
+
+    at: Workplace
+    catalog: Catalog
+    """As it was read for the call."""
+    does: TableMaintenance[Taken]
+    options: Taken
+    job_id: str
+    dry_run: bool = False
+    plan_id: str = ""
+    lines: Mapping[Scope, PlannedScope] = field(default_factory=dict)
+
+    def applying(self, plan_id: str, lines: Sequence[PlannedScope]) -> MaintenanceRun[Taken]:
+        return replace(self, plan_id=plan_id, lines={line.scope: line for line in lines})
+
+    def looking(self) -> MaintenanceRun[Taken]:
+        """The same, which changes nothing."""
+        return replace(self, dry_run=True)
+
+
+@dataclass(frozen=True)
+class MaintainTask(Generic[Taken]):
     """One operation on one scope, as it is sent to a task. `clock` was read for the request."""
 
     target: ScopeTarget
-    options: ScopeOptions
+    does: TableMaintenance[Taken]
+    options: Taken
     dry_run: bool
     job_id: str
     clock: CarriedClock
@@ -46,58 +191,47 @@ class MaintainTask:
     """Where it is spread then; a task that has it is not sent away."""
 
 
-def maintain_targets(
-    warehouse: Warehouse,
-    run: Run,
-    targets: Sequence[ScopeTarget],
-    options: ScopeOptions,
-    *,
-    dry_run: bool,
-    job_id: str,
-    applying: Applying | None = None,
-    spread: Run | None = None,
-) -> list[ScopeReport]:
-    """One job over these scopes, or `applying` a plan that has all of them; durable on a local disk when it returns.
+def maintain_targets(run: MaintenanceRun[Taken], targets: Sequence[ScopeTarget], spread: Run | None = None) -> list[ScopeReport]:
+    """Plans or runs the operation on these scopes, or applies the lines of a plan, which has all of them; durable on a local disk
+    when it returns.
 
     Raises:
         NotFound, InvalidArgument: an option is not valid; nothing was done.
     """
+    does, warehouse = run.does, run.at.warehouse
     for target in targets:
-        options.check(target.scope, target.schema, target.retention_hours)
+        does.check(run.options, target.scope, target.schema, target.retention_hours)
     clock = CarriedClock.of(warehouse.clock)
     now = clock.moment
-    choices = options.completed(warehouse, targets, now)
     large = None if spread is None else warehouse.settings.flush.large_scope_bytes
+    refused = _refused(run, targets)
+    there = [target for target in targets if target.scope not in refused]
     tasks = [
-        MaintainTask(target, choice, dry_run, job_id, clock, large_bytes=large)
-        for target, choice in zip(targets, choices, strict=True)
+        MaintainTask(target, does, options, run.dry_run, run.job_id, clock, run.lines.get(target.scope), run.plan_id, large)
+        for target, options in zip(there, does.completed(warehouse, run.catalog, there, run.options, now), strict=True)
     ]
-    if applying is not None:
-        tasks = [replace(task, planned=applying.scopes[task.target.scope], plan_id=applying.plan_id) for task in tasks]
-    refused = _refused(warehouse, targets, options)
-    there = [task for task in tasks if task.target.scope not in refused]
-    done = iter(run(maintain_scope, [SizedWork(task, _SCOPE_COST, task.target.on_disk) for task in there]))
+    done = iter(run.at.engine.run(maintain_scope, [SizedWork(task, _SCOPE_COST, task.target.on_disk) for task in tasks]))
     if spread is not None:
-        done = (_spread(task, report, spread) for task, report in zip(there, done, strict=True))
+        done = (_spread(task, report, spread) for task, report in zip(tasks, done, strict=True))
     errors = ((target, refused.get(target.scope)) for target in targets)
-    reports = [next(done) if error is None else failed_report(target, options.operation, error, now) for target, error in errors]
+    reports = [next(done) if error is None else failed_report(target, does.operation, error, now) for target, error in errors]
     sync({report.uri for report in reports if report.outcome == "done"})
     reports = _noted(warehouse, targets, reports)
-    if not dry_run:
-        options.finish(warehouse, targets, now)
+    if not run.dry_run:
+        does.finish(warehouse, run.catalog, targets, now)
     return reports
 
 
-def _spread(task: MaintainTask, report: ScopeReport, spread: Run) -> ScopeReport:
+def _spread(task: MaintainTask[Taken], report: ScopeReport, spread: Run) -> ScopeReport:
     """The report of a scope that was deferred, after it was done."""
     return alone(maintain_scope(replace(task, spread=spread))) if report.outcome == "deferred" else report
 
 
-def _refused(warehouse: Warehouse, targets: Sequence[ScopeTarget], options: ScopeOptions) -> Mapping[Scope, LakewardenError]:
+def _refused(run: MaintenanceRun[Taken], targets: Sequence[ScopeTarget]) -> Mapping[Scope, LakewardenError]:
     """The scopes that are not worked on: their storage is away, or the operation refuses them."""
     present = Presence.of(targets)
     away = {target.scope: error for target in targets if (error := present.why_not(target)) is not None}
-    return {**options.refused(warehouse, targets), **away}
+    return {**run.does.refused(run.at.warehouse, targets, run.options), **away}
 
 
 def _noted(warehouse: Warehouse, targets: Sequence[ScopeTarget], reports: Sequence[ScopeReport]) -> list[ScopeReport]:
@@ -120,18 +254,18 @@ def _noted(warehouse: Warehouse, targets: Sequence[ScopeTarget], reports: Sequen
     return [unnoted.judged(target, report, now) for target, report in pairs]
 
 
-def maintain_scope(task: MaintainTask) -> Steps[ScopeReport]:
-    return guarded(task.target, task.options.operation, task.clock, _maintain(task))
+def maintain_scope(task: MaintainTask[Taken]) -> Steps[ScopeReport]:
+    return guarded(task.target, task.does.operation, task.clock, _maintain(task))
 
 
-def _maintain(task: MaintainTask) -> Steps[ScopeReport]:
+def _maintain(task: MaintainTask[Taken]) -> Steps[ScopeReport]:
     def looked() -> datetime:
         """When pins and file references were read."""
         return task.clock.moment
 
     if task.planned is not None:
         return (yield from _apply(task, task.planned, looked))
-    plan = task.options.plan(task.target, clock=looked)
+    plan = task.does.plan(task.target, task.options, clock=looked)
     if task.dry_run:
         return plan.report()
     if plan.nothing and plan.table is not None:
@@ -143,14 +277,14 @@ def _maintain(task: MaintainTask) -> Steps[ScopeReport]:
     return (yield from plan.run(job_id=task.job_id, clock=task.clock, new_id=random_id))
 
 
-def _apply(task: MaintainTask, planned: PlannedScope, clock: Clock) -> Steps[ScopeReport]:
+def _apply(task: MaintainTask[Taken], planned: PlannedScope, clock: Clock) -> Steps[ScopeReport]:
     """Applies the plan to the scope; where that is already done, reports what was done.
 
     Raises:
         Moved: what the plan depends on has changed; nothing was done.
     """
     try:
-        plan = task.options.replan(task.target, planned, task.plan_id, clock=clock)
+        plan = task.does.replan(task.target, task.options, planned, task.plan_id, clock=clock)
         if task.dry_run:
             return plan.report()
         named = replace(plan, parameters={**plan.parameters, PLAN: task.plan_id})
@@ -158,18 +292,18 @@ def _apply(task: MaintainTask, planned: PlannedScope, clock: Clock) -> Steps[Sco
         if report.outcome == "skipped":
             raise Moved(f"{report.scope} changed while the plan was applied: {report.reason}; plan again")
     except (Moved, Conflict):  # or another apply of the plan came first
-        before = commit_of(task.target, planned, task.plan_id, task.options.commits)
+        before = commit_of(task.target, planned, task.plan_id, task.does.commits)
         if before is None:
             raise
         return _done_before(task, planned, before)
     return report
 
 
-def _done_before(task: MaintainTask, planned: PlannedScope, commit: LogEntry) -> ScopeReport:
+def _done_before(task: MaintainTask[Taken], planned: PlannedScope, commit: LogEntry) -> ScopeReport:
     """The report of a scope that an earlier apply has done."""
     return ScopeReport(
         task.target.scope,
-        task.options.operation,
+        task.does.operation,
         "done",
         task.target.location,
         reason=f"applied before, in version {commit.version}",

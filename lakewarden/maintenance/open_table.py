@@ -9,8 +9,9 @@ from lakewarden.base.scope import Scope, TableName
 from lakewarden.catalog.model import Table
 from lakewarden.catalog.report import ScopeReport
 from lakewarden.errors import Conflict
-from lakewarden.maintenance.flush.run import FlushTask, flush_scopes
+from lakewarden.maintenance.flush.run import flush_scopes
 from lakewarden.maintenance.flush.selection import Only
+from lakewarden.maintenance.flush_task import FlushTask
 from lakewarden.storage.steps import Steps
 from lakewarden.tables.client.client import TableClient
 from lakewarden.tables.fanout import SizedWork, in_process

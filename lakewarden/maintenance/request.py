@@ -1,65 +1,120 @@
-"""Makes requests for operations, and checks them by the table of operations."""
+"""An operation as it was requested: made from what a caller gives, checked, and stored in plans and jobs."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import fields, replace
-from typing import TYPE_CHECKING, Unpack, cast
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from datetime import datetime
+from typing import TYPE_CHECKING, TypeVar, cast
 
-from lakewarden.catalog.operations import PLANNABLE, QUEUEABLE, SPECS, Operation, OperationSpec, PlanOptions, Request
-from lakewarden.errors import InvalidArgument, Unsupported
+import msgspec
+
+from lakewarden.catalog.operations import PLANNABLE, QUEUEABLE, SPECS, Operation, OperationSpec
+from lakewarden.errors import Corrupt, InvalidArgument, Unsupported
+from lakewarden.maintenance.options import Options, option_names, options_type, says_something
 
 if TYPE_CHECKING:
     from lakewarden.catalog.state.erasures import ErasureRequest
     from lakewarden.catalog.state.job import Job
 
+Taken = TypeVar("Taken", bound=Options)
 
-def new_request(operation: str, tables: Sequence[str], **options: Unpack[PlanOptions]) -> Request:
-    """The request that a call makes; `check_request` says whether it is valid."""
-    made = Request(cast("Operation", operation), tuple(tables), **options)
-    return replace(made, zorder=tuple(made.zorder))
+
+@dataclass(frozen=True)
+class Request:
+    """An operation with its own options, over tables: `namespace.table`, or all where none is named."""
+
+    operation: Operation
+    tables: tuple[str, ...] = ()
+    options: Options = field(default_factory=Options)
+
+    @property
+    def user(self) -> str | None:
+        """For whom; None for every user."""
+        return getattr(self.options, "user", None)
+
+    @property
+    def look(self) -> bool:
+        """Whether maintenance opens each scope, also those that the state knows to be quiet."""
+        return getattr(self.options, "look", False)
+
+    def options_of(self, kind: type[Taken]) -> Taken:
+        """The options, of which the operation's own code knows the type."""
+        assert isinstance(self.options, kind), f"{self.operation} takes {kind.__name__}"
+        return self.options
+
+    @property
+    def scopes(self) -> dict[str, str]:
+        """Which scopes it is for, as its job notes that."""
+        return {name: text for name, text in self.parameters.items() if name in ("tables", "user", "look")}
+
+    @property
+    def parameters(self) -> dict[str, str]:
+        """The request as a queued job stores it; `request_of_job` reads it."""
+        return {"tables": ",".join(self.tables)} | {name: _text(value) for name, value in self.options.changed.items()}
+
+    @property
+    def wire(self) -> dict[str, object]:
+        """The request as a plan stores it; `request_of_wire` reads it."""
+        return {"operation": self.operation, "tables": self.tables, **self.options.values}
+
+
+def new_request(operation: str, tables: Sequence[str], **options: object) -> Request:
+    """The request that a call makes; `check_request` says whether it is valid.
+
+    Raises:
+        InvalidArgument: the operation does not exist or does not take an option, or a value is not of its type.
+    """
+    if operation not in SPECS:
+        raise InvalidArgument(f"there is no operation {operation!r}; {', '.join(PLANNABLE)} can be planned")
+    return _made(cast("Operation", operation), tables, options)
+
+
+def _made(operation: Operation, tables: Sequence[str], options: Mapping[str, object], *, strict: bool = True) -> Request:
+    """Raises as `new_request`. `strict`: whether a number has to be one, and not its text."""
+    takes = option_names(operation)
+    named = {name: value for name, value in options.items() if says_something(value)}
+    if unknown := sorted(named.keys() - takes):
+        raise InvalidArgument(
+            f"{operation} does not take {', '.join(unknown)}; its options are: {', '.join(sorted(takes)) or 'none'}"
+        )
+    given = {name: value for name, value in options.items() if name in takes}
+    try:
+        return Request(operation, tuple(tables), msgspec.convert(given, options_type(operation), strict=strict))
+    except msgspec.ValidationError as error:
+        raise InvalidArgument(f"{operation}: {error}") from error
 
 
 def check_request(request: Request) -> Request:
-    """Returns the request if its operation can be planned and takes all its options.
+    """Returns the request if its operation can be planned.
 
     Raises:
-        InvalidArgument: the operation does not exist, does not take an option, or takes another number of tables.
+        InvalidArgument: it takes another number of tables, or an option that it needs was not given.
         Unsupported: the operation cannot be planned.
     """
-    spec = SPECS.get(request.operation)
-    if spec is None:
-        raise InvalidArgument(f"there is no operation {request.operation!r}; {', '.join(PLANNABLE)} can be planned")
+    spec = SPECS[request.operation]
     if not spec.plannable:
         raise Unsupported(f"{request.operation} cannot be planned; {', '.join(PLANNABLE)} can")
-    _check_taken(request, spec)
-    if missing := sorted(name for name in spec.required if getattr(request, name) is None):
+    _check_tables(request, spec)
+    if missing := sorted(name for name in spec.required if getattr(request.options, name) is None):
         raise InvalidArgument(f"{request.operation}: name {' and '.join(spec.required[name] for name in missing)}")
     return request
 
 
 def check_queueable(request: Request) -> Request:
-    """Returns the request if its operation can be queued and takes all its options.
+    """Returns the request if its operation can be queued.
 
     Raises:
-        InvalidArgument: the operation does not exist, needs a person, or does not take an option or this number of tables.
+        InvalidArgument: the operation needs a person, or does not take this number of tables.
     """
-    spec = SPECS.get(request.operation)
-    if spec is None or not spec.queueable:
+    spec = SPECS[request.operation]
+    if not spec.queueable:
         raise InvalidArgument(f"{request.operation!r} can't be queued; {', '.join(QUEUEABLE)} can")
-    _check_taken(request, spec)
+    _check_tables(request, spec)
     return request
 
 
-def set_options(request: Request) -> set[str]:
-    """The names of the options that are not as they are by default."""
-    return {one.name for one in fields(Request) if getattr(request, one.name) != one.default} - {"operation", "tables"}
-
-
-def _check_taken(request: Request, spec: OperationSpec) -> None:
-    if unknown := sorted(set_options(request) - spec.options):
-        takes = ", ".join(sorted(spec.options)) or "none"
-        raise InvalidArgument(f"{request.operation} does not take {', '.join(unknown)}; its options are: {takes}")
+def _check_tables(request: Request, spec: OperationSpec) -> None:
     if spec.tables == "one" and len(request.tables) != 1:
         raise InvalidArgument(f"{request.operation} takes one table, and {len(request.tables)} were named")
     if spec.tables == "none" and request.tables:
@@ -68,20 +123,41 @@ def _check_taken(request: Request, spec: OperationSpec) -> None:
 
 def request_of(erasure: ErasureRequest) -> Request:
     """Returns a stored request for an erasure as one for an operation; the user was known when it was stored."""
-    return Request("erase", erasure.tables, erasure.user, deep=erasure.deep, even_if_unknown=True)
-
-
-def job_parameters(request: Request) -> dict[str, str]:
-    """The request as a queued job stores it; `request_of_job` reads it."""
-    place = {} if request.to is None else {"to": request.to}
-    ratio = {} if request.ratio is None else {"ratio": str(request.ratio)}
-    return request.selection.parameters | place | ratio | ({"scheduled": "true"} if request.scheduled else {})
+    return new_request("erase", erasure.tables, user=erasure.user, deep=erasure.deep, even_if_unknown=True)
 
 
 def request_of_job(job: Job) -> Request:
     """Returns the request of a queued job, as its parameters store it."""
+    operation = job.job_type
     tables = tuple(name for name in job.parameters.get("tables", "").split(",") if name)
-    given = job.parameters
-    ratio = float(given["ratio"]) if "ratio" in given else None
-    request = Request(job.job_type, tables, given.get("user"), look="look" in given, to=given.get("to"))
-    return replace(request, ratio=ratio, scheduled="scheduled" in given)
+    lists = {one.name for one in fields(options_type(operation)) if isinstance(one.default, tuple)}
+    given = {name: text.split(",") if name in lists else text for name, text in job.parameters.items()}
+    return _made(operation, tables, {name: given[name] for name in option_names(operation) & given.keys()}, strict=False)
+
+
+def request_of_wire(stored: Mapping[str, object]) -> Request:
+    """The request of a plan. Plans of earlier releases name the options of all operations.
+
+    Raises:
+        Corrupt: it is not one.
+        InvalidArgument: it has an option that this release does not know.
+    """
+    operation, tables = stored.get("operation"), stored.get("tables", ())
+    if operation not in SPECS or not isinstance(tables, list | tuple):
+        raise Corrupt(f"{operation!r} of {tables!r} is not an operation that a plan is for")
+    return new_request(str(operation), [str(name) for name in tables], **{str(key): stored[key] for key in stored.keys() - _HEAD})
+
+
+_HEAD = {"operation", "tables"}
+
+
+def _text(value: object) -> str:
+    match value:
+        case bool():
+            return str(value).lower()
+        case tuple():
+            return ",".join(map(str, value))
+        case datetime():
+            return value.isoformat()
+        case _:
+            return str(value)

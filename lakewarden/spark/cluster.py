@@ -9,7 +9,7 @@ from lakewarden.base.settings import SparkSettings
 
 if TYPE_CHECKING:
     from lakewarden.catalog.report import ScopeReport
-    from lakewarden.maintenance.flush.run import FlushTask
+    from lakewarden.maintenance.flush_task import FlushTask
     from lakewarden.spark.session import SparkSession
     from lakewarden.tables.fanout import FanOut
 
@@ -17,7 +17,7 @@ StartSpark = Callable[[], "SparkSession"]
 
 
 class SparkCluster:
-    """A session: passed in, of this process, or one of its own (`maintenance.execution.engine.Cluster`)."""
+    """A session: passed in, of this process, or one of its own (`maintenance.engine.Cluster`)."""
 
     def __init__(self, settings: SparkSettings, start: StartSpark | None) -> None:
         self._settings = settings

@@ -32,7 +32,8 @@ from lakewarden.log.logs import reader_of
 from lakewarden.log.position import NOTHING
 from lakewarden.log.record import DELETE, OP
 from lakewarden.log.view import PendingRows
-from lakewarden.maintenance.flush.run import FlushTask, done, hot_scope, open_cold
+from lakewarden.maintenance.flush.run import done, hot_scope, open_cold
+from lakewarden.maintenance.flush_task import FlushTask
 from lakewarden.spark import s3a, s3a_files
 from lakewarden.storage.disk import sync
 from lakewarden.storage.objects import Missing

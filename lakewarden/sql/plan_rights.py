@@ -6,9 +6,10 @@ from collections.abc import Iterator
 
 from lakewarden.base.scope import TableName
 from lakewarden.catalog.access import TableOf
-from lakewarden.catalog.operations import SPECS, Request
+from lakewarden.catalog.operations import SPECS
 from lakewarden.errors import Unsupported
 from lakewarden.maintenance.plans.store import PlanLog
+from lakewarden.maintenance.request import Request
 from lakewarden.sql.context import Context
 from lakewarden.sql.statement_spec import Ask
 from lakewarden.sql.statements.upkeep import ApplyPlan

@@ -12,7 +12,7 @@ from lakewarden.sql.sessions import Sessions
 from lakewarden.tables.warehouse import Warehouse
 
 if TYPE_CHECKING:
-    from lakewarden.maintenance.execution.operator import Operator
+    from lakewarden.maintenance.operator import Operator
     from lakewarden.tables.changes.log_reader import Feeds
 
 

@@ -10,7 +10,7 @@ import pytest
 from deltalake import DeltaTable
 
 from lakewarden.base.connection import Location
-from lakewarden.delta.apply import TooLarge
+from lakewarden.delta.change import TooLarge
 from lakewarden.delta.table import ScopeTable
 from lakewarden.errors import Conflict, Corrupt
 from lakewarden.storage.steps import alone

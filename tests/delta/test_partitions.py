@@ -20,7 +20,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakewarden.catalog.target import ScopeTarget
-from lakewarden.delta.apply import TooLarge
+from lakewarden.delta.change import TooLarge
 from lakewarden.delta.partitions import directory, divided, value_of
 from lakewarden.delta.reading.bounds import Bound, files_within
 from lakewarden.delta.reading.keys import Keys

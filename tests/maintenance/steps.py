@@ -13,10 +13,14 @@ from lakewarden.catalog.kept_settings import TailRule
 from lakewarden.catalog.report import ScopeReport
 from lakewarden.catalog.target import ScopeTarget
 from lakewarden.delta.history import history
-from lakewarden.maintenance.compact.scope import CompactOptions, plan_compact, run_compact
-from lakewarden.maintenance.optimize.scope import OptimizeOptions, plan_optimize, run_optimize
-from lakewarden.maintenance.restore.scope import RestoreOptions, plan_restore, run_restore
-from lakewarden.maintenance.vacuum.scope import VacuumOptions, plan_vacuum, run_vacuum
+from lakewarden.maintenance.compact import CompactOptions
+from lakewarden.maintenance.compact.scope import plan_compact, run_compact
+from lakewarden.maintenance.optimize import OptimizeOptions
+from lakewarden.maintenance.optimize.scope import plan_optimize, run_optimize
+from lakewarden.maintenance.restore import RestoreOptions
+from lakewarden.maintenance.restore.scope import plan_restore, run_restore
+from lakewarden.maintenance.vacuum import VacuumOptions
+from lakewarden.maintenance.vacuum.scope import plan_vacuum, run_vacuum
 from lakewarden.storage.steps import alone
 from tests.delta.scopes import flush, people
 from tests.fixtures.bucket import path_of

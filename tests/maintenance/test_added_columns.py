@@ -14,7 +14,8 @@ from lakewarden import Column, Lakehouse
 from lakewarden.catalog.evolution import AddColumn, DropColumn, RenameColumn
 from lakewarden.catalog.model import TableSchema
 from lakewarden.delta.lifecycle.beginning import begin_table
-from lakewarden.maintenance.restore.scope import RestoreOptions, plan_restore
+from lakewarden.maintenance.restore import RestoreOptions
+from lakewarden.maintenance.restore.scope import plan_restore
 from lakewarden.sql.results import ResultRows
 from lakewarden.storage.steps import alone
 from tests.delta.scopes import PEOPLE, by, column, flush, paths, people, rows_of, table_of, target

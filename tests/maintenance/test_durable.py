@@ -15,8 +15,9 @@ from lakewarden.base.settings import CompactionSettings, Settings
 from lakewarden.catalog.report import ScopeReport
 from lakewarden.delta.commit_log.commits import commit_name
 from lakewarden.errors import LakewardenError, NotDurable
-from lakewarden.maintenance.execution.engine import WorkEngine, silent
-from lakewarden.maintenance.flush.run import FlushTask, flush_scopes
+from lakewarden.maintenance.engine import WorkEngine, silent
+from lakewarden.maintenance.flush.run import flush_scopes
+from lakewarden.maintenance.flush_task import FlushTask
 from lakewarden.storage import disk, steps
 from lakewarden.storage.open import open_store
 from tests.fixtures.lakes import NOTES, eventual, hot_ids, make_notes, notes, scope_path, strong

@@ -15,7 +15,8 @@ from lakewarden.catalog.report import ScopeReport
 from lakewarden.catalog.state.erasures import certificates
 from lakewarden.cli.main import main
 from lakewarden.errors import BeingErased, Conflict, Corrupt, InUse, LakewardenError, StorageUnavailable
-from lakewarden.maintenance.flush.run import FlushTask, flush_scopes
+from lakewarden.maintenance.flush.run import flush_scopes
+from lakewarden.maintenance.flush_task import FlushTask
 from lakewarden.maintenance.whole_tables import FAILED
 from lakewarden.storage.open import open_store
 from lakewarden.storage.owner import MARKER

@@ -23,7 +23,8 @@ from lakewarden.delta.parquet.files import TABLE_KEY, USER_KEY
 from lakewarden.delta.scope import open_scope
 from lakewarden.errors import Conflict, Corrupt
 from lakewarden.log.objects import names
-from lakewarden.maintenance.flush.run import FlushTask, flush_scopes
+from lakewarden.maintenance.flush.run import flush_scopes
+from lakewarden.maintenance.flush_task import FlushTask
 from lakewarden.maintenance.move.run import Mover
 from lakewarden.maintenance.move.scope import move_scope
 from lakewarden.storage.steps import Steps

@@ -14,9 +14,12 @@ from hypothesis import strategies as st
 from lakewarden.base.clock import random_id
 from lakewarden.catalog.report import ScopeReport
 from lakewarden.errors import NotFound
-from lakewarden.maintenance.optimize.scope import OptimizeOptions, plan_optimize, run_optimize
-from lakewarden.maintenance.restore.scope import RestoreOptions, plan_restore, run_restore
-from lakewarden.maintenance.vacuum.scope import VacuumOptions, plan_vacuum, run_vacuum
+from lakewarden.maintenance.optimize import OptimizeOptions
+from lakewarden.maintenance.optimize.scope import plan_optimize, run_optimize
+from lakewarden.maintenance.restore import RestoreOptions
+from lakewarden.maintenance.restore.scope import plan_restore, run_restore
+from lakewarden.maintenance.vacuum import VacuumOptions
+from lakewarden.maintenance.vacuum.scope import plan_vacuum, run_vacuum
 from lakewarden.storage.steps import alone
 from tests.delta.scopes import APP, Row, flush, paths, rows_of, table_of, target
 from tests.fixtures.bucket import STORE, AnyPath, fresh_place

@@ -1,4 +1,4 @@
-"""A new operation is a procedure, its row in `catalog/operations.py` and its Dagster file: all else follows from the row."""
+"""A new operation is its package, its row in `catalog/operations.py` and its Dagster file: all else follows from these."""
 
 from __future__ import annotations
 
@@ -13,27 +13,42 @@ import pytest
 
 _ROOT = Path(__file__).parent.parent.parent
 
+_OPTIONS = """
+from dataclasses import dataclass
+
+from lakewarden.maintenance.options import OfScopes, option
+
+
+@dataclass(frozen=True)
+class CensusOptions(OfScopes):
+    since: int = option(0, "Count from this number on.")
+
+
+OPTIONS = CensusOptions
+"""
+
 _PROCEDURE = '''
-from lakewarden.maintenance.procedures.procedure import ByScope
-from lakewarden.maintenance.scopes import targets_of
 from lakewarden.catalog.report import ScopeReport
+from lakewarden.maintenance.census import CensusOptions
+from lakewarden.maintenance.procedure import ByScope
+from lakewarden.maintenance.scopes import targets_of
 
 
 class Census(ByScope):
     """Counts the scopes of tables, and whether a scope is opened."""
 
-    def look(self, at, request):
-        return self._reports(at, request, "planned")
+    def look(self, at, catalog, request):
+        return self._reports(at, catalog, request, "planned")
 
-    def run(self, at, request, job_id=None):
-        return at.as_job("census", request.selection.parameters, lambda id_: self._reports(at, request, "done"), job_id)
+    def run(self, at, catalog, request, job_id=None):
+        return at.as_job("census", request.scopes, lambda id_: self._reports(at, catalog, request, "done"), job_id)
 
-    def apply(self, at, plan, job_id):
+    def apply(self, at, catalog, plan, job_id):
         return [line.done("census", at.warehouse.clock(), "counted") for line in plan.scopes]
 
-    def _reports(self, at, request, outcome):
-        targets = targets_of(at.warehouse, at.warehouse.catalog.read(), request.tables, request.user)
-        metrics = {"scopes": 1, "opened": int(request.look)}
+    def _reports(self, at, catalog, request, outcome):
+        targets = targets_of(at.warehouse, catalog, request.tables, request.user)
+        metrics = {"scopes": 1, "opened": int(request.look), "since": request.options_of(CensusOptions).since}
         return [ScopeReport(each.scope, "census", outcome, each.location, metrics=metrics) for each in targets]
 
 
@@ -45,7 +60,6 @@ _ROW = """    "census": OperationSpec(
         "Count the scopes of tables",
         queueable=True,
         plannable=True,
-        options=_takes("user", "look"),
         command=Command("skipped: no scopes", "app.t --look", "Show which scopes would be counted."),
     ),
     "drop": OperationSpec("""
@@ -82,21 +96,23 @@ with Lakehouse.open(sys.argv[1]) as lake:
     plan = lake.plan("census", "app.t", look=True)
     print([line.metrics["opened"] for line in plan.scopes], [report.outcome for report in lake.apply(plan)])
     print([report.scope.user for report in lake.run("census", "app.t", user="v")])
-    job = lake.enqueue("census", "app.t")
+    job = lake.enqueue("census", "app.t", since=2)
     print(job.job_id[:3], [done.status for done in lake.run_jobs()], lake.jobs(1)[0].message)
 print([job.name for job in JOBS if job.name == "census_job"])
 with suppress(SystemExit):
-    main(["--warehouse", sys.argv[1], "--format", "json", "census", "app.t", "--look", "--dry-run"])
+    main(["--warehouse", sys.argv[1], "--format", "json", "census", "app.t", "--look", "--since", "3", "--dry-run"])
 """
 
 
 @pytest.mark.slow
 @pytest.mark.disk
-def test_a_new_operation_is_three_files(tmp_path: Path) -> None:
+def test_a_new_operation_is_its_package_its_row_and_its_job(tmp_path: Path) -> None:
     """In a copy of the package it is planned, applied, run, queued, a command, and a job of Dagster."""
     copy = tmp_path / "lakewarden"
     shutil.copytree(_ROOT / "lakewarden", copy, ignore=shutil.ignore_patterns("__pycache__"))
-    (copy / "maintenance" / "procedures" / "census.py").write_text(_PROCEDURE)
+    (copy / "maintenance" / "census").mkdir()
+    (copy / "maintenance" / "census" / "__init__.py").write_text(_OPTIONS)
+    (copy / "maintenance" / "census" / "procedure.py").write_text(_PROCEDURE)
     (copy / "dagster" / "jobs" / "census.py").write_text(_DAGSTER)
     specs = (copy / "catalog/operations.py").read_text()
     assert specs.count('\n    "evict",\n') == 1, "in the type of operations"
@@ -112,8 +128,6 @@ def test_a_new_operation_is_three_files(tmp_path: Path) -> None:
     *said, printed = done.stdout.splitlines()
     assert said == ["[1, 1] ['done', 'done']", "['v']", "CN- ['completed'] 2 done", "['census_job']"]
     planned = json.loads(printed)
-    assert [(row["user"], row["outcome"], row["metrics"]["opened"]) for row in planned] == [
-        ("u", "planned", 1),
-        ("v", "planned", 1),
-    ]
+    found = [(row["user"], row["outcome"], row["metrics"]["opened"], row["metrics"]["since"]) for row in planned]
+    assert found == [("u", "planned", 1, 3), ("v", "planned", 1, 3)]
     assert planned[0]["plan_id"]

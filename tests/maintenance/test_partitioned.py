@@ -16,7 +16,7 @@ from lakewarden.base.settings import FlushSettings, Settings
 from lakewarden.delta.parquet import reading
 from lakewarden.delta.reading import file_group
 from lakewarden.errors import ConstraintViolation, InvalidArgument, LakewardenError
-from lakewarden.maintenance.execution.engine import WorkEngine
+from lakewarden.maintenance.engine import WorkEngine
 from lakewarden.tables.fanout import Advance, SizedWork, in_process
 
 COLUMNS = [Column("id", "BIGINT"), Column("day", "DATE"), Column("kind", "TEXT"), Column("n", "INT")]

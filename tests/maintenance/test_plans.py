@@ -7,7 +7,7 @@ import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import fields, replace
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
@@ -19,17 +19,20 @@ from lakewarden import Column, Lakehouse
 from lakewarden.base.clock import random_id
 from lakewarden.base.connection import Location
 from lakewarden.base.settings import CompactionSettings, Settings
-from lakewarden.catalog.operations import PLANNABLE, QUEUEABLE, SPECS, Operation, Plannable, Queueable, Request
+from lakewarden.catalog.operations import PLANNABLE, QUEUEABLE, SPECS, Operation, Plannable, Queueable
 from lakewarden.catalog.report import ScopeReport
 from lakewarden.errors import InvalidArgument, Moved, NotFound, Unsupported
 from lakewarden.maintenance.flush.run import Upto, flush_scopes
+from lakewarden.maintenance.move import procedure as move
 from lakewarden.maintenance.move.run import Mover
 from lakewarden.maintenance.plans import store as plan_store
 from lakewarden.maintenance.plans.still_planned import PLAN
 from lakewarden.maintenance.plans.store import PlanLog
-from lakewarden.maintenance.plans.value import Plan
-from lakewarden.maintenance.procedures import move
-from lakewarden.maintenance.vacuum.scope import VacuumOptions, replan_vacuum, run_vacuum
+from lakewarden.maintenance.plans.value import Plan, read_plans
+from lakewarden.maintenance.request import new_request
+from lakewarden.maintenance.restore import RestoreOptions
+from lakewarden.maintenance.vacuum import VacuumOptions
+from lakewarden.maintenance.vacuum.scope import replan_vacuum, run_vacuum
 from lakewarden.storage.objects import ObjectStore
 from lakewarden.storage.open import open_store
 from lakewarden.storage.steps import Steps, alone
@@ -418,7 +421,7 @@ def test_a_changed_line_is_refused(lake: Lakehouse) -> None:
 def test_another_request_or_warehouse_is_refused(lake: Lakehouse) -> None:
     plan = lake.plan("vacuum", NOTES)
     with pytest.raises(InvalidArgument, match="something other than"):
-        lake.apply(replace(plan, request=replace(plan.request, force=True)))
+        lake.apply(replace(plan, request=replace(plan.request, options=VacuumOptions(force=True))))
     with pytest.raises(InvalidArgument, match="made for warehouse 000"):
         lake.apply(replace(plan, warehouse="0" * 32))
     with pytest.raises(NotFound, match="PL-000000000000-00000000"):
@@ -678,6 +681,66 @@ def test_a_plan_is_the_same_after_its_text(lake: Lakehouse) -> None:
         assert Plan.from_json(plan.to_json()) == plan
 
 
+# Plans of earlier releases
+
+_BEFORE = [*read_plans((Path(__file__).parent / "plans_kept_before.jsonl").read_text(encoding="utf-8").split("\n"))]
+"""Of all operations, as the release before requests had their own options kept them: each head names the options of all."""
+
+_ANN = {"user": "ann"}
+_RESTORE = {"timestamp": _BEFORE[6].request.options_of(RestoreOptions).timestamp}
+
+
+@pytest.mark.parametrize(
+    ("plan", "tables", "options"),
+    list(
+        zip(
+            _BEFORE,
+            ((NOTES,), (NOTES,), ("chat.typing",), (NOTES,), (NOTES,), (NOTES,), (NOTES,), (NOTES,), (), (), (NOTES,), (NOTES,)),
+            (
+                _ANN,
+                {"look": True, "ratio": 2.0},
+                {},
+                {"zorder": ("id",), "target_file_size": 64 << 20},
+                {"retain_hours": 0.0, "force": True, "ignore_checks": True, "look": True},
+                {"version": 2, "discard_pending": True, **_ANN},
+                _RESTORE,
+                {},
+                {"deep": True, "even_if_unknown": True, **_ANN},
+                {"to": "@PLACE@/export", **_ANN},
+                {"to": "archive"},
+                {"restored": True},
+            ),
+            strict=True,
+        )
+    ),
+)
+def test_a_plan_of_an_earlier_release_is_read(plan: Plan, tables: tuple[str, ...], options: dict[str, Any]) -> None:
+    assert plan.request == new_request(plan.operation, tables, **options)
+    assert Plan.from_json(plan.to_json()) == plan
+
+
+@pytest.mark.parametrize("operation", ["flush", "compact", "restore"])
+def test_a_plan_that_an_earlier_release_kept_is_applied(lake: Lakehouse, operation: Plannable) -> None:
+    options: dict[str, Any] = {"user": "ann", "version": 0} if operation == "restore" else {}
+    if operation == "flush":
+        _write(lake, "ann", {9: "pending"})
+    plan = lake.planned(operation, NOTES, **options)
+    (key,) = [found.key for found in lake.warehouse.state.list(f"plans/{plan.plan_id}")]
+    head, *lines = lake.warehouse.state.get(key).split(b"\n")
+    stored = json.loads(head)
+    of_all = dict.fromkeys(("version", "timestamp", "retain_hours", "where", "ratio", "to", "user", "target_file_size"))
+    flags = dict.fromkeys(("discard_pending", "force", "ignore_checks", "look", "deep", "restored", "scheduled"), False)
+    stored["request"] = {**of_all, **flags, "zorder": [], **stored["request"]}
+    lake.warehouse.state.put(key, b"\n".join([json.dumps(stored).encode(), *lines]))
+    assert {report.outcome for report in lake.apply(plan.plan_id)} == {"done"}
+
+
+def test_a_plan_with_an_option_of_a_later_release_is_refused(lake: Lakehouse) -> None:
+    plan = lake.plan("vacuum", NOTES)
+    with pytest.raises(InvalidArgument, match="vacuum does not take careful"):
+        Plan.from_json(plan.to_json().replace('"force":false', '"force":false,"careful":true'))
+
+
 # The table of operations
 
 
@@ -685,4 +748,3 @@ def test_callers_types_are_those_of_the_table() -> None:
     assert (get_args(Plannable), get_args(Queueable)) == (PLANNABLE, QUEUEABLE)
     assert set(SPECS) == set(get_args(Operation))
     assert len({spec.prefix for spec in SPECS.values()}) == len(SPECS)
-    assert set().union(*(spec.options for spec in SPECS.values())) <= {one.name for one in fields(Request)}

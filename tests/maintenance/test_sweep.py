@@ -20,13 +20,17 @@ from lakewarden.delta.commit_log.committing import TooLate
 from lakewarden.delta.lifecycle.sweep import sweep_fence
 from lakewarden.delta.parquet.files import batch_folder
 from lakewarden.errors import Conflict, NotFound
-from lakewarden.maintenance.compact.scope import CompactOptions, plan_compact, run_compact
-from lakewarden.maintenance.drop import DropTask, drop_scope
+from lakewarden.maintenance.compact import CompactOptions
+from lakewarden.maintenance.compact.scope import plan_compact, run_compact
+from lakewarden.maintenance.drop.run import DropTask, drop_scope
 from lakewarden.maintenance.erase.run import EraseTask, erase_scope
-from lakewarden.maintenance.optimize.scope import OptimizeOptions, plan_optimize, run_optimize
-from lakewarden.maintenance.restore.scope import RestoreOptions, plan_restore, run_restore
+from lakewarden.maintenance.optimize import OptimizeOptions
+from lakewarden.maintenance.optimize.scope import plan_optimize, run_optimize
+from lakewarden.maintenance.restore import RestoreOptions
+from lakewarden.maintenance.restore.scope import plan_restore, run_restore
 from lakewarden.maintenance.sweep import SweepResult, sweep
-from lakewarden.maintenance.vacuum.scope import VacuumOptions, plan_vacuum, run_vacuum
+from lakewarden.maintenance.vacuum import VacuumOptions
+from lakewarden.maintenance.vacuum.scope import plan_vacuum, run_vacuum
 from lakewarden.storage.open import open_store
 from lakewarden.storage.steps import alone
 from tests.delta.scopes import by

@@ -16,8 +16,10 @@ from deltalake.schema import PrimitiveType
 from lakewarden.base.clock import random_id
 from lakewarden.catalog.target import ScopeTarget
 from lakewarden.errors import Conflict, InvalidArgument, NotFound
-from lakewarden.maintenance.restore.scope import RestoreOptions, plan_restore, run_restore
-from lakewarden.maintenance.vacuum.scope import VacuumOptions, plan_vacuum, run_vacuum
+from lakewarden.maintenance.restore import RestoreOptions
+from lakewarden.maintenance.restore.scope import plan_restore, run_restore
+from lakewarden.maintenance.vacuum import VacuumOptions
+from lakewarden.maintenance.vacuum.scope import plan_vacuum, run_vacuum
 from lakewarden.storage.objects import keys_of
 from lakewarden.storage.open import open_store
 from lakewarden.storage.steps import alone

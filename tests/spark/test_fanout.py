@@ -13,7 +13,7 @@ from lakewarden import Lakehouse
 from lakewarden.base.settings import FlushSettings, Settings, SparkSettings
 from lakewarden.catalog.report import ScopeReport
 from lakewarden.errors import StorageUnavailable, Terminal
-from lakewarden.maintenance.execution.engine import Progress, silent
+from lakewarden.maintenance.engine import Progress, silent
 from lakewarden.storage.steps import Steps
 from lakewarden.tables.fanout import SizedWork
 from tests.fixtures.lakes import NOTES, check_manifest, cold_seqs, eventual, keys, make_notes, notes, scope_path, strong

@@ -103,7 +103,7 @@ class PipelineCalls(Tables, Calls):
         """
         name = self._blank_or_table(bucket, table)
         request = IngestRequest(name, (object,), force=True, anywhere=self._principal.role in ADMINS)
-        report = ingest(self._services.operator().workplace, request, principal=self._principal)
+        report = ingest(self._services.operator(), request, principal=self._principal)
         (one, *_) = report.objects
         return {
             "bucket": bucket,

@@ -19,8 +19,8 @@ from lakewarden.client.k3.wire import int64, millis
 from lakewarden.delta.history import history
 from lakewarden.errors import NotFound
 from lakewarden.maintenance.admin.create_table import add_new, new_table
+from lakewarden.maintenance.drop.procedure import drop_now
 from lakewarden.maintenance.planning.table_size import TableSize, table_size
-from lakewarden.maintenance.procedures.drop import drop_now
 
 DEFAULTS = {"ON_DUPLICATE": "replace", "FLUSH_POLICY": "rows:1"}
 """Options of tables that K3's calls make: a later insert of a key wins (K3-99), and what is in the log is drained when the flush
@@ -74,7 +74,7 @@ class Tables(Calls):
         if blank is not None:
             self._door.allow("drop", self._blank_gate(blank))
         found = blank or self._table(bucket, table, "drop")
-        drop_now(self._services.operator().workplace, found.name)
+        drop_now(self._services.operator(), found.name)
         return {"tableId": _table_id(found), "bucket": bucket, "name": table, "deleted": True}
 
     def _blank_gate(self, blank: Table) -> TableOf:

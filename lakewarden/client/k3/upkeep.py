@@ -3,28 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from posixpath import dirname
 
 from lakewarden.base.clock import to_millis
 from lakewarden.base.commit_metadata import Metadata
-from lakewarden.base.scope import Scope
-from lakewarden.catalog.model import Table
-from lakewarden.catalog.operations import Request
 from lakewarden.catalog.report import ScopeReport
 from lakewarden.client.k3.calls import Calls
 from lakewarden.client.k3.messages import CompactAnswer, HistoryAnswer, OptimizeAnswer, RestoreAnswer, VacuumAnswer
 from lakewarden.client.k3.wire import int64, whole
 from lakewarden.delta.history import HistoryEntry
 from lakewarden.errors import InvalidArgument, ScopesFailed
-from lakewarden.maintenance.maintain import maintain_targets
-from lakewarden.maintenance.optimize.scope import OptimizeOptions
+from lakewarden.maintenance.optimize import OptimizeOptions
 from lakewarden.maintenance.planning.table_size import table_size
-from lakewarden.maintenance.plans.scope_options import ScopeOptions
-from lakewarden.maintenance.restore.scope import restore_options
-from lakewarden.maintenance.rewind import Rewind, rewind
+from lakewarden.maintenance.request import Request, new_request
+from lakewarden.maintenance.restore import RestoreOptions
+from lakewarden.maintenance.vacuum import VacuumOptions
 from lakewarden.maintenance.vacuum.retention import SAFE_HOURS
-from lakewarden.maintenance.vacuum.scope import VacuumOptions
 
 _MIB = 1 << 20
 
@@ -59,7 +53,8 @@ class UpkeepCalls(Calls):
         size = whole("target_file_size_mb", target_file_size_mb)
         if size <= 0:
             raise InvalidArgument(f"target_file_size_mb {size}: a size above 0")
-        report = self._maintained(found, OptimizeOptions(tuple(z_order_columns)), size * _MIB)
+        options = OptimizeOptions(tuple(z_order_columns), target_file_size=size * _MIB, look=True)
+        report = _only(self._done(Request("optimize", (str(found.name),), options)))
         total, done = table_size(self._warehouse, found), report.outcome == "done"
         metrics = report.metrics if done else {}
         kept = total.files - metrics.get("files_added", 0)
@@ -90,11 +85,11 @@ class UpkeepCalls(Calls):
             InvalidArgument: fewer than 168 hours, without `force`.
         """
         found = self._table(bucket, table, "write")
-        hours = float(whole("retention_hours", retention_hours))
+        hours, tables = float(whole("retention_hours", retention_hours)), (str(found.name),)
         if dry_run:
-            report = self._look(Request("vacuum", (str(found.name),), retain_hours=hours, force=force))
+            report = _only(self._services.operator().look(Request("vacuum", tables, VacuumOptions(hours, force, look=True))))
         else:
-            report = self._maintained(found, VacuumOptions(hours, force, recorded=True))
+            report = _only(self._done(Request("vacuum", tables, VacuumOptions(hours, force, recorded=True, look=True))))
         return {
             "version": int64(table_size(self._warehouse, found).version or 0),
             "dryRun": dry_run,
@@ -106,7 +101,7 @@ class UpkeepCalls(Calls):
     def compact(self, bucket: str, table: str, user_metadata: Metadata | None = None) -> CompactAnswer:
         """Drains the write log into Delta now, by one commit; none where the log is empty."""
         found = self._table(bucket, table, "flush")
-        reports = self._done(Request("flush", (str(found.name),)))
+        reports = self._done(new_request("flush", (str(found.name),)))
         drained = sum(one.metrics["rows_upserted"] + one.metrics["rows_deleted"] for one in reports if one.outcome == "done")
         return {
             "version": int64(table_size(self._warehouse, found).version or 0),
@@ -123,33 +118,8 @@ class UpkeepCalls(Calls):
         """
         found = self._table(bucket, table, "write")
         to = whole("version", version)
-        options, at = replace(restore_options(found, None, to, None), always=True), self._services.operator().workplace
-
-        def work(job_id: str) -> list[ScopeReport]:
-            asked = Rewind(found.name, None, options, discard_pending=False, dry_run=False, job_id=job_id)
-            return rewind(self._warehouse, at.run, at.flush_large, asked)
-
-        _sound(at.as_job("restore", {"tables": str(found.name), "version": str(to)}, work, None))
+        self._done(Request("restore", (str(found.name),), RestoreOptions(to, always=True)))
         return {"version": int64(table_size(self._warehouse, found).version or 0), "restoredVersion": int64(to)}
-
-    def _look(self, request: Request) -> ScopeReport:
-        from lakewarden.maintenance.execution.planner import Planner  # imports all operations
-
-        return _only(Planner(self._services.operator()).look(request))
-
-    def _maintained(self, table: Table, options: ScopeOptions, target_file_size: int | None = None) -> ScopeReport:
-        """Raises:
-        InvalidArgument: an option is not valid for the table; nothing was done.
-        """
-        warehouse, at = self._warehouse, self._services.operator().workplace
-        options.check(table.name, table.schema, warehouse.retention_hours(table))
-        target = warehouse.target(warehouse.catalog.read(), Scope(table.name, None))
-        sized = target if target_file_size is None else replace(target, target_file_size=target_file_size)
-
-        def work(job_id: str) -> list[ScopeReport]:
-            return maintain_targets(warehouse, at.run, [sized], options, dry_run=False, job_id=job_id)
-
-        return _only(at.as_job(options.operation, {"tables": str(table.name)}, work, None))
 
     def _done(self, request: Request) -> list[ScopeReport]:
         return _sound(self._services.operator().run(request))

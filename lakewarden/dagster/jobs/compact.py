@@ -1,23 +1,17 @@
 """`compact_job`: folds each scope's newest small files into one."""
 
 import dagster as dg
-from pydantic import Field
 
 from lakewarden.client import Lakehouse
 from lakewarden.dagster.jobs.booking.book import book
+from lakewarden.dagster.jobs.forms import option_values, takes_options
 from lakewarden.dagster.jobs.runs import RETRIES, SPARK, WithLook, declined, job_tags
 from lakewarden.dagster.mount import Mount
 
 
+@takes_options("compact")
 class CompactConfig(WithLook):
     """Which scopes to compact. A scope whose tail has too few small files is skipped."""
-
-    ratio: float | None = Field(
-        None,
-        description="Leave a file with more than so many times the rows of the newer ones together; 0: none. None: the table's"
-        " COMPACTION_RATIO, else the warehouse's compaction.ratio.",
-    )
-    where: str = Field("", description="A condition on partition columns, in SQL; empty means every partition.")
 
 
 @dg.op(retry_policy=RETRIES, tags={"kind": "spark"}, description="Compact the scopes, and book one event for each.")
@@ -25,8 +19,7 @@ def compact(
     context: dg.OpExecutionContext, config: CompactConfig, lake: dg.ResourceParam[Lakehouse], mount: dg.ResourceParam[Mount]
 ) -> None:
     with declined(context):
-        where, ratio = config.where or None, config.ratio
-        reports = lake.compact(*config.tables, user=config.user, where=where, ratio=ratio, scheduled=True, look=config.look)
+        reports = lake.run("compact", *config.tables, scheduled=True, **option_values(config, "compact"))
         book(context, lake, mount, reports)
 
 

@@ -3,7 +3,6 @@
 import dagster as dg
 from pydantic import Field
 
-from lakewarden.catalog.operations import PlanOptions
 from lakewarden.client import Lakehouse
 from lakewarden.dagster.jobs.booking.book import book
 from lakewarden.dagster.jobs.plans import plan_field, plan_link, run_or_apply
@@ -23,7 +22,7 @@ def evict(
     context: dg.OpExecutionContext, config: EvictConfig, lake: dg.ResourceParam[Lakehouse], mount: dg.ResourceParam[Mount]
 ) -> None:
     with declined(context):
-        options = PlanOptions(user=config.user)
+        options = {"user": config.user}
         reports = run_or_apply(lake, "evict", config.tables, options, dry_run=config.dry_run, plan=config.plan)
         context.add_output_metadata(plan_link(context, reports))
         book(context, lake, mount, reports, preview=config.dry_run)

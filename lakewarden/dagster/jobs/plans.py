@@ -8,13 +8,14 @@ import dagster as dg
 from pydantic import Field
 
 from lakewarden.base.scope import Scope, TableName
-from lakewarden.catalog.operations import Operation, PlanOptions, Request
+from lakewarden.catalog.operations import Operation
 from lakewarden.catalog.report import ScopeReport
 from lakewarden.client import Lakehouse
 from lakewarden.dagster.assets.links import launchpad
 from lakewarden.errors import InvalidArgument, NotFound
+from lakewarden.maintenance.options import OptionValues
 from lakewarden.maintenance.plans.store import PlanLog
-from lakewarden.maintenance.request import new_request
+from lakewarden.maintenance.request import Request, new_request
 
 
 def plan_field() -> str:
@@ -36,7 +37,7 @@ def check_plan(plan: str, *, dry_run: bool) -> None:
 
 
 def run_or_apply(
-    lake: Lakehouse, operation: Operation, tables: Sequence[str], options: PlanOptions, *, dry_run: bool, plan: str
+    lake: Lakehouse, operation: Operation, tables: Sequence[str], options: OptionValues, *, dry_run: bool, plan: str
 ) -> list[ScopeReport]:
     """Runs an operation, previews it, or applies the plan that a preview made of the same request.
 

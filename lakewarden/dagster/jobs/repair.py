@@ -5,7 +5,6 @@ from collections.abc import Sequence
 import dagster as dg
 from pydantic import Field
 
-from lakewarden.catalog.operations import PlanOptions
 from lakewarden.catalog.report import ScopeReport
 from lakewarden.client import Lakehouse
 from lakewarden.dagster.assets.metadata import table_value
@@ -36,7 +35,7 @@ def repair(
     """A storage that is away fails no repair of scopes elsewhere, which are what the form names: the log warns of it."""
     with declined(context):
         tables = (config.table,) if config.table else ()
-        options = PlanOptions(user=config.user)
+        options = {"user": config.user}
         reports = run_or_apply(lake, "repair", tables, options, dry_run=config.dry_run, plan=config.plan)
         context.add_output_metadata({**plan_link(context, reports), "repaired": _shown(reports)})
         scopes = [report for report in reports if _subject(report) == "scope"]

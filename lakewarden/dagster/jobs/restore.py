@@ -9,7 +9,6 @@ from pydantic import Field
 
 from lakewarden.base.scope import Scope, TableName
 from lakewarden.catalog.model import Catalog, Table
-from lakewarden.catalog.operations import PlanOptions
 from lakewarden.catalog.report import ScopeReport
 from lakewarden.client import Lakehouse
 from lakewarden.client.fleet.forms import RESTORE
@@ -96,7 +95,7 @@ def _run(lake: Lakehouse, config: RestoreConfig) -> list[ScopeReport]:
         return lake.apply(config.plan, only=planned_restore(lake, config.plan, TableName.parse(config.table), config.user))
     version = target.version if isinstance(target, ToVersion) else None
     timestamp = moment(target.timestamp) if isinstance(target, ToTimestamp) else None
-    options = PlanOptions(user=config.user, version=version, timestamp=timestamp, discard_pending=config.discard_pending)
+    options = {"user": config.user, "version": version, "timestamp": timestamp, "discard_pending": config.discard_pending}
     return run_or_apply(lake, "restore", (config.table,), options, dry_run=config.dry_run, plan=config.plan)
 
 

@@ -10,7 +10,7 @@ from lakewarden.errors import LakewardenError
 from lakewarden.ingest.objects.child_reads import bounded, reads_of_tasks
 from lakewarden.ingest.objects.report import IngestReport
 from lakewarden.ingest.objects.run import IngestRequest, ObjectIngest, Readers
-from lakewarden.maintenance.procedures.workplace import Workplace
+from lakewarden.maintenance.workplace import Workplace
 
 INGEST = "INGEST"
 """The action in the audit log."""

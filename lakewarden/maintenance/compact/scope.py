@@ -7,16 +7,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import chain, takewhile
-from typing import ClassVar
 
 import pyarrow as pa
 
 from lakewarden.base.clock import Clock, NewId
 from lakewarden.base.faults import Reach, no_faults
-from lakewarden.base.scope import Scope, TableName
-from lakewarden.catalog.kept_settings import TailRule, check_ratio
-from lakewarden.catalog.model import TableSchema
-from lakewarden.catalog.operations import Operation
+from lakewarden.catalog.kept_settings import TailRule
 from lakewarden.catalog.report import ScopeReport
 from lakewarden.catalog.target import ScopeTarget
 from lakewarden.delta.parquet.files import DataFile, by_place, place_of
@@ -24,44 +20,15 @@ from lakewarden.delta.parquet.reading import open_file
 from lakewarden.delta.reading.rows import read_files
 from lakewarden.delta.scope import open_scope
 from lakewarden.delta.table import ScopeTable
-from lakewarden.maintenance.plans.scope_options import ScopeOptions
+from lakewarden.maintenance.compact import CompactOptions
 from lakewarden.maintenance.plans.scope_plan import ScopePlan
 from lakewarden.maintenance.plans.still_planned import live_inputs, planned_table
 from lakewarden.maintenance.plans.value import PlannedScope
 from lakewarden.maintenance.rewrite import RewriteWork, live_schema, run_rewrite
 from lakewarden.storage.open import open_store
 from lakewarden.storage.steps import Steps
-from lakewarden.tables.predicate import PREDICATE, check_predicate, files_where
+from lakewarden.tables.predicate import PREDICATE, files_where
 from lakewarden.tables.upkeep_files import fitting, small_run
-
-
-@dataclass(frozen=True)
-class CompactOptions(ScopeOptions):
-    """The rule of one compaction is its table's, with another `ratio`; None leaves that as it is.
-
-    `where` chooses partitions, all where it is empty.
-    """
-
-    operation: ClassVar[Operation] = "compact"
-    commits: ClassVar[str] = "COMPACT"
-
-    ratio: float | None = 0.0
-    where: str = ""
-
-    def check(self, subject: Scope | TableName, schema: TableSchema, retention_hours: float) -> None:
-        check_ratio("ratio", self.ratio or 0)
-        if self.where:
-            check_predicate(schema, self.where)
-
-    def rule(self, tail: TailRule) -> TailRule:
-        """The rule, where `tail` is the table's."""
-        return tail if self.ratio is None else replace(tail, ratio=self.ratio)
-
-    def plan(self, target: ScopeTarget, *, clock: Clock) -> CompactPlan:
-        return plan_compact(target, self, clock=clock)
-
-    def replan(self, target: ScopeTarget, planned: PlannedScope, plan_id: str, *, clock: Clock) -> CompactPlan:
-        return replan_compact(target, planned, self.where, clock=clock)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,15 +59,14 @@ def plan_compact(target: ScopeTarget, options: CompactOptions, *, clock: Clock) 
     if table is None:
         return CompactPlan(target=target, operation="compact", planned_at=now, version=None, nothing="nothing was flushed yet")
     table.check_plain()
-    rule = options.rule(target.rules.tail)
-    files = files_where(table, live_schema(target, table).schema, options.where) if options.where else table.files()
-    if options.where and not files:
-        nothing = f"no partition has {options.where}"
-        return _plan(target, table, (), now, parameters=_parameters(rule), nothing=nothing, where=options.where)
+    rule, where = options.rule(target.rules.tail), options.where or ""
+    files = files_where(table, live_schema(target, table).schema, where) if where else table.files()
+    if where and not files:
+        return _plan(target, table, (), now, parameters=_parameters(rule), nothing=f"no partition has {where}", where=where)
     tails = [_tail(target, table, newest_first, rule) for newest_first in by_place(files[::-1]).values()]
     runs = tuple(tail.selected for tail in tails if tail.selected)
     nothing = "" if runs else _why_not(tails, rule)
-    return _plan(target, table, runs, now, parameters=_parameters(rule), nothing=nothing, where=options.where)
+    return _plan(target, table, runs, now, parameters=_parameters(rule), nothing=nothing, where=where)
 
 
 @dataclass(frozen=True)

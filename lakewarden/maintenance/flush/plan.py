@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from lakewarden.base.scope import Scope
+from lakewarden.catalog.model import Catalog
 from lakewarden.catalog.report import Basis, ScopeReport
-from lakewarden.maintenance.flush.run import FlushLarge, Upto, flush_scopes
+from lakewarden.maintenance.flush.run import Upto, flush_scopes
 from lakewarden.maintenance.flush.selection import Only, pending_wanted, users_wanted
-from lakewarden.maintenance.plans.value import Applying
-from lakewarden.tables.fanout import Run, fault_of
+from lakewarden.maintenance.plans.value import PlannedScope
+from lakewarden.maintenance.workplace import Workplace
+from lakewarden.tables.fanout import fault_of
 from lakewarden.tables.warehouse import Warehouse, cold_tables
 
 
-def plan_flush(warehouse: Warehouse, wanted: Callable[[Scope], bool]) -> list[ScopeReport]:
+def plan_flush(warehouse: Warehouse, catalog: Catalog, wanted: Callable[[Scope], bool]) -> list[ScopeReport]:
     """One report for each scope that has rows, and one for a table whose log cannot be read. Opens no scope: the version is the
     floor's."""
-    catalog = warehouse.catalog.read()
     found = warehouse.logs.views(users_wanted(catalog, wanted))
     reports = []
     for table in cold_tables(catalog):
@@ -44,12 +45,15 @@ def plan_flush(warehouse: Warehouse, wanted: Callable[[Scope], bool]) -> list[Sc
     return reports
 
 
-def apply_flush(warehouse: Warehouse, run: Run, large: FlushLarge, applying: Applying, job_id: str) -> list[ScopeReport]:
+def apply_flush(at: Workplace, planned: Sequence[PlannedScope], plan_id: str, job_id: str) -> list[ScopeReport]:
     """Flushes the planned rows; later ones stay in the log. Rows that were flushed since count as done."""
-    lines = applying.scopes
-    upto = Upto(applying.plan_id, {line.log_id: line.end for line in lines.values() if line.end is not None})
-    flushed = flush_scopes(warehouse, run, large, Only(lines.keys()), job_id=job_id, upto=upto)
+    if not planned:
+        return []
+    lines = {line.scope: line for line in planned}
+    upto = Upto(plan_id, {line.log_id: line.end for line in planned if line.end is not None})
+    run, large = at.engine.run, at.engine.flush_large
+    flushed = flush_scopes(at.warehouse, run, large, Only(lines.keys()), job_id=job_id, upto=upto)
     made = {report.scope: report for report in flushed if report.outcome != "skipped"}
     unread = [report for report in flushed if report.fault and report.scope not in lines]
-    now, before = warehouse.clock(), "its rows were already flushed"
+    now, before = at.warehouse.clock(), "its rows were already flushed"
     return [made.get(scope) or line.done("flush", now, before) for scope, line in lines.items()] + unread

@@ -21,17 +21,18 @@ from lakewarden.base.scope import Scope
 from lakewarden.catalog.model import Catalog
 from lakewarden.catalog.report import ScopeReport
 from lakewarden.catalog.state.job import new_job_id
-from lakewarden.catalog.target import ScopeTarget
-from lakewarden.delta.apply import ColdApply, TooLarge
+from lakewarden.delta.apply import ColdApply
+from lakewarden.delta.change import TooLarge
 from lakewarden.delta.manifest import refresh_manifest
 from lakewarden.delta.proof import check_settled
 from lakewarden.errors import Conflict, Corrupt, LakewardenError, Terminal
 from lakewarden.log.drain import LogScope, drain
 from lakewarden.log.logs import reader_of
 from lakewarden.log.position import NOTHING, position_of
-from lakewarden.log.view import LogView, PendingRows
+from lakewarden.log.view import LogView
 from lakewarden.maintenance.flush.due import PendingScope, due_scopes, registered, until
 from lakewarden.maintenance.flush.selection import users_wanted
+from lakewarden.maintenance.flush_task import FlushLarge, FlushTask
 from lakewarden.maintenance.plans.still_planned import PLAN
 from lakewarden.storage.disk import sync
 from lakewarden.storage.objects import Missing
@@ -44,30 +45,6 @@ from lakewarden.tables.warehouse import Warehouse, cold_tables, state_store
 
 _SCOPE_COST = 32 << 10
 """The cost of opening, merging and committing a scope, in bytes of a pack, beside its rows: a few milliseconds' worth."""
-
-
-@dataclass(frozen=True)
-class FlushTask:
-    """The flush of one scope, as it is sent to a task: it carries the places of the rows, never the rows."""
-
-    target: ScopeTarget
-    state_uri: str
-    log_id: str
-    pending: PendingRows
-    end: int
-    job_id: str
-    attempts: int
-    large_bytes: int
-    clock: CarriedClock
-    """Goes on from when the scope's place was read."""
-    plan_id: str = ""
-    """The plan being applied, if any; then rows beyond `end` stay in the log."""
-    kept_seconds: float | bool = True
-    """How long the log keeps the rows behind the flush, as `TableLog.settle` takes it."""
-
-
-FlushLarge = Callable[[FlushTask], ScopeReport]
-"""Flushes a scope that is too large for one task (`spark.large.flush_large`)."""
 
 
 @dataclass(frozen=True)

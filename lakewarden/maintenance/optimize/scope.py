@@ -6,17 +6,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain
-from typing import ClassVar
 
 import pyarrow as pa
 
 from lakewarden.base.clock import Clock, NewId
 from lakewarden.base.faults import Reach, no_faults
-from lakewarden.base.scope import Scope, TableName
-from lakewarden.catalog.kept_settings import check_ratio
-from lakewarden.catalog.model import TableSchema
-from lakewarden.catalog.operations import Operation
-from lakewarden.catalog.options import MAX_SIZE, MIN_SIZE
 from lakewarden.catalog.report import ScopeReport
 from lakewarden.catalog.target import ScopeTarget
 from lakewarden.delta.parquet.files import DataFile, NewFile
@@ -25,10 +19,9 @@ from lakewarden.delta.reading.rows import read_files
 from lakewarden.delta.scope import open_scope
 from lakewarden.delta.table import ScopeTable
 from lakewarden.delta.timeline import walk
-from lakewarden.errors import InvalidArgument
+from lakewarden.maintenance.optimize import OptimizeOptions
 from lakewarden.maintenance.optimize.bins import BinTask, cut, outputs, write_bin
 from lakewarden.maintenance.optimize.zorder import check_columns
-from lakewarden.maintenance.plans.scope_options import ScopeOptions
 from lakewarden.maintenance.plans.scope_plan import ScopePlan
 from lakewarden.maintenance.plans.still_planned import live_inputs, planned_table
 from lakewarden.maintenance.plans.value import PlannedScope
@@ -37,43 +30,11 @@ from lakewarden.storage.objects import ObjectStore
 from lakewarden.storage.open import open_store
 from lakewarden.storage.steps import Steps
 from lakewarden.tables.fanout import Run, SizedWork
-from lakewarden.tables.predicate import PREDICATE, check_predicate, files_where
+from lakewarden.tables.predicate import PREDICATE, files_where
 from lakewarden.tables.upkeep_files import MIN_GAIN, RATIO, TARGET, ZORDER, Packing, pack_files, runs_to_cluster, why_not
 
-_OPERATION = "OPTIMIZE"
-
-
-@dataclass(frozen=True)
-class OptimizeOptions(ScopeOptions):
-    """`zorder` clusters by these columns; without it, files are packed. `min_gain` is the least share of files to
-    save, None for the table's.
-
-    `where` chooses partitions, all where it is empty; `target_file_size` in bytes, None for the table's.
-    """
-
-    operation: ClassVar[Operation] = "optimize"
-    commits: ClassVar[str] = _OPERATION
-
-    zorder: tuple[str, ...] = ()
-    min_gain: float | None = None
-    where: str = ""
-    target_file_size: int | None = None
-    ratio: float | None = 0.0
-    """Leaves a file with more than so many times the bytes of the smaller ones together; None for the table's."""
-
-    def check(self, subject: Scope | TableName, schema: TableSchema, retention_hours: float) -> None:
-        check_columns(schema, self.zorder)
-        check_ratio("ratio", self.ratio or 0)
-        if self.where:
-            check_predicate(schema, self.where)
-        if self.target_file_size is not None and not MIN_SIZE <= self.target_file_size <= MAX_SIZE:
-            raise InvalidArgument(f"target_file_size {self.target_file_size}: {MIN_SIZE} to {MAX_SIZE} bytes")
-
-    def plan(self, target: ScopeTarget, *, clock: Clock) -> OptimizePlan:
-        return plan_optimize(target, self, clock=clock)
-
-    def replan(self, target: ScopeTarget, planned: PlannedScope, plan_id: str, *, clock: Clock) -> OptimizePlan:
-        return replan_optimize(target, self, planned, clock=clock)
+OPTIMIZE = "OPTIMIZE"
+"""What its commits are stamped with."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,7 +73,7 @@ def plan_optimize(target: ScopeTarget, options: OptimizeOptions, *, clock: Clock
     check_columns(target.schema, options.zorder)
     target = replace(target, target_file_size=options.target_file_size or target.target_file_size)
     min_gain = target.rules.min_gain if options.min_gain is None else options.min_gain
-    ratio = target.rules.tail.ratio if options.ratio is None else options.ratio
+    ratio = target.rules.tail.ratio if options.tail_ratio is None else options.tail_ratio
     parameters = {TARGET: str(target.target_file_size), MIN_GAIN: str(min_gain), RATIO: str(ratio)}
     if options.zorder:
         parameters[ZORDER] = ",".join(options.zorder)
@@ -134,11 +95,11 @@ def plan_optimize(target: ScopeTarget, options: OptimizeOptions, *, clock: Clock
         state=table.state(target.app_id),
         parameters=parameters,
         zorder=options.zorder,
-        where=options.where,
+        where=options.where or "",
     )
-    files = files_where(table, live_target.schema, options.where)
-    if options.where and not files:
-        return replace(base, nothing=f"no partition has {options.where}")
+    files = files_where(table, live_target.schema, base.where)
+    if base.where and not files:
+        return replace(base, nothing=f"no partition has {base.where}")
     return _clustering(base, table, files) if options.zorder else _packing(base, files, min_gain, ratio)
 
 
@@ -166,7 +127,7 @@ def replan_optimize(target: ScopeTarget, options: OptimizeOptions, planned: Plan
         metrics=planned.metrics,
         files=planned.files,
         zorder=options.zorder,
-        where=options.where,
+        where=options.where or "",
         # the files that stayed alone took no room from these, so they fall into the bins that were planned
         bins=runs_to_cluster(inputs, sized.target_file_size)
         if options.zorder
@@ -183,7 +144,7 @@ def run_optimize(plan: OptimizePlan, *, job_id: str, clock: Clock, new_id: NewId
     inputs = tuple(file for packed in plan.bins for file in packed)
     if plan.where:
         plan = replace(plan, parameters={**plan.parameters, PREDICATE: plan.where})
-    work = RewriteWork(_OPERATION, inputs, partial(_parts, plan), written=_spread(plan, clock))
+    work = RewriteWork(OPTIMIZE, inputs, partial(_parts, plan), written=_spread(plan, clock))
     report = yield from run_rewrite(plan, work, job_id=job_id, clock=clock, new_id=new_id, reach=reach)
     return replace(report, reason=plan.summary) if report.outcome == "done" else report
 
@@ -235,7 +196,7 @@ def _clustered_already(store: ObjectStore, table: ScopeTable, files: Sequence[Da
     live = {file.path for file in files}
     for entry in walk(store, table.version):
         if added := live & entry.adds:
-            done = entry.stamp.parameters.get(ZORDER) if entry.stamp and entry.operation == _OPERATION else None
+            done = entry.stamp.parameters.get(ZORDER) if entry.stamp and entry.operation == OPTIMIZE else None
             return added == live and done == ",".join(columns)
     return False
 

@@ -12,7 +12,6 @@ from functools import partial
 
 import msgspec
 
-from lakewarden.catalog.operations import Request
 from lakewarden.catalog.state.erasures import Erasures
 from lakewarden.catalog.state.records import content, empty_replaced, first_of, newest, rewrite
 from lakewarden.errors import InvalidArgument, Moved, NotFound
@@ -26,6 +25,7 @@ from lakewarden.maintenance.plans.value import (
     check_head,
     read_line,
 )
+from lakewarden.maintenance.request import Request, request_of_wire
 from lakewarden.storage.objects import Missing, ObjectStore, StoredObject
 
 _ROOT = "plans"
@@ -78,7 +78,7 @@ class PlanLog:
         """
         _check_id(plan_id)
         data = content(self.store, f"{_ROOT}/{plan_id}{_FIRST}")
-        return None if data is None else read_line(_lines(data)[0], PlanHead).request
+        return None if data is None else request_of_wire(read_line(_lines(data)[0], PlanHead).request)
 
     def begin(self, plan_id: str, now: datetime) -> KeptPlan:
         """The plan, to be applied now; by the store's own time and by `now` it is not too old.
@@ -137,14 +137,14 @@ class PlanLog:
     def _is_for(self, key: str, user: str, tables: Collection[str] | None) -> bool:
         """Whether the head of a plan is in this part, and the plan was requested for the user."""
         data = content(self.store, key) if first_of(key).endswith(_FIRST) else None
-        return data is not None and _is_for(read_line(_lines(data)[0], PlanHead).request, user, tables)
+        return data is not None and _is_for(request_of_wire(read_line(_lines(data)[0], PlanHead).request), user, tables)
 
     def _read(self, parts: list[str]) -> Plan:
         lines = (line for part in parts for line in _lines(content(self.store, part) or b""))
         head = read_line(next(lines, b""), PlanHead)
         check_head(head)
         scopes = tuple(read_line(line, PlannedScope) for line in lines)
-        return Plan(head.plan_id, head.warehouse, head.planned_at, head.request, scopes)
+        return head.plan(scopes)
 
     def _done(self, key: str) -> DoneBy | None:
         try:

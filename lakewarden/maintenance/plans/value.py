@@ -19,9 +19,10 @@ import msgspec
 from lakewarden.base.clock import HELD_AT_MOST
 from lakewarden.base.connection import Location
 from lakewarden.base.scope import Scope, TableName
-from lakewarden.catalog.operations import Operation, Request
+from lakewarden.catalog.operations import Operation
 from lakewarden.catalog.report import Fault, Outcome, ScopeReport
 from lakewarden.errors import Corrupt, InvalidArgument, LakewardenError, Moved, Transient
+from lakewarden.maintenance.request import Request, request_of_wire
 from lakewarden.tables.rows.files import without_name
 
 T = TypeVar("T")
@@ -130,6 +131,13 @@ class Plan:
     """By the clock of the process that made it, from before its first look at the store."""
     request: Request
     scopes: tuple[PlannedScope, ...]
+    reports: tuple[ScopeReport, ...] = field(default=(), compare=False, repr=False)
+    """What was found of each scope, those without anything to do among them, where the plan was just made."""
+
+    @property
+    def failed(self) -> list[ScopeReport]:
+        """The scopes that could not be looked at."""
+        return [report for report in self.reports if report.fault]
 
     @property
     def operation(self) -> Operation:
@@ -137,7 +145,7 @@ class Plan:
 
     @property
     def head(self) -> PlanHead:
-        return PlanHead(self.plan_id, self.warehouse, self.planned_at, self.request, len(self.scopes))
+        return PlanHead(self.plan_id, self.warehouse, self.planned_at, self.request.wire, len(self.scopes))
 
     @property
     def users(self) -> set[str]:
@@ -163,23 +171,24 @@ class Plan:
 
 
 @dataclass(frozen=True)
-class Applying:
-    """A plan that is being applied: the lines that still stand, by their scopes."""
-
-    plan_id: str
-    scopes: Mapping[Scope, PlannedScope]
-
-
-@dataclass(frozen=True)
 class PlanHead:
     """The first line of a plan. `count` is the number of lines that follow it."""
 
     plan_id: str
     warehouse: str
     planned_at: datetime
-    request: Request
+    request: Mapping[str, object]
+    """As `Request.wire`."""
     count: int
     format: int = _FORMAT
+
+    def plan(self, scopes: tuple[PlannedScope, ...]) -> Plan:
+        """The plan of which these are the other lines.
+
+        Raises:
+            InvalidArgument: its operation has an option that this release does not know.
+        """
+        return Plan(self.plan_id, self.warehouse, self.planned_at, request_of_wire(self.request), scopes)
 
 
 def read_plans(lines: Iterable[str]) -> Iterator[Plan]:
@@ -196,7 +205,7 @@ def read_plans(lines: Iterable[str]) -> Iterator[Plan]:
         scopes = tuple(read_line(each, PlannedScope) for each in islice(rest, head.count))
         if len(scopes) < head.count:
             raise Corrupt(f"plan {head.plan_id} has {head.count} scopes, and {len(scopes)} of them are there: it was cut off")
-        yield Plan(head.plan_id, head.warehouse, head.planned_at, head.request, scopes)
+        yield head.plan(scopes)
 
 
 def check_head(head: PlanHead) -> None:

@@ -12,6 +12,7 @@ from lakewarden.catalog.model import Catalog, Table
 from lakewarden.catalog.report import ScopeReport
 from lakewarden.errors import Moved
 from lakewarden.maintenance.plans.value import Plan, PlannedScope
+from lakewarden.maintenance.repair import RepairOptions
 from lakewarden.maintenance.repair.report import RepairReport
 from lakewarden.maintenance.repair.run import Key, RepairRequest, key_of, repair
 from lakewarden.tables.fanout import Run
@@ -48,17 +49,16 @@ def _report(warehouse: Warehouse, catalog: Catalog, one: RepairReport) -> ScopeR
     )
 
 
-def apply_repair(warehouse: Warehouse, run: Run, plan: Plan, job_id: str) -> list[ScopeReport]:
+def apply_repair(warehouse: Warehouse, catalog: Catalog, run: Run, plan: Plan, job_id: str) -> list[ScopeReport]:
     """Repairs what was planned and is still as it was planned; a report for each line. What is sound by now is `skipped`.
 
     Raises:
         NotFound, StorageUnavailable: as `repair`.
     """
-    catalog = warehouse.catalog.read()
     gone = [line for line in plan.scopes if not _stands(catalog, line)]
     lines = {_key(line): line for line in plan.scopes if line not in gone}
     names = tuple(sorted({line.table for line in lines.values()}))
-    request = RepairRequest(names, plan.request.user, restored=plan.request.restored)
+    request = RepairRequest(names, plan.request.user, restored=plan.request.options_of(RepairOptions).restored)
     now = _lines(warehouse, repair(warehouse, run, replace(request, dry_run=True), job_id)) if lines else {}
     same = {key for key, line in lines.items() if now.get(key) == line}
     found = repair(warehouse, run, request, job_id, frozenset(same)) if same else []

@@ -9,13 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import ClassVar
 
 from lakewarden.base.clock import Clock, NewId
 from lakewarden.base.faults import Reach, no_faults
 from lakewarden.base.scope import Scope, TableName, without_table
 from lakewarden.catalog.model import Table
-from lakewarden.catalog.operations import Operation
 from lakewarden.catalog.report import ScopeReport
 from lakewarden.catalog.target import ScopeTarget
 from lakewarden.delta.commit_log.stamp import CommitStamp
@@ -28,48 +26,26 @@ from lakewarden.delta.scope import open_scope
 from lakewarden.delta.table import ScopeTable
 from lakewarden.delta.timeline import Timeline, read_timeline
 from lakewarden.errors import Conflict, InvalidArgument, Moved, NotFound, Unsupported
-from lakewarden.maintenance.plans.scope_options import ScopeOptions
 from lakewarden.maintenance.plans.scope_plan import ScopePlan, check_fresh, unmoved
 from lakewarden.maintenance.plans.still_planned import check_version, planned_table
 from lakewarden.maintenance.plans.value import PlannedScope
+from lakewarden.maintenance.restore import RestoreOptions
 from lakewarden.maintenance.restore.files import RESTORE, copied_apart, difference, written_again
 from lakewarden.maintenance.rewrite import discard
 from lakewarden.storage.open import open_store
 from lakewarden.storage.steps import Steps
 
 
-@dataclass(frozen=True)
-class RestoreOptions(ScopeOptions):
-    """Exactly one of the two. A timestamp without a zone is UTC."""
-
-    operation: ClassVar[Operation] = "restore"
-    commits: ClassVar[str] = RESTORE
-
-    version: int | None = None
-    timestamp: datetime | None = None
-    discard_to: int | None = None
-    """Drop the scope's pending rows up to this `_seq`: the commit sets the watermark there, so no flush applies them."""
-    always: bool = False
-    """Commit also where the rows are those of the version already, as K3 has it."""
-
-    def plan(self, target: ScopeTarget, *, clock: Clock) -> RestorePlan:
-        return plan_restore(target, self, clock=clock)
-
-    def replan(self, target: ScopeTarget, planned: PlannedScope, plan_id: str, *, clock: Clock) -> RestorePlan:
-        return replan_restore(target, self, planned, plan_id, clock=clock)
-
-
-def restore_options(table: Table, user: str | None, version: int | None, timestamp: datetime | None) -> RestoreOptions:
+def check_restore(options: RestoreOptions, table: Table) -> None:
     """Raises:
     InvalidArgument: not exactly one of the two, or a version of a USER table without a user.
     """
-    if (version is None) == (timestamp is None):
+    if (options.version is None) == (options.timestamp is None):
         raise _without_target(table.name)
-    if version is not None and user is None and table.type == "USER":
+    if options.version is not None and options.user is None and table.type == "USER":
         raise InvalidArgument(
             f"{table.name} is a USER table and each scope has its own versions: name the user, or restore by timestamp"
         )
-    return RestoreOptions(version, timestamp)
 
 
 def _without_target(what: TableName | Scope) -> InvalidArgument:

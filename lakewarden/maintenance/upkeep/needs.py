@@ -4,19 +4,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
-from datetime import datetime
 from typing import Literal
 
 import numpy as np
 
-from lakewarden.base.clock import to_millis
 from lakewarden.catalog.model import Table
-from lakewarden.catalog.operations import Operation
 from lakewarden.catalog.state.floors.entries import NO_TABLE, UNSEEN, KnownScopes, Rows
 from lakewarden.catalog.state.floors.objects import Summary
-from lakewarden.maintenance.vacuum.removable import LOG_AGE
-from lakewarden.maintenance.vacuum.retention import SAFE_HOURS, horizon_of
-from lakewarden.maintenance.vacuum.scope import VacuumOptions
 from lakewarden.tables.upkeep_rules import UNKNOWN, FoldRule, PackRule, UpkeepRule
 from lakewarden.tables.warehouse import Warehouse
 
@@ -82,26 +76,6 @@ class OtherRule(Need):
         return noted == NO_TABLE or self.rule.covers(noted)
 
 
-@dataclass(frozen=True)
-class OldRemains(Need):
-    """Vacuum: unless nothing is superfluous for so long. Milliseconds."""
-
-    dead_before: int
-    log_before: int
-
-    @classmethod
-    def before(cls, horizon: datetime, now: datetime) -> OldRemains:
-        return cls(to_millis(horizon), to_millis(min(horizon, now - LOG_AGE)))
-
-    def anywhere(self, summary: Summary) -> bool:
-        return summary.looked_at == UNSEEN or summary.dead_since <= self.dead_before or summary.log_since <= self.log_before
-
-    def rows(self, scopes: KnownScopes) -> Rows:
-        dead, log = np.less_equal(scopes["dead_since"], self.dead_before), np.less_equal(scopes["log_since"], self.log_before)
-        found: Rows = (scopes["looked_at"] == UNSEEN) | dead | log
-        return found
-
-
 def to_compact(warehouse: Warehouse, table: Table, ratio: float | None = None, *, paced: bool = False) -> Need:
     """With another ratio than the table's where it is given."""
     tail = warehouse.rules(table).tail
@@ -113,16 +87,3 @@ def to_optimize(warehouse: Warehouse, table: Table, ratio: float | None = None, 
     rules = warehouse.rules(table)
     chosen = rules.tail.ratio if ratio is None else ratio
     return OtherRule("optimized", PackRule(warehouse.target_file_size(table), rules.min_gain, chosen), paced)
-
-
-def to_vacuum(warehouse: Warehouse, table: Table, options: VacuumOptions) -> Need:
-    now, hours = warehouse.clock(), options.retention(table.name, warehouse.retention_hours(table))
-    return OldRemains.before(horizon_of(hours, now, options.latest), now)
-
-
-def unattended(warehouse: Warehouse, table: Table) -> dict[Operation, Need]:
-    """What maintenance does without being forced, and when it opens a scope."""
-    needs: dict[Operation, Need] = {"compact": to_compact(warehouse, table), "optimize": to_optimize(warehouse, table)}
-    if warehouse.retention_hours(table) >= SAFE_HOURS:
-        needs["vacuum"] = to_vacuum(warehouse, table, VacuumOptions())
-    return needs

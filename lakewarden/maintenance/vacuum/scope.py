@@ -7,16 +7,12 @@ after, and sees it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import ClassVar
 
 from lakewarden.base.clock import Clock, NewId
 from lakewarden.base.faults import Reach, no_faults
 from lakewarden.base.scope import Scope, TableName
-from lakewarden.catalog.model import TableSchema
-from lakewarden.catalog.operations import Operation
 from lakewarden.catalog.report import ScopeReport
 from lakewarden.catalog.target import ScopeTarget
 from lakewarden.delta.commit_log.stamp import CommitStamp
@@ -26,23 +22,19 @@ from lakewarden.delta.scope import open_scope
 from lakewarden.delta.snapshot import Snapshot
 from lakewarden.delta.table import ScopeTable
 from lakewarden.delta.timeline import KEPT, OLDEST, VACUUM_END, VACUUM_START, read_timeline
-from lakewarden.errors import Conflict, LakewardenError, Moved, Unsupported
-from lakewarden.maintenance.plans.scope_options import ScopeOptions
+from lakewarden.errors import Conflict, Moved, Unsupported
 from lakewarden.maintenance.plans.scope_plan import ScopePlan, check_fresh, unmoved
 from lakewarden.maintenance.plans.still_planned import commit_of
 from lakewarden.maintenance.plans.value import PlannedScope, plain_path
-from lakewarden.maintenance.vacuum.blocks import blocked_scopes
+from lakewarden.maintenance.vacuum import VacuumOptions
 from lakewarden.maintenance.vacuum.remains import remains_of
 from lakewarden.maintenance.vacuum.removable import Contents, Removable, removable
 from lakewarden.maintenance.vacuum.retention import horizon_of, require_retention
-from lakewarden.maintenance.vacuum.unreferenced_files import hot_files
 from lakewarden.storage.disk import remove_emptied_directories, remove_leftovers
 from lakewarden.storage.objects import StoredObject
 from lakewarden.storage.open import open_store
 from lakewarden.storage.steps import Steps
-from lakewarden.tables.pins import forget_expired, pinned_versions, tagged_versions
 from lakewarden.tables.rows.files import without_name
-from lakewarden.tables.warehouse import Warehouse, find_table
 
 _SKEW = timedelta(days=1)
 """How far ahead a commit's time may be before a vacuum marks it: waiting for that time costs less than a commit."""
@@ -50,75 +42,6 @@ _SKEW = timedelta(days=1)
 _MARKS = "; a commit is dated after today, so the retention of what it replaced counts from this vacuum"
 
 _ATTEMPTS = 10
-
-
-@dataclass(frozen=True)
-class VacuumOptions(ScopeOptions):
-    """`retain_hours` in place of the table's retention; below 168 hours, its own included, `force` is required."""
-
-    operation: ClassVar[Operation] = "vacuum"
-    commits: ClassVar[str] = VACUUM_END
-
-    retain_hours: float | None = None
-    force: bool = False
-    ignore_checks: bool = False
-    """Whether to vacuum scopes that failed a check of their data, too."""
-    keep_versions: tuple[int, ...] = ()
-    keep_files: frozenset[str] = frozenset()
-    """Paths that rows in the log refer to."""
-    latest: datetime | None = None
-    """The horizon is not later than this."""
-    recorded: bool = False
-    """Whether to commit the marks even if nothing is deleted."""
-
-    def check(self, subject: Scope | TableName, schema: TableSchema, retention_hours: float) -> None:
-        self.retention(subject, retention_hours)
-
-    def retention(self, subject: Scope | TableName, retention_hours: float) -> float:
-        """Hours: these, or else those of the table.
-
-        Raises:
-            InvalidArgument: not a number of hours, or below 168 without `force`.
-        """
-        hours = retention_hours if self.retain_hours is None else self.retain_hours
-        require_retention(subject, hours, force=self.force)
-        return float(hours)
-
-    def refused(self, warehouse: Warehouse, targets: Sequence[ScopeTarget]) -> Mapping[Scope, LakewardenError]:
-        """Those that failed a check."""
-        return {} if self.ignore_checks else blocked_scopes(warehouse, targets)
-
-    def completed(self, warehouse: Warehouse, targets: Sequence[ScopeTarget], now: datetime) -> Sequence[VacuumOptions]:
-        """With what tags name, readers pin, and hot rows refer to. Versions pinned since `now` are inside the retention."""
-        catalog = warehouse.catalog.read()
-        names = {target.scope.table for target in targets}
-        ids = {name: find_table(catalog, name).id for name in names}
-        tagged = {name: tagged_versions(warehouse.state, table_id) for name, table_id in ids.items()}
-        pinned = {name: pinned_versions(warehouse.state, table_id, now) for name, table_id in ids.items()}
-        hot = {name: hot_files(warehouse, find_table(catalog, name)) for name in names}
-        return [
-            replace(
-                self,
-                keep_versions=(*self.keep_versions, *_of(tagged, target.scope), *_of(pinned, target.scope)),
-                keep_files=hot[target.scope.table].get(target.scope.user, frozenset()),
-            )
-            for target in targets
-        ]
-
-    def finish(self, warehouse: Warehouse, targets: Sequence[ScopeTarget], now: datetime) -> None:
-        catalog = warehouse.catalog.read()
-        for name in {target.scope.table for target in targets}:
-            forget_expired(warehouse.state, find_table(catalog, name).id, now)
-
-    def plan(self, target: ScopeTarget, *, clock: Clock) -> VacuumPlan:
-        return plan_vacuum(target, self, clock=clock)
-
-    def replan(self, target: ScopeTarget, planned: PlannedScope, plan_id: str, *, clock: Clock) -> VacuumPlan:
-        return replan_vacuum(target, self, planned, plan_id, clock=clock)
-
-
-def _of(kept: Mapping[TableName, Mapping[str | None, tuple[int, ...]]], scope: Scope) -> tuple[int, ...]:
-    return kept[scope.table].get(scope.user, ())
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -139,6 +62,17 @@ class VacuumPlan(ScopePlan):
         return run_vacuum(self, job_id=job_id, clock=clock, new_id=new_id)
 
 
+def retention(options: VacuumOptions, subject: Scope | TableName, retention_hours: float) -> float:
+    """Hours: those of the options, or else those of the table.
+
+    Raises:
+        InvalidArgument: not a number of hours, or below 168 without `force`.
+    """
+    hours = retention_hours if options.retain_hours is None else options.retain_hours
+    require_retention(subject, hours, force=options.force)
+    return float(hours)
+
+
 def plan_vacuum(target: ScopeTarget, options: VacuumOptions, *, clock: Clock) -> VacuumPlan:
     """Plans exactly what a run removes.
 
@@ -146,7 +80,7 @@ def plan_vacuum(target: ScopeTarget, options: VacuumOptions, *, clock: Clock) ->
         InvalidArgument: the retention is not a number of hours, or below 168 without `force`.
         NotFound: a version to keep no longer exists.
     """
-    hours = options.retention(target.scope, target.retention_hours)
+    hours = retention(options, target.scope, target.retention_hours)
     now = clock()
     horizon = horizon_of(hours, now, options.latest)
     table = open_scope(target)

@@ -11,8 +11,8 @@ from lakewarden.catalog.model import Table
 from lakewarden.catalog.options import check_type
 from lakewarden.errors import AlreadyExists, LakewardenError, Unsupported
 from lakewarden.maintenance.admin.create_table import appearing, new_table
+from lakewarden.maintenance.drop.procedure import end_drop
 from lakewarden.maintenance.open_table import open_table
-from lakewarden.maintenance.procedures.drop import end_drop
 from lakewarden.sql.context import Context
 from lakewarden.sql.handlers.declaring import options_of
 from lakewarden.sql.handlers.writing.copying import Copying, copying_of
@@ -48,7 +48,7 @@ def create_table_as(context: Context, statement: CreateTableAs) -> StatementDone
     key, partition_by = (_as_named(shape.columns, names) for names in (statement.primary_key, statement.partition_by))
     table = new_table(context.warehouse, name, kind, columns, key, options_of(statement.options), partition_by)
     given = _given(context, table, found)
-    at = context.services.operator().workplace
+    at = context.services.operator()
     end_drop(at, name)
     try:
         with appearing(context.warehouse, table):

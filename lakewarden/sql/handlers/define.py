@@ -12,7 +12,6 @@ from lakewarden.catalog.changes.objects import describe_namespace
 from lakewarden.catalog.changes.users import UserChange
 from lakewarden.catalog.evolution import AddColumn, AddColumns, Alteration, SetOptions
 from lakewarden.catalog.model import StorageMode, Table, User
-from lakewarden.catalog.operations import Request
 from lakewarden.catalog.options import check_type, ignored_options
 from lakewarden.errors import AlreadyExists, InvalidArgument
 from lakewarden.maintenance.admin.alter_table import alter
@@ -22,7 +21,8 @@ from lakewarden.maintenance.admin.storages import StorageChange, change_storage,
 from lakewarden.maintenance.admin.users import change_user, remove_user
 from lakewarden.maintenance.admin.users import create_user as make_user
 from lakewarden.maintenance.beginning import widen
-from lakewarden.maintenance.procedures.drop import drop_now, end_drop
+from lakewarden.maintenance.drop.procedure import drop_now, end_drop
+from lakewarden.maintenance.request import new_request
 from lakewarden.sql.context import Context
 from lakewarden.sql.handlers.declaring import declared, options_of
 from lakewarden.sql.handlers.dynamic import check_there, create_dynamic, is_dynamic
@@ -46,7 +46,7 @@ def create_namespace(context: Context, statement: CreateNamespace) -> StatementD
 def drop_namespace(context: Context, statement: DropNamespace) -> StatementDone:
     if statement.if_exists and statement.name not in context.catalog.namespaces:
         return StatementDone(f"skipped: there is no namespace {statement.name}")
-    drop = partial(drop_now, context.services.operator().workplace) if statement.cascade else None
+    drop = partial(drop_now, context.services.operator()) if statement.cascade else None
     remove_namespace(context.warehouse, statement.name, drop)
     return StatementDone(f"namespace {statement.name} dropped")
 
@@ -67,7 +67,7 @@ def create_table(context: Context, statement: CreateTable) -> StatementDone:
     if statement.if_not_exists and name in catalog.tables and not catalog.tables[name].dropping:
         return StatementDone(f"table {name} already exists")
     if name in catalog.tables and catalog.tables[name].dropping:
-        end_drop(context.services.operator().workplace, name)
+        end_drop(context.services.operator(), name)
     if is_dynamic(context, statement):
         return create_dynamic(context, statement, name)
     kind = check_type(statement.type)
@@ -121,10 +121,10 @@ def drop_table(context: Context, statement: DropTable) -> StatementDone | Result
     if table is not None and statement.type not in (None, table.type):
         raise InvalidArgument(f"{name} is a {table.type} table, not a {statement.type} one")
     if statement.dry_run:
-        return planned(context, Request("drop", (str(name),)))
+        return planned(context, new_request("drop", (str(name),)))
     if table is not None and not statement.if_exists:
         check_there(context, table)
-    drop_now(context.services.operator().workplace, name)
+    drop_now(context.services.operator(), name)
     return StatementDone(f"table {name} dropped")
 
 

@@ -13,7 +13,7 @@ from lakewarden.base.scope import TableName
 from lakewarden.catalog.dynamic_declaration import KIND
 from lakewarden.catalog.dynamic_options import DynamicOptions
 from lakewarden.catalog.model import Table
-from lakewarden.catalog.operations import Operation, Request
+from lakewarden.catalog.operations import Operation
 from lakewarden.delta.commit_log.actions import CHANGE_DATA_FEED
 from lakewarden.delta.parquet.files import DataFile
 from lakewarden.delta.partitions import Partition, directory
@@ -21,6 +21,7 @@ from lakewarden.delta.scope import open_scope
 from lakewarden.errors import Conflict, NotFound, Unsupported
 from lakewarden.maintenance.admin.dynamic_tables import DynamicDeclaration, make_dynamic_table
 from lakewarden.maintenance.open_table import open_table
+from lakewarden.maintenance.request import new_request
 from lakewarden.sql.context import Context
 from lakewarden.sql.handlers.declaring import declared, options_of
 from lakewarden.sql.handlers.partitions import named_of, partition_of
@@ -97,7 +98,7 @@ def compact(context: Context, statement: CompactTable) -> StatementDone:
     operator = context.services.operator()
     operations: tuple[Operation, ...] = ("flush", "optimize")
     for operation in operations:
-        reports = operator.run(Request(operation, (str(table.name),)))
+        reports = operator.run(new_request(operation, (str(table.name),)))
         lost = next((report for report in reports if report.fault is not None or report.outcome == "failed"), None)
         if lost is not None:
             raise Conflict(f"the {operation} of {table.name} lost against another commit, retry: {lost.reason}")

@@ -7,18 +7,17 @@ from collections.abc import Sequence
 import pyarrow as pa
 
 from lakewarden.catalog.model import Table
-from lakewarden.catalog.operations import Request
 from lakewarden.catalog.report import ScopeReport
 from lakewarden.catalog.state.job import Job, outcome_of
 from lakewarden.catalog.state.job_log import AlreadyActive
 from lakewarden.catalog.state.live_queries import LiveQueries
 from lakewarden.delta.past import parse_moment
 from lakewarden.errors import Conflict, Corrupt, InvalidArgument, NotFound, ScopesFailed, StorageUnavailable
-from lakewarden.maintenance.execution.enqueue import enqueue
-from lakewarden.maintenance.execution.planner import Planner
-from lakewarden.maintenance.execution.runner import Runner
 from lakewarden.maintenance.export.run import own_place
-from lakewarden.maintenance.procedures.move import cancel_move
+from lakewarden.maintenance.move.procedure import cancel_move
+from lakewarden.maintenance.request import Request, new_request
+from lakewarden.maintenance.restore import RestoreOptions
+from lakewarden.maintenance.runner import Runner
 from lakewarden.sql.context import Context
 from lakewarden.sql.handlers.plans import applied, planned, preview
 from lakewarden.sql.results import ResultRows, Row, StartedJobs, StatementDone, listing
@@ -91,13 +90,13 @@ def _state(context: Context) -> str:
 def _idle(context: Context, statement: StorageJob, table: Table) -> bool:
     if statement.operation == "flush":
         return not _waits(context, table)
-    reports = Planner(context.services.operator()).look(_request(statement, [table]))
+    reports = context.services.operator().look(_request(statement, [table]))
     return all(report.outcome == "skipped" for report in reports)
 
 
 def _request(statement: StorageJob, tables: Sequence[Table]) -> Request:
     names = tuple(str(table.name) for table in tables)
-    return Request(statement.operation, names, look=statement.look, ratio=statement.ratio)
+    return new_request(statement.operation, names, look=statement.look, ratio=statement.ratio)
 
 
 def _waits(context: Context, table: Table) -> bool:
@@ -112,14 +111,14 @@ def _waits(context: Context, table: Table) -> bool:
 def _requested(context: Context, request: Request) -> Job | None:
     """The new job; None if the same request is already queued or running."""
     try:
-        return enqueue(context.services.operator(), request, context.principal.opener.request_id)
+        return context.services.operator().enqueue(request, context.principal.opener.request_id)
     except AlreadyActive:
         return None
 
 
 def export_user_data(context: Context, _: ExportUserData) -> StartedJobs | StatementDone:
     """Exports all data of the session's user to a folder of the job's own below the warehouse's `exports/`."""
-    job = _requested(context, Request("export", user=context.principal.user))
+    job = _requested(context, new_request("export", (), user=context.principal.user))
     if job is None:
         return StatementDone(_ACTIVE)
     if context.wait:
@@ -153,14 +152,14 @@ def move_table(context: Context, statement: MoveTable) -> StartedJobs | Statemen
     """Requests a job that moves the table; a CANCEL takes effect at once."""
     table = context.table(statement.table)
     if statement.dry_run:
-        return planned(context, Request("move", (str(table.name),), to=statement.storage))
+        return planned(context, new_request("move", (str(table.name),), to=statement.storage))
     if statement.storage is None:
         if table.move is None:
             return StatementDone(f"skipped: {table.name} is not being moved")
-        return _told(f"move {table.name}", cancel_move(context.services.operator().workplace, table.name))
+        return _told(f"move {table.name}", cancel_move(context.services.operator(), table.name))
     if table.move is None and table.options.storage_id == statement.storage:
         return StatementDone(f"skipped: {table.name} is already on storage {statement.storage!r}")
-    job = _requested(context, Request("move", (str(table.name),), to=statement.storage))
+    job = _requested(context, new_request("move", (str(table.name),), to=statement.storage))
     if job is None:
         return StatementDone(_ACTIVE)
     if context.wait:
@@ -188,7 +187,7 @@ def optimize(context: Context, statement: Optimize) -> StatementDone | ResultRow
     table = context.table(statement.table)
     zorder = tuple(_as_declared(table, name) for name in statement.zorder)
     user, where = _whose(context, table, statement), statement.where
-    request = Request("optimize", (str(table.name),), user, zorder=zorder, look=statement.look, where=where)
+    request = new_request("optimize", (str(table.name),), user=user, zorder=zorder, look=statement.look, where=where)
     return planned(context, request) if statement.dry_run else _run_now(context, request)
 
 
@@ -200,7 +199,7 @@ def vacuum(context: Context, statement: Vacuum) -> StatementDone | ResultRows:
     table = context.table(statement.table)
     hours, force = statement.retain_hours, statement.force
     user = _whose(context, table, statement)
-    request = Request("vacuum", (str(table.name),), user, retain_hours=hours, force=force, look=statement.look)
+    request = new_request("vacuum", (str(table.name),), user=user, retain_hours=hours, force=force, look=statement.look)
     return _files(preview(context, request).reports) if statement.dry_run else _run_now(context, request)
 
 
@@ -221,7 +220,8 @@ def restore(context: Context, statement: Restore) -> StatementDone | ResultRows:
     if statement.all_users and statement.version is not None:
         raise InvalidArgument("RESTORE … FOR ALL USERS takes TIMESTAMP AS OF: each scope has its own versions")
     timestamp = None if statement.timestamp is None else parse_moment(statement.timestamp)
-    request = Request("restore", (str(table.name),), _whose(context, table, statement), statement.version, timestamp)
+    options = RestoreOptions(statement.version, timestamp, user=_whose(context, table, statement))
+    request = Request("restore", (str(table.name),), options)
     return planned(context, request) if statement.dry_run else _run_now(context, request)
 
 

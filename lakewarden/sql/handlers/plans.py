@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from lakewarden.catalog.operations import Request
 from lakewarden.catalog.report import ScopeReport
-from lakewarden.maintenance.execution.applier import Applier
-from lakewarden.maintenance.execution.planner import Planner, Preview
+from lakewarden.maintenance.plans.value import Plan
+from lakewarden.maintenance.request import Request
 from lakewarden.sql.context import Context
 from lakewarden.sql.plan_rights import asks_of_request
 from lakewarden.sql.results import Columns, ResultRows, Row, listing
@@ -22,9 +21,9 @@ _COLUMNS: Columns = {
 }
 
 
-def preview(context: Context, request: Request) -> Preview:
-    """Raises as `Planner.preview`."""
-    return Planner(context.services.operator()).preview(request)
+def preview(context: Context, request: Request) -> Plan:
+    """Raises as `Operator.preview`."""
+    return context.services.operator().preview(request)
 
 
 def planned(context: Context, request: Request) -> ResultRows:
@@ -44,10 +43,10 @@ def _row(report: ScopeReport) -> Row:
 
 
 def applied(context: Context, statement: ApplyPlan) -> list[ScopeReport]:
-    """Raises as `Applier.apply`."""
+    """Raises as `Operator.apply`."""
 
     def permit(request: Request) -> None:
         for ask in asks_of_request(context, request):
             context.door.allow(ask.act, ask.table)
 
-    return Applier(context.services.operator()).apply(statement.id, permit)
+    return context.services.operator().apply(statement.id, permit)

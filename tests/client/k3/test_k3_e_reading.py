@@ -13,8 +13,9 @@ from lakewarden.catalog.report import ScopeReport
 from lakewarden.client.k3 import K3
 from lakewarden.client.k3.messages import QueryAnswer
 from lakewarden.errors import InvalidArgument, Unsupported
-from lakewarden.maintenance.flush.run import FlushTask, flush_scopes
+from lakewarden.maintenance.flush.run import flush_scopes
 from lakewarden.maintenance.flush.selection import Only
+from lakewarden.maintenance.flush_task import FlushTask
 from lakewarden.tables.fanout import Run, in_process
 from tests.client.k3.tables import BUCKET, event, kinds, make, run, version
 

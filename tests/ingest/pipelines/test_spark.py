@@ -70,7 +70,7 @@ def test_each_object_counts_once_wherever_an_ingest_dies(lake: Lakehouse) -> Non
         upload(lake, {f"{len(expected) + more}.csv": f"id,name\n{len(expected) + more},x\n" for more in range(25)})
         expected += [(len(expected) + more, "x") for more in range(25)]
         with bounded(lake.warehouse.settings.pipelines) as read:
-            readers = Readers(read, lake._parts.operator.workplace.in_tasks, partial(reads_of_tasks, MANY.pipelines))
+            readers = Readers(read, lake._parts.operator.in_tasks, partial(reads_of_tasks, MANY.pipelines))
             dying = ObjectIngest(lake.warehouse, IngestRequest(NAME), readers, f"IN-{step}", dies(step))
             with pytest.raises(Died):
                 dying.run()

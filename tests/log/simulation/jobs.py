@@ -1,4 +1,4 @@
-"""Whole jobs: the real `flush_scopes` and `rewind`, with the world's tables below them instead of Delta tables."""
+"""Whole jobs: the real `flush_scopes` and `TableRewind`, with the world's tables below them instead of Delta tables."""
 
 from __future__ import annotations
 
@@ -7,18 +7,23 @@ from contextlib import suppress
 from functools import partial
 from typing import TypeVar, cast
 
-from lakewarden.base.clock import system_clock
+from lakewarden.base.clock import random_id, system_clock
 from lakewarden.catalog.operations import Operation
 from lakewarden.catalog.report import Outcome, ScopeReport, ScopeState
+from lakewarden.catalog.state.job_log import JobLog
 from lakewarden.catalog.target import ScopeTarget
 from lakewarden.errors import Conflict, Corrupt, LakewardenError, NotFound, StorageUnavailable
 from lakewarden.log.drain import drain
-from lakewarden.maintenance.flush.run import FlushTask, flush_scopes
-from lakewarden.maintenance.maintain import MaintainTask
-from lakewarden.maintenance.restore.scope import RestoreOptions
-from lakewarden.maintenance.rewind import Rewind, rewind
+from lakewarden.maintenance.engine import WorkEngine
+from lakewarden.maintenance.flush.run import flush_scopes
+from lakewarden.maintenance.flush_task import FlushTask
+from lakewarden.maintenance.maintain import MaintainTask, MaintenanceRun
+from lakewarden.maintenance.operator import Operator
+from lakewarden.maintenance.restore import RestoreOptions
+from lakewarden.maintenance.restore.procedure import PROCEDURE, TableRewind
 from lakewarden.storage.steps import Steps, together
 from lakewarden.tables.fanout import SizedWork, failed_report
+from lakewarden.tables.warehouse import find_table
 from tests.log.simulation.actors import Flusher, Warehouse, expect
 from tests.log.simulation.light import SimScope
 from tests.log.simulation.premises import TABLE, Premises
@@ -44,7 +49,7 @@ class Job(Flusher):
         world = self.house.world
         world.say("flushes, as a job")
         try:
-            reports = flush_scopes(self.warehouse, self.run, _none_is_large, lambda _: world.rng.random() < share, job_id="J")
+            reports = flush_scopes(self.warehouse, self.run, self.flush_large, lambda _: world.rng.random() < share, job_id="J")
         except (Conflict, StorageUnavailable, Corrupt) as error:
             expect(self.house, error)
             return
@@ -64,9 +69,14 @@ class Job(Flusher):
     def run(self, work: Callable[[T], Steps[R]], items: Sequence[SizedWork[T]]) -> list[R]:
         """A `Run` that does something else than the work: to the world's tables what that does to Delta tables."""
         del work
-        return cast("list[R]", together(self._done(cast("FlushTask | MaintainTask", item.work)) for item in items))
+        return cast(
+            "list[R]", together(self._done(cast("FlushTask | MaintainTask[RestoreOptions]", item.work)) for item in items)
+        )
 
-    def _done(self, task: FlushTask | MaintainTask) -> Steps[ScopeReport]:
+    def flush_large(self, task: FlushTask) -> ScopeReport:
+        raise AssertionError(f"{task.target.scope} is small")
+
+    def _done(self, task: FlushTask | MaintainTask[RestoreOptions]) -> Steps[ScopeReport]:
         operation: Operation = "flush" if isinstance(task, FlushTask) else "restore"
         try:
             return (yield from self._flushed(task) if isinstance(task, FlushTask) else self._restored(task))
@@ -87,9 +97,8 @@ class Job(Flusher):
             return _report(task.target, "flush", before.version + 1, task.end)
         return _report(task.target, "flush", before.version, before.upto, "skipped")
 
-    def _restored(self, task: MaintainTask) -> Steps[ScopeReport]:
+    def _restored(self, task: MaintainTask[RestoreOptions]) -> Steps[ScopeReport]:
         user, options = str(task.target.scope.user), task.options
-        assert isinstance(options, RestoreOptions)
         assert options.version is not None
         snapshot = self.premises.open(task.target)
         before = snapshot.opened
@@ -115,12 +124,14 @@ class Restorer(Job):
         flushed = [user for user in house.users if house.tables[user].version >= 0]
         user = rng.choice(flushed or house.users)
         table = house.tables[user]
-        options = RestoreOptions(version=rng.randrange(max(1, table.version + 1)))
-        asked = Rewind(TABLE, user, options, discard_pending=rng.random() < 0.5, dry_run=False, job_id="R")
-        house.world.say(f"restores {user} to {options.version}{', discarding' if asked.discard_pending else ''}")
+        options = RestoreOptions(version=rng.randrange(max(1, table.version + 1)), discard_pending=rng.random() < 0.5, user=user)
+        house.world.say(f"restores {user} to {options.version}{', discarding' if options.discard_pending else ''}")
         self.began = house.world.now
         try:
-            reports = rewind(self.warehouse, self.run, _none_is_large, asked)
+            at = Operator(self.warehouse, cast("WorkEngine", self), JobLog(self.warehouse.state, system_clock, random_id))
+            catalog = self.warehouse.catalog.read()
+            run = MaintenanceRun(at, catalog, PROCEDURE, options, "R")
+            reports = TableRewind.of(run, find_table(catalog, TABLE)).restored()
         except (Conflict, StorageUnavailable, Corrupt) as error:
             expect(house, error)
             return
@@ -134,10 +145,6 @@ def waits(house: Warehouse, then: Sequence[Callable[[], None]]) -> None:
             with suppress(Unanswered):
                 house.world.turn("waits")
         what()
-
-
-def _none_is_large(task: FlushTask) -> ScopeReport:
-    raise AssertionError(f"{task.target.scope} is not large")
 
 
 def _report(target: ScopeTarget, operation: Operation, version: int, upto: int, outcome: Outcome = "done") -> ScopeReport:

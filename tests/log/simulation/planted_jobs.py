@@ -15,10 +15,12 @@ from lakewarden.catalog.report import ScopeReport
 from lakewarden.catalog.target import ScopeTarget
 from lakewarden.log.objects.log_view import ListedLogView
 from lakewarden.log.position import NOTHING
-from lakewarden.maintenance import rewind
 from lakewarden.maintenance.flush import run as flush
-from lakewarden.maintenance.flush.run import FlushTask, flush_scopes
-from lakewarden.maintenance.maintain import maintain_targets
+from lakewarden.maintenance.flush.run import flush_scopes
+from lakewarden.maintenance.flush_task import FlushTask
+from lakewarden.maintenance.maintain import MaintenanceRun, maintain_targets
+from lakewarden.maintenance.restore import RestoreOptions
+from lakewarden.maintenance.restore import procedure as restore
 from lakewarden.tables.floors import UnwrittenFloors
 from lakewarden.tables.presence import Presence
 from lakewarden.tables.warehouse import Warehouse
@@ -103,22 +105,22 @@ def _whatever_is_noted(_: UnwrittenFloors, __: ScopeTarget, report: ScopeReport,
 # --- restoring
 
 
-def _leaves_the_watermark(house: Warehouse, run: Any, targets: Any, options: Any, **rest: Any) -> list[ScopeReport]:
-    return maintain_targets(house, run, targets, replace(options, discard_to=None), **rest)
+def _leaves_the_watermark(run: MaintenanceRun[RestoreOptions], targets: Sequence[ScopeTarget]) -> list[ScopeReport]:
+    return maintain_targets(replace(run, options=replace(run.options, discard_to=None)), targets)
 
 
-def _discards_though_it_failed(house: Warehouse, run: Any, targets: Any, options: Any, **rest: Any) -> list[ScopeReport]:
-    reports = maintain_targets(house, run, targets, options, **rest)
-    return reports if options.discard_to is None else _sound(reports)
+def _discards_though_it_failed(run: MaintenanceRun[RestoreOptions], targets: Sequence[ScopeTarget]) -> list[ScopeReport]:
+    reports = maintain_targets(run, targets)
+    return reports if run.options.discard_to is None else _sound(reports)
 
 
 def _flushes_anyhow(*args: Any, **rest: Any) -> list[ScopeReport]:
     return _sound(flush_scopes(*args, **rest))
 
 
-def _discards_less(house: Warehouse, run: Any, targets: Any, options: Any, **rest: Any) -> list[ScopeReport]:
-    upto = None if options.discard_to is None else max(NOTHING, options.discard_to - (1 << 28))
-    return maintain_targets(house, run, targets, replace(options, discard_to=upto), **rest)
+def _discards_less(run: MaintenanceRun[RestoreOptions], targets: Sequence[ScopeTarget]) -> list[ScopeReport]:
+    upto = None if run.options.discard_to is None else max(NOTHING, run.options.discard_to - (1 << 28))
+    return maintain_targets(replace(run, options=replace(run.options, discard_to=upto)), targets)
 
 
 JOB_FAULTS = (
@@ -133,8 +135,8 @@ JOB_FAULTS = (
         _JOBS,
     ),
     Fault("settles what went into an empty mount point", ((Presence, "again", _does_not_look),), _JOBS),
-    Fault("drops pending rows and leaves the watermark", ((rewind, "maintain_targets", _leaves_the_watermark),), _JOBS),
-    Fault("drops pending rows one position short", ((rewind, "maintain_targets", _discards_less),), _JOBS),
-    Fault("drops pending rows though nothing was restored", ((rewind, "maintain_targets", _discards_though_it_failed),), _JOBS),
-    Fault("restores though the flush failed", ((rewind, "flush_scopes", _flushes_anyhow),), _JOBS),
+    Fault("drops pending rows and leaves the watermark", ((restore, "maintain_targets", _leaves_the_watermark),), _JOBS),
+    Fault("drops pending rows one position short", ((restore, "maintain_targets", _discards_less),), _JOBS),
+    Fault("drops pending rows though nothing was restored", ((restore, "maintain_targets", _discards_though_it_failed),), _JOBS),
+    Fault("restores though the flush failed", ((restore, "flush_scopes", _flushes_anyhow),), _JOBS),
 )

@@ -13,7 +13,9 @@ from deltalake.schema import PrimitiveType
 from lakewarden.base.clock import CarriedClock, random_id
 from lakewarden.catalog.kept_settings import TailRule
 from lakewarden.errors import Conflict, Unsupported
-from lakewarden.maintenance.compact.scope import CompactOptions, plan_compact, run_compact
+from lakewarden.maintenance.compact import CompactOptions
+from lakewarden.maintenance.compact.procedure import PROCEDURE as COMPACT
+from lakewarden.maintenance.compact.scope import plan_compact, run_compact
 from lakewarden.maintenance.maintain import MaintainTask, maintain_scope
 from lakewarden.storage.steps import alone
 from tests.delta.scopes import APP, PEOPLE, flush, paths, people, rows_of, schema, table_of, target
@@ -213,6 +215,6 @@ def test_a_later_run_mends_the_manifest_that_a_crash_left_behind(tmp_path: Path)
     with pytest.raises(Died):
         compact(scope, reach=dies("after-commit"))
     assert manifest_paths(scope) != paths(scope)
-    task = MaintainTask(ruled(scope), CompactOptions(), dry_run=False, job_id="CO-2", clock=CarriedClock.of(later()))
+    task = MaintainTask(ruled(scope), COMPACT, CompactOptions(), dry_run=False, job_id="CO-2", clock=CarriedClock.of(later()))
     assert alone(maintain_scope(task)).outcome == "skipped"
     assert manifest_paths(scope) == paths(scope)

@@ -14,9 +14,9 @@ from lakewarden.catalog.report import ScopeReport
 from lakewarden.catalog.state.job import Job
 from lakewarden.catalog.state.job_log import JobLog
 from lakewarden.errors import StorageUnavailable
-from lakewarden.maintenance.execution.engine import WorkEngine
-from lakewarden.maintenance.execution.operator import Operator
-from lakewarden.maintenance.execution.runner import Runner
+from lakewarden.maintenance.engine import WorkEngine
+from lakewarden.maintenance.operator import Operator
+from lakewarden.maintenance.runner import Runner
 from lakewarden.sql.results import StartedJobs
 from tests.fixtures.lakes import NOTES, eventual, lake_fixture, make_notes
 from tests.fixtures.process import ended_node
@@ -44,15 +44,15 @@ class _Flaky(Operator):
 
     failures = 2
 
-    def work_of(self, job: Job) -> list[ScopeReport]:
+    def run_job(self, job: Job) -> list[ScopeReport]:
         if type(self).failures:
             type(self).failures -= 1
             raise StorageUnavailable("the store is away for a moment")
-        return super().work_of(job)
+        return super().run_job(job)
 
 
 class _Broken(Operator):
-    def work_of(self, job: Job) -> list[ScopeReport]:
+    def run_job(self, job: Job) -> list[ScopeReport]:
         raise KeyError(job.job_id)
 
 
@@ -118,7 +118,7 @@ def test_a_fault_of_ours_ends_the_job_and_says_where(lake: Lakehouse) -> None:
     (job,) = Runner(_operator(lake, _Broken), lambda seconds: None).run_waiting()
     assert job.status == "failed"
     assert job.message.startswith("INTERNAL: KeyError")
-    assert "work_of" in (job.exception_trace or "")
+    assert "run_job" in (job.exception_trace or "")
 
 
 def test_a_crashed_runner_s_job_is_picked_up(warehouse_uri: str) -> None:

@@ -15,12 +15,17 @@ from lakewarden.base.faults import Reach, no_faults
 from lakewarden.base.scope import Scope, TableName
 from lakewarden.catalog.report import ScopeReport
 from lakewarden.catalog.target import ScopeTarget
-from lakewarden.maintenance.compact.scope import CompactOptions, plan_compact, run_compact
-from lakewarden.maintenance.execution.engine import WorkEngine, silent
-from lakewarden.maintenance.flush.run import FlushTask, flush_scopes
-from lakewarden.maintenance.optimize.scope import OptimizeOptions, plan_optimize, run_optimize
-from lakewarden.maintenance.restore.scope import RestoreOptions, plan_restore, run_restore
-from lakewarden.maintenance.vacuum.scope import VacuumOptions, plan_vacuum, run_vacuum
+from lakewarden.maintenance.compact import CompactOptions
+from lakewarden.maintenance.compact.scope import plan_compact, run_compact
+from lakewarden.maintenance.engine import WorkEngine, silent
+from lakewarden.maintenance.flush.run import flush_scopes
+from lakewarden.maintenance.flush_task import FlushTask
+from lakewarden.maintenance.optimize import OptimizeOptions
+from lakewarden.maintenance.optimize.scope import plan_optimize, run_optimize
+from lakewarden.maintenance.restore import RestoreOptions
+from lakewarden.maintenance.restore.scope import plan_restore, run_restore
+from lakewarden.maintenance.vacuum import VacuumOptions
+from lakewarden.maintenance.vacuum.scope import plan_vacuum, run_vacuum
 from lakewarden.storage.steps import alone
 from lakewarden.tables.client import TableClient
 from tests.fixtures.children import KILLED, exit_status, killed_at

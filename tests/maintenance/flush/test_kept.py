@@ -17,7 +17,8 @@ from lakewarden.catalog.report import ScopeReport
 from lakewarden.catalog.target import ScopeTarget
 from lakewarden.delta.kept.memory import KEPT_TEXTS
 from lakewarden.delta.kept.newest import NAME, kept_snapshot
-from lakewarden.maintenance.flush.run import FlushTask, flush_scopes
+from lakewarden.maintenance.flush.run import flush_scopes
+from lakewarden.maintenance.flush_task import FlushTask
 from lakewarden.sql.results import ResultRows
 from lakewarden.storage.open import open_store
 from lakewarden.tables.fanout import in_process

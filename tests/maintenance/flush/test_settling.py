@@ -17,12 +17,16 @@ from lakewarden.catalog.report import ScopeReport
 from lakewarden.catalog.state.floors.entries import ON_STORAGES
 from lakewarden.delta.commit_log.commits import commit_name
 from lakewarden.errors import Corrupt
-from lakewarden.maintenance.flush.run import FlushTask, flush_scopes
-from lakewarden.maintenance.restore.scope import RestoreOptions
-from lakewarden.maintenance.rewind import Rewind, rewind
+from lakewarden.maintenance.engine import WorkEngine
+from lakewarden.maintenance.flush.run import flush_scopes
+from lakewarden.maintenance.flush_task import FlushTask
+from lakewarden.maintenance.maintain import MaintenanceRun
+from lakewarden.maintenance.restore import RestoreOptions
+from lakewarden.maintenance.restore.procedure import PROCEDURE, TableRewind
 from lakewarden.storage.steps import Steps
 from lakewarden.tables.fanout import SizedWork, in_process
 from lakewarden.tables.floors import LogStanding, check_floor
+from lakewarden.tables.warehouse import find_table
 from tests.delta.scopes import flush as flush_scope
 from tests.delta.scopes import people, target
 from tests.fixtures.lakes import NOTES, eventual, hot_ids, lake_fixture, log_files, make_notes, notes, scope_path, strong
@@ -108,7 +112,9 @@ def test_a_scope_whose_flush_failed_is_not_restored(lake: Lakehouse) -> None:
     assert hot_ids(table, "ann") == [1]
 
 
-def test_no_scope_is_restored_where_the_log_became_corrupt_since_it_was_read(lake: Lakehouse) -> None:
+def test_no_scope_is_restored_where_the_log_became_corrupt_since_it_was_read(
+    lake: Lakehouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Any scope may have rows in it that would come on top later."""
     table, warehouse = lake.table(NOTES), lake.warehouse
     for text in ("first", "second"):
@@ -123,8 +129,10 @@ def test_no_scope_is_restored_where_the_log_became_corrupt_since_it_was_read(lak
         warehouse.state.delete(f"log/{path}" for path in lost)
         return in_process(work, items, lambda done: None)
 
-    asked = Rewind(TableName.parse(NOTES), None, RestoreOptions(version=0), discard_pending=False, dry_run=False, job_id="RS-1")
-    reports = rewind(warehouse, run, never_large, asked)
+    catalog = warehouse.catalog.read()
+    monkeypatch.setattr(WorkEngine, "run", lambda _engine, work, items: run(work, items))
+    restoring = MaintenanceRun(lake._parts.operator, catalog, PROCEDURE, RestoreOptions(version=0), "RS-1")
+    reports = TableRewind.of(restoring, find_table(catalog, TableName.parse(NOTES))).restored()
     assert {(report.scope.user, report.operation, report.fault and report.fault.code) for report in reports} == {
         ("ann", "restore", "CORRUPT"),
         ("bob", "restore", "CORRUPT"),

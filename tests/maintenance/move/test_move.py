@@ -39,10 +39,11 @@ from lakewarden.delta.table import ScopeTable
 from lakewarden.errors import Conflict, InUse, InvalidArgument, LakewardenError, NotFound, Transient, Unsupported
 from lakewarden.maintenance.admin.session_gate import Door
 from lakewarden.maintenance.admin.users import change_user, create_user
-from lakewarden.maintenance.execution.heartbeat import JobStopped
-from lakewarden.maintenance.flush.run import FlushTask, flush_scopes
+from lakewarden.maintenance.flush.run import flush_scopes
+from lakewarden.maintenance.flush_task import FlushTask
 from lakewarden.maintenance.move.run import Mover
 from lakewarden.maintenance.move.scope import MoveTask, copy_scope, move_scope
+from lakewarden.maintenance.runner import JobStopped
 from lakewarden.storage.location import local_path
 from lakewarden.storage.steps import Steps, alone
 from lakewarden.tables import files

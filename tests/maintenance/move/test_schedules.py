@@ -14,7 +14,8 @@ from lakewarden import Lakehouse
 from lakewarden.base.scope import TableName
 from lakewarden.catalog.report import ScopeReport
 from lakewarden.errors import InUse, Transient
-from lakewarden.maintenance.flush.run import FlushTask, flush_scopes
+from lakewarden.maintenance.flush.run import flush_scopes
+from lakewarden.maintenance.flush_task import FlushTask
 from lakewarden.maintenance.move.run import Mover
 from lakewarden.storage.steps import Steps, alone
 from lakewarden.tables.fanout import SizedWork

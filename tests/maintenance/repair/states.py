@@ -14,8 +14,9 @@ from lakewarden.base.settings import LogSettings, Settings
 from lakewarden.catalog.report import ScopeReport
 from lakewarden.catalog.state.floors.entries import ON_STORAGES
 from lakewarden.catalog.state.floors.floor import floor_at
-from lakewarden.maintenance.execution.engine import WorkEngine, silent
-from lakewarden.maintenance.flush.run import FlushTask, flush_scopes
+from lakewarden.maintenance.engine import WorkEngine, silent
+from lakewarden.maintenance.flush.run import flush_scopes
+from lakewarden.maintenance.flush_task import FlushTask
 from tests.fixtures.bucket import AnyPath, copy_tree, remove_tree
 
 TABLE = "chat.notes"

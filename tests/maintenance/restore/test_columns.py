@@ -18,7 +18,8 @@ from lakewarden.catalog.model import TableSchema
 from lakewarden.catalog.report import ScopeReport
 from lakewarden.delta.parquet.schema import reads_alike
 from lakewarden.errors import Conflict, LakewardenError
-from lakewarden.maintenance.restore.scope import RestoreOptions, plan_restore
+from lakewarden.maintenance.restore import RestoreOptions
+from lakewarden.maintenance.restore.scope import plan_restore
 from lakewarden.sql.results import ResultRows
 from tests.delta.scopes import PEOPLE, Row, column, flush, paths, people, rows_of, table_of, target
 from tests.fixtures.examples import examples

@@ -13,7 +13,8 @@ from deltalake.schema import PrimitiveType
 from lakewarden.base.clock import random_id
 from lakewarden.delta.table import ScopeTable
 from lakewarden.errors import Conflict, InvalidArgument, NotFound
-from lakewarden.maintenance.restore.scope import RestoreOptions, plan_restore, run_restore
+from lakewarden.maintenance.restore import RestoreOptions
+from lakewarden.maintenance.restore.scope import plan_restore, run_restore
 from lakewarden.storage.steps import alone
 from tests.delta.scopes import APP, PEOPLE, flush, paths, people, rows_of, schema, table_of, target
 from tests.maintenance.steps import (

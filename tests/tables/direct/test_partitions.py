@@ -10,7 +10,7 @@ from lakewarden import Column, Lakehouse
 from lakewarden.catalog.evolution import AddColumn
 from lakewarden.delta.reading.bounds import Bound
 from lakewarden.errors import ConstraintViolation, InvalidArgument
-from lakewarden.maintenance.execution.engine import WorkEngine, silent
+from lakewarden.maintenance.engine import WorkEngine, silent
 from lakewarden.tables.client import TableClient
 from lakewarden.tables.direct.commit import DirectWrite
 from lakewarden.tables.direct.revise import Revise, Spread

@@ -9,7 +9,8 @@ import pytest
 from lakewarden import Lakehouse
 from lakewarden.catalog.report import ScopeReport
 from lakewarden.errors import InvalidArgument
-from lakewarden.maintenance.flush.run import FlushTask, flush_scopes
+from lakewarden.maintenance.flush.run import flush_scopes
+from lakewarden.maintenance.flush_task import FlushTask
 from lakewarden.tables.client import TableClient
 from lakewarden.tables.fanout import in_process
 from tests.fixtures.lakes import eventual, keys, make_notes, notes, strong

@@ -19,9 +19,12 @@ from lakewarden.catalog.state.floors.entries import NEVER, OPERATIONS, UNSEEN, F
 from lakewarden.catalog.state.floors.floor import floor_at
 from lakewarden.catalog.target import ScopeTarget
 from lakewarden.delta.table import ScopeTable
-from lakewarden.maintenance.compact.scope import CompactOptions, plan_compact
-from lakewarden.maintenance.optimize.scope import OptimizeOptions, plan_optimize
-from lakewarden.maintenance.vacuum.scope import VacuumOptions, plan_vacuum
+from lakewarden.maintenance.compact import CompactOptions
+from lakewarden.maintenance.compact.scope import plan_compact
+from lakewarden.maintenance.optimize import OptimizeOptions
+from lakewarden.maintenance.optimize.scope import plan_optimize
+from lakewarden.maintenance.vacuum import VacuumOptions
+from lakewarden.maintenance.vacuum.scope import plan_vacuum
 from lakewarden.tables.upkeep_rules import FoldRule, PackRule
 from tests.fixtures.lakes import NOTES, make_notes, notes
 

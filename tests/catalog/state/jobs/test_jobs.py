@@ -13,7 +13,7 @@ from lakewarden.base.connection import Location
 from lakewarden.catalog.state.job import Job, this_node
 from lakewarden.catalog.state.job_log import AlreadyActive, JobLog
 from lakewarden.errors import Conflict, InvalidArgument, NotFound, Unsupported
-from lakewarden.maintenance.execution.heartbeat import Heartbeat, JobStopped
+from lakewarden.maintenance.runner import Heartbeat, JobStopped
 from lakewarden.storage.open import open_store
 from tests.fixtures.clock import Clock
 from tests.fixtures.process import ended_node

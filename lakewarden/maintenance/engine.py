@@ -10,7 +10,7 @@ from lakewarden.errors import Unsupported
 
 if TYPE_CHECKING:
     from lakewarden.catalog.report import ScopeReport
-    from lakewarden.maintenance.flush.run import FlushTask
+    from lakewarden.maintenance.flush_task import FlushTask
     from lakewarden.storage.steps import Steps
     from lakewarden.tables.fanout import FanOut, SizedWork
 

@@ -1,4 +1,4 @@
-"""How an operation is done: looked at, run, queued, and applied as it was planned. Each has a module beside this one."""
+"""How an operation is done: planned, run, queued, and applied as it was planned."""
 
 from __future__ import annotations
 
@@ -6,20 +6,25 @@ from abc import ABC, abstractmethod
 from importlib import import_module
 
 from lakewarden.base.scope import Scope
-from lakewarden.catalog.operations import SPECS, Operation, Request
+from lakewarden.catalog.model import Catalog
+from lakewarden.catalog.operations import Operation
 from lakewarden.catalog.report import ScopeReport
 from lakewarden.maintenance.plans.store import DoneBy
 from lakewarden.maintenance.plans.value import Plan
-from lakewarden.maintenance.procedures.workplace import Workplace
+from lakewarden.maintenance.request import Request
 from lakewarden.maintenance.scopes import named_tables
+from lakewarden.maintenance.workplace import Workplace
 from lakewarden.tables.warehouse import check_scope
 
 
 class Procedure(ABC):
-    """One operation. Requests are checked by its row of `specs.SPECS` before they come here."""
+    """One operation. Requests are checked by its row of `catalog.operations` before they come here.
+
+    Each call gets the catalog as it was read for it, once.
+    """
 
     @abstractmethod
-    def look(self, at: Workplace, request: Request) -> list[ScopeReport]:
+    def look(self, at: Workplace, catalog: Catalog, request: Request) -> list[ScopeReport]:
         """What a plan would report; changes nothing.
 
         Raises:
@@ -27,20 +32,20 @@ class Procedure(ABC):
         """
 
     @abstractmethod
-    def run(self, at: Workplace, request: Request, job_id: str | None = None) -> list[ScopeReport]:
+    def run(self, at: Workplace, catalog: Catalog, request: Request, job_id: str | None = None) -> list[ScopeReport]:
         """Does what is requested, without a plan; `job_id` as in `Workplace.as_job`.
 
         Raises:
             NotFound, InvalidArgument, Unsupported: the request is not valid; nothing was done.
         """
 
-    def check_queued(self, at: Workplace, request: Request) -> None:
+    def check_queued(self, at: Workplace, catalog: Catalog, request: Request) -> None:
         """Whether the request may wait for a runner.
 
         Raises:
             NotFound, InvalidArgument, Unsupported: its job would fail.
         """
-        for table in named_tables(at.warehouse.catalog.read(), request.tables):
+        for table in named_tables(catalog, request.tables):
             if request.user is not None:
                 check_scope(table, Scope(table.name, request.user))
 
@@ -49,7 +54,7 @@ class ByScope(Procedure):
     """An operation that is applied scope by scope, where the scope has not changed since it was planned."""
 
     @abstractmethod
-    def apply(self, at: Workplace, plan: Plan, job_id: str) -> list[ScopeReport]:
+    def apply(self, at: Workplace, catalog: Catalog, plan: Plan, job_id: str) -> list[ScopeReport]:
         """A report for each scope of the plan: `done`, or `failed` where it moved."""
 
 
@@ -65,6 +70,5 @@ class AsAWhole(Procedure):
 
 def procedure_of(operation: Operation) -> ByScope | AsAWhole:
     """The procedure, whose module is imported when it is first needed: all of them bring Delta and Arrow."""
-    module = import_module(SPECS[operation].procedure or f"lakewarden.maintenance.procedures.{operation}")
-    found: ByScope | AsAWhole = module.PROCEDURE
+    found: ByScope | AsAWhole = import_module(f"lakewarden.maintenance.{operation}.procedure").PROCEDURE
     return found

@@ -7,27 +7,29 @@ from contextlib import suppress
 
 from lakewarden.base.scope import TableName
 from lakewarden.catalog.changes.pipelines import drop_blank
-from lakewarden.catalog.operations import Request
+from lakewarden.catalog.model import Catalog
 from lakewarden.catalog.report import ScopeReport
 from lakewarden.errors import AlreadyExists, NotFound
-from lakewarden.maintenance.drop import drop
-from lakewarden.maintenance.plans.removals import check_standing, plan_drop
+from lakewarden.maintenance.drop.plan import plan_drop
+from lakewarden.maintenance.drop.run import drop
+from lakewarden.maintenance.plans.standing import check_standing
 from lakewarden.maintenance.plans.store import DoneBy
 from lakewarden.maintenance.plans.value import Plan
-from lakewarden.maintenance.procedures.procedure import AsAWhole
-from lakewarden.maintenance.procedures.workplace import Workplace
+from lakewarden.maintenance.procedure import AsAWhole
+from lakewarden.maintenance.request import Request
+from lakewarden.maintenance.workplace import Workplace
 
 
 class Drop(AsAWhole):
-    def look(self, at: Workplace, request: Request) -> list[ScopeReport]:
-        return [plan_drop(at.warehouse, TableName.parse(request.tables[0]))]
+    def look(self, at: Workplace, catalog: Catalog, request: Request) -> list[ScopeReport]:
+        return [plan_drop(at.warehouse, catalog, TableName.parse(request.tables[0]))]
 
-    def run(self, at: Workplace, request: Request, job_id: str | None = None) -> list[ScopeReport]:
-        return _drop(at, request, job_id, lambda: None)
+    def run(self, at: Workplace, catalog: Catalog, request: Request, job_id: str | None = None) -> list[ScopeReport]:
+        return _drop(at, catalog, request, job_id, lambda: None)
 
     def apply(self, at: Workplace, plan: Plan) -> DoneBy:
         check_standing(at.warehouse, plan)
-        reports = _drop(at, plan.request, None, lambda: check_standing(at.warehouse, plan))
+        reports = _drop(at, at.warehouse.catalog.read(), plan.request, None, lambda: check_standing(at.warehouse, plan))
         return DoneBy("", f"{sum(report.outcome == 'done' for report in reports)} scopes were emptied")
 
 
@@ -35,7 +37,7 @@ def drop_now(at: Workplace, name: TableName) -> None:
     """Raises:
     NotFound: there is no such table.
     """
-    _drop(at, Request("drop", (str(name),)), None, lambda: None)
+    _drop(at, at.warehouse.catalog.read(), Request("drop", (str(name),)), None, lambda: None)
 
 
 def end_drop(at: Workplace, name: TableName) -> None:
@@ -52,7 +54,7 @@ def end_drop(at: Workplace, name: TableName) -> None:
 
     if _is_hidden(at, name):
         with suppress(AlreadyExists, NotFound):
-            _drop(at, Request("drop", (str(name),)), None, still)
+            _drop(at, at.warehouse.catalog.read(), Request("drop", (str(name),)), None, still)
 
 
 def _is_hidden(at: Workplace, name: TableName) -> bool:
@@ -60,10 +62,9 @@ def _is_hidden(at: Workplace, name: TableName) -> bool:
     return table is not None and table.dropping
 
 
-def _drop(at: Workplace, request: Request, job_id: str | None, still: Callable[[], None]) -> list[ScopeReport]:
+def _drop(at: Workplace, catalog: Catalog, request: Request, job_id: str | None, still: Callable[[], None]) -> list[ScopeReport]:
     """`still` is called while no other process can drop or move the table, and raises where it must not be dropped."""
     table = TableName.parse(request.tables[0])
-    catalog = at.warehouse.catalog.read()
     if table in catalog.blanks:
         at.warehouse.catalog.change(lambda before: drop_blank(before, table))
         return []
@@ -73,9 +74,9 @@ def _drop(at: Workplace, request: Request, job_id: str | None, still: Callable[[
     def work(id_: str) -> list[ScopeReport]:
         with at.warehouse.locks.create().hold(table.namespace, table.name) as lease:
             still()
-            return drop(at.warehouse, at.run, table, id_, lease)
+            return drop(at.warehouse, at.engine.run, table, id_, lease)
 
-    return at.as_job("drop", request.selection.parameters, work, job_id)
+    return at.as_job("drop", request.scopes, work, job_id)
 
 
 PROCEDURE = Drop()

@@ -7,36 +7,34 @@ from collections.abc import Callable, Collection, Sequence
 from lakewarden.base.scope import Scope
 from lakewarden.catalog.changes.engines import is_active
 from lakewarden.catalog.model import Catalog
-from lakewarden.catalog.operations import Request, Selection
 from lakewarden.catalog.report import ScopeReport
-from lakewarden.maintenance.compact.scope import CompactOptions
+from lakewarden.maintenance.compact import CompactOptions
+from lakewarden.maintenance.compact.procedure import PROCEDURE as COMPACT
 from lakewarden.maintenance.flush.plan import apply_flush, plan_flush
 from lakewarden.maintenance.flush.run import flush_scopes
 from lakewarden.maintenance.flush.selection import Only
-from lakewarden.maintenance.maintain import maintain_targets
+from lakewarden.maintenance.maintain import MaintenanceRun, maintain_targets
+from lakewarden.maintenance.plans.standing import standing
 from lakewarden.maintenance.plans.value import Plan
-from lakewarden.maintenance.procedures.procedure import ByScope
-from lakewarden.maintenance.procedures.standing import apply_standing
-from lakewarden.maintenance.procedures.workplace import Workplace
+from lakewarden.maintenance.procedure import ByScope
+from lakewarden.maintenance.request import Request, new_request
 from lakewarden.maintenance.scopes import left_out, named_tables
+from lakewarden.maintenance.workplace import Workplace
 from lakewarden.storage.paths import check_user
 from lakewarden.tables.warehouse import Warehouse, check_scope, cold_tables
 
 
 class Flush(ByScope):
-    def look(self, at: Workplace, request: Request) -> list[ScopeReport]:
-        catalog = at.warehouse.catalog.read()
-        return plan_flush(at.warehouse, _wanted(catalog, request)) + _left_out(at.warehouse, catalog, request)
+    def look(self, at: Workplace, catalog: Catalog, request: Request) -> list[ScopeReport]:
+        return plan_flush(at.warehouse, catalog, _wanted(catalog, request)) + _left_out(at.warehouse, catalog, request)
 
-    def run(self, at: Workplace, request: Request, job_id: str | None = None) -> list[ScopeReport]:
-        catalog = at.warehouse.catalog.read()
-        flushed = _flush(at, _wanted(catalog, request), request.selection.parameters, job_id, catalog)
+    def run(self, at: Workplace, catalog: Catalog, request: Request, job_id: str | None = None) -> list[ScopeReport]:
+        flushed = _flush(at, catalog, _wanted(catalog, request), request.scopes, job_id)
         return flushed + _left_out(at.warehouse, catalog, request)
 
-    def apply(self, at: Workplace, plan: Plan, job_id: str) -> list[ScopeReport]:
-        return apply_standing(
-            at.warehouse, plan, lambda still: apply_flush(at.warehouse, at.run, at.flush_large, still.applying, job_id)
-        )
+    def apply(self, at: Workplace, catalog: Catalog, plan: Plan, job_id: str) -> list[ScopeReport]:
+        still = standing(at.warehouse, catalog, plan)
+        return apply_flush(at, still.lines, plan.plan_id, job_id) + still.refused
 
 
 def flush_exactly(at: Workplace, scopes: Collection[Scope]) -> list[ScopeReport]:
@@ -44,7 +42,7 @@ def flush_exactly(at: Workplace, scopes: Collection[Scope]) -> list[ScopeReport]
     catalog = at.warehouse.catalog.read()
     active = {scope for scope in scopes if is_active(catalog, scope.table)}
     named = {scope.table for scope in scopes}
-    flushed = _flush(at, Only(active), {"scopes": str(len(scopes))}, catalog=catalog)
+    flushed = _flush(at, catalog, Only(active), {"scopes": str(len(scopes))})
     return flushed + left_out(at.warehouse, catalog, "flush", [one for one in cold_tables(catalog) if one.name in named])
 
 
@@ -52,7 +50,7 @@ def flush_user(at: Workplace, user: str) -> list[ScopeReport]:
     """Flushes all that a user has pending, whatever the engines say: an export takes everything."""
     catalog = at.warehouse.catalog.read()
     scopes = [Scope(table.name, user) for table in cold_tables(catalog)]
-    return _flush(at, Only(scopes), Selection(user=user).parameters, catalog=catalog)
+    return _flush(at, catalog, Only(scopes), new_request("flush", (), user=user).scopes)
 
 
 def _left_out(warehouse: Warehouse, catalog: Catalog, request: Request) -> list[ScopeReport]:
@@ -80,15 +78,15 @@ def _wanted(catalog: Catalog, request: Request) -> Callable[[Scope], bool]:
 
 def _flush(
     at: Workplace,
+    catalog: Catalog,
     wanted: Callable[[Scope], bool],
     parameters: dict[str, str],
     job_id: str | None = None,
-    catalog: Catalog | None = None,
 ) -> list[ScopeReport]:
-    """`catalog` as in `flush_scopes`."""
+    """`catalog` was just read."""
 
     def work(id_: str) -> list[ScopeReport]:
-        return flush_scopes(at.warehouse, at.run, at.flush_large, wanted, job_id=id_, catalog=catalog)
+        return flush_scopes(at.warehouse, at.engine.run, at.engine.flush_large, wanted, job_id=id_, catalog=catalog)
 
     reports = at.as_job("flush", parameters, work, job_id, rechecks=False)  # its watermark shows that it succeeded
     if at.warehouse.settings.flush.compact_after:
@@ -98,15 +96,15 @@ def _flush(
 
 def _compact_after(at: Workplace, flushed: Sequence[ScopeReport], parameters: dict[str, str]) -> list[ScopeReport]:
     """The optional compaction of the scopes that a flush wrote, outside its critical section."""
-    warehouse = at.warehouse
-    catalog = warehouse.catalog.read()
-    written = [warehouse.target(catalog, report.scope) for report in flushed if report.outcome == "done"]
-    options = CompactOptions(ratio=None)
-
-    def work(id_: str) -> list[ScopeReport]:
-        return maintain_targets(warehouse, at.run, written, options, dry_run=False, job_id=id_)
-
-    return at.as_job("compact", parameters, work, None)
+    catalog = at.warehouse.catalog.read()
+    written = [at.warehouse.target(catalog, report.scope) for report in flushed if report.outcome == "done"]
+    options = CompactOptions(scheduled=True)
+    return at.as_job(
+        "compact",
+        parameters,
+        lambda id_: maintain_targets(MaintenanceRun(at, catalog, COMPACT, options, id_), written),
+        None,
+    )
 
 
 PROCEDURE = Flush()

@@ -8,15 +8,15 @@ from lakewarden.base.connection import Location
 from lakewarden.base.scope import Scope, TableName
 from lakewarden.catalog.changes.engines import is_active, require_active
 from lakewarden.catalog.model import Catalog, Table
-from lakewarden.catalog.operations import Request
-from lakewarden.catalog.report import Basis, Outcome, ScopeReport
+from lakewarden.catalog.report import Basis, ScopeReport
 from lakewarden.errors import Unsupported
 from lakewarden.log.stream import ExpiredRows, to_evict
+from lakewarden.maintenance.plans.standing import standing
 from lakewarden.maintenance.plans.value import Plan, PlannedScope
-from lakewarden.maintenance.procedures.procedure import ByScope
-from lakewarden.maintenance.procedures.standing import apply_standing
-from lakewarden.maintenance.procedures.workplace import Workplace
+from lakewarden.maintenance.procedure import ByScope
+from lakewarden.maintenance.request import Request
 from lakewarden.maintenance.scopes import left_out
+from lakewarden.maintenance.workplace import Workplace
 from lakewarden.tables.warehouse import Warehouse, find_table, live_tables
 
 
@@ -25,28 +25,25 @@ class Evict(ByScope):
     Unsupported: a name is not a STREAM table's.
     """
 
-    def look(self, at: Workplace, request: Request) -> list[ScopeReport]:
-        return self._evict(at, request, None, dry_run=True)
+    def look(self, at: Workplace, catalog: Catalog, request: Request) -> list[ScopeReport]:
+        return _evicted(at.warehouse, catalog, request, None)
 
-    def run(self, at: Workplace, request: Request, job_id: str | None = None) -> list[ScopeReport]:
-        return self._evict(at, request, job_id, dry_run=False)
+    def run(self, at: Workplace, catalog: Catalog, request: Request, job_id: str | None = None) -> list[ScopeReport]:
+        return at.as_job("evict", request.scopes, lambda id_: _evicted(at.warehouse, catalog, request, id_), job_id)
 
-    def apply(self, at: Workplace, plan: Plan, job_id: str) -> list[ScopeReport]:
-        return apply_standing(at.warehouse, plan, lambda still: _apply(at.warehouse, still.lines), in_log=True)
+    def apply(self, at: Workplace, catalog: Catalog, plan: Plan, job_id: str) -> list[ScopeReport]:
+        still = standing(at.warehouse, catalog, plan, in_log=True)
+        return _apply(at.warehouse, catalog, still.lines) + still.refused
 
-    def check_queued(self, at: Workplace, request: Request) -> None:
-        self.look(at, request)
+    def check_queued(self, at: Workplace, catalog: Catalog, request: Request) -> None:
+        self.look(at, catalog, request)
 
-    def _evict(self, at: Workplace, request: Request, job_id: str | None, *, dry_run: bool) -> list[ScopeReport]:
-        """One report for each scope with something to evict."""
 
-        def work(id_: str) -> list[ScopeReport]:
-            catalog = at.warehouse.catalog.read()
-            tables = _streams(catalog, request.tables)
-            reports = [report for table in tables for report in _evict(at.warehouse, table, request.user, dry_run, id_)]
-            return reports + (left_out(at.warehouse, catalog, "evict", _all_streams(catalog)) if not request.tables else [])
-
-        return at.as_job("evict", request.selection.parameters, work, job_id, keep=not dry_run)
+def _evicted(warehouse: Warehouse, catalog: Catalog, request: Request, job_id: str | None) -> list[ScopeReport]:
+    """One report for each scope with something to evict; nothing is evicted without a job."""
+    tables = _streams(catalog, request.tables)
+    reports = [report for table in tables for report in _evict(warehouse, table, request.user, job_id)]
+    return reports + (left_out(warehouse, catalog, "evict", _all_streams(catalog)) if not request.tables else [])
 
 
 def _streams(catalog: Catalog, names: Sequence[str]) -> list[Table]:
@@ -62,35 +59,33 @@ def _all_streams(catalog: Catalog) -> list[Table]:
     return [table for table in live_tables(catalog) if table.type == "STREAM"]
 
 
-def _evict(warehouse: Warehouse, table: Table, user: str | None, dry_run: bool, job_id: str) -> list[ScopeReport]:
+def _evict(warehouse: Warehouse, table: Table, user: str | None, job_id: str | None) -> list[ScopeReport]:
     log = warehouse.log(table)
     view = log.view(None if user is None else (user,))
     now = warehouse.clock()
     wanted = (view.pending if user is None else view.pending_of((user,))).values()
     gone = [expired for pending in wanted if (expired := to_evict(pending, table.options, now))]
-    if gone and not dry_run:
+    if gone and job_id is not None:
         log.settle(view, {each.user: each.end for each in gone}, keep=False)  # subscribers do not need expired rows either
-    outcome: Outcome = "planned" if dry_run else "done"
-    return [_report(warehouse, table, each, outcome, job_id) for each in gone]
+    return [_report(warehouse, table, each, job_id) for each in gone]
 
 
-def _report(warehouse: Warehouse, table: Table, gone: ExpiredRows, outcome: Outcome, job_id: str) -> ScopeReport:
+def _report(warehouse: Warehouse, table: Table, gone: ExpiredRows, job_id: str | None) -> ScopeReport:
     return ScopeReport(
         Scope(table.name, gone.user),
         "evict",
-        outcome,
+        "done" if job_id else "planned",
         Location(warehouse.state.uri).below(warehouse.log(table).home),
-        reason="" if outcome == "done" else f"{table.options.eviction_strategy}: {gone.rows} rows can be removed",
-        parameters={"job_id": job_id},
+        reason="" if job_id else f"{table.options.eviction_strategy}: {gone.rows} rows can be removed",
+        parameters={"job_id": job_id} if job_id else {},
         metrics={"rows_evicted": gone.rows, "bytes_evicted": gone.bytes},
         finished_at=warehouse.clock(),
         basis=Basis(end=gone.end),
     )
 
 
-def _apply(warehouse: Warehouse, lines: Sequence[PlannedScope]) -> list[ScopeReport]:
+def _apply(warehouse: Warehouse, catalog: Catalog, lines: Sequence[PlannedScope]) -> list[ScopeReport]:
     """Evicts the planned rows, and none after them. Rows that are already gone count as done."""
-    catalog = warehouse.catalog.read()
     by_table: dict[TableName, list[PlannedScope]] = {}
     for line in lines:
         by_table.setdefault(line.scope.table, []).append(line)

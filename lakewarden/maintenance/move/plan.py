@@ -1,32 +1,26 @@
-"""The plans of what copies data to another place: a move, and an export. They rest on the tables and places alone; later rows go
-along."""
+"""The plan of a move. It rests on the table and both places alone; later rows go along."""
 
 from __future__ import annotations
 
 from lakewarden.base.connection import Location
 from lakewarden.base.scope import Scope, TableName
-from lakewarden.catalog.access import can, require
+from lakewarden.catalog.access import require
 from lakewarden.catalog.changes.moving import begin_move
 from lakewarden.catalog.changes.objects import table_place
 from lakewarden.catalog.model import Catalog
-from lakewarden.catalog.operations import Request
 from lakewarden.catalog.report import ScopeReport
 from lakewarden.errors import Moved
-from lakewarden.maintenance.export.run import check_target
-from lakewarden.maintenance.known_users import check_known
+from lakewarden.maintenance.move import MoveOptions
 from lakewarden.maintenance.plans.value import Plan
 from lakewarden.maintenance.scopes import scopes_of
-from lakewarden.maintenance.verification import tables_of_users
 from lakewarden.storage.open import open_store
-from lakewarden.storage.owner import naming
-from lakewarden.storage.paths import check_user
 from lakewarden.tables.presence import Presence
 from lakewarden.tables.warehouse import Warehouse, find_table
 
 _TO = "target"
 
 
-def plan_move(warehouse: Warehouse, name: TableName, storage_id: str) -> ScopeReport:
+def plan_move(warehouse: Warehouse, catalog: Catalog, name: TableName, storage_id: str) -> ScopeReport:
     """One report for the table as a whole; `skipped` where it is already there.
 
     Raises:
@@ -35,7 +29,6 @@ def plan_move(warehouse: Warehouse, name: TableName, storage_id: str) -> ScopeRe
         InUse: it is being moved elsewhere, or its place there is another table's.
         StorageUnavailable: one of the two storages is away.
     """
-    catalog = warehouse.catalog.read()
     table = find_table(catalog, name)
     require(table, "cold tier", "moves between storages")
     here = _place(warehouse, catalog, name, table.options.storage_id)
@@ -67,39 +60,12 @@ def check_move(warehouse: Warehouse, plan: Plan) -> None:
         table = catalog.tables.get(line.scope.table)
         if table is None or table.dropping:
             raise Moved(f"there is no table {line.scope.table} any more; plan again")
-        storage = catalog.storages.get(plan.request.to or "")
+        storage = catalog.storages.get(to := plan.request.options_of(MoveOptions).to or "")
         target = "" if storage is None else table_place(storage, table, warehouse.base)
         if target != line.parameters[_TO]:
-            raise Moved(f"{line.scope} was to go to {line.parameters[_TO]}, and storage {plan.request.to!r} is elsewhere now")
+            raise Moved(f"{line.scope} was to go to {line.parameters[_TO]}, and storage {to!r} is elsewhere now")
         here = _place(warehouse, catalog, table.name, table.options.storage_id).uri
         line.check_place(table.log_id, line.uri if here == target else here)
-
-
-def plan_export(warehouse: Warehouse, request: Request) -> list[ScopeReport]:
-    """A report for each table of which the user has something.
-
-    Raises:
-        NotFound, InvalidArgument, Unsupported, InUse: an unknown or impossible user, or a place that cannot be exported to.
-    """
-    user, catalog = check_user(request.user), warehouse.catalog.read()
-    check_known(warehouse, user)
-    to = check_target(warehouse, request.to or "", user)
-    reports = []
-    for table in tables_of_users(catalog, ()):
-        if not can(table.type, "cold tier"):
-            continue
-        target = warehouse.target_of(catalog, table, user)
-        with naming(target.root):
-            sizes = [found.size for found in open_store(target.location).list("")]
-        pending = warehouse.log(table).view().pending.get(user)
-        metrics = {"hot_rows": pending.rows if pending else 0, "files": len(sizes), "bytes": sum(sizes)}
-        reason = f"{metrics['files']} files of {metrics['bytes']} bytes are copied, after a flush of {metrics['hot_rows']} rows"
-        if sizes or pending:
-            scope = Scope(table.name, user)
-            reports.append(
-                ScopeReport(scope, "export", "planned", target.location, reason, parameters={_TO: to}, metrics=metrics)
-            )
-    return reports
 
 
 def _place(warehouse: Warehouse, catalog: Catalog, name: TableName, storage_id: str) -> Location:

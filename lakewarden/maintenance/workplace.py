@@ -2,31 +2,40 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 from lakewarden.catalog.operations import Operation
 from lakewarden.catalog.report import ScopeReport
 from lakewarden.catalog.state.job import new_job_id
 from lakewarden.catalog.state.job_log import JobLog
 from lakewarden.catalog.state.job_work import WorkByTable, work_of
-from lakewarden.maintenance.flush.run import FlushLarge
-from lakewarden.tables.fanout import Run
+from lakewarden.maintenance.engine import WorkEngine
+from lakewarden.storage.steps import Steps
+from lakewarden.tables.fanout import SizedWork
 from lakewarden.tables.warehouse import Warehouse
+
+T = TypeVar("T")
+R = TypeVar("R")
 
 
 @dataclass(frozen=True)
-class Workplace:
+class Workplace(ABC):
     """A warehouse, its job log, and where work over its scopes runs."""
 
     warehouse: Warehouse
-    run: Run
-    flush_large: FlushLarge
+    engine: WorkEngine
     jobs: JobLog
-    spread: Run | None = None
-    """Runs the parts of one scope's work, if they are too many bytes to run one after the other."""
-    in_tasks: Run | None = None
-    """Runs work in Spark's tasks, however little it is."""
+
+    def spread(self, work: Callable[[T], Steps[R]], items: Sequence[SizedWork[T]]) -> list[R]:
+        """Runs the parts of one scope's work, side by side if they are too many bytes to run one after the other."""
+        return self.engine.run_large(work, items, self.warehouse.settings.flush.large_scope_bytes)
+
+    def in_tasks(self, work: Callable[[T], Steps[R]], items: Sequence[SizedWork[T]]) -> list[R]:
+        """Runs work in Spark's tasks, however little it is."""
+        return self.engine.run_large(work, items, 0)
 
     def new_job_id(self, operation: Operation) -> str:
         return new_job_id(operation, self.warehouse.clock, self.warehouse.new_id)
@@ -64,8 +73,6 @@ class Workplace:
         tables = self.warehouse.catalog.last_read().tables.values()
         return work_of(reports, {str(table.name): table.id for table in tables})
 
+    @abstractmethod
     def remember(self, operation: Operation, reports: Sequence[ScopeReport], *, rechecks: bool = True) -> None:
         """Keeps which scopes were found broken (`maintenance.check.memory`)."""
-        from lakewarden.maintenance.check.memory import remember  # brings the checks, which most operations never need
-
-        remember(self.warehouse, self.run, operation, reports, rechecks=rechecks)

@@ -6,34 +6,39 @@ from functools import partial
 
 from lakewarden.base.connection import Location
 from lakewarden.base.scope import Scope, TableName
-from lakewarden.catalog.operations import Request
+from lakewarden.catalog.model import Catalog
 from lakewarden.catalog.report import ScopeReport
 from lakewarden.catalog.state.erasures import Certificate, ErasureRequest, certificates, find_request, keep_request, nameless
 from lakewarden.errors import Conflict, InvalidArgument, LakewardenError
+from lakewarden.maintenance.erase import EraseOptions
+from lakewarden.maintenance.erase.plan import plan_erase
 from lakewarden.maintenance.erase.run import erase
-from lakewarden.maintenance.plans.removals import check_standing, plan_erase
+from lakewarden.maintenance.plans.standing import check_standing
 from lakewarden.maintenance.plans.store import DoneBy, PlanLog
 from lakewarden.maintenance.plans.value import Plan
-from lakewarden.maintenance.procedures.procedure import AsAWhole
-from lakewarden.maintenance.procedures.workplace import Workplace
-from lakewarden.maintenance.request import request_of
+from lakewarden.maintenance.procedure import AsAWhole
+from lakewarden.maintenance.request import Request, request_of
+from lakewarden.maintenance.workplace import Workplace
 from lakewarden.tables.warehouse import Warehouse
 
 _OPERATOR = "operator"
 
 
 class Erase(AsAWhole):
-    def look(self, at: Workplace, request: Request) -> list[ScopeReport]:
-        return plan_erase(at.warehouse, request)
+    def look(self, at: Workplace, catalog: Catalog, request: Request) -> list[ScopeReport]:
+        return plan_erase(at.warehouse, catalog, request)
 
-    def run(self, at: Workplace, request: Request, job_id: str | None = None) -> list[ScopeReport]:
-        certificate = erase_user(at, ErasureRequest(request.user or "", request.tables, _OPERATOR, request.deep))
+    def run(self, at: Workplace, catalog: Catalog, request: Request, job_id: str | None = None) -> list[ScopeReport]:
+        certificate = erase_user(at, _erasure(request, _OPERATOR))
         return _reports(at.warehouse, certificate, f"certificate {certificate.id}")
 
     def apply(self, at: Workplace, plan: Plan) -> DoneBy:
         check_standing(at.warehouse, plan)
-        request = plan.request
-        return _done_by(erase_user(at, ErasureRequest(request.user or "", request.tables, f"plan {plan.plan_id}", request.deep)))
+        return _done_by(erase_user(at, _erasure(plan.request, f"plan {plan.plan_id}")))
+
+
+def _erasure(request: Request, asked_by: str) -> ErasureRequest:
+    return ErasureRequest(request.user or "", request.tables, asked_by, request.options_of(EraseOptions).deep)
 
 
 def erase_user(at: Workplace, erasure: ErasureRequest) -> Certificate:
@@ -43,7 +48,7 @@ def erase_user(at: Workplace, erasure: ErasureRequest) -> Certificate:
     parameters = {"tables": ",".join(erasure.tables), "deep": str(erasure.deep)}
     keep = partial(at.jobs.keep, "erase", job_id, started)
     try:
-        certificate = erase(at.warehouse, at.run, at.jobs, erasure, job_id)
+        certificate = erase(at.warehouse, at.engine.run, at.jobs, erasure, job_id)
     except Conflict as error:
         keep(parameters | {"user": at.warehouse.erasures.mark(erasure.user)}, "failed", error.code)
         raise

@@ -2,19 +2,77 @@
 
 from __future__ import annotations
 
+import threading
 import time
 import traceback
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field, replace
+from types import TracebackType
 
 from lakewarden.base.settings import JobsSettings
 from lakewarden.catalog.report import Fault
 from lakewarden.catalog.state.job import Job, JobStatus, outcome_of, this_node
+from lakewarden.catalog.state.job_log import JobLog
 from lakewarden.catalog.state.job_work import WorkByTable
-from lakewarden.errors import Conflict
-from lakewarden.maintenance.execution.heartbeat import Heartbeat, JobStopped
-from lakewarden.maintenance.execution.operator import Operator
+from lakewarden.errors import Conflict, StorageUnavailable, Terminal
+from lakewarden.maintenance.operator import Operator
 from lakewarden.tables.fanout import fault_of
+
+
+class JobStopped(Terminal):
+    """The job is no longer this process's: it was killed, or another took it over."""
+
+    code = "CONFLICT"
+
+
+class Heartbeat:
+    """While it is entered, a thread writes the job's next state at a fixed interval in seconds.
+
+    It has its own thread because one large scope may take longer than a runner may be silent.
+    """
+
+    def __init__(self, jobs: JobLog, job: Job, seconds: float) -> None:
+        self._jobs = jobs
+        self._seconds = seconds
+        self._lock = threading.Lock()
+        self._ended = threading.Event()
+        self._lost = threading.Event()
+        self._thread = threading.Thread(target=self._beat, name=f"heartbeat of {job.job_id}", daemon=True)
+        self._done = self._total = 0
+        self.job = job
+        """The last state that this process wrote; to be read after the heartbeat."""
+
+    def __enter__(self) -> Heartbeat:
+        self._thread.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self._ended.set()
+        self._thread.join()
+
+    def advance(self, done: int, total: int) -> None:
+        """Counts finished scopes (`engine.Progress`).
+
+        Raises:
+            Stopped: the job is no longer this process's, so no further scope is started.
+        """
+        with self._lock:
+            self._done, self._total = (self._done + done, total) if total == self._total else (done, total)
+        if self._lost.is_set():
+            raise JobStopped(f"job {self.job.job_id} was killed or taken over after {self._progress()}")
+
+    def _progress(self) -> str:
+        return f"{self._done} of {self._total} scopes"
+
+    def _beat(self) -> None:
+        while not self._ended.wait(self._seconds):
+            try:
+                self.job = self._jobs.beat(self.job, self._progress() if self._total else "")
+            except StorageUnavailable:
+                continue  # the next one may get through; if none does, the job counts as abandoned
+            except Conflict:
+                self._lost.set()
+                return
 
 
 @dataclass(frozen=True)
@@ -93,7 +151,7 @@ class Runner:
     def _work(self, job: Job, operator: Operator) -> _Ending:
         """The one broad `except` of a runner: a job that fails through a bug must not stay `running` for ever."""
         try:
-            reports = operator.work_of(job)
+            reports = operator.run_job(job)
         except JobStopped:
             raise
         except Exception as error:  # noqa: BLE001  # kept with the job, as INTERNAL where it is none of our family
@@ -102,5 +160,5 @@ class Runner:
             return _Ending("failed", f"{fault.code}: {fault.message}", fault, fault.transient, trace)
         status, message = outcome_of(reports)
         faults = [report.fault for report in reports if report.fault]
-        work = operator.workplace.work_of(reports)
+        work = operator.work_of(reports)
         return _Ending(status, message, next(iter(faults), None), any(fault.transient for fault in faults), work=work)

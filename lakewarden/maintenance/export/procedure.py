@@ -4,44 +4,46 @@ from __future__ import annotations
 
 from lakewarden.base.connection import Location
 from lakewarden.base.scope import Scope, TableName
-from lakewarden.catalog.operations import Request
+from lakewarden.catalog.model import Catalog
 from lakewarden.catalog.report import ScopeReport
 from lakewarden.errors import InvalidArgument
+from lakewarden.maintenance.export import ExportOptions
 from lakewarden.maintenance.export.contents import Export
+from lakewarden.maintenance.export.plan import plan_export
 from lakewarden.maintenance.export.run import check_target, export, own_place
-from lakewarden.maintenance.plans.copies import plan_export
-from lakewarden.maintenance.plans.removals import check_standing
+from lakewarden.maintenance.flush.procedure import flush_user
+from lakewarden.maintenance.plans.standing import check_standing
 from lakewarden.maintenance.plans.store import DoneBy
 from lakewarden.maintenance.plans.value import Plan
-from lakewarden.maintenance.procedures.flush import flush_user
-from lakewarden.maintenance.procedures.procedure import AsAWhole
-from lakewarden.maintenance.procedures.workplace import Workplace
+from lakewarden.maintenance.procedure import AsAWhole
+from lakewarden.maintenance.request import Request
+from lakewarden.maintenance.workplace import Workplace
 from lakewarden.storage.paths import check_user
 
 
 class ExportUser(AsAWhole):
-    def look(self, at: Workplace, request: Request) -> list[ScopeReport]:
-        return plan_export(at.warehouse, request)
+    def look(self, at: Workplace, catalog: Catalog, request: Request) -> list[ScopeReport]:
+        return plan_export(at.warehouse, catalog, request)
 
-    def run(self, at: Workplace, request: Request, job_id: str | None = None) -> list[ScopeReport]:
+    def run(self, at: Workplace, catalog: Catalog, request: Request, job_id: str | None = None) -> list[ScopeReport]:
         """Without a place, it goes to a folder of its own in the warehouse."""
-        user = check_user(request.user)
+        user, to = check_user(request.user), request.options_of(ExportOptions).to
 
         def work(id_: str) -> list[ScopeReport]:
-            place = check_target(at.warehouse, request.to or own_place(at.warehouse, id_), user)
+            place = check_target(at.warehouse, to or own_place(at.warehouse, id_), user)
             return _reports(at, user, _exported(at, user, place, id_))
 
         return at.as_job("export", {"user": user}, work, job_id)
 
     def apply(self, at: Workplace, plan: Plan) -> DoneBy:
         check_standing(at.warehouse, plan)
-        made = export_user(at, plan.request.user or "", plan.request.to or "")
+        made = export_user(at, plan.request.user or "", plan.request.options_of(ExportOptions).to or "")
         return DoneBy("", f"{len(made.files)} files were exported")
 
-    def check_queued(self, at: Workplace, request: Request) -> None:
+    def check_queued(self, at: Workplace, catalog: Catalog, request: Request) -> None:
         if request.user is None:
             raise InvalidArgument("an export takes one user's tables, all of them: name the user")
-        if request.to is not None:
+        if request.options_of(ExportOptions).to is not None:
             raise InvalidArgument("a queued export goes to a folder of its own in the warehouse: name no place")
         check_user(request.user)
 

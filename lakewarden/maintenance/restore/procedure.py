@@ -1,0 +1,187 @@
+"""Restore: brings scopes back to an earlier version, after their pending rows were flushed or dropped."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+
+from lakewarden.base.clock import Clock
+from lakewarden.base.scope import Scope, TableName
+from lakewarden.catalog.model import Catalog, Table
+from lakewarden.catalog.report import ScopeReport
+from lakewarden.catalog.target import ScopeTarget
+from lakewarden.errors import Moved
+from lakewarden.log.position import NOTHING
+from lakewarden.log.table_log import TableLog
+from lakewarden.log.view import LogView
+from lakewarden.maintenance.flush.run import Upto, flush_scopes
+from lakewarden.maintenance.flush.selection import Only
+from lakewarden.maintenance.maintain import MaintenanceRun, TableMaintenance, maintain_targets
+from lakewarden.maintenance.plans.standing import standing
+from lakewarden.maintenance.plans.value import Plan, PlannedScope
+from lakewarden.maintenance.request import Request
+from lakewarden.maintenance.restore import RestoreOptions
+from lakewarden.maintenance.restore.files import RESTORE
+from lakewarden.maintenance.restore.scope import RestorePlan, check_restore, plan_restore, replan_restore
+from lakewarden.maintenance.scopes import targets_of
+from lakewarden.maintenance.workplace import Workplace
+from lakewarden.tables.fanout import failed_report
+from lakewarden.tables.warehouse import find_table
+
+
+class RestoreProcedure(TableMaintenance[RestoreOptions]):
+    operation = "restore"
+    commits = RESTORE
+    takes = RestoreOptions
+
+    def plan(self, target: ScopeTarget, options: RestoreOptions, *, clock: Clock) -> RestorePlan:
+        return plan_restore(target, options, clock=clock)
+
+    def replan(
+        self, target: ScopeTarget, options: RestoreOptions, planned: PlannedScope, plan_id: str, *, clock: Clock
+    ) -> RestorePlan:
+        return replan_restore(target, options, planned, plan_id, clock=clock)
+
+    def look(self, at: Workplace, catalog: Catalog, request: Request) -> list[ScopeReport]:
+        table = _table(catalog, request)
+        rewind = TableRewind.of(MaintenanceRun(at, catalog, self, request.options_of(RestoreOptions), "", dry_run=True), table)
+        plans = maintain_targets(rewind.run, rewind.targets)
+        end = rewind.view.end
+        return [replace(rewind.with_pending(plan), basis=replace(plan.basis, end=end)) for plan in plans]
+
+    def run(self, at: Workplace, catalog: Catalog, request: Request, job_id: str | None = None) -> list[ScopeReport]:
+        """Restores the scopes that can be; one whose plan fails keeps its pending rows as they are."""
+        table, options = _table(catalog, request), request.options_of(RestoreOptions)  # refused before there is a job
+        to = {"version": str(options.version)} if options.timestamp is None else {"timestamp": options.timestamp.isoformat()}
+
+        def work(id_: str) -> list[ScopeReport]:
+            return TableRewind.of(MaintenanceRun(at, catalog, self, options, id_), table).restored()
+
+        return at.as_job("restore", request.scopes | to, work, job_id)
+
+    def apply(self, at: Workplace, catalog: Catalog, plan: Plan, job_id: str) -> list[ScopeReport]:
+        """Refuses scopes that have newer rows in the log, or another version."""
+        still = standing(at.warehouse, catalog, plan)
+        if not still.targets:
+            return still.refused
+        table = find_table(catalog, TableName.parse(plan.request.tables[0]))
+        run = MaintenanceRun(at, catalog, self, plan.request.options_of(RestoreOptions), job_id)
+        return TableRewind.of(run.applying(plan.plan_id, still.lines), table, still.targets).applied() + still.refused
+
+
+def _table(catalog: Catalog, request: Request) -> Table:
+    """Raises:
+    NotFound, InvalidArgument: the table does not exist; or the request names no version, or one version for every user.
+    """
+    table = find_table(catalog, TableName.parse(request.tables[0]))
+    check_restore(request.options_of(RestoreOptions), table)
+    return table
+
+
+@dataclass(frozen=True)
+class TableRewind:
+    """A restore of scopes of one table, with its log as it was read first."""
+
+    run: MaintenanceRun[RestoreOptions]
+    table: Table
+    targets: Sequence[ScopeTarget]
+    log: TableLog
+    view: LogView
+    waiting: frozenset[Scope]
+    """Those with pending rows."""
+
+    @classmethod
+    def of(cls, run: MaintenanceRun[RestoreOptions], table: Table, targets: Sequence[ScopeTarget] | None = None) -> TableRewind:
+        """Of the scopes that the options name, if not of these.
+
+        Raises:
+            NotFound, InvalidArgument, Unsupported: the table has no versions, or the user is invalid.
+        """
+        if targets is None:
+            targets = targets_of(run.at.warehouse, run.catalog, [str(table.name)], run.options.user)
+        users = [target.scope.user or "" for target in targets]
+        log = run.at.warehouse.log(table)
+        view = log.view(users)
+        waiting = view.pending_of(users)
+        hot = frozenset(target.scope for target in targets if (target.scope.user or "") in waiting)
+        return cls(run, table, targets, log, view, hot)
+
+    def restored(self) -> list[ScopeReport]:
+        """Plans first those with pending rows, which are flushed or dropped only where the scope can be restored."""
+        hot = [target for target in self.targets if target.scope in self.waiting]
+        looks = maintain_targets(self.run.looking(), hot)
+        held = {look.scope: look for look in looks if look.fault is not None}
+        made = {report.scope: report for report in self._restored(held)} | held
+        return [made[target.scope] for target in self.targets]
+
+    def applied(self) -> list[ScopeReport]:
+        hot = [target for target in self.targets if target.scope in self.waiting]
+        looks = maintain_targets(self.run.looking(), hot)
+        held = {look.scope: look for look in looks if look.outcome == "done" or look.fault}
+        for target in hot:
+            if target.scope not in held and (late := self._late(self.run.lines[target.scope])) is not None:
+                held[target.scope] = failed_report(target, "restore", late, self.run.at.warehouse.clock())
+        return [*held.values(), *self._restored(held)]
+
+    def with_pending(self, plan: ScopeReport) -> ScopeReport:
+        """The plan, with what would happen to the scope's pending rows."""
+        pending = self.view.pending.get(plan.scope.user or "")
+        if pending is None or plan.fault is not None:
+            return plan
+        fate = "would be dropped" if self.run.options.discard_pending else "would be flushed first, and then removed too"
+        return replace(plan, outcome="planned", reason=f"{plan.reason}; {pending.rows} pending rows {fate}")
+
+    def _restored(self, held: Collection[Scope]) -> list[ScopeReport]:
+        """Restores the scopes but for these."""
+        targets = [target for target in self.targets if target.scope not in held]
+        reports = self._discard(targets) if self.run.options.discard_pending else self._flush_first(targets)
+        erasures = self.run.at.warehouse.erasures
+        if marks := [erasures.mark(report.scope.user or "") for report in reports if report.outcome == "done"]:
+            self.log.note_rewound(marks)
+        return reports
+
+    def _flush_first(self, targets: Sequence[ScopeTarget]) -> list[ScopeReport]:
+        """Flushes, then restores. A scope whose flush fails is not restored: its rows would be applied on top later. If the log
+        cannot be read, one report for the whole table says so; then any scope may have pending rows, and none is restored."""
+        scopes = {target.scope for target in targets} & self.waiting
+        faults = {report.scope: report for report in self._flushed(scopes) if report.fault} if scopes else {}
+        of_the_log = faults.get(Scope(self.table.name))
+        failed = {
+            target.scope: replace(report, scope=target.scope, operation="restore", location=target.location)
+            for target in targets
+            if (report := faults.get(target.scope, of_the_log)) is not None
+        }
+        ready = [target for target in targets if target.scope not in failed]
+        return [*failed.values(), *maintain_targets(self.run, ready)]
+
+    def _flushed(self, scopes: Collection[Scope]) -> list[ScopeReport]:
+        at, plan_id = self.run.at, self.run.plan_id
+        upto = Upto(plan_id, {self.view.log_id: self._end}) if plan_id else None
+        flush, large = at.engine.run, at.engine.flush_large
+        return flush_scopes(at.warehouse, flush, large, Only(scopes), job_id=self.run.job_id, upto=upto)
+
+    def _discard(self, targets: Sequence[ScopeTarget]) -> list[ScopeReport]:
+        """Restores and drops pending rows: the restoring commit itself settles them, so a flush that has read them is refused."""
+        self.log.make_durable(self.view)
+        end = self._end if self.run.plan_id else self.view.end
+        reports = maintain_targets(replace(self.run, options=replace(self.run.options, discard_to=end)), targets)
+        settled = {report.scope.user or "": end for report in reports if report.fault is None}
+        if settled:
+            self.log.settle(self.view, settled, keep=self.run.at.warehouse.retention_of(self.table))
+        return reports
+
+    def _late(self, planned: PlannedScope) -> Moved | None:
+        """Returns why rows in the log prevent a planned restore; None where the plan has seen them all."""
+        last, end = self.view.pending[planned.user or ""].last_seq, NOTHING if planned.end is None else planned.end
+        if last <= end:
+            return None
+        why = f"{planned.scope} has rows in the log up to _seq {last}, and its restore was planned up to {end}"
+        return Moved(f"{why}; plan again")
+
+    @property
+    def _end(self) -> int:
+        """Where the table's log ended when the restore was planned."""
+        return next((planned.end for planned in self.run.lines.values() if planned.end is not None), NOTHING)
+
+
+PROCEDURE = RestoreProcedure()
