@@ -40,11 +40,6 @@ def carrying(text: str) -> Iterator[None]:
         _CURRENT.reset(token)
 
 
-def carry(text: str) -> None:
-    """As `carrying`, from now on: for a thread that is made for one call."""
-    _CURRENT.set(text)
-
-
 @contextmanager
 def attached(metadata: Metadata | None) -> Iterator[None]:
     """As `carrying`, for a caller's object; without one, what is carried already stays.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -14,6 +13,7 @@ import pyarrow as pa
 
 from lakewarden.base.clock import Clock, NewId
 from lakewarden.base.faults import Reach, no_faults
+from lakewarden.base.threads import Threads
 from lakewarden.catalog.report import ScopeState
 from lakewarden.catalog.target import ScopeTarget
 from lakewarden.delta.batch_keys import Numbers
@@ -316,7 +316,7 @@ class _Part:
 def _side_by_side(work: Callable[[Partition], _Part], partitions: Sequence[Partition]) -> list[_Part]:
     if len(partitions) == 1:
         return [work(partitions[0])]
-    with ThreadPoolExecutor(AT_ONCE) as pool:
+    with Threads(AT_ONCE) as pool:
         try:
             return list(pool.map(work, partitions))
         finally:

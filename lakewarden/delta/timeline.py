@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import accumulate
@@ -18,6 +17,7 @@ from typing import Any
 from urllib.parse import unquote
 
 from lakewarden.base.clock import to_millis
+from lakewarden.base.threads import Threads
 from lakewarden.delta.commit_log.commits import LOG, commit_name
 from lakewarden.delta.commit_log.stamp import DROP, ERASE, CommitStamp
 from lakewarden.errors import Corrupt
@@ -182,7 +182,7 @@ def walk(store: ObjectStore, newest: int, at_once: int = 1) -> Iterator[LogEntry
         except Missing:
             return b""
 
-    with ThreadPoolExecutor(at_once) as pool:
+    with Threads(at_once) as pool:
         for first in range(newest, -1, -at_once):
             versions = range(first, max(first - at_once, -1), -1)
             texts = map(text_of, versions) if at_once == 1 else pool.map(text_of, versions)

@@ -16,6 +16,7 @@ from lakewarden.catalog.state.job_log import JobLog
 from lakewarden.catalog.state.job_work import WorkByTable
 from lakewarden.errors import Conflict, StorageUnavailable, Terminal
 from lakewarden.maintenance.operator import Operator
+from lakewarden.storage.meter import metered
 from lakewarden.tables.fanout import fault_of
 
 
@@ -151,7 +152,8 @@ class Runner:
     def _work(self, job: Job, operator: Operator) -> _Ending:
         """The one broad `except` of a runner: a job that fails through a bug must not stay `running` for ever."""
         try:
-            reports = operator.run_job(job)
+            with metered() as spent:
+                reports = operator.run_job(job)
         except JobStopped:
             raise
         except Exception as error:  # noqa: BLE001  # kept with the job, as INTERNAL where it is none of our family
@@ -160,5 +162,5 @@ class Runner:
             return _Ending("failed", f"{fault.code}: {fault.message}", fault, fault.transient, trace)
         status, message = outcome_of(reports)
         faults = [report.fault for report in reports if report.fault]
-        work = operator.work_of(reports)
+        work = operator.work_of(reports, spent)
         return _Ending(status, message, next(iter(faults), None), any(fault.transient for fault in faults), work=work)

@@ -13,6 +13,7 @@ from lakewarden.catalog.state.job import new_job_id
 from lakewarden.catalog.state.job_log import JobLog
 from lakewarden.catalog.state.job_work import WorkByTable, work_of
 from lakewarden.maintenance.engine import WorkEngine
+from lakewarden.storage.meter import Account, metered
 from lakewarden.storage.steps import Steps
 from lakewarden.tables.fanout import SizedWork
 from lakewarden.tables.warehouse import Warehouse
@@ -59,19 +60,20 @@ class Workplace(ABC):
         """
         started = self.warehouse.clock()
         own = job_id or self.new_job_id(operation)
-        reports = work(own)
-        if keep:
-            self.remember(operation, reports, rechecks=rechecks)
+        with metered() as spent:
+            reports = work(own)
+            if keep:
+                self.remember(operation, reports, rechecks=rechecks)
         if job_id is not None:
             return reports
         if keep and any(report.outcome != "skipped" for report in reports):
-            self.jobs.record(operation, own, started, dict(parameters), reports, self.work_of(reports))
+            self.jobs.record(operation, own, started, dict(parameters), reports, self.work_of(reports, spent))
         return reports
 
-    def work_of(self, reports: Sequence[ScopeReport]) -> WorkByTable:
-        """What they did, as the job log keeps it."""
+    def work_of(self, reports: Sequence[ScopeReport], spent: Account) -> WorkByTable:
+        """What they did, and what was requested for it, as the job log keeps it."""
         tables = self.warehouse.catalog.last_read().tables.values()
-        return work_of(reports, {str(table.name): table.id for table in tables})
+        return work_of(reports, {str(table.name): table.id for table in tables}, spent.by_table())
 
     @abstractmethod
     def remember(self, operation: Operation, reports: Sequence[ScopeReport], *, rechecks: bool = True) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TypeVar
@@ -17,6 +17,7 @@ from lakewarden.base.commit_metadata import carried, carrying
 from lakewarden.base.settings import SparkSettings
 from lakewarden.errors import LakewardenError, StorageUnavailable, Unsupported
 from lakewarden.spark.archives import forget_archives
+from lakewarden.storage.meter import add_all, metered
 from lakewarden.storage.steps import Steps, together
 from lakewarden.tables.fanout import Advance, SizedWork, pack
 
@@ -59,8 +60,9 @@ class SparkFanOut:
                     raise stops[0] from error
                 raise _failed(str(error.java_exception).splitlines()[0]) from error
         results: dict[int, R] = {}
-        for chunk, answer in zip(packs, answers, strict=True):
+        for chunk, (answer, spent) in zip(packs, answers, strict=True):
             results.update(zip(chunk, answer, strict=True))
+            add_all(spent)
         return [results[index] for index in range(len(items))]
 
     def _pack_bytes(self, items: Sequence[SizedWork[T]], context: SparkContext) -> int:
@@ -79,14 +81,15 @@ def _failed(reason: str) -> LakewardenError:
     return StorageUnavailable(f"the Spark job failed: {reason}")
 
 
-def _over(work: Callable[[T], Steps[R]]) -> Callable[[list[T]], list[R]]:
+def _over(work: Callable[[T], Steps[R]]) -> Callable[[list[T]], tuple[list[R], Mapping[str, Mapping[str, int]]]]:
+    """The work on a pack, with what it requested of object stores."""
     metadata = carried()
 
-    def run(chunk: list[T]) -> list[R]:
-        with carrying(metadata):
+    def run(chunk: list[T]) -> tuple[list[R], Mapping[str, Mapping[str, int]]]:
+        with carrying(metadata), metered() as spent:
             results = together(map(work, chunk))
         forget_archives()
-        return results
+        return results, spent.by_table()
 
     return run
 

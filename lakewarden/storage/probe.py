@@ -5,11 +5,11 @@ from __future__ import annotations
 
 import hashlib
 import os
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from lakewarden.base.clock import NewId
 from lakewarden.base.connection import Location
+from lakewarden.base.threads import Threads
 from lakewarden.errors import StorageRefused, UnconditionalStore
 from lakewarden.storage.location import local_path
 from lakewarden.storage.objects import AlreadyThere, Missing, ObjectStore
@@ -106,7 +106,7 @@ def _probe_or_forget(state: ObjectStore, key: str, new_id: NewId) -> None:
 
 def _race(store: ObjectStore, key: str) -> None:
     bodies = [f"probe {number}".encode() for number in range(_AT_ONCE)]
-    with ThreadPoolExecutor(_AT_ONCE) as threads:
+    with Threads(_AT_ONCE) as threads:
         created = list(threads.map(lambda body: _created(store, key, body), bodies))
     won = [body for body, done in zip(bodies, created, strict=True) if done]
     if len(won) != 1 or store.get(key) != won[0]:

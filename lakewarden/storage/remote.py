@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 import obstore
@@ -29,6 +30,7 @@ from lakewarden.base.clock import NewId, random_id
 from lakewarden.base.connection import Location
 from lakewarden.errors import AccessRefused, LakewardenError, NoBucket, StorageRefused, StorageUnavailable
 from lakewarden.storage.clients import OUTAGES, Clients, failure_of
+from lakewarden.storage.meter import PAGE, Kind, count, counting
 from lakewarden.storage.objects import AlreadyThere, Missing, ObjectStore, StoredObject, check_key
 from lakewarden.storage.options import RETRIES, RETRIES_WITHIN_SECONDS
 from lakewarden.storage.paths import STATE
@@ -102,6 +104,7 @@ class RemoteObjects(ObjectStore):
         """Whether the object is created; if not, that may be for another object, for our own, or for no object at all."""
 
         def create(client: Client) -> bool:
+            self._count("CREATE", creation.key, bytes_out=len(creation.data))
             try:
                 obstore.put(
                     client,
@@ -146,6 +149,7 @@ class RemoteObjects(ObjectStore):
 
     def _creation_id(self, creation: _Creation) -> str | None:
         with self._missing(creation.key):
+            self._count("HEAD", creation.key)
             found = self._done("read", creation.key, lambda client: obstore.get(client, creation.path, options={"head": True}))
         kept = found.attributes.get(_ID)
         return None if kept is None else str(kept)
@@ -161,22 +165,34 @@ class RemoteObjects(ObjectStore):
     def put(self, key: str, data: bytes) -> None:
         self._check_size("write", key, len(data))
         path = self._path(key)
+
+        def put(client: Client) -> None:
+            self._count("PUT", key, bytes_out=len(data))
+            obstore.put(client, path, data, use_multipart=False)
+
         try:
-            self._done("write", key, lambda client: obstore.put(client, path, data, use_multipart=False), sending=len(data))
+            self._done("write", key, put, sending=len(data))
         except FileNotFoundError:
             raise self._no_bucket("write", key) from None
 
     def get(self, key: str) -> bytes:
         path = self._path(key)
+
+        def whole(client: Client) -> bytes:
+            return self._counting("GET", key, len, lambda: bytes(obstore.get(client, path).bytes()))
+
         with self._missing(key):
-            return self._done("read", key, lambda client: bytes(obstore.get(client, path).bytes()))
+            return self._done("read", key, whole)
 
     def get_dated(self, key: str) -> tuple[bytes, datetime]:
         path = self._path(key)
 
         def dated(client: Client) -> tuple[bytes, datetime]:
-            found = obstore.get(client, path)
-            return bytes(found.bytes()), found.meta["last_modified"]
+            def read() -> tuple[bytes, datetime]:
+                found = obstore.get(client, path)
+                return bytes(found.bytes()), found.meta["last_modified"]
+
+            return self._counting("GET", key, lambda found: len(found[0]), read)
 
         with self._missing(key):
             return self._done("read", key, dated)
@@ -187,10 +203,12 @@ class RemoteObjects(ObjectStore):
         def part(client: Client) -> bytes:
             try:
                 if length > 0:
-                    return bytes(obstore.get_range(client, path, start=start, length=length))
+                    read = partial(obstore.get_range, client, path, start=start, length=length)
+                    return self._counting("GET", key, len, lambda: bytes(read()))
+                self._count("HEAD", key)
                 obstore.head(client, path)
             except BaseError as error:
-                if _denied(error) or obstore.head(client, path)["size"] > start:
+                if _denied(error) or self._counting("HEAD", key, _nothing, lambda: obstore.head(client, path))["size"] > start:
                     raise
             return b""  # stores refuse a range that starts at the object's end
 
@@ -212,6 +230,7 @@ class RemoteObjects(ObjectStore):
         paths = [self._path(key) for key in gone]
 
         def delete(client: Client) -> None:
+            self._count("DELETE", gone[0], -(-len(gone) // _deleted_at_once(self._uri)))
             try:
                 obstore.delete(client, paths)
             except FileNotFoundError as error:
@@ -228,13 +247,27 @@ class RemoteObjects(ObjectStore):
             metas = self._done(
                 "list",
                 prefix,
-                lambda client: obstore.list(client, prefix=below or None, offset=after, chunk_size=1000).collect(),
+                lambda client: self._pages(prefix, client, below, after),
             )
         except FileNotFoundError:
             raise self._no_bucket("list", prefix) from None
         found = [StoredObject(meta["path"][cut:], meta["size"], meta["last_modified"]) for meta in metas]
         found.sort(key=lambda stored: stored.key)
         return found
+
+    def _pages(self, prefix: str, client: Client, below: str, after: str | None) -> Sequence[obstore.ObjectMeta]:
+        found: Sequence[obstore.ObjectMeta] = ()
+        try:
+            found = obstore.list(client, prefix=below or None, offset=after, chunk_size=PAGE).collect()
+        finally:
+            self._count("LIST", prefix, max(1, -(-len(found) // PAGE)))
+        return found
+
+    def _count(self, kind: Kind, key: str, requests: int = 1, *, bytes_out: int = 0) -> None:
+        count(kind, requests, bytes_out=bytes_out, table_id=_table_in(key) if self._is_state else "")
+
+    def _counting(self, kind: Kind, key: str, size: Callable[[T], int], do: Callable[[], T]) -> T:
+        return counting(kind, size, do, table_id=_table_in(key) if self._is_state else "")
 
     def _path(self, key: str) -> str:
         return f"{self._prefix}{check_key(key)}"
@@ -301,6 +334,25 @@ class RemoteObjects(ObjectStore):
         if known and not isinstance(error, _REFUSED):
             return known.error(message)
         return (StorageRefused if isinstance(error, _REFUSED) else StorageUnavailable)(message)
+
+
+_OF_ONE_TABLE = frozenset({"log", "live", "scopes", "known", "whole", "totals", "tags", "leases", "failed-checks", "fleet"})
+"""Families of the state's objects whose keys go on with the id of a table."""
+
+
+def _table_in(key: str) -> str:
+    family, _, rest = key.partition("/")
+    return rest.partition("/")[0] if family in _OF_ONE_TABLE else ""
+
+
+def _nothing(_answer: object) -> int:
+    return 0
+
+
+def _deleted_at_once(uri: str) -> int:
+    """How many objects one request deletes: the library sends one for each to Google."""
+    scheme = uri.partition("://")[0]
+    return PAGE if scheme == "s3" else 256 if scheme in ("az", "abfs", "abfss", "azure") else 1
 
 
 def _denied(error: BaseError) -> bool:

@@ -7,19 +7,19 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, Protocol, TypeVar, cast
 
 from lakewarden.base.clock import Clock
-from lakewarden.base.commit_metadata import carried, carry
+from lakewarden.base.threads import Threads
 from lakewarden.catalog.operations import Operation
 from lakewarden.catalog.report import Fault, ScopeReport
 from lakewarden.catalog.target import ScopeTarget
 from lakewarden.delta.lifecycle.freezing import check_not_frozen
 from lakewarden.delta.scope import open_place
 from lakewarden.errors import Conflict, LakewardenError, Transient
+from lakewarden.storage.meter import of_table
 from lakewarden.storage.owner import named_by
 from lakewarden.storage.steps import Steps, together
 
@@ -85,7 +85,7 @@ def in_process(work: Callable[[T], Steps[R]], items: Sequence[SizedWork[T]], adv
         return result
 
     threads = _THREADS_ON_DISK if all(item.on_disk for item in items) else _THREADS
-    with ThreadPoolExecutor(threads, initializer=carry, initargs=(carried(),)) as pool:
+    with Threads(threads) as pool:
         return together(map(counted, items), pool.map)
 
 
@@ -119,10 +119,25 @@ def guarded(target: ScopeTarget, operation: Operation, clock: Clock, steps: Step
     The one broad `except` of a task: among thousands of scopes, an unforeseen fault in one must not end the others' work.
     """
     try:
-        return (yield from steps)
+        return (yield from _metered(target, steps))
     except Exception as error:  # noqa: BLE001  # reported as INTERNAL with its place, and the job fails for it
         moved = None if isinstance(error, Transient) or operation == "move" else _moved(target)
         return failed_report(target, operation, moved or error, clock())
+
+
+def _metered(target: ScopeTarget, steps: Steps[ScopeReport]) -> Steps[ScopeReport]:
+    """The same steps, whose requests are counted for the scope's table, in whichever thread each is done."""
+    table_id = target.floor.table_id if target.floor is not None else ""
+    try:
+        while True:
+            with of_table(table_id):
+                try:
+                    step = next(steps)
+                except StopIteration as ended:
+                    return cast("ScopeReport", ended.value)
+            yield step
+    finally:
+        steps.close()
 
 
 def failed_report(target: ScopeTarget, operation: Operation, error: Exception, now: datetime) -> ScopeReport:

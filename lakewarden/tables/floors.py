@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 
 from lakewarden.base.clock import to_millis
 from lakewarden.base.connection import StorageRoot
+from lakewarden.base.threads import Threads
 from lakewarden.catalog.report import ScopeReport
 from lakewarden.catalog.state.fleet_days import remove_days
 from lakewarden.catalog.state.floors.entries import NO_TABLE, NOTHING, FloorLocation, KnownState, UpkeepNote, absent
@@ -93,7 +93,7 @@ def raise_floors(noted: Iterable[FloorNote], positions: Mapping[str, int] | None
             seen[floor][one.target.root.identity] = floor_at(stored).seen
     if not copies:
         return UnwrittenFloors({})
-    with ThreadPoolExecutor(_AT_ONCE) as pool:
+    with Threads(_AT_ONCE) as pool:
         faults = pool.map(lambda place: _add(place, copies[place], seen[place], positions or {}), copies)
         return UnwrittenFloors({place: fault for place, fault in zip(copies, faults, strict=True) if fault is not None})
 
@@ -207,7 +207,7 @@ def floor_faults(state: ObjectStore, standings: Iterable[LogStanding]) -> Mappin
     wanted = set(standings)
     if not wanted:
         return {}
-    with ThreadPoolExecutor(_AT_ONCE) as pool:
+    with Threads(_AT_ONCE) as pool:
         found = zip(wanted, pool.map(fault, wanted), strict=True)
         return {standing: error for standing, error in found if error is not None}
 

@@ -17,13 +17,23 @@ OF_REPORTS = ("files_added", "files_removed", "bytes_added", "bytes_removed", "f
 """Metrics of reports that are added up; what a flush calls `bytes_written` counts as added."""
 
 
-def work_of(reports: Iterable[ScopeReport], ids: Mapping[str, str]) -> dict[str, dict[str, int]]:
-    """Adds up what was done and what failed. `ids`: of tables, by name; what has none is not counted."""
+def work_of(reports: Iterable[ScopeReport], ids: Mapping[str, str], spent: WorkByTable = NO_WORK) -> dict[str, dict[str, int]]:
+    """Adds up what was done and what failed.
+
+    Args:
+        ids: of tables, by name; what has none is not counted.
+        spent: requests and bytes by table id. Those that served several tables together, as of the catalog and of jobs, count for
+            the table with most scopes.
+    """
     found: dict[str, dict[str, int]] = {}
     for report in reports:
         table_id = ids.get(str(report.scope.table))
         if table_id is not None and report.outcome in ("done", "failed"):
             add(found.setdefault(table_id, {}), _amounts(report))
+    most = max(found, key=lambda each: found[each].get("done", 0) + found[each].get("failed", 0), default="")
+    for table_id, amounts in spent.items():
+        if (known := table_id if table_id in found else most) in found:
+            add(found[known], amounts)
     return found
 
 

@@ -17,6 +17,7 @@ from lakewarden.delta.uri import delta_uri
 from lakewarden.errors import Corrupt, NotFound
 from lakewarden.storage.clients import OUTAGES
 from lakewarden.storage.location import local_path
+from lakewarden.storage.meter import count
 from lakewarden.storage.open import open_store
 from lakewarden.storage.options import delta_options
 
@@ -96,6 +97,8 @@ def opened(location: Location, version: int | None) -> DeltaTable:
     what = f"cannot open the Delta table at {location}"
     with OUTAGES.requesting(location, what), delta_errors(what):
         options = delta_options(location, os.environ)
+        if local_path(location.uri) is None:
+            count("OPEN")
         return DeltaTable(delta_uri(location.uri), version=version, storage_options=options or None)
 
 

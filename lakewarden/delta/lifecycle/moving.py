@@ -9,13 +9,13 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Collection, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
 from threading import Condition
 
 from lakewarden.base.connection import Location
 from lakewarden.base.faults import Reach, no_faults
+from lakewarden.base.threads import Threads
 from lakewarden.catalog.target import ScopeTarget
 from lakewarden.delta.commit_log.commits import LOG
 from lakewarden.delta.commit_log.committing import Committer, TooLate, check_held
@@ -152,7 +152,7 @@ class _Copier:
 
     def copy(self, found: Sequence[StoredObject]) -> CopiedFiles:
         room = _Room(_IN_HAND)
-        with ThreadPoolExecutor(_AT_ONCE) as pool:
+        with Threads(_AT_ONCE) as pool:
             sizes = list(pool.map(lambda each: self._in(room, each), found))
         done = [(each.key, size) for each, size in zip(found, sizes, strict=True) if size is not None]
         return CopiedFiles(tuple(name for name, _ in done), sum(size for _, size in done))

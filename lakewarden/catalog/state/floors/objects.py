@@ -6,7 +6,6 @@ import json
 from bisect import bisect_left, bisect_right
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field, replace
 
 import msgspec
@@ -14,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from lakewarden.base.arrays import numbers
+from lakewarden.base.threads import Threads
 from lakewarden.catalog.state.floors.entries import NEVER, SCHEMA, KnownScopes, Numbers
 from lakewarden.errors import Corrupt
 from lakewarden.storage.objects import ObjectStore
@@ -98,7 +98,7 @@ class BlockCache:
         if len(missing) == 1:
             fresh = [read(missing[0])]
         else:
-            with ThreadPoolExecutor(_AT_ONCE) as pool:
+            with Threads(_AT_ONCE) as pool:
                 fresh = list(pool.map(read, missing))
         self._read |= {(key, number): block for number, block in zip(missing, fresh, strict=True)}
         found = [self._read[key, number] for number in numbers]

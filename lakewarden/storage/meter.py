@@ -1,0 +1,102 @@
+"""Counts the requests to object stores and their bytes, in this process: for the job that they serve, by table.
+
+Counted is what our own client is called for: each page of a listing, and each request of a deletion of many objects. A disk has
+none. Not counted, since no one outside sees them: what the client repeats by itself, and what other libraries request, which
+are Spark's readers of large scopes and delta-rs. How often delta-rs opened a table is counted as `OPEN`.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Literal, TypeVar
+
+Kind = Literal["GET", "HEAD", "LIST", "PUT", "CREATE", "DELETE", "OPEN"]
+
+PAGE = 1000
+"""Objects of one answer to a listing, and of one deletion, on every store."""
+
+T = TypeVar("T")
+Amounts = dict[str, int]
+
+
+class Account:
+    """What requests were made for one job, by table id; those for several tables together have none. Safe for threads."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._by_table: dict[str, dict[str, int]] = defaultdict(lambda: defaultdict(int))
+
+    def add(self, table_id: str, amounts: Mapping[str, int]) -> None:
+        with self._lock:
+            found = self._by_table[table_id]
+            for name, amount in amounts.items():
+                found[name] += amount
+
+    def by_table(self) -> dict[str, Amounts]:
+        with self._lock:
+            return {table_id: dict(amounts) for table_id, amounts in self._by_table.items()}
+
+    def total(self) -> Amounts:
+        found: Amounts = defaultdict(int)
+        for amounts in self.by_table().values():
+            for name, amount in amounts.items():
+                found[name] += amount
+        return dict(found)
+
+
+PROCESS = Account()
+"""All requests of this process."""
+
+_ACCOUNTS: ContextVar[tuple[Account, ...]] = ContextVar("accounts", default=())
+_TABLE: ContextVar[str] = ContextVar("table", default="")
+
+
+@contextmanager
+def metered() -> Iterator[Account]:
+    """Counts what is requested inside the block, by this thread and those that work for it, in an account of its own too."""
+    account = Account()
+    token = _ACCOUNTS.set((*_ACCOUNTS.get(), account))
+    try:
+        yield account
+    finally:
+        _ACCOUNTS.reset(token)
+
+
+@contextmanager
+def of_table(table_id: str) -> Iterator[None]:
+    """Requests inside the block are for this table."""
+    token = _TABLE.set(table_id)
+    try:
+        yield
+    finally:
+        _TABLE.reset(token)
+
+
+def count(kind: Kind, requests: int = 1, *, bytes_in: int = 0, bytes_out: int = 0, table_id: str = "") -> None:
+    """Notes requests that were answered, or whose answer was lost; `table_id`: of the table, if the object tells."""
+    amounts = {kind: requests} | ({"bytes_in": bytes_in} if bytes_in else {}) | ({"bytes_out": bytes_out} if bytes_out else {})
+    table = _TABLE.get() or table_id
+    for account in (PROCESS, *_ACCOUNTS.get()):
+        account.add(table, amounts)
+
+
+def add_all(found: Mapping[str, Mapping[str, int]]) -> None:
+    """Notes what another process counted for this one's job."""
+    for account in (PROCESS, *_ACCOUNTS.get()):
+        for table_id, amounts in found.items():
+            account.add(table_id, amounts)
+
+
+def counting(kind: Kind, size: Callable[[T], int], do: Callable[[], T], *, table_id: str = "") -> T:
+    """Does a request and counts it, whatever comes of it, with the bytes of its answer."""
+    try:
+        answer = do()
+    except BaseException:
+        count(kind, table_id=table_id)
+        raise
+    count(kind, bytes_in=size(answer), table_id=table_id)
+    return answer
