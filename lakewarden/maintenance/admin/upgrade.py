@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 
+from lakewarden.base.threads import Threads
 from lakewarden.catalog.changes.objects import identify
 from lakewarden.catalog.kept_settings import take_over
 from lakewarden.catalog.model import Catalog, Storage
@@ -104,7 +104,7 @@ def _look_at(warehouse: Warehouse, catalog: Catalog) -> list[_Found]:
         Corrupt: one is missing or unreadable.
     """
     found: list[_Found] = []
-    with ThreadPoolExecutor(_AT_ONCE) as pool:
+    with Threads(_AT_ONCE) as pool:
         for table in cold_tables(catalog):
             view = warehouse.log(table).view(())
             targets = [warehouse.target_of(catalog, table, scope.user) for scope in scopes_of(warehouse, table, None)]

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 
 from lakewarden.base.clock import from_millis
 from lakewarden.base.scope import TableName
+from lakewarden.base.threads import Threads
 from lakewarden.catalog.model import Table
 from lakewarden.catalog.state.fleet_days import (
     LATE,
@@ -95,7 +95,7 @@ def _until_now(jobs: JobLog, kept: Days, tables: Iterable[Table], now: datetime)
     ended = list(jobs.ended(min(since.values())))
     seen_to = max((modified for _, modified, _ in ended), default=None)
     fresh = [read for job_id, _, read in ended if not all(_counts(kept.get(each, ()), job_id) for each in since)]
-    with ThreadPoolExecutor(_AT_ONCE) as pool:
+    with Threads(_AT_ONCE) as pool:
         found: list[Job] = list(pool.map(lambda read: read(), fresh))
     return {each: counted(kept.get(each, ()), each, found, seen_to) for each in since}
 

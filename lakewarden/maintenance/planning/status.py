@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from datetime import datetime
 
 from lakewarden.base.scope import Scope
+from lakewarden.base.threads import Threads
 from lakewarden.catalog.access import can
 from lakewarden.catalog.model import Catalog, Table
 from lakewarden.catalog.report import ScopeState
@@ -72,7 +72,7 @@ def status(
     now = warehouse.clock()
     catalog = warehouse.catalog.read()
     shown = list(pending[: len(pending) if limit is None else limit])
-    with ThreadPoolExecutor(_THREADS) as pool:
+    with Threads(_THREADS) as pool:
         looked = list(pool.map(lambda one: _look(warehouse, catalog, one, now), shown[:OPENED]))
     waiting = looked + _as_known(warehouse, catalog, shown[OPENED:], now)
     red = {(str(one.scope.table), one.scope.user): one for each in broken for one in each.first(limit)}

@@ -8,7 +8,6 @@ run in the worker processes, which bound them, and never in an executor: their t
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
 from time import monotonic
@@ -19,6 +18,7 @@ from sqlglot import exp
 
 from lakewarden.base.settings import SqlSettings
 from lakewarden.base.strategies import QueryStrategy
+from lakewarden.base.threads import Threads
 from lakewarden.catalog.model import Table, TableSchema
 from lakewarden.delta.reading.bounds import Bound, rows_within
 from lakewarden.delta.reading.file_group import FileGroup
@@ -149,7 +149,7 @@ class FederatedQuery:
             rows = _rows(group, self.table.schema, self.pushdown.bounds)
             return context.engine.run(texts.partial, {self.name: rows}, replace(limits, seconds=_left(until, limits)))
 
-        with ThreadPoolExecutor(_AT_ONCE) as pool:
+        with Threads(_AT_ONCE) as pool:
             try:
                 return _bounded(pool.map(part, groups), limits)
             finally:

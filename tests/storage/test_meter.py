@@ -1,0 +1,96 @@
+"""The meter counts what a proxy in front of MinIO counts, for the operation and the table that it is for."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from lakewarden import Lakehouse
+from lakewarden.base.clock import random_id
+from lakewarden.base.settings import CompactionSettings, FlushSettings, MaintenanceSettings, Settings
+from lakewarden.base.threads import Threads
+from lakewarden.storage.meter import Account, count, metered, of_table
+from tests.fixtures.lakes import NOTES, make_notes, notes
+from tests.fixtures.minio import MinioServer
+from tests.fixtures.proxy import Proxy, Request, proxy_of
+
+SETTINGS = Settings(
+    flush=FlushSettings(in_process_below=1 << 20),
+    compaction=CompactionSettings(min_eligible_segments=2),
+    maintenance=MaintenanceSettings(min_gain=0.1),
+)
+
+
+@pytest.fixture
+def proxy(minio: MinioServer, monkeypatch: pytest.MonkeyPatch) -> Iterator[Proxy]:
+    with proxy_of(minio.endpoint) as proxy:
+        monkeypatch.setenv("AWS_ENDPOINT_URL", proxy.endpoint)
+        yield proxy
+
+
+def _own(requests: list[Request]) -> Counter[str]:
+    return Counter(one.kind for one in requests)
+
+
+def _counted(account: Account) -> Counter[str]:
+    return Counter({kind: n for kind, n in account.total().items() if kind.isupper() and kind != "OPEN"})
+
+
+@pytest.mark.minio
+@pytest.mark.slow
+def test_the_sum_is_that_of_a_proxy_over_each_operation(proxy: Proxy) -> None:
+    with Lakehouse.open(f"s3://lake/{random_id()}", settings=SETTINGS) as lake:
+        table = make_notes(lake)
+
+        def filled(*turns: int) -> None:
+            for turn in turns:
+                for user in ("ann", "bob", "cid"):
+                    table.write(notes({turn: "text"}), user=user)
+                lake.flush()
+
+        acts: dict[str, Callable[[], object]] = {
+            "first flush": lambda: filled(0),
+            "flush": lambda: filled(1, 2, 3),
+            "compact": lambda: lake.compact(NOTES),
+            "more": lambda: filled(4, 5, 6),
+            "optimize": lambda: lake.optimize(NOTES),
+            "restore": lambda: lake.restore(
+                NOTES, user="bob", version=lake.table(NOTES).history(user="bob")[0].version - 1, dry_run=False
+            ),
+            "vacuum": lambda: lake.vacuum(NOTES, retain_hours=0, force=True, dry_run=False),
+            "query": lambda: lake.sql(f"SELECT count(*) FROM {NOTES}", user="ann", role="user"),
+            "read": lambda: table.read(user="cid"),
+            "status": lake.fleet,
+        }
+        seen = dict[str, tuple[Counter[str], Counter[str], int]]()
+        for name, act in acts.items():
+            proxy.taken()
+            with metered() as spent:
+                act()
+            seen[name] = _own(proxy.taken()), _counted(spent), spent.total().get("OPEN", 0)
+        week = {one.operation: one for one in lake.fleet().week}
+    for name, (at_proxy, here, opened) in seen.items():
+        left = at_proxy - here
+        assert not here - at_proxy, (name, at_proxy, here)
+        assert opened or not left, (name, at_proxy, here)
+    assert {name for name, (_, _, opened) in seen.items() if not opened} >= {"flush", "compact", "optimize", "read"}
+    assert week["flush"].requests > 20
+    assert week["flush"]["bytes_out"] > 1000
+    assert week["compact"].dollars > 0
+    assert week.keys() >= {"flush", "compact", "optimize", "vacuum", "restore"}
+
+
+def test_threads_count_for_the_job_and_the_table_of_their_caller() -> None:
+    with metered() as outer, Threads(2) as pool:
+        with metered() as inner, of_table("t"):
+            for done in [pool.submit(count, "GET", 2, bytes_in=5), pool.submit(count, "PUT", bytes_out=7)]:
+                done.result()
+        count("LIST", table_id="u")
+        with of_table("t"):
+            count("GET", table_id="u")
+    count("DELETE")
+    assert inner.by_table() == {"t": {"GET": 2, "bytes_in": 5, "PUT": 1, "bytes_out": 7}}
+    assert outer.total() == {"GET": 3, "bytes_in": 5, "PUT": 1, "bytes_out": 7, "LIST": 1}
+    assert outer.by_table()["u"] == {"LIST": 1}
