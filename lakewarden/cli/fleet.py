@@ -1,4 +1,4 @@
-"""The commands that show the fleet as a whole: `report`, a page, and `metrics`, for Prometheus."""
+"""The commands over the fleet as a whole: `report`, a page, `metrics`, for Prometheus, and `maintain`, a tick without Dagster."""
 
 from __future__ import annotations
 
@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING
 import typer
 
 from lakewarden.cli.context import Invocation, invocation
+from lakewarden.cli.output import Row, cell
 from lakewarden.client import Lakehouse
-from lakewarden.errors import InvalidArgument
+from lakewarden.errors import InvalidArgument, ScopesFailed
 
 if TYPE_CHECKING:
+    from lakewarden.client.maintain_once import DueAction
     from lakewarden.maintenance.fleet.value import Fleet
 
 _PAGE = Path("fleet.html")
@@ -21,7 +23,7 @@ _ADDRESS = "LAKEWARDEN_DAGSTER_URL"
 
 
 def register(app: typer.Typer) -> None:
-    for command in (report, metrics):
+    for command in (report, metrics, maintain):
         app.command()(command)
 
 
@@ -60,6 +62,33 @@ def metrics(
         sys.stdout.write(text)
     else:
         _write(out, text)
+
+
+def maintain(
+    context: typer.Context,
+    once: bool = typer.Option(False, "--once", help="One tick, and end: what cron, Airflow and others call."),
+    dry_run: bool = typer.Option(False, help="Show what is due, and do nothing."),
+) -> None:
+    """Do what Dagster's sensors and schedules would start now, without Dagster; call it every minute.
+
+    Flushes by FLUSH_POLICY, queued jobs, new uploads, topics, and the hourly, nightly and weekly maintenance, each once.
+    """
+    if not once:
+        raise typer.BadParameter("give --once: it does what is due now and ends; a loop of its own is Dagster's (lakewarden ui)")
+    call = invocation(context)
+    with call.lake("maintain") as lake:
+        found = lake.maintain_once(dry_run=dry_run)
+    shown = [one for one in found if call.as_json or one.outcome != "nothing"]
+    call.emit([_row(one) for one in shown], empty="nothing is due")
+    bad = [one for one in found if one.outcome == "failed"]
+    if bad:
+        raise ScopesFailed(bad[0].code, f"{len(bad)} of {len(found)} actions failed; the first, {bad[0].action}: {bad[0].reason}")
+
+
+def _row(one: DueAction) -> Row:
+    found = cell(one)
+    assert isinstance(found, dict), "a dataclass becomes an object"
+    return found
 
 
 def _fleet(call: Invocation) -> Fleet:

@@ -31,6 +31,7 @@ PANELS: Mapping[str, Mapping[str, str]] = {
     "Care": {
         **_operations("Care"),
         "apply": "PL-0123456789ab-01234567",
+        "maintain": "--once --dry-run",
         "move": "chat.messages --to archive --dry-run",
     },
     "Restore and erase": {

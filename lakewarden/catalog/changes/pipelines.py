@@ -180,3 +180,9 @@ def drop_pipeline(catalog: Catalog, pipeline_id: str) -> Catalog:
     pipelines = {id_: one for id_, one in catalog.pipelines.items() if id_ != pipeline_id}
     rules = {id_: rule for id_, rule in catalog.rules.items() if rule.pipeline_id != pipeline_id}
     return replace(catalog, pipelines=pipelines, rules=rules)
+
+
+def live_pipelines(catalog: Catalog) -> list[Pipeline]:
+    """The pipelines whose table exists, with or without a schema, in the order of the catalog."""
+    there = {table.id for table in (*catalog.tables.values(), *catalog.blanks.values()) if not table.dropping}
+    return [one for one in catalog.pipelines.values() if one.table_id in there]

@@ -107,6 +107,13 @@ def keep_schedules(state: ObjectStore, of: str, schedules: Sequence[ScheduleStan
     state.put(f"{_SCHEDULES}{of}", msgspec.json.encode(_Schedules(to_millis(now), list(schedules))))
 
 
+def standings_of(state: ObjectStore, of: str) -> list[ScheduleStanding]:
+    """What is known of the schedules of one that runs them."""
+    with suppress(Missing, msgspec.DecodeError):
+        return msgspec.json.decode(state.get(f"{_SCHEDULES}{of}"), type=_Schedules).schedules
+    return []
+
+
 def schedules_kept(state: ObjectStore) -> tuple[list[ScheduleStanding], datetime | None]:
     """The schedules of all that run them, and when the latest of these looked."""
     found = list[_Schedules]()

@@ -11,7 +11,7 @@ import re
 import dagster as dg
 
 from lakewarden.base.scope import TableName
-from lakewarden.catalog.changes.pipelines import rule_of
+from lakewarden.catalog.changes.pipelines import live_pipelines, rule_of
 from lakewarden.catalog.model import Catalog, IngestRule, Pipeline
 from lakewarden.client import Lakehouse
 from lakewarden.dagster.assets.metadata import table_value
@@ -47,12 +47,6 @@ def _spelled(part: str) -> str:
 def source_uri(mount: Mount, source: str) -> str:
     """Where the source is, as people find it."""
     return source if "://" in source or source.startswith("/") else join(mount.uri, source)
-
-
-def live_pipelines(catalog: Catalog) -> list[Pipeline]:
-    """The pipelines whose table exists, with or without a schema, in the order of the catalog."""
-    there = {table.id for table in (*catalog.tables.values(), *catalog.blanks.values()) if not table.dropping}
-    return [one for one in catalog.pipelines.values() if one.table_id in there]
 
 
 def build_source_specs(mount: Mount, catalog: Catalog) -> list[dg.AssetSpec]:

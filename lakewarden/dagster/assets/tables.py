@@ -7,9 +7,10 @@ from concurrent.futures import ThreadPoolExecutor
 
 import dagster as dg
 
+from lakewarden.catalog.changes.pipelines import live_pipelines
 from lakewarden.catalog.model import Catalog, Pipeline, SchemaColumn, Storage, Table, TableSchema
 from lakewarden.dagster.assets.partition_values import MAX_VALUES, count_of, has_values
-from lakewarden.dagster.assets.rules import live_pipelines, rule_key
+from lakewarden.dagster.assets.rules import rule_key
 from lakewarden.dagster.mount import Mount
 from lakewarden.ingest.pipelines.rejects import rejects_name
 from lakewarden.storage.location import join

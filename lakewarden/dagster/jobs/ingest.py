@@ -10,11 +10,12 @@ from pydantic import Field
 
 from lakewarden.base.quantities import in_units
 from lakewarden.base.scope import TableName
+from lakewarden.catalog.changes.pipelines import live_pipelines
 from lakewarden.catalog.model import Catalog, Pipeline
 from lakewarden.client import Lakehouse
 from lakewarden.dagster.assets.health_changes import report_checks
 from lakewarden.dagster.assets.metadata import Metadata, Row, table_value
-from lakewarden.dagster.assets.rules import live_pipelines, rejects_of, rule_key, rule_spec
+from lakewarden.dagster.assets.rules import rejects_of, rule_key, rule_spec
 from lakewarden.dagster.jobs.booking.behind import book_behind
 from lakewarden.dagster.jobs.materialize import BOOKED
 from lakewarden.dagster.jobs.runs import OPERATION, RETRIES, declined, job_tags, subject_tags, tag_run

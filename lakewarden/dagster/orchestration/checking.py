@@ -12,6 +12,7 @@ import dagster as dg
 
 from lakewarden.catalog.model import Table
 from lakewarden.client import Lakehouse
+from lakewarden.client.maintain_once import CADENCES
 from lakewarden.dagster.assets.checks import check_step, data_checks
 from lakewarden.dagster.assets.health import LOOK_EVERY, OTHERS, health_events
 from lakewarden.dagster.assets.health_changes import checks_of_health, report_checks
@@ -43,7 +44,7 @@ def build_check_schedule(mount: Mount, suites: Sequence[Suite] = ()) -> dg.Sched
         return check_nightly(context, lake, mount, suites)
 
     look.__name__, look.__doc__ = check_nightly.__name__, check_nightly.__doc__
-    return build_schedule(mount, look, "check_job", "10 1 * * *")
+    return build_schedule(mount, look, "check_job", CADENCES[check_nightly.__name__].cron)
 
 
 def check_sensor(

@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 import dagster as dg
 
-from lakewarden.catalog.changes.engines import DISABLED, is_active
 from lakewarden.catalog.model import Catalog, Table
 from lakewarden.client import Lakehouse
+from lakewarden.client.maintain_once import CADENCES, why_held
 from lakewarden.dagster.mount import Mount
 from lakewarden.dagster.orchestration.evaluations import build_schedule
 from lakewarden.dagster.orchestration.runs import under_way
@@ -20,10 +20,10 @@ def build_schedules(mount: Mount, catalog: Catalog) -> list[dg.ScheduleDefinitio
     table loads the code location again."""
     streams = any(table.type == "STREAM" for table in live_tables(catalog))
     return [
-        build_schedule(mount, evict_minutely, "evict_job", "* * * * *", running=streams),
-        build_schedule(mount, compact_hourly, "compact_job", "17 * * * *"),  # not on the full hour, when most other jobs start
-        build_schedule(mount, optimize_nightly, "optimize_job", "30 2 * * *"),
-        build_schedule(mount, vacuum_weekly, "vacuum_job", "0 4 * * 0"),
+        build_schedule(mount, evict_minutely, "evict_job", CADENCES[evict_minutely.__name__].cron, running=streams),
+        build_schedule(mount, compact_hourly, "compact_job", CADENCES[compact_hourly.__name__].cron),
+        build_schedule(mount, optimize_nightly, "optimize_job", CADENCES[optimize_nightly.__name__].cron),
+        build_schedule(mount, vacuum_weekly, "vacuum_job", CADENCES[vacuum_weekly.__name__].cron),
         dg.ScheduleDefinition(
             name=mount.named("prune_nightly"),
             job_name=mount.named("prune_job"),
@@ -45,11 +45,9 @@ def optimize_nightly(_context: dg.ScheduleEvaluationContext, lake: Lakehouse, _m
 
 
 def _disabled(lake: Lakehouse, of_type: Callable[[Table], bool] = lambda _: True) -> dg.SkipReason | None:
-    """Skips where every table's engine is disabled; of some, the job reports those as skipped."""
-    catalog = lake.warehouse.catalog.read()
-    tables = [table for table in live_tables(catalog) if of_type(table)]
-    held = bool(tables) and not any(is_active(catalog, table.name) for table in tables)
-    return dg.SkipReason(DISABLED) if held else None
+    """Skips where every table's engine is disabled."""
+    why = why_held(lake, of_type)
+    return dg.SkipReason(why) if why else None
 
 
 def vacuum_weekly(_context: dg.ScheduleEvaluationContext, lake: Lakehouse, _mount: Mount) -> dg.RunRequest | dg.SkipReason:

@@ -13,11 +13,11 @@ import msgspec
 
 from lakewarden.base.quantities import in_units
 from lakewarden.catalog.changes.engines import DISABLED, is_active
-from lakewarden.catalog.changes.pipelines import rule_of
+from lakewarden.catalog.changes.pipelines import live_pipelines, rule_of
 from lakewarden.catalog.model import Catalog, Pipeline
 from lakewarden.client import Lakehouse
 from lakewarden.dagster.assets.metadata import table_value
-from lakewarden.dagster.assets.rules import live_pipelines, rule_key, source_key, source_uri
+from lakewarden.dagster.assets.rules import rule_key, source_key, source_uri
 from lakewarden.dagster.jobs.runs import OBJECTS, OPERATION, TABLE, UNDER_WAY, subject_tags
 from lakewarden.dagster.mount import INGEST, Mount
 from lakewarden.dagster.orchestration.evaluations import build_sensor
