@@ -75,9 +75,11 @@ def maintain(
     """
     if not once:
         raise typer.BadParameter("give --once: it does what is due now and ends; a loop of its own is Dagster's (lakewarden ui)")
+    from lakewarden.client.maintain_once import MaintainOnce
+
     call = invocation(context)
     with call.lake("maintain") as lake:
-        found = lake.maintain_once(dry_run=dry_run)
+        found = MaintainOnce(lake, dry_run).run()
     shown = [one for one in found if call.as_json or one.outcome != "nothing"]
     call.emit([_row(one) for one in shown], empty="nothing is due")
     bad = [one for one in found if one.outcome == "failed"]

@@ -31,7 +31,6 @@ from lakewarden.tables.warehouse import Warehouse
 
 if TYPE_CHECKING:
     from lakewarden.client.k3 import K3
-    from lakewarden.client.maintain_once import DueAction
     from lakewarden.tables.changes.log_reader import Feeds
 
 
@@ -93,17 +92,6 @@ class Lakehouse(
     def close(self) -> None:
         """Stops the Spark session and the processes that were started for this client."""
         self._parts.close()
-
-    def maintain_once(self, *, dry_run: bool = False) -> list[DueAction]:
-        """Does what Dagster's sensors and schedules would start now: one tick, for cron and other schedulers. What was done
-        is not done again, however often this is called.
-
-        Args:
-            dry_run: only says what is due.
-        """
-        from lakewarden.client.maintain_once import MaintainOnce
-
-        return MaintainOnce(self, dry_run).run()
 
     def noted(self, kind: str, doing: str, *, after: float = 0.0) -> AbstractContextManager[None]:
         """Shows this process in `system.cluster` inside the block; as `Processes.noted`."""

@@ -25,7 +25,7 @@ from lakewarden.errors import LakewardenError
 from lakewarden.tables.warehouse import live_tables
 
 if TYPE_CHECKING:
-    from lakewarden.client.facade import Lakehouse
+    from lakewarden.client import Lakehouse
 
 _OF = "maintain"
 _LISTED = 10_000

@@ -10,7 +10,7 @@ import pytest
 
 from lakewarden import Lakehouse
 from lakewarden.base.settings import CompactionSettings, MaintenanceSettings, Settings
-from lakewarden.client.maintain_once import CADENCES, Cadence, DueAction
+from lakewarden.client.maintain_once import CADENCES, Cadence, DueAction, MaintainOnce
 from lakewarden.errors import StorageUnavailable
 from tests.fixtures.lakes import NOTES, make_notes, notes
 
@@ -42,7 +42,7 @@ def lake(tmp_path: Path, clock: Clock) -> Iterator[Lakehouse]:
 
 
 def tick(lake: Lakehouse, *, dry_run: bool = False) -> dict[str, DueAction]:
-    return {one.action: one for one in lake.maintain_once(dry_run=dry_run)}
+    return {one.action: one for one in MaintainOnce(lake, dry_run).run()}
 
 
 def came(found: dict[str, DueAction]) -> dict[str, tuple[str, int]]:
