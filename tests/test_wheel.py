@@ -99,13 +99,15 @@ def _clean() -> dict[str, str]:
 _NOTES = "CREATE NAMESPACE app; CREATE USER TABLE app.notes (id BIGINT PRIMARY KEY, body TEXT)"
 
 
-def test_it_queries_writes_flushes_and_reads(run: Run) -> None:
+def test_it_queries_writes_flushes_reads_and_reports(run: Run, tmp_path: Path) -> None:
     assert run("sql", "SELECT 1 AS one") == [{"columns": ["one"], "rows": [{"one": 1}]}]
     run("sql", f"{_NOTES}; INSERT INTO app.notes VALUES (1, 'cold')")
     assert [report["outcome"] for report in run("flush", "app.notes")[0]] == ["done"]
     run("sql", "INSERT INTO app.notes VALUES (2, 'hot')")
     assert run("sql", "SELECT * FROM app.notes ORDER BY id")[0]["rows"] == [{"id": 1, "body": "cold"}, {"id": 2, "body": "hot"}]
     assert all(found["passed"] for found in run("check")[0])
+    run("report", "--out", "fleet.html")
+    assert "app.notes" in (tmp_path / "fleet.html").read_text()
 
 
 _WRITE = """

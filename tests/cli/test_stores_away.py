@@ -322,6 +322,29 @@ def test_a_statement_that_needs_it_fails_and_changes_nothing_else(shell: Shell, 
             assert {str(one.table) for one in lake.pending()} == {"n.far", "n.sfar"}, "the others were flushed"
 
 
+def test_uploads_and_imports_go_on_elsewhere(
+    minio: MinioServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """An import writes into the log, which is not there; an upload becomes a commit at once, which is."""
+    (tmp_path / "source").mkdir()
+    (tmp_path / "source" / "a.csv").write_text("id,s\n1,a\n")
+    source = f"SOURCE = '{tmp_path / 'source'}'"
+    with far_storage(minio, tmp_path / "uploads-away" / "lake", monkeypatch) as far:
+        with Lakehouse.open(str(far.root)) as lake:
+            lake.sql(f"CREATE SHARED TABLE n.unear FROM TEMPLATE csv WITH ({source})")
+            lake.sql(f"CREATE SHARED TABLE n.ufar FROM TEMPLATE csv WITH ({source}, STORAGE_ID = 'far')")
+            lake.export("ada", str(tmp_path / "exported"))
+        shell = Shell(far, tmp_path, capsys, str(far.root))
+        with gone(far, "refused", minio, monkeypatch):
+            taken = shell.command("ingest n.unear")
+            assert (taken.status, taken.lines[0]["rows"]) == (0, 1)
+            check_named(shell.command("ingest n.ufar"))
+            imported = shell.command(f"import --from {tmp_path / 'exported'} --user eve")
+            assert [(one["table"], one["rows"]) for one in imported.lines] == [("n.near", 3), ("n.far", 3)]
+            assert shell.sql("SELECT * FROM n.unear").status == 0
+        assert shell.command("ingest n.ufar").lines[0]["rows"] == 1, "it is taken when the storage is there again"
+
+
 def test_many_scopes_wait_for_it_once(
     minio: MinioServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -107,13 +107,16 @@ class Pages:
         return self.client.submit_job_execution(job, repository_location_name="lakewarden", run_config={"ops": ops})
 
     def picture(self, name: str, path: str, shown: str, height: int, width: int = 1400) -> None:
-        """Of a page on which this text stands."""
+        """Of a page on which this text stands, and nothing is still loading."""
         size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
         self.browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
         self.browser.get(self.url + path)
-        wait_for(lambda: shown in str(self.browser.execute_script("return document.body.innerText")))
+        wait_for(lambda: shown in self._text() and "Loading…" not in self._text())
         time.sleep(_DRAWN_AFTER)
         assert self.browser.save_screenshot(str(IMAGES / name))
+
+    def _text(self) -> str:
+        return str(self.browser.execute_script("return document.body.innerText"))
 
     def _is(self, run: str, ended: dg.DagsterRunStatus) -> bool:
         return status(self.instance, run) is ended

@@ -41,7 +41,7 @@ class ColumnAnswer(TypedDict):
 
 
 class TableAnswer(TypedDict):
-    """`deltaVersion` is empty before a pipeline's first object."""
+    """`deltaVersion` is empty before a pipeline's first object; it, `rowCount` and `sizeBytes` where the table cannot be read."""
 
     tableId: str
     bucket: str
@@ -53,8 +53,8 @@ class TableAnswer(TypedDict):
     mergeKeys: list[str]
     source: Annotated[str, _names(TableSource)]
     deltaVersion: Int64OrEmpty
-    rowCount: Int64
-    sizeBytes: Int64
+    rowCount: Int64OrEmpty
+    sizeBytes: Int64OrEmpty
     status: Annotated[str, _names(K3TableStatus)]
     createdAt: Int64
     updatedAt: Int64

@@ -17,7 +17,7 @@ from lakewarden.client.k3.enums import K3TableStatus, TableSource
 from lakewarden.client.k3.messages import DeletedAnswer, TableAnswer
 from lakewarden.client.k3.wire import int64, millis
 from lakewarden.delta.history import history
-from lakewarden.errors import NotFound
+from lakewarden.errors import Corrupt, NotFound, StorageRefused, StorageUnavailable
 from lakewarden.maintenance.admin.create_table import add_new, new_table
 from lakewarden.maintenance.drop.procedure import drop_now
 from lakewarden.maintenance.planning.table_size import TableSize, table_size
@@ -63,10 +63,17 @@ class Tables(Calls):
         return self._shown(catalog, self._table(bucket, table, None))
 
     def list_tables(self, bucket: str) -> list[TableAnswer]:
-        """Every table, in the order of creation."""
+        """Every table, in the order of creation. One that cannot be read has the status UNSPECIFIED, and no numbers."""
         catalog = self._catalog(bucket, "look at what exists")
         tables = sorted(self._tables(catalog, bucket), key=lambda table: table.created_at)
-        return [self._shown(catalog, table) for table in tables]
+        return [self._listed(catalog, table) for table in tables]
+
+    def _listed(self, catalog: Catalog, table: Table) -> TableAnswer:
+        try:
+            return self._shown(catalog, table)
+        except (Corrupt, StorageRefused, StorageUnavailable):
+            answer = self._answer(catalog, table, TableSize(None, 0, 0, 0), to_millis(table.created_at))
+            return {**answer, "rowCount": "", "sizeBytes": "", "status": K3TableStatus.UNSPECIFIED.wire}
 
     def delete_table(self, bucket: str, table: str) -> DeletedAnswer:
         """Removes a table and its data; returns when they are gone. The pipeline and the rule of one stay (K3-125)."""
@@ -82,9 +89,12 @@ class Tables(Calls):
         return TableOf(blank.name, "SHARED", blank.access_level)
 
     def _shown(self, catalog: Catalog, table: Table) -> TableAnswer:
+        size = table_size(self._warehouse, table) if table.schemas else TableSize(None, 0, 0, 0)
+        return self._answer(catalog, table, size, self._updated(catalog, table))
+
+    def _answer(self, catalog: Catalog, table: Table, size: TableSize, updated: int) -> TableAnswer:
         """A table without a schema has no columns yet; its key and partitions are those of its pipeline."""
         pipeline = next((one for one in catalog.pipelines.values() if one.table_id == table.id), None)
-        size = table_size(self._warehouse, table) if table.schemas else TableSize(None, 0, 0, 0)
         layout = table.schema if table.schemas else pipeline
         return {
             "tableId": _table_id(table),
@@ -101,7 +111,7 @@ class Tables(Calls):
             "sizeBytes": int64(size.bytes),
             "status": K3TableStatus.ACTIVE.wire,
             "createdAt": millis(table.created_at),
-            "updatedAt": int64(self._updated(catalog, table)),
+            "updatedAt": int64(updated),
             "pipelineId": "" if pipeline is None else pipeline.id,
         }
 

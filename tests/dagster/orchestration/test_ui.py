@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import psutil
 import pytest
 
 from lakewarden.client import Lakehouse
 from tests.fixtures.chat import MESSAGES, make_chat
 from tests.fixtures.dagster import DAGSTER
 from tests.fixtures.pages import Pages
+from tests.fixtures.patience import PATIENCE
 from tests.fixtures.servers import free_port
 
 if TYPE_CHECKING:
@@ -27,21 +31,36 @@ _CHAT = "/locations/lakewarden/asset-groups/chat/lineage"
 """The graph of one group: the page of all assets shows only groups where there are several."""
 
 
+@dataclass(frozen=True)
+class Served:
+    """A running `ui`, over this warehouse."""
+
+    process: subprocess.Popen[str]
+    warehouse: str
+    url: str
+
+
 @pytest.fixture(scope="module")
-def pages(browser: Chrome, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pages]:
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     root = tmp_path_factory.mktemp("ui")
-    warehouse, url, shots = str(root / "warehouse"), f"http://127.0.0.1:{(port := free_port())}", root / "shots"
-    shots.mkdir()
+    warehouse, url = str(root / "warehouse"), f"http://127.0.0.1:{(port := free_port())}"
     make_chat(warehouse)
     command = [_LAKEWARDEN, "ui", "--warehouse", warehouse, "--port", str(port), "--dagster-home", str(root / "home")]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore it, and so would `ui`
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
         try:
             assert process.stdout is not None
             assert "vacuum_weekly only lists, until maintenance.scheduled_deletes is set" in process.stdout.readline()
             assert f"Dagster is at {url}, for {warehouse}" in process.stdout.readline()
-            yield Pages(browser, url, warehouse, shots)
+            assert "/fleet" in process.stdout.readline()
+            yield Served(process, warehouse, url)
         finally:
             process.terminate()
+
+
+@pytest.fixture(scope="module")
+def pages(browser: Chrome, served: Served, tmp_path_factory: pytest.TempPathFactory) -> Pages:
+    return Pages(browser, served.url, served.warehouse, tmp_path_factory.mktemp("shots"))
 
 
 def partition(user: str) -> str:
@@ -73,3 +92,17 @@ def test_the_port_is_taken_is_one_clear_line(pages: Pages, tmp_path: Path) -> No
     assert done.returncode == 1
     assert done.stderr.startswith(f"INVALID_ARGUMENT: cannot serve on 127.0.0.1:{port}")
     assert done.stderr.count("\n") == 1
+
+
+def test_ctrl_c_is_answered_at_once_and_leaves_no_process(served: Served) -> None:
+    """The last of this module: it ends what the others look at."""
+    process = served.process
+    left = psutil.Process(process.pid).children(recursive=True)
+    assert process.stdout is not None
+    process.send_signal(signal.SIGINT)
+    assert process.stdout.readline() == "Stopping Dagster: runs that are under way have half a minute to end.\n"
+    assert process.poll() is None, "it says so before it has stopped"
+    said, _ = process.communicate(timeout=PATIENCE)
+    assert (process.returncode, said) == (130, "")
+    gone, alive = psutil.wait_procs(left, timeout=PATIENCE)
+    assert (len(gone), alive) == (len(left), [])
