@@ -23,18 +23,28 @@ from lakewarden.catalog.options import OPTIONS
 from lakewarden.errors import LakewardenError, Terminal, Transient
 from lakewarden.ingest.templates.avro_files import AVRO
 from lakewarden.ingest.templates.csv_files import CSV
-from lakewarden.ingest.templates.documents.template import DOCUMENTS
+from lakewarden.ingest.templates.documents import DOCUMENTS
 from lakewarden.ingest.templates.json_files import JSON
 from lakewarden.ingest.templates.options import described_options
 from lakewarden.ingest.templates.parquet_files import PARQUET
 from lakewarden.ingest.templates.template import Template
 from lakewarden.maintenance.options import option_names
-from lakewarden.sql.query_engine.bounds import CHARACTERS, ELEMENTS, MOST_CHARACTERS, MOST_ELEMENTS, MOST_STEPS, PATTERNS, STEPS
-from lakewarden.sql.query_engine.functions import SCALAR_FUNCTIONS, SESSION_FUNCTIONS, TABLE_FUNCTIONS
+from lakewarden.sql.query_engine.tree import (
+    CHARACTERS,
+    ELEMENTS,
+    MOST_CHARACTERS,
+    MOST_ELEMENTS,
+    MOST_STEPS,
+    PATTERNS,
+    SCALAR_FUNCTIONS,
+    SESSION_FUNCTIONS,
+    STEPS,
+    TABLE_FUNCTIONS,
+)
 from lakewarden.sql.results import AffectedRows, Events, ResultRows, StartedJobs, StatementDone
-from lakewarden.sql.shapes.table import BYPASS, NO_BYPASS, SHAPES
-from lakewarden.sql.specs import STATEMENTS
-from lakewarden.sql.statement_spec import InWarehouse, OwnRule, Right, ScopesRight, TableRight, act_of
+from lakewarden.sql.shapes import BYPASS, NO_BYPASS, SHAPES
+from lakewarden.sql.specs.spec import InWarehouse, OwnRule, Right, ScopesRight, TableRight, act_of
+from lakewarden.sql.specs.statements import STATEMENTS
 from tests.client.k3 import lines as k3
 from tests.doors.doors import DOORS, SPARK
 from tests.doors.exceptions import EXCEPTIONS
@@ -61,17 +71,17 @@ def pages() -> dict[Path, str]:
         _REFERENCE / "damage.md": _page("When something is lost", "tests/maintenance/repair/states.py", damage()),
         _REFERENCE / "errors.md": _page("Errors", "lakewarden/errors.py", errors()),
         _REFERENCE / "flip188.md": _page("FLIP-188, line by line", "tests/tables/dynamic/lines.py", flip188_lines()),
-        _REFERENCE / "functions.md": _page("Functions in queries", "lakewarden/sql/query_engine/functions.py", functions()),
+        _REFERENCE / "functions.md": _page("Functions in queries", "lakewarden/sql/query_engine/tree.py", functions()),
         _REFERENCE / "house.md": _page("The house", "docs/house.py", house.page()),
         _REFERENCE / "k3.md": _page("K3, line by line", "tests/client/k3/lines.py", k3_lines()),
         _REFERENCE / "mutations.md": _page("Mutations", "tests/mutations/", mutations()),
         _REFERENCE / "operations.md": _page("Operations", "lakewarden/catalog/operations.py", operations()),
         _REFERENCE / "values.md": _page("Values, door by door", "tests/doors/", values()),
         _REFERENCE / "published-tests.md": _page("Published tests", "tests/tables/dynamic/published.py", published_tests()),
-        _REFERENCE / "statements.md": _page("SQL statements", "lakewarden/sql/specs.py", statements()),
+        _REFERENCE / "statements.md": _page("SQL statements", "lakewarden/sql/specs/statements.py", statements()),
         _REFERENCE / "templates.md": _page("Templates", "lakewarden/ingest/templates/", templates()),
         _REFERENCE / "types.md": _page("Column types", "lakewarden/catalog/column_types.py", column_types()),
-        _REFERENCE / "writes.md": _page("How statements write", "lakewarden/sql/shapes/table.py", writes()),
+        _REFERENCE / "writes.md": _page("How statements write", "lakewarden/sql/shapes.py", writes()),
     }
 
 

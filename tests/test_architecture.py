@@ -114,7 +114,7 @@ _OUTERMOST = {
     "lakewarden.dagster.resources.lakehouse": "a run opens its warehouse",
     "lakewarden.tables.rows.defaults": "the numbers of a process begin once, for all of its warehouses",
     "lakewarden.spark.source.connection": "a reader or writer in Spark opens its warehouse",
-    "lakewarden.sql.blocks.session_block": "a statement outside of any session has a block that refuses all",
+    "lakewarden.sql.session_block": "a statement outside of any session has a block that refuses all",
     "lakewarden.catalog.locks": "another process opens the catalog from the place that it was sent",
 }
 _TASKS = {
@@ -124,10 +124,10 @@ _TASKS = {
     "lakewarden.maintenance.flush.run",
     "lakewarden.maintenance.maintain",
     "lakewarden.maintenance.optimize.bins",
-    "lakewarden.ingest.objects.newest",
+    "lakewarden.ingest.pipelines.in_tasks",
     "lakewarden.maintenance.repair.scope",
     "lakewarden.spark.large",
-    "lakewarden.sql.handlers.writing.copying",
+    "lakewarden.sql.handlers.copying",
 }
 """Their work may run in other processes, to which a caller's own `new_id` cannot be sent."""
 

@@ -10,11 +10,11 @@ def test_the_house_is_within_its_bounds() -> None:
     assert found.rooms <= 16
     assert found.layers == 11
     assert found.shared_names == 0
-    assert found.packages <= 88
-    assert found.modules <= 880
-    assert found.lines <= 105_264
-    assert found.longest_chain <= 59
+    assert found.packages <= 79
+    assert found.modules <= 785
+    assert found.lines <= 105_100
+    assert found.longest_chain <= 58
     assert found.largest_package <= 25
-    assert found.longest_module <= 679
-    assert found.many_parameters <= 44
+    assert found.longest_module <= 511
+    assert found.many_parameters <= 40
     assert found.comments >= 7

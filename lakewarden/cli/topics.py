@@ -16,13 +16,11 @@ from lakewarden.errors import InvalidArgument, Transient
 
 if TYPE_CHECKING:
     from lakewarden.client.topics import Topics
-    from lakewarden.ingest.relay.background import BackgroundRelays
-    from lakewarden.ingest.relay.every import RelayOutcome
-    from lakewarden.ingest.relay.report import RelayReport
-    from lakewarden.ingest.relay.run import Relay
     from lakewarden.ingest.topics.consume import Consumer
     from lakewarden.ingest.topics.formats import ValueFormat
-    from lakewarden.ingest.topics.report import ConsumeReport
+    from lakewarden.ingest.topics.relay import Relay
+    from lakewarden.ingest.topics.relays import BackgroundRelays, RelayOutcome
+    from lakewarden.ingest.topics.report import ConsumeReport, RelayReport
     from lakewarden.log.once import Resume
 
 

@@ -165,7 +165,7 @@ class CatalogCalls(Noun):
         Raises:
             BadSyntax, InvalidArgument, AlreadyExists, NotFound: nothing was created.
         """
-        from lakewarden.sql.stored_views import read_by_view  # takes a third of a second, which other commands do not need
+        from lakewarden.sql.relations import read_by_view  # takes a third of a second, which other commands do not need
 
         make_view(self._parts.warehouse, TableName.parse(name), text, read_by_view, replacing=or_replace)
 

@@ -14,7 +14,7 @@ from lakewarden.client.parts import Noun
 
 if TYPE_CHECKING:
     from lakewarden.ingest.load.run import OnReject
-    from lakewarden.ingest.load.value import LoadReport
+    from lakewarden.ingest.load.sources import LoadReport
     from lakewarden.log.once import Resume
     from lakewarden.tables.client import TableClient
 

@@ -70,7 +70,7 @@ class MaintenanceCalls(Noun):
             NotFound, InvalidArgument: the table does not exist; the user's name is not valid, or given for a SHARED table.
             StorageUnavailable: a storage is unavailable, or not the one that this warehouse uses.
         """
-        from lakewarden.ingest.pipelines.absences import with_uploads
+        from lakewarden.ingest.pipelines.rejects import with_uploads
         from lakewarden.maintenance.repair.plan import as_reports
         from lakewarden.maintenance.repair.procedure import damage, repaired
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from lakewarden.catalog.state.live_queries import LiveQueries
 from lakewarden.maintenance.engine import WorkEngine
 from lakewarden.spark.cluster import SparkCluster
-from lakewarden.sql.sessions import Sessions
+from lakewarden.sql.services import Sessions
 from lakewarden.tables.warehouse import Warehouse
 
 if TYPE_CHECKING:

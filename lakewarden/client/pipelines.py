@@ -12,8 +12,8 @@ from lakewarden.catalog.model import IngestRule, Pipeline
 from lakewarden.client.parts import Noun
 
 if TYPE_CHECKING:
-    from lakewarden.ingest.objects.report import IngestReport
     from lakewarden.ingest.pipelines.rejects import RejectedObject
+    from lakewarden.ingest.pipelines.report import IngestReport
     from lakewarden.log.once import Resume
     from lakewarden.storage.sources import SourceObject
 
@@ -52,8 +52,10 @@ class IngestCalls(Noun):
             Corrupt: its ledger lacks something: repair it.
             Conflict, StorageUnavailable: try again: what was taken is not taken twice.
         """
-        from lakewarden.ingest.objects.job import ingest  # imports Arrow
-        from lakewarden.ingest.objects.run import IngestRequest
+        from lakewarden.ingest.pipelines.run import (
+            IngestRequest,
+            ingest,  # imports Arrow
+        )
 
         named = (objects,) if isinstance(objects, str) else None if objects is None else tuple(objects)
         forced = force if force is not None else bool(named)
@@ -114,7 +116,7 @@ class Pipelines(IngestCalls):
 
     def untaken(self, table: str, listed: Iterable[SourceObject]) -> list[SourceObject]:
         """Those that the rule takes, and that the ledger does not have with this ETag."""
-        from lakewarden.ingest.pipelines.backlog import untaken  # imports Arrow
+        from lakewarden.ingest.pipelines.rules import untaken  # imports Arrow
 
         catalog = self._parts.warehouse.catalog.read()
         pipeline = pipeline_of(catalog, TableName.parse(table))

@@ -1,4 +1,4 @@
-"""Rows from outside: files (`load/`), uploaded objects (`pipelines/`, `objects/`), Kafka both ways (`topics/`, `relay/`).
+"""Rows from outside: files (`load/`), uploaded objects (`pipelines/`), Kafka both ways (`topics/`).
 
 Imports maintenance and below. Begin with `load/run.py` and `objects/run.py`.
 """

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, cast
 
 from sqlglot import exp
 
@@ -15,22 +17,118 @@ from lakewarden.catalog.changes.users import role_of
 from lakewarden.catalog.model import Table
 from lakewarden.errors import InvalidArgument, NotFound, PermissionDenied, Unsupported
 from lakewarden.maintenance.admin.session_gate import Door
-from lakewarden.sql.blocks.rules import words_of
-from lakewarden.sql.computation import queries_of
+from lakewarden.sql.block_rules import words_of
 from lakewarden.sql.context import Context
+from lakewarden.sql.plain_values import cells_of, is_plain, values_of
 from lakewarden.sql.queries.foreign import taken_apart
 from lakewarden.sql.queries.texts import text_of
 from lakewarden.sql.relations import DEEPEST, ViewQuery, as_they_are, check_view, names
+from lakewarden.sql.results import Result
 from lakewarden.sql.rights import Made, asks_of, check_requirement
-from lakewarden.sql.specs import STATEMENTS
+from lakewarden.sql.specs.spec import AuditEntrySpec, StatementSpec
+from lakewarden.sql.specs.statements import STATEMENTS
 from lakewarden.sql.statements.base import Ref, Statement
-from lakewarden.sql.statements.blocks import BlockStatement
-from lakewarden.sql.statements.namespaces import UseNamespace
+from lakewarden.sql.statements.definitions import (
+    CreateFromTemplate,
+    CreateTable,
+    CreateTableAs,
+    CreateTemporaryTable,
+    CreateView,
+    DropTable,
+    DropTemporaryTable,
+    UseNamespace,
+)
 from lakewarden.sql.statements.others import ExecuteAs, Forbidden, UnsupportedStatement
-from lakewarden.sql.statements.rows import Delete, Explain, Insert, Merge, Query, Subscribe, Update
-from lakewarden.sql.statements.session import SetFreshness, SetTableStorage
-from lakewarden.sql.statements.tables import CreateTemporaryTable, CreateView, DropTemporaryTable
-from lakewarden.sql.temporary.rules import check_read, is_about, shadowing_after
+from lakewarden.sql.statements.rows import Delete, Explain, Insert, Merge, Overwrite, Query, Subscribe, Update
+from lakewarden.sql.statements.session import BlockStatement, Describe, SetFreshness, SetTableStorage
+
+if TYPE_CHECKING:
+    from lakewarden.tables.rows.files import Upload
+
+
+# Finds the parts of a statement that DuckDB computes.
+def queries_of(statement: Statement) -> Iterator[exp.Expr]:
+    """Returns each as a query of its own."""
+    match statement:
+        case Query() | Explain() | Subscribe() | CreateView() | CreateTableAs():
+            yield statement.query
+        case Insert() | Overwrite():
+            yield from _rows_of(statement)
+        case Update():
+            yield from _computed(*(each.value for each in statement.assignments), statement.where)
+        case Delete():
+            yield from _computed(statement.where)
+        case Merge():
+            yield exp.select("*").from_(statement.source.copy(), copy=False)
+            values = (value for when in statement.whens for value in (when.condition, *when.values))
+            yield from _computed(statement.on, *values)
+        case _:
+            pass  # computes nothing
+
+
+def _rows_of(statement: Insert | Overwrite) -> Iterator[exp.Expr]:
+    if statement.rows is not None and not _only_plain(statement.rows):
+        yield statement.rows
+    conflict = statement.conflict if isinstance(statement, Insert) else None
+    if conflict is not None:
+        yield from _computed(*(each.value for each in conflict.assignments or ()), conflict.where)
+
+
+def _only_plain(rows: exp.Query) -> bool:
+    """Whether it is a VALUES that has no name and no function to check."""
+    values = values_of(rows)
+    return values is not None and all(is_plain(cell) for row in values.expressions for cell in cells_of(row))
+
+
+def _computed(*expressions: exp.Expr | None) -> Iterator[exp.Expr]:
+    values = [each.copy() for each in expressions if each is not None]
+    if values:
+        yield exp.select(*values, copy=False)
+
+
+# What statements do with temporary tables, and what their names mean for the statements that follow.
+Names = frozenset[TableName]
+
+_OF_THE_WAREHOUSE = (CreateTable, CreateTableAs, CreateFromTemplate)
+"""Statements whose name is that of a table of the warehouse, whatever the session has."""
+
+
+def is_about(statement: Statement, name: TableName, shadowing: Names) -> bool:
+    """Whether the statement is about a temporary table, which needs no right: it is the session's own.
+
+    Raises:
+        InvalidArgument, Unsupported: temporary tables take no such statement.
+    """
+    if name not in shadowing or isinstance(statement, _OF_THE_WAREHOUSE):
+        return False
+    if isinstance(statement, DropTable):
+        raise InvalidArgument(f"{name} means the session's temporary table here: DROP TEMPORARY TABLE {name} first")
+    plain = isinstance(statement, Insert) and statement.conflict is None and not statement.files
+    shown = isinstance(statement, Describe) and not statement.versions
+    if not (plain or shown or isinstance(statement, (CreateTemporaryTable, DropTemporaryTable))):
+        raise Unsupported(
+            f"{name} is a temporary table, which takes SELECT, INSERT (without ON CONFLICT and FILE), DESCRIBE and"
+            " DROP TEMPORARY TABLE only"
+        )
+    return True
+
+
+def check_read(statement: Statement, name: TableName, *, as_of: bool) -> None:
+    """Raises:
+    Unsupported: the query of the statement cannot read a temporary table.
+    """
+    if isinstance(statement, CreateView):
+        raise Unsupported(f"{name} is a temporary table: a view outlives the session, and so reads tables of the warehouse only")
+    if isinstance(statement, Subscribe):
+        raise Unsupported(f"{name} is a temporary table, which has no changes to subscribe to")
+    if as_of:
+        raise Unsupported(f"{name} is a temporary table, which has no versions")
+
+
+def shadowing_after(statement: CreateTemporaryTable | DropTemporaryTable, name: TableName, shadowing: Names) -> Names:
+    """The names that mean temporary tables behind the statement."""
+    return shadowing | {name} if isinstance(statement, CreateTemporaryTable) else shadowing - {name}
+
 
 _KEPT_QUERIES = (CreateView, Subscribe)
 """Statements whose queries run again in other sessions: they read no table by its URI."""
@@ -196,3 +294,31 @@ def _named_in(
         yield table
         if named.as_of is not None:  # behind the right to read it
             require(table, "cold tier", "reading an earlier version")
+
+
+# Executes a bound statement.
+Handler = Callable[[Context, Any], Result]
+
+
+def execute(bound: BoundStatement, uploads: Mapping[str, Upload]) -> Result:
+    """Raises:
+    LakewardenError: the statement failed.
+    """
+    bound = bound.entered()
+    statement, context = bound.statement, replace(bound.context, uploads=uploads)
+    spec = STATEMENTS[type(statement)]
+    result = handler_of(spec)(context, statement)
+    if spec.audited is not None and not getattr(statement, "dry_run", False):  # a dry run changes nothing
+        context.door.audit.note(context.principal, spec.audited.action, _target(context, statement, spec.audited))
+    return result
+
+
+def _target(context: Context, statement: Statement, audited: AuditEntrySpec) -> str:
+    """A table or view by its whole name, anything else by its id."""
+    found = getattr(statement, audited.field)
+    return f"{audited.kind}:{context.named(found) if isinstance(found, Ref) else found}"
+
+
+def handler_of(spec: StatementSpec) -> Handler:
+    module, _, name = spec.handler.partition(".")
+    return cast("Handler", getattr(import_module(f"lakewarden.sql.handlers.{module}"), name))

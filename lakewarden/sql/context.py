@@ -12,14 +12,13 @@ from lakewarden.catalog.access import Principal, TableOf
 from lakewarden.catalog.model import Catalog, Table
 from lakewarden.errors import InvalidArgument, NotFound
 from lakewarden.maintenance.admin.session_gate import Door
-from lakewarden.sql.blocks.session_block import SessionBlock, no_block
 from lakewarden.sql.query_engine.engine import Limits, QueryEngine
-from lakewarden.sql.relations import SYSTEM, ViewQuery
+from lakewarden.sql.relations import SYSTEM, ViewQuery, view_query
 from lakewarden.sql.services import Services
-from lakewarden.sql.shapes.table import Rules
+from lakewarden.sql.session_block import SessionBlock, no_block
+from lakewarden.sql.shapes import Rules
 from lakewarden.sql.statements.base import Ref
-from lakewarden.sql.stored_views import view_query
-from lakewarden.sql.temporary.tables import TemporaryTable, TemporaryTables
+from lakewarden.sql.temporary import TemporaryTable, TemporaryTables
 from lakewarden.tables.warehouse import Warehouse, find_table
 
 if TYPE_CHECKING:

@@ -9,19 +9,16 @@ from sqlglot.errors import SqlglotError, TokenError
 from sqlglot.tokenizer_core import Token, TokenType
 
 from lakewarden.errors import BadSyntax, InvalidArgument
-from lakewarden.sql.depth import deeper
 from lakewarden.sql.grammar import rows, upkeep
-from lakewarden.sql.grammar.dialect import Lakewarden, NumberedDialect
-from lakewarden.sql.grammar.parameters import Value, count_of, filled
+from lakewarden.sql.grammar.dialect import Lakewarden, NumberedDialect, Value, count_of, filled
 from lakewarden.sql.reader import STUMBLES, StatementReader
-from lakewarden.sql.specs import grammars, objects
-from lakewarden.sql.statement_spec import Grammar
+from lakewarden.sql.specs.spec import Grammar
+from lakewarden.sql.specs.statements import grammars, objects
 from lakewarden.sql.statements.base import Statement
-from lakewarden.sql.statements.blocks import BlockStatement
 from lakewarden.sql.statements.others import ExecuteAs, Forbidden, PlacedStatement, UnsupportedStatement
 from lakewarden.sql.statements.rows import Query, Subscribe
-from lakewarden.sql.syntax_errors import Misread, bad_syntax, place_of
-from lakewarden.sql.text_bounds import TextBounds
+from lakewarden.sql.statements.session import BlockStatement
+from lakewarden.sql.text_bounds import Misread, TextBounds, bad_syntax, deeper, place_of
 
 _DIALECT, _NUMBERED = Lakewarden(), NumberedDialect()
 

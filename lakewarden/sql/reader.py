@@ -17,7 +17,7 @@ from lakewarden.catalog.names import is_sql_word
 from lakewarden.delta.past import AsOf
 from lakewarden.errors import BadSyntax, InvalidArgument
 from lakewarden.sql.statements.base import Pairs, Ref
-from lakewarden.sql.syntax_errors import Misread, bad_syntax, holds_secret
+from lakewarden.sql.text_bounds import Misread, bad_syntax, holds_secret
 
 T = TypeVar("T")
 

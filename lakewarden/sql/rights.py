@@ -1,4 +1,4 @@
-"""The rights that statements need, and the types of table that they apply to: what `sql.specs` means for a statement at hand."""
+"""The rights that statements need, and the types of table that they apply to: what a row says, for a statement at hand."""
 
 from __future__ import annotations
 
@@ -10,16 +10,19 @@ from lakewarden.catalog.access import AccessLevel, TableAct, TableOf, require
 from lakewarden.catalog.dynamic_declaration import FILE_PATH
 from lakewarden.catalog.operations import SPECS
 from lakewarden.catalog.options import check_type
+from lakewarden.errors import Unsupported
+from lakewarden.maintenance.plans.store import PlanLog
+from lakewarden.maintenance.request import Request
 from lakewarden.sql.context import Context
 from lakewarden.sql.relations import SYSTEM
-from lakewarden.sql.statement_spec import Ask, InWarehouse, OwnRule, Requirement, Right, ScopesRight, TableRight, act_of
+from lakewarden.sql.specs.spec import Ask, InWarehouse, OwnRule, Requirement, Right, ScopesRight, TableRight, act_of
 from lakewarden.sql.statements.base import OnScopes as Ranged
 from lakewarden.sql.statements.base import OnTable as Tabled
 from lakewarden.sql.statements.base import Ref, Statement
-from lakewarden.sql.statements.pipelines import AlterRule, CreateFromTemplate, DropPipeline
-from lakewarden.sql.statements.show import Describe
-from lakewarden.sql.statements.tables import CreateTable, CreateTableAs
+from lakewarden.sql.statements.definitions import AlterRule, CreateFromTemplate, CreateTable, CreateTableAs, DropPipeline
+from lakewarden.sql.statements.session import Describe
 from lakewarden.sql.statements.upkeep import ApplyPlan, StorageJob
+from lakewarden.tables.warehouse import live_tables
 
 Made = dict[TableName, TableOf]
 """Tables that a text creates before the current statement."""
@@ -116,7 +119,6 @@ def _pipeline(context: Context, statement: AlterRule | DropPipeline, _: Made) ->
 
 
 def _plan(context: Context, statement: ApplyPlan, _: Made) -> Iterator[Ask]:
-    from lakewarden.sql.plan_rights import asks_of_plan  # imports the operations, which a query does not need
 
     return asks_of_plan(context, statement)
 
@@ -129,3 +131,25 @@ _RULES: Mapping[OwnRule, Callable[[Context, Any, Made], Iterator[Ask]]] = {
     "plan": _plan,
     "read": lambda *_: iter(()),
 }
+
+
+# The rights that applying a plan needs: those of the operation's own statement. Knowing a plan's id grants nothing.
+def asks_of_plan(context: Context, statement: ApplyPlan) -> Iterator[Ask]:
+    """The rights to check before a plan is applied; empty if the plan does not exist, which applying it reports."""
+    request = PlanLog(context.warehouse.state, context.warehouse.erasures).request(statement.id)
+    if request is not None:
+        yield from asks_of_request(context, request)
+
+
+def asks_of_request(context: Context, request: Request) -> Iterator[Ask]:
+    """Raises:
+    Unsupported: the operation has no statement.
+    """
+    spec = SPECS[request.operation]
+    if spec.act is None:
+        raise Unsupported(f"{request.operation} has no SQL statement; apply its plan with `lakewarden apply`")
+    names = [TableName.parse(name) for name in request.tables] or [table.name for table in live_tables(context.catalog)]
+    for name in names:
+        table = context.guarded(name) or TableOf(name, "USER")
+        own = table.type == "SHARED" or request.user == context.principal.user
+        yield Ask("write" if own and spec.own else spec.act, table)

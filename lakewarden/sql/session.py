@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -16,40 +16,68 @@ from lakewarden.base.workers.cancellation import Cancellation
 from lakewarden.base.write_key import begin_statement
 from lakewarden.catalog.access import Principal, parse_role
 from lakewarden.catalog.evolution import anew
+from lakewarden.catalog.model import Catalog, Table
 from lakewarden.catalog.state.audit import AuditLog
 from lakewarden.errors import SchemaChanged
 from lakewarden.maintenance.admin.session_gate import Door
-from lakewarden.sql.announcing import announced
-from lakewarden.sql.bind import BoundStatement, bind, bind_all
-from lakewarden.sql.blocks.errors import ReadOnlyBlock
-from lakewarden.sql.blocks.rules import changes_nothing, takes_effect_at_once, words_of
-from lakewarden.sql.blocks.session_block import SessionBlock
+from lakewarden.sql.bind import BoundStatement, bind, bind_all, execute
+from lakewarden.sql.block_rules import changes_nothing, takes_effect_at_once, words_of
 from lakewarden.sql.context import Context
-from lakewarden.sql.execute import execute
-from lakewarden.sql.grammar.parameters import Value
+from lakewarden.sql.grammar.dialect import Value
 from lakewarden.sql.parse import Single, parse, parse_subscription, singles
+from lakewarden.sql.plain_values import cells_of, is_plain, values_of
 from lakewarden.sql.results import Result, ResultRows
-from lakewarden.sql.services import Services
-from lakewarden.sql.sessions import OpenSession
-from lakewarden.sql.shapes.table import Rules
+from lakewarden.sql.services import OpenSession, Services
+from lakewarden.sql.session_block import ReadOnlyBlock, SessionBlock
+from lakewarden.sql.shapes import Rules
 from lakewarden.sql.statements.base import Statement
-from lakewarden.sql.statements.blocks import BlockStatement
-from lakewarden.sql.statements.namespaces import UseNamespace
-from lakewarden.sql.statements.rows import Query
-from lakewarden.sql.statements.session import SetFreshness, SetMetadata, SetTableStorage
-from lakewarden.sql.system.visibility import VisibleObjects, seen
-from lakewarden.sql.temporary.tables import TemporaryTables
+from lakewarden.sql.statements.definitions import UseNamespace
+from lakewarden.sql.statements.rows import Insert, Query
+from lakewarden.sql.statements.session import BlockStatement, SetFreshness, SetMetadata, SetTableStorage
+from lakewarden.sql.system_listings import VisibleObjects, seen
+from lakewarden.sql.temporary import TemporaryTables
 from lakewarden.sql.text_bounds import TextBounds
 from lakewarden.sql.uploads import File, uploads_for
 from lakewarden.storage.paths import check_user
 from lakewarden.tables.reading.freshness import Freshness, check_freshness
-from lakewarden.tables.warehouse import find_table
+from lakewarden.tables.rows.files import file_columns
+from lakewarden.tables.warehouse import Warehouse, find_table
 
 if TYPE_CHECKING:
     from lakewarden.sql.queries.select import SpooledRows
     from lakewarden.sql.session_table import SessionTable
     from lakewarden.tables.changes.subscription import Subscription
     from lakewarden.tables.rows.files import Upload
+
+
+# Announces the append of an INSERT before its names are resolved, so that the segments of others wait for it (decision 79).
+_FEW = 100
+"""Rows of an INSERT that is a matter of milliseconds."""
+
+
+def announced(warehouse: Warehouse, namespace: str | None, statements: Sequence[Statement]) -> AbstractContextManager[None]:
+    """For the time in which the statements run: it ends with their append, or where they do not get so far. The table is the one
+    that the name meant within the last second; if it means another by now, some segment of that one waits for a moment.
+    """
+    if len(statements) != 1 or not isinstance(insert := statements[0], Insert) or not _is_short(insert):
+        return nullcontext()
+    table = _known(warehouse.catalog.recent(), insert, namespace)
+    return nullcontext() if table is None else warehouse.log(table).announced()
+
+
+def _is_short(insert: Insert) -> bool:
+    """Whether nothing takes long before it appends: DuckDB computes nothing, and few keys are looked up."""
+    values = None if insert.rows is None or insert.conflict is not None or insert.files else values_of(insert.rows)
+    if values is None or len(values.expressions) > _FEW:
+        return False
+    return all(is_plain(cell) for row in values.expressions for cell in cells_of(row))
+
+
+def _known(catalog: Catalog, insert: Insert, namespace: str | None) -> Table | None:
+    """A table whose rows go through the log by their keys."""
+    place = insert.table.namespace or namespace
+    table = None if place is None else catalog.tables.get(TableName(place, insert.table.name))
+    return table if table is not None and table.schema.primary_key and not file_columns(table.schema) else None
 
 
 class SqlSession:

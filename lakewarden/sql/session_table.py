@@ -13,7 +13,7 @@ from lakewarden.catalog.access import RowAct
 from lakewarden.delta.history import HistoryEntry
 from lakewarden.log.position import Receipt
 from lakewarden.maintenance.admin.session_gate import Door
-from lakewarden.sql.blocks.session_block import SessionBlock
+from lakewarden.sql.session_block import SessionBlock
 from lakewarden.tables.changes.value import Changes
 from lakewarden.tables.client import FileMode, TableClient, WriteMode
 from lakewarden.tables.files import StoredFile

@@ -19,8 +19,8 @@ from lakewarden.base.settings import FederationSettings, Settings, SqlSettings
 from lakewarden.base.strategies import QueryStrategy, ServedBy
 from lakewarden.errors import InvalidArgument, Unsupported
 from lakewarden.sql.grammar.dialect import Lakewarden
-from lakewarden.sql.queries.federation import run
-from lakewarden.sql.queries.federation.shape import is_aggregate
+from lakewarden.sql.queries import federation as run
+from lakewarden.sql.queries.federation_shape import is_aggregate
 from lakewarden.sql.results import ResultRows
 from lakewarden.sql.session import open_session
 

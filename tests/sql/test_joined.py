@@ -14,7 +14,7 @@ from lakewarden.catalog.state.job import Job
 from lakewarden.delta.table import ScopeTable
 from lakewarden.errors import LakewardenError, NotFound, PermissionDenied
 from lakewarden.sql.results import Result, ResultRows, StartedJobs, StatementDone
-from lakewarden.sql.system.relations import RELATIONS
+from lakewarden.sql.system_relations import RELATIONS
 from tests.fixtures.minio import MinioServer
 
 _SECRET = "sentinel-secret-7f3a9c"

@@ -15,7 +15,7 @@ from lakewarden.delta.reading.bounds import Bound, files_within
 from lakewarden.delta.table import ScopeTable
 from lakewarden.errors import InvalidArgument, LakewardenError, Unsupported
 from lakewarden.sql.parse import parse
-from lakewarden.sql.query_engine.functions import SCALAR_FUNCTIONS, TABLE_FUNCTIONS
+from lakewarden.sql.query_engine.tree import SCALAR_FUNCTIONS, TABLE_FUNCTIONS
 from lakewarden.sql.results import AffectedRows, ResultRows, StartedJobs
 
 _TABLE = "CREATE NAMESPACE app; CREATE USER TABLE app.t (id BIGINT PRIMARY KEY, name TEXT, n INT)"

@@ -7,25 +7,12 @@ from typing import get_args
 
 import pytest
 
-from lakewarden.sql.execute import handler_of
-from lakewarden.sql.specs import STATEMENTS, grammars
-from lakewarden.sql.statements import (
-    blocks,
-    dynamic,
-    namespaces,
-    pipelines,
-    rows,
-    session,
-    show,
-    storages,
-    tables,
-    upkeep,
-    users,
-    warehouse,
-)
+from lakewarden.sql.bind import handler_of
+from lakewarden.sql.specs.statements import STATEMENTS, grammars
+from lakewarden.sql.statements import definitions, rows, session, upkeep
 from lakewarden.sql.statements.base import Statement
 
-_FAMILIES = (blocks, dynamic, namespaces, pipelines, rows, session, show, storages, tables, upkeep, users, warehouse)
+_FAMILIES = (definitions, rows, session, upkeep)
 
 
 def test_each_class_of_statements_has_its_row() -> None:

@@ -13,7 +13,7 @@ from lakewarden.catalog.model import SchemaColumn, TableSchema
 from lakewarden.errors import BadSyntax, InvalidArgument
 from lakewarden.sql import parse
 from lakewarden.sql.parse import parse as parsed
-from lakewarden.sql.queries import literal_forms
+from lakewarden.sql.queries import literals
 from lakewarden.sql.results import AffectedRows, ResultRows
 from lakewarden.sql.statements.rows import Query
 from lakewarden.sql.text_bounds import TextBounds
@@ -119,13 +119,13 @@ def test_a_column_is_looked_for_once_in_each_select(monkeypatch: pytest.MonkeyPa
     (table,) = (node for node in query.find_all(exp.Table) if node.name == "t")
     schema = TableSchema(1, (SchemaColumn(1, "id", ColumnType.parse("UUID"), True, None),), ("id",))
     looked: list[str] = []
-    of_source = literal_forms.ColumnTypes._of_source
+    of_source = literals.ColumnTypes._of_source
 
-    def counted(columns: literal_forms.ColumnTypes, source: exp.Expr, name: str, depth: int) -> ColumnType | None:
+    def counted(columns: literals.ColumnTypes, source: exp.Expr, name: str, depth: int) -> ColumnType | None:
         looked.append(name)
         return of_source(columns, source, name, depth)
 
-    monkeypatch.setattr(literal_forms.ColumnTypes, "_of_source", counted)
-    literal_forms.take_kept_forms(query, literal_forms.ColumnTypes({id(table): schema}))
+    monkeypatch.setattr(literals.ColumnTypes, "_of_source", counted)
+    literals.take_kept_forms(query, literals.ColumnTypes({id(table): schema}))
     assert len(looked) < 100
     assert "550e8400-e29b-41d4-a716-446655440000" in query.sql()

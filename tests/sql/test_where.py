@@ -7,7 +7,8 @@ import pytest
 from lakewarden import Lakehouse, Settings
 from lakewarden.base.settings import SqlSettings
 from lakewarden.sql.query_engine import in_process
-from lakewarden.sql.query_engine.workers import engine, worker
+from lakewarden.sql.query_engine.workers import engine
+from lakewarden.sql.query_engine.workers import engine as worker
 from lakewarden.sql.results import ResultRows
 from tests.fixtures.lakes import lake_fixture
 

@@ -14,9 +14,8 @@ from lakewarden.client.k3.messages import IngestAnswer, RuleAnswer, TableAnswer
 from lakewarden.client.k3.tables import DEFAULTS, Tables
 from lakewarden.client.k3.wire import int64, millis
 from lakewarden.errors import InvalidArgument, NotFound
-from lakewarden.ingest.objects.job import ingest
-from lakewarden.ingest.objects.run import IngestRequest
 from lakewarden.ingest.pipelines.create import edit_rule, make_pipeline
+from lakewarden.ingest.pipelines.run import IngestRequest, ingest
 
 
 class PipelineCalls(Tables, Calls):

@@ -21,11 +21,11 @@ from lakewarden.client.k3.wire import int64, member, whole
 from lakewarden.errors import Internal, InvalidArgument, Unsupported
 from lakewarden.maintenance.planning.table_size import table_size
 from lakewarden.sql.results import ResultRows
-from lakewarden.sql.specs import STATEMENTS
+from lakewarden.sql.specs.statements import STATEMENTS
 from lakewarden.sql.statements.base import OnTable, Statement
+from lakewarden.sql.statements.definitions import AlterTable, CreateTable, CreateTableAs, DropTable
 from lakewarden.sql.statements.others import UnsupportedStatement
 from lakewarden.sql.statements.rows import Delete, Explain, Insert, Merge, Overwrite, Query, Truncate, Update
-from lakewarden.sql.statements.tables import AlterTable, CreateTable, CreateTableAs, DropTable
 from lakewarden.tables.reading.freshness import Freshness as Reading
 
 _READS: Mapping[Freshness, Reading] = {

@@ -21,8 +21,8 @@ from lakewarden.dagster.jobs.materialize import BOOKED
 from lakewarden.dagster.jobs.runs import OPERATION, RETRIES, declined, job_tags, subject_tags, tag_run
 from lakewarden.dagster.mount import INGEST, Mount
 from lakewarden.dagster.resources.lakehouse import LAKE, lake_of
-from lakewarden.ingest.objects.report import IngestReport
 from lakewarden.ingest.pipelines.rejects import rejects_name
+from lakewarden.ingest.pipelines.report import IngestReport
 
 _SHOWN = 50
 """Objects in an event: it must stay small, and the rows say where they came from."""

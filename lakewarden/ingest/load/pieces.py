@@ -12,9 +12,8 @@ from typing import BinaryIO, cast
 
 from lakewarden.errors import InvalidArgument, LakewardenError
 from lakewarden.ingest.load.checking import RowCheck
-from lakewarden.ingest.load.csv_rows import header_of
-from lakewarden.ingest.load.parquet_rows import open_parquet
-from lakewarden.ingest.load.value import FilePiece, SourceFile
+from lakewarden.ingest.load.formats import header_of, open_parquet
+from lakewarden.ingest.load.sources import FilePiece, SourceFile
 from lakewarden.log.position import WHOLE
 from lakewarden.storage.finding import open_found
 from lakewarden.tables.rows.records import CSV_LINES, JSON_LINES, LineCount, RecordForm, Records, State, count

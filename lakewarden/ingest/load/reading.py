@@ -5,13 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from lakewarden.errors import LakewardenError, Reject
+import numpy as np
+import pyarrow as pa
+
+from lakewarden.base.arrays import numbers
+from lakewarden.catalog.target import ScopeTarget
+from lakewarden.delta.parquet.schema import SEQ, rows_schema
+from lakewarden.errors import InvalidArgument, LakewardenError, Reject
 from lakewarden.ingest.load.checking import CheckedBlock, RowCheck
-from lakewarden.ingest.load.csv_rows import parse_csv
-from lakewarden.ingest.load.json_rows import parse_json
-from lakewarden.ingest.load.parquet_rows import open_parquet, parse_parquet
+from lakewarden.ingest.load.formats import open_parquet, parse_csv, parse_json, parse_parquet
 from lakewarden.ingest.load.pieces import form_of, named, opened, records_of
-from lakewarden.ingest.load.value import SHOWN_REJECTS, FilePiece
+from lakewarden.ingest.load.sources import SHOWN_REJECTS, FilePiece
+from lakewarden.log.position import WHOLE
+from lakewarden.storage.steps import Steps
+from lakewarden.tables.direct.outputs import PartWriter, TaskOutput, remove_written
 from lakewarden.tables.rows.records import RecordBlock, Records, record_lines
 
 
@@ -89,3 +96,58 @@ def _note(rejects: Rejects, piece: FilePiece, lines: dict[int, int], made: Check
     numbers = sorted(made.rejects)
     uri = piece.source.found.uri
     rejects.add(len(numbers), tuple(Reject(uri, lines[number], made.rejects[number]) for number in numbers[:SHOWN_REJECTS]))
+
+
+# Writes the rows of one piece of a file to data files: in a task, where a load has many bytes.
+@dataclass(frozen=True)
+class PieceTask:
+    """A piece whose rows go into data files of the table. Picklable."""
+
+    target: ScopeTarget
+    check: RowCheck
+    piece: FilePiece
+    first_seq: int
+    """The `_seq` of its first row; as many follow as the piece can have rows."""
+    stops: bool
+    """Whether a row that does not fit ends the task."""
+
+
+@dataclass(frozen=True)
+class PieceWritten:
+    """The rows of a piece; and what was rejected."""
+
+    written: TaskOutput
+    rejects: Rejects
+
+    @property
+    def rows(self) -> int:
+        return self.written.rows
+
+
+def write_piece(task: PieceTask) -> Steps[PieceWritten | LakewardenError]:
+    """Holds the rows of one data file and one block in memory. An error is a value: a task of Spark cannot raise it."""
+    rejects, writer = Rejects(), PartWriter(task.target)
+    try:
+        writer.write_all(_numbered(task, rejects))
+        yield task.target.uri
+    except LakewardenError as error:
+        remove_written(task.target, [writer.written()])
+        return error
+    return PieceWritten(writer.written(), rejects)
+
+
+def _numbered(task: PieceTask, rejects: Rejects) -> Iterator[pa.Table]:
+    """The rows that fit, in the types of the table's files, with their `_seq`."""
+    schema = rows_schema(task.target.schema)
+    own = schema.remove(schema.get_field_index(SEQ))
+    seq = task.first_seq
+    for made in read_piece(task.check, task.piece, rejects):
+        if rejects.count and task.stops:
+            return
+        count = made.rows.num_rows
+        if seq + count > task.first_seq + min(task.piece.most, WHOLE):
+            raise InvalidArgument(
+                f"{task.piece.source.found.uri}: a piece has more rows than can be numbered; make load.piece_bytes smaller"
+            )
+        yield made.rows.select(own.names).cast(own).append_column(SEQ, numbers(np.arange(seq, seq + count)))
+        seq += count

@@ -16,11 +16,10 @@ from msgspec import Meta
 from lakewarden.catalog.column_types import ColumnType
 from lakewarden.catalog.column_values import reason
 from lakewarden.errors import InvalidArgument
-from lakewarden.ingest.templates.column_names import column_names
 from lakewarden.ingest.templates.inference import TEXT, Inference
 from lakewarden.ingest.templates.object_file import ObjectFile
 from lakewarden.ingest.templates.template import Columns, Template
-from lakewarden.ingest.templates.types import schema_of
+from lakewarden.ingest.templates.types import column_names, schema_of
 from lakewarden.tables.rows.columns import Unfit, first_misfit, shown, single
 from lakewarden.tables.rows.records import RecordBlock, RecordForm, Records, breaks, record_lines
 from lakewarden.tables.rows.text import from_text

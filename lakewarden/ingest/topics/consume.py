@@ -13,9 +13,10 @@ from lakewarden.errors import FailedPrecondition, NotFound
 from lakewarden.ingest.pipelines.rejects import rejects_table
 from lakewarden.ingest.topics.fit import Fit, MessageFit, Misfit, RowsOf
 from lakewarden.ingest.topics.formats import decoder
-from lakewarden.ingest.topics.landing import DirectLanding, LogLanding, Span, TopicLanding
 from lakewarden.ingest.topics.report import ConsumeReport, PartitionReport
 from lakewarden.log.once import Resume
+from lakewarden.log.once import WriterBatch as LogOnce
+from lakewarden.log.record import OP, USER, LogBatch
 from lakewarden.maintenance.open_table import open_table
 from lakewarden.storage.kafka.reader import MessageBatch, OffsetRange, reading
 from lakewarden.storage.kafka.topics import Topic, partitions_of, topic_id
@@ -23,6 +24,75 @@ from lakewarden.tables.client import TableClient
 from lakewarden.tables.direct.value import WriteIdentity
 from lakewarden.tables.dynamic import StreamPlace, holding_place, writing
 from lakewarden.tables.warehouse import Warehouse, find_table
+
+
+# Where the rows of messages go, each batch once by the offsets that it covers.
+@dataclass(frozen=True)
+class Span:
+    """The offsets of a batch: from `first`, below `next_offset`."""
+
+    first: int
+    next_offset: int
+
+
+class TopicLanding(Protocol):
+    """Takes the batches of one partition of a topic."""
+
+    def taken_upto(self) -> int | None:
+        """Returns the offset behind the last batch; None before the first.
+
+        Raises:
+            FailedPrecondition: it is uncertain since a repair.
+        """
+        ...
+
+    def resume(self, how: Resume, end: int) -> None:
+        """Says from where to go on where a repair left that uncertain. `end`: behind the last message that there is now."""
+        ...
+
+    def take(self, batch: LogBatch, span: Span) -> bool:
+        """Takes a batch, unless others were taken since `span.first`; returns whether it did.
+
+        Raises:
+            BeingErased: rows are of a user who is being erased; nothing was taken.
+            Conflict, StorageUnavailable: try again; nothing was taken, or all of it.
+        """
+        ...
+
+
+@dataclass(frozen=True)
+class LogLanding:
+    """Through the write log, which keeps the offsets beside the rows."""
+
+    client: TableClient
+    app: str
+
+    def taken_upto(self) -> int | None:
+        return self.client.log.published(self.app)
+
+    def resume(self, how: Resume, end: int) -> None:
+        self.client.log.resume(self.app, how, end)
+
+    def take(self, batch: LogBatch, span: Span) -> bool:
+        return self.client.reader.appending.append_once(batch, LogOnce(self.app, span.next_offset, span.first)) is not None
+
+
+@dataclass(frozen=True)
+class DirectLanding:
+    """Of a table without a primary key: one Delta commit, which carries the offsets."""
+
+    client: TableClient
+    app: str
+
+    def taken_upto(self) -> int | None:
+        return self.client.direct.last_once(self.app)
+
+    def resume(self, how: Resume, end: int) -> None:
+        self.client.direct.resume(self.app, how, end)
+
+    def take(self, batch: LogBatch, span: Span) -> bool:
+        rows = batch.rows.drop_columns([OP, USER])
+        return not self.client.direct.append([rows], once=WriteIdentity(self.app, span.next_offset, span.first)).repeated
 
 
 @dataclass(frozen=True)

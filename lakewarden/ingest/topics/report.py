@@ -1,4 +1,4 @@
-"""What an ingest of a topic did."""
+"""What an ingest of a topic did, and what a relay did."""
 
 from __future__ import annotations
 
@@ -48,3 +48,20 @@ class ConsumeReport:
     @property
     def lag(self) -> int:
         return sum(each.lag for each in self.partitions)
+
+
+# What a relay did, and how far behind it is.
+@dataclass(frozen=True)
+class RelayReport:
+    """One look of a relay at its table."""
+
+    table: TableName
+    topic: str
+    messages: int
+    """Published by this look."""
+    seq: int | None
+    """Up to which the topic follows the table; None until it has all rows of a full start."""
+    lag: int
+    """Writes to the table that are not in the topic yet."""
+    at: str
+    """When the topic moved last: ISO 8601 in UTC."""

@@ -19,7 +19,7 @@ from lakewarden.serve.flight.messages import (
     CommandGetTables,
     CommandGetTableTypes,
 )
-from lakewarden.sql.system.visibility import VisibleObjects
+from lakewarden.sql.system_listings import VisibleObjects
 
 # What the server says of itself: the answer to GetSqlInfo, numbers and values as FlightSql.proto lists them.
 _NO_TRANSACTIONS = 0

@@ -20,7 +20,7 @@ from lakewarden.serve.flight.calls import FlightCall
 from lakewarden.serve.flight.messages import CommandStatementIngest, FlightData, TableDefinitionOptions
 from lakewarden.serve.flight.wire import encoded
 from lakewarden.serve.refusal import RequestDeclined
-from lakewarden.sql.grammar.parameters import Value
+from lakewarden.sql.grammar.dialect import Value
 from lakewarden.tables.client import WriteMode
 
 _ALIGNED = 8

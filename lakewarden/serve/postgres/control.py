@@ -9,9 +9,9 @@ import pyarrow as pa
 
 from lakewarden.errors import BadSyntax, Unsupported
 from lakewarden.serve.postgres.state import CommandOutcome, State
-from lakewarden.sql.blocks.session_block import SessionBlock
 from lakewarden.sql.parse import Single
 from lakewarden.sql.results import ResultRows
+from lakewarden.sql.session_block import SessionBlock
 
 Control = Callable[[State, Sequence[str]], CommandOutcome]
 """Takes the statement's words as they are written."""

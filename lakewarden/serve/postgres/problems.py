@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 from lakewarden.errors import Canceled, LakewardenError
 from lakewarden.serve.refusal import RequestDeclined
-from lakewarden.sql.blocks.errors import FailedBlock, IdleBlock, NoBlock, NoSavepoint, ReadOnlyBlock
+from lakewarden.sql.session_block import FailedBlock, IdleBlock, NoBlock, NoSavepoint, ReadOnlyBlock
 
 SQLSTATE: Mapping[str, str] = {
     "SYNTAX_ERROR": "42601",

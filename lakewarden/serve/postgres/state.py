@@ -11,11 +11,11 @@ from lakewarden.serve.postgres.kinds import Kind
 from lakewarden.serve.postgres.problems import NO_PORTAL, NO_STATEMENT, TOO_MUCH, ProtocolError
 from lakewarden.serve.postgres.things import Thing
 from lakewarden.serve.postgres.variables import Variables
-from lakewarden.sql.blocks.session_block import SessionBlock
-from lakewarden.sql.grammar.parameters import Value
+from lakewarden.sql.grammar.dialect import Value
 from lakewarden.sql.parse import Single
 from lakewarden.sql.results import ResultRows
 from lakewarden.sql.session import SqlSession
+from lakewarden.sql.session_block import SessionBlock
 
 
 # Prepared statements, the portals that run them, and what came of it.

@@ -18,11 +18,11 @@ from lakewarden.serve.postgres.pg_catalog.answer import answered, asks_catalog
 from lakewarden.serve.postgres.pg_catalog.answer import parameter_kinds as catalog_parameters
 from lakewarden.serve.postgres.problems import READ_ONLY, ProtocolError
 from lakewarden.serve.postgres.state import AnswerColumn, CommandOutcome, State
-from lakewarden.sql.blocks.rules import LISTS, changes_nothing, innermost
-from lakewarden.sql.grammar.parameters import Value
+from lakewarden.sql.block_rules import LISTS, changes_nothing, innermost
+from lakewarden.sql.grammar.dialect import Value
 from lakewarden.sql.parse import Single, parse_unfilled
 from lakewarden.sql.results import AffectedRows, Events, Result, ResultRows, StartedJobs, StatementDone
-from lakewarden.sql.specs import STATEMENTS
+from lakewarden.sql.specs.statements import STATEMENTS
 from lakewarden.sql.statements.base import Ref, Statement
 from lakewarden.sql.statements.others import ExecuteAs
 from lakewarden.sql.statements.rows import Delete, Explain, Insert, Merge, Overwrite, Query, Subscribe, Update

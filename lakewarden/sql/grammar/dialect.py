@@ -1,12 +1,16 @@
-"""The dialects of texts: DuckDB's words, and Lakewarden's reader."""
+"""The dialects of texts: DuckDB's words, and Lakewarden's reader; and the parameters of a text."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterator, Sequence
+from decimal import Decimal
 from typing import ClassVar
 
 from sqlglot.dialects.duckdb import DuckDB
-from sqlglot.tokenizer_core import TokenType
+from sqlglot.tokenizer_core import Token, TokenType
 
+from lakewarden.errors import InvalidArgument
 from lakewarden.sql.reader import StatementReader
 
 
@@ -30,3 +34,105 @@ class NumberedDialect(Lakewarden):
     class Tokenizer(Lakewarden.Tokenizer):
         HEREDOC_STRINGS: ClassVar[list[str | tuple[str, str]]] = []
         SINGLE_TOKENS: ClassVar[dict[str, TokenType]] = {**DuckDB.Tokenizer.SINGLE_TOKENS, "$": TokenType.PARAMETER}
+
+
+# The parameters of a text, `?` or `$1`: each becomes the tokens of one value, which no text of a value can leave.
+Scalar = str | int | float | bool | bytes | Decimal | None
+
+Value = Scalar | tuple[Scalar, ...]
+"""A tuple is a list in SQL: `id = ANY(?)`."""
+
+
+def filled(tokens: Sequence[Token], values: Sequence[Value]) -> list[Token]:
+    """The tokens with a value in place of each parameter.
+
+    Raises:
+        InvalidArgument: a parameter has no value, a value has no parameter, or both kinds are mixed.
+    """
+    found, used, kinds = list[Token](), set[int](), set[str]()
+    rest = iter(enumerate(tokens))
+    for at, token in rest:
+        if token.token_type is TokenType.PLACEHOLDER:
+            number = len(used) + 1
+        elif token.token_type is TokenType.PARAMETER and (named := _number_after(tokens, at)) is not None:
+            number = named
+            next(rest)
+        else:
+            found.append(token)
+            continue
+        kinds.add(token.text)
+        if not 1 <= number <= len(values):
+            raise InvalidArgument(f"parameter {number} has no value: {len(values)} are given in params")
+        used.add(number)
+        found.extend(_tokens_of(values[number - 1], number, token))
+    if len(kinds) > 1:
+        raise InvalidArgument("the text has both ? and $1: use one of them for all parameters")
+    if len(used) < len(values):
+        raise InvalidArgument(f"{len(values)} values are given in params, and the text uses {len(used)} of them")
+    return found
+
+
+def count_of(tokens: Sequence[Token]) -> int:
+    """The highest n of the `$n` among the tokens; 0 without any."""
+    found = (_number_after(tokens, at) for at, token in enumerate(tokens) if token.token_type is TokenType.PARAMETER)
+    return max((number for number in found if number is not None), default=0)
+
+
+def _number_after(tokens: Sequence[Token], at: int) -> int | None:
+    after = tokens[at + 1] if at + 1 < len(tokens) else None
+    return int(after.text) if after is not None and after.text.isdecimal() and len(after.text) < 6 else None
+
+
+def _tokens_of(value: Value, number: int, place: Token) -> Iterator[Token]:
+    """A negative number is in brackets, as the sign would bind less than what may follow."""
+    match value:
+        case None:
+            yield _at(place, TokenType.NULL, "NULL")
+        case tuple():
+            yield _at(place, TokenType.L_BRACKET, "[")
+            for at, each in enumerate(value):
+                if at:
+                    yield _at(place, TokenType.COMMA, ",")
+                yield from _tokens_of(each, number, place)
+            yield _at(place, TokenType.R_BRACKET, "]")
+        case bool():
+            yield _at(place, TokenType.TRUE if value else TokenType.FALSE, str(value).upper())
+        case str():
+            yield _at(place, TokenType.STRING, value)
+        case bytes():
+            yield _at(place, TokenType.HEX_STRING, value.hex())
+        case float() | Decimal() if not _is_finite(value):
+            yield _at(place, TokenType.STRING, str(value).removeprefix("s"))  # a signaling NaN is one all the same
+            yield _at(place, TokenType.DCOLON, "::")
+            yield _at(place, TokenType.DOUBLE, "DOUBLE")
+        case _:
+            yield from _number(_digits(value), place)
+
+
+def _number(digits: str, place: Token) -> Iterator[Token]:
+    if not digits.startswith("-"):
+        yield _at(place, TokenType.NUMBER, digits)
+        return
+    yield _at(place, TokenType.L_PAREN, "(")
+    yield _at(place, TokenType.DASH, "-")
+    yield _at(place, TokenType.NUMBER, digits[1:])
+    yield _at(place, TokenType.R_PAREN, ")")
+
+
+def _is_finite(value: float | Decimal) -> bool:
+    return value.is_finite() if isinstance(value, Decimal) else math.isfinite(value)
+
+
+def _digits(value: float | Decimal) -> str:
+    """In SQL, a number with an exponent is DOUBLE, and one with a point alone DECIMAL.
+
+    No arithmetic: a Decimal's own, its sign included, rounds to 28 digits.
+    """
+    if isinstance(value, Decimal):
+        return format(value, "f")
+    text = repr(value)
+    return f"{text}e0" if "." in text and "e" not in text else text
+
+
+def _at(place: Token, kind: TokenType, text: str) -> Token:
+    return Token(kind, text, place.line, place.col, place.start, place.end)

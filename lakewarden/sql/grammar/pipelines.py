@@ -10,7 +10,7 @@ from sqlglot.tokenizer_core import TokenType
 from lakewarden.errors import InvalidArgument
 from lakewarden.sql.reader import StatementReader
 from lakewarden.sql.statements.base import Pairs, Ref, Statement
-from lakewarden.sql.statements.pipelines import AlterRule, CreateFromTemplate, DropPipeline
+from lakewarden.sql.statements.definitions import AlterRule, CreateFromTemplate, DropPipeline
 
 
 def from_template(read: StatementReader, table: Ref, kind: str | None, *, missing: bool) -> Statement:

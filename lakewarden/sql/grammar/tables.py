@@ -9,24 +9,40 @@ from sqlglot.tokenizer_core import TokenType
 from lakewarden.catalog.evolution import AddColumn, AddColumns, DropColumn, ModifyColumn, RenameColumn, SetDefault, SetNullable
 from lakewarden.catalog.model import Column
 from lakewarden.errors import InvalidArgument, Unsupported
-from lakewarden.sql.grammar.partitions import partition_spec
 from lakewarden.sql.grammar.pipelines import from_template
 from lakewarden.sql.reader import StatementReader
 from lakewarden.sql.statements.base import Pairs, Ref, Statement
-from lakewarden.sql.statements.dynamic import CompactTable, DropPartition
-from lakewarden.sql.statements.others import UnsupportedStatement
-from lakewarden.sql.statements.tables import (
+from lakewarden.sql.statements.definitions import (
     AlterTable,
+    CompactTable,
     CreateTable,
     CreateTableAs,
     CreateTemporaryTable,
     CreateView,
+    DropPartition,
     DropTable,
     DropTemporaryTable,
     DropView,
+    PartitionSpec,
     SetProperties,
     TableChange,
 )
+from lakewarden.sql.statements.others import UnsupportedStatement
+
+
+def partition_spec(read: StatementReader) -> PartitionSpec:
+    """Reads `(column = value, …)`, which follows PARTITION."""
+    return tuple(read.listed(lambda: _value(read)))
+
+
+def _value(read: StatementReader) -> tuple[str, str | None]:
+    name = read.column("a partition column")
+    if not read.symbol(TokenType.EQ):
+        raise read.failure(f"expected = after {name}")
+    if read.word("NULL"):
+        return name, None
+    return name, read.text("a value") if read.at_text else read.value_of(name)
+
 
 TYPES = ("USER", "SHARED", "STREAM")
 DYNAMIC = "DYNAMIC"

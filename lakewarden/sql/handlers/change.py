@@ -8,9 +8,9 @@ import pyarrow as pa
 from sqlglot import exp
 
 from lakewarden.sql.context import Context
-from lakewarden.sql.handlers.writing.direct import delete_directly, update_directly
-from lakewarden.sql.handlers.writing.revision import changed, revision_query
-from lakewarden.sql.handlers.writing.target import WriteTarget, node_of, target_of, wanted_by
+from lakewarden.sql.handlers.direct import delete_directly, update_directly
+from lakewarden.sql.handlers.revision import changed, revision_query
+from lakewarden.sql.handlers.target import WriteTarget, node_of, target_of, wanted_by
 from lakewarden.sql.queries import select
 from lakewarden.sql.relations import SEQ
 from lakewarden.sql.results import AffectedRows

@@ -24,15 +24,29 @@ from lakewarden.maintenance.beginning import widen
 from lakewarden.maintenance.drop.procedure import drop_now, end_drop
 from lakewarden.maintenance.request import new_request
 from lakewarden.sql.context import Context
-from lakewarden.sql.handlers.declaring import declared, options_of
-from lakewarden.sql.handlers.dynamic import check_there, create_dynamic, is_dynamic
-from lakewarden.sql.handlers.plans import planned
+from lakewarden.sql.handlers.operate import planned
+from lakewarden.sql.handlers.tables import check_there, create_dynamic, declared, is_dynamic, options_of
+from lakewarden.sql.relations import read_by_view
 from lakewarden.sql.results import ResultRows, StatementDone
-from lakewarden.sql.statements.namespaces import AlterNamespace, CreateNamespace, DropNamespace, UseNamespace
-from lakewarden.sql.statements.storages import AlterStorage, CreateStorage, DropStorage
-from lakewarden.sql.statements.tables import AlterTable, CreateTable, CreateView, DropTable, DropView, SetProperties, TableChange
-from lakewarden.sql.statements.users import AlterUser, CreateUser, DropUser
-from lakewarden.sql.stored_views import read_by_view
+from lakewarden.sql.statements.definitions import (
+    AlterNamespace,
+    AlterStorage,
+    AlterTable,
+    AlterUser,
+    CreateNamespace,
+    CreateStorage,
+    CreateTable,
+    CreateUser,
+    CreateView,
+    DropNamespace,
+    DropStorage,
+    DropTable,
+    DropUser,
+    DropView,
+    SetProperties,
+    TableChange,
+    UseNamespace,
+)
 from lakewarden.tables.warehouse import check_namespace
 
 

@@ -15,12 +15,13 @@ from lakewarden.delta.past import parse_moment
 from lakewarden.errors import Conflict, Corrupt, InvalidArgument, NotFound, ScopesFailed, StorageUnavailable
 from lakewarden.maintenance.export.run import own_place
 from lakewarden.maintenance.move.procedure import cancel_move
+from lakewarden.maintenance.plans.value import Plan
 from lakewarden.maintenance.request import Request, new_request
 from lakewarden.maintenance.restore import RestoreOptions
 from lakewarden.maintenance.runner import Runner
 from lakewarden.sql.context import Context
-from lakewarden.sql.handlers.plans import applied, planned, preview
-from lakewarden.sql.results import ResultRows, Row, StartedJobs, StatementDone, listing
+from lakewarden.sql.results import Columns, ResultRows, Row, StartedJobs, StatementDone, listing
+from lakewarden.sql.rights import asks_of_request
 from lakewarden.sql.statements.upkeep import (
     ApplyPlan,
     ExportUserData,
@@ -33,6 +34,47 @@ from lakewarden.sql.statements.upkeep import (
     Vacuum,
 )
 from lakewarden.tables.warehouse import cold_tables
+
+# Executes DRY RUN, which stores a plan and returns its id, and APPLY PLAN.
+_COLUMNS: Columns = {
+    "user": pa.string(),
+    "outcome": pa.string(),
+    "version": pa.int64(),
+    "reason": pa.string(),
+    "plan_id": pa.string(),
+}
+
+
+def preview(context: Context, request: Request) -> Plan:
+    """Raises as `Operator.preview`."""
+    return context.services.operator().preview(request)
+
+
+def planned(context: Context, request: Request) -> ResultRows:
+    """A row for each scope: what would be done, or why nothing would."""
+    return listing(_COLUMNS, [_row(report) for report in preview(context, request).reports])
+
+
+def _row(report: ScopeReport) -> Row:
+    fault = None if report.fault is None else f"{report.fault.code}: {report.fault.message}"
+    return {
+        "user": report.scope.user,
+        "outcome": report.outcome,
+        "version": report.version,
+        "reason": fault or report.reason,
+        "plan_id": report.plan_id,
+    }
+
+
+def applied(context: Context, statement: ApplyPlan) -> list[ScopeReport]:
+    """Raises as `Operator.apply`."""
+
+    def permit(request: Request) -> None:
+        for ask in asks_of_request(context, request):
+            context.door.allow(ask.act, ask.table)
+
+    return context.services.operator().apply(statement.id, permit)
+
 
 _ACTIVE = "skipped: already queued or running"
 _NOTHING = {"flush": "no pending writes", "compact": "no small files to fold"}

@@ -19,9 +19,9 @@ from lakewarden.maintenance.open_table import open_table
 from lakewarden.sql.context import Context
 from lakewarden.sql.relations import SYSTEM
 from lakewarden.sql.results import ResultRows, Row, listing
-from lakewarden.sql.statements.show import Describe, DescribeHistory, Show, ShowStats, ShowTables
-from lakewarden.sql.statements.storages import CheckStorage
-from lakewarden.sql.system.listings import (
+from lakewarden.sql.statements.definitions import CheckStorage
+from lakewarden.sql.statements.session import Describe, DescribeHistory, Show, ShowStats, ShowTables
+from lakewarden.sql.system_listings import (
     COLUMN_COLUMNS,
     FLAG,
     LISTINGS,
@@ -33,7 +33,7 @@ from lakewarden.sql.system.listings import (
     column_rows,
     texts,
 )
-from lakewarden.sql.system.relations import relation_named
+from lakewarden.sql.system_relations import relation_named
 from lakewarden.tables.warehouse import cold_tables
 
 _EXPORTS = 20

@@ -17,12 +17,11 @@ from lakewarden.base.json_values import NOT_FINITE
 from lakewarden.catalog.model import SchemaColumn
 from lakewarden.errors import InvalidArgument
 from lakewarden.sql.context import Context
-from lakewarden.sql.plain_values import cells_of, is_default, is_own_function
+from lakewarden.sql.plain_values import cells_of, is_default, is_own_function, name_of
 from lakewarden.sql.queries import select
 from lakewarden.sql.queries.literals import number_of
 from lakewarden.sql.queries.literals import value_of as literal_of
 from lakewarden.sql.queries.session_functions import value_of
-from lakewarden.sql.session_names import name_of
 
 _AT_ONCE = 500
 """Expressions in one query; DuckDB slows down as it gets wider."""

@@ -11,7 +11,7 @@ from lakewarden.sql.queries.scan import for_duck
 from lakewarden.sql.queries.select import PreparedQuery, names_apart, prepare
 from lakewarden.sql.relations import SYSTEM, Relation
 from lakewarden.sql.results import ResultRows
-from lakewarden.sql.system.relations import relation_named
+from lakewarden.sql.system_relations import relation_named
 
 
 def described(context: Context, query: exp.Query) -> ResultRows:

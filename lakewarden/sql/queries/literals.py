@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 from decimal import Decimal
 
 from sqlglot import exp
 
 from lakewarden.catalog.column_types import ColumnType
+from lakewarden.catalog.column_values import convert
+from lakewarden.catalog.model import TableSchema
 from lakewarden.delta.reading.bounds import Value
 from lakewarden.errors import ConstraintViolation
 
@@ -92,3 +96,174 @@ def _text(text: str, kind: ColumnType) -> Value | None:
         return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
     except (ValueError, OverflowError):
         return None
+
+
+# Converts literals that are compared with columns to the form that the column stores: UUIDs in lower case, a TIME as
+# microseconds. DuckDB then compares values of the same form.
+Schemas = Mapping[int, TableSchema]
+"""The schemas of a query's tables, by the `id` of the node that names each."""
+
+_KEPT_OTHERWISE = frozenset({"UUID", "TIME"})
+_COMPARISONS = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.NullSafeEQ, exp.NullSafeNEQ)
+_WRITTEN = frozenset({exp.DType.UUID, exp.DType.TIME, exp.DType.TEXT, exp.DType.VARCHAR})
+_DEEPEST = 32
+
+
+def take_kept_forms(query: exp.Query, columns: ColumnTypes) -> None:
+    """Converts such literals of a query to their columns' form."""
+    wanted = {
+        column.type for schema in columns.schemas.values() for column in schema.columns if column.type.name in _KEPT_OTHERWISE
+    }
+    if wanted:
+        for node in list(query.find_all(*_COMPARISONS, exp.Between, exp.In, exp.Case)):
+            for column, values in _compared(node):
+                kind = columns.type_of(column)
+                if kind is not None and kind in wanted:
+                    _rewrite(values, kind)
+
+
+def _compared(node: exp.Expr) -> Iterator[tuple[exp.Column, Sequence[exp.Expr]]]:
+    """A column, and what it is compared with."""
+    match node:
+        case exp.Between(this=exp.Column() as column):
+            yield column, (node.args["low"], node.args["high"])
+        case exp.In(this=exp.Column() as column):
+            yield column, tuple(node.expressions)
+        case exp.Case(this=exp.Column() as column):
+            yield column, tuple(each.this for each in node.args["ifs"])
+        case exp.Binary(this=one, expression=other):
+            yield from ((column, (value,)) for column, value in ((one, other), (other, one)) if isinstance(column, exp.Column))
+        case _:
+            pass  # compares no column
+
+
+def _rewrite(values: Sequence[exp.Expr], kind: ColumnType) -> None:
+    for value in values:
+        inner = value.unnest()
+        literal = inner.this if isinstance(inner, exp.Cast) and inner.to.this in _WRITTEN else inner
+        if isinstance(literal, exp.Literal) and literal.is_string:
+            try:
+                kept = convert(kind, str(literal.this))
+            except ValueError:
+                continue  # DuckDB reports the error
+            value.replace(exp.convert(kept))
+
+
+@dataclass(frozen=True)
+class ColumnTypes:
+    """From which column of a table a query's column comes, and so which type it has."""
+
+    schemas: Schemas
+    known: dict[tuple[int, str, str], frozenset[ColumnType]] = field(default_factory=dict)
+    """By SELECT, column and source: CTEs that name the one before twice are 2 to the power of their number ways to a column."""
+
+    def type_of(self, column: exp.Column) -> ColumnType | None:
+        """The type of the table's column that a query's column comes from; None if it is ambiguous."""
+        return self._found(column, column.name, column.table.lower(), _DEEPEST)
+
+    def _found(self, at: exp.Expr, name: str, source: str, depth: int) -> ColumnType | None:
+        """Searches the SELECT around the node, then the enclosing ones, as SQL's scoping does."""
+        select = at.find_ancestor(exp.Select)
+        while select is not None and depth:
+            found = self._of_select(select, name.lower(), source, depth)
+            if found:
+                return next(iter(found)) if len(found) == 1 else None
+            select = select.find_ancestor(exp.Select)
+        return None
+
+    def _of_select(self, select: exp.Select, name: str, source: str, depth: int) -> frozenset[ColumnType]:
+        place = (id(select), name, source)
+        if place not in self.known:
+            named = (each for each in _sources(select) if source in ("", each.alias_or_name.lower()))
+            kinds = {self._of_source(each, name, depth) for each in named}
+            self.known[place] = frozenset(kind for kind in kinds if kind is not None)
+        return self.known[place]
+
+    def _of_source(self, source: exp.Expr, name: str, depth: int) -> ColumnType | None:
+        alias = source.args.get("alias")
+        if isinstance(alias, exp.TableAlias) and alias.columns:
+            return None
+        schema = self.schemas.get(id(source))
+        if schema is not None:
+            return next((each.type for each in schema.columns if each.name.lower() == name.lower()), None)
+        inner = source.this if isinstance(source, exp.Subquery) else _cte(source)
+        return None if inner is None else self._of_query(inner, name, depth - 1)
+
+    def _of_query(self, query: exp.Expr, name: str, depth: int) -> ColumnType | None:
+        query = query.unnest()
+        if isinstance(query, exp.SetOperation):
+            left, right = self._of_query(query.this, name, depth), self._of_query(query.expression, name, depth)
+            return left if left == right else None
+        if not isinstance(query, exp.Select) or not depth:
+            return None
+        for each in query.expressions:
+            inner = each.unalias()
+            if each.alias_or_name.lower() == name.lower() and isinstance(inner, exp.Column):
+                return self._found(inner, inner.name, inner.table.lower(), depth)
+        stars = [each for each in query.expressions if each.is_star and not each.args.get("replace")]
+        return self._found(stars[0], name, stars[0].text("table").lower(), depth) if len(stars) == 1 else None
+
+
+def _sources(select: exp.Select) -> Iterator[exp.Expr]:
+    for part in (select.args.get("from_"), *(select.args.get("joins") or ())):
+        if part is not None:
+            yield part.this
+
+
+def _cte(table: exp.Expr) -> exp.Expr | None:
+    """The query of the CTE that a name in FROM refers to."""
+    node = table.parent
+    while isinstance(table, exp.Table) and node is not None:
+        with_ = node.args.get("with_")
+        if isinstance(with_, exp.With):
+            for each in with_.expressions:
+                if each.alias.lower() == table.name.lower():
+                    return None if each.args["alias"].columns or with_.recursive else each.this
+        node = node.parent
+    return None
+
+
+#
+# A cast to DECIMAL or NUMERIC without digits keeps the value: DuckDB's own (18, 3) would round it.
+#
+# SQL's standard leaves the digits to the system, and PostgreSQL has no bound on them. A literal gets as many as it has, a
+# column of DECIMAL keeps its own, and all else gets 18 behind the point: as many as a number in DOUBLE can show, and still 20
+# before it.
+_MOST = 38
+_BEHIND = 18
+_NUMBER = re.compile(r"\s*[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d{1,3})?\s*", re.ASCII)
+
+
+def keep_digits(query: exp.Query, columns: ColumnTypes) -> None:
+    """Gives digits to each DECIMAL of a query that has none."""
+    for kind in list(query.find_all(exp.DataType)):
+        if kind.this is exp.DType.DECIMAL and not kind.expressions:
+            digits = _MOST, _BEHIND
+            if isinstance(kind.parent, exp.Cast):
+                digits = _digits_of_column(kind.parent.this, columns) or _digits_of_literal(kind.parent) or digits
+            kind.set("expressions", [exp.DataTypeParam(this=exp.Literal.number(number)) for number in digits])
+
+
+def _digits_of_column(value: exp.Expr, columns: ColumnTypes) -> tuple[int, int] | None:
+    column = columns.type_of(value) if isinstance(value, exp.Column) else None
+    return None if column is None or column.precision is None else (column.precision, column.scale or 0)
+
+
+def _digits_of_literal(cast: exp.Cast) -> tuple[int, int] | None:
+    """The digits of a number as it is written. It is then cast from its plain text: DuckDB reads one with an exponent in DOUBLE.
+
+    None where no DECIMAL has as many, which DuckDB refuses.
+    """
+    value = cast.this.unnest()
+    negative = isinstance(value, exp.Neg)
+    literal = value.this if negative else value
+    if not isinstance(literal, exp.Literal) or not _NUMBER.fullmatch(literal.name):
+        return None
+    number = Decimal(("-" if negative and literal.is_number else "") + literal.name.strip())
+    _, digits, exponent = number.as_tuple()
+    assert isinstance(exponent, int), "it matched"
+    scale = max(-exponent, 0)
+    if scale > _MOST or len(digits) + max(exponent, 0) > _MOST or (negative and literal.is_string):
+        return None
+    cast.set("this", exp.Literal.string(format(number, "f")))
+    return _MOST, scale

@@ -12,7 +12,7 @@ from lakewarden.maintenance.open_table import open_table
 from lakewarden.sql.context import Context
 from lakewarden.sql.queries.pushdown import Pushdown
 from lakewarden.sql.relations import SYSTEM, Relation
-from lakewarden.sql.system.relations import system_relation
+from lakewarden.sql.system_relations import system_relation
 from lakewarden.tables.reading.scope import PastScope, ReadSelection
 from lakewarden.tables.warehouse import find_table
 

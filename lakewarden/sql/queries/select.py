@@ -19,9 +19,7 @@ from lakewarden.errors import PermissionDenied
 from lakewarden.sql.context import Context
 from lakewarden.sql.queries.answer import AnswerPlan, answer_of, several_tables
 from lakewarden.sql.queries.foreign import ForeignRelation, foreign_rows, taken_apart
-from lakewarden.sql.queries.literal_forms import ColumnTypes, take_kept_forms
-from lakewarden.sql.queries.literals import check_numbers
-from lakewarden.sql.queries.numerics import keep_digits
+from lakewarden.sql.queries.literals import ColumnTypes, check_numbers, keep_digits, take_kept_forms
 from lakewarden.sql.queries.pushdown import Pushdown, hide, pushdown_of
 from lakewarden.sql.queries.session_functions import with_session_values
 from lakewarden.sql.queries.texts import whole_text_of
@@ -169,7 +167,7 @@ def _apart_or_not(context: Context, prepared: PreparedQuery) -> tuple[AnswerPlan
         return several_tables(len(tables)), None
     if len(tables) != 1 or not parted or context.block.keeps(parted[0].name, None):
         return usual, None
-    from lakewarden.sql.queries.federation.run import FederatedQuery  # imports Delta, which a query without tables does not need
+    from lakewarden.sql.queries.federation import FederatedQuery  # imports Delta, which a query without tables does not need
 
     ((relation, pushdown),) = prepared.pushdowns.items()
     return FederatedQuery(context, parted[0], str(relation), prepared.tree, prepared.sql, pushdown).attempt()

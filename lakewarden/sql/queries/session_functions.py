@@ -10,7 +10,7 @@ from lakewarden.catalog.column_types import ColumnType
 from lakewarden.catalog.model import SchemaColumn
 from lakewarden.errors import InvalidArgument
 from lakewarden.sql.context import Context
-from lakewarden.sql.session_names import DAYS, IDS, MADE, MOMENTS, USERS, name_of
+from lakewarden.sql.plain_values import DAYS, IDS, MADE, MOMENTS, USERS, name_of
 from lakewarden.tables.rows.defaults import Defaults
 
 

@@ -6,9 +6,9 @@ from sqlglot import exp
 from sqlglot.errors import ErrorLevel, SqlglotError
 
 from lakewarden.errors import BadSyntax, Unsupported
-from lakewarden.sql.depth import deeper
 from lakewarden.sql.grammar.dialect import Lakewarden
 from lakewarden.sql.reader import STUMBLES
+from lakewarden.sql.text_bounds import deeper
 
 _DIALECT = Lakewarden()
 

@@ -2,27 +2,202 @@
 
 from __future__ import annotations
 
+import os
+import re
 import threading
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing, contextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from hashlib import sha256
+from time import monotonic
 from typing import TYPE_CHECKING, TypeVar
 
 import pyarrow as pa
 
 from lakewarden.base.settings import SqlSettings
 from lakewarden.errors import InvalidArgument, LakewardenError, PermissionDenied, Unsupported
-from lakewarden.sql.query_engine.database import Database, locked_down
-from lakewarden.sql.query_engine.deadline import Deadlines
-from lakewarden.sql.query_engine.engine import Limits, QueryEngine, QueryRows
-from lakewarden.sql.query_engine.exact import exact
-from lakewarden.sql.query_engine.failures import as_ours
-from lakewarden.sql.query_engine.spool import Spool
-from lakewarden.sql.query_engine.tree import Reach, reach_of, reaches_outside
+from lakewarden.sql.query_engine.engine import Limits, QueryEngine, QueryRows, Spool
+from lakewarden.sql.query_engine.failures import as_ours, ended_by_another, may_have_ended
+from lakewarden.sql.query_engine.tree import MACROS, Reach, reach_of, reaches_outside
 
 if TYPE_CHECKING:
-    from duckdb import DuckDBPyConnection
+    from duckdb import DuckDBPyConnection, DuckDBPyRelation
+
+
+#
+# Holds the in-memory DuckDB of a process, and replaces it after a fatal error.
+#
+# A connection has no access to files or extensions, and its settings are locked. Nothing is created except the macros of
+# `bounded`: only a query's own connection sees what the query registers.
+_TRIES = 5
+"""How many databases other queries may end before a query gives up."""
+
+
+def locked_down(memory_bytes: int, threads: int) -> DuckDBPyConnection:
+    """Opens a new database without access to anything outside."""
+    import duckdb  # takes a sixth of a second, which statements without a query do not need
+
+    root = duckdb.connect(
+        ":memory:",
+        config={
+            "enable_external_access": "false",
+            "autoinstall_known_extensions": "false",
+            "autoload_known_extensions": "false",
+            "allow_community_extensions": "false",
+            "temp_directory": "",
+            "memory_limit": f"{memory_bytes}B",
+            "threads": str(threads),
+        },
+    )
+    for macro in MACROS:
+        root.execute(macro)
+    for setting in ("TimeZone='UTC'", "python_enable_replacements=false", "lock_configuration=true"):
+        root.execute(f"SET GLOBAL {setting}")
+    return root
+
+
+class Database:
+    """Opens a database for the first query, and a new one after it has ended. Safe for threads."""
+
+    def __init__(self, open_: Callable[[], DuckDBPyConnection]) -> None:
+        self._open = open_
+        self._lock = threading.Lock()
+        self._opened: DuckDBPyConnection | None = None
+        self._inherited: list[DuckDBPyConnection] = []
+        """The database of the process that this one was forked from. Never closed: that would wait for that process's threads."""
+        os.register_at_fork(after_in_child=self._forked)
+
+    def run(self, act: Callable[[DuckDBPyConnection], T]) -> T:
+        """Calls `act` with a connection of its own. If another query ends the database meanwhile, calls it again on a new
+        one, so it must have no effects.
+
+        Raises:
+            Unsupported: other queries ended the database too many times.
+            Whatever `act` raises.
+        """
+        import duckdb  # as above
+
+        for _ in range(_TRIES):
+            opened = self._current()
+            try:
+                with closing(opened.cursor()) as cursor:
+                    return act(cursor)
+            except (duckdb.Error, OSError) as error:
+                if not may_have_ended(error) or _answers(opened):
+                    raise
+                self._forget(opened)
+                if not ended_by_another(error):
+                    raise
+        raise Unsupported(f"DuckDB cannot run this query now: other queries stopped its engine {_TRIES} times; try again")
+
+    def _current(self) -> DuckDBPyConnection:
+        with self._lock:
+            if self._opened is None:
+                self._opened = self._open()
+            return self._opened
+
+    def _forked(self) -> None:
+        self._lock = threading.Lock()  # another thread of the parent may have held the old one
+        if self._opened is not None:
+            self._inherited.append(self._opened)
+            self._opened = None
+
+    def _forget(self, ended: DuckDBPyConnection) -> None:
+        """Forgets a database. Queries that still run on it have their own connections."""
+        import duckdb  # as above
+
+        with self._lock:
+            if self._opened is ended:
+                self._opened = None
+        with suppress(duckdb.Error):
+            ended.close()
+
+
+def _answers(opened: DuckDBPyConnection) -> bool:
+    import duckdb  # as above
+
+    try:
+        with closing(opened.cursor()) as cursor:
+            cursor.execute("SELECT 1")
+    except duckdb.Error:
+        return False
+    return True
+
+
+# Limits the time of calls that only another thread can interrupt.
+class Deadlines:
+    """Interrupts calls that take too long. One thread watches all calls; the first call starts it. A forked process starts a
+    thread of its own.
+    """
+
+    def __init__(self) -> None:
+        self._begin()
+        os.register_at_fork(after_in_child=self._begin)
+
+    def _begin(self) -> None:
+        """Watches no call. In a forked process the lock too is new: the parent's thread, which a fork does not copy, may have
+        held the old one.
+        """
+        self._wake = threading.Condition()
+        self._running: dict[object, tuple[float, Callable[[], None]]] = {}
+        """The end of each call, and how to interrupt it."""
+        self._watcher: threading.Thread | None = None
+
+    @contextmanager
+    def limit(self, seconds: float, interrupt: Callable[[], None]) -> Iterator[None]:
+        """Calls `interrupt` if the block runs too long; never after the block has ended."""
+        call = object()
+        with self._wake:
+            self._start()
+            self._running[call] = (monotonic() + seconds, interrupt)
+            self._wake.notify()
+        try:
+            yield
+        finally:
+            with self._wake:
+                self._running.pop(call, None)
+
+    def _start(self) -> None:
+        if self._watcher is None:
+            self._watcher = threading.Thread(target=self._watch, name="deadlines", daemon=True)
+            self._watcher.start()
+
+    def _watch(self) -> None:
+        with self._wake:
+            while True:
+                first = min(self._running, key=self._end, default=None)
+                if first is None:
+                    self._wake.wait()
+                    continue
+                left = self._end(first) - monotonic()  # no name for `interrupt`: it would outlive its call here
+                if left > 0:
+                    self._wake.wait(left)
+                else:
+                    self._running.pop(first)[1]()
+
+    def _end(self, call: object) -> float:
+        return self._running[call][0]
+
+
+# Types of DuckDB that Arrow cannot carry: their values are text, so that none changes on its way out.
+_LOST = re.compile(r"""("(?:[^"]|"")*"|'(?:[^']|'')*')|\b(?:BIGNUM|UHUGEINT|BIT|TIME WITH TIME ZONE)\b""")
+"""Names and labels, which stay, and the types: a BIGNUM and a BIT would be bytes of DuckDB's, a UHUGEINT beyond 127 bits
+negative, and a time of day without its zone."""
+
+
+def exact(rows: DuckDBPyRelation) -> DuckDBPyRelation:
+    """The same rows, with text for values of such types, also within lists and structs."""
+    types = [str(kind) for kind in rows.types]
+    fitting = [_LOST.sub(lambda found: found[1] or "VARCHAR", kind) for kind in types]
+    if fitting == types:
+        return rows
+    shown = (
+        f"#{at}" if kind == fit else f"CAST(#{at} AS {fit})" for at, (kind, fit) in enumerate(zip(types, fitting, strict=True), 1)
+    )
+    names = ('"' + name.replace('"', '""') + '"' for name in rows.columns)
+    return rows.project(", ".join(f"{each} AS {name}" for each, name in zip(shown, names, strict=True)))
+
 
 T = TypeVar("T")
 

@@ -1,4 +1,4 @@
-"""What statements are made of. `parse` creates them, `execute` runs them; `sql/specs.py` says what there is to know of each.
+"""What statements are made of. `parse` creates them, `execute` runs them; `sql/specs/` says what there is to know of each.
 
 They are not resolved: a table's name is as written, and options and types are text that the catalog's rules check.
 Queries and expressions are sqlglot's trees; code that rewrites one copies it first.

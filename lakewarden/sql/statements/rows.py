@@ -8,7 +8,7 @@ from typing import Literal
 from sqlglot import exp
 
 from lakewarden.sql.statements.base import OnTable, Pairs, Ref, Statement
-from lakewarden.sql.statements.dynamic import PartitionSpec
+from lakewarden.sql.statements.definitions import PartitionSpec
 
 
 @dataclass(frozen=True)

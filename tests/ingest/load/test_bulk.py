@@ -19,7 +19,7 @@ from lakewarden.base.scope import Scope, TableName
 from lakewarden.base.settings import LoadSettings, LogSettings, MaintenanceSettings, Settings
 from lakewarden.errors import FailedPrecondition, InvalidArgument, RowsRejected, StorageUnavailable, Unsupported
 from lakewarden.ingest.load.run import Load, LoadRequest
-from lakewarden.ingest.load.value import LoadReport
+from lakewarden.ingest.load.sources import LoadReport
 from lakewarden.log.objects.put import Puts
 from lakewarden.log.once import Resume
 from lakewarden.log.position import PartlyAppended

@@ -11,8 +11,8 @@ from deltalake import DeltaTable
 
 from lakewarden import Lakehouse
 from lakewarden.base.settings import PipelinesSettings, Settings
-from lakewarden.ingest.objects import packs
-from lakewarden.ingest.objects.batches import cut, fills, in_tasks
+from lakewarden.ingest.pipelines import packs
+from lakewarden.ingest.pipelines.run import cut, fills, in_tasks
 from lakewarden.storage.sources import SourceObject
 from tests.ingest.pipelines.uploads import ingest, make, rejects, table, upload
 from tests.maintenance.steps import then

@@ -12,7 +12,7 @@ import pytest
 
 from lakewarden.catalog.state.ledger import OfferedObject
 from lakewarden.errors import StorageRefused
-from lakewarden.ingest.objects.reading import ObjectGone, Reading, ReadRows, UnreadableObject
+from lakewarden.ingest.pipelines.reading import ObjectGone, Reading, ReadRows, UnreadableObject
 from lakewarden.ingest.templates.template import Columns
 from lakewarden.storage.sources import LocalSource, SourceObject
 

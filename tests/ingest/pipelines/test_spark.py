@@ -14,8 +14,8 @@ import pytest
 from lakewarden import Lakehouse
 from lakewarden.base.connection import Location
 from lakewarden.base.settings import PipelinesSettings, Settings
-from lakewarden.ingest.objects.child_reads import bounded, reads_of_tasks
-from lakewarden.ingest.objects.run import IngestRequest, ObjectIngest, Readers
+from lakewarden.ingest.pipelines.reading import bounded, reads_of_tasks
+from lakewarden.ingest.pipelines.run import IngestRequest, ObjectIngest, Readers
 from lakewarden.storage.open import open_store
 from tests.fixtures.minio import MinioServer
 from tests.ingest.pipelines.uploads import NAME, make, rejects, rows, table, upload

@@ -18,13 +18,12 @@ from lakewarden.base.faults import Reach, no_faults
 from lakewarden.base.scope import TableName
 from lakewarden.catalog.model import Pipeline
 from lakewarden.catalog.state.ledger import OfferedObject
-from lakewarden.ingest.objects.reading import Reading, ReadObject, ReadRows, UnreadableObject
-from lakewarden.ingest.objects.report import IngestReport
-from lakewarden.ingest.objects.run import IngestRequest, ObjectIngest, Readers
+from lakewarden.ingest.pipelines.reading import Reading, ReadObject, ReadRows, UnreadableObject
+from lakewarden.ingest.pipelines.report import IngestReport
+from lakewarden.ingest.pipelines.run import IngestRequest, ObjectIngest, Readers
 from lakewarden.ingest.templates.fitting import ObjectFitting
 from lakewarden.ingest.templates.object_file import ObjectFile
-from lakewarden.ingest.templates.options import parse_options
-from lakewarden.ingest.templates.registry import template_named
+from lakewarden.ingest.templates.options import parse_options, template_named
 from lakewarden.ingest.templates.template import Columns
 from lakewarden.log.once import Resume
 from lakewarden.sql.results import ResultRows

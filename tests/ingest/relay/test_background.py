@@ -12,9 +12,8 @@ import pytest
 from lakewarden import Lakehouse
 from lakewarden.catalog.model import Table
 from lakewarden.errors import Ended, FencedPublisher, LakewardenError, StorageUnavailable
-from lakewarden.ingest.relay.background import NO_TOPIC_SECONDS, BackgroundRelays
-from lakewarden.ingest.relay.every import RelayOutcome
-from lakewarden.ingest.relay.report import RelayReport
+from lakewarden.ingest.topics.relays import NO_TOPIC_SECONDS, BackgroundRelays, RelayOutcome
+from lakewarden.ingest.topics.report import RelayReport
 
 
 @dataclass

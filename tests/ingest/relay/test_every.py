@@ -10,8 +10,8 @@ import pytest
 from lakewarden import Lakehouse
 from lakewarden.catalog.model import Table
 from lakewarden.errors import Ended, LakewardenError, StorageUnavailable
-from lakewarden.ingest.relay.every import relaying_every
-from lakewarden.ingest.relay.report import RelayReport
+from lakewarden.ingest.topics.relays import relaying_every
+from lakewarden.ingest.topics.report import RelayReport
 
 
 class Scripted:

@@ -12,10 +12,9 @@ from pathlib import Path
 import pytest
 
 from lakewarden.errors import Conflict, InvalidArgument, NotFound, StorageUnavailable
-from lakewarden.ingest.running.bounds import ReadBounds
-from lakewarden.ingest.running.output import open_rows
-from lakewarden.ingest.running.reads import BoundedReads
-from lakewarden.ingest.running.worker import ObjectRows, ReadJob, ReadRejected
+from lakewarden.ingest.templates.child import open_rows
+from lakewarden.ingest.templates.messages import ReadBounds
+from lakewarden.ingest.templates.worker import BoundedReads, ObjectRows, ReadJob, ReadRejected
 from tests.ingest.templates.objects import columns
 from tests.ingest.templates.packages import install
 

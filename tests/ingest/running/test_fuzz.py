@@ -15,10 +15,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from lakewarden.ingest.running.bounds import ReadBounds
-from lakewarden.ingest.running.output import open_rows
-from lakewarden.ingest.running.reads import BoundedReads
-from lakewarden.ingest.running.worker import ObjectRows, ReadJob, ReadRejected
+from lakewarden.ingest.templates.child import open_rows
+from lakewarden.ingest.templates.messages import ReadBounds
+from lakewarden.ingest.templates.worker import BoundedReads, ObjectRows, ReadJob, ReadRejected
 from tests.fixtures.examples import examples
 from tests.ingest.templates.files import avro, docx, pdf
 

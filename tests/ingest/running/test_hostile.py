@@ -16,9 +16,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from lakewarden.ingest.running.bounds import ReadBounds
-from lakewarden.ingest.running.reads import BoundedReads
-from lakewarden.ingest.running.worker import ObjectRows, ReadJob, ReadRejected
+from lakewarden.ingest.templates.messages import ReadBounds
+from lakewarden.ingest.templates.worker import BoundedReads, ObjectRows, ReadJob, ReadRejected
 from tests.ingest.templates.files import avro, docx, pdf
 from tests.ingest.templates.objects import columns
 

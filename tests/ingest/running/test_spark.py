@@ -10,10 +10,9 @@ from tempfile import TemporaryDirectory
 import pytest
 from pyspark.sql import SparkSession
 
-from lakewarden.ingest.running.bounds import ReadBounds
-from lakewarden.ingest.running.output import open_rows
-from lakewarden.ingest.running.reads import BoundedReads
-from lakewarden.ingest.running.worker import ObjectRows, ReadJob
+from lakewarden.ingest.templates.child import open_rows
+from lakewarden.ingest.templates.messages import ReadBounds
+from lakewarden.ingest.templates.worker import BoundedReads, ObjectRows, ReadJob
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 

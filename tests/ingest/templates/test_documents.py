@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from pypdf import PdfReader, PdfWriter
 
 from lakewarden.errors import LakewardenError
-from lakewarden.ingest.templates.documents.chunks import Paragraph, chunks
-from lakewarden.ingest.templates.documents.template import DOCUMENTS
+from lakewarden.ingest.templates.document_formats import Paragraph, chunks
+from lakewarden.ingest.templates.documents import DOCUMENTS
 from tests.ingest.templates.files import docx, pdf
 from tests.ingest.templates.objects import object_of, read, types_of
 

@@ -10,7 +10,7 @@ from decimal import Decimal
 import pytest
 
 from lakewarden.errors import LakewardenError
-from lakewarden.ingest.templates import json_objects
+from lakewarden.ingest.templates import json_files
 from lakewarden.ingest.templates.json_files import JSON
 from tests.ingest.templates.objects import columns, object_of, read, types_of
 
@@ -69,7 +69,7 @@ def test_numbers_are_those_that_were_written(values: list[str], type: str) -> No
 
 
 def test_keys_come_and_go_and_a_key_that_is_null_everywhere_is_no_column(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(json_objects, "_GROUP_ROWS", 2)
+    monkeypatch.setattr(json_files, "_GROUP_ROWS", 2)
     lines = [{"a": 1, "never": None}, {"a": None}, {"b": "x"}, {}, {"a": 0.5}]
     rows = read(JSON, "\n".join(map(json.dumps, lines)).encode())
     assert types_of(rows) == {"a": "DOUBLE", "b": "TEXT"}
@@ -129,6 +129,6 @@ def test_no_object_is_no_row() -> None:
     ids=lambda each: each if isinstance(each, str) else "",
 )
 def test_what_is_not_json_is_refused_with_the_reason(data: bytes, why: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(json_objects, "_BLOCK_BYTES", 1 << 16)
+    monkeypatch.setattr(json_files, "_BLOCK_BYTES", 1 << 16)
     with pytest.raises(LakewardenError, match=why):
         read(JSON, object_of(data, value_bytes=100_000))

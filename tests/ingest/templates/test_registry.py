@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from lakewarden.errors import InvalidArgument, NotFound, Unsupported
-from lakewarden.ingest.templates.options import option_names, parse_options
-from lakewarden.ingest.templates.registry import template_named, template_names
+from lakewarden.ingest.templates.options import option_names, parse_options, template_named, template_names
 from tests.ingest.templates.objects import read
 from tests.ingest.templates.packages import install
 

@@ -18,7 +18,7 @@ import httpx
 
 from lakewarden import Lakehouse
 from lakewarden.serve.tokens import operator_token
-from lakewarden.sql.query_engine.workers.bounds import overall
+from lakewarden.sql.query_engine.workers.messages import overall
 from tests.serve.heavy.grammar import Grammar
 from tests.serve.process import Served, served
 

@@ -21,9 +21,9 @@ from lakewarden.errors import (
     NotFound,
     Unsupported,
 )
-from lakewarden.sql.blocks.errors import FailedBlock, IdleBlock, NoBlock, NoSavepoint, ReadOnlyBlock
 from lakewarden.sql.results import AffectedRows, ResultRows, StatementDone
 from lakewarden.sql.session import SqlSession
+from lakewarden.sql.session_block import FailedBlock, IdleBlock, NoBlock, NoSavepoint, ReadOnlyBlock
 
 _SETTINGS = Settings(sql=SqlSettings(block_bytes=1 << 16, block_idle_seconds=60), log=LogSettings(segment_max_rows=4))
 

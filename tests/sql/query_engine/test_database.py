@@ -12,9 +12,8 @@ import pyarrow as pa
 import pytest
 
 from lakewarden.errors import Unsupported
-from lakewarden.sql.query_engine.database import Database, locked_down
 from lakewarden.sql.query_engine.engine import Limits
-from lakewarden.sql.query_engine.in_process import InProcess
+from lakewarden.sql.query_engine.in_process import Database, InProcess, locked_down
 
 _LIMITS = Limits(60.0, 1 << 20)
 
@@ -112,7 +111,7 @@ _FATAL = """
 import resource, signal, sys
 import duckdb
 from lakewarden.errors import Unsupported
-from lakewarden.sql.query_engine.database import Database
+from lakewarden.sql.query_engine.in_process import Database
 
 opened = []
 

@@ -17,9 +17,8 @@ import pytest
 from lakewarden import Lakehouse, Settings
 from lakewarden.base.settings import SqlSettings
 from lakewarden.errors import Canceled, InvalidArgument, PermissionDenied, Unsupported
-from lakewarden.sql.query_engine.database import locked_down
 from lakewarden.sql.query_engine.engine import Limits, QueryEngine
-from lakewarden.sql.query_engine.in_process import engine_of_process
+from lakewarden.sql.query_engine.in_process import engine_of_process, locked_down
 from lakewarden.sql.query_engine.workers.engine import Workers
 from lakewarden.sql.results import ResultRows
 from tests.fixtures.patience import PATIENCE

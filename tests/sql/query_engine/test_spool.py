@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from lakewarden.sql.query_engine.spool import Spool
+from lakewarden.sql.query_engine.engine import Spool
 
 
 @pytest.mark.parametrize(("memory_bytes", "in_memory"), [(1 << 20, True), (100, False), (0, False)])

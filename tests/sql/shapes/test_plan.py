@@ -13,8 +13,7 @@ from lakewarden.catalog.column_types import ColumnType
 from lakewarden.catalog.model import SchemaColumn, Table, TableOptions, TableSchema, TableType
 from lakewarden.errors import Unsupported
 from lakewarden.sql.parse import parse
-from lakewarden.sql.shapes.plan import Write, WritePlan, plan_of
-from lakewarden.sql.shapes.table import SHAPES, Rules
+from lakewarden.sql.shapes import SHAPES, Rules, Write, WritePlan, plan_of
 
 _COLUMNS = ("id", "user_id", "n", "event_type")
 _KEYS = {"keyed": ("id", "user_id"), "single": ("id",), "keyless": (), "mine": ("id",), "stream": ()}

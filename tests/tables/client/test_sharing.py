@@ -16,10 +16,10 @@ from lakewarden.errors import Conflict, ConstraintViolation, LakewardenError
 from lakewarden.log.objects.gather import Gathering
 from lakewarden.log.position import Receipt
 from lakewarden.log.view import LogView
-from lakewarden.sql.announcing import announced
 from lakewarden.sql.bind import bind_all
 from lakewarden.sql.context import Context
 from lakewarden.sql.parse import parse
+from lakewarden.sql.session import announced
 from lakewarden.sql.statements.base import Statement
 from lakewarden.storage.local import LocalObjects
 from lakewarden.tables.client import appending

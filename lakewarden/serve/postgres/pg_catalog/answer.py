@@ -18,11 +18,11 @@ from lakewarden.serve.postgres.pg_catalog.relations import VisibleCatalog
 from lakewarden.serve.postgres.pg_catalog.shapes import SHAPES
 from lakewarden.serve.postgres.state import State
 from lakewarden.serve.postgres.things import CatalogField, Thing
-from lakewarden.sql.depth import deeper
-from lakewarden.sql.grammar.parameters import Value
+from lakewarden.sql.grammar.dialect import Value
 from lakewarden.sql.parse import Single
 from lakewarden.sql.results import ResultRows
-from lakewarden.sql.system.visibility import VisibleObjects
+from lakewarden.sql.system_listings import VisibleObjects
+from lakewarden.sql.text_bounds import deeper
 
 # A query over PostgreSQL's catalog, in the words of DuckDB over the relations that are served.
 _OIDS = re.compile(r"::\s*(?:pg_catalog\.)?oid\s*\[\s*\]", re.IGNORECASE)

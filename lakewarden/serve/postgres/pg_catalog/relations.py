@@ -13,7 +13,7 @@ from lakewarden.serve.postgres.kinds import KINDS, Kind
 from lakewarden.serve.postgres.pg_catalog.shapes import SHAPES, Row, made
 from lakewarden.serve.postgres.things import Thing, thing_of
 from lakewarden.serve.postgres.variables import Variables
-from lakewarden.sql.system.visibility import VisibleObjects
+from lakewarden.sql.system_listings import VisibleObjects
 
 OWNER = 10
 """The role that owns all: PostgreSQL's first one."""

@@ -21,8 +21,7 @@ from lakewarden.sql.query_engine.engine import Limits
 from lakewarden.sql.query_engine.failures import too_large
 from lakewarden.sql.query_engine.in_process import InProcess, within
 from lakewarden.sql.query_engine.workers import messages
-from lakewarden.sql.query_engine.workers.bounds import overall
-from lakewarden.sql.query_engine.workers.messages import End, EngineRequest
+from lakewarden.sql.query_engine.workers.messages import End, EngineRequest, overall
 
 GRACE = 1.0
 """Seconds after a query's limit in which DuckDB heeds an interrupt; then the kernel ends the process."""

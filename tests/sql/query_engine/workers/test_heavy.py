@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from lakewarden.sql.query_engine.workers.bounds import overall
+from lakewarden.sql.query_engine.workers.messages import overall
 from tests.sql.query_engine.heavy import HEAVY
 
 _MEMORY = 64 << 20

@@ -24,10 +24,8 @@ from lakewarden.errors import BadSyntax, InvalidArgument, Unsupported
 from lakewarden.sql.query_engine.engine import Limits, QueryRows
 from lakewarden.sql.query_engine.in_process import engine_of_process
 from lakewarden.sql.query_engine.workers import messages
-from lakewarden.sql.query_engine.workers.bounds import QueryBounds, overall
-from lakewarden.sql.query_engine.workers.engine import Workers, pool_of_process
-from lakewarden.sql.query_engine.workers.messages import EngineRequest
-from lakewarden.sql.query_engine.workers.worker import Worker
+from lakewarden.sql.query_engine.workers.engine import Worker, Workers, pool_of_process
+from lakewarden.sql.query_engine.workers.messages import EngineRequest, QueryBounds, overall
 from tests.fixtures.patience import PATIENCE
 from tests.sql.query_engine.heavy import HEAVY
 

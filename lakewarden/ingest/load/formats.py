@@ -1,0 +1,166 @@
+"""The rows of files, by their format: blocks of CSV, blocks of JSON lines, row groups of Parquet."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, BinaryIO, Literal, cast
+
+import pyarrow as pa
+import pyarrow.csv as pc_csv
+import pyarrow.parquet as pq
+
+from lakewarden.base.exact_json import decoded, decoded_lines
+from lakewarden.catalog.column_types import ColumnType
+from lakewarden.catalog.model import SchemaColumn, TableSchema
+from lakewarden.errors import InvalidArgument
+from lakewarden.ingest.load.checking import ConvertedBlock, text_column
+from lakewarden.tables.rows.columns import Unfit, from_array
+from lakewarden.tables.rows.text import from_json, from_text
+
+
+def header_of(record: bytes) -> tuple[str, ...]:
+    """The names in the first record.
+
+    Raises:
+        InvalidArgument: there is none, or a name is empty or there twice.
+    """
+    try:
+        names = next(csv.reader(io.StringIO(record.decode(), newline="")), [])
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise InvalidArgument(f"the header is not CSV in UTF-8: {error}") from error
+    if not any(names):
+        raise InvalidArgument("the file is empty: its first line should name the columns")
+    if "" in names or len(set(names)) < len(names):
+        raise InvalidArgument(f"the header names a column twice, or with an empty name: {', '.join(names)}")
+    return tuple(names)
+
+
+def parse_csv(schema: TableSchema, data: bytes, header: Sequence[str]) -> ConvertedBlock:
+    """The rows of a block. A column that the table does not have is taken as text.
+
+    Raises:
+        InvalidArgument: the block is not CSV.
+    """
+    wrong: dict[int, str] = {}
+
+    def skip(row: pc_csv.InvalidRow) -> Literal["skip"]:
+        assert row.number is not None, "known where one thread reads"
+        wrong[row.number - 1] = f"{row.actual_columns} values, and the header names {row.expected_columns} columns"
+        return "skip"
+
+    try:
+        table = pc_csv.read_csv(
+            io.BytesIO(data),
+            pc_csv.ReadOptions(column_names=list(header), use_threads=False, block_size=len(data) + 1),
+            pc_csv.ParseOptions(newlines_in_values=True, invalid_row_handler=skip),
+            pc_csv.ConvertOptions(
+                column_types=dict.fromkeys(header, pa.binary()),
+                check_utf8=False,
+                strings_can_be_null=True,
+                quoted_strings_can_be_null=False,
+                null_values=[""],
+            ),
+        )
+    except pa.ArrowInvalid as error:
+        raise InvalidArgument(f"not CSV: {error}") from error
+    given = ConvertedBlock(table.num_rows, wrong)
+    for name in header:
+        given.take(schema.column(name) or text_column(name), table[name].combine_chunks(), _read)
+    return given
+
+
+def _read(type: ColumnType, values: pa.Array[Any]) -> pa.Array[Any]:
+    try:
+        return from_text(type, values.cast(pa.string()))
+    except pa.ArrowInvalid:
+        raise Unfit(0, values[0].as_py()) from None
+
+
+# Parses blocks of JSON lines: an object a line. A key that an object does not have takes the column's default; null is NULL.
+def parse_json(schema: TableSchema, data: bytes, extra: Sequence[str]) -> ConvertedBlock:
+    """The rows of a block.
+
+    Args:
+        extra: a column that the table does not have, and that is wanted as text.
+    """
+    broken: dict[int, str] = {}
+    known = {*schema.names, *extra}
+    rows = []
+    for number, record in enumerate(_records(data)):
+        if (why := _wrong(record, known)) is None:
+            rows.append(cast("Mapping[str, object]", record))
+        else:
+            broken[number] = why
+    given = ConvertedBlock(len(rows), broken)
+    for column in (*schema.columns, *map(text_column, extra)):
+        _take(given, column, rows)
+    return given
+
+
+def _records(data: bytes) -> Iterator[object]:
+    """The value of each line that is not empty; the error of one that has none."""
+    try:
+        yield from decoded_lines(data)
+    except (ValueError, RecursionError):
+        yield from (_record(line) for line in data.split(b"\n") if line.strip())
+
+
+def _record(line: bytes) -> object:
+    try:
+        return decoded(line)
+    except (ValueError, RecursionError) as error:
+        return error
+
+
+def _wrong(record: object, known: set[str]) -> str | None:
+    if isinstance(record, Exception):
+        return f"not JSON: {record}"
+    if not isinstance(record, dict):
+        return f"a JSON object is expected, not {record.__class__.__name__}"
+    return None if known >= record.keys() else f"unknown column {min(record.keys() - known)!r}"
+
+
+def _take(given: ConvertedBlock, column: SchemaColumn, rows: Sequence[Mapping[str, object]]) -> None:
+    absent = [column.name not in row for row in rows]
+    if all(absent):
+        return
+    if any(absent):
+        given.absent[column.name] = pa.array(absent)
+    given.take(column, [row.get(column.name) for row in rows], from_json)
+
+
+# Reads row groups of a Parquet file, a batch at a time. Columns are found by their names; none is cast where that is inexact.
+_BATCH_ROWS = 1 << 16
+
+
+def open_parquet(file: BinaryIO) -> pq.ParquetFile:
+    """Raises:
+    InvalidArgument: it is no Parquet file.
+    """
+    with unreadable():
+        return pq.ParquetFile(file, pre_buffer=False, coerce_int96_timestamp_unit="us")
+
+
+@contextmanager
+def unreadable() -> Iterator[None]:
+    try:
+        yield
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, OSError) as error:  # Arrow raises OSError for a damaged footer or page
+        raise InvalidArgument(f"not a Parquet file that can be read: {str(error).splitlines()[0]}") from error
+
+
+def parse_parquet(schema: TableSchema, parquet: pq.ParquetFile, first: int, last: int) -> Iterator[ConvertedBlock]:
+    """The rows of the groups from `first` up to `last`, which is not among them."""
+    batches = parquet.iter_batches(_BATCH_ROWS, row_groups=list(range(first, last)), use_threads=False)
+    while True:
+        with unreadable():
+            batch = next(batches, None)
+        if batch is None:
+            return
+        given = ConvertedBlock(batch.num_rows)
+        for name, values in zip(batch.schema.names, batch.columns, strict=True):
+            given.take(schema.column(name) or text_column(name), values, from_array)
+        yield given

@@ -1,1 +1,0 @@
-"""Takes objects into a pipeline's table, each once."""

@@ -1,0 +1,245 @@
+"""An attempt at a large batch: tasks of Spark read its objects and write data files, which one commit adds.
+
+The numbers of the rows belong to the write, so the tasks run inside it. The outcome is named there too: before the commit, as in
+every attempt.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, suppress
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import chain
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakewarden.base.clock import random_id
+from lakewarden.catalog.model import Table
+from lakewarden.catalog.state.ledger import LOOKS, Attempt, ObjectBatch, ObjectFate, OfferedObject
+from lakewarden.catalog.target import ScopeTarget
+from lakewarden.delta.parquet.files import NewFile, direct_name, write_files
+from lakewarden.delta.parquet.reading import open_file
+from lakewarden.delta.parquet.schema import SEQ, read_schema
+from lakewarden.delta.reading.keys import Keys
+from lakewarden.errors import Conflict, InvalidArgument, LakewardenError, Unsupported
+from lakewarden.ingest.pipelines.context import CountingAttempt, IngestContext
+from lakewarden.ingest.pipelines.landing import Incoming, TableLanding, replaced_by
+from lakewarden.ingest.pipelines.packs import Grows, ObjectPack, PackWork, PackWritten, SequenceExhausted, write_pack
+from lakewarden.ingest.pipelines.reading import ReadObject, ReadWith
+from lakewarden.log.position import WHOLE
+from lakewarden.storage.location import local_path
+from lakewarden.storage.open import open_store
+from lakewarden.storage.steps import Steps
+from lakewarden.tables.direct.outputs import TaskOutput, remove_written, shuffled
+from lakewarden.tables.direct.value import Reserve, TaskFiles, WriteIdentity
+from lakewarden.tables.fanout import Run, SizedWork, done_and_failed
+
+
+# Of rows with the same key, which tasks wrote to data files, the last one stays: a later object or row of the batch wins.
+@dataclass(frozen=True)
+class _Thin:
+    """A file, and the `_seq` of rows that leave it. Picklable."""
+
+    file: NewFile
+    gone: pa.ChunkedArray[Any]
+
+
+def each_key_once(run: Run, target: ScopeTarget, files: Sequence[NewFile]) -> tuple[list[NewFile], pa.Table]:
+    """Returns the files without rows whose key has a later one, and the keys, which are in memory: only they are read here.
+
+    Raises:
+        LakewardenError: a file could not be written; all files are deleted.
+    """
+    key = list(target.schema.primary_key)
+    found = [_read(target, file, [*key, SEQ]) for file in files]
+    none = pa.table({field.name: pa.array([], field.type) for field in read_schema(target.schema) if field.name in (*key, SEQ)})
+    rows = pa.concat_tables([none.select([*key, SEQ]), *found])
+    newest = Keys.newest(rows, key).rows
+    if newest.num_rows == rows.num_rows:
+        return list(files), rows.select(key)
+    stays = newest.column(SEQ)
+    gone = [one.column(SEQ).filter(pc.invert(pc.is_in(one.column(SEQ), value_set=stays))) for one in found]
+    thin = [SizedWork(_Thin(file, lost), file.size, target.on_disk) for file, lost in zip(files, gone, strict=True) if len(lost)]
+    kept = [file for file, lost in zip(files, gone, strict=True) if not len(lost)]
+    made, failed = done_and_failed(run(partial(_thinned, target), thin))
+    written = [file for one in made for file in one]
+    store = open_store(target.location)
+    if failed is not None:
+        store.delete([file.path for file in (*files, *written)])
+        raise failed
+    store.delete([one.work.file.path for one in thin])
+    return [*kept, *written], newest.select(key)
+
+
+def _thinned(target: ScopeTarget, thin: _Thin) -> Steps[list[NewFile] | LakewardenError]:
+    try:
+        made = _without(target, thin)
+        yield target.uri
+    except LakewardenError as error:
+        return error
+    return made
+
+
+def _without(target: ScopeTarget, thin: _Thin) -> list[NewFile]:
+    names = [field.name for field in read_schema(target.schema)]
+    rows = _read(target, thin.file, names)
+    left = rows.filter(pc.invert(pc.is_in(rows.column(SEQ), value_set=thin.gone)))
+    return write_files(target, left, partial(direct_name, random_id)) if left.num_rows else []
+
+
+def _read(target: ScopeTarget, file: NewFile, names: Sequence[str]) -> pa.Table:
+    every = read_schema(target.schema)
+    opened = open_file(open_store(target.location), file.path, file.partition)
+    return opened.read(pa.schema([every.field(name) for name in names]), {})
+
+
+OpenReads = Callable[[], AbstractContextManager[ReadObject]]
+"""In a task: what reads one object. Picklable."""
+
+_PACK_OBJECTS = 250
+_PACK_BYTES = 64 << 20
+"""Each pack takes a position of the log for its rows' numbers, and writes data files of its own: a pack is worth both."""
+
+
+@dataclass(frozen=True)
+class InTasks:
+    """Attempts whose objects are read by tasks."""
+
+    context: IngestContext
+    read: ReadWith
+    """For the first objects of a table without a schema: the tasks need its columns."""
+    run: Run
+    opened: OpenReads
+    otherwise: Callable[[ObjectBatch], CountingAttempt | None]
+    """Attempts a batch none of whose objects gives the table a schema."""
+
+    def attempted(self, batch: ObjectBatch) -> CountingAttempt | None:
+        """Returns None where the batch is settled."""
+        table = self._shaped(batch)
+        if not table.schemas:
+            return self.otherwise(batch)
+        for _ in range(LOOKS):  # each brings another column
+            view = self.context.ledger.look()
+            if view.settled >= batch.number:
+                return None
+            run = _Run(self.context, batch, table, view.next, self.run, self.opened)
+            try:
+                return run.landed()
+            except Conflict:
+                if run.grown is None:
+                    raise
+            table = self._grown(table, run.grown, batch)
+        raise self.context.ledger.busy()
+
+    def _shaped(self, batch: ObjectBatch) -> Table:
+        before = self.context.table()
+        if before.schemas:
+            return before
+        with TemporaryDirectory(prefix="lakewarden-ingest-") as directory:
+            reading = self.read(self.context.source, self.context.pipeline, batch.objects, Path(directory))
+            shaped = self.context.fitting.shaped(before, reading)
+        self.context.reach("ingest:read")
+        return self._grown(before, shaped, batch)
+
+    def _grown(self, before: Table, after: Table, batch: ObjectBatch) -> Table:
+        table = self.context.grow(before, after, batch)
+        self.context.reach("ingest:grown")
+        return table
+
+
+@dataclass
+class _Run:
+    """One direct write with its tasks."""
+
+    context: IngestContext
+    batch: ObjectBatch
+    table: Table
+    number: int
+    """Of the attempt."""
+    run: Run
+    opened: OpenReads
+    attempt: Attempt | None = None
+    grown: Table | None = None
+    """The table with columns that objects bring, where that is why the write ended."""
+    keys: pa.Table = field(default_factory=lambda: pa.table({}))
+
+    def landed(self) -> CountingAttempt:
+        """Raises:
+        Conflict: columns are to be added first (`grown`), another process attempts the batch, or others change the table.
+        """
+        direct = self.context.direct(self.table)
+        once = WriteIdentity(self.context.pipeline.id, self.number, self.batch.number)
+        replaceable = [one.object.key for one in self.batch.objects if one.replaces]
+        incoming = Incoming(TaskFiles(self._written), lambda: self.keys, self._replaced)
+        done = TableLanding(direct, once, replaceable).run(incoming)
+        attempt = self.attempt or Attempt(self.number, self.batch.number, self.context.job_id, self.context.warehouse.clock(), ())
+        return self.context.landed_by(direct, attempt, done)
+
+    def _replaced(self) -> Sequence[str]:
+        return replaced_by(self.batch, self.attempt.taken) if self.attempt is not None else ()
+
+    def _written(self, target: ScopeTarget, reserve: Reserve) -> Sequence[NewFile]:
+        """Has tasks write the files, and names the outcome. What it wrote is gone where it raises."""
+        packs = self._packs(reserve, _PACK_OBJECTS)
+        done = self._run_packs(target, packs)
+        if any(isinstance(one, SequenceExhausted) for one in _found(done)):
+            _discard(target, done)
+            done = self._run_packs(target, self._packs(reserve, 1))
+        self.context.reach("ingest:read")
+        grows = [one for one in _found(done) if isinstance(one, Grows)]
+        if grows:
+            _discard(target, done)
+            self.grown = self._with(grows)
+            raise Conflict(f"objects bring new columns of {self.table.name}")
+        files = shuffled(self.run, target, [pack.written for pack in done])
+        if target.schema.keyed:
+            files, self.keys = each_key_once(self.run, target, files)
+        taken = tuple(one for one in _found(done) if isinstance(one, ObjectFate))
+        self.attempt = self.context.named(self.number, self.batch, taken)
+        if self.attempt is None:
+            remove_written(target, [TaskOutput(tuple(files))])
+            raise Conflict(f"another process takes the same objects into {self.table.name}")
+        self.context.reach("ingest:named")
+        return files
+
+    def _packs(self, reserve: Reserve, most: int) -> list[ObjectPack]:
+        packs: list[list[OfferedObject]] = []
+        room = 0
+        for one in self.batch.objects:
+            if not packs or len(packs[-1]) == most or one.object.size > room:
+                packs.append([])
+                room = _PACK_BYTES
+            packs[-1].append(one)
+            room -= one.object.size
+        return [ObjectPack(tuple(pack), reserve(WHOLE)) for pack in packs]
+
+    def _run_packs(self, target: ScopeTarget, packs: Sequence[ObjectPack]) -> list[PackWritten]:
+        work = PackWork(target, self.table, self.context.fitting, self.context.source, self.opened)
+        on_disk = local_path(self.context.source.uri) is not None
+        sized = [SizedWork(pack, sum(one.object.size for one in pack.objects), on_disk) for pack in packs]
+        done, failed = done_and_failed(self.run(partial(write_pack, work), sized))
+        if failed is not None:
+            _discard(target, done)
+            raise failed
+        return done
+
+    def _with(self, grows: Sequence[Grows]) -> Table:
+        """The table with their columns; of two that do not go together, the first one's. The other is a reject, then."""
+        table = self.table
+        for one in grows:
+            with suppress(InvalidArgument, Unsupported):
+                table = self.context.fitting.grown(table, one.columns)
+        return table
+
+
+def _found(done: Sequence[PackWritten]) -> list[object]:
+    return list(chain.from_iterable(pack.found for pack in done))
+
+
+def _discard(target: ScopeTarget, done: Sequence[PackWritten]) -> None:
+    remove_written(target, [pack.written for pack in done])

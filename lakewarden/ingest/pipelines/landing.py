@@ -1,0 +1,185 @@
+"""The commit of an attempt: all rows of a batch, in place of earlier rows of the same objects or keys, once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import date, datetime
+from functools import cached_property
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakewarden.catalog.model import OBJECT, Table, TableSchema
+from lakewarden.catalog.state.ledger import LOOKS, Attempt, ObjectBatch, ObjectFate
+from lakewarden.delta.reading.bounds import Bound
+from lakewarden.delta.reading.keys import Keys
+from lakewarden.ingest.pipelines.context import CountingAttempt, IngestContext
+from lakewarden.ingest.pipelines.fit import FitResult
+from lakewarden.ingest.pipelines.reading import ReadWith
+from lakewarden.tables.client.direct import DirectWrites
+from lakewarden.tables.direct.value import DirectResult, Edit, Given, WriteIdentity
+
+
+@dataclass(frozen=True)
+class Incoming:
+    """What comes into the table of a pipeline. `keys` and `replaced` are called once `given` was read, or written by tasks."""
+
+    given: Given
+    """With a primary key, each key once."""
+    keys: Callable[[], pa.Table]
+    """The keys of all rows."""
+    replaced: Callable[[], Sequence[str]]
+    """Keys of objects whose earlier rows go."""
+
+
+@dataclass(frozen=True)
+class TableLanding:
+    """One commit into the table of a pipeline."""
+
+    direct: DirectWrites
+    once: WriteIdentity
+    replaceable: Sequence[str]
+    """Keys of objects, among which those are whose earlier rows go."""
+
+    def run(self, incoming: Incoming) -> DirectResult:
+        """Raises:
+        Conflict, NotFound, StorageUnavailable: as a direct write; the same attempt can be made again.
+        """
+        schema = self.direct.table.schema
+        if schema.keyed:
+            there = _SameKeys(schema, incoming.keys)
+            return self._edit(there.without, lambda: there.bounds, "the same keys", incoming)
+        if self.replaceable:
+            bounds = [Bound(OBJECT, min(self.replaceable), max(self.replaceable))]
+            return self._edit(_SameObjects(schema, incoming.replaced).without, lambda: bounds, "the same objects", incoming)
+        return self.direct.append(incoming.given, once=self.once)
+
+    def _edit(
+        self, decide: Callable[[pa.Table], Edit], bounds: Callable[[], Sequence[Bound]], predicate: str, incoming: Incoming
+    ) -> DirectResult:
+        return self.direct.edit(
+            decide, operation="MERGE", predicate=predicate, bounds=bounds, added=incoming.given, once=self.once
+        )
+
+
+@dataclass(frozen=True)
+class _SameObjects:
+    schema: TableSchema
+    replaced: Callable[[], Sequence[str]]
+
+    @cached_property
+    def _keys(self) -> pa.Array[Any]:
+        return pa.array(sorted(self.replaced()), pa.string())
+
+    def without(self, there: pa.Table) -> Edit:
+        return _without(self.schema, there, pc.is_in(there.column(OBJECT), value_set=self._keys))
+
+
+@dataclass(frozen=True)
+class _SameKeys:
+    schema: TableSchema
+    all: Callable[[], pa.Table]
+
+    @cached_property
+    def _keys(self) -> Keys:
+        return Keys(self.all(), self.schema.primary_key)
+
+    def without(self, there: pa.Table) -> Edit:
+        return _without(self.schema, there, pc.is_valid(self._keys.places(there)))
+
+    @cached_property
+    def bounds(self) -> list[Bound]:
+        """Files without a key in this range are not read."""
+        if not self._keys.rows.num_rows:
+            return []
+        found = []
+        for name in self.schema.primary_key:
+            ends = pc.min_max(self._keys.rows.column(name))
+            low, high = ends["min"].as_py(), ends["max"].as_py()
+            if isinstance(low, (int, str, date, datetime)) and not isinstance(low, bool):
+                found.append(Bound(name, low, high))
+        return found
+
+
+def _without(schema: TableSchema, there: pa.Table, gone: Any) -> Edit:
+    places = pc.indices_nonzero(gone).cast(pa.int64())
+    return Edit(places, there.slice(0, 0).select(schema.names))
+
+
+def replaced_by(batch: ObjectBatch, found: Sequence[ObjectFate]) -> list[str]:
+    """The objects whose earlier rows an attempt's replace: a new version that cannot be read leaves those of the old one."""
+    pairs = zip(batch.objects, found, strict=True)
+    return [offered.object.key for offered, taken in pairs if offered.replaces and taken.outcome == "ingested"]
+
+
+def keys_of(schema: TableSchema, rows: Iterator[pa.Table]) -> pa.Table:
+    """The keys of all rows, which stay in memory."""
+    key = list(schema.primary_key)
+    none = pa.table({name: pa.array([], column.type.arrow) for name in key if (column := schema.column(name))})
+    return pa.concat_tables([none, *(batch.select(key) for batch in rows)])
+
+
+def last_of_each(schema: TableSchema, keys: pa.Table, rows: Iterator[pa.Table]) -> Iterator[pa.Table]:
+    """Of the rows with the same key, the last: a later object of the batch, or a later row of it, wins."""
+    numbered = keys.append_column("row: ", pa.array(np.arange(keys.num_rows)))
+    last = numbered.group_by(list(schema.primary_key)).aggregate([("row: ", "max")]).column("row: _max")
+    stays = np.zeros(keys.num_rows, np.bool_)
+    stays[last.to_numpy()] = True
+    at = 0
+    for batch in rows:
+        yield batch.filter(pa.array(stays[at : at + batch.num_rows]))
+        at += batch.num_rows
+
+
+# An attempt at a batch by this process: its objects are read beside each other, its rows pass through.
+@dataclass(frozen=True)
+class Here:
+    """Attempts in this process."""
+
+    context: IngestContext
+    read: ReadWith
+
+    def attempted(self, batch: ObjectBatch) -> CountingAttempt | None:
+        """Returns None where the batch is settled."""
+        context = self.context
+        with TemporaryDirectory(prefix="lakewarden-ingest-") as directory:
+            reading = self.read(context.source, context.pipeline, batch.objects, Path(directory))
+            before = context.table()
+            fitted = context.fitting.fit(before, reading)
+            context.reach("ingest:read")
+            table = context.grow(before, fitted.table, batch)
+            context.reach("ingest:grown")
+            attempt = self._named(batch, fitted)
+            context.reach("ingest:named")
+            return None if attempt is None else self._commit(batch, attempt, table, fitted)
+
+    def _named(self, batch: ObjectBatch, fitted: FitResult) -> Attempt | None:
+        for _ in range(LOOKS):
+            view = self.context.ledger.look()
+            if view.settled >= batch.number:
+                return None
+            attempt = self.context.named(view.next, batch, fitted.taken)
+            if attempt is not None:
+                return attempt
+        raise self.context.ledger.busy()
+
+    def _commit(self, batch: ObjectBatch, attempt: Attempt, table: Table, fitted: FitResult) -> CountingAttempt:
+        context = self.context
+        if not table.schemas:
+            return context.land_blank(batch, attempt)
+        direct, once = context.direct(table), WriteIdentity(context.pipeline.id, attempt.number, batch.number)
+
+        def rows() -> Iterator[pa.Table]:
+            for one in fitted.rows:
+                yield from context.fitting.checked(table.schema, one)
+
+        keys = keys_of(table.schema, rows() if table.schema.keyed else iter(()))
+        given = last_of_each(table.schema, keys, rows()) if table.schema.keyed else rows()
+        replaced = replaced_by(batch, attempt.taken)
+        done = TableLanding(direct, once, replaced).run(Incoming(given, lambda: keys, lambda: replaced))
+        return context.landed_by(direct, attempt, done)

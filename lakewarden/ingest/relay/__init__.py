@@ -1,1 +1,0 @@
-"""Carries the changes of tables to topics of Kafka, each once for readers of what is committed."""

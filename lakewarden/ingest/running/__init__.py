@@ -1,1 +1,0 @@
-"""Runs a template over one object in a child process, within bounds that the kernel keeps."""

@@ -1,1 +1,0 @@
-"""Transaction blocks: the statements between BEGIN and COMMIT."""

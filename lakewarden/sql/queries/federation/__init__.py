@@ -1,1 +1,0 @@
-"""Queries on one large partitioned table, computed partition by partition."""
