@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, date, datetime
 from decimal import Decimal
+from functools import lru_cache
 from itertools import accumulate, takewhile
 from typing import Any
 
@@ -64,6 +65,24 @@ def spelled(column: pa.ChunkedArray[Any]) -> Any:
     if pa.types.is_timestamp(kind):
         return _whole(pc.strftime(column, "%Y-%m-%dT%H:%M:%SZ"))
     return _whole(column.cast(pa.string()))
+
+
+def respelled(texts: Sequence[str | None], delta_type: str) -> list[str | None]:
+    """Values as another writer's log spells them, as ours does; one that is none of its type stays as it is."""
+    if delta_type == "string":
+        return [text or None for text in texts]
+    return [_respelled(text, delta_type) for text in texts]
+
+
+@lru_cache(maxsize=4096)
+def _respelled(text: str | None, delta_type: str) -> str | None:
+    value = value_of(text, delta_type)
+    if value is None:
+        return text or None
+    made: Any = pa.array
+    column = pa.chunked_array([made([value], _KINDS.get(delta_type))])
+    found: str | None = spelled(column)[0].as_py()
+    return found
 
 
 def _whole(column: Any) -> Any:
@@ -145,3 +164,6 @@ _READERS: Mapping[str, Callable[[str], Value]] = {
     "date": date.fromisoformat,
     "timestamp": _moment,
 }
+
+_KINDS: Mapping[str, pa.DataType] = {"timestamp": pa.timestamp("us", "UTC"), "date": pa.date32()}
+"""Of the types that Arrow would take for others."""

@@ -22,26 +22,26 @@ from lakewarden.catalog.model import TableSchema
 from lakewarden.delta.commit_log import delta_rs_commits as delegated
 from lakewarden.delta.commit_log.actions import READER, WRITE, CommitChange, Mode, TableHead, commit_text
 from lakewarden.delta.commit_log.checkpoint import checkpoint_in_place, is_due, write_checkpoint
-from lakewarden.delta.commit_log.commits import CommitLog
 from lakewarden.delta.commit_log.committing import held_still, transactions_of
 from lakewarden.delta.commit_log.damage import check_name, torn_error
 from lakewarden.delta.commit_log.damaged_checkpoints import write_mended_checkpoint
-from lakewarden.delta.commit_log.delta_rs import DeltaRsVersion
+from lakewarden.delta.commit_log.log_version import LogVersion
 from lakewarden.delta.commit_log.lost_answer import certain
-from lakewarden.delta.commit_log.opening import OpenedTable, open_newest, open_version
 from lakewarden.delta.commit_log.plain import has_plain, is_plain_head
 from lakewarden.delta.commit_log.publish import publish
 from lakewarden.delta.commit_log.stamp import CommitStamp
 from lakewarden.delta.failures import delta_errors
-from lakewarden.delta.features import check_features
+from lakewarden.delta.features import check_features, check_readable
 from lakewarden.delta.parquet.change_files import ChangeFile
 from lakewarden.delta.parquet.files import DataFile, NewFile
 from lakewarden.delta.parquet.reading import open_file
 from lakewarden.delta.parquet.schema import SEQ, SEQ_ID, delta_schema, read_schema, version_of
+from lakewarden.delta.replay.log_state import PASSED_OVER, replay
 from lakewarden.delta.row_rules import RowRule, check_rows, check_understood, rules_of
 from lakewarden.delta.snapshot import OwnCommit
 from lakewarden.delta.table_contents import TableContents
-from lakewarden.errors import Corrupt, InvalidArgument, LakewardenError, NotFound, Unsupported
+from lakewarden.delta.uri import delta_uri
+from lakewarden.errors import Corrupt, InvalidArgument, LakewardenError, Unsupported
 from lakewarden.storage.location import local_path
 from lakewarden.storage.open import open_store
 from lakewarden.storage.steps import Steps
@@ -66,33 +66,12 @@ class ScopeTable(TableContents):
         """
         if version is not None and version < 0:
             raise InvalidArgument(f"version {version} of {location}: versions count from 0")
-        if version is None:
-            return cls._of(location, open_newest(location))
-        try:
-            return cls._of(location, open_version(location, version))
-        except (NotFound, Corrupt) as error:
-            cls._without_version(location, version, error)
+        delta_uri(location.uri)  # a place that delta-rs, which writes its checkpoints, would take for another
+        state = replay(location, version)
+        if state is None:
             return None
-
-    @classmethod
-    def _of(cls, location: Location, found: OpenedTable) -> ScopeTable | None:
-        if found.delta is None:
-            return None
-        return cls(location, DeltaRsVersion(location, found.delta), found.torn, mended=found.mended)
-
-    @classmethod
-    def _without_version(cls, location: Location, version: int, error: LakewardenError) -> None:
-        """Raises the reason why that version could not be opened; returns None when there is no table."""
-        newest = cls.open(location)
-        if newest is None:
-            return
-        if version > newest.version:
-            raise NotFound(f"{location} has no version {version}: the newest is {newest.version}") from error
-        oldest = CommitLog(open_store(location)).oldest_readable()
-        if oldest is None or version < oldest:
-            readable = f"versions {oldest} to {newest.version} can be read"
-            raise NotFound(f"version {version} of {location} is no longer in its log: {readable}") from error
-        raise error
+        check_readable(state)
+        return cls(location, LogVersion(state), state.torn, mended=any(note.kind == PASSED_OVER for note in state.notes))
 
     def commit(  # noqa: PLR0913  # keyword-only but for the files: whatever one commit may say
         self,
@@ -292,11 +271,11 @@ class ScopeTable(TableContents):
 
     def checkpoint(self) -> None:
         """Writes the checkpoint of this version; raises as `write_checkpoint`."""
-        if self._mended:
-            write_mended_checkpoint(self.location, self.version)
-            return
-        with delta_errors(f"cannot checkpoint {self.uri}"):
-            self.delta.create_checkpoint()
+        if not self._mended:
+            with suppress(Corrupt):  # a hint or an earlier checkpoint misleads delta-rs
+                checkpoint_in_place(self.location, self.version)
+                return
+        write_mended_checkpoint(self.location, self.version)
 
     def set_property(self, name: str, value: str, *, stamp: CommitStamp, since: datetime, now: datetime) -> Steps[None]:
         """Commits the property. This snapshot must not be used afterwards. `since` is as in `commit`.

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cached_property
-from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from deltalake import DeltaTable
 
 from lakewarden.base.connection import Location
@@ -17,13 +15,14 @@ from lakewarden.catalog.report import ScopeState
 from lakewarden.delta.commit_log.actions import DELETION_VECTORS, TableHead
 from lakewarden.delta.commit_log.committing import BATCH_APP, SWEPT
 from lakewarden.delta.commit_log.plain import is_plain
-from lakewarden.delta.failures import delta_errors
 from lakewarden.delta.parquet.column_ends import Bounds, Value
 from lakewarden.delta.parquet.files import DataFile
 from lakewarden.delta.parquet.outward import outward
 from lakewarden.delta.parquet.reading import open_file
 from lakewarden.delta.parquet.schema import SEQ, SEQ_ID, LiveColumn, is_ours, live_columns, reads_alike, version_of
 from lakewarden.delta.partitions import value_of
+from lakewarden.delta.replay.live_files import vectors_of
+from lakewarden.delta.replay.rows import all_rows
 from lakewarden.delta.snapshot import MOST_KEPT, Snapshot, state_of
 from lakewarden.delta.table_version import TableVersion
 from lakewarden.errors import Corrupt, Unsupported
@@ -81,15 +80,11 @@ class TableContents:
         """Returns the number of rows that other writers deleted by deletion vectors."""
         if DELETION_VECTORS not in self.head.features:
             return 0
-        with delta_errors(f"cannot read the deletion vectors of {self.uri}"):
-            vectors = pa.RecordBatchReader.from_stream(self.delta.deletion_vectors()).read_all()
-        kept: Any = pc.list_flatten(vectors.column("selection_vector"))
-        return len(kept) - (pc.sum(kept).as_py() or 0)
+        return sum(vector.cardinality for vector in vectors_of(self._found.state.files) if vector is not None)
 
     def scan(self) -> pa.Table:
-        """Reads its rows through deltalake's own reader, which supports deletion vectors, and is slower."""
-        with delta_errors(f"cannot read {self.uri}"):
-            return pa.RecordBatchReader.from_stream(self.delta.scan()).read_all()
+        """Reads its rows by the log alone, as those of any writer's table: without those that vectors delete. That is slower."""
+        return all_rows(self._found.state)
 
     def schema_version(self, schemas: tuple[TableSchema, ...]) -> TableSchema:
         """Returns the schema version that the Delta columns match.

@@ -1,4 +1,4 @@
-"""What a `ScopeTable` has to learn of its version, wherever it is known from: delta-rs, or what was kept of it."""
+"""What a `ScopeTable` has to learn of its version, wherever it is known from: its log, or what was kept of it."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from deltalake import DeltaTable
 from lakewarden.delta.commit_log.actions import TableHead
 from lakewarden.delta.parquet.column_ends import Bounds
 from lakewarden.delta.parquet.files import DataFile
+from lakewarden.delta.replay.log_state import LogState
 
 
 class TableVersion(Protocol):
@@ -24,6 +25,11 @@ class TableVersion(Protocol):
     @property
     def delta(self) -> DeltaTable:
         """The version as delta-rs reads it."""
+        ...
+
+    @property
+    def state(self) -> LogState:
+        """The version by its log, which is read where that was not needed before."""
         ...
 
     @property

@@ -17,10 +17,11 @@ from deltalake import DeltaTable, Schema
 
 from lakewarden.base.connection import Location
 from lakewarden.delta.commit_log.commits import LAST_CHECKPOINT, LOG, CommitLog, checkpoint_name, commit_name
+from lakewarden.delta.commit_log.damage import leads_nowhere
 from lakewarden.delta.commit_log.opening import opened
 from lakewarden.delta.failures import delta_errors
-from lakewarden.errors import LakewardenError
-from lakewarden.storage.objects import Missing, ObjectStore
+from lakewarden.errors import Corrupt, LakewardenError
+from lakewarden.storage.objects import Missing, ObjectStore, keys_of
 from lakewarden.storage.open import open_store
 
 _INTERVAL = 100
@@ -57,6 +58,7 @@ def write_checkpoint(location: Location, version: int) -> None:
     store = open_store(location)
     last = _last(store)
     if last >= version:
+        _check_hint(store)
         return
     tail = _tail(store, last, version)
     made = None if tail is None else _made(tail, version)
@@ -69,8 +71,19 @@ def write_checkpoint(location: Location, version: int) -> None:
 
 def checkpoint_in_place(location: Location, version: int) -> None:
     """Has delta-rs write the checkpoint where the table is: on a disk, reading costs little. Raises as `write_checkpoint`."""
+    store = open_store(location)
+    if _last(store) >= version:
+        _check_hint(store)
     with delta_errors(f"cannot checkpoint {location}"):
         opened(location, version).create_checkpoint()
+
+
+def _check_hint(store: ObjectStore) -> None:
+    """Raises:
+    Corrupt: the log names a checkpoint that is not there, and delta-rs would leave it so.
+    """
+    if leads_nowhere(store, keys_of(store, LOG)):
+        raise Corrupt(f"{LAST_CHECKPOINT} of {store.uri} names a checkpoint that is not there")
 
 
 def _tail(store: ObjectStore, last: int, version: int) -> dict[str, bytes] | None:

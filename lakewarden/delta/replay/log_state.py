@@ -22,6 +22,9 @@ from lakewarden.delta.replay.segment import CheckpointFiles, LogFiles, commit_na
 from lakewarden.errors import Corrupt, NotFound, Unsupported
 from lakewarden.storage.objects import Missing
 
+PASSED_OVER = "checkpoint-unreadable"
+"""The kind of the note on a checkpoint that was left out."""
+
 
 @dataclass(frozen=True)
 class Note:
@@ -84,29 +87,42 @@ def replay(location: Location, version: int | None = None, *, commits_only: bool
     """
     log = LogObjects(location)
     files = log.files()
+    try:
+        return _version(log, files, version, commits_only)
+    except Corrupt:
+        now = LogObjects(location)
+        if (there := now.files()) == files:
+            raise
+        return _version(now, there, version, commits_only)  # what it lists was removed since, below a newer checkpoint
+
+
+def _version(log: LogObjects, files: LogFiles, version: int | None, commits_only: bool) -> LogState | None:
     if files.newest is None:
         return None
-    if version is None:
-        return _newest(log, files, commits_only)
-    if version > files.newest:
-        raise NotFound(f"{location.uri} has no version {version}: the newest is {files.newest}")
-    if files.oldest is None or version < files.oldest:
-        raise NotFound(f"version {version} of {location.uri} is no longer in its log, which begins at version {files.oldest}")
-    return _Replay(log, files, version).run(commits_only)
-
-
-def _newest(log: LogObjects, files: LogFiles, commits_only: bool) -> LogState | None:
-    assert files.newest is not None
+    _check_there(log, files, files.newest if version is None else version)
     try:
-        return _Replay(log, files, files.newest).run(commits_only)
+        return _Replay(log, files, files.newest if version is None else version).run(commits_only)
     except _TornCommit as error:
         if not log.on_disk or not all(_is_torn(log, each) for each in files.commits if each > error.version):
             raise
         torn = error.version
     if torn == 0:
         return None
+    if version is not None:
+        raise NotFound(f"{log.location.uri} has no version {version}: the newest is {torn - 1}")
     below = _Replay(LogObjects(log.location), files, torn - 1).run(commits_only)
     return replace(below, torn=torn, notes=(*below.notes, Note("torn-commit", f"commit {torn} is empty or cut off", (torn,))))
+
+
+def _check_there(log: LogObjects, files: LogFiles, version: int) -> None:
+    """Raises:
+    NotFound: the log has no such version, or no more.
+    """
+    if files.newest is None or version > files.newest:
+        raise NotFound(f"{log.location.uri} has no version {version}: the newest is {files.newest}")
+    if files.oldest is not None and version < files.oldest:
+        there = f"versions {files.oldest} to {files.newest} can be read"
+        raise NotFound(f"version {version} of {log.location.uri} is no longer in its log: {there}")
 
 
 class _TornCommit(TornText):
@@ -144,7 +160,7 @@ class _Replay:
             except Corrupt as error:
                 failure = failure or error
                 said = f"the {start.kind} checkpoint of version {start.version} cannot be read: {error.message}"
-                self._notes.append(Note("checkpoint-unreadable", said, (start.version,)))
+                self._notes.append(Note(PASSED_OVER, said, (start.version,)))
         if 0 not in self._files.commits:
             missing = f"log-gap: {self._log.location.uri} has no commit 0, and no checkpoint that replaces it"
             raise failure or Corrupt(missing)
