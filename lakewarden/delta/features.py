@@ -297,5 +297,7 @@ def check_features(head: TableHead, where: str) -> None:
             f"{where} has table features of another writer that our commits would not keep: {', '.join(foreign)}."
             " It is read as it is, and nothing is committed to it until that writer drops them (ALTER TABLE … DROP FEATURE)"
         )
+    if (mode := head.configuration.get("delta.columnMapping.mode", "none")) != "none":
+        raise Unsupported(f"{where} was given column mapping ({mode}) by another writer, which our commits would not keep")
     if 4 < head.writer < MOST_WRITER and "delta.identity." in head.schema:
         raise Unsupported(f"{where} has identity columns of another writer, whose values our commits would not give")

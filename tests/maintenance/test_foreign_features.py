@@ -55,7 +55,7 @@ _REFUSED = [
     *((Feature(name), name) for name in ("domainMetadata", "clustering", "checkpointProtection", "unheardOf")),
     *((Feature(f"icebergCompatV{n}", {f"delta.enableIcebergCompatV{n}": "true"}), f"icebergCompatV{n}") for n in (1, 2, 3)),
     (Feature("vacuumProtocolCheck", reads=True), "vacuumProtocolCheck"),
-    (Feature("catalogManaged", reads=True), "catalog-managed"),
+    (Feature("catalogManaged", reads=True), "catalogManaged"),
     (Feature("unheardOf", reads=True), "unheardOf"),
 ]
 

@@ -148,13 +148,11 @@ def _take(checkpoint: Checkpoint, found: Protocol | Metadata | Transaction | Dom
 
 def _read_parquet(checkpoint: Checkpoint, name: str, data: bytes, log: LogObjects) -> None:
     with file_errors(name):
-        file = pq.ParquetFile(pa.BufferReader(data), pre_buffer=False)
+        file = _small(data) if len(data) <= _SMALL else pq.ParquetFile(pa.BufferReader(data), pre_buffer=False)
         wanted = _wanted(file.schema_arrow, removes=checkpoint.tombstones is not None)
         batch_size = _batch_size(data, file.metadata.num_rows, name)
         batches: Iterator[pa.RecordBatch]
         if len(data) <= _SMALL:
-            texts = _texts(file.schema, tuple(wanted))
-            file = pq.ParquetFile(pa.BufferReader(data), metadata=file.metadata, pre_buffer=False, read_dictionary=texts)
             # by row groups: Arrow joins no nested columns of which each part has a dictionary of its own
             groups = (file.read_row_group(number, wanted, use_threads=False) for number in range(file.num_row_groups))
             batches = (batch for group in groups for batch in group.to_batches())
@@ -164,10 +162,28 @@ def _read_parquet(checkpoint: Checkpoint, name: str, data: bytes, log: LogObject
             _read_batch(checkpoint, batch, root_of(log.location))
 
 
-def _texts(schema: pq.ParquetSchema, wanted: tuple[str, ...]) -> list[str]:
-    """The columns of texts among the wanted ones."""
+def _small(data: bytes) -> pq.ParquetFile:
+    """Opens a file whose texts stay in their dictionaries. Their columns have to be named: most files have those of the last."""
+    known = [*_LAST_TEXTS]
+    try:
+        file = pq.ParquetFile(pa.BufferReader(data), pre_buffer=False, read_dictionary=known)
+    except KeyError:
+        known, file = [], pq.ParquetFile(pa.BufferReader(data), pre_buffer=False)
+    texts = _texts(file.schema)
+    if texts == known:
+        return file
+    _LAST_TEXTS[:] = texts
+    return pq.ParquetFile(pa.BufferReader(data), metadata=file.metadata, pre_buffer=False, read_dictionary=texts)
+
+
+_LAST_TEXTS: list[str] = []
+"""The columns of texts in the last small checkpoint that was read."""
+
+
+def _texts(schema: pq.ParquetSchema) -> list[str]:
+    """The columns of texts."""
     columns = map(schema.column, range(len(schema)))
-    return [each.path for each in columns if each.path.startswith(wanted) and each.physical_type == "BYTE_ARRAY"]
+    return [each.path for each in columns if each.physical_type == "BYTE_ARRAY"]
 
 
 def _wanted(schema: pa.Schema, *, removes: bool) -> list[str]:

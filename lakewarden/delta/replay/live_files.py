@@ -69,8 +69,10 @@ def of_checkpoint(adds: pa.StructArray, root: str) -> pa.Table:
     columns: dict[str, pa.Array[Any]] = {}
     for field in _SAID:
         column = found.get(field.name)
-        kept = pa.nulls(count, field.type) if column is None else _as(column.filter(there), field.type)
-        columns[field.name] = kept
+        if column is None or column.null_count == len(column):
+            columns[field.name] = pa.nulls(count, field.type)
+        else:
+            columns[field.name] = _as(column.filter(there), field.type)
     return _keyed(columns, root)
 
 
@@ -167,6 +169,8 @@ def _check_length(column: Any) -> None:
     Raises:
         Unsupported: they would have too many bytes.
     """
+    if len(column) * column.dictionary.nbytes <= MOST_UNPACKED:
+        return
     length = pc.sum(pc.take(pc.cast(pc.binary_length(column.dictionary), pa.int64()), column.indices)).as_py() or 0
     if length > MOST_UNPACKED:
         raise Unsupported(f"a checkpoint has more bytes in memory than are read: {length:,} of one column")
