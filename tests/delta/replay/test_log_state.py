@@ -57,6 +57,8 @@ def test_a_file_with_another_vector_is_another(tmp_path: Path) -> None:
     assert (keys(state), state.files.column("vectorId").to_pylist()) == (["a"], ["uab@1"])
     table.commit(2, remove("a"))
     assert keys(replayed(table)) == ["a"]
+    table.commit(3, remove("a", vector=vector))
+    assert keys(replayed(table)) == []
 
 
 def _made(path: Path, commits: int) -> HandWritten:
