@@ -29,7 +29,7 @@ from benchmarks.ingest import measure as ingest
 from benchmarks.measuring.page import Section, rewrite
 from benchmarks.measuring.scale import SCALES, Scale
 from benchmarks.spark import measure as source
-from lakewarden.base.settings import SparkSettings
+from lakewarden.base.setting_sections import SparkSettings
 from lakewarden.spark.session import start_session
 
 NAMES = (

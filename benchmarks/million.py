@@ -18,7 +18,8 @@ from statistics import median
 from benchmarks import data, quiet
 from benchmarks.measuring.page import Section, Table
 from benchmarks.measuring.scale import Scale
-from lakewarden.base.settings import FlushSettings, LogSettings, Settings
+from lakewarden.base.setting_sections import FlushSettings, LogSettings
+from lakewarden.base.settings import Settings
 from lakewarden.client import Lakehouse
 from lakewarden.tables.client import TableClient
 

@@ -21,7 +21,8 @@ from benchmarks.measuring.page import Section, Table
 from benchmarks.measuring.scale import Scale
 from benchmarks.measuring.timing import seconds, spread, times
 from lakewarden.base.connection import Location
-from lakewarden.base.settings import FlushSettings, Settings, SparkSettings
+from lakewarden.base.setting_sections import FlushSettings, SparkSettings
+from lakewarden.base.settings import Settings
 from lakewarden.client import Lakehouse
 from lakewarden.spark.s3a import connect
 from lakewarden.spark.session import start_session

@@ -20,7 +20,8 @@ from benchmarks.measuring.page import Section, Table
 from benchmarks.measuring.scale import Scale
 from benchmarks.measuring.timing import percentile, seconds, times
 from lakewarden.base.scope import Scope, TableName
-from lakewarden.base.settings import Settings, SqlSettings
+from lakewarden.base.setting_sections import SqlSettings
+from lakewarden.base.settings import Settings
 from lakewarden.client import Lakehouse
 from lakewarden.errors import LakewardenError
 from lakewarden.tables.reading.freshness import Freshness

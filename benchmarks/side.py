@@ -20,7 +20,8 @@ import pyarrow as pa
 from benchmarks import data
 from benchmarks.measuring.timing import quiet_seconds
 from benchmarks.serving import Clients, served
-from lakewarden.base.settings import FlushSettings, Settings
+from lakewarden.base.setting_sections import FlushSettings
+from lakewarden.base.settings import Settings
 from lakewarden.catalog.model import Column
 from lakewarden.catalog.report import ScopeReport
 from lakewarden.client import Lakehouse

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import HealthCheck, settings
 
-from lakewarden.base.settings import SqlSettings
+from lakewarden.base.setting_sections import SqlSettings
 from lakewarden.sql.query_engine.workers.engine import pool_of_process
 from tests.fixtures.azurite import AzuriteServer, serve_azurite
 from tests.fixtures.bucket import STORE, AnyPath, BucketPath
@@ -199,7 +199,7 @@ def kafka() -> Iterator[KafkaServer]:
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     """The worker's one Spark session, as the library starts it, with the connector for `s3a://`."""
-    from lakewarden.base.settings import SparkSettings  # the JVM is for the tests that ask for it
+    from lakewarden.base.setting_sections import SparkSettings
     from lakewarden.spark.session import start_session
 
     with pytest.MonkeyPatch.context() as environment:

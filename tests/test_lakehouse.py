@@ -14,7 +14,8 @@ import pytest
 from lakewarden import Column, Lakehouse
 from lakewarden.base.clock import random_id
 from lakewarden.base.scope import Scope, TableName
-from lakewarden.base.settings import MaintenanceSettings, Settings
+from lakewarden.base.setting_sections import MaintenanceSettings
+from lakewarden.base.settings import Settings
 from lakewarden.catalog.state.audit import AuditLog
 from lakewarden.errors import Conflict, ConstraintViolation, Corrupt, InUse, InvalidArgument, NotFound
 from lakewarden.tables.pins import Tag

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from lakewarden.base.settings import CompactionSettings, FlushSettings, Settings, load_settings
+from lakewarden.base.setting_sections import CompactionSettings, FlushSettings
+from lakewarden.base.settings import Settings, load_settings
 from lakewarden.client import Lakehouse
 from lakewarden.errors import InvalidArgument
 

@@ -19,7 +19,7 @@ from benchmarks.measuring.page import Section, Table
 from benchmarks.measuring.scale import Scale
 from benchmarks.measuring.timing import seconds
 from lakewarden.base.connection import Location
-from lakewarden.base.settings import SparkSettings
+from lakewarden.base.setting_sections import SparkSettings
 from lakewarden.client import Lakehouse
 from lakewarden.spark.s3a import connect
 from lakewarden.spark.session import start_session

@@ -13,14 +13,8 @@ from functools import lru_cache
 
 import msgspec
 
-from lakewarden.base.settings import (
-    CompactionSettings,
-    PricesSettings,
-    SettingDescription,
-    Settings,
-    check_settings,
-    described_settings,
-)
+from lakewarden.base.setting_sections import CompactionSettings, PricesSettings
+from lakewarden.base.settings import SettingDescription, Settings, check_settings, described_settings
 from lakewarden.catalog.model import Catalog, Table
 from lakewarden.errors import InvalidArgument
 

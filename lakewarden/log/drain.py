@@ -15,9 +15,9 @@ import pyarrow.compute as pc
 from lakewarden.base.faults import Reach, no_faults
 from lakewarden.catalog.model import TableSchema
 from lakewarden.errors import Conflict, Corrupt
+from lakewarden.log.log_reader import LogReader
 from lakewarden.log.position import NOTHING
 from lakewarden.log.record import SEQ, decode
-from lakewarden.log.table_log import LogReader
 from lakewarden.log.view import LogView, PendingRows
 from lakewarden.storage.objects import Missing
 from lakewarden.storage.steps import Steps

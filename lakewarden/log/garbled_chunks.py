@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from lakewarden.errors import Corrupt
 from lakewarden.log.chunk import RowRange
-from lakewarden.log.table_log import LogReader
+from lakewarden.log.log_reader import LogReader
 from lakewarden.storage.objects import Missing
 
 _AT_ONCE = 1000

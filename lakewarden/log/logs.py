@@ -8,13 +8,14 @@ from collections.abc import Callable, Collection, Mapping
 from datetime import datetime
 from weakref import WeakValueDictionary
 
+from lakewarden.log.log_reader import LogReader
 from lakewarden.log.objects.cache import HeaderCache
 from lakewarden.log.objects.cuts import writers
 from lakewarden.log.objects.cuts.closing import remove_seal
 from lakewarden.log.objects.log import ObjectLog, ObjectReader
 from lakewarden.log.objects.view import read_views
 from lakewarden.log.once import LastBatch
-from lakewarden.log.table_log import LogReader, LogTerms, TableLog
+from lakewarden.log.table_log import LogTerms, TableLog
 from lakewarden.log.view import LogView, LogViews
 from lakewarden.storage.objects import ObjectStore
 

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 
 from lakewarden.catalog.model import TableSchema
 from lakewarden.log.chunk import RowRange
+from lakewarden.log.log_reader import LogReader
 from lakewarden.log.record import OP, SEQ, UPSERT, decode
-from lakewarden.log.table_log import LogReader
 from lakewarden.log.view import PendingRows
 
 Key = tuple[object, ...]

@@ -15,9 +15,9 @@ import pyarrow.compute as pc
 from lakewarden.catalog.model import TableOptions, TableSchema
 from lakewarden.errors import Conflict
 from lakewarden.log.chunk import RowRange
+from lakewarden.log.log_reader import LogReader
 from lakewarden.log.position import end_of, position_of
 from lakewarden.log.record import OP, SEQ, TARGET, UPSERT, decode
-from lakewarden.log.table_log import LogReader
 from lakewarden.log.view import PendingRows
 from lakewarden.storage.objects import Missing
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass, field, replace
 from types import TracebackType
 
-from lakewarden.base.settings import JobsSettings
+from lakewarden.base.setting_sections import JobsSettings
 from lakewarden.catalog.report import Fault
 from lakewarden.catalog.state.job import Job, JobStatus, outcome_of, this_node
 from lakewarden.catalog.state.job_log import JobLog

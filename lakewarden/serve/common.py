@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from lakewarden.base.clock import Clock, NewId, to_millis
-from lakewarden.base.settings import ServeSettings
+from lakewarden.base.setting_sections import ServeSettings
 from lakewarden.client import Lakehouse
 from lakewarden.serve.authority import Authority
 from lakewarden.serve.figures import Figures

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from lakewarden.base.settings import SparkSettings
+from lakewarden.base.setting_sections import SparkSettings
 
 if TYPE_CHECKING:
     from lakewarden.catalog.report import ScopeReport

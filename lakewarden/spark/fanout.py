@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 
 from lakewarden.base.clock import NewId, random_id
 from lakewarden.base.commit_metadata import carried, carrying
-from lakewarden.base.settings import SparkSettings
+from lakewarden.base.setting_sections import SparkSettings
 from lakewarden.errors import LakewardenError, StorageUnavailable, Unsupported
 from lakewarden.spark.archives import forget_archives
 from lakewarden.storage.meter import add_all, metered

@@ -15,7 +15,7 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from lakewarden.base.settings import SparkSettings
+from lakewarden.base.setting_sections import SparkSettings
 from lakewarden.errors import StorageUnavailable
 from lakewarden.spark import s3a
 from lakewarden.spark.java import require_java

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from lakewarden.base.clock import Clock, system_clock
 from lakewarden.base.scope import TableName
-from lakewarden.base.settings import SqlSettings
+from lakewarden.base.setting_sections import SqlSettings
 from lakewarden.errors import FailedPrecondition, LakewardenError, Terminal, Unsupported
 from lakewarden.sql.services import OpenBlock
 from lakewarden.sql.temporary import TemporaryTable, TemporaryTables

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from sqlglot.errors import ParseError
 
-from lakewarden.base.settings import SqlSettings
+from lakewarden.base.setting_sections import SqlSettings
 from lakewarden.errors import BadSyntax, InvalidArgument
 
 _INSTEAD = "send several smaller texts, or write many rows as Arrow with `lake.session(…).table(…).write`"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
-from lakewarden.base.settings import FilesSettings
+from lakewarden.base.setting_sections import FilesSettings
 from lakewarden.errors import InvalidArgument
 from lakewarden.sql.statements.base import Statement
 from lakewarden.sql.statements.others import ExecuteAs

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from lakewarden import Lakehouse
-from lakewarden.base.settings import CompactionSettings, MaintenanceSettings, Settings
+from lakewarden.base.setting_sections import CompactionSettings, MaintenanceSettings
+from lakewarden.base.settings import Settings
 from lakewarden.client.maintain_once import CADENCES, Cadence, DueAction, MaintainOnce
 from lakewarden.errors import StorageUnavailable
 from tests.fixtures.lakes import NOTES, make_notes, notes

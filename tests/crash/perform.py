@@ -8,7 +8,8 @@ from random import Random
 
 from lakewarden import Column, Lakehouse
 from lakewarden.base.clock import Clock, NewId, random_id, system_clock
-from lakewarden.base.settings import CompactionSettings, FlushSettings, LockSettings, LogSettings, MaintenanceSettings, Settings
+from lakewarden.base.setting_sections import CompactionSettings, FlushSettings, LockSettings, LogSettings, MaintenanceSettings
+from lakewarden.base.settings import Settings
 from lakewarden.catalog.model import TableType
 from lakewarden.catalog.report import ScopeReport
 from lakewarden.errors import Conflict

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from lakewarden.log.log_reader import LogReader
 from lakewarden.log.logs import Logs, reader_of
-from lakewarden.log.table_log import LogReader, LogTerms, TableLog
+from lakewarden.log.table_log import LogTerms, TableLog
 from lakewarden.storage.local import LocalObjects
 
 

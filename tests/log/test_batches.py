@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from lakewarden.base.clock import random_id, system_clock
-from lakewarden.base.settings import LogSettings
+from lakewarden.base.setting_sections import LogSettings
 from lakewarden.errors import BeingErased, InvalidArgument, SchemaChanged, StorageUnavailable, Unsupported
 from lakewarden.log.objects import names
 from lakewarden.log.objects.cuts.closing import close_user, leave_out, open_user

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from lakewarden.base.settings import LogSettings
+from lakewarden.base.setting_sections import LogSettings
 from lakewarden.log import crowd, record
 from lakewarden.log.chunk import Chunk
 from lakewarden.log.crowd import Crowd, crowd_of, names_in, rows_in

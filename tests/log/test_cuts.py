@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from lakewarden.base.clock import random_id
-from lakewarden.base.settings import LogSettings
+from lakewarden.base.setting_sections import LogSettings
 from lakewarden.errors import StorageUnavailable
 from lakewarden.log.objects import names
 from lakewarden.log.objects.cache import HeaderCache

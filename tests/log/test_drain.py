@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from lakewarden.base.clock import random_id
-from lakewarden.base.settings import LogSettings
+from lakewarden.base.setting_sections import LogSettings
 from lakewarden.errors import Conflict, Corrupt
 from lakewarden.log.drain import DrainResult, LogScope, drain, read_hot
 from lakewarden.log.objects.cuts.settle import settle

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from lakewarden.base.clock import random_id, system_clock
-from lakewarden.base.settings import LogSettings
+from lakewarden.base.setting_sections import LogSettings
 from lakewarden.catalog.changes.objects import add_namespace
 from lakewarden.catalog.store import CatalogStore
 from lakewarden.errors import NotDurable, StorageUnavailable

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakewarden.base.clock import random_id, system_clock
-from lakewarden.base.settings import LogSettings
+from lakewarden.base.setting_sections import LogSettings
 from lakewarden.errors import Corrupt
 from lakewarden.log.objects import names
 from lakewarden.log.objects.cache import HeaderCache

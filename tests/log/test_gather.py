@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 from lakewarden.base.clock import HELD_AT_MOST, random_id
-from lakewarden.base.settings import LogSettings
+from lakewarden.base.setting_sections import LogSettings
 from lakewarden.catalog.model import TableSchema
 from lakewarden.errors import BeingErased, Conflict, LakewardenError, NotFound, StorageUnavailable
 from lakewarden.log.objects.cuts.closing import close_user

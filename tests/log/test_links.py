@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from lakewarden.base.clock import random_id, system_clock
-from lakewarden.base.settings import LogSettings
+from lakewarden.base.setting_sections import LogSettings
 from lakewarden.errors import Corrupt, Unsupported
 from lakewarden.log.chunk import Chunk
 from lakewarden.log.objects import names

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from lakewarden.base.clock import random_id, system_clock
-from lakewarden.base.settings import LogSettings
+from lakewarden.base.setting_sections import LogSettings
 from lakewarden.errors import Corrupt, InvalidArgument
 from lakewarden.log.objects import names
 from lakewarden.log.objects.cache import HeaderCache

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from lakewarden.base.clock import random_id
-from lakewarden.base.settings import LogSettings
+from lakewarden.base.setting_sections import LogSettings
 from lakewarden.log.objects.cuts.settle import settle
 from lakewarden.log.objects.view import rows_of
 from lakewarden.storage.local import LocalObjects

@@ -7,7 +7,7 @@ import pytest
 
 from lakewarden.base.clock import random_id
 from lakewarden.base.faults import Reach, no_faults
-from lakewarden.base.settings import LogSettings
+from lakewarden.base.setting_sections import LogSettings
 from lakewarden.errors import StorageUnavailable
 from lakewarden.log.objects import names
 from lakewarden.log.objects.cache import HeaderCache

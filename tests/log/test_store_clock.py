@@ -11,7 +11,7 @@ import pytest
 
 from lakewarden import Lakehouse
 from lakewarden.base.clock import random_id
-from lakewarden.base.settings import LogSettings
+from lakewarden.base.setting_sections import LogSettings
 from lakewarden.log.objects.cut import newest_cut
 from lakewarden.log.objects.log import ObjectLog
 from lakewarden.log.objects.pack import INDEXED

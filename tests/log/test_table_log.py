@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from lakewarden.base.clock import random_id, system_clock
-from lakewarden.base.settings import LogSettings
+from lakewarden.base.setting_sections import LogSettings
 from lakewarden.errors import BeingErased, Conflict, NotFound
 from lakewarden.log.logs import Logs
 from lakewarden.log.position import NOTHING, end_of, position_of

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from lakewarden.base.clock import random_id
-from lakewarden.base.settings import LogSettings
+from lakewarden.base.setting_sections import LogSettings
 from lakewarden.errors import Corrupt
 from lakewarden.log.drain import LogScope
 from lakewarden.log.objects import names

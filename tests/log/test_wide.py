@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakewarden.base.clock import random_id
-from lakewarden.base.settings import LogSettings
+from lakewarden.base.setting_sections import LogSettings
 from lakewarden.log.chunk import RowRange
 from lakewarden.log.objects import pack, segment
 from lakewarden.log.objects.cuts import next_cut

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from lakewarden.base.clock import random_id
-from lakewarden.base.settings import LogSettings
+from lakewarden.base.setting_sections import LogSettings
 from lakewarden.errors import Conflict, NotFound, StorageRefused, StorageUnavailable
 from lakewarden.log.objects import names
 from lakewarden.log.objects.cuts.closing import remove_log, seal

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from lakewarden import Column, Lakehouse
 from lakewarden.base.connection import Location
-from lakewarden.base.settings import CompactionSettings, Settings
+from lakewarden.base.setting_sections import CompactionSettings
+from lakewarden.base.settings import Settings
 from lakewarden.catalog.report import Fault, ScopeReport
 from lakewarden.errors import LakewardenError, Transient
 from lakewarden.storage.open import open_store

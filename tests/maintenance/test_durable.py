@@ -11,7 +11,8 @@ import pytest
 from lakewarden import Lakehouse
 from lakewarden.base.connection import Location
 from lakewarden.base.scope import Scope, TableName
-from lakewarden.base.settings import CompactionSettings, Settings
+from lakewarden.base.setting_sections import CompactionSettings
+from lakewarden.base.settings import Settings
 from lakewarden.catalog.report import ScopeReport
 from lakewarden.delta.commit_log.commits import commit_name
 from lakewarden.errors import LakewardenError, NotDurable

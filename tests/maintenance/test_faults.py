@@ -22,7 +22,8 @@ import pytest
 
 from lakewarden import Lakehouse
 from lakewarden.base.clock import random_id
-from lakewarden.base.settings import CompactionSettings, Settings
+from lakewarden.base.setting_sections import CompactionSettings
+from lakewarden.base.settings import Settings
 from lakewarden.catalog.report import ScopeReport
 from lakewarden.errors import LakewardenError, Transient
 from lakewarden.tables.client import TableClient

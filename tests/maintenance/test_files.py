@@ -12,7 +12,8 @@ import pyarrow as pa
 import pytest
 
 from lakewarden import Column, Lakehouse
-from lakewarden.base.settings import FilesSettings, Settings
+from lakewarden.base.setting_sections import FilesSettings
+from lakewarden.base.settings import Settings
 from lakewarden.catalog.evolution import AddColumn
 from lakewarden.errors import ConstraintViolation, Corrupt, InvalidArgument, NotFound, Unsupported
 from lakewarden.ingest.topics.fit import Fit, RowsOf

@@ -12,7 +12,8 @@ import pytest
 from deltalake import DeltaTable
 
 from lakewarden import Column, Lakehouse
-from lakewarden.base.settings import FlushSettings, Settings
+from lakewarden.base.setting_sections import FlushSettings
+from lakewarden.base.settings import Settings
 from lakewarden.delta.parquet import reading
 from lakewarden.delta.reading import file_group
 from lakewarden.errors import ConstraintViolation, InvalidArgument, LakewardenError

@@ -20,7 +20,8 @@ import pytest
 
 from lakewarden import Lakehouse
 from lakewarden.base.clock import random_id
-from lakewarden.base.settings import CompactionSettings, LockSettings, Settings
+from lakewarden.base.setting_sections import CompactionSettings, LockSettings
+from lakewarden.base.settings import Settings
 from lakewarden.errors import Conflict, NotFound, StorageUnavailable
 from tests.fixtures.children import ended, start
 from tests.fixtures.gate import in_the_gate

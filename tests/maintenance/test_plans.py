@@ -18,7 +18,8 @@ import pytest
 from lakewarden import Column, Lakehouse
 from lakewarden.base.clock import random_id
 from lakewarden.base.connection import Location
-from lakewarden.base.settings import CompactionSettings, Settings
+from lakewarden.base.setting_sections import CompactionSettings
+from lakewarden.base.settings import Settings
 from lakewarden.catalog.operations import PLANNABLE, QUEUEABLE, SPECS, Operation, Plannable, Queueable
 from lakewarden.catalog.report import ScopeReport
 from lakewarden.errors import InvalidArgument, Moved, NotFound, Unsupported

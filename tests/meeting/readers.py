@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import httpx
 
-from lakewarden.base.settings import SparkSettings
+from lakewarden.base.setting_sections import SparkSettings
 from lakewarden.client import Lakehouse
 from lakewarden.spark import register
 from lakewarden.spark.session import start_session

@@ -18,7 +18,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from lakewarden import Column, Lakehouse
 from lakewarden.base.scope import Scope, TableName
-from lakewarden.base.settings import CompactionSettings, LogSettings, Settings
+from lakewarden.base.setting_sections import CompactionSettings, LogSettings
+from lakewarden.base.settings import Settings
 from lakewarden.catalog.report import ScopeReport
 from lakewarden.catalog.target import ScopeTarget
 from lakewarden.delta import manifest

@@ -14,7 +14,8 @@ import uvicorn
 
 from lakewarden import Lakehouse
 from lakewarden.base.clock import system_clock
-from lakewarden.base.settings import Settings, SqlSettings
+from lakewarden.base.setting_sections import SqlSettings
+from lakewarden.base.settings import Settings
 from lakewarden.serve.common import Common
 from lakewarden.serve.http.app import application
 from lakewarden.serve.tokens import operator_token

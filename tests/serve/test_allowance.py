@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from lakewarden.base.settings import ServeSettings
+from lakewarden.base.setting_sections import ServeSettings
 from lakewarden.serve.common import Allowance
 from lakewarden.serve.refusal import RequestDeclined
 

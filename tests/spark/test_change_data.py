@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from lakewarden import Column, Lakehouse
-from lakewarden.base.settings import FlushSettings, Settings
+from lakewarden.base.setting_sections import FlushSettings
+from lakewarden.base.settings import Settings
 from lakewarden.storage.location import join
 from tests.fixtures.change_data import Change, Values, applied, counted
 

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from lakewarden import Lakehouse
-from lakewarden.base.settings import FlushSettings, Settings, SqlSettings
+from lakewarden.base.setting_sections import FlushSettings, SqlSettings
+from lakewarden.base.settings import Settings
 from lakewarden.errors import ConstraintViolation, InvalidArgument, Unsupported
 from lakewarden.sql.results import AffectedRows, StatementDone
 

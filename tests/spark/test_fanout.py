@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from lakewarden import Lakehouse
-from lakewarden.base.settings import FlushSettings, Settings, SparkSettings
+from lakewarden.base.setting_sections import FlushSettings, SparkSettings
+from lakewarden.base.settings import Settings
 from lakewarden.catalog.report import ScopeReport
 from lakewarden.errors import StorageUnavailable, Terminal
 from lakewarden.maintenance.engine import Progress, silent

@@ -21,7 +21,8 @@ from lakewarden import Column, Lakehouse
 from lakewarden.base.clock import random_id
 from lakewarden.base.connection import Connection, Location
 from lakewarden.base.scope import Scope, TableName
-from lakewarden.base.settings import FlushSettings, Settings, SparkSettings
+from lakewarden.base.setting_sections import FlushSettings, SparkSettings
+from lakewarden.base.settings import Settings
 from lakewarden.catalog.evolution import AddColumn
 from lakewarden.catalog.target import ScopeTarget
 from lakewarden.delta.parquet.files import batch_folder, seq_range

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from lakewarden import Lakehouse
-from lakewarden.base.settings import FlushSettings, Settings
+from lakewarden.base.setting_sections import FlushSettings
+from lakewarden.base.settings import Settings
 from lakewarden.spark import register
 
 if TYPE_CHECKING:

@@ -12,7 +12,8 @@ import pyspark
 import pytest
 
 from lakewarden import Lakehouse
-from lakewarden.base.settings import FlushSettings, Settings, SparkSettings
+from lakewarden.base.setting_sections import FlushSettings, SparkSettings
+from lakewarden.base.settings import Settings
 from lakewarden.errors import Unsupported
 from lakewarden.spark import s3a
 from lakewarden.spark.java import require_java

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from lakewarden import Lakehouse
-from lakewarden.base.settings import FederationSettings, Settings
+from lakewarden.base.setting_sections import FederationSettings
+from lakewarden.base.settings import Settings
 from lakewarden.base.strategies import QueryStrategy
 from lakewarden.errors import Corrupt
 from lakewarden.sql.results import ResultRows

@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 from sqlglot import exp
 
 from lakewarden import Lakehouse
-from lakewarden.base.settings import FederationSettings, Settings, SqlSettings
+from lakewarden.base.setting_sections import FederationSettings, SqlSettings
+from lakewarden.base.settings import Settings
 from lakewarden.base.strategies import QueryStrategy, ServedBy
 from lakewarden.errors import InvalidArgument, Unsupported
 from lakewarden.sql.grammar.dialect import Lakewarden

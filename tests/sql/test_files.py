@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from lakewarden import Lakehouse, Upload
-from lakewarden.base.settings import FilesSettings, Settings
+from lakewarden.base.setting_sections import FilesSettings
+from lakewarden.base.settings import Settings
 from lakewarden.errors import InvalidArgument, LakewardenError, PermissionDenied, Unsupported
 
 pytestmark = pytest.mark.disk  # they look into the directories themselves

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from lakewarden import Lakehouse, Settings
-from lakewarden.base.settings import SqlSettings
+from lakewarden.base.setting_sections import SqlSettings
 from lakewarden.errors import LakewardenError
 from tests.sql.corpus import CORPUS, cases
 from tests.sql.mutate import mutated

@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from lakewarden import Lakehouse, Settings
-from lakewarden.base.settings import SqlSettings
+from lakewarden.base.setting_sections import SqlSettings
 from lakewarden.catalog.access import EVERYBODY, IMPERSONATE, SHARED_ROWS
 from lakewarden.catalog.model import Table
 from lakewarden.sql.context import Context

@@ -9,7 +9,7 @@ import pytest
 
 from lakewarden import Lakehouse, Settings
 from lakewarden.base.connection import Location
-from lakewarden.base.settings import SparkSettings
+from lakewarden.base.setting_sections import SparkSettings
 from lakewarden.catalog.state.job import Job
 from lakewarden.delta.table import ScopeTable
 from lakewarden.errors import LakewardenError, NotFound, PermissionDenied

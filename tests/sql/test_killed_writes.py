@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from lakewarden import Lakehouse
-from lakewarden.base.settings import LogSettings, Settings, SqlSettings
+from lakewarden.base.setting_sections import LogSettings, SqlSettings
+from lakewarden.base.settings import Settings
 from lakewarden.sql.query_engine import in_process
 from tests.ingest.load.kills import dies_before_change
 from tests.maintenance.steps import Died

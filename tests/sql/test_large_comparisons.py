@@ -10,7 +10,8 @@ import pyarrow as pa
 import pytest
 
 from lakewarden import Lakehouse
-from lakewarden.base.settings import Settings, SqlSettings
+from lakewarden.base.setting_sections import SqlSettings
+from lakewarden.base.settings import Settings
 from lakewarden.errors import ConstraintViolation, Unsupported
 from lakewarden.sql.query_engine import in_process
 from lakewarden.sql.results import AffectedRows, ResultRows

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from lakewarden import Lakehouse
-from lakewarden.base.settings import CompactionSettings, Settings
+from lakewarden.base.setting_sections import CompactionSettings
+from lakewarden.base.settings import Settings
 from lakewarden.errors import InvalidArgument, NotFound, PermissionDenied, ScopesFailed, Unsupported
 from lakewarden.sql.results import ResultRows, StatementDone
 from tests.fixtures.lakes import NOTES, make_notes, notes, strong

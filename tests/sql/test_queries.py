@@ -10,7 +10,7 @@ import pytest
 
 from lakewarden import Lakehouse, Settings
 from lakewarden.base.scope import Scope, TableName
-from lakewarden.base.settings import SqlSettings
+from lakewarden.base.setting_sections import SqlSettings
 from lakewarden.delta.reading.bounds import Bound, files_within
 from lakewarden.delta.table import ScopeTable
 from lakewarden.errors import InvalidArgument, LakewardenError, Unsupported

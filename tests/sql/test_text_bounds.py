@@ -7,7 +7,7 @@ import pytest
 from sqlglot import exp
 
 from lakewarden import Lakehouse, Settings
-from lakewarden.base.settings import SqlSettings
+from lakewarden.base.setting_sections import SqlSettings
 from lakewarden.catalog.column_types import ColumnType
 from lakewarden.catalog.model import SchemaColumn, TableSchema
 from lakewarden.errors import BadSyntax, InvalidArgument

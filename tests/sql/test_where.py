@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from lakewarden import Lakehouse, Settings
-from lakewarden.base.settings import SqlSettings
+from lakewarden.base.setting_sections import SqlSettings
 from lakewarden.sql.query_engine import in_process
 from lakewarden.sql.query_engine.workers import engine
 from lakewarden.sql.query_engine.workers import engine as worker

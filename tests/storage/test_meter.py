@@ -9,7 +9,8 @@ import pytest
 
 from lakewarden import Lakehouse
 from lakewarden.base.clock import random_id
-from lakewarden.base.settings import CompactionSettings, FlushSettings, MaintenanceSettings, Settings
+from lakewarden.base.setting_sections import CompactionSettings, FlushSettings, MaintenanceSettings
+from lakewarden.base.settings import Settings
 from lakewarden.base.threads import Threads
 from lakewarden.storage.meter import Account, count, metered, of_table
 from tests.fixtures.lakes import NOTES, make_notes, notes

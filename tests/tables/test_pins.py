@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from lakewarden import Lakehouse
 from lakewarden.base.scope import Scope, TableName
-from lakewarden.base.settings import CompactionSettings, Settings
+from lakewarden.base.setting_sections import CompactionSettings
+from lakewarden.base.settings import Settings
 from lakewarden.catalog.target import ScopeTarget
 from lakewarden.delta.commit_log.stamp import CommitStamp
 from lakewarden.delta.table import ScopeTable

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 import dagster as dg
 
 from lakewarden.base.scope import TableName
-from lakewarden.base.settings import FlushSettings
+from lakewarden.base.setting_sections import FlushSettings
 from lakewarden.catalog.changes.engines import DISABLED
 from lakewarden.catalog.model import Table
 from lakewarden.client import Lakehouse

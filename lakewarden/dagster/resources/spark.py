@@ -12,7 +12,8 @@ import dagster as dg
 import msgspec
 from pydantic import Field, PrivateAttr
 
-from lakewarden.base.settings import SparkSettings, load_settings
+from lakewarden.base.setting_sections import SparkSettings
+from lakewarden.base.settings import load_settings
 
 if TYPE_CHECKING:
     from pyspark import SparkContext

@@ -11,7 +11,7 @@ from functools import cache, partial
 from itertools import count
 from pathlib import Path
 
-from lakewarden.base.settings import PipelinesSettings
+from lakewarden.base.setting_sections import PipelinesSettings
 from lakewarden.catalog.model import Pipeline
 from lakewarden.catalog.state.ledger import OfferedObject
 from lakewarden.errors import Conflict, InvalidArgument, NotFound, StorageRefused

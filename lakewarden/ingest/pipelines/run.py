@@ -10,7 +10,7 @@ from itertools import islice
 
 from lakewarden.base.faults import Reach, no_faults
 from lakewarden.base.scope import TableName
-from lakewarden.base.settings import PipelinesSettings
+from lakewarden.base.setting_sections import PipelinesSettings
 from lakewarden.catalog.access import OPERATOR, Principal
 from lakewarden.catalog.changes.engines import require_active
 from lakewarden.catalog.changes.pipelines import pipeline_of, rule_of, table_of

@@ -18,7 +18,7 @@ from datetime import timedelta
 from math import inf
 
 from lakewarden.base.clock import HELD_AT_MOST, Clock, NewId, to_micros
-from lakewarden.base.settings import LogSettings
+from lakewarden.base.setting_sections import LogSettings
 from lakewarden.errors import BeingErased, Conflict, LakewardenError, NotFound, SchemaChanged, StorageUnavailable
 from lakewarden.log.chunk import Chunk
 from lakewarden.log.crowd import Crowd, names_in

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from lakewarden.base.settings import LogSettings
+from lakewarden.base.setting_sections import LogSettings
 from lakewarden.base.write_key import carried, carried_until, part_of
 from lakewarden.errors import LakewardenError
 from lakewarden.log.chunk import Chunk

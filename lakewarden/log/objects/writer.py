@@ -12,7 +12,7 @@ import pyarrow as pa
 from lakewarden.base.clock import Clock, NewId, to_micros
 from lakewarden.base.commit_metadata import carried
 from lakewarden.base.faults import Reach, no_faults
-from lakewarden.base.settings import LogSettings
+from lakewarden.base.setting_sections import LogSettings
 from lakewarden.catalog.model import TableSchema
 from lakewarden.errors import (
     Conflict,

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 
-from lakewarden.base.settings import PricesSettings
+from lakewarden.base.setting_sections import PricesSettings
 from lakewarden.catalog.state.fleet_days import FleetDay, ScheduleStanding, TableLook
 from lakewarden.catalog.state.floors.summaries import RewriteSum
 from lakewarden.catalog.state.job_work import add

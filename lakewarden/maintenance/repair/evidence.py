@@ -24,9 +24,9 @@ from lakewarden.delta.table import ScopeTable
 from lakewarden.delta.timeline import LogEntry, walk
 from lakewarden.errors import Corrupt, LakewardenError, NotFound
 from lakewarden.log.chunk import RowRange
+from lakewarden.log.log_reader import LogReader
 from lakewarden.log.position import LAST_POSITION, NOTHING, end_of
 from lakewarden.log.record import OP, SEQ, UPSERT, decode
-from lakewarden.log.table_log import LogReader
 from lakewarden.maintenance.repair.decide import with_survival
 from lakewarden.maintenance.repair.task import RepairTask
 from lakewarden.maintenance.vacuum.orphans import data_files

@@ -16,7 +16,7 @@ import msgspec
 import pyarrow as pa
 from sqlglot import exp
 
-from lakewarden.base.settings import SqlSettings
+from lakewarden.base.setting_sections import SqlSettings
 from lakewarden.base.strategies import QueryStrategy
 from lakewarden.base.threads import Threads
 from lakewarden.catalog.model import Table, TableSchema

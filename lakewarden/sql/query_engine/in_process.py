@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import pyarrow as pa
 
-from lakewarden.base.settings import SqlSettings
+from lakewarden.base.setting_sections import SqlSettings
 from lakewarden.errors import InvalidArgument, LakewardenError, PermissionDenied, Unsupported
 from lakewarden.sql.query_engine.engine import Limits, QueryEngine, QueryRows, Spool
 from lakewarden.sql.query_engine.failures import as_ours, ended_by_another, may_have_ended

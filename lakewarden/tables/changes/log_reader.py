@@ -12,8 +12,8 @@ import pyarrow as pa
 from lakewarden.catalog.model import TableSchema
 from lakewarden.catalog.state.live_queries import LiveQueries
 from lakewarden.log.chunk import RowRange
+from lakewarden.log.log_reader import LogReader
 from lakewarden.log.record import OP, SEQ, TARGET, UPSERT
-from lakewarden.log.table_log import LogReader
 from lakewarden.log.view import Trail
 
 _MAX_BYTES = 128 << 20

@@ -13,34 +13,27 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakewarden.base.commit_metadata import Metadata, attaches
-from lakewarden.catalog.access import OPERATOR
 from lakewarden.catalog.evolution import anew
-from lakewarden.catalog.model import OBJECT, Table
-from lakewarden.catalog.target import ScopeTarget
-from lakewarden.delta.history import HistoryEntry, history
+from lakewarden.catalog.model import OBJECT
 from lakewarden.delta.past import AsOf
 from lakewarden.delta.reading.rows import matches
-from lakewarden.errors import Conflict, InvalidArgument, NotFound, SchemaChanged, Unsupported
+from lakewarden.errors import InvalidArgument, NotFound, SchemaChanged, Unsupported
 from lakewarden.log.position import NOTHING, Receipt
 from lakewarden.log.record import DELETE, SEQ, TARGET, Batch, LogBatch, log_batch
-from lakewarden.log.table_log import TableLog
 from lakewarden.log.view import LogView
 from lakewarden.storage.paths import check_user
-from lakewarden.tables.changes.feed import ChangeFeed
-from lakewarden.tables.changes.value import Changes
 from lakewarden.tables.client.appending import Decision, TableAppender, live_within, pinned_key, touched_with
-from lakewarden.tables.client.direct import DirectWrites, FlushPending
+from lakewarden.tables.client.direct import DirectWrites
 from lakewarden.tables.client.file_columns import FiledRows, FileMode
 from lakewarden.tables.client.large_writes import ComparedWrite, Decisions, PartsMode, PartsWrite
-from lakewarden.tables.client.reader import TableReader
+from lakewarden.tables.client.versions import TableVersions
 from lakewarden.tables.files import StoredFile, check_batch, check_rows, texts_of
 from lakewarden.tables.intake import Revision, TableIntake
-from lakewarden.tables.pins import Pin, pin_version, release
 from lakewarden.tables.reading.freshness import Freshness
-from lakewarden.tables.reading.scope import EVERYTHING, ReadSelection, where_it_lies
+from lakewarden.tables.reading.scope import EVERYTHING, ReadSelection
 from lakewarden.tables.rows.files import FileRef, Files, RowFile, RowsWithFiles, Upload, file_columns
 from lakewarden.tables.rows.intake import Renaming, RowParts, Rows, held
-from lakewarden.tables.warehouse import Warehouse, find_table
+from lakewarden.tables.warehouse import find_table
 
 WriteMode = Literal["upsert", "insert"]
 
@@ -48,25 +41,12 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True)
-class TableClient:
+class TableClient(TableVersions):
     """One table of an open warehouse; created by `Lakehouse.table`."""
-
-    warehouse: Warehouse
-    table: Table
-    log: TableLog
-    flush_pending: FlushPending
-    author: str = OPERATOR.user
-    """The user who writes; rows of USER and STREAM tables belong to their scope's user."""
-    make_reader: Callable[[Warehouse, Table, TableLog], TableReader] = TableReader
-    """Another one in a block, where what is written is kept and what is kept is read."""
 
     def by(self, author: str) -> TableClient:
         """The same table, written by another user."""
         return replace(self, author=author)
-
-    @cached_property
-    def reader(self) -> TableReader:
-        return self.make_reader(self.warehouse, self.table, self.log)
 
     @cached_property
     def direct(self) -> DirectWrites:
@@ -377,65 +357,6 @@ class TableClient:
     @cached_property
     def _has_files(self) -> bool:
         return bool(file_columns(self.table.schema))
-
-    def history(
-        self, *, user: str | None = None, limit: int | None = 20, before_version: int | None = None
-    ) -> list[HistoryEntry]:
-        """The scope's commits, newest first; `before_version` is the cursor of the next page."""
-
-        def read(target: ScopeTarget) -> tuple[list[HistoryEntry], bool]:
-            # never certain: the old place of a scope that was moved meanwhile has a log of its own
-            return history(target, limit, before_version), False
-
-        return where_it_lies(partial(self.reader.target, user), read)
-
-    def changes(
-        self, *, user: str | None = None, after: int | None = None, limit: int | None = None, images: bool = True
-    ) -> Changes:
-        """The changes beyond a `_seq`, with the rows before them; `upto` of the answer is where the next call continues.
-
-        Args:
-            user: whose changes; those of all users where none is named.
-            after: None for the rows as of now, as `insert`, with the `_seq` after which their changes come.
-            limit: about how many changed rows; rows that became visible together stay together.
-            images: as in `ChangeFeed.changes`.
-
-        Raises:
-            InvalidArgument: `after` is too old (the message names the oldest that works), or was never given out.
-            Ended: the table was restored, changed directly, or rows were erased since: start again.
-        """
-        feed = ChangeFeed(self.warehouse, self.table.name, None if user is None else (user,), self.table.id)
-        if after is not None:
-            return feed.changes(after, limit=limit, images=images)
-        rows, upto = feed.snapshot()
-        return Changes(pa.concat_tables([feed.schema().empty_table(), *rows]), upto)
-
-    def lease(self, *, user: str | None = None, version: int | None = None, seconds: float) -> Pin:
-        """Pins a version, the newest where none is given, for some time: no vacuum removes its files while a reader uses them.
-
-        Raises:
-            InvalidArgument: the time is not above 0 and up to 30 days.
-            NotFound: the version does not exist, or is older than the retention.
-            Conflict: the table is being moved, and its old place emptied.
-        """
-        warehouse = self.warehouse
-        target = self.reader.target(user)
-        now, new_id = warehouse.clock(), warehouse.new_id
-        pin = pin_version(warehouse.state, self.table.id, target, version, seconds, now=now, new_id=new_id)
-        # checked after the pin is stored: a move that is not seen here has seen the pin, and waits
-        moving = find_table(warehouse.catalog.read(), self.table.name).move is not None
-        if moving or self.reader.target(user).location != target.location:
-            release(warehouse.state, pin)
-            raise Conflict(f"{self.table.name} is being moved to another storage: pin a version after the move")
-        return pin
-
-    def release(self, pin: Pin) -> None:
-        """Ends a pin before its time."""
-        release(self.warehouse.state, pin)
-
-    def users(self) -> list[str]:
-        """The users whose scopes were ever flushed; none for a SHARED table."""
-        return sorted(self.warehouse.registry.users(self.table.id))
 
     def _delete_rows_of(self, key_rows: pa.Table, users: pa.Array[Any]) -> Receipt:
         """Tombstones for the live rows of a STREAM table that have these keys; a key may have several."""

@@ -19,9 +19,9 @@ from lakewarden.delta.scope import open_scope
 from lakewarden.delta.table import ScopeTable
 from lakewarden.errors import Corrupt, InvalidArgument, NotFound
 from lakewarden.log.chunk import RowRange
+from lakewarden.log.log_reader import LogReader
 from lakewarden.log.position import NOTHING, end_of
 from lakewarden.log.record import SEQ, decode
-from lakewarden.log.table_log import LogReader
 from lakewarden.log.view import Trail
 from lakewarden.tables.reading.keys import key_bounds
 

@@ -18,9 +18,9 @@ from lakewarden.delta.reading.column_cache import ColdCache
 from lakewarden.delta.reading.rows import matches, merged
 from lakewarden.log.chunk import RowRange
 from lakewarden.log.drain import read_hot
+from lakewarden.log.log_reader import LogReader
 from lakewarden.log.pending_keys import Key, Newest, PendingKeys
 from lakewarden.log.record import SEQ, USER, decode
-from lakewarden.log.table_log import LogReader
 from lakewarden.log.touches import Touched
 from lakewarden.log.view import LogView, PendingRows
 from lakewarden.tables.reading.scope import ColdRows, Place, ReadSelection, where_it_lies

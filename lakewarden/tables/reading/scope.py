@@ -24,9 +24,9 @@ from lakewarden.delta.scope import open_scope
 from lakewarden.delta.table import ScopeTable
 from lakewarden.errors import Conflict, Corrupt, LakewardenError
 from lakewarden.log.drain import LogScope, read_hot
+from lakewarden.log.log_reader import LogReader
 from lakewarden.log.position import NOTHING
 from lakewarden.log.stream import read_stream
-from lakewarden.log.table_log import LogReader
 from lakewarden.log.view import LogView
 from lakewarden.storage.objects import Missing
 from lakewarden.tables.warehouse import Warehouse

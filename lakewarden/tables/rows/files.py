@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from lakewarden.base.settings import FilesSettings
+from lakewarden.base.setting_sections import FilesSettings
 from lakewarden.catalog.model import TableSchema
 from lakewarden.errors import ConstraintViolation, InvalidArgument
 from lakewarden.tables.rows.defaults import PROCESS_SNOWFLAKE

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from lakewarden.base.clock import system_clock
 from lakewarden.base.connection import Location
-from lakewarden.base.settings import LockSettings
+from lakewarden.base.setting_sections import LockSettings
 from lakewarden.catalog.changes.leases import grant, under
 from lakewarden.catalog.changes.objects import add_namespace
 from lakewarden.catalog.locks import CatalogLock, LockFactory, turns_of

@@ -15,7 +15,8 @@ import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
 from lakewarden import Lakehouse
-from lakewarden.base.settings import CompactionSettings, Settings
+from lakewarden.base.setting_sections import CompactionSettings
+from lakewarden.base.settings import Settings
 from lakewarden.catalog.state.failed_checks import CheckResult
 from lakewarden.client.fleet.metrics import metrics_text
 from lakewarden.client.fleet.page import fleet_page

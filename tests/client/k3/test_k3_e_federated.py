@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from lakewarden import Lakehouse
-from lakewarden.base.settings import FederationSettings, Settings
+from lakewarden.base.setting_sections import FederationSettings
+from lakewarden.base.settings import Settings
 from lakewarden.client.k3 import K3
 from tests.client.k3.tables import BUCKET, event, make, run
 

@@ -16,7 +16,8 @@ from deltalake import DeltaTable
 
 from lakewarden import Column, Lakehouse
 from lakewarden.base.scope import Scope, TableName
-from lakewarden.base.settings import LoadSettings, LogSettings, MaintenanceSettings, Settings
+from lakewarden.base.setting_sections import LoadSettings, LogSettings, MaintenanceSettings
+from lakewarden.base.settings import Settings
 from lakewarden.errors import FailedPrecondition, InvalidArgument, RowsRejected, StorageUnavailable, Unsupported
 from lakewarden.ingest.load.run import Load, LoadRequest
 from lakewarden.ingest.load.sources import LoadReport

@@ -16,7 +16,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from lakewarden import Column, Lakehouse
-from lakewarden.base.settings import LoadSettings, Settings
+from lakewarden.base.setting_sections import LoadSettings
+from lakewarden.base.settings import Settings
 from lakewarden.errors import InvalidArgument, LakewardenError, NotFound, RowsRejected, Unsupported
 from lakewarden.ingest.load.run import OnReject
 from tests.fixtures.minio import MinioServer

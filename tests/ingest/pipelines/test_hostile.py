@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from lakewarden import Lakehouse
-from lakewarden.base.settings import PipelinesSettings, Settings
+from lakewarden.base.setting_sections import PipelinesSettings
+from lakewarden.base.settings import Settings
 from lakewarden.ingest.pipelines.rules import matches, mime_type
 from tests.ingest.pipelines.uploads import make, place, rejects, table, upload
 

@@ -10,7 +10,8 @@ import pytest
 from deltalake import DeltaTable
 
 from lakewarden import Lakehouse
-from lakewarden.base.settings import PipelinesSettings, Settings
+from lakewarden.base.setting_sections import PipelinesSettings
+from lakewarden.base.settings import Settings
 from lakewarden.ingest.pipelines import packs
 from lakewarden.ingest.pipelines.run import cut, fills, in_tasks
 from lakewarden.storage.sources import SourceObject

@@ -10,7 +10,8 @@ import pytest
 from _pytest.mark import ParameterSet
 
 from lakewarden import Lakehouse
-from lakewarden.base.settings import PipelinesSettings, Settings
+from lakewarden.base.setting_sections import PipelinesSettings
+from lakewarden.base.settings import Settings
 from lakewarden.catalog.state.ledger import Ledger
 from lakewarden.errors import Conflict, FailedPrecondition, NotFound
 from tests.fixtures.children import KILLED, exit_status, killed_at

@@ -9,7 +9,8 @@ from random import Random
 import pytest
 
 from lakewarden import Lakehouse
-from lakewarden.base.settings import PipelinesSettings, Settings
+from lakewarden.base.setting_sections import PipelinesSettings
+from lakewarden.base.settings import Settings
 from tests.ingest.load.kills import dies_before_change
 from tests.ingest.pipelines.uploads import ingest, make, rejects, table, upload
 from tests.maintenance.steps import Died

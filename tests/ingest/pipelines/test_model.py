@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 
 from lakewarden import Lakehouse
 from lakewarden.base.faults import Reach, no_faults
-from lakewarden.base.settings import PipelinesSettings, Settings
+from lakewarden.base.setting_sections import PipelinesSettings
+from lakewarden.base.settings import Settings
 from lakewarden.catalog.state.ledger_runs import RunName
 from lakewarden.errors import FailedPrecondition, NotFound
 from tests.fixtures.bucket import fresh_place

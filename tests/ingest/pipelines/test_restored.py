@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from lakewarden import Lakehouse
-from lakewarden.base.settings import PipelinesSettings, Settings
+from lakewarden.base.setting_sections import PipelinesSettings
+from lakewarden.base.settings import Settings
 from lakewarden.catalog.state.floors.floor import floor_at
 from lakewarden.errors import Corrupt, FailedPrecondition, LakewardenError
 from lakewarden.log.once import Resume

@@ -13,7 +13,8 @@ import pytest
 
 from lakewarden import Lakehouse
 from lakewarden.base.connection import Location
-from lakewarden.base.settings import PipelinesSettings, Settings
+from lakewarden.base.setting_sections import PipelinesSettings
+from lakewarden.base.settings import Settings
 from lakewarden.ingest.pipelines.reading import bounded, reads_of_tasks
 from lakewarden.ingest.pipelines.run import IngestRequest, ObjectIngest, Readers
 from lakewarden.storage.open import open_store

@@ -15,7 +15,8 @@ import pytest
 from lakewarden import Column, Lakehouse
 from lakewarden.base.faults import no_faults
 from lakewarden.base.scope import TableName
-from lakewarden.base.settings import LogSettings, Settings
+from lakewarden.base.setting_sections import LogSettings
+from lakewarden.base.settings import Settings
 from lakewarden.catalog.state.floors.floor import floor_at
 from lakewarden.errors import FailedPrecondition
 from lakewarden.ingest.topics.consume import ConsumeRequest, PartitionConsumer

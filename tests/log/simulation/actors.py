@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any, cast
 
-from lakewarden.base.settings import LogSettings
+from lakewarden.base.setting_sections import LogSettings
 from lakewarden.errors import BeingErased, Conflict, Corrupt, LakewardenError, NotFound, StorageUnavailable
 from lakewarden.log.chunk import RowRange
 from lakewarden.log.drain import StrongRead, drain, read_hot

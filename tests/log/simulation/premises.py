@@ -16,7 +16,8 @@ from greenlet import getcurrent
 
 from lakewarden.base.connection import Location, StorageRoot
 from lakewarden.base.scope import TableName
-from lakewarden.base.settings import FlushSettings, Settings
+from lakewarden.base.setting_sections import FlushSettings
+from lakewarden.base.settings import Settings
 from lakewarden.catalog.model import Catalog, Move, Storage, Table, TableOptions, TableSchema
 from lakewarden.catalog.state.floors.entries import NOTHING, FloorLocation, KnownState
 from lakewarden.catalog.state.floors.floor import Floor

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 from unittest.mock import patch
 
-from lakewarden.base.settings import LogSettings
+from lakewarden.base.setting_sections import LogSettings
 from lakewarden.errors import Corrupt, LakewardenError
 from lakewarden.log.objects import clean as clean_module
 from lakewarden.log.objects import cut as cut_module

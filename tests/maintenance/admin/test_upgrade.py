@@ -13,7 +13,8 @@ import pytest
 
 from lakewarden import Lakehouse
 from lakewarden.base.scope import Scope, TableName
-from lakewarden.base.settings import CompactionSettings, Settings
+from lakewarden.base.setting_sections import CompactionSettings
+from lakewarden.base.settings import Settings
 from lakewarden.catalog.state.audit import AuditLog
 from lakewarden.cli.main import main
 from lakewarden.delta.ownership import PROPERTY

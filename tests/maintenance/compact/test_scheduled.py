@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from lakewarden import Lakehouse
-from lakewarden.base.settings import CompactionSettings, FlushSettings, Settings
+from lakewarden.base.setting_sections import CompactionSettings, FlushSettings
+from lakewarden.base.settings import Settings
 from lakewarden.cli.main import main
 from tests.fixtures.lakes import NOTES, make_notes, notes
 

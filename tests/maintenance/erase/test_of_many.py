@@ -14,7 +14,8 @@ from pathlib import Path
 import pytest
 
 from lakewarden import Column, Lakehouse
-from lakewarden.base.settings import FlushSettings, Settings
+from lakewarden.base.setting_sections import FlushSettings
+from lakewarden.base.settings import Settings
 from lakewarden.log.chunk import Chunk
 from lakewarden.log.objects.pack import pack_segment
 from tests.fixtures.bucket import AnyPath, path_of

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from lakewarden import Column, Lakehouse
-from lakewarden.base.settings import FlushSettings, JobsSettings, Settings
+from lakewarden.base.setting_sections import FlushSettings, JobsSettings
+from lakewarden.base.settings import Settings
 from lakewarden.catalog.report import ScopeReport
 from lakewarden.catalog.state.job import Job
 from lakewarden.catalog.state.job_log import JobLog

@@ -12,7 +12,8 @@ import pytest
 from lakewarden import Lakehouse
 from lakewarden.base.connection import Location
 from lakewarden.base.scope import Scope, TableName
-from lakewarden.base.settings import CompactionSettings, Settings
+from lakewarden.base.setting_sections import CompactionSettings
+from lakewarden.base.settings import Settings
 from lakewarden.catalog.report import ScopeReport
 from lakewarden.catalog.target import ScopeTarget
 from lakewarden.delta.kept.memory import KEPT_TEXTS

@@ -21,7 +21,8 @@ from lakewarden import Column, Lakehouse
 from lakewarden.base.clock import CarriedClock
 from lakewarden.base.faults import Reach, no_faults
 from lakewarden.base.scope import Scope, TableName
-from lakewarden.base.settings import LockSettings, Settings
+from lakewarden.base.setting_sections import LockSettings
+from lakewarden.base.settings import Settings
 from lakewarden.catalog.access import OPERATOR
 from lakewarden.catalog.changes.users import UserChange
 from lakewarden.catalog.evolution import SetOptions

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from lakewarden import Lakehouse
-from lakewarden.base.settings import CompactionSettings, MaintenanceSettings, Settings
+from lakewarden.base.setting_sections import CompactionSettings, MaintenanceSettings
+from lakewarden.base.settings import Settings
 from lakewarden.catalog.state.floors.floor import floor_at
 from lakewarden.maintenance.planning import overview as module
 from lakewarden.maintenance.planning.overview import Overview, TableStatus

@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from lakewarden import Column, Lakehouse
-from lakewarden.base.settings import LogSettings, Settings
+from lakewarden.base.setting_sections import LogSettings
+from lakewarden.base.settings import Settings
 from lakewarden.catalog.report import ScopeReport
 from lakewarden.catalog.state.floors.entries import ON_STORAGES
 from lakewarden.catalog.state.floors.floor import floor_at

@@ -11,7 +11,8 @@ import pytest
 
 from lakewarden import Lakehouse
 from lakewarden.base.clock import system_clock
-from lakewarden.base.settings import MaintenanceSettings, Settings
+from lakewarden.base.setting_sections import MaintenanceSettings
+from lakewarden.base.settings import Settings
 from lakewarden.catalog.report import ScopeReport
 from lakewarden.maintenance.whole_tables import QUIET
 from tests.fixtures.lakes import NOTES, make_notes, notes, scope_path

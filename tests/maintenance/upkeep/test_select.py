@@ -13,7 +13,8 @@ from deltalake import DeltaTable, write_deltalake
 
 from lakewarden import Column, Lakehouse
 from lakewarden.base.clock import system_clock
-from lakewarden.base.settings import CompactionSettings, MaintenanceSettings, Settings
+from lakewarden.base.setting_sections import CompactionSettings, MaintenanceSettings
+from lakewarden.base.settings import Settings
 from lakewarden.catalog.report import ScopeReport
 from lakewarden.catalog.state.floors.entries import ON_STORAGES
 from lakewarden.catalog.state.floors.floor import floor_at

@@ -10,7 +10,8 @@ from contextlib import suppress
 import pytest
 
 from lakewarden import Lakehouse
-from lakewarden.base.settings import CompactionSettings, Settings
+from lakewarden.base.setting_sections import CompactionSettings
+from lakewarden.base.settings import Settings
 from lakewarden.catalog.report import ScopeReport
 from lakewarden.catalog.state.floors.floor import floor_at
 from lakewarden.maintenance.whole_tables import QUIET

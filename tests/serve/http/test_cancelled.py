@@ -14,7 +14,8 @@ import pytest
 from adbc_driver_flightsql import DatabaseOptions, dbapi
 
 from lakewarden import Lakehouse
-from lakewarden.base.settings import ServeSettings, Settings, SqlSettings
+from lakewarden.base.setting_sections import ServeSettings, SqlSettings
+from lakewarden.base.settings import Settings
 from lakewarden.serve.common import Common
 from lakewarden.serve.flight.service import Port, served
 from tests.fixtures.patience import PATIENCE

@@ -13,7 +13,8 @@ import httpx
 import pytest
 
 from lakewarden import Lakehouse
-from lakewarden.base.settings import FilesSettings, Settings, SqlSettings
+from lakewarden.base.setting_sections import FilesSettings, SqlSettings
+from lakewarden.base.settings import Settings
 from lakewarden.serve.tokens import operator_token
 from lakewarden.tables.files import PIECE
 from tests.fixtures.patience import PATIENCE

@@ -11,7 +11,8 @@ import httpx
 import pytest
 
 from lakewarden import Lakehouse
-from lakewarden.base.settings import ServeSettings, Settings
+from lakewarden.base.setting_sections import ServeSettings
+from lakewarden.base.settings import Settings
 from lakewarden.serve.common import Common
 from lakewarden.serve.http.app import application
 from lakewarden.serve.tokens import operator_token

@@ -10,7 +10,8 @@ import httpx
 import pytest
 
 from lakewarden import Lakehouse
-from lakewarden.base.settings import ServeSettings, Settings
+from lakewarden.base.setting_sections import ServeSettings
+from lakewarden.base.settings import Settings
 from lakewarden.serve.tokens import operator_token
 from tests.fixtures.patience import PATIENCE
 from tests.serve.conftest import bearer, serving

@@ -11,7 +11,7 @@ from datetime import timedelta
 import httpx
 
 from lakewarden import Lakehouse, Settings
-from lakewarden.base.settings import ServeSettings, SqlSettings
+from lakewarden.base.setting_sections import ServeSettings, SqlSettings
 from lakewarden.serve.tokens import operator_token
 from tests.fixtures.patience import PATIENCE
 from tests.serve.conftest import serving

@@ -9,7 +9,8 @@ import sys
 from collections.abc import Callable, Sequence
 
 from lakewarden import Lakehouse
-from lakewarden.base.settings import FederationSettings, FlushSettings, LoadSettings, Settings, SparkSettings
+from lakewarden.base.setting_sections import FederationSettings, FlushSettings, LoadSettings, SparkSettings
+from lakewarden.base.settings import Settings
 from lakewarden.catalog.report import ScopeReport
 from lakewarden.errors import LakewardenError
 from lakewarden.spark.session import start_session

@@ -14,7 +14,8 @@ from pyspark.sql.datasource import EqualTo, Filter, GreaterThan, In, IsNull, Les
 from pyspark.sql.types import DataType, IntegerType, LongType, StringType, StructField, StructType
 
 from lakewarden import Lakehouse
-from lakewarden.base.settings import Settings, SparkSettings
+from lakewarden.base.setting_sections import SparkSettings
+from lakewarden.base.settings import Settings
 from lakewarden.catalog.buckets import bucket_of
 from lakewarden.errors import InvalidArgument
 from lakewarden.spark.source.batch_read import ScopePack

@@ -11,7 +11,8 @@ import pytest
 from pyspark.errors import PySparkException
 
 from lakewarden import Column, Lakehouse
-from lakewarden.base.settings import Settings, SparkSettings
+from lakewarden.base.setting_sections import SparkSettings
+from lakewarden.base.settings import Settings
 from lakewarden.catalog.evolution import AddColumn, DropColumn
 from lakewarden.errors import InvalidArgument
 from lakewarden.spark.source.options import StreamOptions

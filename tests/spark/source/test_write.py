@@ -13,7 +13,8 @@ from pyspark.sql.datasource import WriterCommitMessage
 
 from lakewarden import Lakehouse
 from lakewarden.base.scope import TableName
-from lakewarden.base.settings import LogSettings, Settings
+from lakewarden.base.setting_sections import LogSettings
+from lakewarden.base.settings import Settings
 from lakewarden.errors import InvalidArgument, Unsupported
 from lakewarden.log.position import position_of
 from lakewarden.spark.source import staged_write

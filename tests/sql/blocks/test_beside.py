@@ -11,7 +11,8 @@ import pytest
 
 from lakewarden import Lakehouse
 from lakewarden.base.clock import system_clock
-from lakewarden.base.settings import LogSettings, Settings, SqlSettings
+from lakewarden.base.setting_sections import LogSettings, SqlSettings
+from lakewarden.base.settings import Settings
 from lakewarden.errors import (
     BadSyntax,
     BeingErased,

@@ -15,7 +15,8 @@ from random import Random
 import pytest
 
 from lakewarden import Lakehouse
-from lakewarden.base.settings import LogSettings, Settings
+from lakewarden.base.setting_sections import LogSettings
+from lakewarden.base.settings import Settings
 from lakewarden.errors import Conflict, StorageUnavailable
 from lakewarden.sql.results import ResultRows
 from tests.ingest.load.kills import before_changes, dies_before_change

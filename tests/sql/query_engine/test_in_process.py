@@ -15,7 +15,7 @@ import pyarrow as pa
 import pytest
 
 from lakewarden import Lakehouse, Settings
-from lakewarden.base.settings import SqlSettings
+from lakewarden.base.setting_sections import SqlSettings
 from lakewarden.errors import Canceled, InvalidArgument, PermissionDenied, Unsupported
 from lakewarden.sql.query_engine.engine import Limits, QueryEngine
 from lakewarden.sql.query_engine.in_process import engine_of_process, locked_down

@@ -13,7 +13,8 @@ import pytest
 from lakewarden import Column, Lakehouse
 from lakewarden.base.clock import system_clock
 from lakewarden.base.scope import TableName
-from lakewarden.base.settings import LogSettings, Settings
+from lakewarden.base.setting_sections import LogSettings
+from lakewarden.base.settings import Settings
 from lakewarden.catalog.evolution import AddColumn, DropColumn
 from lakewarden.errors import Ended, InvalidArgument, NotFound
 from lakewarden.log.objects.log import ObjectLog

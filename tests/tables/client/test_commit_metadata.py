@@ -11,7 +11,8 @@ from deltalake import DeltaTable
 
 from lakewarden import Lakehouse
 from lakewarden.base.commit_metadata import MOST_BYTES, MOST_BYTES_OF_A_COMMIT, metadata_text
-from lakewarden.base.settings import LogSettings, Settings
+from lakewarden.base.setting_sections import LogSettings
+from lakewarden.base.settings import Settings
 from lakewarden.errors import InvalidArgument
 from lakewarden.tables.client import TableClient
 from tests.fixtures.lakes import make_notes, notes, scope_path, strong

@@ -16,7 +16,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakewarden import Column, Lakehouse
-from lakewarden.base.settings import MaintenanceSettings, Settings
+from lakewarden.base.setting_sections import MaintenanceSettings
+from lakewarden.base.settings import Settings
 from lakewarden.catalog.target import ScopeTarget
 from lakewarden.delta.parquet.files import SHUFFLE, NewFile
 from lakewarden.errors import StorageUnavailable

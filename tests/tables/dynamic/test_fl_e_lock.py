@@ -12,7 +12,7 @@ import pytest
 from lakewarden import Lakehouse
 from lakewarden.base.clock import system_clock
 from lakewarden.base.scope import TableName
-from lakewarden.base.settings import LockSettings
+from lakewarden.base.setting_sections import LockSettings
 from lakewarden.catalog.locks import CatalogLock, LockFactory, ObjectTurns
 from lakewarden.catalog.store import CatalogStore
 from lakewarden.delta.lifecycle.beginning import begin_table

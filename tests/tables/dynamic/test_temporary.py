@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from lakewarden import Lakehouse
-from lakewarden.base.settings import Settings, SqlSettings
+from lakewarden.base.setting_sections import SqlSettings
+from lakewarden.base.settings import Settings
 from lakewarden.errors import (
     AlreadyExists,
     ConstraintViolation,

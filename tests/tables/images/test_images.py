@@ -10,7 +10,8 @@ import pyarrow as pa
 import pytest
 
 from lakewarden import Lakehouse
-from lakewarden.base.settings import LogSettings, Settings
+from lakewarden.base.setting_sections import LogSettings
+from lakewarden.base.settings import Settings
 from lakewarden.catalog.evolution import AddColumn, DropColumn, RenameColumn
 from lakewarden.catalog.model import Column, Table
 from lakewarden.errors import Conflict, ConstraintViolation, InvalidArgument, NotFound

@@ -13,7 +13,8 @@ import pytest
 from lakewarden import Lakehouse
 from lakewarden.base.faults import Reach
 from lakewarden.base.scope import TableName
-from lakewarden.base.settings import LoadSettings, LockSettings, LogSettings, Settings
+from lakewarden.base.setting_sections import LoadSettings, LockSettings, LogSettings
+from lakewarden.base.settings import Settings
 from lakewarden.catalog.evolution import AddColumn, DropColumn, RenameColumn
 from lakewarden.catalog.model import Column
 from lakewarden.errors import Ended, InvalidArgument

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakewarden.base.settings import LogSettings
+from lakewarden.base.setting_sections import LogSettings
 from lakewarden.catalog.model import Column, TableSchema
 from lakewarden.catalog.schema import declare
 from lakewarden.errors import ConstraintViolation

@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 import pytest
 
 from lakewarden import Column, Lakehouse
-from lakewarden.base.settings import LogSettings, Settings
+from lakewarden.base.setting_sections import LogSettings
+from lakewarden.base.settings import Settings
 from lakewarden.tables.changes.log_reader import Event
 from lakewarden.tables.changes.subscription import Subscription
 from tests.fixtures.examples import examples

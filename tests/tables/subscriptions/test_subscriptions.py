@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from lakewarden import Column, Lakehouse
-from lakewarden.base.settings import LogSettings, Settings
+from lakewarden.base.setting_sections import LogSettings
+from lakewarden.base.settings import Settings
 from lakewarden.catalog.evolution import AddColumn, DropColumn, RenameColumn, SetOptions
 from lakewarden.catalog.store import CatalogStore
 from lakewarden.catalog.target import ScopeTarget

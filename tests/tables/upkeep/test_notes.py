@@ -14,7 +14,8 @@ from deltalake import DeltaTable
 from lakewarden import Lakehouse
 from lakewarden.base.clock import from_millis, system_clock
 from lakewarden.base.scope import Scope, TableName
-from lakewarden.base.settings import CompactionSettings, MaintenanceSettings, Settings
+from lakewarden.base.setting_sections import CompactionSettings, MaintenanceSettings
+from lakewarden.base.settings import Settings
 from lakewarden.catalog.state.floors.entries import NEVER, OPERATIONS, UNSEEN, FloorLocation, UpkeepNote
 from lakewarden.catalog.state.floors.floor import floor_at
 from lakewarden.catalog.target import ScopeTarget

@@ -17,7 +17,7 @@ from datetime import datetime
 
 from lakewarden.base.clock import NewId
 from lakewarden.base.faults import Reach, no_faults
-from lakewarden.base.settings import LogSettings
+from lakewarden.base.setting_sections import LogSettings
 from lakewarden.errors import Conflict
 from lakewarden.log.objects import names
 from lakewarden.log.objects.cache import HeaderCache

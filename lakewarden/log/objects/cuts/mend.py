@@ -13,7 +13,7 @@ from itertools import pairwise
 
 from lakewarden.base.clock import NewId
 from lakewarden.base.faults import no_faults
-from lakewarden.base.settings import LogSettings
+from lakewarden.base.setting_sections import LogSettings
 from lakewarden.errors import Conflict, Corrupt, InvalidArgument
 from lakewarden.log.chunk import RowRange
 from lakewarden.log.objects import names

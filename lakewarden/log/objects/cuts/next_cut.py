@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 from lakewarden.base.clock import to_micros
-from lakewarden.base.settings import LogSettings
+from lakewarden.base.setting_sections import LogSettings
 from lakewarden.errors import Conflict, NotDurable, StorageUnavailable
 from lakewarden.log.chunk import RowRange
 from lakewarden.log.objects import names

@@ -13,7 +13,7 @@ from itertools import chain
 
 from lakewarden.base.clock import NewId
 from lakewarden.base.faults import Reach, no_faults
-from lakewarden.base.settings import LogSettings
+from lakewarden.base.setting_sections import LogSettings
 from lakewarden.errors import Conflict, NotDurable, StorageUnavailable
 from lakewarden.log.chunk import RowRange
 from lakewarden.log.objects import names

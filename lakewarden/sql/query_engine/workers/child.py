@@ -13,7 +13,7 @@ import sys
 
 import pyarrow as pa
 
-from lakewarden.base.settings import SqlSettings
+from lakewarden.base.setting_sections import SqlSettings
 from lakewarden.base.workers import frames
 from lakewarden.base.workers.child import LONGEST, Priority, ProcessMemory, alarm, end_with
 from lakewarden.errors import LakewardenError, Unsupported

@@ -13,7 +13,7 @@ from typing import Literal
 
 import pyarrow as pa
 
-from lakewarden.base.settings import SqlSettings
+from lakewarden.base.setting_sections import SqlSettings
 from lakewarden.base.workers import frames
 from lakewarden.base.workers.frames import encoded
 from lakewarden.base.workers.pool import Pool, Process

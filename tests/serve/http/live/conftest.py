@@ -7,7 +7,8 @@ from collections.abc import Iterator
 import pytest
 
 from lakewarden import Lakehouse
-from lakewarden.base.settings import ServeSettings, Settings, SqlSettings
+from lakewarden.base.setting_sections import ServeSettings, SqlSettings
+from lakewarden.base.settings import Settings
 from tests.serve.conftest import PASSWORD, Moving
 
 

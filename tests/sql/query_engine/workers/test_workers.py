@@ -16,7 +16,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from lakewarden.base.settings import SqlSettings
+from lakewarden.base.setting_sections import SqlSettings
 from lakewarden.base.workers import frames
 from lakewarden.base.workers.child import ProcessMemory
 from lakewarden.base.workers.pool import Pool
