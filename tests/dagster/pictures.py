@@ -111,7 +111,7 @@ class Pages:
         size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
         self.browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
         self.browser.get(self.url + path)
-        wait_for(lambda: shown in self._text() and "Loading…" not in self._text())
+        wait_for(lambda: shown in self._text() and "Loading" not in self._text())
         time.sleep(_DRAWN_AFTER)
         assert self.browser.save_screenshot(str(IMAGES / name))
 
