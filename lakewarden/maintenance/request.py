@@ -85,6 +85,19 @@ def _made(operation: Operation, tables: Sequence[str], options: Mapping[str, obj
         raise InvalidArgument(f"{operation}: {error}") from error
 
 
+def with_texts(request: Request, texts: Mapping[str, str]) -> Request:
+    """The request with further options, written as text, whatever the case of their names. Whose scopes it is for stays.
+
+    Raises:
+        InvalidArgument: the operation does not take an option, it has a value already, or the text is not of its type.
+    """
+    further = {name.lower(): text for name, text in texts.items()}
+    if there := sorted(name for name in further if name == "user" or name in request.options.changed):
+        raise InvalidArgument(f"{request.operation}: {there[0]} is said by the statement itself")
+    given = _parsed(request.operation, further)
+    return _made(request.operation, request.tables, {**request.options.changed, **given}, strict=False)
+
+
 def check_request(request: Request) -> Request:
     """Returns the request if its operation can be planned.
 
@@ -130,8 +143,7 @@ def request_of_job(job: Job) -> Request:
     """Returns the request of a queued job, as its parameters store it."""
     operation = job.job_type
     tables = tuple(name for name in job.parameters.get("tables", "").split(",") if name)
-    lists = {one.name for one in fields(options_type(operation)) if isinstance(one.default, tuple)}
-    given = {name: text.split(",") if name in lists else text for name, text in job.parameters.items()}
+    given = _parsed(operation, job.parameters)
     return _made(operation, tables, {name: given[name] for name in option_names(operation) & given.keys()}, strict=False)
 
 
@@ -149,6 +161,12 @@ def request_of_wire(stored: Mapping[str, object]) -> Request:
 
 
 _HEAD = {"operation", "tables"}
+
+
+def _parsed(operation: Operation, texts: Mapping[str, str]) -> dict[str, object]:
+    """The texts, of which those of several names are divided at their commas; `_made` reads numbers."""
+    several = {one.name for one in fields(options_type(operation)) if isinstance(one.default, tuple)}
+    return {name: [each.strip() for each in text.split(",")] if name in several else text for name, text in texts.items()}
 
 
 def _text(value: object) -> str:

@@ -48,25 +48,22 @@ class Workplace(ABC):
         work: Callable[[str], list[ScopeReport]],
         job_id: str | None,
         *,
-        keep: bool = True,
         rechecks: bool = True,
     ) -> list[ScopeReport]:
         """Runs the work under a job's id, and records its outcome in the job log, unless there was nothing to do.
 
         Args:
             job_id: of a job that the caller records.
-            keep: False for a dry run.
             rechecks: as in `remember`.
         """
         started = self.warehouse.clock()
         own = job_id or self.new_job_id(operation)
         with metered() as spent:
             reports = work(own)
-            if keep:
-                self.remember(operation, reports, rechecks=rechecks)
+            self.remember(operation, reports, rechecks=rechecks)
         if job_id is not None:
             return reports
-        if keep and any(report.outcome != "skipped" for report in reports):
+        if any(report.outcome != "skipped" for report in reports):
             self.jobs.record(operation, own, started, dict(parameters), reports, self.work_of(reports, spent))
         return reports
 

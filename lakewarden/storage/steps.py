@@ -33,6 +33,7 @@ class _Work(Generic[R]):
     """A work under way: the place that it waits for, or its result."""
 
     steps: Steps[R]
+    finished: Callable[[], None]
     waits_for: str | None = None
     failure: LakewardenError | None = None
     result: R | None = None
@@ -43,34 +44,33 @@ class _Work(Generic[R]):
             self.waits_for = next(self.steps) if failure is None else self.steps.throw(failure)
         except StopIteration as end:
             self.result = end.value
+            self.finished()
 
 
-def together(works: Iterable[Steps[R]], each: Each = map) -> list[R]:
+def together(works: Iterable[Steps[R]], each: Each = map, finished: Callable[[], None] = lambda: None) -> list[R]:
     """Returns the results of all works, in their order. At most `AT_ONCE` run together.
 
     A failed sync is raised in the works that wait for it: nothing that they wrote gets a name.
 
     Args:
         each: advances every given work by one step.
+        finished: called when a work is done, perhaps in several threads at once.
 
     Raises:
         Exception: whatever one of the works raises; the others do not continue.
     """
     results: list[R] = []
     rest = iter(works)
-    while pack := [_Work(steps) for steps in islice(rest, AT_ONCE)]:
-        _to_the_end(pack, each)
+    while pack := [_Work(steps, finished) for steps in islice(rest, AT_ONCE)]:
+        waiting = pack
+        while waiting:
+            list(each(_Work.advance, waiting))
+            waiting = [work for work in waiting if work.waits_for is not None]
+            failed = sync_each({str(work.waits_for) for work in waiting})
+            for work in waiting:
+                work.failure = failed.get(str(work.waits_for))
         results += (work.result for work in pack)  # type: ignore[misc]  # all have ended
     return results
-
-
-def _to_the_end(waiting: list[_Work[R]], each: Each) -> None:
-    while waiting:
-        list(each(_Work.advance, waiting))
-        waiting = [work for work in waiting if work.waits_for is not None]
-        failed = sync_each({str(work.waits_for) for work in waiting})
-        for work in waiting:
-            work.failure = failed.get(str(work.waits_for))
 
 
 def alone(work: Steps[R]) -> R:

@@ -9,6 +9,7 @@ import traceback
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from typing import Generic, Protocol, TypeVar, cast
 
 from lakewarden.base.clock import Clock
@@ -79,14 +80,9 @@ def pack(items: Sequence[SizedWork[T]], *, max_bytes: int, max_items: int) -> li
 def in_process(work: Callable[[T], Steps[R]], items: Sequence[SizedWork[T]], advance: Advance) -> list[R]:
     """A `FanOut` for a few small scopes: no JVM, a few threads."""
 
-    def counted(item: SizedWork[T]) -> Steps[R]:
-        result = yield from work(item.work)
-        advance(1)
-        return result
-
     threads = _THREADS_ON_DISK if all(item.on_disk for item in items) else _THREADS
     with Threads(threads) as pool:
-        return together(map(counted, items), pool.map)
+        return together((work(item.work) for item in items), pool.map, partial(advance, 1))
 
 
 def run_here(work: Callable[[T], Steps[R]], items: Sequence[SizedWork[T]]) -> list[R]:

@@ -131,3 +131,68 @@ def test_a_new_operation_is_its_package_its_row_and_its_job(tmp_path: Path) -> N
     found = [(row["user"], row["outcome"], row["metrics"]["opened"], row["metrics"]["since"]) for row in planned]
     assert found == [("u", "planned", 1, 3), ("v", "planned", 1, 3)]
     assert planned[0]["plan_id"]
+
+
+_USE_OPTION = """
+import json
+import sys
+from contextlib import suppress
+
+from lakewarden import Column, Lakehouse
+from lakewarden.cli import main
+from lakewarden.dagster.jobs.vacuum import VacuumConfig
+from lakewarden.maintenance.plans.value import Plan
+
+with Lakehouse.open(sys.argv[1]) as lake:
+    lake.create_namespace("app")
+    table = lake.create_table("app.t", type="USER", columns=[Column("id", "BIGINT")], primary_key=["id"])
+    for _ in range(2):
+        table.write([{"id": 1}], user="root")
+        lake.flush()
+    own = {"user": "root", "retain_hours": 0.0, "force": True, "careful": 3}
+    print([report.metrics["careful"] for report in lake.run("vacuum", "app.t", dry_run=True, **own)])
+    plan = lake.plan("vacuum", "app.t", **own)
+    print(json.loads(plan.to_json().splitlines()[0])["request"]["careful"], Plan.from_json(plan.to_json()) == plan)
+    rows = lake.sql("VACUUM app.t WITH (careful = 5, retain_hours = 0, force = true) DRY RUN")
+    print([len(result.to_pylist()) for result in rows])
+    try:
+        lake.sql("VACUUM app.t WITH (careful = much)")
+    except Exception as error:
+        print(error.code)
+print(VacuumConfig.model_fields["careful"].description)
+for arguments in (["vacuum", "app.t"], ["plan", "app.t", "--operation", "vacuum", "--all"]):
+    dry = [] if arguments[0] == "plan" else ["--dry-run"]
+    with suppress(SystemExit):
+        main(["--warehouse", sys.argv[1], "--format", "json", *arguments, *dry, "--careful", "4", "--retain", "0", "--force"])
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.disk
+def test_a_new_option_of_vacuum_is_its_field_and_what_it_changes(tmp_path: Path) -> None:
+    """In a copy of the package two files are touched, and every door has it; the method `lake.vacuum` names its own."""
+    copy = tmp_path / "lakewarden"
+    shutil.copytree(_ROOT / "lakewarden", copy, ignore=shutil.ignore_patterns("__pycache__"))
+    touched = {
+        "maintenance/vacuum/__init__.py": (
+            "    keep_versions: tuple",
+            '    careful: int = option(0, "How careful to be.")\n    keep_versions: tuple',
+        ),
+        "maintenance/vacuum/scope.py": (
+            '            "files_deleted": len(found.data),\n',
+            '            "files_deleted": len(found.data),\n            "careful": options.careful,\n',
+        ),
+    }
+    for name, (before, after) in touched.items():
+        text = (copy / name).read_text()
+        assert text.count(before) == 1, name
+        (copy / name).write_text(text.replace(before, after))
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    command = [sys.executable, "-c", _USE_OPTION, str(tmp_path / "warehouse")]
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False, timeout=120)
+    assert done.returncode == 0, done.stderr
+    *said, vacuumed, planned = done.stdout.splitlines()
+    assert said == ["[3]", "3 True", "[1]", "INVALID_ARGUMENT", "How careful to be."]
+    assert [row["metrics"]["careful"] for row in json.loads(vacuumed)] == [4]
+    assert [row["operation"] for row in json.loads(planned)] == ["vacuum"]
+    assert len(touched) == 2

@@ -73,7 +73,7 @@ def remember(warehouse: Warehouse, run: Run, operation: Operation, reports: Sequ
             found[report.scope.table].append(report)
     if not found:
         return
-    catalog = warehouse.catalog.read()
+    catalog = warehouse.catalog.last_read()
     tables = {table.name: table for table in cold_tables(catalog)}
     for name, theirs in found.items():
         if name in tables:

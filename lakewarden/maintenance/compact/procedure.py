@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from lakewarden.base.clock import Clock
 from lakewarden.base.scope import Scope, TableName
 from lakewarden.catalog.kept_settings import check_ratio
 from lakewarden.catalog.model import Table, TableSchema
-from lakewarden.catalog.target import ScopeTarget
 from lakewarden.maintenance.compact import CompactOptions
-from lakewarden.maintenance.compact.scope import CompactPlan, plan_compact, replan_compact
+from lakewarden.maintenance.compact.scope import plan_compact, replan_compact
 from lakewarden.maintenance.maintain import TableMaintenance
-from lakewarden.maintenance.plans.value import PlannedScope
 from lakewarden.maintenance.upkeep.needs import Need, to_compact
 from lakewarden.tables.predicate import check_predicate
 from lakewarden.tables.warehouse import Warehouse
@@ -21,13 +18,8 @@ class Compact(TableMaintenance[CompactOptions]):
     commits = "COMPACT"
     takes = CompactOptions
 
-    def plan(self, target: ScopeTarget, options: CompactOptions, *, clock: Clock) -> CompactPlan:
-        return plan_compact(target, options, clock=clock)
-
-    def replan(
-        self, target: ScopeTarget, options: CompactOptions, planned: PlannedScope, plan_id: str, *, clock: Clock
-    ) -> CompactPlan:
-        return replan_compact(target, planned, options.where or "", clock=clock)
+    plan = staticmethod(plan_compact)
+    replan = staticmethod(replan_compact)
 
     def check(self, options: CompactOptions, subject: Scope | TableName, schema: TableSchema, retention_hours: float) -> None:
         check_ratio("ratio", options.ratio or 0)

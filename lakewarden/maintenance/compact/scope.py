@@ -84,7 +84,14 @@ def _tail(target: ScopeTarget, table: ScopeTable, newest_first: tuple[DataFile, 
     return _Tail(len(small), len(run), fitting(run, rule))
 
 
-def replan_compact(target: ScopeTarget, planned: PlannedScope, where: str = "", *, clock: Clock) -> CompactPlan:
+def replan_compact(
+    target: ScopeTarget,
+    options: CompactOptions,
+    planned: PlannedScope,
+    plan_id: str,  # noqa: ARG001  # every operation's shape
+    *,
+    clock: Clock,
+) -> CompactPlan:
     """Plans again with exactly these files, on the table as it is now.
 
     Raises:
@@ -93,7 +100,7 @@ def replan_compact(target: ScopeTarget, planned: PlannedScope, where: str = "", 
     now = clock()
     table = planned_table(target, planned)
     runs = tuple(by_place(live_inputs(table, planned)[::-1]).values())
-    return _plan(target, table, runs, now, parameters=planned.parameters, where=where)
+    return _plan(target, table, runs, now, parameters=planned.parameters, where=options.where or "")
 
 
 def run_compact(plan: CompactPlan, *, job_id: str, clock: Clock, new_id: NewId, reach: Reach = no_faults) -> Steps[ScopeReport]:

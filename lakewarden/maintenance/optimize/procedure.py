@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from lakewarden.base.clock import Clock
 from lakewarden.base.scope import Scope, TableName
 from lakewarden.catalog.kept_settings import check_ratio
 from lakewarden.catalog.model import Table, TableSchema
 from lakewarden.catalog.options import MAX_SIZE, MIN_SIZE
-from lakewarden.catalog.target import ScopeTarget
 from lakewarden.errors import InvalidArgument
 from lakewarden.maintenance.maintain import TableMaintenance
 from lakewarden.maintenance.optimize import OptimizeOptions
-from lakewarden.maintenance.optimize.scope import OPTIMIZE, OptimizePlan, plan_optimize, replan_optimize
+from lakewarden.maintenance.optimize.scope import OPTIMIZE, plan_optimize, replan_optimize
 from lakewarden.maintenance.optimize.zorder import check_columns
-from lakewarden.maintenance.plans.value import PlannedScope
 from lakewarden.maintenance.upkeep.needs import Need, to_optimize
 from lakewarden.tables.predicate import check_predicate
 from lakewarden.tables.warehouse import Warehouse
@@ -24,13 +21,8 @@ class OptimizeProcedure(TableMaintenance[OptimizeOptions]):
     commits = OPTIMIZE
     takes = OptimizeOptions
 
-    def plan(self, target: ScopeTarget, options: OptimizeOptions, *, clock: Clock) -> OptimizePlan:
-        return plan_optimize(target, options, clock=clock)
-
-    def replan(
-        self, target: ScopeTarget, options: OptimizeOptions, planned: PlannedScope, plan_id: str, *, clock: Clock
-    ) -> OptimizePlan:
-        return replan_optimize(target, options, planned, clock=clock)
+    plan = staticmethod(plan_optimize)
+    replan = staticmethod(replan_optimize)
 
     def check(self, options: OptimizeOptions, subject: Scope | TableName, schema: TableSchema, retention_hours: float) -> None:
         check_columns(schema, options.zorder)

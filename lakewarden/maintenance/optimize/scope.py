@@ -103,7 +103,14 @@ def plan_optimize(target: ScopeTarget, options: OptimizeOptions, *, clock: Clock
     return _clustering(base, table, files) if options.zorder else _packing(base, files, min_gain, ratio)
 
 
-def replan_optimize(target: ScopeTarget, options: OptimizeOptions, planned: PlannedScope, *, clock: Clock) -> OptimizePlan:
+def replan_optimize(
+    target: ScopeTarget,
+    options: OptimizeOptions,
+    planned: PlannedScope,
+    plan_id: str,  # noqa: ARG001  # every operation's shape
+    *,
+    clock: Clock,
+) -> OptimizePlan:
     """Plans again with exactly these files, on the table as it is now.
 
     Raises:

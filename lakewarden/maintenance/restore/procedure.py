@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
-from lakewarden.base.clock import Clock
 from lakewarden.base.scope import Scope, TableName
 from lakewarden.catalog.model import Catalog, Table
 from lakewarden.catalog.report import ScopeReport
@@ -22,7 +21,7 @@ from lakewarden.maintenance.plans.value import Plan, PlannedScope
 from lakewarden.maintenance.request import Request
 from lakewarden.maintenance.restore import RestoreOptions
 from lakewarden.maintenance.restore.files import RESTORE
-from lakewarden.maintenance.restore.scope import RestorePlan, check_restore, plan_restore, replan_restore
+from lakewarden.maintenance.restore.scope import check_restore, plan_restore, replan_restore
 from lakewarden.maintenance.scopes import targets_of
 from lakewarden.maintenance.workplace import Workplace
 from lakewarden.tables.fanout import failed_report
@@ -34,13 +33,8 @@ class RestoreProcedure(TableMaintenance[RestoreOptions]):
     commits = RESTORE
     takes = RestoreOptions
 
-    def plan(self, target: ScopeTarget, options: RestoreOptions, *, clock: Clock) -> RestorePlan:
-        return plan_restore(target, options, clock=clock)
-
-    def replan(
-        self, target: ScopeTarget, options: RestoreOptions, planned: PlannedScope, plan_id: str, *, clock: Clock
-    ) -> RestorePlan:
-        return replan_restore(target, options, planned, plan_id, clock=clock)
+    plan = staticmethod(plan_restore)
+    replan = staticmethod(replan_restore)
 
     def look(self, at: Workplace, catalog: Catalog, request: Request) -> list[ScopeReport]:
         table = _table(catalog, request)

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 
-from lakewarden.base.clock import Clock
 from lakewarden.base.scope import Scope, TableName
 from lakewarden.catalog.model import Catalog, Table, TableSchema
 from lakewarden.catalog.report import ScopeReport
@@ -17,14 +16,13 @@ from lakewarden.errors import LakewardenError
 from lakewarden.maintenance.flush.run import forget_expired
 from lakewarden.maintenance.maintain import TableMaintenance
 from lakewarden.maintenance.plans.store import PlanLog
-from lakewarden.maintenance.plans.value import PlannedScope
 from lakewarden.maintenance.request import Request
 from lakewarden.maintenance.sweep import SweepResult, sweep
 from lakewarden.maintenance.upkeep.rounds import Round
 from lakewarden.maintenance.vacuum import VacuumOptions
 from lakewarden.maintenance.vacuum.blocks import blocked_scopes
 from lakewarden.maintenance.vacuum.need import OldRemains, to_vacuum
-from lakewarden.maintenance.vacuum.scope import VacuumPlan, plan_vacuum, replan_vacuum, retention
+from lakewarden.maintenance.vacuum.scope import plan_vacuum, replan_vacuum, retention
 from lakewarden.maintenance.vacuum.unreferenced_files import hot_files
 from lakewarden.maintenance.workplace import Workplace
 from lakewarden.tables import pins
@@ -37,13 +35,8 @@ class VacuumProcedure(TableMaintenance[VacuumOptions]):
     commits = VACUUM_END
     takes = VacuumOptions
 
-    def plan(self, target: ScopeTarget, options: VacuumOptions, *, clock: Clock) -> VacuumPlan:
-        return plan_vacuum(target, options, clock=clock)
-
-    def replan(
-        self, target: ScopeTarget, options: VacuumOptions, planned: PlannedScope, plan_id: str, *, clock: Clock
-    ) -> VacuumPlan:
-        return replan_vacuum(target, options, planned, plan_id, clock=clock)
+    plan = staticmethod(plan_vacuum)
+    replan = staticmethod(replan_vacuum)
 
     def check(self, options: VacuumOptions, subject: Scope | TableName, schema: TableSchema, retention_hours: float) -> None:
         retention(options, subject, retention_hours)

@@ -6,6 +6,7 @@ from typing import Literal
 
 from lakewarden.errors import InvalidArgument
 from lakewarden.sql.grammar.tables import if_exists, if_not_exists
+from lakewarden.sql.grammar.upkeep import more_options
 from lakewarden.sql.reader import StatementReader
 from lakewarden.sql.statements.base import Ref, Statement
 from lakewarden.sql.statements.definitions import (
@@ -132,7 +133,8 @@ def _job(read: StatementReader, operation: Literal["flush", "compact"]) -> State
     table, namespace = (_qualified(read, operation), None) if one else (None, in_namespace(read))
     ratio = read.number("a ratio") if operation == "compact" and read.word("RATIO") else None
     look = operation == "compact" and read.word("LOOK")
-    return StorageJob(operation, table, namespace, look, read.word("DRY", "RUN"), ratio)
+    more = more_options(read)
+    return StorageJob(operation, table, namespace, look, read.word("DRY", "RUN"), ratio, more)
 
 
 def _move(read: StatementReader) -> Statement:

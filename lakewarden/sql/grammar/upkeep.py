@@ -9,7 +9,7 @@ from sqlglot.tokenizer_core import TokenType
 
 from lakewarden.errors import InvalidArgument
 from lakewarden.sql.reader import StatementReader
-from lakewarden.sql.statements.base import Statement
+from lakewarden.sql.statements.base import Pairs, Statement
 from lakewarden.sql.statements.others import Forbidden, UnsupportedStatement
 from lakewarden.sql.statements.rows import LARGEST, Subscribe
 from lakewarden.sql.statements.upkeep import ApplyPlan, ExportUserData, KillJob, KillLiveQuery, Optimize, Restore, Vacuum
@@ -31,9 +31,9 @@ def restore(read: StatementReader) -> Statement:
     read.expect("TO")
     if read.one_of("VERSION", "TIMESTAMP") == "VERSION":
         read.expect("AS", "OF")
-        return Restore(table, version=read.whole("a version"), **_manner(read))
+        return Restore(table, read.whole("a version"), more=more_options(read), **_manner(read))
     read.expect("AS", "OF")
-    return Restore(table, timestamp=read.text("a moment"), **_manner(read))
+    return Restore(table, timestamp=read.text("a moment"), more=more_options(read), **_manner(read))
 
 
 def optimize(read: StatementReader) -> Statement:
@@ -42,7 +42,7 @@ def optimize(read: StatementReader) -> Statement:
     where = read.source(read.condition, "a condition") if read.word("WHERE") else None
     columns = tuple(read.listed(read.column)) if read.word("ZORDER", "BY") else ()
     look = read.word("LOOK")
-    return Optimize(table, columns, look=look, where=where, **_manner(read))
+    return Optimize(table, columns, look, where, more_options(read), **_manner(read))
 
 
 def vacuum(read: StatementReader) -> Statement:
@@ -55,7 +55,12 @@ def vacuum(read: StatementReader) -> Statement:
         read.expect("HOURS")
         force = read.word("FORCE")
     look = read.word("LOOK")
-    return Vacuum(table, hours, force, look, **_manner(read))
+    return Vacuum(table, hours, force, look, more_options(read), **_manner(read))
+
+
+def more_options(read: StatementReader) -> Pairs:
+    """Reads WITH (name = value, …): options of an operation that have no clause of their own."""
+    return read.pairs() if read.word("WITH") else ()
 
 
 class _Manner(TypedDict):

@@ -16,10 +16,11 @@ from lakewarden.errors import Conflict, Corrupt, InvalidArgument, NotFound, Scop
 from lakewarden.maintenance.export.run import own_place
 from lakewarden.maintenance.move.procedure import cancel_move
 from lakewarden.maintenance.plans.value import Plan
-from lakewarden.maintenance.request import Request, new_request
+from lakewarden.maintenance.request import Request, new_request, with_texts
 from lakewarden.maintenance.restore import RestoreOptions
 from lakewarden.maintenance.runner import Runner
 from lakewarden.sql.context import Context
+from lakewarden.sql.handlers.tables import options_of
 from lakewarden.sql.results import Columns, ResultRows, Row, StartedJobs, StatementDone, listing
 from lakewarden.sql.rights import asks_of_request
 from lakewarden.sql.statements.upkeep import (
@@ -83,8 +84,9 @@ _NOTHING = {"flush": "no pending writes", "compact": "no small files to fold"}
 def storage_job(context: Context, statement: StorageJob) -> StartedJobs | StatementDone | ResultRows:
     """Requests a job for each table that has work, and runs the jobs if the session waits."""
     tables = _in_namespace(context, statement) if statement.table is None else [context.table(statement.table)]
+    request = _request(statement, tables)  # refused before a job is, too
     if statement.dry_run:
-        return planned(context, _request(statement, tables))
+        return planned(context, request)
     return _started(context, statement, tables)
 
 
@@ -138,7 +140,8 @@ def _idle(context: Context, statement: StorageJob, table: Table) -> bool:
 
 def _request(statement: StorageJob, tables: Sequence[Table]) -> Request:
     names = tuple(str(table.name) for table in tables)
-    return new_request(statement.operation, names, look=statement.look, ratio=statement.ratio)
+    made = new_request(statement.operation, names, look=statement.look, ratio=statement.ratio)
+    return with_texts(made, options_of(statement.more))
 
 
 def _waits(context: Context, table: Table) -> bool:
@@ -230,6 +233,7 @@ def optimize(context: Context, statement: Optimize) -> StatementDone | ResultRow
     zorder = tuple(_as_declared(table, name) for name in statement.zorder)
     user, where = _whose(context, table, statement), statement.where
     request = new_request("optimize", (str(table.name),), user=user, zorder=zorder, look=statement.look, where=where)
+    request = with_texts(request, options_of(statement.more))
     return planned(context, request) if statement.dry_run else _run_now(context, request)
 
 
@@ -242,6 +246,7 @@ def vacuum(context: Context, statement: Vacuum) -> StatementDone | ResultRows:
     hours, force = statement.retain_hours, statement.force
     user = _whose(context, table, statement)
     request = new_request("vacuum", (str(table.name),), user=user, retain_hours=hours, force=force, look=statement.look)
+    request = with_texts(request, options_of(statement.more))
     return _files(preview(context, request).reports) if statement.dry_run else _run_now(context, request)
 
 
@@ -263,7 +268,7 @@ def restore(context: Context, statement: Restore) -> StatementDone | ResultRows:
         raise InvalidArgument("RESTORE … FOR ALL USERS takes TIMESTAMP AS OF: each scope has its own versions")
     timestamp = None if statement.timestamp is None else parse_moment(statement.timestamp)
     options = RestoreOptions(statement.version, timestamp, user=_whose(context, table, statement))
-    request = Request("restore", (str(table.name),), options)
+    request = with_texts(Request("restore", (str(table.name),), options), options_of(statement.more))
     return planned(context, request) if statement.dry_run else _run_now(context, request)
 
 

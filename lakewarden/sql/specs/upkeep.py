@@ -39,7 +39,7 @@ _KILL: Mapping[str, Grammar] = {"KILL": upkeep.kill}
 
 UPKEEP: Mapping[type[Statement], StatementSpec] = {
     StorageJob: StatementSpec(
-        "STORAGE FLUSH or COMPACT TABLE n.t or ALL [IN NAMESPACE n] [RATIO n] [LOOK] [DRY RUN]",
+        "STORAGE FLUSH or COMPACT TABLE n.t or ALL [IN NAMESPACE n] [RATIO n] [LOOK] [WITH (option = value, …)] [DRY RUN]",
         "flushes or compacts tables, as jobs",
         _STORAGE,
         "job",
@@ -58,7 +58,8 @@ UPKEEP: Mapping[type[Statement], StatementSpec] = {
         audited=AuditEntrySpec("MOVE_TABLE", "table", "table"),
     ),
     Optimize: StatementSpec(
-        "OPTIMIZE t [WHERE condition on partition columns] [ZORDER BY (…)] [LOOK] [FOR ALL USERS] [DRY RUN]",
+        "OPTIMIZE t [WHERE condition on partition columns] [ZORDER BY (…)] [LOOK] [WITH (option = value, …)] [FOR ALL USERS]"
+        " [DRY RUN]",
         "packs or sorts files",
         {"OPTIMIZE": upkeep.optimize},
         ScopesRight("optimize"),
@@ -67,7 +68,7 @@ UPKEEP: Mapping[type[Statement], StatementSpec] = {
         requires=_cold("OPTIMIZE"),
     ),
     Vacuum: StatementSpec(
-        "VACUUM t [RETAIN n HOURS [FORCE]] [LOOK] [FOR ALL USERS] [DRY RUN]",
+        "VACUUM t [RETAIN n HOURS [FORCE]] [LOOK] [WITH (option = value, …)] [FOR ALL USERS] [DRY RUN]",
         "removes files that no kept version needs",
         {"VACUUM": upkeep.vacuum},
         ScopesRight("vacuum"),
@@ -76,7 +77,7 @@ UPKEEP: Mapping[type[Statement], StatementSpec] = {
         requires=_cold("VACUUM"),
     ),
     Restore: StatementSpec(
-        "RESTORE [TABLE] t TO VERSION AS OF n or TIMESTAMP AS OF '…' [FOR ALL USERS] [DRY RUN]",
+        "RESTORE [TABLE] t TO VERSION AS OF n or TIMESTAMP AS OF '…' [WITH (option = value, …)] [FOR ALL USERS] [DRY RUN]",
         "goes back to a version",
         {"RESTORE": upkeep.restore},
         ScopesRight("restore"),

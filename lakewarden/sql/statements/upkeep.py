@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from lakewarden.sql.statements.base import OnScopes, OnTable, Ref, Statement
+from lakewarden.sql.statements.base import OnScopes, OnTable, Pairs, Ref, Statement
 
 
 @dataclass(frozen=True)
@@ -20,6 +20,8 @@ class StorageJob(Statement):
     dry_run: bool = False
     ratio: float | None = None
     """Of a compaction: leaves a file with more than so many times the rows of the newer ones together."""
+    more: Pairs = ()
+    """Of WITH: options of the operation, by their names there."""
 
 
 @dataclass(frozen=True)
@@ -37,6 +39,8 @@ class Optimize(OnScopes):
     """Opens each scope, also those in which nothing is to do by what the state knows."""
     where: str | None = None
     """A condition on partition columns, as written."""
+    more: Pairs = ()
+    """As in `StorageJob`; so below."""
 
 
 @dataclass(frozen=True)
@@ -45,6 +49,7 @@ class Vacuum(OnScopes):
     force: bool = False
     look: bool = False
     """As in `Optimize`."""
+    more: Pairs = ()
 
 
 @dataclass(frozen=True)
@@ -53,6 +58,7 @@ class Restore(OnScopes):
 
     version: int | None = None
     timestamp: str | None = None
+    more: Pairs = ()
 
 
 @dataclass(frozen=True)
