@@ -114,7 +114,7 @@ def _extended(warehouse: Warehouse, table: Table, version: str, scan: FloorScan,
             parts = floor.parts(keys).values()
             unknown = frozenset(mark for mark in unknown if all(part.get(mark) is None for part in parts))
     scopes = whole.users + len(added.users) if added.counted is None else added.counted
-    if keeps and not unknown:
+    if not unknown and keeps:
         keep_whole(warehouse.state, table.id, version, Whole(scopes, added.objects, scan.names))
     return FloorSurvey(warehouse, table, floor, scan, scopes, unknown, keeps)
 
@@ -132,7 +132,7 @@ def _compared(warehouse: Warehouse, catalog: Catalog, table: Table, version: str
     scan = floor.scan()
     known = KnownScopes.union(floor.parts(scan.heads).values())
     unknown = registered.difference(known.hexadecimal(np.ones(len(known), np.bool_)))
-    if keeps and not unknown:
+    if not unknown and keeps:
         keep_whole(warehouse.state, table.id, version, Whole(len(registered), everything.objects, scan.names))
     return FloorSurvey(warehouse, table, floor, scan, len(registered), frozenset(unknown), keeps)
 
