@@ -164,9 +164,9 @@ def _totals(survey: FloorSurvey) -> Totals:
     state, table_id = survey.warehouse.state, survey.table.id
     totals = find_totals(state, table_id, survey.scan)
     if totals is None:
-        known = KnownScopes.union(survey.parts())
-        totals = Totals.of(known)
-        if survey.keeps and len(known) >= _WORTH_KEEPING:
+        parts = survey.parts()
+        totals = Totals.of_parts(parts)
+        if survey.keeps and sum(map(len, parts)) >= _WORTH_KEEPING:
             with suppress(StorageRefused):  # whoever only looks may not be allowed to write
                 keep_totals(state, table_id, survey.scan, totals)
     return totals

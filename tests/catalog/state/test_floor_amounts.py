@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import hashlib
+import random
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
-from lakewarden.catalog.state.floors.entries import AMOUNTS, UNSEEN, KnownScopes, KnownState, UpkeepNote
+from lakewarden.catalog.state.floors.entries import AMOUNTS, NO_TABLE, UNSEEN, KnownScopes, KnownState, UpkeepNote
 from lakewarden.catalog.state.floors.floor import Floor
 from lakewarden.catalog.state.floors.objects import encoded, packed
 from lakewarden.catalog.state.floors.summaries import Totals
@@ -73,3 +74,23 @@ def test_scopes_are_grouped_by_their_files() -> None:
     assert found.file_counts == (2, 1, 0, 0, 0, 1)
     assert found.dead_since == {0: 2 + 4 + 8 + 16 + 32}
     assert pa.types.is_int32(KnownScopes.of(notes).table.schema.field("compact_files").type)
+
+
+def test_sums_of_parts_are_those_of_their_union() -> None:
+    chance = random.Random(7)
+    parts = []
+    for size in (40, 7, 0, 15, 1):
+        marks = {_mark(number) for number in chance.sample(range(60), size)}
+        parts.append(KnownScopes.of({mark: _any_note(chance) for mark in marks}))
+    for some in ([], parts[:1], parts[:2], parts):
+        assert Totals.of_parts(some) == Totals.of(KnownScopes.union(some))
+
+
+def _any_note(chance: random.Random) -> KnownState:
+    files = chance.randrange(4)
+    amounts = [chance.choice((UNSEEN, 0, chance.randrange(1, 10**6))) for _ in range(6)]
+    upkeep = UpkeepNote(
+        files, files * 10**6, chance.randrange(9), 1, chance.randrange(9), 0, 0, chance.randrange(10**9), 0, *amounts
+    )
+    version = chance.choice((NO_TABLE, 1, 2, 3))
+    return KnownState(version, chance.randrange(100), 10, forgotten=chance.random() < 0.2, upkeep=chance.choice((upkeep, None)))

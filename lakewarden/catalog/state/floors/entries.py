@@ -246,6 +246,11 @@ class KnownScopes:
         left = pc.invert(pc.is_in(self.table.column("scope"), value_set=theirs.table.column("scope").combine_chunks()))
         return KnownScopes(pa.concat_tables([self.table.filter(left), same.only(changed).table]).sort_by("scope"))
 
+    def rows_of(self, others: KnownScopes) -> Rows:
+        """Returns which rows are of scopes that the others have."""
+        among = pc.is_in(self.table.column("scope"), value_set=others.table.column("scope").combine_chunks())
+        return values(among)
+
     def hexadecimal(self, rows: Rows) -> list[str]:
         """Returns the hashes of these rows."""
         hashes = cast("list[bytes]", self.table.column("scope").filter(flags(rows)).to_pylist())
