@@ -14,6 +14,7 @@ from lakewarden.delta.history import history
 from lakewarden.delta.lifecycle.fence import fence
 from lakewarden.delta.table import ScopeTable
 from lakewarden.errors import Conflict, Corrupt, LakewardenError, NotFound
+from lakewarden.storage.meter import metered
 from lakewarden.storage.objects import Missing, keys_of
 from lakewarden.storage.open import open_store
 from lakewarden.storage.steps import alone
@@ -38,6 +39,27 @@ def test_flushes_in_a_bucket(scope: ScopeTarget) -> None:
     assert [entry.version for entry in history(scope, limit=3, before_version=11)] == [10, 9, 8]
     with pytest.raises(NotFound, match="the newest is 11"):
         table_of(scope, 12)
+
+
+def test_opening_costs_what_is_behind_the_checkpoint(scope: ScopeTarget) -> None:
+    """Over a cycle of ten commits: a listing, the checkpoint, and each commit behind it; its own commit tells its digest."""
+    requests = []
+    for number in range(20):
+        flush(scope, people(number), first_seq=number)
+        if number < 10:
+            continue
+        with metered() as account:
+            table = table_of(scope)
+            assert (table.version, table.watermark(APP), len(table.files()), bool(table.digest)) == (
+                number,
+                number,
+                number + 1,
+                True,
+            )
+        requests.append(sum(many for kind, many in account.total().items() if kind.isupper()))
+    behind = [*range(1, 10), 0]  # a checkpoint is written with every tenth commit
+    assert all(made <= 3 + commits for made, commits in zip(requests, behind, strict=True)), requests
+    assert sum(requests) <= 70
 
 
 def test_of_two_flushes_in_a_bucket_one_wins(scope: ScopeTarget) -> None:
