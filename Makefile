@@ -102,9 +102,9 @@ mutate: .venv/.setup ## Put small faults into copies of the code, one at a time:
 	$(VENV)/python -m tests.mutations $(MUTATE_ARGS)
 
 torture: setup kafka $(MINIO) ## Search for what the tests do not find: many more schedules and examples; an hour
-	HYPOTHESIS_PROFILE=torture LAKEWARDEN_SCHEDULES=200000 LAKEWARDEN_RACE=200 LAKEWARDEN_FAULTS=25 LAKEWARDEN_EACH_REQUEST=4 LAKEWARDEN_PAUSES=1 LAKEWARDEN_GARBLED=400 LAKEWARDEN_ANSWERS=1 LAKEWARDEN_MUTATIONS=20000 LAKEWARDEN_CUTS=300 LAKEWARDEN_KAFKA_KILLS=100 LAKEWARDEN_CHAIN_KILLS=100 LAKEWARDEN_SPARK_KILLS=100 LAKEWARDEN_BLOCKS=100 LAKEWARDEN_MINIO=$(MINIO) \
+	HYPOTHESIS_PROFILE=torture LAKEWARDEN_SCHEDULES=200000 LAKEWARDEN_RACE=200 LAKEWARDEN_FAULTS=25 LAKEWARDEN_EACH_REQUEST=4 LAKEWARDEN_PAUSES=1 LAKEWARDEN_GARBLED=400 LAKEWARDEN_ANSWERS=1 LAKEWARDEN_MUTATIONS=20000 LAKEWARDEN_LOGS=100000 LAKEWARDEN_CUTS=300 LAKEWARDEN_KAFKA_KILLS=100 LAKEWARDEN_CHAIN_KILLS=100 LAKEWARDEN_SPARK_KILLS=100 LAKEWARDEN_BLOCKS=100 LAKEWARDEN_MINIO=$(MINIO) \
 	  $(PYTEST) -n 2 --dist loadgroup --timeout 3600 \
-	  tests/log tests/model tests/maintenance/test_store_race.py tests/maintenance/test_faults.py tests/maintenance/test_each_request.py tests/maintenance/test_paused.py tests/maintenance/test_garbled.py tests/storage/test_answers.py tests/tables/direct/test_meetings.py tests/sql/test_fuzz.py tests/sql/test_federation.py tests/sql/test_generated_writes.py tests/sql/blocks tests/serve/postgres/test_killed_blocks.py tests/ingest/relay/test_campaign.py tests/spark/chain tests/spark/kills tests/crash $(PYTEST_ARGS)
+	  tests/log tests/model tests/delta/replay/test_fuzz.py tests/maintenance/test_store_race.py tests/maintenance/test_faults.py tests/maintenance/test_each_request.py tests/maintenance/test_paused.py tests/maintenance/test_garbled.py tests/storage/test_answers.py tests/tables/direct/test_meetings.py tests/sql/test_fuzz.py tests/sql/test_federation.py tests/sql/test_generated_writes.py tests/sql/blocks tests/serve/postgres/test_killed_blocks.py tests/ingest/relay/test_campaign.py tests/spark/chain tests/spark/kills tests/crash $(PYTEST_ARGS)
 	$(VENV)/python -W ignore -m tests.serve.kills --seconds 600 --kill-every 20
 	$(VENV)/python -W ignore -m tests.meeting --seconds 300 --kill-every 15
 	$(VENV)/python -W ignore -m tests.serve.isolation --sessions 3000

@@ -19,6 +19,7 @@ from benchmarks import (
     maintenance,
     million,
     object_store,
+    opening,
     partitions,
     query,
     quiet,
@@ -34,7 +35,7 @@ from lakewarden.spark.session import start_session
 
 NAMES = (
     *("flush", "floor", "growth", "maintenance", "write", "query", "quiet", "million", "requests", "booking"),
-    *("spark", "serve", "partitions", "fold", "large"),
+    *("spark", "serve", "partitions", "fold", "large", "opening"),
     *("object_store", "ingest"),
 )
 _BY_DEFAULT = NAMES[:-3]
@@ -48,6 +49,7 @@ _ALONE = {
     "partitions": partitions.run,
     "fold": fold.run,
     "serve": serve.run,
+    "opening": opening.run,
     "object_store": object_store.run,  # with a session of its own, which must be the process's first: run it alone
     "ingest": ingest.run,  # as well
 }

@@ -21,6 +21,7 @@ from benchmarks import (
     large,
     maintenance,
     million,
+    opening,
     partitions,
     query,
     quiet,
@@ -269,3 +270,12 @@ def test_unequal_traffic_writes_less_again_with_a_ratio_and_reads_open_no_more_f
     assert new.written <= 0.45 * old.written
     assert new.files <= 1.05 * old.files
     assert new.dollars <= 1.05 * old.dollars
+
+
+@pytest.mark.slow
+@pytest.mark.night
+@pytest.mark.minio
+def test_opening(tmp_path: Path) -> None:
+    (table,) = opening.run(TINY, tmp_path).tables
+    assert [row[0] for row in table.rows] == ["the replay", "delta-rs"]
+    assert float(table.rows[0][2]) < float(table.rows[1][2])
