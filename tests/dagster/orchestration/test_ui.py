@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 pytestmark = [*DAGSTER, pytest.mark.slow, pytest.mark.timeout(3600)]
 
 _LAKEWARDEN = str(Path(sys.executable).with_name("lakewarden"))
+_ROOT = Path(__file__).parents[3]
 _CHAT = "/locations/lakewarden/asset-groups/chat/lineage"
 """The graph of one group: the page of all assets shows only groups where there are several."""
 
@@ -46,6 +47,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     warehouse, url = str(root / "warehouse"), f"http://127.0.0.1:{(port := free_port())}"
     make_chat(warehouse)
     command = [_LAKEWARDEN, "ui", "--warehouse", warehouse, "--port", str(port), "--dagster-home", str(root / "home")]
+    command += ["--workspace", str(_ROOT / "workspace.yaml")]
     signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore it, and so would `ui`
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
         try:
@@ -69,12 +71,15 @@ def partition(user: str) -> str:
 
 def test_the_sensor_flushes_what_another_process_wrote(pages: Pages) -> None:
     program = "from tests.fixtures.chat import write; import sys; write(sys.argv[1], 'bob', 50, 51)"  # two rows are the policy's
-    root = Path(__file__).parents[3]
-    subprocess.run([sys.executable, "-c", program, pages.warehouse], check=True, env={**os.environ, "PYTHONPATH": str(root)})
+    subprocess.run([sys.executable, "-c", program, pages.warehouse], check=True, env={**os.environ, "PYTHONPATH": str(_ROOT)})
     pages.until(lambda text: "flush_job" in text, "flushed", again=partition("bob"))
     with Lakehouse.open(pages.warehouse) as lake:
         assert lake.table(MESSAGES).read(user="bob", freshness="eventual").num_rows == 4
         assert lake.pending() == []
+
+
+def test_a_workspace_of_ones_own_is_served_beside_the_warehouse(pages: Pages) -> None:
+    pages.until(lambda text: "onboard_job" in text and "flush_job" in text, "own", again="/jobs")
 
 
 def test_lineage_and_runs_are_free_of_noise(pages: Pages) -> None:
