@@ -113,7 +113,7 @@ _OUTERMOST = {
     "lakewarden.dagster.definitions": "a code location opens its warehouse",
     "lakewarden.dagster.resources.lakehouse": "a run opens its warehouse",
     "lakewarden.tables.rows.defaults": "the numbers of a process begin once, for all of its warehouses",
-    "lakewarden.spark.source.connection": "a reader or writer in Spark opens its warehouse",
+    "lakewarden.spark.connection": "a reader or writer in Spark opens its warehouse",
     "lakewarden.sql.session_block": "a statement outside of any session has a block that refuses all",
     "lakewarden.catalog.locks": "another process opens the catalog from the place that it was sent",
 }

@@ -12,7 +12,7 @@ from lakewarden.errors import FailedPrecondition
 from lakewarden.tables.warehouse import check_namespace
 
 if TYPE_CHECKING:
-    from lakewarden.base.workers.cancellation import Cancellation
+    from lakewarden.base.cancellation import Cancellation
     from lakewarden.catalog.access import Principal
     from lakewarden.client.k3 import K3
     from lakewarden.spark.session import SparkSession

@@ -1,6 +1,6 @@
 """Everything that needs Spark: its session, jobs over scopes, and the data sources `lakewarden` and `lakewarden_kafka`.
 
-Imports maintenance and below; `cluster.py` is what the rooms below get of it. Begin with `session.py` and `source/`.
+Imports maintenance and below; `cluster.py` is what the rooms below get of it. Begin with `session.py` and `data_source.py`.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ def register(spark: SparkSession, warehouse: str | os.PathLike[str], settings: S
     Raises:
         NotFound: there is no warehouse.
     """
+    from lakewarden.spark.data_source import register as register_source
     from lakewarden.spark.kafka import register as register_topics  # tasks of other jobs import this package too
-    from lakewarden.spark.source.register import register as register_source
 
     register_source(spark, os.fspath(warehouse), settings)
     register_topics(spark)

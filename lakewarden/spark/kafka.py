@@ -13,7 +13,7 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStrea
 from pyspark.sql.types import StructType
 
 from lakewarden.errors import InvalidArgument, NotFound
-from lakewarden.spark.source.connection import called_by_spark
+from lakewarden.spark.connection import called_by_spark
 from lakewarden.storage.kafka.reader import OffsetRange, TopicMessage, reading
 from lakewarden.storage.kafka.topics import Topic, partitions_of, topic_of
 

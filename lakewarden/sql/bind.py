@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 from sqlglot import exp
 
+from lakewarden.base.cancellation import Cancellation
 from lakewarden.base.scope import TableName
-from lakewarden.base.workers.cancellation import Cancellation
 from lakewarden.catalog.access import TableOf, impersonate, require
 from lakewarden.catalog.changes.engines import require_active
 from lakewarden.catalog.changes.users import role_of

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from lakewarden.base.cancellation import Cancellation
 from lakewarden.base.scope import TableName
-from lakewarden.base.workers.cancellation import Cancellation
 from lakewarden.catalog.access import Principal, TableOf
 from lakewarden.catalog.model import Catalog, Table
 from lakewarden.errors import InvalidArgument, NotFound

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from lakewarden.base.cancellation import Cancellation
 from lakewarden.base.clock import Pause, wait
 from lakewarden.base.commit_metadata import carried, carrying
 from lakewarden.base.scope import TableName
-from lakewarden.base.workers.cancellation import Cancellation
 from lakewarden.base.write_key import begin_statement
 from lakewarden.catalog.access import Principal, parse_role
 from lakewarden.catalog.evolution import anew

@@ -19,9 +19,9 @@ from lakewarden.errors import ConstraintViolation, Corrupt, InvalidArgument, Not
 from lakewarden.ingest.topics.fit import Fit, RowsOf
 from lakewarden.ingest.topics.formats import decoder
 from lakewarden.log.objects.writer import LogWriter
-from lakewarden.spark.source.connection import SparkConnection
-from lakewarden.spark.source.options import WriteOptions
-from lakewarden.spark.source.staged_write import StagedWrite
+from lakewarden.spark.connection import SparkConnection
+from lakewarden.spark.options import WriteOptions
+from lakewarden.spark.staged_write import StagedWrite
 from lakewarden.storage.kafka.reader import TopicMessage
 from lakewarden.tables.client import TableClient
 from lakewarden.tables.client.reader import TableReader

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cached_property
 
+from lakewarden.base.cancellation import Cancellation
 from lakewarden.base.scope import TableName
-from lakewarden.base.workers.cancellation import Cancellation
 from lakewarden.catalog.access import OPERATOR, Act, Principal, TableAct, TableOf
 from lakewarden.catalog.changes.engines import namespace_of, require_active
 from lakewarden.catalog.model import Catalog, Table

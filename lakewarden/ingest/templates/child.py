@@ -27,8 +27,8 @@ import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.parquet  # loaded before memory is bounded, and once
 
-from lakewarden.base.workers import frames
-from lakewarden.base.workers.child import ProcessMemory, end_with
+from lakewarden.base import frames
+from lakewarden.base.worker_child import ProcessMemory, end_with
 from lakewarden.errors import LakewardenError, Unsupported
 from lakewarden.ingest.templates import messages
 from lakewarden.ingest.templates.fitting import ObjectFitting

@@ -12,8 +12,8 @@ from time import monotonic
 from types import TracebackType
 from typing import Self
 
-from lakewarden.base.workers import frames
-from lakewarden.base.workers.pool import Pool, Process
+from lakewarden.base import frames
+from lakewarden.base.workers import Pool, Process
 from lakewarden.errors import InvalidArgument, LakewardenError, NotFound, StorageUnavailable, Unsupported
 from lakewarden.ingest.templates import messages
 from lakewarden.ingest.templates.messages import MOST_BYTES, RangeRequest, ReadBounds, ReadOutcome, Task

@@ -23,6 +23,7 @@ from lakewarden.log.objects.cuts.closing import close_user, gone_since, leave_ou
 from lakewarden.log.objects.cuts.fill import fill
 from lakewarden.log.objects.cuts.next_cut import has_expired
 from lakewarden.log.objects.cuts.notes import (
+    StoreClock,
     close_direct,
     is_held,
     is_noted,
@@ -41,7 +42,6 @@ from lakewarden.log.objects.log_view import ListedLogView
 from lakewarden.log.objects.put import WriterTerms
 from lakewarden.log.objects.segment import read_chunk, read_chunks
 from lakewarden.log.objects.staging import remove_abandoned
-from lakewarden.log.objects.store_clock import StoreClock
 from lakewarden.log.objects.trail import ListedTrail, read_trail
 from lakewarden.log.objects.view import make_durable, metadata_of, read_view, rows_of
 from lakewarden.log.objects.writer import LogWriter

@@ -14,7 +14,7 @@ from urllib.parse import unquote
 
 import grpc
 
-from lakewarden.base.workers.cancellation import Cancellation
+from lakewarden.base.cancellation import Cancellation
 from lakewarden.catalog.access import Principal
 from lakewarden.errors import Canceled, Internal, LakewardenError
 from lakewarden.serve.common import Common, request_id_of

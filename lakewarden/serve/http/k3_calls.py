@@ -14,9 +14,9 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
 
+from lakewarden.base.cancellation import Cancellation
 from lakewarden.base.scope import TableName
 from lakewarden.base.strategies import WriteStrategy
-from lakewarden.base.workers.cancellation import Cancellation
 from lakewarden.catalog.access import Principal
 from lakewarden.client import Lakehouse
 from lakewarden.client.k3 import K3

@@ -12,9 +12,9 @@ import msgspec
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import HTTPConnection, Request
 
+from lakewarden.base.cancellation import Cancellation
 from lakewarden.base.exact_json import decoded_as, raw
 from lakewarden.base.scope import TableName
-from lakewarden.base.workers.cancellation import Cancellation
 from lakewarden.catalog.access import Principal
 from lakewarden.client import Lakehouse
 from lakewarden.serve.authority import Authority

@@ -15,10 +15,10 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
+from lakewarden.base.cancellation import Cancellation
 from lakewarden.base.exact_json import JsonNumber
 from lakewarden.base.json_values import json_rows
 from lakewarden.base.scope import TableName
-from lakewarden.base.workers.cancellation import Cancellation
 from lakewarden.catalog.access import Principal
 from lakewarden.client import Lakehouse
 from lakewarden.client.answers import answer

@@ -10,7 +10,7 @@ from typing import TypeVar
 import pyarrow as pa
 from starlette.concurrency import run_in_threadpool
 
-from lakewarden.base.workers.cancellation import Cancellation
+from lakewarden.base.cancellation import Cancellation
 from lakewarden.errors import BadSyntax, Unsupported
 from lakewarden.serve.postgres import kinds, replies, statements
 from lakewarden.serve.postgres.control import status_of

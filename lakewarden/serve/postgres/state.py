@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from lakewarden.base.workers.cancellation import Cancellation
+from lakewarden.base.cancellation import Cancellation
 from lakewarden.errors import InvalidArgument
 from lakewarden.serve.postgres.kinds import Kind
 from lakewarden.serve.postgres.problems import NO_PORTAL, NO_STATEMENT, TOO_MUCH, ProtocolError

@@ -11,11 +11,11 @@ from lakewarden.catalog.column_types import ColumnType
 from lakewarden.catalog.model import Table
 from lakewarden.errors import LakewardenError, Unsupported
 from lakewarden.serve.postgres import kinds
+from lakewarden.serve.postgres.catalog_answers import answered, asks_catalog
+from lakewarden.serve.postgres.catalog_answers import parameter_kinds as catalog_parameters
 from lakewarden.serve.postgres.control import control_of
 from lakewarden.serve.postgres.kinds import JSON, TEXT, Kind, kind_of, kind_of_column
 from lakewarden.serve.postgres.parameters import example
-from lakewarden.serve.postgres.pg_catalog.answer import answered, asks_catalog
-from lakewarden.serve.postgres.pg_catalog.answer import parameter_kinds as catalog_parameters
 from lakewarden.serve.postgres.problems import READ_ONLY, ProtocolError
 from lakewarden.serve.postgres.state import AnswerColumn, CommandOutcome, State
 from lakewarden.sql.block_rules import LISTS, changes_nothing, innermost

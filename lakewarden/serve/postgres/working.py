@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from starlette.concurrency import run_in_threadpool
 
-from lakewarden.base.workers.cancellation import Cancellation
+from lakewarden.base.cancellation import Cancellation
 from lakewarden.errors import LakewardenError
 from lakewarden.serve.common import Common
 from lakewarden.serve.postgres.problems import CANCELED, ProtocolError, problem_of

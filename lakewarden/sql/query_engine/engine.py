@@ -11,7 +11,7 @@ from typing import Protocol
 
 import pyarrow as pa
 
-from lakewarden.base.workers.cancellation import Cancellation
+from lakewarden.base.cancellation import Cancellation
 from lakewarden.errors import StorageUnavailable
 
 

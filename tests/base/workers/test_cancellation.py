@@ -6,7 +6,7 @@ import pickle
 
 import pytest
 
-from lakewarden.base.workers.cancellation import Cancellation
+from lakewarden.base.cancellation import Cancellation
 from lakewarden.errors import Canceled
 
 

@@ -8,8 +8,8 @@ from typing import cast
 
 import pytest
 
-from lakewarden.base.workers.cancellation import Cancellation
-from lakewarden.base.workers.pool import Pool, Process
+from lakewarden.base.cancellation import Cancellation
+from lakewarden.base.workers import Pool, Process
 from lakewarden.errors import Canceled, Internal, Unsupported
 from tests.fixtures.patience import PATIENCE
 

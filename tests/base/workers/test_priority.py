@@ -11,11 +11,11 @@ import threading
 
 import pytest
 
-from lakewarden.base.workers.child import Priority
+from lakewarden.base.worker_child import Priority
 
 _PROGRAM = """
 import json, os, sys, threading, time
-from lakewarden.base.workers.child import Priority
+from lakewarden.base.worker_child import Priority
 
 def nices():
     return sorted({os.getpriority(os.PRIO_PROCESS, int(thread)) for thread in os.listdir("/proc/self/task")})

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from lakewarden.spark.source.connection import _opened
+from lakewarden.spark.connection import _opened
 
 
 @pytest.fixture(autouse=True)

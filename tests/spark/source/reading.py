@@ -10,9 +10,9 @@ from pyspark.sql.types import StructType
 
 from lakewarden import Lakehouse
 from lakewarden.base.settings import Settings
-from lakewarden.spark.source.batch_read import BatchReader, FilteredReader
-from lakewarden.spark.source.connection import SparkConnection
-from lakewarden.spark.source.options import ReadOptions
+from lakewarden.spark.batch_read import BatchReader, FilteredReader
+from lakewarden.spark.connection import SparkConnection
+from lakewarden.spark.options import ReadOptions
 
 Row = Mapping[str, object]
 

@@ -18,8 +18,8 @@ from lakewarden.base.setting_sections import SparkSettings
 from lakewarden.base.settings import Settings
 from lakewarden.catalog.buckets import bucket_of
 from lakewarden.errors import InvalidArgument
-from lakewarden.spark.source.batch_read import ScopePack
-from lakewarden.spark.source.options import ReadOptions
+from lakewarden.spark.batch_read import ScopePack
+from lakewarden.spark.options import ReadOptions
 from tests.fixtures.examples import examples
 from tests.fixtures.lakes import lake_fixture
 from tests.spark.source.reading import read, reader, rows_of
@@ -213,7 +213,7 @@ def test_a_past_needs_its_users(lake: Lakehouse) -> None:
 
 def test_no_warehouse_is_made(tmp_path: Path) -> None:
     from lakewarden.errors import NotFound
-    from lakewarden.spark.source.connection import SparkConnection
+    from lakewarden.spark.connection import SparkConnection
 
     with pytest.raises(NotFound):
         SparkConnection.of(str(tmp_path / "none"), Settings(), 1).open()

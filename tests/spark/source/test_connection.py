@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from lakewarden.spark.source.connection import called_by_spark
+from lakewarden.spark.connection import called_by_spark
 
 
 @pytest.fixture

@@ -27,8 +27,8 @@ from pyspark.sql.datasource import (
 
 from lakewarden import Lakehouse
 from lakewarden.log.record import SEQ, USER
-from lakewarden.spark.source.batch_read import RowFilter
-from lakewarden.spark.source.columns import source_schema
+from lakewarden.spark.batch_read import RowFilter
+from lakewarden.spark.columns import source_schema
 from tests.fixtures.examples import examples
 from tests.spark.source.reading import Row, read
 

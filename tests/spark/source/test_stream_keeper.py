@@ -13,7 +13,7 @@ from lakewarden import Lakehouse
 from lakewarden.base.scope import TableName
 from lakewarden.catalog.model import Lease
 from lakewarden.errors import Conflict
-from lakewarden.spark.source.stream_keeper import Sink, StreamKeeper
+from lakewarden.spark.stream_keeper import Sink, StreamKeeper
 from lakewarden.tables.dynamic import StreamingWriter, lease_name
 from tests.spark.source.reading import connection
 

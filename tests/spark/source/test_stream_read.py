@@ -15,8 +15,8 @@ from lakewarden.base.setting_sections import SparkSettings
 from lakewarden.base.settings import Settings
 from lakewarden.catalog.evolution import AddColumn, DropColumn
 from lakewarden.errors import InvalidArgument
-from lakewarden.spark.source.options import StreamOptions
-from lakewarden.spark.source.stream_read import ChangeStream, Offset
+from lakewarden.spark.options import StreamOptions
+from lakewarden.spark.stream_read import ChangeStream, Offset
 from tests.fixtures.lakes import lake_fixture
 from tests.spark.source.reading import connection
 

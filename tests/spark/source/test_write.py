@@ -17,10 +17,10 @@ from lakewarden.base.setting_sections import LogSettings
 from lakewarden.base.settings import Settings
 from lakewarden.errors import InvalidArgument, Unsupported
 from lakewarden.log.position import position_of
-from lakewarden.spark.source import staged_write
-from lakewarden.spark.source.connection import _opened
-from lakewarden.spark.source.options import WriteOptions
-from lakewarden.spark.source.staged_write import StreamWriter, check_append
+from lakewarden.spark import staged_write
+from lakewarden.spark.connection import _opened
+from lakewarden.spark.options import WriteOptions
+from lakewarden.spark.staged_write import StreamWriter, check_append
 from lakewarden.storage.local import LocalObjects
 from lakewarden.tables.dynamic import give_back
 from tests.fixtures.lakes import lake_fixture

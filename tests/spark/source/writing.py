@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 import pyarrow as pa
 
 from lakewarden import Lakehouse
-from lakewarden.spark.source.options import WriteOptions
-from lakewarden.spark.source.staged_write import BatchWriter, StreamWriter
+from lakewarden.spark.options import WriteOptions
+from lakewarden.spark.staged_write import BatchWriter, StreamWriter
 from tests.spark.source.reading import connection
 
 Rows = Sequence[Mapping[str, object]]

@@ -13,9 +13,9 @@ import sys
 
 import pyarrow as pa
 
+from lakewarden.base import frames
 from lakewarden.base.setting_sections import SqlSettings
-from lakewarden.base.workers import frames
-from lakewarden.base.workers.child import LONGEST, Priority, ProcessMemory, alarm, end_with
+from lakewarden.base.worker_child import LONGEST, Priority, ProcessMemory, alarm, end_with
 from lakewarden.errors import LakewardenError, Unsupported
 from lakewarden.sql.query_engine.engine import Limits
 from lakewarden.sql.query_engine.failures import too_large

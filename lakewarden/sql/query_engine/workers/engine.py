@@ -13,10 +13,10 @@ from typing import Literal
 
 import pyarrow as pa
 
+from lakewarden.base import frames
+from lakewarden.base.frames import encoded
 from lakewarden.base.setting_sections import SqlSettings
-from lakewarden.base.workers import frames
-from lakewarden.base.workers.frames import encoded
-from lakewarden.base.workers.pool import Pool, Process
+from lakewarden.base.workers import Pool, Process
 from lakewarden.errors import BadSyntax, InvalidArgument, LakewardenError, PermissionDenied, Unsupported
 from lakewarden.sql.query_engine.engine import Limits, QueryRows, Spool
 from lakewarden.sql.query_engine.failures import too_long

@@ -14,7 +14,7 @@ from typing import Literal
 import msgspec
 import pyarrow as pa
 
-from lakewarden.base.workers.frames import Frame
+from lakewarden.base.frames import Frame
 
 _ALIGNED = 64
 """Arrow reads buffers in place where they begin at a multiple of this."""

@@ -8,7 +8,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from lakewarden.base.workers import frames
+from lakewarden.base import frames
 from lakewarden.sql.query_engine.workers import messages
 from lakewarden.sql.query_engine.workers.messages import End, EngineRequest
 

@@ -16,10 +16,10 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from lakewarden.base import frames
 from lakewarden.base.setting_sections import SqlSettings
-from lakewarden.base.workers import frames
-from lakewarden.base.workers.child import ProcessMemory
-from lakewarden.base.workers.pool import Pool
+from lakewarden.base.worker_child import ProcessMemory
+from lakewarden.base.workers import Pool
 from lakewarden.errors import BadSyntax, InvalidArgument, Unsupported
 from lakewarden.sql.query_engine.engine import Limits, QueryRows
 from lakewarden.sql.query_engine.in_process import engine_of_process

@@ -15,8 +15,8 @@ from lakewarden.catalog.model import Table
 from lakewarden.errors import Conflict, Unsupported
 from lakewarden.log.once import Resume, StagedPiece, Staging, WriterBatch
 from lakewarden.log.record import OP, UPSERT, LogBatch, log_batch
-from lakewarden.spark.source.connection import SparkConnection, called_by_spark
-from lakewarden.spark.source.options import WriteOptions
+from lakewarden.spark.connection import SparkConnection, called_by_spark
+from lakewarden.spark.options import WriteOptions
 from lakewarden.tables.direct import value
 from lakewarden.tables.direct.commit import DirectWrite
 from lakewarden.tables.direct.effects import Keep

@@ -26,7 +26,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from lakewarden.base.scope import TableName
 from lakewarden.errors import LakewardenError
-from lakewarden.spark.source.connection import SparkConnection
+from lakewarden.spark.connection import SparkConnection
 from lakewarden.tables.dynamic import LEASE_SECONDS, give_back, lease_name, take_place
 
 _LOGGER = logging.getLogger(__name__)

@@ -17,13 +17,13 @@ from pyspark.sql.types import StructType
 
 from lakewarden.base.settings import Settings, load_settings
 from lakewarden.catalog.state.processes import Beat, Processes
-from lakewarden.spark.source.batch_read import BatchReader, FilteredReader, readable, schema_of
-from lakewarden.spark.source.columns import spark_schema
-from lakewarden.spark.source.connection import SparkConnection, called_by_spark
-from lakewarden.spark.source.options import ReadOptions, StreamOptions, WriteOptions, is_stream, mark_streams
-from lakewarden.spark.source.staged_write import BatchWriter, StreamWriter, check_append
-from lakewarden.spark.source.stream_keeper import keep_streams
-from lakewarden.spark.source.stream_read import ChangeStream, stream_columns, streamable
+from lakewarden.spark.batch_read import BatchReader, FilteredReader, readable, schema_of
+from lakewarden.spark.columns import spark_schema
+from lakewarden.spark.connection import SparkConnection, called_by_spark
+from lakewarden.spark.options import ReadOptions, StreamOptions, WriteOptions, is_stream, mark_streams
+from lakewarden.spark.staged_write import BatchWriter, StreamWriter, check_append
+from lakewarden.spark.stream_keeper import keep_streams
+from lakewarden.spark.stream_read import ChangeStream, stream_columns, streamable
 from lakewarden.storage.location import canonical
 from lakewarden.tables.warehouse import Warehouse
 

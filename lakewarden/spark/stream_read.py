@@ -18,10 +18,10 @@ from pyspark.sql.types import StructType
 from lakewarden.catalog.model import Table, TableSchema
 from lakewarden.errors import InvalidArgument
 from lakewarden.log.record import USER
-from lakewarden.spark.source.columns import chosen, source_schema
-from lakewarden.spark.source.connection import SparkConnection, called_by_spark
-from lakewarden.spark.source.options import StreamOptions
-from lakewarden.spark.source.packs import packed, part_bytes, scope_packs
+from lakewarden.spark.columns import chosen, source_schema
+from lakewarden.spark.connection import SparkConnection, called_by_spark
+from lakewarden.spark.options import StreamOptions
+from lakewarden.spark.packs import packed, part_bytes, scope_packs
 from lakewarden.tables.changes.feed import ChangeFeed
 from lakewarden.tables.changes.value import CHANGE_TYPE, Start
 

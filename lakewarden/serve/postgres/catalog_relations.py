@@ -9,8 +9,8 @@ from zlib import crc32
 
 import pyarrow as pa
 
+from lakewarden.serve.postgres.catalog_shapes import SHAPES, Row, made
 from lakewarden.serve.postgres.kinds import KINDS, Kind
-from lakewarden.serve.postgres.pg_catalog.shapes import SHAPES, Row, made
 from lakewarden.serve.postgres.things import Thing, thing_of
 from lakewarden.serve.postgres.variables import Variables
 from lakewarden.sql.system_listings import VisibleObjects

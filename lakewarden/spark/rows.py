@@ -21,8 +21,8 @@ from lakewarden.delta.scope import open_scope
 from lakewarden.log.drain import LogScope, read_hot
 from lakewarden.log.stream import read_stream
 from lakewarden.log.view import LogView
-from lakewarden.spark.source.columns import Owned
-from lakewarden.spark.source.connection import SparkConnection
+from lakewarden.spark.columns import Owned
+from lakewarden.spark.connection import SparkConnection
 from lakewarden.tables.reading.freshness import Freshness
 from lakewarden.tables.reading.scope import ReadSelection, place_of, read_cold, read_strong, read_undrained, where_it_lies
 from lakewarden.tables.warehouse import Warehouse

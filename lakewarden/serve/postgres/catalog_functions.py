@@ -9,8 +9,8 @@ from sqlglot import exp, parse_one
 
 from lakewarden.base.version import VERSION
 from lakewarden.errors import Unsupported
+from lakewarden.serve.postgres.catalog_relations import CLASSES, OWNER_NAME
 from lakewarden.serve.postgres.kinds import KINDS
-from lakewarden.serve.postgres.pg_catalog.relations import CLASSES, OWNER_NAME
 from lakewarden.serve.postgres.variables import SERVER_VERSION, Variables
 
 PREFIX = "served "

@@ -14,8 +14,8 @@ from threading import Condition
 from time import monotonic
 from typing import Generic, Self, TypeVar
 
-from lakewarden.base.workers import frames
-from lakewarden.base.workers.cancellation import Cancellation
+from lakewarden.base import frames
+from lakewarden.base.cancellation import Cancellation
 from lakewarden.errors import Internal, Unsupported
 
 # A child process, as the process that started it sees it: a socket to it, and its end.

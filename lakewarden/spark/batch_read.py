@@ -33,11 +33,11 @@ from lakewarden.delta.past import AsOf
 from lakewarden.delta.reading.bounds import Bound, Value
 from lakewarden.errors import InvalidArgument, Unsupported
 from lakewarden.log.record import SEQ, USER
-from lakewarden.spark.source.columns import Owned, batches, chosen, read_columns, source_schema
-from lakewarden.spark.source.connection import SparkConnection, called_by_spark
-from lakewarden.spark.source.options import ReadOptions
-from lakewarden.spark.source.packs import scope_packs
-from lakewarden.spark.source.rows import ScopeRead, SharedTasks, shared_tasks
+from lakewarden.spark.columns import Owned, batches, chosen, read_columns, source_schema
+from lakewarden.spark.connection import SparkConnection, called_by_spark
+from lakewarden.spark.options import ReadOptions
+from lakewarden.spark.packs import scope_packs
+from lakewarden.spark.rows import ScopeRead, SharedTasks, shared_tasks
 from lakewarden.tables.reading.scope import PastScope, ReadSelection, past_of, place_of
 from lakewarden.tables.warehouse import Warehouse, check_scope, find_table
 

@@ -1,1 +1,0 @@
-"""Spark's data source `lakewarden`, by PySpark's Python Data Source API."""
