@@ -108,6 +108,14 @@ def test_a_pending_row_that_came_after_the_preview_stops_the_restore_too(lake: L
     assert hot_ids(lake.table(NOTES), "ann") == [9], "a refused scope is not flushed either"
 
 
+def test_a_scope_that_cannot_be_restored_keeps_its_pending_rows(lake: Lakehouse) -> None:
+    _write(lake, "ann", {9: "pending"})
+    for discard in (False, True):
+        (report,) = lake.restore(NOTES, user="ann", version=77, discard_pending=discard, dry_run=False)
+        assert _outcomes([report]) == {"ann": "NOT_FOUND"}
+        assert [one.scope.user for one in lake.pending()] == ["ann"]
+
+
 def test_pending_rows_that_the_preview_saw_are_restored_away(lake: Lakehouse) -> None:
     _write(lake, "ann", {9: "pending"})
     plan = lake.plan("restore", NOTES, user="ann", version=1)
