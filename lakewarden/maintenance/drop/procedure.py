@@ -5,19 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import suppress
 
-from lakewarden.base.scope import TableName
+from lakewarden.base.scope import Scope, TableName
 from lakewarden.catalog.changes.pipelines import drop_blank
 from lakewarden.catalog.model import Catalog
 from lakewarden.catalog.report import ScopeReport
 from lakewarden.errors import AlreadyExists, NotFound
-from lakewarden.maintenance.drop.plan import plan_drop
 from lakewarden.maintenance.drop.run import drop
-from lakewarden.maintenance.plans.standing import check_standing
+from lakewarden.maintenance.plans.standing import check_standing, place_of
 from lakewarden.maintenance.plans.store import DoneBy
 from lakewarden.maintenance.plans.value import Plan
 from lakewarden.maintenance.procedure import AsAWhole
 from lakewarden.maintenance.request import Request
+from lakewarden.maintenance.scopes import scopes_of
 from lakewarden.maintenance.workplace import Workplace
+from lakewarden.tables.warehouse import Warehouse, find_table
 
 
 class Drop(AsAWhole):
@@ -77,6 +78,25 @@ def _drop(at: Workplace, catalog: Catalog, request: Request, job_id: str | None,
             return drop(at.warehouse, at.engine.run, table, id_, lease)
 
     return at.as_job("drop", request.scopes, work, job_id)
+
+
+def plan_drop(warehouse: Warehouse, catalog: Catalog, name: TableName) -> ScopeReport:
+    """One report for the table as a whole.
+
+    Raises:
+        NotFound: no such table.
+    """
+    table = find_table(catalog, name)
+    scopes = len(scopes_of(warehouse, table, None))
+    waiting = int(warehouse.log(table).view().counts.rows.sum())
+    return ScopeReport(
+        Scope(name),
+        "drop",
+        "planned",
+        place_of(warehouse, catalog, table, None),
+        reason=f"the table goes, with {scopes} scopes and {waiting} rows in the log",
+        metrics={"scopes": scopes, "rows_pending": waiting},
+    )
 
 
 PROCEDURE = Drop()

@@ -6,19 +6,24 @@ from functools import partial
 
 from lakewarden.base.connection import Location
 from lakewarden.base.scope import Scope, TableName
+from lakewarden.catalog.access import can
 from lakewarden.catalog.model import Catalog
 from lakewarden.catalog.report import ScopeReport
 from lakewarden.catalog.state.erasures import Certificate, ErasureRequest, certificates, find_request, keep_request, nameless
 from lakewarden.errors import Conflict, InvalidArgument, LakewardenError
 from lakewarden.maintenance.erase import EraseOptions
-from lakewarden.maintenance.erase.plan import plan_erase
 from lakewarden.maintenance.erase.run import erase
-from lakewarden.maintenance.plans.standing import check_standing
+from lakewarden.maintenance.known_users import check_known
+from lakewarden.maintenance.plans.standing import check_standing, place_of
 from lakewarden.maintenance.plans.store import DoneBy, PlanLog
 from lakewarden.maintenance.plans.value import Plan
 from lakewarden.maintenance.procedure import AsAWhole
 from lakewarden.maintenance.request import Request, request_of
+from lakewarden.maintenance.verification import tables_of_users
 from lakewarden.maintenance.workplace import Workplace
+from lakewarden.storage.open import open_store
+from lakewarden.storage.paths import check_user
+from lakewarden.tables.presence import Presence
 from lakewarden.tables.warehouse import Warehouse
 
 _OPERATOR = "operator"
@@ -103,6 +108,28 @@ def _reports(warehouse: Warehouse, certificate: Certificate, reason: str) -> lis
         ScopeReport(Scope(TableName.parse(table.table), certificate.user), "erase", "done", Location(warehouse.uri), reason)
         for table in certificate.tables
     ]
+
+
+def plan_erase(warehouse: Warehouse, catalog: Catalog, request: Request) -> list[ScopeReport]:
+    """A report for each table that the user is erased from.
+
+    Raises:
+        NotFound, InvalidArgument: no such table, or a SHARED one; an unknown or impossible user.
+        StorageUnavailable: a storage is away.
+    """
+    user = check_user(request.user)
+    if not request.options_of(EraseOptions).even_if_unknown:
+        check_known(warehouse, user, request.tables)
+    Presence.among(map(warehouse.root, catalog.storages.values())).check()  # as the erasure does
+    reports = []
+    for table in tables_of_users(catalog, request.tables):
+        place = place_of(warehouse, catalog, table, user)
+        sizes = [found.size for found in open_store(place).list("")] if can(table.type, "cold tier") else []
+        pending = warehouse.log(table).view((user,)).pending.get(user)
+        metrics = {"hot_rows": pending.rows if pending else 0, "files": len(sizes), "bytes": sum(sizes)}
+        reason = f"{metrics['hot_rows']} rows in the log and {metrics['files']} files of {metrics['bytes']} bytes go"
+        reports.append(ScopeReport(Scope(table.name, user), "erase", "planned", place, reason=reason, metrics=metrics))
+    return reports
 
 
 PROCEDURE = Erase()
