@@ -7,20 +7,18 @@ other still has.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import accumulate
-from typing import Any
 from urllib.parse import unquote
 
 from lakewarden.base.clock import to_millis
 from lakewarden.base.threads import Threads
 from lakewarden.delta.commit_log.commits import LOG, commit_name
 from lakewarden.delta.commit_log.stamp import DROP, ERASE, CommitStamp
-from lakewarden.errors import Corrupt
+from lakewarden.delta.replay.actions import read_commit
 from lakewarden.storage.objects import Missing, ObjectStore, StoredObject
 
 VACUUM_START = "VACUUM START"
@@ -239,32 +237,24 @@ def _kept(stamp: CommitStamp) -> frozenset[int]:
 
 def entry_of(version: int, text: bytes) -> LogEntry:
     """Returns what a commit's text says."""
-    actions = list(_actions(version, text))
-    adds = {unquote(action["add"]["path"]): action["add"].get("modificationTime", 0) for action in actions if "add" in action}
-    gone = [action["remove"] for action in actions if "remove" in action]
-    removes = {unquote(remove["path"]): remove.get("deletionTimestamp") or 0 for remove in gone}
-    info: dict[str, Any] = next((action["commitInfo"] for action in actions if "commitInfo" in action), {})
-    stamp = CommitStamp.parse(info.get("userMetadata"))
+    commit = read_commit(version, text)
+    actions, info = commit.actions, commit.info
+    adds = {unquote(each.add.path): each.add.modification_time or 0 for each in actions if each.add is not None}
+    gone = [each.remove for each in actions if each.remove is not None]
+    removes = {unquote(remove.path): remove.deletion_timestamp or 0 for remove in gone}
+    said, operation = info.get("userMetadata"), str(info.get("operation", "UNKNOWN"))
+    stamp = CommitStamp.parse(said if isinstance(said, str) else None)
+    times = (info.get("inCommitTimestamp"), info.get("timestamp"), max([0, *adds.values(), *removes.values()]))
     return LogEntry(
         version,
-        info.get("inCommitTimestamp") or info.get("timestamp") or max([0, *adds.values(), *removes.values()]),
-        stamp.operation if stamp else str(info.get("operation", "UNKNOWN")),
+        next((time for time in times if isinstance(time, int) and time), 0),
+        stamp.operation if stamp else operation,
         stamp,
         frozenset(adds),
         frozenset(removes),
-        frozenset(unquote(action["cdc"]["path"]) for action in actions if "cdc" in action),
-        tuple((str(action["txn"]["appId"]), int(action["txn"]["version"])) for action in actions if "txn" in action),
+        frozenset(unquote(each.cdc.path) for each in actions if each.cdc is not None),
+        tuple((each.txn.app_id, each.txn.version) for each in actions if each.txn is not None),
     )
-
-
-def _actions(version: int, text: bytes) -> Iterator[dict[str, Any]]:
-    for line in text.splitlines():
-        if not line.strip():
-            continue
-        try:
-            yield json.loads(line)
-        except ValueError as error:
-            raise Corrupt(f"commit {version} is not JSON: {error}") from error
 
 
 def expired_log(

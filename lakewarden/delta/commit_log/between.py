@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
 from dataclasses import dataclass
 from urllib.parse import unquote
 
 from lakewarden.delta.commit_log.commits import commit_name
 from lakewarden.delta.commit_log.stamp import CommitStamp
 from lakewarden.delta.partitions import Partition
+from lakewarden.delta.replay.actions import CommitActions, read_commit
 from lakewarden.storage.objects import Missing, ObjectStore
 
 
@@ -35,22 +34,21 @@ def between(store: ObjectStore, since: int, newest: int) -> Between:
             text = store.get(commit_name(version))
         except Missing:
             return Between(frozenset(), (), f"version {version} is no longer in the log")
-        for line in text.splitlines():
-            action = json.loads(line)
-            bar = bar or _bar(action)
-            found = action.get("add") or action.get("remove") or {}
-            if "remove" in action:
-                removed.add(unquote(found["path"]))
-            if found and found.get("dataChange", True):
-                partitions[tuple((found.get("partitionValues") or {}).items())] = None
+        commit = read_commit(version, text)
+        bar = bar or _bar(commit)
+        for action in commit.actions:
+            if action.remove is not None:
+                removed.add(unquote(action.remove.path))
+            found = action.add or action.remove
+            if found is not None and found.data_change:
+                partitions[tuple((found.partition_values or {}).items())] = None
     return Between(frozenset(removed), tuple(partitions), bar)
 
 
-def _bar(action: Mapping[str, Mapping[str, object]]) -> str:
-    if "metaData" in action or "protocol" in action:
+def _bar(commit: CommitActions) -> str:
+    if any(action.meta_data is not None or action.protocol is not None for action in commit.actions):
         return "the table's columns or properties were changed"
-    info = action.get("commitInfo", {})
-    text = info.get("userMetadata")
+    text = commit.info.get("userMetadata")
     stamp = CommitStamp.parse(text if isinstance(text, str) else None)
-    operation = str(info.get("operation", "")) if stamp is None else stamp.operation
+    operation = str(commit.info.get("operation", "")) if stamp is None else stamp.operation
     return "a vacuum started" if operation.startswith("VACUUM") else ""

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from urllib.parse import unquote
 
 from lakewarden.delta.commit_log.stamp import DROP, ERASE, CommitStamp
 from lakewarden.delta.partitions import Partition
-from lakewarden.errors import Corrupt
+from lakewarden.delta.replay.actions import read_commit
+from lakewarden.delta.replay.segment import LAST_CHECKPOINT, LOG, checkpoint_name, commit_name
 from lakewarden.storage.objects import Missing, ObjectStore, StoredObject, keys_of
 
-LOG = "_delta_log"
-LAST_CHECKPOINT = f"{LOG}/_last_checkpoint"
-"""Names the newest checkpoint, so that readers need not look for it."""
+__all__ = ["LAST_CHECKPOINT", "LOG", "CommitLog", "CommitRecord", "checkpoint_name", "commit_name", "is_fence", "without_nested"]
 
 _COMMIT = re.compile(rf"{LOG}/(\d{{20}})\.json$")
 _CHECKPOINT = re.compile(rf"{LOG}/(\d{{20}})\.checkpoint.*\.parquet$")
@@ -82,8 +80,8 @@ class CommitLog:
 
     def added(self, version: int) -> frozenset[str]:
         """The paths of the files that this commit added. Raises `Missing`."""
-        actions = (json.loads(line) for line in self._store.get(commit_name(version)).splitlines() if b'"add"' in line)
-        return frozenset(unquote(action["add"]["path"]) for action in actions if "add" in action)
+        actions = read_commit(version, self._store.get(commit_name(version))).actions
+        return frozenset(unquote(action.add.path) for action in actions if action.add is not None)
 
     def changed(self, version: int, columns: Sequence[str]) -> frozenset[Partition]:
         """The partitions of the files that this commit added or removed. Raises `Missing`.
@@ -91,10 +89,9 @@ class CommitLog:
         Args:
             columns: the partition columns, in the table's order.
         """
-        lines = (line for line in self._store.get(commit_name(version)).splitlines() if b'"partitionValues"' in line)
-        actions = (json.loads(line) for line in lines)
-        found = (action.get("add") or action.get("remove") or {} for action in actions)
-        values = {tuple(sorted(values.items())) for file in found if (values := file.get("partitionValues"))}
+        actions = read_commit(version, self._store.get(commit_name(version))).actions
+        found = (action.add or action.remove for action in actions)
+        values = {tuple(sorted(file.partition_values.items())) for file in found if file is not None and file.partition_values}
         return frozenset(tuple((name, dict(one).get(name) or None) for name in columns) for one in values)
 
     def has(self, version: int) -> bool:
@@ -113,33 +110,7 @@ class CommitLog:
         return [int(found[1]) for name in keys_of(self._store, LOG) if (found := _COMMIT.match(name))]
 
 
-def commit_name(version: int) -> str:
-    return f"{LOG}/{version:020d}.json"
-
-
-def checkpoint_name(version: int) -> str:
-    """Of a checkpoint in one part."""
-    return f"{LOG}/{version:020d}.checkpoint.parquet"
-
-
-def _version_in(transaction: Mapping[str, object], commit: int) -> int:
-    if not isinstance(found := transaction.get("version"), int):
-        raise Corrupt(f"commit {commit} names an application without a version: {transaction}")
-    return found
-
-
 def _commit(version: int, text: bytes) -> CommitRecord:
-    info: dict[str, object] = {}
-    transactions: dict[str, int] = {}
-    for line in text.splitlines():
-        if b'"commitInfo"' not in line and b'"txn"' not in line:
-            continue
-        try:
-            action = json.loads(line)
-        except ValueError as error:
-            raise Corrupt(f"commit {version} is no JSON: {error}") from error
-        if isinstance(found := action.get("commitInfo"), dict):
-            info = found
-        if isinstance(found := action.get("txn"), dict):
-            transactions[str(found.get("appId"))] = _version_in(found, version)
-    return CommitRecord(version, info, transactions, sha256(text).hexdigest())
+    commit = read_commit(version, text)
+    transactions = {action.txn.app_id: action.txn.version for action in commit.actions if action.txn is not None}
+    return CommitRecord(version, commit.info, transactions, commit.digest)

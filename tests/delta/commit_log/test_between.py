@@ -57,7 +57,7 @@ def test_a_file_without_values_is_in_the_one_partition_that_there_is(store: Obje
     ("action", "why"),
     [
         ({"metaData": {}}, "columns or properties"),
-        ({"protocol": {}}, "columns or properties"),
+        ({"protocol": {"minReaderVersion": 1, "minWriterVersion": 2}}, "columns or properties"),
         ({"commitInfo": {"operation": "VACUUM START"}}, "vacuum"),
     ],
 )
