@@ -204,3 +204,15 @@ def test_looking_writes_nothing(lake: Lakehouse, clock: Clock) -> None:
     before = {path: path.stat().st_mtime_ns for path in root.rglob("*")}
     assert lake.fleet().total("files") == 2
     assert {path: path.stat().st_mtime_ns for path in root.rglob("*")} == before
+
+
+def test_a_storage_that_is_away_is_one_line_and_hides_no_other(lake: Lakehouse, tmp_path: Path) -> None:
+    lake.create_storage("far", type="filesystem", base=str(tmp_path / "far"))
+    lake.sql("CREATE USER TABLE chat.distant (id BIGINT PRIMARY KEY) WITH (STORAGE_ID = 'far')")
+    lake.table("chat.distant").write([{"id": 1}], user="ann")
+    _flush(lake, "ann", "bob")
+    (tmp_path / "far").rename(tmp_path / "unmounted")
+    found = lake.fleet()
+    assert found.verdict == "3 scopes: 1 away; all else well"
+    assert [(one.name, one.look.files) for one in found.tables] == [("chat.distant", 1), (NOTES, 2)]
+    assert lake.book_fleet() == 2
