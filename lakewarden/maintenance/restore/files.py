@@ -16,6 +16,7 @@ from lakewarden.delta.parquet.files import DataFile, NewFile, compact_name
 from lakewarden.delta.parquet.schema import version_of
 from lakewarden.delta.partitions import directory
 from lakewarden.delta.reading.rows import read_files
+from lakewarden.delta.replay.paths import check_inside
 from lakewarden.delta.table import ScopeTable
 from lakewarden.delta.timeline import Timeline
 from lakewarden.maintenance.plans.scope_plan import ScopePlan
@@ -100,7 +101,7 @@ def copied_apart(table: ScopeTable, adds: Iterable[NewFile], new_id: NewId) -> t
     for file in adds:
         if file.path in live:
             name = f"{directory(file.partition)}{compact_name(new_id)}"
-            store.write(name, store.get(file.path))
+            store.write(name, store.get(check_inside(file.path, file.path, table.location)))
             apart.append(replace(file, path=name))
         else:
             apart.append(file)
