@@ -33,7 +33,6 @@ from lakewarden.cli.dagster_home import (
     running,
     writable,
 )
-from lakewarden.cli.fleet_server import fleet_served
 from lakewarden.client import Lakehouse
 from lakewarden.errors import Internal, InUse, InvalidArgument, Unsupported
 from lakewarden.spark.java import require_java
@@ -111,6 +110,8 @@ def ui(
         held.enter_context(alone(warehouse, home, address.url))
         _end(former)
         _check_free(address)
+        from lakewarden.cli.fleet_server import fleet_served  # a server of HTTP, which no other command needs
+
         page = held.enter_context(fleet_served(warehouse, host, port + 1, address.url))
         environment = {**_environment(warehouse, home, address), _PAGE: page}
         _check_alone(home, environment)
