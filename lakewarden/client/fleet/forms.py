@@ -82,4 +82,7 @@ def _lines(name: str, value: object, indent: int) -> Iterator[str]:
 def _scalar(value: object) -> str:
     if isinstance(value, str) and _BARE.fullmatch(value) and value.lower() not in _RESERVED:
         return value
+    if isinstance(value, str) and value.isprintable():
+        doubled = value.replace("'", "''")
+        return f"'{doubled}'"  # as YAML's own writers quote, and as events are packed for (`event_log.packed_storage`)
     return json.dumps(value, ensure_ascii=False)

@@ -46,7 +46,7 @@ _SAID = pa.schema(
 FILES = pa.schema([("key", pa.string()), ("vectorId", pa.string()), *_SAID])
 """The columns of live files: `key` as of `paths.key_of`, and `vectorId`, which is empty without a vector, tell them apart."""
 
-NO_FILES = FILES.empty_table()
+NO_FILES = pa.Table.from_batches([], schema=FILES)  # `empty_table` would load pandas, for every command
 
 FileKey = tuple[str, str]
 """Key and vector id."""
