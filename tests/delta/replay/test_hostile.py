@@ -61,8 +61,11 @@ def _deep_type(table: HandWritten) -> None:
 
 def _checkpoint(table: HandWritten, path: str, rows: int, groups: int) -> None:
     """With one path in all rows, which stands in the file once for each group of them."""
-    lines = [protocol()["protocol"], metadata()["metaData"]]
-    head = {"protocol": [lines[0]] * rows, "metaData": [{"schemaString": lines[1]["schemaString"]}] * rows}
+    rest = [None] * (rows - 1)
+    head = {
+        "protocol": pa.array([protocol()["protocol"], *rest]),
+        "metaData": pa.array([{"schemaString": metadata()["metaData"]["schemaString"]}, *rest]),
+    }
     adds = pa.StructArray.from_arrays([pa.array([path] * rows)], names=["path"])
     part = pa.table({**head, "add": adds})
     place, most = table.log / f"{5:020d}.checkpoint.parquet", 1 << 30
