@@ -125,7 +125,7 @@ class Premises:
             for module, name, ours in (
                 (floors, "floor_at", self._floor),
                 (warehouse_module, "floor_at", self._floor),
-                (floors, "ThreadPoolExecutor", _OneByOne),
+                (floors, "Threads", _OneByOne),
                 (presence, "confirm", self._confirm),
                 (presence, "device_of", self._device_of),
                 (presence, "open_store", _user_at),
