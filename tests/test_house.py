@@ -11,8 +11,8 @@ def test_the_house_is_within_its_bounds() -> None:
     assert found.layers == 11
     assert found.shared_names == 0
     assert found.packages <= 76
-    assert found.modules <= 777
-    assert found.lines <= 104_529
+    assert found.modules <= 778
+    assert found.lines <= 104_560
     assert found.longest_chain <= 58
     assert found.largest_package <= 25
     assert found.longest_module <= 398

@@ -47,7 +47,6 @@ from lakewarden.maintenance.move.scope import MoveTask, copy_scope, move_scope
 from lakewarden.maintenance.runner import JobStopped
 from lakewarden.storage.location import local_path
 from lakewarden.storage.steps import Steps, alone
-from lakewarden.tables import files
 from lakewarden.tables import files as filing
 from lakewarden.tables.client import TableClient
 from lakewarden.tables.fanout import Run, SizedWork, in_process
@@ -701,10 +700,12 @@ def test_files_come_along_and_none_is_stored_too_late(lake: Lakehouse) -> None:
     lake.flush("chat.docs")
     table.put_file({"id": 2}, "doc", b"two", name="two.txt", user="ann")
 
+    stored = filing.store_file
+
     def store_file(*arguments: Any) -> bool:
         """The whole move lies between the look at the place and the file."""
         lake.move("chat.docs", "cold")
-        return files.store_file(*arguments)
+        return stored(*arguments)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(filing, "store_file", store_file)

@@ -9,7 +9,7 @@ from functools import partial
 
 import pytest
 
-from lakewarden.sql.query_engine.in_process import Deadlines
+from lakewarden.sql.query_engine.deadline import Deadlines
 from tests.fixtures.patience import PATIENCE
 
 
@@ -41,7 +41,7 @@ def test_only_the_call_that_is_late_is_interrupted() -> None:
 _FORKED_WHILE_IT_INTERRUPTS = """
 import os, sys
 from threading import Event
-from lakewarden.sql.query_engine.in_process import Deadlines
+from lakewarden.sql.query_engine.deadline import Deadlines
 interrupts, forked = Event(), Event()
 def interrupt():
     interrupts.set()
