@@ -143,7 +143,7 @@ def _check(value: object, depth: int = 0) -> None:
     if depth > _DEEPEST:
         raise ValueError(f"it is nested deeper than {_DEEPEST} levels")
     match value:
-        case bool():
+        case bool():  # before the whole numbers, of which Python takes it for one
             pass
         case int() if value not in _WHOLE:
             raise ValueError(f"the whole number {str(value)[:40]} has more than 64 bits: write it as text")

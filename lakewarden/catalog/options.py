@@ -54,7 +54,7 @@ class TableOption:
     """Of `TableOptions`; none of TYPE, which says again what stands before it."""
     takes: Mapping[TableKind, Taking]
     read: Callable[[str], object]
-    """The value of a text; raises InvalidArgument where the text is none."""
+    """The value of a text; raises InvalidArgument where the text does not mean one."""
     show: Callable[[Any], Any] | None = _itself
     """What a list of tables shows for the value, as `read` takes it; None where the value has a column of its own there."""
     shown_as_default: bool = False

@@ -27,12 +27,12 @@ from lakewarden.errors import Conflict, Corrupt, InvalidArgument, NotDurable, St
 from lakewarden.storage.objects import AlreadyThere, Missing, ObjectStore, StoredObject
 from lakewarden.storage.sums import is_whole, with_sum
 
-#
 # Converts the catalog to JSON and back. Fields are those of `catalog.model`; an absent field has its default.
 #
 # A release that does not know a field leaves it out when it writes the catalog again. So what came later than format 1 has a
 # format of its own, which older releases refuse. A catalog has the lowest one that holds all that is in it: as long as nothing
 # of the later ones is used, older processes go on.
+
 NEWEST = 3
 
 _LATER: Mapping[type, Mapping[str, int]] = {

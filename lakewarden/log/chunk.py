@@ -39,10 +39,10 @@ class RowRange(NamedTuple):
         return self.first_seq + self.rows - 1
 
 
-#
 # A caller's metadata of a write stands behind the rows of its chunk: it goes wherever they go, and when they go.
 #
 # Readers of rows read past it. A message of Arrow has a multiple of eight bytes; with metadata a chunk has four more.
+
 _MARK = b"\xffLWm"
 _LENGTH_BYTES = 4
 _BEHIND = _LENGTH_BYTES + len(_MARK)

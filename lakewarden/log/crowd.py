@@ -19,11 +19,11 @@ from numpy.typing import NDArray
 from lakewarden.base.arrays import numbers
 from lakewarden.log.chunk import Chunk
 
-#
 # The body of a message of Arrow: where the values of a few columns are in its bytes.
 #
 # For each column a bitmap of what is not NULL (absent where nothing is), for text the places at which values end, and the
 # values; each padded to eight bytes.
+
 Numbers = NDArray[np.int64]
 Block = NDArray[np.uint8]
 

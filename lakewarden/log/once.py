@@ -102,11 +102,11 @@ def writer_key(writer: str) -> str:
     return sha256(writer.encode()).hexdigest()[:_DIGITS]
 
 
-#
 # The fence of a table with one streaming writer: each stream that takes the place over raises it, and writes of earlier ones
 # are refused where they would be appended or committed (tables/dynamic).
 #
 # What a thread writes on behalf of a stream carries the token of its lease, as a keyed write carries its key (`write_key`).
+
 _TOKEN: ContextVar[int | None] = ContextVar("stream_token", default=None)
 
 

@@ -292,10 +292,11 @@ def _columns_of(table: pa.Table, written: TableSchema, newest: TableSchema) -> l
     ]
 
 
-#
 # Single rows for the log as Python values: the rows of calls that share a segment are encoded together.
 #
 # Encoding one row costs almost as much as encoding thirty, since most of it is the way into Arrow and back.
+
+
 @dataclass(frozen=True)
 class PlainRow:
     """A row to be written. Arrow takes its values, by column name, as they are; a missing one is NULL."""

@@ -53,12 +53,12 @@ class FailureCounter:
                 self._failed.popitem(last=False)
 
 
-#
 # Logins and their refresh tokens. A refresh token works once: it is replaced by the next one of its login.
 #
 # `serve/logins/<login>/<n>` holds the digest of the login's n-th refresh token, and is created once: who creates n + 1 has used
 # token n. A token that was used before is a replay, and `serve/logins/<login>/ended` ends the login with all its tokens. No
 # object holds a user's name or a token.
+
 _ROOT = "serve/logins"
 _ENDED = "ended"
 LOGIN_LIFE = timedelta(days=14)

@@ -17,11 +17,11 @@ from lakewarden.storage.objects import AlreadyThere, Missing, ObjectStore
 from lakewarden.storage.paths import check_user
 from lakewarden.tables.warehouse import Warehouse
 
-#
 # The keys that sign access tokens: one for each day, in the warehouse, so that all servers of it share them.
 #
 # `serve/keys/<days since 1970>` is created once, by whichever server first needs it. A key verifies tokens of its own day and
 # of the next; the longest token lives for less than a day. What is older is removed when a key is made.
+
 _ROOT = "serve/keys"
 _BYTES = 32
 PERIOD = timedelta(days=1)

@@ -223,11 +223,12 @@ def staged(messages: list[WriterCommitMessage | None]) -> list[StagedRows]:
     return [each for each in messages if isinstance(each, StagedRows)]
 
 
-#
 # `df.writeStream.format("lakewarden")`: each batch of a stream once, whoever repeats it.
 #
 # The number of a batch comes with its commit. So its rows are staged first, and the segment that makes them visible carries the
 # stream's id and the number: whether a batch is there is read from the log itself, also after its rows were flushed.
+
+
 class StreamWriter(DataSourceStreamArrowWriter):
     """Made anew for each batch where Spark plans it, and once more where it is committed: the tasks say what they staged."""
 

@@ -21,12 +21,12 @@ from lakewarden.sql.parse import parse_query
 from lakewarden.sql.statements.base import Ref
 from lakewarden.sql.statements.rows import Query
 
-
-#
 # The names that DuckDB gets for the tables of a query, which columns may name with their namespace: `chat.t.id`.
 #
 # DuckDB gets each table as a relation with an alias. That of `chat.t` is `t`, and `chat.t.id` becomes `t.id`. If something else
 # in the query is called `t`, too, `chat.t` gets an alias of its own: else a column could become one of the other.
+
+
 class ShortNames:
     """Of one query, whose nodes are changed in place. It looks once for all: there may be thousands of tables and of columns."""
 

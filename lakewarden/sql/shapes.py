@@ -79,11 +79,11 @@ def _place(node: exp.Table | exp.Column) -> str:
     return node.text("db").lower()
 
 
-#
 # Tells what the WHERE of an UPDATE or DELETE says of its table's key (K3-80 to K3-87, K3-94, K3-95).
 #
 # A condition on key columns alone means the same rows whatever else is in them: its keys can be read first and written later.
 # In doubt, a condition is not on the key.
+
 OnKey = Literal["one key", "keys", "keys of a query", "other columns"]
 
 _CONSTANT = (exp.Literal, exp.Neg, exp.Boolean, exp.Cast, exp.DataType, exp.DataTypeParam, exp.Paren)

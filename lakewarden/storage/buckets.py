@@ -59,11 +59,11 @@ def _in_bucket(place: Location, work: BucketWork) -> str:
         return f"{work.refused} in {name}: {error}"
 
 
-#
 # Incomplete multipart uploads: their parts stay in the bucket, and no listing of objects shows them.
 #
 # Lakewarden sends each object in one request. A killed process may leave the uploads of other programs, and checkpoints of more
 # than 10 MB that deltalake writes itself.
+
 _UPLOADS_UNKNOWN = "incomplete uploads were not checked: boto3 is missing (install lakewarden[s3] and try again)"
 _UPLOADS_ELSEWHERE = "incomplete uploads are not checked on this kind of store: let a rule of the store remove them"
 _UPLOADS_REFUSED = "incomplete uploads may remain (remove them with aws s3api abort-multipart-upload)"

@@ -253,11 +253,11 @@ def failure_of(text: str) -> Failure | None:
     return None
 
 
-#
 # Stores that could not be reached a moment ago: a job over a thousand scopes does not wait for each of them.
 #
 # A request to a store that is down takes seconds until it is given up. So whoever was not answered keeps the others from trying
 # for as long as it waited itself: at most half of a job's time is spent on waiting, and a store that is back is noticed soon.
+
 _LONGEST = 10.0
 """Seconds for which no request is made."""
 

@@ -191,12 +191,12 @@ def _sync_file_system(path: Path) -> None:
         os.close(descriptor)
 
 
-#
 # Removes what is left on a disk alone: bytes that never got a name, and directories that became empty.
 #
 # A killed process or a stopped machine leaves such bytes in `.tmp`. They may hold rows, so they are removed once no process can
 # still be writing them. Removing one too early does no harm beyond that write: a writer whose file is gone fails, and has named
 # nothing.
+
 AGE = timedelta(days=1)
 """No write takes this long. A writer that was paused for longer finds its file gone, and fails."""
 

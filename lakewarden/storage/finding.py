@@ -7,23 +7,22 @@ whose names begin with `_` or `.`, as other programs mark what is no data.
 from __future__ import annotations
 
 import glob
-import io
 import os
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import BinaryIO, cast
+from typing import BinaryIO
 
 from lakewarden.base.connection import Connection, Location
 from lakewarden.errors import NotFound, StorageRefused, StorageUnavailable, Unsupported
 from lakewarden.storage.location import canonical, join, local_path
-from lakewarden.storage.objects import Missing, ObjectStore
+from lakewarden.storage.objects import Missing, ObjectStore, open_ranges
 from lakewarden.storage.open import open_store
 from lakewarden.storage.options import boto_options
 
 _WILD = re.compile(r"[*?\[]")
-_READ_AHEAD = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -71,47 +70,18 @@ def open_found(found: FoundFile) -> BinaryIO:
     """
     path = local_path(found.place.uri)
     if path is None:
-        return cast("BinaryIO", io.BufferedReader(_Ranges(open_store(found.place), found), _READ_AHEAD))
+        return open_ranges(found.size, partial(_range_of, open_store(found.place), found))
     try:
         return (path / found.name).open("rb")
     except OSError as error:
         raise _unreadable(found.uri, error) from error
 
 
-class _Ranges(io.RawIOBase):
-    """An object of a bucket as a file: each read is a request for a range."""
-
-    def __init__(self, store: ObjectStore, found: FoundFile) -> None:
-        self._store = store
-        self._found = found
-        self._at = 0
-
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
-
-    def tell(self) -> int:
-        return self._at
-
-    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        base = {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._found.size}[whence]
-        self._at = max(0, base + offset)
-        return self._at
-
-    def readinto(self, buffer: object) -> int:
-        view = memoryview(cast("bytearray", buffer)).cast("B")
-        length = min(len(view), self._found.size - self._at)
-        if length <= 0:
-            return 0
-        try:
-            data = self._store.get_range(self._found.name, self._at, length)
-        except Missing:
-            raise NotFound(f"{self._found.uri} was removed while it was read") from None
-        view[: len(data)] = data
-        self._at += len(data)
-        return len(data)
+def _range_of(store: ObjectStore, found: FoundFile, offset: int, length: int) -> bytes:
+    try:
+        return store.get_range(found.name, offset, length)
+    except Missing:
+        raise NotFound(f"{found.uri} was removed while it was read") from None
 
 
 def _on_disk(path: str) -> Iterator[FoundFile]:

@@ -6,10 +6,11 @@ Three verbs write durably: `create`, `confirm`, `put`. Two leave that to a sync 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import io
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Protocol
+from typing import BinaryIO, Protocol, cast
 
 from lakewarden.errors import InvalidArgument
 
@@ -139,3 +140,47 @@ def check_key(key: str) -> str:
     if not _NO_PART.isdisjoint(key.split("/")) or "\0" in key:
         raise InvalidArgument(f"object key {key!r} must be parts joined by '/', none of them empty, '.' or '..'")
     return key
+
+
+_READ_AHEAD = 1 << 20
+
+
+def open_ranges(size: int, read: Callable[[int, int], bytes]) -> BinaryIO:
+    """An object of `size` bytes as a file, for readers that seek.
+
+    `read` takes an offset and a length, and raises what the caller shall see.
+    """
+    return cast("BinaryIO", io.BufferedReader(_RangeFile(size, read), _READ_AHEAD))
+
+
+class _RangeFile(io.RawIOBase):
+    """Each read is a request for a range."""
+
+    def __init__(self, size: int, read: Callable[[int, int], bytes]) -> None:
+        self._size = size
+        self._read = read
+        self._at = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._at
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        base = {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._size}[whence]
+        self._at = max(0, base + offset)
+        return self._at
+
+    def readinto(self, buffer: object) -> int:
+        view = memoryview(cast("bytearray", buffer)).cast("B")
+        length = min(len(view), self._size - self._at)
+        if length <= 0:
+            return 0
+        data = self._read(self._at, length)
+        view[: len(data)] = data
+        self._at += len(data)
+        return len(data)

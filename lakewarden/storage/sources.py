@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import io
 import os
 import stat
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, BinaryIO, Protocol, cast
+from functools import partial
+from typing import TYPE_CHECKING, BinaryIO, Protocol
 
 import obstore
 from obstore.exceptions import PreconditionError
@@ -17,7 +17,7 @@ from lakewarden.base.clock import NewId
 from lakewarden.base.connection import Location
 from lakewarden.errors import InvalidArgument, StorageRefused
 from lakewarden.storage.location import canonical, local_path
-from lakewarden.storage.objects import Missing
+from lakewarden.storage.objects import Missing, open_ranges
 from lakewarden.storage.remote import RemoteObjects
 
 if TYPE_CHECKING:
@@ -165,7 +165,6 @@ def _refused(path: str, error: OSError) -> StorageRefused:
 
 
 # A prefix of a bucket as a source (S3, Azure, Google), through the clients of `storage.remote`.
-_READ_AHEAD = 1 << 20
 _PAGE = 1000
 
 
@@ -193,7 +192,7 @@ class RemoteSource(RemoteObjects, ObjectSource):
             return _object_of_bucket(key, self._done("read", key, lambda client: obstore.head(client, path)))
 
     def open(self, uploaded: SourceObject) -> BinaryIO:
-        return cast("BinaryIO", io.BufferedReader(_Pinned(self, uploaded), _READ_AHEAD))
+        return open_ranges(uploaded.size, partial(self.read, uploaded))
 
     def prove(self, uploaded: SourceObject) -> None:
         """Does nothing: each read was of the object with that ETag."""
@@ -229,39 +228,6 @@ class _Pages:
         page = next(self._rest, ())
         self._after = page[-1]["path"] if page else self._after
         return page
-
-
-class _Pinned(io.RawIOBase):
-    """An object as a file: each read is a request for a range of the object with that ETag."""
-
-    def __init__(self, source: RemoteSource, uploaded: SourceObject) -> None:
-        self._source = source
-        self._uploaded = uploaded
-        self._at = 0
-
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
-
-    def tell(self) -> int:
-        return self._at
-
-    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        base = {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._uploaded.size}[whence]
-        self._at = max(0, base + offset)
-        return self._at
-
-    def readinto(self, buffer: object) -> int:
-        view = memoryview(cast("bytearray", buffer)).cast("B")
-        length = min(len(view), self._uploaded.size - self._at)
-        if length <= 0:
-            return 0
-        data = self._source.read(self._uploaded, self._at, length)
-        view[: len(data)] = data
-        self._at += len(data)
-        return len(data)
 
 
 def _object_of_bucket(key: str, meta: obstore.ObjectMeta) -> SourceObject:

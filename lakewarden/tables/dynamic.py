@@ -22,11 +22,11 @@ from lakewarden.storage.kafka.topics import TOPIC, Topic, check_free, topic_of
 from lakewarden.tables.direct.barrier import pass_direct_writes
 from lakewarden.tables.warehouse import Warehouse
 
-#
 # The one streaming writer of a dynamic table: a lease in the catalog, which is renewed while the stream lives (FL-40).
 #
 # Flushes, batch writes and maintenance do not need it. No clock is compared with another machine's: who waits counts the lease
 # as expired once it saw no renewal for its whole duration.
+
 LEASE_SECONDS = 60.0
 
 

@@ -22,10 +22,10 @@ from lakewarden.tables.rows.defaults import Defaults
 from lakewarden.tables.rows.intake import Rows, split_users, to_arrow
 from lakewarden.tables.rows.validate import keys, validated
 
-#
 # Recognises a row of plain values that its table takes as they are. For one row, this costs a tenth of what Arrow's calls do.
 #
 # `catalog.column_values.convert` decides what fits; a row that is not recognised here is checked by `tables.rows.validate`.
+
 _LARGE = 1 << 16
 """A longer text or more bytes in one value is not recognised."""
 

@@ -141,13 +141,14 @@ def not_worth_it(packing: Packing, min_gain: float) -> str:
     return ""
 
 
-#
 # Which files a compaction takes: of the trailing run of small files of one schema (Storage Tiers; kalamdb.md 4.7) those whose
 # rows are worth to be written again.
 #
 # Without a ratio each compaction takes the file that the one before made, until that is full: a row is written again by every
 # one. With a ratio a file waits until the newer ones together are as many times as large as it, so its rows are written again a
 # number of times that grows with the logarithm of the scope (docs/decisions/0124-a-fold-leaves-what-it-folded.md).
+
+
 def rule_of(parameters: Mapping[str, str]) -> TailRule:
     """The rule that a compaction's report names."""
     fewest, most, rows = (int(parameters[name]) for name in ("min_eligible_segments", "max_segments_per_run", "max_segment_rows"))

@@ -227,11 +227,11 @@ def _encoded(erasure: Erasure) -> bytes:
     return json.dumps({**content, "started_at": erasure.started_at.isoformat()}).encode()
 
 
-#
 # Requested erasures that wait for a runner: one object each, named by the user's keyed hash.
 #
 # A runner needs only the hash. So an erasure can pass through systems that keep their input for ever, as Dagster keeps the
 # parameters of its runs. The object holds the id, and is removed before the search.
+
 _REQUESTS = f"{ROOT}/asked"
 
 

@@ -139,7 +139,7 @@ def keep_day(state: ObjectStore, table_id: str, one: FleetDay) -> None:
 
 
 def expire_days(state: ObjectStore, table_id: str, days: Sequence[FleetDay], today: date) -> None:
-    """Removes days that nobody is shown, but the newest."""
+    """Removes days older than what the page shows, but never the newest."""
     oldest = (today - timedelta(days=KEPT_DAYS)).isoformat()
     state.delete([f"{ROOT}/{table_id}/{one.day}" for one in days[:-1] if one.day < oldest])
 

@@ -36,11 +36,11 @@ from lakewarden.catalog.state.records import backwards, content, empty_replaced,
 from lakewarden.errors import Conflict, Corrupt, InUse, InvalidArgument, NotFound, Unsupported
 from lakewarden.storage.objects import AlreadyThere, Missing, ObjectStore
 
-#
 # Allows at most one active job per idempotency key: the process that creates the key's next claim may enqueue its job.
 #
 # `active-jobs/<digest of the key>/<n>` names the n-th job that claimed the key. A claim is valid as long as its job is active.
 # A paused process can create a pruned number again, so a claim counts only if there is no newer one.
+
 _CLAIMS = "active-jobs"
 _KEPT_CLAIMS = 2
 _GRACE = timedelta(seconds=60)

@@ -23,11 +23,11 @@ from lakewarden.errors import Conflict, Corrupt
 from lakewarden.storage.objects import AlreadyThere, Missing, ObjectStore
 from lakewarden.storage.sources import SourceObject
 
-#
 # The entries of a ledger: batches, which say what is to be taken, and attempts at them, which say how it went.
 #
 # They share one sequence of numbers. An attempt counts if the table's Delta log has its number, or the catalog if the table has
 # no schema; of the attempts at a batch, one counts.
+
 Outcome = Literal["ingested", "rejected", "left"]
 """`left`: it was gone, or had another ETag, when it was read: the batch counts without it, and it is not known."""
 

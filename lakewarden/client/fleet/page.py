@@ -19,7 +19,7 @@ from lakewarden.maintenance.fleet.value import Fleet, FleetTable
 from lakewarden.maintenance.planning.health import Severity, Trouble
 
 UI = "http://127.0.0.1:3000"
-"""Where `lakewarden ui` serves Dagster's pages, unless it is told another port."""
+"""Where `lakewarden ui` serves Dagster's pages, unless it gets another port."""
 
 _TABLES = 400
 _TROUBLES = 200

@@ -102,10 +102,8 @@ def _description(pipeline: Pipeline, rule: IngestRule) -> str:
     )
 
 
-#
 # The check of each rule: no object is rejected. Its table has the newest of those that are, with the error.
-#
-# No `from __future__ import annotations`: Dagster reads the type of the context.
+
 NO_REJECTS = "no_rejects"
 
 _DESCRIPTION = (

@@ -50,12 +50,13 @@ def run_queued_job() -> None:
     run_queued()
 
 
-#
 # `record_job`: books in Dagster what happened outside it.
 #
 # The warehouse is the source of truth; Dagster's events are outdated after work by the command line, and missing in a new
 # Dagster. This books the scopes without an event, and those whose newest event is older than their table, as their newest
 # commit left them, with their history. Scopes that cannot be read fail the run, which has booked all others.
+
+
 class RecordConfig(ScopeSelection):
     """Which scopes to book. By default every scope of the warehouse whose newest event in Dagster is older than its table."""
 

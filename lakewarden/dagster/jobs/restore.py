@@ -1,4 +1,7 @@
-"""`restore_job`: restores scopes to an earlier version or time."""
+"""`restore_job`: restores scopes to an earlier version or time; and a job for each table that restores one scope in two looks.
+
+No `from __future__ import annotations`: Dagster reads the config class from the annotation.
+"""
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
@@ -108,10 +111,9 @@ def restore_job() -> None:
     restore()
 
 
-#
 # A restore job for each table: its form has two fields and, where users are partitions, the selector of these.
-#
-# No `from __future__ import annotations`: Dagster reads the config class from the annotation.
+
+
 class RestoreTableConfig(dg.Config):
     """The state to go back to. Nothing changes before a plan is given.
 

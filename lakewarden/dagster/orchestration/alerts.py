@@ -201,11 +201,11 @@ def _failed_scopes(table: object) -> Iterator[Scope]:
             yield Scope(TableName.parse(str(record.data["table"])), str(record.data["user"]) or None)
 
 
-#
 # Reports checks that turned failed: what is wrong with rows, what is late, what expectations find. Each once for each turn.
 #
 # The cursor holds the checks that were reported and have not passed since. What a receiver refuses is not in it, so it is sent
 # again by the next tick, also behind a restart of the daemon.
+
 _REPEATED = frozenset({NOTHING_LATE, ALL_CHECKS_PASS})
 """Checks of the warehouse that sum up those of its tables, which are reported themselves."""
 

@@ -109,11 +109,11 @@ def _request(tables: Sequence[str]) -> dg.RunRequest:
     return dg.RunRequest(run_config={"ops": {"record": {"config": {"tables": list(tables)}}}})
 
 
-#
 # Which users came to a table since a sensor's last tick: what a tick costs depends on them, and not on the users there are.
 #
 # The cursor has the version of each table's registry. Which objects that version had, this process remembers; after a restart
 # the users are compared once.
+
 _TABLES = 4096
 """Tables of which a process remembers the objects."""
 

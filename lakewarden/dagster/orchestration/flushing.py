@@ -171,11 +171,11 @@ def _named(names: Iterable[object]) -> Iterator[TableName]:
             continue
 
 
-#
 # How often the flush sensor looks and requests: at once where little goes on, and no more than before where much does.
 #
 # A row that is due should not wait for the next tick, so ticks are short apart. But the start of a run costs seconds of the
 # processor, and so does adding up a long log.
+
 APART = timedelta(seconds=15)
 """Between two requests of runs: what becomes due meanwhile shares one."""
 

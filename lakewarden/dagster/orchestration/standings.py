@@ -41,7 +41,7 @@ def _cron(schedule: dg.ScheduleDefinition) -> str:
 def _standing(
     instance: dg.DagsterInstance, states: Mapping[str, InstigatorState], name: str, kind: str, every: str, runs: bool
 ) -> ScheduleStanding:
-    """`runs`: whether it is on where nobody has turned it on or off."""
+    """`runs`: whether it is on by default."""
     state = states.get(name)
     if state is None:
         return ScheduleStanding(name, kind, every, on=runs)

@@ -25,11 +25,11 @@ from lakewarden.dagster.orchestration.flushing import LOOK_BACK, wait_after
 from lakewarden.dagster.orchestration.runs import shown
 from lakewarden.storage.sources import SourceObject
 
-#
 # Looks through a pipeline's source in rounds: how much a tick lists is bounded, however many objects there are.
 #
 # A tick goes on with the round from where the last one had come, and looks behind the greatest name that was seen, where new
 # names mostly are. Pure but for the listing: what was taken, the pipeline's ledger says.
+
 LISTED_PER_TICK = 10_000
 """Objects that a tick lists, ten requests of an object store: a million uploads are one round of a hundred ticks."""
 

@@ -119,11 +119,12 @@ def shared_resources(mount: Mount, resources: Mapping[str, object]) -> dict[str,
     return {mount.named(name): resources[name] for name in (SPARK, LAKE)}
 
 
-#
 # The warehouse of sensors and schedules: open in the code server for as long as it ticks, without a resource of Dagster's.
 #
 # To make a resource, Dagster opens its own storage in each tick, which costs more than most ticks do; and a warehouse that is
 # opened in each tick reads again what the one before had read.
+
+
 def lake_of_tick(context: HasResources, mount: Mount) -> Lakehouse:
     """The warehouse in a sensor or a schedule: a resource that was passed to it, or the one that this process's ticks share."""
     return getattr(context.resources, mount.named(LAKE), None) or lakehouse_of_ticks(mount.uri)

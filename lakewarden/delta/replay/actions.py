@@ -132,7 +132,7 @@ class Sidecar(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class LogAction(msgspec.Struct, frozen=True, rename="camel"):
-    """One line of a commit, which holds one action. `commit_info` stays text until somebody reads it."""
+    """One line of a commit, which holds one action. `commit_info` is parsed when it is first read."""
 
     add: AddFile | None = None
     remove: RemoveFile | None = None

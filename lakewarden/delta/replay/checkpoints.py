@@ -60,14 +60,14 @@ class Checkpoint:
     parts: list[pa.Table] = field(default_factory=list)
     rows: int = 0
     tombstones: pa.Table | None = None
-    """Files that were removed and not yet forgotten, where they are asked for."""
+    """Files that were removed and not yet forgotten; None unless the caller wants them."""
     sidecars: list[Sidecar] = field(default_factory=list)
     size: int = 0
     """Bytes in memory."""
 
     def keep(self, files: pa.Table) -> None:
         """Raises:
-        Unsupported: there are more than a process can be asked to remember.
+        Unsupported: there are more than a process should hold in memory.
         """
         self.size += files.nbytes
         self.rows += files.num_rows

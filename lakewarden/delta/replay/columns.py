@@ -110,7 +110,7 @@ class DeltaColumns:
             partition: its values as the log has them.
 
         Raises:
-            Corrupt: a value is none of its column's type.
+            Corrupt: a value is not of its column's type.
         """
         return pa.Table.from_arrays([self._column(column, file, count, partition) for column in self.every], schema=self.schema)
 

@@ -80,7 +80,7 @@ def of_adds(adds: Sequence[AddFile], root: str) -> pa.Table:
     """The same of actions of commits.
 
     Raises:
-        Corrupt: a number or a text of theirs is none that Delta has.
+        Corrupt: a number or a text of theirs is not one that Delta allows.
     """
     if not adds:
         return NO_FILES

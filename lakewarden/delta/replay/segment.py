@@ -84,7 +84,7 @@ class LogFiles:
 
     @property
     def newest(self) -> int | None:
-        """The newest version; None where there is none."""
+        """The newest version; None for an empty log."""
         return max([*self.commits, *(each.version for each in self.checkpoints)], default=None)
 
     @property

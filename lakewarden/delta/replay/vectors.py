@@ -110,7 +110,7 @@ def z85(text: str) -> bytes:
     many `#` before the last one as bytes are missing. No other group begins with that digit, which would go beyond 32 bits.
 
     Raises:
-        Corrupt: the text is none.
+        Corrupt: the text is not base 85.
     """
     try:
         return b"".join(_bytes(text[start : start + 5]) for start in range(0, len(text), 5))

@@ -113,12 +113,12 @@ class IngestContext:
         return table_of(catalog, self.pipeline) or blank_of(catalog, self.pipeline)
 
 
-#
 # Attempts at a batch: read its objects, fit them to the table, name the outcome, commit.
 #
 # Whoever finds a batch that is not settled attempts it, also beside another process. The outcome is named in the ledger before
 # the commit, under a number of its own, and the commit carries that number: so of all attempts one counts, and its outcome is
 # known wherever a process stops.
+
 _RUNS = 4
 """How often a batch is attempted where others change its table meanwhile."""
 
@@ -178,12 +178,13 @@ class BatchAttempts:
         context.reach("ingest:settled")
 
 
-#
 # Before an ingest: that the ledger knows what its tables have, and that no repair left it uncertain.
 #
 # A repair that could not bring back all rows of a pipeline's writes leaves its last number uncertain. Then the ledger says that
 # objects are taken whose rows may be gone. `repeat` makes everything unknown that is not certain, so that it is taken again in
 # place of what came back; `skip` lets it count as taken.
+
+
 @dataclass(frozen=True)
 class Resuming:
     """The look of one ingest."""

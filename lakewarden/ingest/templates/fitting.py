@@ -19,12 +19,12 @@ from lakewarden.ingest.templates.template import Columns
 from lakewarden.ingest.templates.types import column_names, schema_of, type_of
 from lakewarden.tables.rows.columns import Unfit, first_misfit, from_array, shown, unwrapped
 
-
-#
 # Values of Arrow's nested types as JSON. Each part is read as a column of its type would be, and is named by its path where it
 # does not fit: `s.at`, `items[]`, `pairs{}`.
 #
 # Decimals are text, bytes base64, moments ISO 8601 in UTC, as `sql --format json` prints them.
+
+
 def documents_of(name: str, field: pa.Field[Any], values: pa.Array[Any]) -> pa.Array[Any]:
     """The text of each value, for a column of JSON.
 

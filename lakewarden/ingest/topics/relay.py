@@ -26,12 +26,12 @@ from lakewarden.storage.kafka.topics import Topic, create_position_topic, create
 from lakewarden.tables.changes.feed import ChangeFeed
 from lakewarden.tables.changes.value import CHANGE_TYPE, Start
 
-
-#
 # The rows of a table as of one `_seq`, in parts that are published one after the other: a full start.
 #
 # One transaction of Kafka for all of them would end with `transaction.timeout.ms`. Rows are in an order that a later process
 # finds again, whatever is flushed meanwhile, so how many of them are published says where it goes on.
+
+
 @dataclass(frozen=True)
 class SnapshotPart:
     """Rows to publish together, and how far the snapshot is then; `reached` is None behind the last ones."""

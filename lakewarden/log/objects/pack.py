@@ -33,11 +33,11 @@ from lakewarden.log.objects.index import MANY, Numbers, pack_index
 from lakewarden.log.once import StagedPiece, WriterBatch
 from lakewarden.storage.sums import ROOM, with_sum
 
-#
 # Checksums of chunks: garbled bytes are found, and never read as other rows.
 #
 # A chunk has its own behind its rows, because chunks are read one by one. Releases before read past it, and their chunks have
 # none. The header has one of its own (`storage.sums`). They are no signatures.
+
 _MARK = b"\xffLWc"
 """In front of a chunk's sum. The bytes before are those of `_op`, or of `_before`, which is text: neither has 0xff."""
 

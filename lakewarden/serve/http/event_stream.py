@@ -53,7 +53,7 @@ class _EventStream:
 
     async def left(self) -> None:
         while (await self.receive())["type"] != "http.disconnect":
-            pass
+            pass  # what a client sends behind its request has no meaning
 
     async def close(self, status: int) -> None:
         """The last event has told why."""

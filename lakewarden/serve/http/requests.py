@@ -136,5 +136,5 @@ async def ended_with(request: Request) -> AsyncIterator[Cancellation]:
 
 async def _watch(request: Request, cancellation: Cancellation) -> None:
     while (await request.receive())["type"] != "http.disconnect":
-        pass
+        pass  # the end of a body that was read already
     cancellation.cancel()

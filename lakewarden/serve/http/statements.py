@@ -30,11 +30,11 @@ from lakewarden.sql.results import AffectedRows, Events, OneLine, Result, Result
 from lakewarden.sql.specs.statements import gives_rows
 from lakewarden.tables.reading.freshness import Freshness, check_freshness
 
-
-#
 # An answer that is sent piece by piece: it counts among its user's requests until the client has taken all of it.
 #
 # Its rows are in memory meanwhile. Without that, a client that reads slowly could hold any number of them.
+
+
 class StreamedAnswer(StreamingResponse):
     def __init__(self, request: Request, principal: Principal, pieces: Iterator[bytes], media_type: str) -> None:
         super().__init__(pieces, media_type=media_type)

@@ -104,10 +104,10 @@ def _places(found: ResultRows) -> pa.Array[Any]:
     return single(_PLACE, found.table.columns[-1])
 
 
-#
 # Which partitions a statement can concern: by the parts of its condition that compare partition columns alone.
 #
 # DuckDB decides, as it does in the statement's own query.
+
 _PARTITIONS = "partitions of the table"
 _PARTITION_PLACE = "place among the partitions"
 """The relation of the partitions, and the column of a partition's number in it; no table and no column can have these names."""

@@ -223,12 +223,12 @@ def _cte(table: exp.Expr) -> exp.Expr | None:
     return None
 
 
-#
 # A cast to DECIMAL or NUMERIC without digits keeps the value: DuckDB's own (18, 3) would round it.
 #
 # SQL's standard leaves the digits to the system, and PostgreSQL has no bound on them. A literal gets as many as it has, a
 # column of DECIMAL keeps its own, and all else gets 18 behind the point: as many as a number in DOUBLE can show, and still 20
 # before it.
+
 _MOST = 38
 _BEHIND = 18
 _NUMBER = re.compile(r"\s*[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d{1,3})?\s*", re.ASCII)

@@ -25,11 +25,11 @@ if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection, DuckDBPyRelation
 
 
-#
 # Holds the in-memory DuckDB of a process, and replaces it after a fatal error.
 #
 # A connection has no access to files or extensions, and its settings are locked. Nothing is created except the macros of
 # `bounded`: only a query's own connection sees what the query registers.
+
 _TRIES = 5
 """How many databases other queries may end before a query gives up."""
 

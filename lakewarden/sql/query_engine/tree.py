@@ -14,12 +14,12 @@ from typing import Any
 from lakewarden.errors import BadSyntax, InvalidArgument, LakewardenError, PermissionDenied, Unsupported
 from lakewarden.sql.text_bounds import deeper
 
-#
 # The functions of DuckDB that a query may call: those that only compute from their arguments.
 #
 # The list names what is allowed: a function of a later DuckDB stays out until its effects have been reviewed. Left out are the
 # functions that show or change the engine (settings, catalog, sequences, the log, sleep), all that read files, and all that
 # take SQL as text.
+
 TABLE_FUNCTIONS = frozenset({"generate_series", "generate_subscripts", "json_each", "json_tree", "range", "repeat", "unnest"})
 """What may stand in FROM."""
 
@@ -94,11 +94,11 @@ SCALAR_FUNCTIONS = _words(
 """Scalar functions, aggregates, window functions and macros."""
 
 
-#
 # Bounds the functions of DuckDB that make large results of small arguments: an interrupt cannot stop a single call.
 #
 # Each is a macro under the function's own name, which DuckDB finds before its own. The two that format by a pattern take any
 # number of arguments, which a macro cannot: `check` reads their pattern in the query's tree.
+
 CHARACTERS = "repeat", "lpad", "rpad"
 ELEMENTS = "range", "generate_series", "list_resize", "array_resize"
 STEPS = "levenshtein", "editdist3", "damerau_levenshtein", "jaro_similarity", "jaro_winkler_similarity"

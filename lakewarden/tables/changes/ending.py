@@ -16,11 +16,11 @@ from lakewarden.log.table_log import TableLog
 from lakewarden.log.view import Trail, Upset
 from lakewarden.tables.reading.scope import Place, ReadSelection, read_cold
 
-
-#
 # The rows of a table without a primary key, for its subscribers: direct writes add them, and the log has none of them.
 #
 # The table itself has every row by its `_seq`, for as long as no direct write changes rows, which ends subscriptions.
+
+
 def is_keyless(table: Table) -> bool:
     return table.type == "SHARED" and not table.schema.primary_key
 

@@ -31,10 +31,10 @@ from lakewarden.tables.reading.as_of import read_as_of
 from lakewarden.tables.reading.scope import Place, where_it_lies
 from lakewarden.tables.warehouse import Warehouse
 
-#
 # Makes changes of rows of the log, with the rows before them: those that the log keeps, or else those that were live before.
 #
 # It keeps no state: what came before is read again, so each batch can be read again, and by another process.
+
 _TYPES = (PREIMAGE, INSERT, POSTIMAGE, DELETED)
 _BEFORE, _NEW, _AFTER, _GONE = range(4)
 

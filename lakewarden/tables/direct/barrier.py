@@ -125,13 +125,13 @@ def _commit(warehouse: Warehouse, target: ScopeTarget, job_id: str) -> None:
     raise Conflict(f"{target.scope}: no commit could be made behind its direct writes that went quiet; try again")
 
 
-#
 # Overwrites of a table that keeps before images, which take their position long before they commit.
 #
 # A write behind that position has the overwritten rows before its own; as long as they are not committed, it would store the
 # rows that they replace. So just before it commits, an overwrite is noted in the log, and then takes another position. Who
 # looked at the log before that does not get its place behind it, and looks again; who looks later asks for such notes, and
 # waits until the commit is there. And where rows of what is overwritten have come already, the overwrite is refused.
+
 _PAUSE_SECONDS = 0.02
 _LONGEST_PAUSE_SECONDS = 1.0
 

@@ -13,12 +13,12 @@ import numpy as np
 
 from lakewarden.errors import InvalidArgument
 
-#
 # Finds where the records of a text end: at LF, CR LF or CR alone, as common readers of CSV do, but not inside quotes.
 #
 # A quote opens a value only where the value begins; within one that has begun without it, it is a letter (`1,5" pipe`). Inside
 # quotes, two are one. So what a place is depends on what was before it, and is one of a few states: a piece of a large file can
 # be read alone once the pieces before it said in which state each of them ends.
+
 Places = np.ndarray[Any, np.dtype[np.int64]]
 
 State = Literal["start", "value", "quoted", "quote", "return"]

@@ -88,10 +88,10 @@ _READ: dict[str, Callable[[ColumnType, pa.Array[Any]], pa.Array[Any]]] = {
 }
 
 
-#
 # Reads the values of a column as JSON has them (`exact_json`), whatever they came in: a file, a message, a request.
 #
 # What `sql --format json` prints can be read back: bytes are base64, NaN and the infinities texts, moments ISO 8601.
+
 _NOT_FINITE = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 
 

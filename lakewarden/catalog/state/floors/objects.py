@@ -18,11 +18,11 @@ from lakewarden.catalog.state.floors.entries import NEVER, SCHEMA, KnownScopes, 
 from lakewarden.errors import Corrupt
 from lakewarden.storage.objects import ObjectStore
 
-#
 # Blocks: how a large object of a floor is read for a few scopes.
 #
 # The notes are sorted by keyed hash, in record batches of as many scopes each. The head says with which hash each of them
 # begins, and how many bytes a full one has; so it follows where a scope's is.
+
 SCOPES = 1024
 """Of a block, at least: 120 KB, about what one request to an object store is worth."""
 

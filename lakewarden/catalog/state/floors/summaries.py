@@ -168,12 +168,12 @@ def _totals_key(table_id: str, scan: FloorScan) -> str:
     return f"{TOTALS}/{table_id}/{objects}"
 
 
-#
 # Which objects of a floor know all users of a table: so that a look at names alone says that no scope is unknown.
 #
 # The note names the registry's objects and the floor's of that time. It holds as long as each of the floor's is there, or was
 # absorbed by one that is; of the registry's, users who were added since are compared alone. Without it, every user is compared
 # (`maintenance.upkeep.survey`).
+
 WHOLE = "whole"
 
 

@@ -50,13 +50,13 @@ def _users(scopes: Iterable[Scope]) -> dict[TableName, list[str]]:
     return found
 
 
-#
 # Turns the partitions red of scopes that are broken, and clears what stands on their pages once they are well.
 #
 # Dagster calls a partition failed if a run planned to materialize it, has not, and failed. A run of a job plans none, so this
 # adds the plan for the scopes that failed, in the run that is about to. The scope's next event turns its partition green again;
 # the partition's page says that the run failed until another run has planned the partition, so the next one plans it, too. The
 # call is not public, so it is isolated here, and a test fails when Dagster changes it.
+
 _MOST = 100
 """Each costs an event by itself; with more failed scopes than this, the fault is hardly theirs."""
 _PAGE = 500

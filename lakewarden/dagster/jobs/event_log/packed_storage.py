@@ -25,11 +25,11 @@ from sqlalchemy.sql.functions import GenericFunction
 from lakewarden.dagster.internals.running import ConfigurableClassData
 from lakewarden.dagster.internals.storages import DagsterSqliteStorage, EventLogStorage, SqliteEventLogStorage
 
-#
 # Packs the JSON of Dagster's events into an eighth of its bytes, for storages that do not compress.
 #
 # Most of an event is the same in all of them: the names of Dagster's classes and of our metadata. A frame has these; zlib takes
 # it as the text that came before. What is packed names its frame, so a frame never changes: one that fits better is added.
+
 _SERIALIZED = '{"__class__": '
 """How everything begins that Dagster serializes; nothing else is packed."""
 
@@ -161,7 +161,7 @@ class PackedEventLogStorage(SqliteEventLogStorage):
             for event in events:
                 self.store_event(event)
                 stored[id(event)] = event
-        except Exception:
+        except Exception:  # whatever it was: the retry goes on behind the events that are stored
             self._stored = stored
             raise
 
@@ -189,12 +189,12 @@ class PackedSqliteStorage(DagsterSqliteStorage):
         return cls.from_local(inst_data=inst_data, **config_value)
 
 
-#
 # Makes Dagster's SQLite storage fast enough for a thousand events.
 #
 # It opens and closes two databases for each event. Each close is the last one, so it folds the write-ahead log back into the
 # database, and each commit waits for the disk. Here a connection of our own keeps them open, so nothing is folded meanwhile,
 # and commits do not wait. A power cut may then lose Dagster's newest events, but nothing of the warehouse.
+
 _INDEX = "index"
 """The database of all runs; each run also has its own."""
 

@@ -39,11 +39,11 @@ from lakewarden.dagster.jobs.event_log.packed_storage import UnpackedColumn
 from lakewarden.dagster.jobs.runs import SCOPE
 from lakewarden.storage.paths import encode
 
-#
 # Takes a user's id out of what Dagster stores, and leaves everything else as it is.
 #
 # Dagster's values are stored as JSON. An id can stand only where people or operations put text: in messages, metadata, forms,
 # partitions. Fields that come from definitions, as names of jobs and steps, are left alone: an id may be a word like `flush`.
+
 _FREE = frozenset(
     {
         "message",

@@ -147,12 +147,13 @@ def _named(store: ObjectStore, log_id: str, user: str, newest: int) -> bool:
     return False
 
 
-#
 # Seals the log of a dropped table, so that it refuses every append.
 #
 # The seal is a cut past every position there can be. A writer looks at the cuts after its put, so it meets the seal whatever it
 # had read before; the seal stays when all else is removed, for the sake of a writer that sleeps, until a vacuum sweeps it away
 # (`remove_seal`).
+
+
 def seal(store: ObjectStore, log_id: str) -> None:
     """From now on appends raise `NotFound`, and nothing is pending. Sealing again does nothing.
 

@@ -22,11 +22,11 @@ from lakewarden.log.objects.log_view import ListedLogView
 from lakewarden.log.position import NOTHING, end_of, whole
 from lakewarden.storage.objects import AlreadyThere, ObjectStore
 
-#
 # Decides which settled rows are kept for subscribers that reconnect. A pure decision, like `next_cut`.
 #
 # A chunk enters the history when it leaves the log (segments and carry), so of every chunk there is exactly one copy: in the
 # log, or in the history, or it was forgotten. The highest `_seq` that was forgotten is kept.
+
 Chunks = tuple[Sequence[RowRange], ...]
 """Chunks, those of one object beside each other."""
 

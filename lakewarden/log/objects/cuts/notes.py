@@ -16,11 +16,11 @@ from lakewarden.log.objects.put import Puts, Segment, WriterTerms
 from lakewarden.log.table_log import HELD, Mark
 from lakewarden.storage.objects import ObjectStore
 
-#
 # The store's time: the one clock that all processes of a log can read, by when an object was made there.
 #
 # A process learns once by how much its own clock differs, from a cut that it has just made. From then on it says what the store
 # would say, up to a few seconds.
+
 _TOLERATED = timedelta(seconds=30)
 """A smaller difference may be the time that a request takes."""
 
@@ -165,12 +165,13 @@ def quiet(cut: LogCut, now: datetime) -> set[str]:
     return {id_ for id_, (_, renewed_at) in cut.direct.items() if renewed_at < to_millis(now - _QUIET)}
 
 
-#
 # Says in the log that the table was altered: no rows of older columns are appended any more.
 #
 # A cut names the oldest schema version whose rows are taken. Each append looks at the newest cut behind its put, so its next
 # one knows. A writer who has not looked yet could still put rows at one of the few positions beyond the last one: these are
 # filled, as where a user is closed (closing.py). What was put before that counts as written before the ALTER.
+
+
 def require_columns(store: ObjectStore, log_id: str, version: int, new_id: NewId, segment_format: int) -> None:
     """From now on appends of rows of an older schema version raise `SchemaChanged`. May be repeated.
 
@@ -185,12 +186,13 @@ def require_columns(store: ObjectStore, log_id: str, version: int, new_id: NewId
         fill(store, log_id, new_id, segment_format)
 
 
-#
 # Says in the log which stream is the last that took the place of the table's streaming writer: earlier ones append nothing
 # more.
 #
 # As where columns are required (columns.py): a cut has the token. Where a stream may still be at work that was replaced, the
 # positions are filled that it could take without another look at the cuts. Writes of others carry no token, and pass.
+
+
 def raise_fence(store: ObjectStore, log_id: str, token: int, new_id: NewId, segment_format: int, *, replaces: bool) -> None:
     """From now on appends that carry a lower token raise `LostPlace`. May be repeated.
 
