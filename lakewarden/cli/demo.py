@@ -19,7 +19,7 @@ from lakewarden.spark.java import require_java
 
 if TYPE_CHECKING:
     from lakewarden.client.demo.story import DemoResult
-    from lakewarden.delta.history import HistoryEntry
+    from lakewarden.delta.reading.history import HistoryEntry
 
 
 def register(app: typer.Typer) -> None:

@@ -22,7 +22,7 @@ from lakewarden.delta.change_data import check_feed, feed_to_set, has_feed, prop
 from lakewarden.delta.commit_log.commits import CommitLog, is_fence
 from lakewarden.delta.commit_log.committing import TooLate, check_held
 from lakewarden.delta.commit_log.stamp import CommitStamp
-from lakewarden.delta.create import create_table
+from lakewarden.delta.lifecycle.create import create_table
 from lakewarden.delta.lifecycle.freezing import check_not_frozen
 from lakewarden.delta.manifest import refresh_manifest, write_manifest
 from lakewarden.delta.parquet.change_files import ChangeFile, write_changes

@@ -8,9 +8,9 @@ from functools import reduce
 from lakewarden.catalog.state.floors.entries import NOTHING, FloorLocation, KnownState
 from lakewarden.catalog.state.floors.floor import floor_at
 from lakewarden.catalog.target import ScopeTarget
+from lakewarden.delta.kept.known_rules import KNOWN_RULES
 from lakewarden.delta.kept.newest import kept_snapshot
 from lakewarden.delta.kept.version import KeptVersion
-from lakewarden.delta.known_rules import KNOWN_RULES
 from lakewarden.delta.ownership import check_owner
 from lakewarden.delta.row_rules import rules_of
 from lakewarden.delta.table import ScopeTable

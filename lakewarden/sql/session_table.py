@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from lakewarden.base.commit_metadata import Metadata
 from lakewarden.catalog.access import RowAct
-from lakewarden.delta.history import HistoryEntry
+from lakewarden.delta.reading.history import HistoryEntry
 from lakewarden.log.position import Receipt
 from lakewarden.maintenance.admin.session_gate import Door
 from lakewarden.sql.session_block import SessionBlock

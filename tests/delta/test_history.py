@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 from deltalake import CommitProperties, DeltaTable, write_deltalake
 
-from lakewarden.delta.history import history, normal_predicate
+from lakewarden.delta.reading.history import history, normal_predicate
 from lakewarden.errors import InvalidArgument, NotFound
 from tests.delta.scopes import flush, people, table_of, target
 

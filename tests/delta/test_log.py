@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from lakewarden.catalog.target import ScopeTarget
-from lakewarden.delta.history import history
+from lakewarden.delta.reading.history import history
 from lakewarden.errors import Conflict
 from lakewarden.storage.steps import alone
 from tests.delta.scopes import APP, PEOPLE, flush, hot, opened, paths, people, rows_of, table_of, target

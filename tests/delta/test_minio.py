@@ -10,8 +10,8 @@ import pytest
 
 from lakewarden.base.connection import Location
 from lakewarden.catalog.target import ScopeTarget
-from lakewarden.delta.history import history
 from lakewarden.delta.lifecycle.fence import fence
+from lakewarden.delta.reading.history import history
 from lakewarden.delta.table import ScopeTable
 from lakewarden.errors import Conflict, Corrupt, LakewardenError, NotFound
 from lakewarden.storage.meter import metered

@@ -12,7 +12,7 @@ from lakewarden.base.faults import Reach, no_faults
 from lakewarden.catalog.kept_settings import TailRule
 from lakewarden.catalog.report import ScopeReport
 from lakewarden.catalog.target import ScopeTarget
-from lakewarden.delta.history import history
+from lakewarden.delta.reading.history import history
 from lakewarden.maintenance.compact import CompactOptions
 from lakewarden.maintenance.compact.scope import plan_compact, run_compact
 from lakewarden.maintenance.optimize import OptimizeOptions

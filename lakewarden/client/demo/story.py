@@ -19,7 +19,7 @@ from lakewarden.client.demo.journal import Journal, Stage, Step
 from lakewarden.client.demo.source import KEY, USER_COLUMN, Waves, read, read_waves
 from lakewarden.client.demo.summary import TableSummary, summarize
 from lakewarden.client.demo.uploads import ingest_weather
-from lakewarden.delta.history import HistoryEntry
+from lakewarden.delta.reading.history import HistoryEntry
 from lakewarden.errors import Internal
 
 FLIGHTS = str(tables.FLIGHTS.name)

@@ -16,7 +16,7 @@ from lakewarden.client.k3.columns import declared, shown
 from lakewarden.client.k3.enums import K3TableStatus, TableSource
 from lakewarden.client.k3.messages import DeletedAnswer, TableAnswer
 from lakewarden.client.k3.wire import int64, millis
-from lakewarden.delta.history import history
+from lakewarden.delta.reading.history import history
 from lakewarden.errors import Corrupt, NotFound, StorageRefused, StorageUnavailable
 from lakewarden.maintenance.admin.create_table import add_new, new_table
 from lakewarden.maintenance.drop.procedure import drop_now

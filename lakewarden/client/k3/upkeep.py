@@ -11,7 +11,7 @@ from lakewarden.catalog.report import ScopeReport
 from lakewarden.client.k3.calls import Calls
 from lakewarden.client.k3.messages import CompactAnswer, HistoryAnswer, OptimizeAnswer, RestoreAnswer, VacuumAnswer
 from lakewarden.client.k3.wire import int64, whole
-from lakewarden.delta.history import HistoryEntry
+from lakewarden.delta.reading.history import HistoryEntry
 from lakewarden.errors import InvalidArgument, ScopesFailed
 from lakewarden.maintenance.optimize import OptimizeOptions
 from lakewarden.maintenance.planning.table_size import table_size

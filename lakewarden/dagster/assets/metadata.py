@@ -16,7 +16,7 @@ from lakewarden.base.scope import Scope
 from lakewarden.catalog.operations import SPECS
 from lakewarden.catalog.report import ScopeReport
 from lakewarden.dagster.assets.partition_values import PartitionState
-from lakewarden.delta.history import HistoryEntry
+from lakewarden.delta.reading.history import HistoryEntry
 from lakewarden.storage.location import join
 
 VERSION = "delta/version"

@@ -145,7 +145,7 @@ def restore_table(
             return
         reports = _run_on_table(lake, scope, config)
         if not config.plan:
-            from lakewarden.dagster.jobs.restored_rows import rows_of  # builds SQL, which only a preview needs
+            from lakewarden.dagster.assets.restored_rows import rows_of  # builds SQL, which only a preview needs
 
             context.add_output_metadata({**_apply_link(context, reports), **rows_of(lake, reports)})
         book(context, lake, mount, reports, preview=not config.plan)

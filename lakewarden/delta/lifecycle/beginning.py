@@ -10,7 +10,7 @@ from lakewarden.delta.change_data import feed_to_set
 from lakewarden.delta.commit_log.commits import CommitLog, is_fence
 from lakewarden.delta.commit_log.committing import Committer, TooLate
 from lakewarden.delta.commit_log.stamp import CommitStamp
-from lakewarden.delta.create import create_table
+from lakewarden.delta.lifecycle.create import create_table
 from lakewarden.delta.lifecycle.freezing import check_not_frozen
 from lakewarden.delta.manifest import write_manifest
 from lakewarden.delta.ownership import PROPERTY, owner_of

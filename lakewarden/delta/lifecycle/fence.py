@@ -16,7 +16,7 @@ from lakewarden.delta.commit_log.committing import Committer, TooLate, check_hel
 from lakewarden.delta.commit_log.damage import leads_nowhere
 from lakewarden.delta.commit_log.publish import version_of_unnamed
 from lakewarden.delta.commit_log.stamp import DROP, ERASE, CommitStamp
-from lakewarden.delta.create import create_table
+from lakewarden.delta.lifecycle.create import create_table
 from lakewarden.delta.ownership import begun_anew
 from lakewarden.delta.scope import open_place
 from lakewarden.delta.table import ScopeTable, check_whole

@@ -14,7 +14,7 @@ from lakewarden.catalog.target import ScopeTarget
 from lakewarden.delta.commit_log.commits import CommitLog, is_fence
 from lakewarden.delta.commit_log.committing import Committer, TooLate
 from lakewarden.delta.commit_log.stamp import MOVE, CommitStamp
-from lakewarden.delta.create import create_table
+from lakewarden.delta.lifecycle.create import create_table
 from lakewarden.delta.scope import open_place, open_scope
 from lakewarden.delta.table import ScopeTable
 from lakewarden.errors import Conflict, Corrupt, InUse

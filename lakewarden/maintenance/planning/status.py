@@ -14,7 +14,7 @@ from lakewarden.catalog.report import ScopeState
 from lakewarden.catalog.state.floors.entries import NO_TABLE, OPERATIONS, KnownState
 from lakewarden.catalog.target import ScopeTarget
 from lakewarden.delta.commit_log.damage import torn_error
-from lakewarden.delta.history import history
+from lakewarden.delta.reading.history import history
 from lakewarden.delta.scope import open_scope
 from lakewarden.delta.table import check_whole
 from lakewarden.errors import LakewardenError

@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from lakewarden.base.clock import NewId, random_id
 from lakewarden.delta.commit_log.commits import LAST_CHECKPOINT, commit_name
 from lakewarden.delta.commit_log.stamp import CommitStamp
-from lakewarden.delta.create import create_table
+from lakewarden.delta.lifecycle.create import create_table
 from lakewarden.delta.manifest import refresh_manifest
 from lakewarden.delta.parquet.files import NewFile, batch_name, write_files
 from lakewarden.delta.partitions import divided

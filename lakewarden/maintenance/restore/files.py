@@ -11,10 +11,10 @@ from dataclasses import dataclass, replace
 
 from lakewarden.base.clock import Clock, NewId
 from lakewarden.catalog.target import ScopeTarget
-from lakewarden.delta.old_files import known_files
 from lakewarden.delta.parquet.files import DataFile, NewFile, compact_name
 from lakewarden.delta.parquet.schema import version_of
 from lakewarden.delta.partitions import directory
+from lakewarden.delta.reading.old_files import known_files
 from lakewarden.delta.reading.rows import read_files
 from lakewarden.delta.replay.paths import check_inside
 from lakewarden.delta.table import ScopeTable

@@ -11,7 +11,7 @@ import pyarrow as pa
 from lakewarden.catalog.access import OPERATOR
 from lakewarden.catalog.model import Table
 from lakewarden.catalog.target import ScopeTarget
-from lakewarden.delta.history import HistoryEntry, history
+from lakewarden.delta.reading.history import HistoryEntry, history
 from lakewarden.errors import Conflict
 from lakewarden.log.table_log import TableLog
 from lakewarden.tables.changes.feed import ChangeFeed

@@ -18,7 +18,7 @@ from lakewarden.delta.change_data import feed_to_set, has_feed, properties_to_se
 from lakewarden.delta.commit_log.between import between
 from lakewarden.delta.commit_log.committing import DIRECT_APP, TooLate
 from lakewarden.delta.commit_log.stamp import SILENT, CommitStamp
-from lakewarden.delta.create import create_table
+from lakewarden.delta.lifecycle.create import create_table
 from lakewarden.delta.lifecycle.freezing import check_not_frozen
 from lakewarden.delta.manifest import write_manifest
 from lakewarden.delta.parquet.change_files import INSERT

@@ -10,9 +10,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakewarden.catalog.target import ScopeTarget
-from lakewarden.delta.asof import BaseVersion, base_at
 from lakewarden.delta.commit_log.stamp import CommitStamp
 from lakewarden.delta.lifecycle.freezing import is_frozen
+from lakewarden.delta.reading.asof import BaseVersion, base_at
 from lakewarden.delta.reading.keys import Keys
 from lakewarden.delta.reading.rows import empty_rows, merged, read_keyed, read_rows
 from lakewarden.delta.scope import open_scope

@@ -13,7 +13,7 @@ from lakewarden.base.clock import HELD_AT_MOST
 from lakewarden.catalog.target import ScopeTarget
 from lakewarden.delta.commit_log.committing import TooLate
 from lakewarden.delta.commit_log.stamp import CommitStamp
-from lakewarden.delta.create import create_table
+from lakewarden.delta.lifecycle.create import create_table
 from lakewarden.delta.table import ScopeTable
 from lakewarden.storage.steps import alone
 from tests.delta.scopes import PEOPLE, at, flush, people, target

@@ -20,8 +20,8 @@ from lakewarden.delta.commit_log.commits import commit_name
 from lakewarden.delta.commit_log.committing import TooLate
 from lakewarden.delta.commit_log.publish import publish, unnamed_commit, version_of_unnamed
 from lakewarden.delta.commit_log.stamp import CommitStamp
-from lakewarden.delta.history import history
 from lakewarden.delta.lifecycle.fence import fence
+from lakewarden.delta.reading.history import history
 from lakewarden.errors import Conflict, StorageUnavailable
 from lakewarden.storage.objects import ObjectStore
 from lakewarden.storage.open import open_store

@@ -27,7 +27,7 @@ from lakewarden.dagster.jobs.booking.values import with_values
 from lakewarden.dagster.jobs.runs import book_themselves, tables_in
 from lakewarden.dagster.mount import Mount
 from lakewarden.dagster.resources.lakehouse import run_of
-from lakewarden.delta.history import entries_of
+from lakewarden.delta.reading.history import entries_of
 from lakewarden.delta.scope import open_scope
 from lakewarden.errors import LakewardenError
 from lakewarden.tables.fanout import fault_of

@@ -33,7 +33,7 @@ from lakewarden.dagster.assets.metadata import (
 )
 from lakewarden.dagster.jobs.booking.events import ScopeEvent, backlog_of
 from lakewarden.dagster.mount import Mount
-from lakewarden.delta.history import HistoryEntry, entries_below
+from lakewarden.delta.reading.history import HistoryEntry, entries_below
 from lakewarden.delta.table import ScopeTable
 from lakewarden.errors import LakewardenError
 

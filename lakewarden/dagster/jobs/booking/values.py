@@ -24,7 +24,7 @@ from lakewarden.dagster.jobs.booking.histories import Now, booked_commit, look, 
 from lakewarden.dagster.jobs.booking.partitions import existing, register_users
 from lakewarden.dagster.mount import Mount
 from lakewarden.delta.commit_log.commits import CommitLog
-from lakewarden.delta.history import entries_of
+from lakewarden.delta.reading.history import entries_of
 from lakewarden.delta.scope import open_scope
 from lakewarden.storage.objects import Missing
 from lakewarden.storage.open import open_store
