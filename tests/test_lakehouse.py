@@ -21,25 +21,16 @@ from lakewarden.errors import Conflict, ConstraintViolation, Corrupt, InUse, Inv
 from lakewarden.tables.pins import Tag
 from tests.fixtures.bucket import copy_tree, path_of, remove_tree
 from tests.fixtures.children import CONTEXT, exit_statuses
+from tests.fixtures.clock import Clock
 from tests.fixtures.lakes import NOTES, eventual, keys, lake_fixture, make_notes, notes, scope_path, strong
 from tests.fixtures.patience import PATIENCE
 
 _START = datetime(2026, 5, 1, 12, tzinfo=UTC)
 
 
-class Clock:
-    """A clock that stands until somebody moves it."""
-
-    def __init__(self) -> None:
-        self.now = _START
-
-    def __call__(self) -> datetime:
-        return self.now
-
-
 @pytest.fixture
 def clock() -> Clock:
-    return Clock()
+    return Clock(_START)
 
 
 lake = lake_fixture(clock=True)

@@ -13,6 +13,7 @@ from lakewarden.base.setting_sections import CompactionSettings, MaintenanceSett
 from lakewarden.base.settings import Settings
 from lakewarden.client.maintain_once import CADENCES, Cadence, DueAction, MaintainOnce
 from lakewarden.errors import StorageUnavailable
+from tests.fixtures.clock import Clock
 from tests.fixtures.lakes import NOTES, make_notes, notes
 
 pytestmark = pytest.mark.disk
@@ -23,16 +24,9 @@ SETTINGS = Settings(
 )
 
 
-class Clock:
-    now = START
-
-    def __call__(self) -> datetime:
-        return self.now
-
-
 @pytest.fixture
 def clock() -> Clock:
-    return Clock()
+    return Clock(START)
 
 
 @pytest.fixture

@@ -15,20 +15,11 @@ from lakewarden.delta.table import ScopeTable
 from lakewarden.errors import LakewardenError, NotFound, PermissionDenied
 from lakewarden.sql.results import Result, ResultRows, StartedJobs, StatementDone
 from lakewarden.sql.system_relations import RELATIONS
+from tests.fixtures.clock import Clock
 from tests.fixtures.minio import MinioServer
 
 _SECRET = "sentinel-secret-7f3a9c"
 _NOTES = "CREATE NAMESPACE app; CREATE USER TABLE app.notes (id INT PRIMARY KEY, v TEXT)"
-
-
-class Clock:
-    """A clock that stands until somebody moves it."""
-
-    def __init__(self) -> None:
-        self.now = datetime(2026, 11, 21, 8, 0, tzinfo=UTC)
-
-    def __call__(self) -> datetime:
-        return self.now
 
 
 def _rows(results: list[Result]) -> list[dict[str, object]]:
@@ -45,7 +36,7 @@ def _job(lake: Lakehouse, text: str, user: str = "root", role: str = "system", *
 
 
 def test_a_row_of_a_stream_is_gone_with_the_millisecond_of_its_ttl(warehouse_uri: str) -> None:
-    clock = Clock()
+    clock = Clock(datetime(2026, 11, 21, 8, 0, tzinfo=UTC))
     with Lakehouse.open(warehouse_uri, clock=clock) as lake:
         lake.sql("CREATE NAMESPACE app; CREATE STREAM TABLE app.events (id INT) WITH (TTL_SECONDS = 30)")
         lake.sql("INSERT INTO app.events VALUES (1)")

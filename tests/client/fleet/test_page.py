@@ -22,19 +22,13 @@ from lakewarden.client.fleet.metrics import metrics_text
 from lakewarden.client.fleet.page import fleet_page
 from lakewarden.client.fleet.rows import table_row, warehouse_row
 from lakewarden.maintenance.fleet.value import Fleet
+from tests.fixtures.clock import Clock
 from tests.fixtures.lakes import NOTES, make_notes, notes
 
 pytestmark = pytest.mark.disk
 
 START = datetime(2026, 5, 1, 12, tzinfo=UTC)
 EVIL = "<script>alert('u')</script>"
-
-
-class Clock:
-    now = START
-
-    def __call__(self) -> datetime:
-        return self.now
 
 
 class Page(HTMLParser):
@@ -62,7 +56,7 @@ class Page(HTMLParser):
 @pytest.fixture(scope="module")
 def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
     """Two tables: one with broken, failed, late and small files, and one in which all is well."""
-    clock, root = Clock(), tmp_path_factory.mktemp("fleet")
+    clock, root = Clock(START), tmp_path_factory.mktemp("fleet")
     settings = Settings(compaction=CompactionSettings(min_eligible_segments=2))
     with Lakehouse.open(str(root / "warehouse"), clock=clock, settings=settings) as lake:
         table = make_notes(lake, options={"FLUSH_POLICY": "interval:60"})

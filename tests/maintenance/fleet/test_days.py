@@ -18,6 +18,7 @@ from lakewarden.catalog.state.job_log import JobLog
 from lakewarden.errors import Conflict
 from lakewarden.maintenance.fleet.run import BOOK_EVERY
 from lakewarden.maintenance.fleet.value import WeekWork
+from tests.fixtures.clock import Clock
 from tests.fixtures.lakes import NOTES, make_notes, notes
 
 pytestmark = pytest.mark.disk
@@ -25,16 +26,9 @@ pytestmark = pytest.mark.disk
 START = datetime(2026, 5, 1, 22, tzinfo=UTC)
 
 
-class Clock:
-    now = START
-
-    def __call__(self) -> datetime:
-        return self.now
-
-
 @pytest.fixture
 def clock() -> Clock:
-    return Clock()
+    return Clock(START)
 
 
 @pytest.fixture

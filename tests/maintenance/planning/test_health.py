@@ -10,20 +10,12 @@ import pytest
 from lakewarden import Lakehouse
 from lakewarden.catalog.state.failed_checks import CheckResult
 from lakewarden.maintenance.planning.health import TableHealth, health
+from tests.fixtures.clock import Clock
 from tests.fixtures.lakes import NOTES, make_notes, notes
 
 pytestmark = pytest.mark.disk
 
 START = datetime(2026, 5, 1, 12, tzinfo=UTC)
-
-
-class Clock:
-    """A clock that stands until somebody moves it."""
-
-    now = START
-
-    def __call__(self) -> datetime:
-        return self.now
 
 
 def looked(lake: Lakehouse) -> TableHealth:
@@ -32,7 +24,7 @@ def looked(lake: Lakehouse) -> TableHealth:
 
 
 def test_a_line_a_reason_the_most_severe_first(tmp_path: Path) -> None:
-    clock = Clock()
+    clock = Clock(START)
     with Lakehouse.open(str(tmp_path / "warehouse"), clock=clock) as lake:
         table = make_notes(lake, options={"FLUSH_POLICY": "interval:60"})
         for user in ("ann", "bob", "cid", "dan", "eve"):
@@ -60,7 +52,7 @@ def test_a_line_a_reason_the_most_severe_first(tmp_path: Path) -> None:
 
 
 def test_rows_of_a_table_without_an_interval_are_never_late(tmp_path: Path) -> None:
-    clock = Clock()
+    clock = Clock(START)
     with Lakehouse.open(str(tmp_path / "warehouse"), clock=clock) as lake:
         make_notes(lake, options={"FLUSH_POLICY": "rows:9"}).write(notes({1: "a"}), user="ann")
         clock.now += timedelta(days=3)
