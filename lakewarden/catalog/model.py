@@ -239,10 +239,6 @@ class Table:
             return 0.0
         return default if given is None else float(given)
 
-    def schema_at(self, version: int) -> TableSchema:
-        """The schema of that version number; versions count from 1 without a gap."""
-        return self.schemas[version - 1]
-
 
 @dataclass(frozen=True)
 class View:

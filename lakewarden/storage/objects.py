@@ -145,12 +145,12 @@ def check_key(key: str) -> str:
 _READ_AHEAD = 1 << 20
 
 
-def open_ranges(size: int, read: Callable[[int, int], bytes]) -> BinaryIO:
+def open_ranges(size: int, read: Callable[[int, int], bytes], read_ahead: int = _READ_AHEAD) -> BinaryIO:
     """An object of `size` bytes as a file, for readers that seek.
 
-    `read` takes an offset and a length, and raises what the caller shall see.
+    `read` takes an offset and a length; it may return less, but something, and raises what the caller shall see.
     """
-    return cast("BinaryIO", io.BufferedReader(_RangeFile(size, read), _READ_AHEAD))
+    return cast("BinaryIO", io.BufferedReader(_RangeFile(size, read), read_ahead))
 
 
 class _RangeFile(io.RawIOBase):

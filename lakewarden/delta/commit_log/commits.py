@@ -17,7 +17,6 @@ from lakewarden.storage.objects import Missing, ObjectStore, StoredObject, keys_
 __all__ = ["LAST_CHECKPOINT", "LOG", "CommitLog", "CommitRecord", "checkpoint_name", "commit_name", "is_fence", "without_nested"]
 
 _COMMIT = re.compile(rf"{LOG}/(\d{{20}})\.json$")
-_CHECKPOINT = re.compile(rf"{LOG}/(\d{{20}})\.checkpoint.*\.parquet$")
 
 
 @dataclass(frozen=True)
@@ -96,14 +95,6 @@ class CommitLog:
 
     def has(self, version: int) -> bool:
         return self._store.has(commit_name(version))
-
-    def oldest_readable(self) -> int | None:
-        """The lowest version from which a reader can begin: the first commit, or else the first checkpoint."""
-        names = keys_of(self._store, LOG)
-        starts = [int(found[1]) for name in names if (found := _CHECKPOINT.match(name))]
-        if commit_name(0) in names:
-            starts.append(0)
-        return min(starts, default=None)
 
     def commits(self) -> list[int]:
         """The versions whose commits are still there, ascending."""

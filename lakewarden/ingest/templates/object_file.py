@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, BinaryIO, Literal, cast
 import pyarrow as pa
 
 from lakewarden.errors import InvalidArgument, Unsupported
+from lakewarden.storage.objects import open_ranges
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
@@ -64,7 +65,7 @@ class ObjectFile:
 
     def open(self) -> BinaryIO:
         """A file over the object's bytes, at their beginning."""
-        return cast("BinaryIO", io.BufferedReader(_File(self), 1 << 16))
+        return open_ranges(self.size, self.read, 1 << 16)
 
     def unpacked(self) -> BinaryIO:
         """The same, unpacked if the bytes are those of gzip or zstd, whatever the name is; then it cannot seek.
@@ -103,34 +104,6 @@ class ObjectFile:
         """
         if count > self.columns:
             raise Unsupported(f"the object has {count:,} columns, and {self.columns:,} are allowed")
-
-
-class _File(io.RawIOBase):
-    """Reads an object at a place that moves."""
-
-    def __init__(self, source: ObjectFile) -> None:
-        self._source = source
-        self._at = 0
-
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
-
-    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        self._at = max({io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._source.size}[whence] + offset, 0)
-        return self._at
-
-    def tell(self) -> int:
-        return self._at
-
-    def readinto(self, buffer: WriteableBuffer) -> int:
-        target = memoryview(buffer).cast("B")
-        data = self._source.read(self._at, len(target))
-        target[: len(data)] = data
-        self._at += len(data)
-        return len(data)
 
 
 class _Unpacked(io.RawIOBase):

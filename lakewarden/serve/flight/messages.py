@@ -86,12 +86,6 @@ class Result:
 
 
 @dataclass(frozen=True)
-class ActionType:
-    type: Annotated[str, 1] = ""
-    description: Annotated[str, 2] = ""
-
-
-@dataclass(frozen=True)
 class ErrorInfo:
     """`google.rpc.ErrorInfo`, without its metadata."""
 
