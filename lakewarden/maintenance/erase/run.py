@@ -43,7 +43,7 @@ from lakewarden.maintenance.erase.other_storages import clear, places_elsewhere
 from lakewarden.maintenance.plans.store import PlanLog
 from lakewarden.maintenance.sweep import bury
 from lakewarden.maintenance.verification import tables_of_users, what_to_search
-from lakewarden.maintenance.verify.search import SearchResult, search
+from lakewarden.maintenance.verify.search import ErasureSearch, SearchResult, search
 from lakewarden.storage.buckets import remove_old_versions, remove_uploads
 from lakewarden.storage.disk import remove_leftovers, sync
 from lakewarden.storage.open import open_store
@@ -54,6 +54,9 @@ from lakewarden.tables.floors import forget
 from lakewarden.tables.pins import remove_pins, remove_tags
 from lakewarden.tables.presence import Presence
 from lakewarden.tables.warehouse import Warehouse, state_store
+
+_LOOKS = 3
+"""Searches beyond the first, each for attempts of others that came behind the one before."""
 
 _SCOPE_COST = 32 << 10
 
@@ -147,7 +150,8 @@ def erase(
     versions = remove_old_versions(places, _old_versions_removed(tally))
     reach("erase:removed")
     exported = tuple(record.target for record in exports)
-    searched = search(what_to_search(warehouse, catalog, tables, request, mark, exported, versions=not versions))
+    what = what_to_search(warehouse, catalog, tables, request, mark, exported, versions=not versions)
+    searched = _searched(warehouse, tables, what)
     present.again().check()  # a storage that was away was not searched
     reach("erase:searched")
     to_do = "; ".join(note for note in (uploads, versions, *gone) if note)
@@ -247,6 +251,22 @@ def _forget(warehouse: Warehouse, table: Table, user: str, tally: _Tally) -> Non
     remove_pins(warehouse.state, table.id, user)
     warehouse.failed_checks.forget(table.id, user)
     remove_tags(warehouse.state, table.id, user, lambda tags: tally.note(tally.counts.with_table(str(table.name), tags=tags)))
+
+
+def _searched(warehouse: Warehouse, tables: Sequence[Table], what: ErasureSearch) -> SearchResult:
+    """What is left. Whoever settles a log meanwhile, such as another user's erasure, makes objects of what it read before this
+    user's rows were taken out; its cut does not count then, but for some moments the objects are there. So what is found in a
+    log is taken out once more.
+    """
+    searched = search(what)
+    for _ in range(_LOOKS):
+        logs = f"{warehouse.state.uri}/log/"
+        if not any(found.uri.startswith(logs) for found in searched.findings):
+            break
+        for table in tables:
+            warehouse.log(table).leave_out(what.user, warehouse.clock())
+        searched = search(what)
+    return searched
 
 
 def _remove_exports(warehouse: Warehouse, mark: str, tables: set[str], tally: _Tally) -> tuple[list[ExportRecord], list[str]]:

@@ -230,6 +230,24 @@ def test_a_file_whose_row_is_refused_goes_again(lake: Lakehouse, photos: TableCl
     assert photos.users() == []
 
 
+def test_what_a_cut_that_lost_leaves_in_the_log_meanwhile_goes_too(lake: Lakehouse) -> None:
+    """Another user's erasure read the log before this one's cut: its objects have this user's rows until it goes on."""
+    table = make_notes(lake, options={"COMPRESSION": "none"})
+    table.write(notes({1: "token-of-ann"}), user="ann")
+    lake.flush()
+    history = Path(lake.warehouse.uri) / "_lakewarden" / "log" / table.table.log_id / "history"
+    (settled,) = history.iterdir()
+    rows = settled.read_bytes()
+
+    def reach(point: str) -> None:
+        if point == "erase:removed":
+            version = max(int(cut.name) for cut in (history.parent / "cuts").iterdir())
+            (history / f"{version:020d}-{'0' * 32}").write_bytes(rows)
+
+    assert run_erase(lake, "ann", reach).result == "complete"
+    assert raw_hits(lake, "token-of-ann") == []
+
+
 @pytest.mark.slow
 def test_erasures_of_several_users_at_once_do_not_hinder_each_other(lake: Lakehouse) -> None:
     table = make_notes(lake, options={"COMPRESSION": "none"})
