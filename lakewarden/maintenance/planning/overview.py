@@ -25,7 +25,7 @@ from lakewarden.maintenance.planning.pending import PendingScopes
 from lakewarden.maintenance.planning.status import ScopeStatus, as_known, quiet, status
 from lakewarden.maintenance.upkeep.needs import Need
 from lakewarden.maintenance.upkeep.select import newest_notes
-from lakewarden.maintenance.upkeep.survey import FloorSurvey, surveyed
+from lakewarden.maintenance.upkeep.census import FloorSurvey, surveyed
 from lakewarden.maintenance.vacuum.need import unattended
 from lakewarden.tables.warehouse import Warehouse, cold_tables
 

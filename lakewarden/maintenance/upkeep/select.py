@@ -19,7 +19,7 @@ from lakewarden.catalog.state.floors.entries import NO_TABLE, UNSEEN, KnownScope
 from lakewarden.catalog.state.floors.objects import Summary
 from lakewarden.maintenance.upkeep.needs import Need
 from lakewarden.maintenance.upkeep.rounds import Round, VacuumTurn
-from lakewarden.maintenance.upkeep.survey import FloorSurvey, surveyed
+from lakewarden.maintenance.upkeep.census import FloorSurvey, surveyed
 from lakewarden.tables.warehouse import Warehouse
 
 _HOT = timedelta(days=1)

@@ -247,7 +247,7 @@ def test_a_state_that_is_lost_again_and_again_hides_nothing(lake: Lakehouse) -> 
 
 
 def test_only_newcomers_are_compared(lake: Lakehouse, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lakewarden.maintenance.upkeep.survey._compared", None)
+    monkeypatch.setattr("lakewarden.maintenance.upkeep.census._compared", None)
     _write(lake, "dee", 0)
     assert (_opened(lake.compact()), _quiet(lake.compact())) == (set(), 4)
     lake.warehouse.registry.add(lake.table(NOTES).table.id, ["eva", "ann"])  # of eva the state knows nothing
@@ -259,7 +259,7 @@ def test_only_newcomers_are_compared(lake: Lakehouse, monkeypatch: pytest.Monkey
 
 @pytest.mark.slow
 def test_a_comparison_outlasts_all_the_objects_that_it_named(lake: Lakehouse, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lakewarden.maintenance.upkeep.survey._compared", None)
+    monkeypatch.setattr("lakewarden.maintenance.upkeep.census._compared", None)
     monkeypatch.setattr("lakewarden.catalog.state.floors.floor._ABSORBED", 6)
     for turn in range(1, 9):
         _write(lake, "bob", turn)
