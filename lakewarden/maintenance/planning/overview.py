@@ -23,9 +23,9 @@ from lakewarden.errors import Corrupt, LakewardenError, StorageRefused
 from lakewarden.maintenance.planning.broken_scopes import BrokenScopes
 from lakewarden.maintenance.planning.pending import PendingScopes
 from lakewarden.maintenance.planning.status import ScopeStatus, as_known, quiet, status
+from lakewarden.maintenance.upkeep.census import FloorSurvey, surveyed
 from lakewarden.maintenance.upkeep.needs import Need
 from lakewarden.maintenance.upkeep.select import newest_notes
-from lakewarden.maintenance.upkeep.census import FloorSurvey, surveyed
 from lakewarden.maintenance.vacuum.need import unattended
 from lakewarden.tables.warehouse import Warehouse, cold_tables
 

@@ -10,7 +10,7 @@ from lakewarden.delta.features import Engine
 from lakewarden.delta.replay.damage import DamageKind
 
 Verdict = Literal["sound", "damaged", "catalog", "unreadable"]
-"""`catalog`: another catalog decides which commits it has. `unreadable`: its log could not be read, or its store not be reached."""
+"""`catalog`: another catalog decides which commits it has. `unreadable`: its log, or its store, could not be read."""
 
 PlaceClass = Literal["conditional", "overwrites", "dynamodb", "commit-service", "catalog", "unknown"]
 """How the writers of a place keep each other's commits apart."""
