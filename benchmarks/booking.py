@@ -16,7 +16,7 @@ from benchmarks.measuring.scale import Scale
 from benchmarks.measuring.timing import quiet_seconds, seconds, spread
 from lakewarden.catalog.report import ScopeReport
 from lakewarden.client import Lakehouse
-from lakewarden.dagster.jobs.booking.book import book
+from lakewarden.dagster.jobs.event_log.book import book
 from lakewarden.dagster.mount import Mount
 from tests.fixtures.dagster import sqlite_instance
 from tests.fixtures.postgres import serve_postgres

@@ -171,9 +171,9 @@ def _tick(name: str, uri: str) -> Iterator[Callable[[], bool]]:
     """One tick of a sensor, behind the one that left its cursor beside the warehouse."""
     import dagster as dg  # other operations need none of it
 
+    from lakewarden.dagster.lakehouse import resources_of
     from lakewarden.dagster.mount import Mount
     from lakewarden.dagster.orchestration.sensors import build_sensors
-    from lakewarden.dagster.resources.lakehouse import resources_of
 
     mount, kept = Mount(uri), Path(f"{uri}-{name}")
     (sensor,) = (one for one in build_sensors(mount) if one.name == name)

@@ -111,7 +111,7 @@ _SYSTEM = {"system_clock", "random_id"}
 _OUTERMOST = {
     "lakewarden.cli.ui": "a session of processes has an id of its own, before a warehouse is open",
     "lakewarden.dagster.definitions": "a code location opens its warehouse",
-    "lakewarden.dagster.resources.lakehouse": "a run opens its warehouse",
+    "lakewarden.dagster.lakehouse": "a run opens its warehouse",
     "lakewarden.tables.rows.defaults": "the numbers of a process begin once, for all of its warehouses",
     "lakewarden.spark.connection": "a reader or writer in Spark opens its warehouse",
     "lakewarden.sql.session_block": "a statement outside of any session has a block that refuses all",

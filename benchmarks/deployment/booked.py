@@ -112,7 +112,7 @@ def _booked(lake: Lakehouse, reports: list[ScopeReport], instance: dg.DagsterIns
 def _book(lake: Lakehouse) -> tuple[Callable[..., None], tuple[object, ...]]:
     """The function of this commit, or of one whose code of Dagster stood at the top; and what it takes behind the warehouse."""
     try:
-        book = import_module("lakewarden.dagster.jobs.booking.book").book
+        book = import_module("lakewarden.dagster.jobs.event_log.book").book
     except ModuleNotFoundError:
         return import_module("jobs.booking").book, ()
     mount: ModuleType = import_module("lakewarden.dagster.mount")

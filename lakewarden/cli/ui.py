@@ -46,7 +46,7 @@ _OTHER_DAEMON = 3
 _OWN_STORAGE = "class: PackedSqliteStorage"
 """Of a home's settings whose storage is its own (lakewarden/dagster/dagster.yaml)."""
 _EVENT_BATCH = "500"
-"""Asset events that Dagster stores at once (lakewarden/dagster/jobs/booking/batches.py has the reason)."""
+"""Asset events that Dagster stores at once (lakewarden/dagster/jobs/event_log/batches.py has the reason)."""
 _WITHOUT_HEARTBEAT = "86400"
 """Seconds after which Dagster ends a code server that gets no heartbeat; its own are 30, which pass on a busy machine, or while a
 laptop sleeps. It starts no other, and each run fails from then on. What a killed `ui` left is ended by the next one.

@@ -134,7 +134,7 @@ class PrivacyCalls(Noun):
 
     def verify_erased(self, user: str, tables: Sequence[str] | None = None, *, deep: bool = False) -> SearchResult:
         """Searches for anything of a user, with code that is independent of the deletion; changes nothing."""
-        from lakewarden.maintenance.verification import verify_erased
+        from lakewarden.maintenance.erase.verification import verify_erased
 
         return verify_erased(self._parts.warehouse, user, tuple(tables or ()), deep=deep)
 
@@ -146,7 +146,7 @@ class PrivacyCalls(Noun):
         return [found for found in certificates(self._parts.warehouse.state) if mark in (None, found.user)]
 
     def _check_known(self, user: str, tables: Sequence[str] | None = None) -> None:
-        from lakewarden.maintenance.known_users import check_known
+        from lakewarden.maintenance.erase.known_users import check_known
 
         check_known(self._parts.warehouse, user, tables or ())
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from lakewarden.dagster.jobs.runs import RETRIES, declined, job_tags
     from lakewarden.dagster.mount import Mount, Pools
     from lakewarden.dagster.orchestration.alerts import FailedAssetCheck, FailedRun, Webhook
-    from lakewarden.dagster.resources.spark import SparkResource
+    from lakewarden.dagster.spark_session import SparkResource
 
 __all__ = [
     "RETRIES",
@@ -40,7 +40,7 @@ _MODULES = {
     "Mount": "mount",
     "Pools": "mount",
     "RETRIES": "jobs.runs",
-    "SparkResource": "resources.spark",
+    "SparkResource": "spark_session",
     "WarehouseComponent": "component",
     "Webhook": "orchestration.alerts",
     "build_definitions": "definitions",

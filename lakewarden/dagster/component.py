@@ -13,7 +13,7 @@ from pydantic import BaseModel, Field
 from lakewarden.dagster.definitions import build_definitions
 from lakewarden.dagster.mount import Pools
 from lakewarden.dagster.orchestration.alerts import Webhook
-from lakewarden.dagster.resources.spark import SparkResource
+from lakewarden.dagster.spark_session import SparkResource
 
 _WAREHOUSE = "URI of the warehouse: a directory, or s3://, gs://, abfss://. No credentials in it. It need not exist yet."
 _PREFIX = (

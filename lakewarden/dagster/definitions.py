@@ -34,6 +34,7 @@ from lakewarden.dagster.jobs.queue_job import record_job, run_queued_job
 from lakewarden.dagster.jobs.relay import relay_job
 from lakewarden.dagster.jobs.restore import build_restore_jobs
 from lakewarden.dagster.jobs.runs import SLOT, SPARK
+from lakewarden.dagster.lakehouse import resources_of, shared_resources, without_forms
 from lakewarden.dagster.mount import Mount, Pools, value_of
 from lakewarden.dagster.orchestration.alerts import OnFailure, Webhook, build_alert_sensor, build_check_alert_sensor
 from lakewarden.dagster.orchestration.checking import build_check_schedule, build_check_sensor, build_health_sensor
@@ -43,8 +44,7 @@ from lakewarden.dagster.orchestration.reloading import build_catalog_sensor
 from lakewarden.dagster.orchestration.schedules import build_schedules
 from lakewarden.dagster.orchestration.sensors import build_sensors
 from lakewarden.dagster.orchestration.uploads import build_upload_sensors
-from lakewarden.dagster.resources.lakehouse import resources_of, shared_resources, without_forms
-from lakewarden.dagster.resources.spark import SparkResource
+from lakewarden.dagster.spark_session import SparkResource
 from lakewarden.storage.location import canonical
 from lakewarden.storage.open import open_store
 from lakewarden.storage.paths import STATE

@@ -18,16 +18,16 @@ from lakewarden.delta.manifest import refresh_manifest
 from lakewarden.delta.timeline import LogEntry
 from lakewarden.errors import Conflict, LakewardenError, Moved
 from lakewarden.maintenance.options import Options
+from lakewarden.maintenance.plans.needs import Need
+from lakewarden.maintenance.plans.rounds import Round, note_turn
 from lakewarden.maintenance.plans.scope_plan import ScopePlan
 from lakewarden.maintenance.plans.standing import standing
 from lakewarden.maintenance.plans.still_planned import PLAN, commit_of
 from lakewarden.maintenance.plans.value import Plan, PlannedScope
+from lakewarden.maintenance.plans.whole_tables import choose_scopes
 from lakewarden.maintenance.procedure import ByScope
 from lakewarden.maintenance.request import Request
 from lakewarden.maintenance.scopes import left_out, named_tables, readable_targets
-from lakewarden.maintenance.upkeep.needs import Need
-from lakewarden.maintenance.upkeep.rounds import Round, note_turn
-from lakewarden.maintenance.whole_tables import choose_scopes
 from lakewarden.maintenance.workplace import Workplace
 from lakewarden.storage.disk import sync
 from lakewarden.storage.steps import Steps, alone

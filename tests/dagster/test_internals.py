@@ -41,7 +41,7 @@ STOPS = {
     ),
     "ConfigurableResourceFactory": (
         "the resource `lakehouse`, which yields an open warehouse",
-        ("tests/dagster/resources/test_resources.py",),
+        ("tests/dagster/test_resources.py",),
     ),
     "AssetCheckEvaluationTargetMaterializationData": (
         "checks that are evaluated beside a run",
@@ -54,9 +54,9 @@ STOPS = {
     "AssetCheckExecutionRecordStatus": ("alerts by the newest checks", _ALERTS),
     "AssetMaterializationPlannedData": (
         "the red mark of a failed partition",
-        ("tests/dagster/jobs/booking/test_failed_partitions.py",),
+        ("tests/dagster/jobs/event_log/test_failed_partitions.py",),
     ),
-    "DagsterEventBatchMetadata": ("events that are booked a hundred at once", ("tests/dagster/jobs/booking/test_batches.py",)),
+    "DagsterEventBatchMetadata": ("events that are booked a hundred at once", ("tests/dagster/jobs/event_log/test_batches.py",)),
     "CheckRunHealthResult": ("the retry of runs that lost their process", _RUNS),
     "LaunchRunContext": ("the start of runs", _RUNS),
     "WorkerStatus": ("the retry of runs that lost their process", _RUNS),

@@ -15,7 +15,7 @@ from jobs.onboarding import onboard_job
 from lakewarden.client import Lakehouse
 from lakewarden.dagster import build_definitions
 from lakewarden.dagster.mount import WAREHOUSE
-from lakewarden.dagster.resources.spark import SparkResource
+from lakewarden.dagster.spark_session import SparkResource
 from lakewarden.errors import InvalidArgument
 from resources.environments import ENVIRONMENTS, Environment, environment_of
 from tests.deployment.conftest import DEFINITIONS, Load

@@ -28,9 +28,9 @@ from lakewarden.maintenance.optimize import OptimizeOptions
 from lakewarden.maintenance.optimize.scope import plan_optimize, run_optimize
 from lakewarden.maintenance.restore import RestoreOptions
 from lakewarden.maintenance.restore.scope import plan_restore, run_restore
-from lakewarden.maintenance.sweep import SweepResult, sweep
 from lakewarden.maintenance.vacuum import VacuumOptions
 from lakewarden.maintenance.vacuum.scope import plan_vacuum, run_vacuum
+from lakewarden.maintenance.vacuum.sweep import SweepResult, sweep
 from lakewarden.storage.open import open_store
 from lakewarden.storage.steps import alone
 from tests.delta.scopes import by

@@ -27,7 +27,7 @@ from lakewarden.delta.kept.memory import KEPT_TEXTS, KEPT_VERSIONS
 from lakewarden.delta.kept.newest import NAME
 from lakewarden.delta.snapshot import Snapshot
 from lakewarden.errors import ConstraintViolation, NotFound
-from lakewarden.maintenance.whole_tables import QUIET
+from lakewarden.maintenance.plans.whole_tables import QUIET
 from lakewarden.storage.open import open_store
 from tests.fixtures.bucket import STORE, fresh_place
 from tests.fixtures.examples import examples

@@ -32,9 +32,9 @@ from lakewarden.dagster.assets.looks import (
     next_turn,
 )
 from lakewarden.dagster.assets.metadata import Metadata, table_value
+from lakewarden.dagster.lakehouse import LAKE, SPARK, lake_of, spark_of
 from lakewarden.dagster.mount import Mount
-from lakewarden.dagster.resources.lakehouse import LAKE, SPARK, lake_of, spark_of
-from lakewarden.dagster.resources.spark import SparkResource
+from lakewarden.dagster.spark_session import SparkResource
 from lakewarden.maintenance.check.memory import BROKEN, nameless, results_of_table
 from lakewarden.maintenance.check.scope import CheckedScope, CheckTask, Finding, check_scope
 from lakewarden.maintenance.planning.health import health

@@ -21,8 +21,8 @@ from lakewarden.base.scope import Scope, TableName
 from lakewarden.catalog.model import Catalog, Table
 from lakewarden.client.fleet.forms import forms_for
 from lakewarden.dagster.assets.metadata import Metadata, table_value
+from lakewarden.dagster.lakehouse import LAKE, lake_of
 from lakewarden.dagster.mount import FLUSHED, HEALTH, Mount
-from lakewarden.dagster.resources.lakehouse import LAKE, lake_of
 from lakewarden.maintenance.planning.health import LATE_AFTER, Severity, TableHealth, Trouble, health, interval_of
 from lakewarden.storage.paths import encode
 from lakewarden.tables.warehouse import cold_tables

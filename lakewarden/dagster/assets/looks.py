@@ -19,7 +19,7 @@ from lakewarden.catalog.state.rounds import next_of_round, note_round
 from lakewarden.catalog.target import ScopeTarget
 from lakewarden.client import Lakehouse
 from lakewarden.dagster.assets.expectations import Verdict, equal_pair, unique_together, validate_pandas, validate_spark
-from lakewarden.dagster.resources.spark import SparkResource
+from lakewarden.dagster.spark_session import SparkResource
 from lakewarden.delta.parquet.schema import LiveColumn, delta_schema, live_columns, rows_schema
 from lakewarden.delta.reading.rows import scanned_rows
 from lakewarden.delta.table import ScopeTable

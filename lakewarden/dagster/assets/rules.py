@@ -15,8 +15,8 @@ from lakewarden.catalog.changes.pipelines import live_pipelines, rule_of
 from lakewarden.catalog.model import Catalog, IngestRule, Pipeline
 from lakewarden.client import Lakehouse
 from lakewarden.dagster.assets.metadata import table_value
+from lakewarden.dagster.lakehouse import LAKE, lake_of
 from lakewarden.dagster.mount import INGEST, SOURCES, Mount, is_beneath
-from lakewarden.dagster.resources.lakehouse import LAKE, lake_of
 from lakewarden.storage.location import join
 
 _KINDS = {"file"}

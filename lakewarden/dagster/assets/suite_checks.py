@@ -29,9 +29,9 @@ from lakewarden.dagster.assets.expectations import Verdict, validate_pandas, val
 from lakewarden.dagster.assets.health import health_key
 from lakewarden.dagster.assets.looks import CheckTurn, ScopeUnderCheck, look_at, next_turn, rows_of, spark_rows
 from lakewarden.dagster.assets.suites import LOADS, UNEXPECTED_ROWS, ExpectedCheck, Suite
+from lakewarden.dagster.lakehouse import LAKE, SPARK, lake_of, spark_of
 from lakewarden.dagster.mount import Mount
-from lakewarden.dagster.resources.lakehouse import LAKE, SPARK, lake_of, spark_of
-from lakewarden.dagster.resources.spark import SparkResource
+from lakewarden.dagster.spark_session import SparkResource
 from lakewarden.delta.parquet.schema import rows_schema
 from lakewarden.errors import ConstraintViolation, Terminal, Transient
 from lakewarden.tables.warehouse import cold_tables

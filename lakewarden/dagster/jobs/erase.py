@@ -16,7 +16,7 @@ from lakewarden.catalog.state.erasures import Certificate
 from lakewarden.client import Lakehouse
 from lakewarden.dagster.assets.health_changes import report_changes
 from lakewarden.dagster.assets.metadata import table_value
-from lakewarden.dagster.jobs.booking.behind import book_behind
+from lakewarden.dagster.jobs.event_log.behind import book_behind
 from lakewarden.dagster.jobs.plans import apply_link, check_plan, plan_field
 from lakewarden.dagster.jobs.runs import RETRIES, declined, job_tags
 from lakewarden.dagster.mount import Mount

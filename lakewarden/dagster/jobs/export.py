@@ -9,8 +9,8 @@ from lakewarden.base.quantities import in_units
 from lakewarden.base.scope import Scope, TableName
 from lakewarden.client import Lakehouse
 from lakewarden.dagster.assets.tables import is_crowded
-from lakewarden.dagster.jobs.booking.batches import log_events
-from lakewarden.dagster.jobs.booking.partitions import register_users
+from lakewarden.dagster.jobs.event_log.batches import log_events
+from lakewarden.dagster.jobs.event_log.partitions import register_users
 from lakewarden.dagster.jobs.runs import RETRIES, declined, job_tags
 from lakewarden.dagster.mount import Mount
 from lakewarden.maintenance.export.contents import Export

@@ -8,7 +8,7 @@ from pydantic import Field
 from lakewarden.base.scope import Scope, TableName
 from lakewarden.catalog.report import ScopeReport
 from lakewarden.client import Lakehouse
-from lakewarden.dagster.jobs.booking.book import book
+from lakewarden.dagster.jobs.event_log.book import book
 from lakewarden.dagster.jobs.runs import RETRIES, SPARK, declined, job_tags
 from lakewarden.dagster.mount import Mount
 

@@ -16,11 +16,11 @@ from lakewarden.client import Lakehouse
 from lakewarden.dagster.assets.health_changes import report_checks
 from lakewarden.dagster.assets.metadata import Metadata, Row, table_value
 from lakewarden.dagster.assets.rules import rejects_of, rule_key, rule_spec
-from lakewarden.dagster.jobs.booking.behind import book_behind
+from lakewarden.dagster.jobs.event_log.behind import book_behind
 from lakewarden.dagster.jobs.materialize import BOOKED
 from lakewarden.dagster.jobs.runs import OPERATION, RETRIES, declined, job_tags, subject_tags, tag_run
+from lakewarden.dagster.lakehouse import LAKE, lake_of
 from lakewarden.dagster.mount import INGEST, Mount
-from lakewarden.dagster.resources.lakehouse import LAKE, lake_of
 from lakewarden.ingest.pipelines.rejects import rejects_name
 from lakewarden.ingest.pipelines.report import IngestReport
 

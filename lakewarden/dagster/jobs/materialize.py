@@ -14,12 +14,12 @@ from lakewarden.catalog.operations import Operation
 from lakewarden.catalog.report import ScopeReport
 from lakewarden.client import Lakehouse
 from lakewarden.dagster.internals.definitions import SYSTEM_METADATA_KEY_SOURCE_ASSET_OBSERVATION
-from lakewarden.dagster.jobs.booking.book import book
-from lakewarden.dagster.jobs.booking.values import book_selected, book_unchanged
+from lakewarden.dagster.jobs.event_log.book import book
+from lakewarden.dagster.jobs.event_log.values import book_selected, book_unchanged
 from lakewarden.dagster.jobs.flush import FlushConfig, flush_by
 from lakewarden.dagster.jobs.runs import OPERATION, RETRIES, declined, named_by, subject_tags, tag_run
+from lakewarden.dagster.lakehouse import LAKE, SPARK, lake_of
 from lakewarden.dagster.mount import Mount
-from lakewarden.dagster.resources.lakehouse import LAKE, SPARK, lake_of
 
 PARTITIONS_PER_RUN = 500
 """Partitions of a backfill's run. Each costs some milliseconds of planning, and each run some seconds to start."""

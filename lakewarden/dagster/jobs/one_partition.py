@@ -13,7 +13,7 @@ from lakewarden.catalog.model import Catalog, Table
 from lakewarden.client import Lakehouse
 from lakewarden.dagster.assets.links import COMPACT, OPTIMIZE, compact_job_name, optimize_job_name
 from lakewarden.dagster.assets.partition_values import has_values, key_of
-from lakewarden.dagster.jobs.booking.book import book
+from lakewarden.dagster.jobs.event_log.book import book
 from lakewarden.dagster.jobs.runs import RETRIES, SPARK, TABLE, declined, job_tags
 from lakewarden.dagster.mount import Mount
 from lakewarden.delta.parquet.files import by_partition

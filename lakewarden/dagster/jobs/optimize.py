@@ -3,7 +3,7 @@
 import dagster as dg
 
 from lakewarden.client import Lakehouse
-from lakewarden.dagster.jobs.booking.book import book
+from lakewarden.dagster.jobs.event_log.book import book
 from lakewarden.dagster.jobs.forms import option_values, takes_options
 from lakewarden.dagster.jobs.runs import RETRIES, SPARK, WithLook, declined, job_tags
 from lakewarden.dagster.mount import Mount

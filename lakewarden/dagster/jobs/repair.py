@@ -8,7 +8,7 @@ from pydantic import Field
 from lakewarden.catalog.report import ScopeReport
 from lakewarden.client import Lakehouse
 from lakewarden.dagster.assets.metadata import table_value
-from lakewarden.dagster.jobs.booking.book import book
+from lakewarden.dagster.jobs.event_log.book import book
 from lakewarden.dagster.jobs.plans import plan_field, plan_link, run_or_apply
 from lakewarden.dagster.jobs.runs import RETRIES, declined, job_tags, raise_failures
 from lakewarden.dagster.mount import Mount

@@ -19,8 +19,8 @@ from lakewarden.dagster.internals.definitions import (
     ASSET_PARTITION_RANGE_START_TAG,
     PARTITION_NAME_TAG,
 )
+from lakewarden.dagster.lakehouse import begin_of
 from lakewarden.dagster.mount import Mount
-from lakewarden.dagster.resources.lakehouse import begin_of
 from lakewarden.errors import LakewardenError, Transient
 from lakewarden.storage.paths import encode
 

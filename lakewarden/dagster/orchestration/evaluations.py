@@ -10,8 +10,8 @@ import dagster as dg
 from lakewarden.catalog.model import Catalog
 from lakewarden.client import Lakehouse
 from lakewarden.dagster.internals.definitions import UnresolvedAssetJobDefinition
+from lakewarden.dagster.lakehouse import lake_of_tick
 from lakewarden.dagster.mount import Mount
-from lakewarden.dagster.resources.lakehouse import lake_of_tick
 
 # What serves a table by itself, where people look for it: on the page of its asset.
 _OF_STREAMS = ("evict_job",)

@@ -15,6 +15,7 @@ from typing import Self
 
 import dagster as dg
 
+from lakewarden.dagster.alive import SESSION, last_beat, session_of
 from lakewarden.dagster.internals.running import (
     DAGSTER_EVENT_TYPES,
     CheckRunHealthResult,
@@ -24,7 +25,6 @@ from lakewarden.dagster.internals.running import (
     cursor_key,
 )
 from lakewarden.dagster.jobs.runs import OPERATION
-from lakewarden.dagster.resources.alive import SESSION, last_beat, session_of
 
 # Private, but their own: a key of ours would be another one as soon as Dagster renames its own.
 

@@ -10,8 +10,8 @@ from urllib.parse import urlsplit
 
 import dagster as dg
 
+from lakewarden.dagster.lakehouse import lake_of_tick
 from lakewarden.dagster.mount import Mount
-from lakewarden.dagster.resources.lakehouse import lake_of_tick
 
 VARIABLE = "LAKEWARDEN_DAGSTER_URL"
 

@@ -15,7 +15,7 @@ from lakewarden.catalog.model import Table
 from lakewarden.client import Lakehouse
 from lakewarden.dagster.assets.partition_values import is_key
 from lakewarden.dagster.assets.tables import MAX_PARTITIONS
-from lakewarden.dagster.jobs.booking.behind import named_tables
+from lakewarden.dagster.jobs.event_log.behind import named_tables
 from lakewarden.dagster.jobs.runs import (
     LIGHT,
     OPERATION,

@@ -13,7 +13,7 @@ from lakewarden.catalog.dynamic_declaration import check_outside
 from lakewarden.catalog.model import Column, Table, TableType
 from lakewarden.catalog.options import check_type, parse_options
 from lakewarden.catalog.schema import declare
-from lakewarden.maintenance.beginning import begins_at_once, begun
+from lakewarden.maintenance.admin.beginning import begins_at_once, begun
 from lakewarden.tables.warehouse import Warehouse
 
 

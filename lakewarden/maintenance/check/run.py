@@ -16,9 +16,9 @@ from lakewarden.maintenance.check.memory import results_of
 from lakewarden.maintenance.check.pending import garbled_pending, with_pending
 from lakewarden.maintenance.check.scope import UNKNOWN, CheckedScope, CheckTask, Finding, check_scope
 from lakewarden.maintenance.check.storages import check_storage, storages_named
+from lakewarden.maintenance.plans.needs import UnseenScopes
+from lakewarden.maintenance.plans.select import select
 from lakewarden.maintenance.scopes import scopes_of
-from lakewarden.maintenance.upkeep.needs import UnseenScopes
-from lakewarden.maintenance.upkeep.select import select
 from lakewarden.maintenance.vacuum.unreferenced_files import hot_files
 from lakewarden.storage.steps import in_one_step
 from lakewarden.tables.fanout import Run, SizedWork

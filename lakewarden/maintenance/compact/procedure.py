@@ -8,7 +8,7 @@ from lakewarden.catalog.model import Table, TableSchema
 from lakewarden.maintenance.compact import CompactOptions
 from lakewarden.maintenance.compact.scope import plan_compact, replan_compact
 from lakewarden.maintenance.maintain import TableMaintenance
-from lakewarden.maintenance.upkeep.needs import Need, to_compact
+from lakewarden.maintenance.plans.needs import Need, to_compact
 from lakewarden.tables.predicate import check_predicate
 from lakewarden.tables.warehouse import Warehouse
 

@@ -19,7 +19,7 @@ from lakewarden.catalog.target import ScopeTarget
 from lakewarden.delta.commit_log.committing import Committer
 from lakewarden.delta.lifecycle.fence import fence
 from lakewarden.errors import Conflict
-from lakewarden.maintenance.sweep import bury
+from lakewarden.maintenance.vacuum.sweep import bury
 from lakewarden.storage.disk import sync
 from lakewarden.storage.open import open_store
 from lakewarden.storage.steps import Steps

@@ -40,9 +40,9 @@ from lakewarden.delta.lifecycle.fence import fence_settled
 from lakewarden.errors import Conflict, NoBucket
 from lakewarden.log.logs import reader_of
 from lakewarden.maintenance.erase.other_storages import clear, places_elsewhere
+from lakewarden.maintenance.erase.verification import tables_of_users, what_to_search
 from lakewarden.maintenance.plans.store import PlanLog
-from lakewarden.maintenance.sweep import bury
-from lakewarden.maintenance.verification import tables_of_users, what_to_search
+from lakewarden.maintenance.vacuum.sweep import bury
 from lakewarden.maintenance.verify.search import ErasureSearch, SearchResult, search
 from lakewarden.storage.buckets import remove_old_versions, remove_uploads
 from lakewarden.storage.disk import remove_leftovers, sync

@@ -8,17 +8,17 @@ from lakewarden.catalog.access import can
 from lakewarden.catalog.model import Catalog
 from lakewarden.catalog.report import ScopeReport
 from lakewarden.errors import InvalidArgument
+from lakewarden.maintenance.erase.known_users import check_known
+from lakewarden.maintenance.erase.verification import tables_of_users
 from lakewarden.maintenance.export import ExportOptions
 from lakewarden.maintenance.export.contents import Export
 from lakewarden.maintenance.export.run import check_target, export, own_place
 from lakewarden.maintenance.flush.procedure import flush_user
-from lakewarden.maintenance.known_users import check_known
 from lakewarden.maintenance.plans.standing import check_standing
 from lakewarden.maintenance.plans.store import DoneBy
 from lakewarden.maintenance.plans.value import Plan
 from lakewarden.maintenance.procedure import AsAWhole
 from lakewarden.maintenance.request import Request
-from lakewarden.maintenance.verification import tables_of_users
 from lakewarden.maintenance.workplace import Workplace
 from lakewarden.storage.open import open_store
 from lakewarden.storage.owner import naming

@@ -24,7 +24,7 @@ from lakewarden.delta.commit_log.commits import LOG
 from lakewarden.errors import Conflict, InUse
 from lakewarden.maintenance.move.scope import MoveTask, copy_scope, leave_scope, move_scope, thaw_scope
 from lakewarden.maintenance.scopes import scopes_of
-from lakewarden.maintenance.sweep import bury
+from lakewarden.maintenance.vacuum.sweep import bury
 from lakewarden.storage.disk import sync
 from lakewarden.storage.objects import StoredObject
 from lakewarden.storage.open import open_store

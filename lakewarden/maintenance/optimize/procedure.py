@@ -11,7 +11,7 @@ from lakewarden.maintenance.maintain import TableMaintenance
 from lakewarden.maintenance.optimize import OptimizeOptions
 from lakewarden.maintenance.optimize.scope import OPTIMIZE, plan_optimize, replan_optimize
 from lakewarden.maintenance.optimize.zorder import check_columns
-from lakewarden.maintenance.upkeep.needs import Need, to_optimize
+from lakewarden.maintenance.plans.needs import Need, to_optimize
 from lakewarden.tables.predicate import check_predicate
 from lakewarden.tables.warehouse import Warehouse
 

@@ -1,6 +1,6 @@
 """The state of a warehouse at a glance: each table in numbers, and the scopes that are worst, with the reason.
 
-Answered from the log and from what the state knows of the scopes (`maintenance.upkeep`).
+Answered from the log and from what the state knows of the scopes (`maintenance.plans.select`).
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from lakewarden.errors import Corrupt, LakewardenError, StorageRefused
 from lakewarden.maintenance.planning.broken_scopes import BrokenScopes
 from lakewarden.maintenance.planning.pending import PendingScopes
 from lakewarden.maintenance.planning.status import ScopeStatus, as_known, quiet, status
-from lakewarden.maintenance.upkeep.census import FloorSurvey, surveyed
-from lakewarden.maintenance.upkeep.needs import Need
-from lakewarden.maintenance.upkeep.select import newest_notes
+from lakewarden.maintenance.plans.census import FloorSurvey, surveyed
+from lakewarden.maintenance.plans.needs import Need
+from lakewarden.maintenance.plans.select import newest_notes
 from lakewarden.maintenance.vacuum.need import unattended
 from lakewarden.tables.warehouse import Warehouse, cold_tables
 

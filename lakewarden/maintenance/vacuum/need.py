@@ -12,7 +12,7 @@ from lakewarden.catalog.model import Table
 from lakewarden.catalog.operations import Operation
 from lakewarden.catalog.state.floors.entries import UNSEEN, KnownScopes, Rows
 from lakewarden.catalog.state.floors.objects import Summary
-from lakewarden.maintenance.upkeep.needs import Need, to_compact, to_optimize
+from lakewarden.maintenance.plans.needs import Need, to_compact, to_optimize
 from lakewarden.maintenance.vacuum import VacuumOptions
 from lakewarden.maintenance.vacuum.removable import LOG_AGE
 from lakewarden.maintenance.vacuum.retention import SAFE_HOURS, horizon_of

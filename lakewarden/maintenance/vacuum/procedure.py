@@ -15,14 +15,14 @@ from lakewarden.delta.timeline import VACUUM_END
 from lakewarden.errors import LakewardenError
 from lakewarden.maintenance.flush.run import forget_expired
 from lakewarden.maintenance.maintain import TableMaintenance
+from lakewarden.maintenance.plans.rounds import Round
 from lakewarden.maintenance.plans.store import PlanLog
 from lakewarden.maintenance.request import Request
-from lakewarden.maintenance.sweep import SweepResult, sweep
-from lakewarden.maintenance.upkeep.rounds import Round
 from lakewarden.maintenance.vacuum import VacuumOptions
 from lakewarden.maintenance.vacuum.blocks import blocked_scopes
 from lakewarden.maintenance.vacuum.need import OldRemains, to_vacuum
 from lakewarden.maintenance.vacuum.scope import plan_vacuum, replan_vacuum, retention
+from lakewarden.maintenance.vacuum.sweep import SweepResult, sweep
 from lakewarden.maintenance.vacuum.unreferenced_files import hot_files
 from lakewarden.maintenance.workplace import Workplace
 from lakewarden.tables import pins

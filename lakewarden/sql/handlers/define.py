@@ -15,12 +15,12 @@ from lakewarden.catalog.model import StorageMode, Table, User
 from lakewarden.catalog.options import check_type, ignored_options
 from lakewarden.errors import AlreadyExists, InvalidArgument
 from lakewarden.maintenance.admin.alter_table import alter
+from lakewarden.maintenance.admin.beginning import widen
 from lakewarden.maintenance.admin.create_table import make_table
 from lakewarden.maintenance.admin.namespaces import make_namespace, make_view, remove_namespace, remove_view
 from lakewarden.maintenance.admin.storages import StorageChange, change_storage, make_storage, new_storage, remove_storage
 from lakewarden.maintenance.admin.users import change_user, remove_user
 from lakewarden.maintenance.admin.users import create_user as make_user
-from lakewarden.maintenance.beginning import widen
 from lakewarden.maintenance.drop.procedure import drop_now, end_drop
 from lakewarden.maintenance.request import new_request
 from lakewarden.sql.context import Context

@@ -12,8 +12,8 @@ from pyspark.sql import SparkSession
 from lakewarden.client import Lakehouse
 from lakewarden.dagster.assets.checks import build_table_checks
 from lakewarden.dagster.assets.tables import build_table_specs
+from lakewarden.dagster.lakehouse import resources_of
 from lakewarden.dagster.mount import Mount
-from lakewarden.dagster.resources.lakehouse import resources_of
 from tests.fixtures.chat import MESSAGES
 from tests.fixtures.dagster import DAGSTER
 

@@ -23,7 +23,7 @@ from lakewarden.dagster import WarehouseComponent, build_definitions
 from lakewarden.dagster.assets.looks import look_at
 from lakewarden.dagster.assets.suite_checks import evaluate
 from lakewarden.dagster.assets.suites import SuiteSource, old_modules, suites_of
-from lakewarden.dagster.resources.spark import SparkResource
+from lakewarden.dagster.spark_session import SparkResource
 from lakewarden.maintenance.planning.health import health
 from tests.fixtures.dagster import DAGSTER
 

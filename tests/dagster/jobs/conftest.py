@@ -8,8 +8,8 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
+from lakewarden.dagster.lakehouse import resources_of
 from lakewarden.dagster.mount import Mount
-from lakewarden.dagster.resources.lakehouse import resources_of
 from tests.fixtures.dagster import on_postgres
 from tests.fixtures.postgres import PostgresServer
 

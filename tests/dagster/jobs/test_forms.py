@@ -18,8 +18,8 @@ from lakewarden.dagster.jobs.optimize import OptimizeConfig, optimize_job
 from lakewarden.dagster.jobs.queue_job import RecordConfig, record_job, run_queued_job
 from lakewarden.dagster.jobs.restore import RestoreConfig, RestoreTableConfig, ToTimestamp, ToVersion, restore_job
 from lakewarden.dagster.jobs.vacuum import VacuumConfig, vacuum_job
+from lakewarden.dagster.lakehouse import resources_of
 from lakewarden.dagster.mount import Mount
-from lakewarden.dagster.resources.lakehouse import resources_of
 from tests.fixtures.dagster import DAGSTER
 
 pytestmark = DAGSTER

@@ -7,8 +7,8 @@ import pytest
 from deltalake import DeltaTable
 
 from lakewarden.client import Lakehouse
-from lakewarden.dagster.jobs.booking.book import book
 from lakewarden.dagster.jobs.compact import compact_job
+from lakewarden.dagster.jobs.event_log.book import book
 from lakewarden.dagster.jobs.flush import flush_job
 from lakewarden.dagster.jobs.optimize import optimize_job
 from lakewarden.dagster.jobs.queue_job import record_job

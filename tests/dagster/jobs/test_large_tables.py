@@ -15,16 +15,16 @@ from lakewarden.client import Lakehouse
 from lakewarden.dagster.assets.links import OPTIMIZE, compact_job_name, optimize_job_name
 from lakewarden.dagster.assets.metadata import lines_in
 from lakewarden.dagster.assets.tables import build_table_specs
-from lakewarden.dagster.jobs.booking import values
-from lakewarden.dagster.jobs.booking.behind import booked_versions
 from lakewarden.dagster.jobs.compact import compact_job
+from lakewarden.dagster.jobs.event_log import values
+from lakewarden.dagster.jobs.event_log.behind import booked_versions
 from lakewarden.dagster.jobs.flush import flush_job
 from lakewarden.dagster.jobs.one_partition import build_partition_jobs
 from lakewarden.dagster.jobs.queue_job import record_job
 from lakewarden.dagster.jobs.restore import restore_job
 from lakewarden.dagster.jobs.vacuum import vacuum_job
+from lakewarden.dagster.lakehouse import resources_of
 from lakewarden.dagster.mount import Mount
-from lakewarden.dagster.resources.lakehouse import resources_of
 from lakewarden.tables.direct.value import Edit
 from tests.dagster.jobs.conftest import RunJob, runner
 from tests.dagster.jobs.test_jobs import materialized

@@ -14,13 +14,13 @@ from lakewarden.client import Lakehouse
 from lakewarden.dagster import build_definitions
 from lakewarden.dagster.assets.tables import build_table_specs
 from lakewarden.dagster.jobs import materialize as materialize_module
-from lakewarden.dagster.jobs.booking.values import book_unchanged
+from lakewarden.dagster.jobs.event_log.values import book_unchanged
 from lakewarden.dagster.jobs.flush import FlushConfig, flush_by, flush_job
 from lakewarden.dagster.jobs.materialize import build_table_assets
 from lakewarden.dagster.jobs.queue_job import record_job
 from lakewarden.dagster.jobs.runs import OPERATION, SCOPES, TABLE, USER
+from lakewarden.dagster.lakehouse import resources_of, shared_resources
 from lakewarden.dagster.mount import Mount
-from lakewarden.dagster.resources.lakehouse import resources_of, shared_resources
 from tests.dagster.jobs.conftest import RunJob
 from tests.dagster.jobs.test_jobs import MESSAGES_KEY, ROOMS_KEY, materialized
 from tests.fixtures.bucket import path_of

@@ -14,8 +14,8 @@ from lakewarden.client import Lakehouse
 from lakewarden.dagster.assets.links import restore_form
 from lakewarden.dagster.jobs.flush import flush_job
 from lakewarden.dagster.jobs.restore import build_restore_jobs, parse_target
+from lakewarden.dagster.lakehouse import resources_of
 from lakewarden.dagster.mount import Mount
-from lakewarden.dagster.resources.lakehouse import resources_of
 from lakewarden.errors import InvalidArgument
 from lakewarden.maintenance.plans.value import Plan
 from tests.dagster.jobs.conftest import RunJob

@@ -14,8 +14,8 @@ from lakewarden.client import Lakehouse
 from lakewarden.dagster.jobs.flush import flush_job
 from lakewarden.dagster.jobs.queue_job import record_job
 from lakewarden.dagster.jobs.runs import OPERATION
+from lakewarden.dagster.lakehouse import ids_of
 from lakewarden.dagster.mount import Mount
-from lakewarden.dagster.resources.lakehouse import ids_of
 from tests.dagster.orchestration.conftest import Load
 from tests.dagster.orchestration.test_sensors import tick
 from tests.fixtures.chat import MESSAGES, write

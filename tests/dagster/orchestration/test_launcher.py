@@ -16,11 +16,11 @@ from dagster._daemon.auto_run_reexecution.event_log_consumer import EventLogCons
 from dagster._daemon.monitoring import execute_run_monitoring_iteration
 
 from lakewarden.cli import dagster_home
+from lakewarden.dagster import alive
+from lakewarden.dagster.alive import key_of, last_beat
 from lakewarden.dagster.jobs.flush import flush_job
 from lakewarden.dagster.jobs.runs import OPERATION
 from lakewarden.dagster.orchestration.launcher import SILENT_SECONDS, Watch, WatchingRunLauncher, begin_reading
-from lakewarden.dagster.resources import alive
-from lakewarden.dagster.resources.alive import key_of, last_beat
 from tests.fixtures.dagster import DAGSTER, as_shipped
 
 pytestmark = DAGSTER

@@ -18,7 +18,7 @@ from dagster_graphql import DagsterGraphQLClient
 
 from lakewarden.cli.ui import _Address, _answers
 from lakewarden.client import Lakehouse
-from lakewarden.dagster.resources import alive
+from lakewarden.dagster import alive
 from tests.dagster.orchestration.test_restarts import status, wait_for
 from tests.fixtures.chat import contents, make_chat, write
 from tests.fixtures.dagster import DAGSTER, as_shipped

@@ -9,9 +9,9 @@ import dagster as dg
 from lakewarden import Lakehouse
 from lakewarden.base.scope import TableName
 from lakewarden.dagster.jobs.relay import relay_job
+from lakewarden.dagster.lakehouse import resources_of
 from lakewarden.dagster.mount import Mount
 from lakewarden.dagster.orchestration.relaying import TopicLook, build_relay_sensor, look_at
-from lakewarden.dagster.resources.lakehouse import resources_of
 from lakewarden.ingest.topics.report import RelayReport
 from tests.dagster.orchestration.conftest import Load
 from tests.fixtures.dagster import DAGSTER

@@ -9,9 +9,9 @@ from lakewarden.catalog.model import Catalog
 from lakewarden.client import Lakehouse
 from lakewarden.dagster.jobs.evict import evict_job
 from lakewarden.dagster.jobs.runs import OPERATION
+from lakewarden.dagster.lakehouse import resources_of
 from lakewarden.dagster.mount import Mount
 from lakewarden.dagster.orchestration.schedules import build_schedules
-from lakewarden.dagster.resources.lakehouse import resources_of
 from tests.fixtures.chat import add_stream
 from tests.fixtures.dagster import DAGSTER
 

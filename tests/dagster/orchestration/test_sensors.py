@@ -19,6 +19,7 @@ from lakewarden.client import Lakehouse
 from lakewarden.dagster.jobs.flush import flush_job
 from lakewarden.dagster.jobs.queue_job import record_job, run_queued_job
 from lakewarden.dagster.jobs.runs import OPERATION, SCOPE, SCOPES, TABLE, USER
+from lakewarden.dagster.lakehouse import resources_of
 from lakewarden.dagster.mount import Mount
 from lakewarden.dagster.orchestration import sensors
 from lakewarden.dagster.orchestration.cursors import _memory
@@ -26,7 +27,6 @@ from lakewarden.dagster.orchestration.flushing import APART, Pace, choose, curso
 from lakewarden.dagster.orchestration.reloading import VARIABLE as URL
 from lakewarden.dagster.orchestration.reloading import build_catalog_sensor
 from lakewarden.dagster.orchestration.sensors import build_sensors
-from lakewarden.dagster.resources.lakehouse import resources_of
 from lakewarden.storage.local import LocalObjects
 from tests.fixtures.chat import MESSAGES, USERS, write
 from tests.fixtures.dagster import DAGSTER

@@ -12,10 +12,10 @@ from lakewarden.base.connection import Location
 from lakewarden.client import Lakehouse
 from lakewarden.dagster.jobs.ingest import ingest_job
 from lakewarden.dagster.jobs.runs import OBJECTS, TABLE
+from lakewarden.dagster.lakehouse import resources_of
 from lakewarden.dagster.mount import Mount
 from lakewarden.dagster.orchestration import flushing, uploads
 from lakewarden.dagster.orchestration.uploads import build_upload_sensors
-from lakewarden.dagster.resources.lakehouse import resources_of
 from lakewarden.storage.open import open_store
 from tests.fixtures.children import ended, start
 from tests.fixtures.dagster import DAGSTER

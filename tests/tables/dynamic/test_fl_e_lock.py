@@ -17,7 +17,7 @@ from lakewarden.catalog.locks import CatalogLock, LockFactory, ObjectTurns
 from lakewarden.catalog.store import CatalogStore
 from lakewarden.delta.lifecycle.beginning import begin_table
 from lakewarden.errors import Conflict, FailedPrecondition, Unsupported
-from lakewarden.maintenance import beginning
+from lakewarden.maintenance.admin import beginning
 from lakewarden.sql.results import Result
 from lakewarden.storage.location import REMOTE
 

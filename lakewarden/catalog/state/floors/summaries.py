@@ -172,7 +172,7 @@ def _totals_key(table_id: str, scan: FloorScan) -> str:
 #
 # The note names the registry's objects and the floor's of that time. It holds as long as each of the floor's is there, or was
 # absorbed by one that is; of the registry's, users who were added since are compared alone. Without it, every user is compared
-# (`maintenance.upkeep.census`).
+# (`maintenance.plans.census`).
 
 WHOLE = "whole"
 

@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 import dagster as dg
 import sqlalchemy as db
 
+from lakewarden.dagster.alive import key_of
 from lakewarden.dagster.internals.storages import (
     AssetEventTagsTable,
     KeyValueStoreTable,
@@ -21,7 +22,6 @@ from lakewarden.dagster.internals.storages import (
 )
 from lakewarden.dagster.jobs.event_log.packed_storage import shrink
 from lakewarden.dagster.jobs.event_log.sweeping import InstanceStorages
-from lakewarden.dagster.resources.alive import key_of
 
 _EVENTS = SqlEventLogStorageTable
 _KINDS = (dg.DagsterEventType.ASSET_MATERIALIZATION.value, dg.DagsterEventType.ASSET_OBSERVATION.value)
@@ -95,7 +95,7 @@ def _copies(storages: InstanceStorages, old: db.ColumnElement[bool]) -> int:
 
 
 def _beats(storages: InstanceStorages) -> int:
-    """The last beats of runs that have ended (lakewarden/dagster/resources/alive.py)."""
+    """The last beats of runs that have ended (lakewarden/dagster/alive.py)."""
     ended = db.select(db.literal(key_of("")) + RunsTable.c.run_id).where(RunsTable.c.status.in_(_ENDED))
     with storages.runs.connect() as connection:
         return connection.execute(db.delete(KeyValueStoreTable).where(KeyValueStoreTable.c.key.in_(ended))).rowcount

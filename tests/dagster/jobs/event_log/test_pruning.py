@@ -12,9 +12,9 @@ from dagster._core.storage.event_log import SqliteEventLogStorage
 from dagster._serdes import serialize_value
 
 from lakewarden.client import Lakehouse
+from lakewarden.dagster.alive import last_beat
 from lakewarden.dagster.jobs.flush import flush_job
 from lakewarden.dagster.jobs.prune import prune_job
-from lakewarden.dagster.resources.alive import last_beat
 from tests.dagster.jobs.conftest import RunJob, runner
 from tests.fixtures.chat import MESSAGES, write
 from tests.fixtures.dagster import DAGSTER

@@ -12,10 +12,10 @@ from lakewarden.catalog.report import ScopeReport
 from lakewarden.catalog.state.failed_checks import NO_FILE_MENDS
 from lakewarden.catalog.target import ScopeTarget
 from lakewarden.errors import Corrupt, LakewardenError
+from lakewarden.maintenance.plans.needs import Need
+from lakewarden.maintenance.plans.rounds import Round, VacuumTurn
+from lakewarden.maintenance.plans.select import RollingLook, SelectedScopes, select
 from lakewarden.maintenance.scopes import scopes_of, targets_of
-from lakewarden.maintenance.upkeep.needs import Need
-from lakewarden.maintenance.upkeep.rounds import Round, VacuumTurn
-from lakewarden.maintenance.upkeep.select import RollingLook, SelectedScopes, select
 from lakewarden.tables.fanout import failed_report
 from lakewarden.tables.presence import Presence
 from lakewarden.tables.warehouse import Warehouse

@@ -8,11 +8,11 @@ import dagster as dg
 import pytest
 
 from lakewarden.client import Lakehouse
-from lakewarden.dagster.jobs.booking import behind
-from lakewarden.dagster.jobs.booking.histories import Now, look
+from lakewarden.dagster.jobs.event_log import behind
+from lakewarden.dagster.jobs.event_log.histories import Now, look
 from lakewarden.dagster.jobs.flush import flush_job
 from lakewarden.dagster.jobs.queue_job import record_job
-from lakewarden.dagster.resources.lakehouse import ids_of
+from lakewarden.dagster.lakehouse import ids_of
 from tests.dagster.jobs.conftest import RunJob
 from tests.dagster.jobs.test_jobs import materialized
 from tests.fixtures.chat import MESSAGES, write

@@ -16,7 +16,7 @@ from lakewarden.base.clock import to_millis
 from lakewarden.catalog.model import Table
 from lakewarden.catalog.state.floors.entries import KnownScopes
 from lakewarden.catalog.state.rounds import VacuumPlace, note_reached, reached
-from lakewarden.maintenance.upkeep.census import FloorSurvey
+from lakewarden.maintenance.plans.census import FloorSurvey
 from lakewarden.tables.warehouse import Warehouse
 
 _HOUR = timedelta(hours=1) // timedelta(milliseconds=1)

@@ -31,7 +31,7 @@ from lakewarden.dagster.assets.metadata import (
     lines_in,
     operation_of,
 )
-from lakewarden.dagster.jobs.booking.events import ScopeEvent, backlog_of
+from lakewarden.dagster.jobs.event_log.events import ScopeEvent, backlog_of
 from lakewarden.dagster.mount import Mount
 from lakewarden.delta.reading.history import HistoryEntry, entries_below
 from lakewarden.delta.table import ScopeTable

@@ -12,8 +12,8 @@ from lakewarden.base.connection import Location
 from lakewarden.base.scope import Scope, TableName
 from lakewarden.catalog.report import ScopeReport, ScopeState
 from lakewarden.dagster.assets.metadata import SHOWN, CommitLine
-from lakewarden.dagster.jobs.booking.events import ScopeEvent
-from tests.dagster.jobs.booking.test_batches import book_in_a_run
+from lakewarden.dagster.jobs.event_log.events import ScopeEvent
+from tests.dagster.jobs.event_log.test_batches import book_in_a_run
 from tests.dagster.jobs.event_log.test_packed_storage import stored_bytes
 from tests.fixtures.dagster import DAGSTER
 

@@ -18,7 +18,7 @@ from lakewarden.base.settings import Settings
 from lakewarden.catalog.report import ScopeReport
 from lakewarden.catalog.state.floors.entries import ON_STORAGES
 from lakewarden.catalog.state.floors.floor import floor_at
-from lakewarden.maintenance.whole_tables import QUIET
+from lakewarden.maintenance.plans.whole_tables import QUIET
 from lakewarden.tables.upkeep_rules import FoldRule, PackRule, _ungraded
 from tests.fixtures.lakes import NOTES, make_notes, notes, scope_path
 
@@ -72,7 +72,7 @@ def test_quiet_scopes_are_reported_and_not_opened(lake: Lakehouse, operation: st
 
 
 def test_many_quiet_scopes_are_counted(lake: Lakehouse, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lakewarden.maintenance.whole_tables._LISTED", 2)
+    monkeypatch.setattr("lakewarden.maintenance.plans.whole_tables._LISTED", 2)
     (one,) = lake.compact(NOTES)
     assert _quiet([one]) == 3
     assert (one.outcome, one.scope.user, one.reason) == (
@@ -247,7 +247,7 @@ def test_a_state_that_is_lost_again_and_again_hides_nothing(lake: Lakehouse) -> 
 
 
 def test_only_newcomers_are_compared(lake: Lakehouse, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lakewarden.maintenance.upkeep.census._compared", None)
+    monkeypatch.setattr("lakewarden.maintenance.plans.census._compared", None)
     _write(lake, "dee", 0)
     assert (_opened(lake.compact()), _quiet(lake.compact())) == (set(), 4)
     lake.warehouse.registry.add(lake.table(NOTES).table.id, ["eva", "ann"])  # of eva the state knows nothing
@@ -259,7 +259,7 @@ def test_only_newcomers_are_compared(lake: Lakehouse, monkeypatch: pytest.Monkey
 
 @pytest.mark.slow
 def test_a_comparison_outlasts_all_the_objects_that_it_named(lake: Lakehouse, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lakewarden.maintenance.upkeep.census._compared", None)
+    monkeypatch.setattr("lakewarden.maintenance.plans.census._compared", None)
     monkeypatch.setattr("lakewarden.catalog.state.floors.floor._ABSORBED", 6)
     for turn in range(1, 9):
         _write(lake, "bob", turn)

@@ -4,9 +4,9 @@ import dagster as dg
 from pyspark.sql import SparkSession
 
 from lakewarden.client import Lakehouse
+from lakewarden.dagster.lakehouse import resources_of
 from lakewarden.dagster.mount import Mount
-from lakewarden.dagster.resources.lakehouse import resources_of
-from lakewarden.dagster.resources.spark import SparkResource
+from lakewarden.dagster.spark_session import SparkResource
 from tests.fixtures.chat import make_chat
 from tests.fixtures.dagster import DAGSTER
 

@@ -18,10 +18,10 @@ from lakewarden.catalog.target import ScopeTarget
 from lakewarden.client import Lakehouse
 from lakewarden.dagster.assets.metadata import NO_BACKLOG
 from lakewarden.dagster.assets.partition_values import MAX_VALUES, PartitionState, has_values, key_of, states_of
-from lakewarden.dagster.jobs.booking.batches import log_events
-from lakewarden.dagster.jobs.booking.events import PartitionEvent, ScopeEvent, book_events, partition_event
-from lakewarden.dagster.jobs.booking.histories import Now, booked_commit, look, with_histories
-from lakewarden.dagster.jobs.booking.partitions import existing, register_users
+from lakewarden.dagster.jobs.event_log.batches import log_events
+from lakewarden.dagster.jobs.event_log.events import PartitionEvent, ScopeEvent, book_events, partition_event
+from lakewarden.dagster.jobs.event_log.histories import Now, booked_commit, look, with_histories
+from lakewarden.dagster.jobs.event_log.partitions import existing, register_users
 from lakewarden.dagster.mount import Mount
 from lakewarden.delta.commit_log.commits import CommitLog
 from lakewarden.delta.reading.history import entries_of

@@ -17,9 +17,9 @@ from lakewarden.base.clock import to_millis
 from lakewarden.catalog.model import Catalog, Table
 from lakewarden.catalog.state.floors.entries import NO_TABLE, UNSEEN, KnownScopes, Rows
 from lakewarden.catalog.state.floors.objects import Summary
-from lakewarden.maintenance.upkeep.census import FloorSurvey, surveyed
-from lakewarden.maintenance.upkeep.needs import Need
-from lakewarden.maintenance.upkeep.rounds import Round, VacuumTurn
+from lakewarden.maintenance.plans.census import FloorSurvey, surveyed
+from lakewarden.maintenance.plans.needs import Need
+from lakewarden.maintenance.plans.rounds import Round, VacuumTurn
 from lakewarden.tables.warehouse import Warehouse
 
 _HOT = timedelta(days=1)

@@ -25,8 +25,8 @@ from lakewarden.dagster.assets.metadata import (
     scope_metadata,
 )
 from lakewarden.dagster.assets.partition_values import PartitionState, is_key
-from lakewarden.dagster.jobs.booking.batches import AssetEvent, log_events
-from lakewarden.dagster.jobs.booking.partitions import clear_failures
+from lakewarden.dagster.jobs.event_log.batches import AssetEvent, log_events
+from lakewarden.dagster.jobs.event_log.partitions import clear_failures
 from lakewarden.dagster.mount import Mount
 
 

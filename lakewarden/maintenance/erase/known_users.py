@@ -9,7 +9,7 @@ from lakewarden.catalog.access import can
 from lakewarden.catalog.model import Catalog, Table
 from lakewarden.catalog.state.erasures import is_requested
 from lakewarden.errors import NotFound
-from lakewarden.maintenance.verification import tables_of_users
+from lakewarden.maintenance.erase.verification import tables_of_users
 from lakewarden.storage.objects import keys_of
 from lakewarden.storage.open import open_store
 from lakewarden.storage.paths import check_user

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from lakewarden.base.connection import Location
 from lakewarden.client import Lakehouse
 from lakewarden.dagster.assets.metadata import SHOWN, CommitLine, line_of_entry
-from lakewarden.dagster.jobs.booking.histories import newest_lines
+from lakewarden.dagster.jobs.event_log.histories import newest_lines
 from lakewarden.dagster.jobs.flush import flush_job
 from lakewarden.dagster.jobs.optimize import optimize_job
 from lakewarden.dagster.jobs.restore import restore_job

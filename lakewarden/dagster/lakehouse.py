@@ -15,10 +15,10 @@ from pydantic import Field
 from lakewarden.base.clock import NewId, random_id
 from lakewarden.base.settings import load_settings
 from lakewarden.client import Lakehouse
+from lakewarden.dagster.alive import alive
 from lakewarden.dagster.internals.definitions import ConfigurableResourceFactory
 from lakewarden.dagster.mount import Mount
-from lakewarden.dagster.resources.alive import alive
-from lakewarden.dagster.resources.spark import SparkResource
+from lakewarden.dagster.spark_session import SparkResource
 
 LAKE = "lake"
 SPARK = "spark"

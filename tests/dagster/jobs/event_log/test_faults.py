@@ -13,12 +13,12 @@ from sqlalchemy.exc import OperationalError
 
 from lakewarden.catalog.report import ScopeReport
 from lakewarden.client import Lakehouse
-from lakewarden.dagster.jobs.booking.book import book
+from lakewarden.dagster.jobs.event_log.book import book
 from lakewarden.dagster.jobs.flush import flush_job
 from lakewarden.dagster.jobs.queue_job import record_job
 from lakewarden.dagster.mount import Mount
-from tests.dagster.jobs.booking.test_behind import versions
 from tests.dagster.jobs.conftest import RunJob, runner
+from tests.dagster.jobs.event_log.test_behind import versions
 from tests.dagster.jobs.test_jobs import failure, materialized
 from tests.dagster.orchestration.test_sensors import tick
 from tests.fixtures.bucket import path_of

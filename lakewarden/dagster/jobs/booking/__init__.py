@@ -1,1 +1,0 @@
-"""What runs did, as events of the assets they are about."""
