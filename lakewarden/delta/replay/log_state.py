@@ -33,6 +33,8 @@ class Note:
     kind: str
     detail: str
     versions: tuple[int, ...] = ()
+    damaging: bool = True
+    """False for what may stand in a sound table, and is worth saying."""
 
 
 @dataclass(frozen=True)

@@ -6,11 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from lakewarden.delta.examination.kinds import DamageKind, Verdict
 from lakewarden.delta.features import Engine
-from lakewarden.delta.replay.damage import DamageKind
-
-Verdict = Literal["sound", "damaged", "catalog", "unreadable"]
-"""`catalog`: another catalog decides which commits it has. `unreadable`: its log, or its store, could not be read."""
 
 PlaceClass = Literal["conditional", "overwrites", "dynamodb", "commit-service", "catalog", "unknown"]
 """How the writers of a place keep each other's commits apart."""

@@ -9,12 +9,12 @@ import json
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping
 from itertools import pairwise
-from typing import Literal, get_args
 from urllib.parse import unquote
 
 import pyarrow as pa
 
 from lakewarden.base.connection import Location
+from lakewarden.delta.examination.kinds import KINDS, DamageKind
 from lakewarden.delta.replay.actions import LogAction, read_commit
 from lakewarden.delta.replay.checkpoints import Checkpoint, read_checkpoint
 from lakewarden.delta.replay.live_files import FileKey, vectors_of
@@ -25,29 +25,6 @@ from lakewarden.delta.replay.segment import LAST_CHECKPOINT, commit_name
 from lakewarden.delta.replay.vectors import vector_key
 from lakewarden.errors import Corrupt, LakewardenError, NotFound, Unsupported
 from lakewarden.storage.objects import Missing
-
-DamageKind = Literal[
-    "hollow",
-    "size-differs",
-    "vector-gone",
-    "vector-short",
-    "torn-commit",
-    "checkpoint-unreadable",
-    "checkpoint-contradicts",
-    "last-checkpoint-wrong",
-    "log-gap",
-    "history-gap",
-    "partition-value-nulled",
-    "remove-without-vector",
-    "duplicate-live-path",
-    "removes-unknown",
-    "case-clash",
-    "outside-path",
-    "unknown-feature",
-    "unknown-action",
-    "unknown-storage-type",
-]
-KINDS: tuple[DamageKind, ...] = get_args(DamageKind)
 
 _NULL = "__HIVE_DEFAULT_PARTITION__"
 

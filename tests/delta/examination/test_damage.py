@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 from deltalake import DeltaTable
 
+from lakewarden.delta.examination.damage import notes_on
+from lakewarden.delta.examination.kinds import KINDS
 from lakewarden.delta.features import unknown_features
-from lakewarden.delta.replay.damage import KINDS, notes_on
 from lakewarden.delta.replay.vectors import z85
 from lakewarden.storage.open import open_store
 from tests.delta.hand_written import HandWritten, add, bitmap, metadata, protocol, remove
