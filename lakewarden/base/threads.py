@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextvars import copy_context
 from typing import ParamSpec, TypeVar
 
 P = ParamSpec("P")
 T = TypeVar("T")
+R = TypeVar("R")
+
+_THREADS = 8
+"""Threads for work that mostly waits for a store: it answers some requests at the same time about as fast as one."""
 
 
 class Threads(ThreadPoolExecutor):
@@ -17,3 +21,16 @@ class Threads(ThreadPoolExecutor):
     def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
         context = copy_context()
         return super().submit(lambda: context.run(fn, *args, **kwargs))
+
+
+def at_once(work: Callable[[T], R], items: Iterable[T], threads: int = _THREADS) -> list[R]:
+    """Returns what the work makes of each item, in their order; some are worked on at the same time.
+
+    Raises the first error in the order of the items, once the work that had begun is done; the rest is left. A single item is
+    worked on in the calling thread, which is spared a pool.
+    """
+    waiting = list(items)
+    if len(waiting) < 2 or threads < 2:
+        return [work(item) for item in waiting]
+    with Threads(min(threads, len(waiting))) as pool:
+        return list(pool.map(work, waiting))  # `map` cancels what has not begun when one fails

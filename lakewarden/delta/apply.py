@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from lakewarden.base.clock import Clock, NewId
 from lakewarden.base.faults import Reach, no_faults
-from lakewarden.base.threads import Threads
+from lakewarden.base.threads import at_once
 from lakewarden.catalog.report import ScopeState
 from lakewarden.catalog.target import ScopeTarget
 from lakewarden.delta.batch_keys import Numbers
@@ -183,7 +183,7 @@ class ColdApply:
         files: list[NewFile] = []
         with ExitStack() as undo:
             undo.callback(lambda: open_store(self._target.location).delete(file.path for file in files))
-            parts = _side_by_side(partial(self._part, changes, files, end), changes.partitions)
+            parts = at_once(partial(self._part, changes, files, end), changes.partitions, AT_ONCE)
             images = self._images(changes, parts)
             undo.pop_all()
         counts = changes.counted(sum(part.added for part in parts), [part.hits for part in parts])
@@ -311,16 +311,6 @@ class _Part:
     added: int
     hits: Numbers
     before: pa.Table
-
-
-def _side_by_side(work: Callable[[Partition], _Part], partitions: Sequence[Partition]) -> list[_Part]:
-    if len(partitions) == 1:
-        return [work(partitions[0])]
-    with Threads(AT_ONCE) as pool:
-        try:
-            return list(pool.map(work, partitions))
-        finally:
-            pool.shutdown(cancel_futures=True)
 
 
 def _file_rows(change: PartitionChange, target: ScopeTarget) -> list[pa.Table]:

@@ -15,7 +15,7 @@ from itertools import accumulate
 from urllib.parse import unquote
 
 from lakewarden.base.clock import to_millis
-from lakewarden.base.threads import Threads
+from lakewarden.base.threads import at_once
 from lakewarden.delta.commit_log.commits import LOG, commit_name
 from lakewarden.delta.commit_log.stamp import DROP, ERASE, CommitStamp
 from lakewarden.delta.replay.actions import read_commit
@@ -170,7 +170,7 @@ def read_timeline(store: ObjectStore, newest: int, listing: Sequence[StoredObjec
     return Timeline(tuple(reversed(entries)), newest, oldest, kept)
 
 
-def walk(store: ObjectStore, newest: int, at_once: int = 1) -> Iterator[LogEntry]:
+def walk(store: ObjectStore, newest: int, threads: int = 1) -> Iterator[LogEntry]:
     """Reads the commits from `newest` back to the start of the log, so many at once. Ends at a fence: nothing that was
     committed before it is there any more, though what is below may not be emptied yet."""
 
@@ -180,17 +180,15 @@ def walk(store: ObjectStore, newest: int, at_once: int = 1) -> Iterator[LogEntry
         except Missing:
             return b""
 
-    with Threads(at_once) as pool:
-        for first in range(newest, -1, -at_once):
-            versions = range(first, max(first - at_once, -1), -1)
-            texts = map(text_of, versions) if at_once == 1 else pool.map(text_of, versions)
-            for version, text in zip(versions, texts, strict=True):
-                if not text:
-                    return
-                entry = entry_of(version, text)
-                yield entry
-                if entry.fences:
-                    return
+    for first in range(newest, -1, -threads):
+        versions = range(first, max(first - threads, -1), -1)
+        for version, text in zip(versions, at_once(text_of, versions, threads), strict=True):
+            if not text:
+                return
+            entry = entry_of(version, text)
+            yield entry
+            if entry.fences:
+                return
 
 
 def checkpoints(listing: Iterable[StoredObject]) -> dict[int, datetime]:

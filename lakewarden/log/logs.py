@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import threading
-from collections import OrderedDict
 from collections.abc import Callable, Collection, Mapping
 from datetime import datetime
 from weakref import WeakValueDictionary
 
+from lakewarden.base.recent import Recent
 from lakewarden.log.log_reader import LogReader
 from lakewarden.log.objects.cache import HeaderCache
 from lakewarden.log.objects.cuts import writers
@@ -28,10 +28,9 @@ class Logs:
 
     def __init__(self, store: ObjectStore, kept: int = _KEPT) -> None:
         self._store = store
-        self._kept = kept
         self._headers = HeaderCache()
         self._open: WeakValueDictionary[str, ObjectLog] = WeakValueDictionary()
-        self._recent: OrderedDict[str, ObjectLog] = OrderedDict()
+        self._recent: Recent[str, ObjectLog] = Recent(kept)
         self._lock = threading.Lock()
 
     def of(self, log_id: str, terms: Callable[[], LogTerms]) -> TableLog:
@@ -40,10 +39,7 @@ class Logs:
             log = self._open.get(log_id)
             if log is None:
                 log = self._open[log_id] = ObjectLog(self._store, log_id, terms(), self._headers)
-            self._recent[log_id] = log
-            self._recent.move_to_end(log_id)
-            if len(self._recent) > self._kept:
-                self._recent.popitem(last=False)
+            self._recent.put(log_id, log)
             return log
 
     def opened(self, log_id: str) -> TableLog:

@@ -7,10 +7,10 @@ of what is left are read again.
 from __future__ import annotations
 
 import threading
-from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from lakewarden.base.recent import Recent
 from lakewarden.catalog.model import TableSchema
 from lakewarden.log.chunk import RowRange
 from lakewarden.log.log_reader import LogReader
@@ -32,8 +32,6 @@ class _Scope:
     ranges: tuple[RowRange, ...] = ()
     newest: dict[Key, tuple[int, bool]] = field(default_factory=dict)
     lock: threading.Lock = field(default_factory=threading.Lock)
-    counted: int = 0
-    """How many keys it has at most, as of the last look-up."""
 
     def read(self, log: LogReader, ranges: tuple[RowRange, ...], schemas: tuple[TableSchema, ...]) -> None:
         """Adds the rows of further chunks. Raises as `LogReader.chunk` and `decode`; then it stays as it was."""
@@ -50,11 +48,8 @@ class PendingKeys:
     """Bounded by the number of keys; safe for threads."""
 
     def __init__(self, most: int = 100_000) -> None:
-        self._most = most
+        self._scopes: Recent[tuple[str, str], _Scope] = Recent(most, _SHARE)
         """Some 200 bytes each: 20 MB at the default."""
-        self._scopes: OrderedDict[tuple[str, str], _Scope] = OrderedDict()
-        self._counted = 0
-        self._lock = threading.Lock()
 
     def of(self, log: LogReader, pending: PendingRows, schemas: tuple[TableSchema, ...]) -> Newest:
         """Returns the scope's keys as of a view's pending rows, or of a later view's.
@@ -74,16 +69,8 @@ class PendingKeys:
 
     def _scope(self, log_id: str, pending: PendingRows, schema: TableSchema) -> _Scope:
         name = (log_id, pending.user)
-        with self._lock:
-            scope = self._scopes.pop(name, None) or _Scope(schema)
-            self._counted -= scope.counted
-            if scope.schema != schema:
-                scope = _Scope(schema)
-            if pending.rows <= self._most // _SHARE:
-                scope.counted = pending.rows
-                self._counted += scope.counted
-                self._scopes[name] = scope
-            while self._counted > self._most:
-                _, dropped = self._scopes.popitem(last=False)
-                self._counted -= dropped.counted
-            return scope
+        scope = self._scopes.get(name)
+        if scope is None or scope.schema != schema:
+            scope = _Scope(schema)
+        self._scopes.put(name, scope, pending.rows)
+        return scope

@@ -7,7 +7,6 @@ import hmac
 import json
 import secrets
 import threading
-from collections import OrderedDict
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -15,6 +14,7 @@ from hashlib import sha256
 from typing import NoReturn
 
 from lakewarden.base.clock import Clock, NewId, to_millis
+from lakewarden.base.recent import Recent
 from lakewarden.catalog.access import Principal
 from lakewarden.catalog.model import User
 from lakewarden.catalog.passwords import MAX_LENGTH, hash_password, is_password
@@ -28,7 +28,7 @@ from lakewarden.tables.warehouse import Warehouse
 
 # Limits how often something may fail, by who tries it. Counts are this process's own.
 _KEPT = 10_000
-"""Names that are counted at the same time; beyond, the one that failed longest ago is forgotten."""
+"""Names that are counted at the same time; beyond, the one that tried longest ago is forgotten."""
 
 
 @dataclass
@@ -37,20 +37,17 @@ class FailureCounter:
 
     clock: Clock
     most: int
-    _failed: OrderedDict[str, list[datetime]] = field(default_factory=OrderedDict)
+    _failed: Recent[str, list[datetime]] = field(default_factory=lambda: Recent(_KEPT))
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def open(self, name: str) -> bool:
         """Whether the name may try again."""
         since = self.clock() - timedelta(minutes=1)
-        with self._lock:
-            return len([moment for moment in self._failed.get(name, ()) if moment > since]) < self.most
+        return len([moment for moment in self._failed.get(name) or () if moment > since]) < self.most
 
     def failed(self, name: str) -> None:
         with self._lock:
-            self._failed[name] = [*self._failed.pop(name, ()), self.clock()][-self.most :]
-            if len(self._failed) > _KEPT:
-                self._failed.popitem(last=False)
+            self._failed.put(name, [*(self._failed.get(name) or ()), self.clock()][-self.most :])
 
 
 # Logins and their refresh tokens. A refresh token works once: it is replaced by the next one of its login.

@@ -12,7 +12,6 @@ import os
 import re
 import threading
 import time
-from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -22,6 +21,7 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 from obstore.store import MemoryStore, S3Store, from_url
 
 from lakewarden.base.connection import Location
+from lakewarden.base.recent import Recent
 from lakewarden.errors import AccessRefused, NoBucket, StorageRefused, StorageUnavailable, Unreachable
 from lakewarden.storage.location import bucket_uri, local_path
 from lakewarden.storage.options import (
@@ -68,7 +68,7 @@ class _Made:
 
     def __init__(self) -> None:
         self._generations: dict[str, int] = {}
-        self._made: OrderedDict[tuple[str, _Use], Client] = OrderedDict()
+        self._made: Recent[tuple[str, int, _Use], Client] = Recent(_MOST_CLIENTS)
         self._lock = threading.Lock()
 
     def generation(self, bucket: str) -> int:
@@ -76,20 +76,18 @@ class _Made:
 
     def of(self, bucket: str, use: _Use, make: Callable[[], Client]) -> Client:
         with self._lock:
-            found = self._made.get((bucket, use))
+            key = (bucket, self.generation(bucket), use)
+            found = self._made.get(key)
             if found is None:
-                found = self._made[bucket, use] = make()
-                while len(self._made) > _MOST_CLIENTS:
-                    self._made.popitem(last=False)
+                found = make()
+                self._made.put(key, found)
             return found
 
     def renew(self, bucket: str, denied: int) -> None:
-        """Forgets the bucket's clients, unless another thread was denied too, and did it."""
+        """Begins the bucket's next generation of clients, unless another thread was denied too, and did it."""
         with self._lock:
             if self.generation(bucket) == denied:
                 self._generations[bucket] = denied + 1
-                for key in [key for key in self._made if key[0] == bucket]:
-                    del self._made[key]
 
 
 _MADE = _Made()

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import threading
-from collections import OrderedDict
 from dataclasses import dataclass
 
+from lakewarden.base.recent import Recent
 from lakewarden.storage.objects import ObjectStore
 
 _KNOWN = 10_000
@@ -30,21 +29,16 @@ class Folders:
     """
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._known: OrderedDict[str, _Folder] = OrderedDict()
+        self._known: Recent[str, _Folder] = Recent(_KNOWN)
 
     def take(self, store: ObjectStore, root: str, most: int) -> str:
         """Returns the folder for one more object below `root`, such as `f0001`."""
         place = f"{store.uri}/{root}"
-        with self._lock:
-            folder = self._known.pop(place, None)
+        folder = self._known.get(place)
         if folder is None or folder.objects >= most:
             folder = _with_room(store, root, most)
         folder.objects += 1
-        with self._lock:
-            self._known[place] = folder
-            while len(self._known) > _KNOWN:
-                self._known.popitem(last=False)
+        self._known.put(place, folder)
         return folder.name
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from lakewarden.base.clock import NewId
 from lakewarden.base.connection import Location
-from lakewarden.base.threads import Threads
+from lakewarden.base.threads import at_once
 from lakewarden.errors import StorageRefused, UnconditionalStore
 from lakewarden.storage.location import local_path
 from lakewarden.storage.objects import AlreadyThere, Missing, ObjectStore
@@ -106,8 +106,7 @@ def _probe_or_forget(state: ObjectStore, key: str, new_id: NewId) -> None:
 
 def _race(store: ObjectStore, key: str) -> None:
     bodies = [f"probe {number}".encode() for number in range(_AT_ONCE)]
-    with Threads(_AT_ONCE) as threads:
-        created = list(threads.map(lambda body: _created(store, key, body), bodies))
+    created = at_once(lambda body: _created(store, key, body), bodies)
     won = [body for body, done in zip(bodies, created, strict=True) if done]
     if len(won) != 1 or store.get(key) != won[0]:
         raise _unconditional(store)

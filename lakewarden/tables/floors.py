@@ -10,7 +10,7 @@ from datetime import datetime
 
 from lakewarden.base.clock import to_millis
 from lakewarden.base.connection import StorageRoot
-from lakewarden.base.threads import Threads
+from lakewarden.base.threads import at_once
 from lakewarden.catalog.report import ScopeReport
 from lakewarden.catalog.state.fleet_days import remove_days
 from lakewarden.catalog.state.floors.entries import NO_TABLE, NOTHING, FloorLocation, KnownState, UpkeepNote, absent
@@ -29,8 +29,6 @@ from lakewarden.tables.warehouse import Warehouse
 
 _LOOKS = 3
 """Attempts at a listing: one made while objects are being joined may show neither the old nor the new."""
-
-_AT_ONCE = 8
 
 
 @dataclass(frozen=True)
@@ -91,11 +89,8 @@ def raise_floors(noted: Iterable[FloorNote], positions: Mapping[str, int] | None
         if places and one.target.root is not None:
             stored, floor = places
             seen[floor][one.target.root.identity] = floor_at(stored).seen
-    if not copies:
-        return UnwrittenFloors({})
-    with Threads(_AT_ONCE) as pool:
-        faults = pool.map(lambda place: _add(place, copies[place], seen[place], positions or {}), copies)
-        return UnwrittenFloors({place: fault for place, fault in zip(copies, faults, strict=True) if fault is not None})
+    faults = at_once(lambda place: _add(place, copies[place], seen[place], positions or {}), copies)
+    return UnwrittenFloors({place: fault for place, fault in zip(copies, faults, strict=True) if fault is not None})
 
 
 def _add(
@@ -205,11 +200,8 @@ def floor_faults(state: ObjectStore, standings: Iterable[LogStanding]) -> Mappin
         return None
 
     wanted = set(standings)
-    if not wanted:
-        return {}
-    with Threads(_AT_ONCE) as pool:
-        found = zip(wanted, pool.map(fault, wanted), strict=True)
-        return {standing: error for standing, error in found if error is not None}
+    found = zip(wanted, at_once(fault, wanted), strict=True)
+    return {standing: error for standing, error in found if error is not None}
 
 
 def shown(standings: Iterable[LogStanding]) -> set[StorageRoot]:

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from lakewarden.base.scope import Scope, TableName
+from lakewarden.base.threads import at_once
 from lakewarden.catalog.report import ScopeState
 from lakewarden.client import Lakehouse
 from lakewarden.delta.scope import open_scope
-
-_THREADS = 8
-"""Opening a table mostly waits for its store."""
 
 
 @dataclass(frozen=True)
@@ -35,8 +32,7 @@ def summarize(lake: Lakehouse, name: TableName, shared: bool) -> TableSummary:
         table = open_scope(target)
         return table.state(target.app_id) if table else None
 
-    with ThreadPoolExecutor(_THREADS) as pool:
-        states = [state for state in pool.map(look, users) if state]
+    states = [state for state in at_once(look, users) if state]
     return TableSummary(
         table=str(name),
         scopes=len(states),

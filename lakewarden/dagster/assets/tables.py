@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 
 import dagster as dg
 
+from lakewarden.base.threads import at_once
 from lakewarden.catalog.changes.pipelines import live_pipelines
 from lakewarden.catalog.model import Catalog, Pipeline, SchemaColumn, Storage, Table, TableSchema
 from lakewarden.dagster.assets.partition_values import MAX_VALUES, count_of, has_values
@@ -19,8 +19,6 @@ from lakewarden.tables.warehouse import Warehouse, live_tables
 
 MAX_PARTITIONS = 100_000
 """Users above which a table's asset is unpartitioned: Dagster's own recommendation for one asset."""
-
-_THREADS = 8
 
 KINDS = {"deltalake", "parquet"}
 
@@ -41,9 +39,8 @@ def build_table_specs(
             return f"{count} partitions, more than {max_values}" if count > max_values else ""
         return f"more than {max_partitions} users" if is_crowded(warehouse, table, max_partitions) else ""
 
-    with ThreadPoolExecutor(_THREADS) as pool:  # on an object store, reading the registry takes several round trips
-        crowds = pool.map(crowd, tables)
-        return [_spec(mount, warehouse, catalog, table, found) for table, found in zip(tables, crowds, strict=True)]
+    crowds = at_once(crowd, tables)  # on an object store, reading the registry takes several round trips
+    return [_spec(mount, warehouse, catalog, table, found) for table, found in zip(tables, crowds, strict=True)]
 
 
 def _spec(mount: Mount, warehouse: Warehouse, catalog: Catalog, table: Table, crowd: str) -> dg.AssetSpec:

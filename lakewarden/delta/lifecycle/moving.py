@@ -15,7 +15,7 @@ from threading import Condition
 
 from lakewarden.base.connection import Location
 from lakewarden.base.faults import Reach, no_faults
-from lakewarden.base.threads import Threads
+from lakewarden.base.threads import at_once
 from lakewarden.catalog.target import ScopeTarget
 from lakewarden.delta.commit_log.commits import LOG
 from lakewarden.delta.commit_log.committing import Committer, TooLate, check_held
@@ -31,9 +31,6 @@ from lakewarden.storage.open import open_store
 _VERSION = re.compile(r"(?<!\d)\d{20}(?!\d)")
 _DERIVED = frozenset({MANIFEST, f"{LOG}/_last_checkpoint"})
 """Made anew at the target: the one at once, the other with the next checkpoint."""
-
-_AT_ONCE = 8
-"""Files of one scope that are copied at once: most of the time is waiting for stores."""
 
 _IN_HAND = 256 << 20
 """Bytes of files that are held in memory at once, if it is not a single one that is larger."""
@@ -152,8 +149,7 @@ class _Copier:
 
     def copy(self, found: Sequence[StoredObject]) -> CopiedFiles:
         room = _Room(_IN_HAND)
-        with Threads(_AT_ONCE) as pool:
-            sizes = list(pool.map(lambda each: self._in(room, each), found))
+        sizes = at_once(lambda each: self._in(room, each), found)
         done = [(each.key, size) for each, size in zip(found, sizes, strict=True) if size is not None]
         return CopiedFiles(tuple(name for name, _ in done), sum(size for _, size in done))
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import threading
-from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from lakewarden.base.recent import Recent
 from lakewarden.delta.parquet.fitting import field_id, fitted
 from lakewarden.delta.reading.reopening import TableCache
 
@@ -36,38 +35,21 @@ class ColumnCache:
     """
 
     def __init__(self, max_bytes: int) -> None:
-        self._max_bytes = max_bytes
-        self._bytes = 0
-        self._kept: OrderedDict[tuple[str, DataFile], _Kept] = OrderedDict()
-        self._lock = threading.Lock()
+        self._kept: Recent[tuple[str, DataFile], _Kept] = Recent(max_bytes, _SHARE)
 
     def rows(
         self, uri: str, file: DataFile, wanted: pa.Schema, column_ids: Mapping[str, int], open_: Callable[[], OpenDataFile]
     ) -> pa.Table:
         """As `OpenDataFile.read`; opens the file only for columns that are not kept."""
         key = (uri, file)
-        with self._lock:
-            kept = self._kept.get(key)
-            if kept is not None:
-                self._kept.move_to_end(key)
+        kept = self._kept.get(key)
         if kept is None or _missing(kept, wanted):
             opened = open_()
             if opened.footer.schema_version is None:
                 return opened.read(wanted, column_ids)
             kept = _with_more(kept, opened, wanted, column_ids)
-            self._keep(key, kept)
+            self._kept.put(key, kept, kept.columns.nbytes)
         return fitted(kept.columns, wanted, kept.names, file.path)
-
-    def _keep(self, key: tuple[str, DataFile], kept: _Kept) -> None:
-        if kept.columns.nbytes > self._max_bytes // _SHARE:
-            return
-        with self._lock:
-            before = self._kept.pop(key, None)
-            self._bytes += kept.columns.nbytes - (0 if before is None else before.columns.nbytes)
-            self._kept[key] = kept
-            while self._bytes > self._max_bytes:
-                _, dropped = self._kept.popitem(last=False)
-                self._bytes -= dropped.columns.nbytes
 
 
 @dataclass(frozen=True)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import threading
-from collections import OrderedDict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from lakewarden.base.recent import Recent
 
 if TYPE_CHECKING:
     from lakewarden.base.connection import Location
@@ -26,9 +26,7 @@ class TableCache:
     """The newest snapshots of the tables that were read last, for reading alone; safe for threads."""
 
     def __init__(self, max_tables: int = 64) -> None:
-        self._max_tables = max_tables
-        self._kept: OrderedDict[Location, _Kept] = OrderedDict()
-        self._lock = threading.Lock()
+        self._kept: Recent[Location, _Kept] = Recent(max_tables)
 
     def open(self, target: ScopeTarget) -> ScopeTable | None:
         """As `open_scope`."""
@@ -44,10 +42,8 @@ class TableCache:
             return compared(kept.table, target)
         table = open_scope(target)
         commit = None if table is None else log.digest(table.version)
-        with self._lock:
-            self._kept.pop(location, None)
-            if table is not None and commit is not None:
-                self._kept[location] = _Kept(table, commit, client_of(location))
-                while len(self._kept) > self._max_tables:
-                    self._kept.popitem(last=False)
+        if table is None or commit is None:
+            self._kept.forget(location)
+        else:
+            self._kept.put(location, _Kept(table, commit, client_of(location)))
         return table

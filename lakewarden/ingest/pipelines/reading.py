@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from functools import cache, partial
@@ -12,6 +11,7 @@ from itertools import count
 from pathlib import Path
 
 from lakewarden.base.setting_sections import PipelinesSettings
+from lakewarden.base.threads import Threads
 from lakewarden.catalog.model import Pipeline
 from lakewarden.catalog.state.ledger import OfferedObject
 from lakewarden.errors import Conflict, InvalidArgument, NotFound, StorageRefused
@@ -121,7 +121,7 @@ def _watched(ranges: Callable[[int, int], bytes], uploaded: SourceObject) -> Cal
 @contextmanager
 def bounded(settings: PipelinesSettings) -> Iterator[ReadWith]:
     """Holds the processes; raises `Internal` where none can be started."""
-    with BoundedReads(_bounds(settings), settings.workers) as reads, ThreadPoolExecutor(settings.workers) as threads:
+    with BoundedReads(_bounds(settings), settings.workers) as reads, Threads(settings.workers) as threads:
 
         def each(work: Callable[[int], Outcome], numbers: Sequence[int]) -> list[Outcome]:
             return list(threads.map(work, numbers))

@@ -3,10 +3,9 @@ segments that this process put itself. And the last views of logs, which who loo
 
 from __future__ import annotations
 
-import threading
-from collections import OrderedDict
 from collections.abc import Iterable
 
+from lakewarden.base.recent import Recent
 from lakewarden.log.objects.cut import LogCut
 from lakewarden.log.objects.header import Header
 from lakewarden.log.objects.log_view import ListedLogView
@@ -20,27 +19,19 @@ class HeaderCache:
     """
 
     def __init__(self, max_chunks: int = 500_000, max_own: int = 1024) -> None:
-        self._max_chunks = max_chunks
+        self._headers: Recent[str, Header] = Recent(max_chunks)
         """Some 200 bytes each: 100 MB at the default; and as many in views, of which most are the same."""
-        self._chunks = 0
-        self._headers: OrderedDict[str, Header] = OrderedDict()
-        self._max_own = max_own
+        self._own: Recent[str, Header] = Recent(max_own)
         """Segments that a writer remembers for who reads the log in its process; one that only writes has few."""
-        self._own: OrderedDict[str, Header] = OrderedDict()
         self._cuts: dict[str, LogCut] = {}
-        self._views: OrderedDict[str, ListedLogView] = OrderedDict()
-        self._viewed = 0
-        self._lock = threading.Lock()
+        self._views: Recent[str, ListedLogView] = Recent(max_chunks)
 
     def header(self, key: str) -> Header | None:
         return self._headers.get(key) or self._own.get(key)
 
     def keep_own(self, header: Header) -> None:
         """Keeps that of a segment which was put here, and was not settled when the cuts were looked at afterwards."""
-        with self._lock:
-            self._own[header.key] = header
-            if len(self._own) > self._max_own:
-                self._own.popitem(last=False)
+        self._own.put(header.key, header)
 
     def cut(self, log_id: str, version: int) -> LogCut | None:
         if version == 0:
@@ -49,29 +40,15 @@ class HeaderCache:
         return cut if cut is not None and cut.version == version else None
 
     def keep(self, log_id: str, cut: LogCut, headers: Iterable[Header]) -> None:
-        with self._lock:
-            if cut.version:
-                self._cuts[log_id] = cut
-            for header in headers:
-                if self._headers.get(header.key) is header:
-                    self._headers.move_to_end(header.key)
-                    continue
-                if self._headers.pop(header.key, None) is None:
-                    self._chunks += header.weight
-                self._headers[header.key] = header
-            while self._chunks > self._max_chunks and self._headers:
-                _, dropped = self._headers.popitem(last=False)
-                self._chunks -= dropped.weight
+        if cut.version:
+            self._cuts[log_id] = cut
+        for header in headers:
+            if self._headers.get(header.key) is not header:
+                self._headers.put(header.key, header, header.weight)
 
     def view(self, log_id: str) -> ListedLogView | None:
         return self._views.get(log_id)
 
     def keep_view(self, view: ListedLogView) -> None:
         """Keeps the last view of a log, in place of the one before."""
-        with self._lock:
-            former = self._views.pop(view.log_id, None)
-            self._views[view.log_id] = view
-            self._viewed += view.weight - (former.weight if former else 0)
-            while self._viewed > self._max_chunks:
-                _, dropped = self._views.popitem(last=False)
-                self._viewed -= dropped.weight
+        self._views.put(view.log_id, view, view.weight)

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 
-from lakewarden.base.threads import Threads
+from lakewarden.base.threads import at_once
 from lakewarden.catalog.changes.objects import identify
 from lakewarden.catalog.kept_settings import take_over
 from lakewarden.catalog.model import Catalog, Storage
@@ -32,9 +32,6 @@ from lakewarden.storage.open import open_store
 from lakewarden.storage.owner import StorageOwner, claim_for, naming, owner_of
 from lakewarden.tables.floors import FloorNote, raise_floors
 from lakewarden.tables.warehouse import Warehouse, cold_tables
-
-_AT_ONCE = 8
-"""Threads that open tables: opening one mostly waits for its store."""
 
 
 @dataclass(frozen=True)
@@ -104,12 +101,11 @@ def _look_at(warehouse: Warehouse, catalog: Catalog) -> list[_Found]:
         Corrupt: one is missing or unreadable.
     """
     found: list[_Found] = []
-    with Threads(_AT_ONCE) as pool:
-        for table in cold_tables(catalog):
-            view = warehouse.log(table).view(())
-            targets = [warehouse.target_of(catalog, table, scope.user) for scope in scopes_of(warehouse, table, None)]
-            flushed = table.type != "SHARED" or view.settled  # the scope of a SHARED table is never registered
-            found += pool.map(partial(_look, flushed=flushed), targets)
+    for table in cold_tables(catalog):
+        view = warehouse.log(table).view(())
+        targets = [warehouse.target_of(catalog, table, scope.user) for scope in scopes_of(warehouse, table, None)]
+        flushed = table.type != "SHARED" or view.settled  # the scope of a SHARED table is never registered
+        found += at_once(partial(_look, flushed=flushed), targets)
     return found
 
 

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 from lakewarden.base.clock import from_millis
 from lakewarden.base.scope import TableName
-from lakewarden.base.threads import Threads
+from lakewarden.base.threads import at_once
 from lakewarden.catalog.model import Table
 from lakewarden.catalog.state.fleet_days import (
     LATE,
@@ -21,7 +21,6 @@ from lakewarden.catalog.state.fleet_days import (
     schedules_kept,
     seen_until,
 )
-from lakewarden.catalog.state.job import Job
 from lakewarden.catalog.state.job_log import JobLog
 from lakewarden.maintenance.fleet.value import Fleet, FleetTable, look_of
 from lakewarden.maintenance.planning.health import TableHealth, health_of
@@ -34,8 +33,6 @@ BOOK_EVERY = timedelta(minutes=10)
 
 FILES_OF = 20
 """Scopes without rows in the log that are listed for their files."""
-
-_AT_ONCE = 8
 
 Days = Mapping[str, Sequence[FleetDay]]
 
@@ -95,8 +92,7 @@ def _until_now(jobs: JobLog, kept: Days, tables: Iterable[Table], now: datetime)
     ended = list(jobs.ended(min(since.values())))
     seen_to = max((modified for _, modified, _ in ended), default=None)
     fresh = [read for job_id, _, read in ended if not all(_counts(kept.get(each, ()), job_id) for each in since)]
-    with Threads(_AT_ONCE) as pool:
-        found: list[Job] = list(pool.map(lambda read: read(), fresh))
+    found = at_once(lambda read: read(), fresh)
     return {each: counted(kept.get(each, ()), each, found, seen_to) for each in since}
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from lakewarden.base.scope import Scope
-from lakewarden.base.threads import Threads
+from lakewarden.base.threads import at_once
 from lakewarden.catalog.access import can
 from lakewarden.catalog.model import Catalog, Table
 from lakewarden.catalog.report import ScopeState
@@ -22,8 +22,6 @@ from lakewarden.maintenance.check.memory import BROKEN
 from lakewarden.maintenance.planning.broken_scopes import BrokenScope, BrokenScopes, command_for
 from lakewarden.maintenance.planning.pending import ScopeBacklog, why_pending
 from lakewarden.tables.warehouse import Warehouse, find_table
-
-_THREADS = 8
 
 _NO_FAULTS: Mapping[str, LakewardenError] = {}
 
@@ -72,8 +70,7 @@ def status(
     now = warehouse.clock()
     catalog = warehouse.catalog.read()
     shown = list(pending[: len(pending) if limit is None else limit])
-    with Threads(_THREADS) as pool:
-        looked = list(pool.map(lambda one: _look(warehouse, catalog, one, now), shown[:OPENED]))
+    looked = at_once(lambda one: _look(warehouse, catalog, one, now), shown[:OPENED])
     waiting = looked + _as_known(warehouse, catalog, shown[OPENED:], now)
     red = {(str(one.scope.table), one.scope.user): one for each in broken for one in each.first(limit)}
     known = {(one.table, one.user): one for one in waiting}

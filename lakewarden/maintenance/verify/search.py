@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections import deque
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from threading import Lock
 
 from lakewarden.base.connection import Location
+from lakewarden.base.threads import at_once
 from lakewarden.maintenance.verify import formats
 from lakewarden.maintenance.verify.contents import named_in_data, named_in_plan, named_in_state
 from lakewarden.maintenance.verify.listing import ListedObject, content, everything, part
@@ -35,9 +34,6 @@ _OF_ALL = frozenset({"jobs", "audit", "fleet"})
 
 _BY_LINE = "plans"
 """The room whose lines each belong to a table."""
-
-_AT_ONCE = 8
-"""How many objects are read at once: on an object store most of the time is waiting."""
 
 _SMALL = 1 << 20
 """Bytes up to which a file is read whole."""
@@ -107,8 +103,7 @@ def search(wanted: ErasureSearch) -> SearchResult:
     """
     look = _Look(wanted)
     seen = {found.uri: found for found in _places(wanted)}
-    with ThreadPoolExecutor(_AT_ONCE) as pool:
-        deque(pool.map(look.at, seen.values()), maxlen=0)
+    at_once(look.at, seen.values())
     kept = (Location(wanted.warehouse).below(_STATE), *map(Location, wanted.exports), *wanted.storages)
     for place in kept if wanted.versions else ():
         old = OldVersions(place)

@@ -84,4 +84,4 @@ def test_the_oldest_go_first(tmp_path: Path) -> None:
     for number in (0, 1, 2, 3, 4, 5, 6, 7, 8, 8, 0):
         read(number)
     assert opened == [0, 1, 2, 3, 4, 5, 6, 7, 8, 0]
-    assert 0 < cache._bytes <= 64
+    assert 0 < cache._kept._size <= 64

@@ -125,7 +125,7 @@ class Premises:
             for module, name, ours in (
                 (floors, "floor_at", self._floor),
                 (warehouse_module, "floor_at", self._floor),
-                (floors, "Threads", _OneByOne),
+                (floors, "at_once", _one_by_one),
                 (presence, "confirm", self._confirm),
                 (presence, "device_of", self._device_of),
                 (presence, "open_store", _user_at),
@@ -263,17 +263,6 @@ class _Marks:
         return ""
 
 
-class _OneByOne:
-    """A pool of threads that has none: an actor is a thread already."""
-
-    def __init__(self, _: int) -> None:
-        pass
-
-    def __enter__(self) -> _OneByOne:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        return None
-
-    def map(self, function: Callable[[Any], Any], items: Iterable[Any]) -> list[Any]:
-        return [function(item) for item in items]
+def _one_by_one(work: Callable[[Any], Any], items: Iterable[Any]) -> list[Any]:
+    """Without threads: an actor is one already."""
+    return [work(item) for item in items]

@@ -228,8 +228,8 @@ def test_what_is_kept_of_keys_is_bounded(lake: Lakehouse) -> None:
         table.write(notes({1: "", 2: ""}), user=user)
         pending = table.log.view().pending[user]
         assert kept.of(table.log, pending, table.table.schemas).keys() == {(1,), (2,)}
-    assert sum(len(scope.newest) for scope in kept._scopes.values()) == 8
+    assert sum(len(scope.newest) for scope, _ in kept._scopes._values.values()) == 8
     table.write(notes(dict.fromkeys(range(3), "")), user="large")
     large = kept.of(table.log, table.log.view().pending["large"], table.table.schemas)
     assert large.keys() == {(0,), (1,), (2,)}
-    assert all(user != "large" for _, user in kept._scopes)
+    assert all(user != "large" for _, user in kept._scopes._values)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from bisect import bisect_left, bisect_right
-from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 
@@ -13,7 +12,8 @@ import numpy as np
 import pyarrow as pa
 
 from lakewarden.base.arrays import numbers
-from lakewarden.base.threads import Threads
+from lakewarden.base.recent import Recent
+from lakewarden.base.threads import at_once
 from lakewarden.catalog.state.floors.entries import NEVER, SCHEMA, KnownScopes, Numbers
 from lakewarden.errors import Corrupt
 from lakewarden.storage.objects import ObjectStore
@@ -31,8 +31,6 @@ MOST = 2048
 
 _DIGITS = 8
 """Of a hash in the head."""
-
-_AT_ONCE = 8
 
 _END = b"\xff\xff\xff\xff\x00\x00\x00\x00"
 
@@ -89,22 +87,16 @@ class BlockCache:
     """Blocks that were read, of all objects of a floor."""
 
     def __init__(self, most: int = MOST // 2) -> None:
-        self._most = most
-        self._read: OrderedDict[tuple[str, int], KnownScopes] = OrderedDict()
+        self._read: Recent[tuple[str, int], KnownScopes] = Recent(most)
 
     def of(self, key: str, numbers: Sequence[int], read: Callable[[int], KnownScopes]) -> list[KnownScopes]:
         """These blocks of an object; those that are not known are `read`, some at once."""
-        missing = [number for number in numbers if (key, number) not in self._read]
-        if len(missing) == 1:
-            fresh = [read(missing[0])]
-        else:
-            with Threads(_AT_ONCE) as pool:
-                fresh = list(pool.map(read, missing))
-        self._read |= {(key, number): block for number, block in zip(missing, fresh, strict=True)}
-        found = [self._read[key, number] for number in numbers]
-        while len(self._read) > self._most:
-            self._read.popitem(last=False)
-        return found
+        found = {number: block for number in numbers if (block := self._read.get((key, number))) is not None}
+        missing = [number for number in numbers if number not in found]
+        for number, block in zip(missing, at_once(read, missing), strict=True):
+            found[number] = block
+            self._read.put((key, number), block)
+        return [found[number] for number in numbers]
 
 
 _STORAGES = b"storages"

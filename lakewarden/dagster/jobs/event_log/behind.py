@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
 from itertools import islice, repeat
@@ -13,6 +12,7 @@ import dagster as dg
 
 from lakewarden.base.connection import Location
 from lakewarden.base.scope import Scope
+from lakewarden.base.threads import at_once
 from lakewarden.catalog.model import Table
 from lakewarden.catalog.operations import Operation
 from lakewarden.catalog.report import ScopeReport
@@ -34,7 +34,6 @@ from lakewarden.tables.fanout import fault_of
 
 Versions = frozenset[tuple[Scope, int | None]]
 
-_THREADS = 8
 _COMMITS = 20
 """Commits of a scope that are read: those of them that have no event are booked."""
 _PAGE = 500
@@ -97,8 +96,7 @@ def _look_at(
         now, scopes = look(lake), list(_scopes(lake, table, user))
     except LakewardenError as error:
         return [], [_failed(Scope(table.name), error)]
-    with ThreadPoolExecutor(_THREADS) as pool:
-        found = list(pool.map(partial(_behind_or_failed, now, known, lost), scopes))
+    found = at_once(partial(_behind_or_failed, now, known, lost), scopes)
     failed = [one for one in found if isinstance(one, ScopeReport)]
     return [one for commits in found if not isinstance(commits, ScopeReport) for one in commits], failed
 

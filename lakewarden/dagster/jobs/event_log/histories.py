@@ -6,7 +6,6 @@ No table is opened. A commit that no event shows, since another program made it,
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -16,6 +15,7 @@ import dagster as dg
 
 from lakewarden.base.connection import Location
 from lakewarden.base.scope import Scope, TableName
+from lakewarden.base.threads import at_once
 from lakewarden.catalog.model import Catalog
 from lakewarden.catalog.operations import Operation
 from lakewarden.catalog.report import ScopeReport
@@ -37,7 +37,6 @@ from lakewarden.delta.reading.history import HistoryEntry, entries_below
 from lakewarden.delta.table import ScopeTable
 from lakewarden.errors import LakewardenError
 
-_THREADS = 8
 _PAGE = 500
 _LOOKED_BACK = 20
 """Events of a table among which one with a history is searched: certificates of erasures have none. Those of a large table's
@@ -47,8 +46,7 @@ partitions show the history of the whole."""
 def with_histories(instance: dg.DagsterInstance, mount: Mount, every: Sequence[ScopeEvent]) -> list[ScopeEvent]:
     """The same, each with the newest commits of its scope up to its version."""
     shown = _shown_before(instance, mount, [one.report.scope for one in every if one.report.version is not None])
-    with ThreadPoolExecutor(_THREADS) as pool:  # for scopes that another program committed to
-        return list(pool.map(partial(_with_history, shown), every))
+    return at_once(partial(_with_history, shown), every)  # those that another program committed to are read
 
 
 def _with_history(shown: Mapping[Scope, Sequence[CommitLine]], booked: ScopeEvent) -> ScopeEvent:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -11,6 +10,7 @@ from functools import partial
 import dagster as dg
 
 from lakewarden.base.scope import Scope
+from lakewarden.base.threads import at_once
 from lakewarden.catalog.model import Table
 from lakewarden.catalog.operations import Operation
 from lakewarden.catalog.report import ScopeReport
@@ -30,8 +30,6 @@ from lakewarden.storage.objects import Missing
 from lakewarden.storage.open import open_store
 
 # Books scopes that an operation was requested for and had nothing to do to: Dagster waits for an event of each of them.
-_THREADS = 8
-
 NOTHING_PENDING = "nothing was pending"
 
 
@@ -47,8 +45,7 @@ def book_unchanged(
         context.log.warning("no such scope: %s", ", ".join(strangers))
     before = _booked_by(context, mount) if context.retry_number else frozenset[Scope]()
     now = look(lake)
-    with ThreadPoolExecutor(_THREADS) as pool:
-        booked = list(pool.map(partial(_unchanged, now, operation), [scope for scope in scopes if scope in there - before]))
+    booked = at_once(partial(_unchanged, now, operation), [scope for scope in scopes if scope in there - before])
     register_users(context.instance, mount, [one.report.scope for one in booked])
     book_events(context, mount, with_histories(context.instance, mount, booked))
 
