@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakewarden.catalog.model import Column
-from lakewarden.client import Lakehouse
-from lakewarden.tables.client import TableClient
+from lakewarden import Column, Lakehouse
+
+if TYPE_CHECKING:
+    from lakewarden.tables.client import TableClient
 
 TABLE = "bench.events"
 COLUMNS = (

@@ -15,6 +15,8 @@ from time import perf_counter
 
 import msgspec
 
+_COMMAND = str(Path(sys.executable).parent / "lakewarden")
+
 _KEPT = 30.0
 """Seconds for which a client keeps an idle connection: less than the server does."""
 
@@ -55,7 +57,7 @@ def served(uri: str, settings: Mapping[str, str]) -> Iterator[tuple[str, int]]:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
-    command = [str(Path(sys.executable).parent / "lakewarden"), "serve", "--warehouse", uri, "--port", str(port)]
+    command = [_COMMAND, "serve", "--warehouse", uri, "--port", str(port)]
     server = subprocess.Popen(command, env={**os.environ, **settings}, stderr=subprocess.DEVNULL)
     try:
         while not _answers(port):
@@ -65,6 +67,12 @@ def served(uri: str, settings: Mapping[str, str]) -> Iterator[tuple[str, int]]:
     finally:
         server.terminate()
         server.wait()
+
+
+def token_of(uri: str) -> str:
+    """Of the operator, for eight hours; by the command line, which every commit has."""
+    command = [_COMMAND, "token", "--warehouse", uri, "--minutes", "480"]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
 
 
 def _answers(port: int) -> bool:

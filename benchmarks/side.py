@@ -9,34 +9,33 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from functools import partial
 from itertools import count
 from time import process_time
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
+import msgspec
 import pyarrow as pa
 
 from benchmarks import data
 from benchmarks.measuring.timing import quiet_seconds
-from benchmarks.serving import Clients, served
-from lakewarden.base.setting_sections import FlushSettings
-from lakewarden.base.settings import Settings
-from lakewarden.catalog.model import Column
-from lakewarden.catalog.report import ScopeReport
-from lakewarden.client import Lakehouse
-from lakewarden.serve.tokens import operator_token
-from lakewarden.tables.client import TableClient
+from benchmarks.serving import Clients, served, token_of
+from lakewarden import Column, Lakehouse, Settings
 
-_IN_PROCESS = Settings(flush=FlushSettings(in_process_below=1 << 20))
+if TYPE_CHECKING:  # modules move from commit to commit; what is imported while it runs is public
+    from lakewarden.catalog.report import ScopeReport
+    from lakewarden.tables.client import TableClient
+
+_IN_PROCESS = msgspec.convert({"flush": {"in_process_below": 1 << 20}}, Settings)
 _INSERT = "INSERT INTO bench.events (id, kind, at) VALUES (?, 'order', '2026-11-22 10:00:00')"
-_ON_SPARK = Settings(flush=FlushSettings(in_process_below=0))
+_ON_SPARK = msgspec.convert({"flush": {"in_process_below": 0}}, Settings)
 
 
 _FEW_ROWS = 20
 """Of a scope in each flush, where not the size of scopes is measured."""
 
-Operation = Callable[[Lakehouse], Sequence[ScopeReport]]
+Operation: TypeAlias = "Callable[[Lakehouse], Sequence[ScopeReport]]"
 """Runs over all scopes of the table."""
 
 
@@ -248,7 +247,7 @@ def http_writes(place: str, size: Size, *, keyed: bool) -> Iterator[float]:
     """So many INSERTs of one row each over HTTP, by one client; with an Idempotency-Key each, or without."""
     with Lakehouse.open(f"{place}/http", settings=_IN_PROCESS) as lake:
         data.create(lake)
-        token = operator_token(lake.warehouse, "root", "system", timedelta(hours=8))
+    token = token_of(f"{place}/http")
     with served(f"{place}/http", {"LAKEWARDEN_SERVE__REQUESTS_PER_MINUTE": "1000000"}) as address:
         clients = Clients(address, [token])
         for turn in count():
