@@ -30,11 +30,19 @@ class Served:
 
 
 @contextmanager
-def served(warehouse: str, tokens: Mapping[str, str], *, environment: Mapping[str, str], workers: int = 1) -> Iterator[Served]:
-    """Serves the warehouse while the block runs."""
+def served(
+    warehouse: str,
+    tokens: Mapping[str, str],
+    *,
+    environment: Mapping[str, str],
+    workers: int = 1,
+    pg_port: int | None = None,
+) -> Iterator[Served]:
+    """Serves the warehouse while the block runs; PostgreSQL's clients as well where they have a port."""
     port = free_port()
     program = str(Path(sys.executable).parent / "lakewarden")
     command = [program, "serve", "--warehouse", warehouse, "--port", str(port), "--workers", str(workers)]
+    command += [] if pg_port is None else ["--pg-port", str(pg_port)]
     process = subprocess.Popen(command, env=dict(environment), stderr=subprocess.DEVNULL)
     try:
         url = f"http://127.0.0.1:{port}"
