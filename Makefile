@@ -31,6 +31,8 @@ KAFKA_VERSION := 4.3.1
 KAFKA := $(TOOLS)/kafka-$(KAFKA_VERSION)
 FAKE_GCS_VERSION := 1.56.1
 FAKE_GCS := $(TOOLS)/fake-gcs-server-$(FAKE_GCS_VERSION)
+# Its protoc is 31.1: what it generates runs with the protobuf that pyproject.toml names, and later ones.
+GRPC_TOOLS := 1.76.0
 PGJDBC_VERSION := 42.7.8
 PGJDBC := $(TOOLS)/pgjdbc-$(PGJDBC_VERSION)
 GO_VERSION := 1.26.6
@@ -46,7 +48,7 @@ SLOW_ROOMS := tests/dagster tests/serve
 
 NO_SERVERS := not spark and not minio and not azurite and not gcs and not dagster and not browser and not postgres and not kafka and not crash
 
-.PHONY: help house setup java azurite gcs kafka pgjdbc demo test test-night test-cpu test-minio test-fast mutate lint format docs bench bench-large ui torture clean
+.PHONY: help house messages setup java azurite gcs kafka pgjdbc demo test test-night test-cpu test-minio test-fast mutate lint format docs bench bench-large ui torture clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -127,6 +129,10 @@ format: .venv/.setup ## Bring the code into its form
 
 docs: .venv/.setup ## Write docs/reference/ anew from the code
 	$(VENV)/python -m docs.generate
+
+messages: ## Write Flight SQL's messages anew from their .proto; a newer GRPC_TOOLS wants a newer protobuf in pyproject.toml
+	$(UV) tool run --from grpcio-tools==$(GRPC_TOOLS) python -m grpc_tools.protoc -I . --python_out=. --pyi_out=. \
+	  lakewarden/serve/flight/messages.proto
 
 house: docs ## Write and show the figures of the house: rooms, layers, modules, names, imports
 	@cat docs/reference/house.md

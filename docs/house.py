@@ -45,7 +45,8 @@ class House:
 @cache
 def house() -> House:
     """Counts."""
-    sources = {_name(path): path.read_text() for path in sorted(_PACKAGE.rglob("*.py"))}
+    written = (path for path in sorted(_PACKAGE.rglob("*.py")) if not path.stem.endswith("_pb2"))  # those are generated
+    sources = {_name(path): path.read_text() for path in written}
     trees = {name: ast.parse(text) for name, text in sources.items()}
     packages = {_name(path) for path in _PACKAGE.rglob("__init__.py")}
     modules = sources.keys() - packages

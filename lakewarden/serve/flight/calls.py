@@ -18,8 +18,8 @@ from lakewarden.base.cancellation import Cancellation
 from lakewarden.catalog.access import Principal
 from lakewarden.errors import Canceled, Internal, LakewardenError
 from lakewarden.serve.common import Common, request_id_of
-from lakewarden.serve.flight.messages import ErrorInfo, RequestInfo, Status, wrapped
-from lakewarden.serve.flight.wire import encoded
+from lakewarden.serve.flight.messages import wrapped
+from lakewarden.serve.flight.messages_pb2 import ErrorInfo, RequestInfo, Status
 from lakewarden.serve.refusal import RequestDeclined
 from lakewarden.tables.reading.freshness import Freshness, check_freshness
 
@@ -77,8 +77,9 @@ class FlightProblem:
     def details(self, request_id: str) -> tuple[str, bytes]:
         """The metadata that hold the code and the request id, as `google.rpc.Status` has them."""
         number: int = self.status.value[0]
-        details = (wrapped(ErrorInfo(self.code, "lakewarden"), "google.rpc."), wrapped(RequestInfo(request_id), "google.rpc."))
-        return _DETAILS, encoded(Status(number, self.text, details))
+        details = [ErrorInfo(reason=self.code, domain="lakewarden"), RequestInfo(request_id=request_id)]
+        found = Status(code=number, message=self.text, details=[wrapped(one, "google.rpc.") for one in details])
+        return _DETAILS, found.SerializeToString()
 
 
 _LOG = logging.getLogger("lakewarden.serve")

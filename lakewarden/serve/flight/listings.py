@@ -10,8 +10,8 @@ import pyarrow as pa
 
 from lakewarden.base.version import VERSION
 from lakewarden.catalog.model import Table
-from lakewarden.serve.flight.messages import (
-    Command,
+from lakewarden.serve.flight.messages import Command
+from lakewarden.serve.flight.messages_pb2 import (
     CommandGetCatalogs,
     CommandGetDbSchemas,
     CommandGetPrimaryKeys,
@@ -82,8 +82,8 @@ _TABLE, _VIEW = "TABLE", "VIEW"
 def listed(command: Command, seen: Callable[[], VisibleObjects]) -> pa.Table:
     """The rows of a listing, in the order that Flight SQL asks for."""
     match command:
-        case CommandGetSqlInfo(info):
-            return sql_info(info)
+        case CommandGetSqlInfo():
+            return sql_info(command.info)
         case CommandGetTableTypes():
             return _rows([("table_type", pa.string(), False)], [(_TABLE,), (_VIEW,)])
         case CommandGetCatalogs():
@@ -100,19 +100,19 @@ def listed(command: Command, seen: Callable[[], VisibleObjects]) -> pa.Table:
 
 def _schemas(command: CommandGetDbSchemas, seen: VisibleObjects) -> pa.Table:
     columns: list[_Column] = [("catalog_name", pa.string(), True), ("db_schema_name", pa.string(), False)]
-    fits = _like(command.db_schema_filter_pattern)
-    return _rows(columns, [(_CATALOG, name) for name in seen.namespaces if _here(command.catalog) and fits(name)])
+    fits = _like(command, "db_schema_filter_pattern")
+    return _rows(columns, [(_CATALOG, name) for name in seen.namespaces if command.catalog == _CATALOG and fits(name)])
 
 
 def _tables(command: CommandGetTables, seen: VisibleObjects) -> pa.Table:
     columns: list[_Column] = [("catalog_name", pa.string(), True), ("db_schema_name", pa.string(), True)]
     columns += [("table_name", pa.string(), False), ("table_type", pa.string(), False)]
-    namespace_fits, name_fits = _like(command.db_schema_filter_pattern), _like(command.table_name_filter_pattern)
+    namespace_fits, name_fits = _like(command, "db_schema_filter_pattern"), _like(command, "table_name_filter_pattern")
     found = [(one.name, _TABLE, _arrow(one)) for one in seen.tables] + [(name, _VIEW, pa.schema([])) for name in seen.views]
     rows = [
         (_CATALOG, name.namespace, name.name, kind, schema.serialize().to_pybytes())
         for name, kind, schema in sorted(found, key=lambda one: (one[0].namespace, one[0].name))
-        if _here(command.catalog)
+        if command.catalog == _CATALOG
         and namespace_fits(name.namespace)
         and name_fits(name.name)
         and kind in (command.table_types or (_TABLE, _VIEW))
@@ -129,11 +129,7 @@ def _primary_keys(command: CommandGetPrimaryKeys, seen: VisibleObjects) -> pa.Ta
         ("table_name", pa.string(), False),
     ]
     columns += [("column_name", pa.string(), False), ("key_name", pa.string(), True), ("key_sequence", pa.int32(), False)]
-    tables = [
-        one
-        for one in seen.tables
-        if _here(command.catalog) and one.name.name == command.table and command.db_schema in (None, one.name.namespace)
-    ]
+    tables = [one for one in seen.tables if command.catalog == _CATALOG and one.name.name == command.table and _in(command, one)]
     return _rows(
         columns,
         [
@@ -142,6 +138,10 @@ def _primary_keys(command: CommandGetPrimaryKeys, seen: VisibleObjects) -> pa.Ta
             for number, column in enumerate(one.schema.primary_key, 1)
         ],
     )
+
+
+def _in(command: CommandGetPrimaryKeys, table: Table) -> bool:
+    return not command.HasField("db_schema") or table.name.namespace == command.db_schema
 
 
 def _arrow(table: Table) -> pa.Schema:
@@ -154,14 +154,11 @@ def _arrow(table: Table) -> pa.Schema:
     )
 
 
-def _here(catalog: str | None) -> bool:
-    return catalog in (None, _CATALOG)
-
-
-def _like(pattern: str | None) -> Callable[[str], bool]:
-    """`%` is any text, `_` any character, and a backslash takes the meaning from the next."""
-    if pattern is None:
+def _like(command: CommandGetDbSchemas | CommandGetTables, field: str) -> Callable[[str], bool]:
+    """`%` is any text, `_` any character, and a backslash takes the meaning from the next. Without the field, all fit."""
+    if not command.HasField(field):
         return lambda _: True
+    pattern: str = getattr(command, field)
     signs = {"%": ".*", "_": "."}
     parts = (signs.get(part) or re.escape(part[-1]) for part in re.findall(r"\\?.", pattern, re.DOTALL))
     compiled = re.compile("".join(parts), re.DOTALL)

@@ -17,8 +17,7 @@ from lakewarden.catalog.changes.engines import require_active
 from lakewarden.client import Lakehouse
 from lakewarden.errors import InvalidArgument, Unsupported
 from lakewarden.serve.flight.calls import FlightCall
-from lakewarden.serve.flight.messages import CommandStatementIngest, FlightData, TableDefinitionOptions
-from lakewarden.serve.flight.wire import encoded
+from lakewarden.serve.flight.messages_pb2 import CommandStatementIngest, FlightData
 from lakewarden.serve.refusal import RequestDeclined
 from lakewarden.sql.grammar.dialect import Value
 from lakewarden.tables.client import WriteMode
@@ -166,7 +165,7 @@ def _messages(sink: BytesIO) -> Iterator[bytes]:
     sink.truncate()
     for message in pa.ipc.MessageReader.open_stream(written) if written else ():
         body = message.body or b""
-        head = encoded(FlightData(data_header=message.metadata.to_pybytes()))
+        head = FlightData(data_header=message.metadata.to_pybytes()).SerializeToString()
         yield b"".join((head, _BODY, _varint(len(body)), body)) if len(body) else head
 
 
@@ -180,8 +179,7 @@ def _varint(number: int) -> bytes:
 
 
 # Bulk ingest: rows of Arrow into a table, all of them or none, by the rules of INSERT.
-_CREATE, _FAIL, _REPLACE = 1, 1, 3
-"""Of TableNotExistOption, and two of TableExistsOption."""
+_Options = CommandStatementIngest.TableDefinitionOptions
 
 
 class BulkIngest(msgspec.Struct, frozen=True, tag=True):
@@ -198,8 +196,10 @@ def ingested(lake: Lakehouse, call: FlightCall, command: CommandStatementIngest,
         Unsupported: it would create, replace or want a new table: tables are created by SQL.
         LakewardenError: as INSERT. Nothing was written.
     """
-    options = command.table_definition_options or TableDefinitionOptions()
-    if options.if_not_exist == _CREATE or options.if_exists in (_FAIL, _REPLACE) or command.temporary:
+    options = command.table_definition_options
+    creates = options.if_not_exist == _Options.TABLE_NOT_EXIST_OPTION_CREATE
+    replaces = options.if_exists in (_Options.TABLE_EXISTS_OPTION_FAIL, _Options.TABLE_EXISTS_OPTION_REPLACE)
+    if creates or replaces or command.temporary:
         raise Unsupported("bulk ingest appends to a table that exists (mode 'append'): create one by CREATE TABLE")
     if command.catalog:
         raise InvalidArgument(f"there is no catalog {command.catalog!r}: a table's name is its namespace and its own")

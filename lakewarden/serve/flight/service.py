@@ -18,12 +18,12 @@ from lakewarden.errors import InvalidArgument, Unsupported
 from lakewarden.serve.common import Common
 from lakewarden.serve.flight.calls import FlightCall, admitted, connected, observed
 from lakewarden.serve.flight.listings import LISTINGS, listed
-from lakewarden.serve.flight.messages import (
+from lakewarden.serve.flight.messages import Command, command_of, decoded, packed
+from lakewarden.serve.flight.messages_pb2 import (
     Action,
     ActionClosePreparedStatementRequest,
     ActionCreatePreparedStatementRequest,
     ActionCreatePreparedStatementResult,
-    Command,
     CommandPreparedStatementQuery,
     CommandPreparedStatementUpdate,
     CommandStatementIngest,
@@ -39,13 +39,10 @@ from lakewarden.serve.flight.messages import (
     Result,
     SchemaResult,
     Ticket,
-    command_of,
-    packed,
 )
 from lakewarden.serve.flight.rows import BulkIngest, ingested, received, sent, stream_bytes
 from lakewarden.serve.flight.statements import AnswerStream, FlightStatements, answered, once, rows_of, whole, written
 from lakewarden.serve.flight.tickets import AnswerTicket, ListingTicket, StatementTicket, Tickets
-from lakewarden.serve.flight.wire import decoded, encoded
 from lakewarden.serve.tokens import SigningKeys
 
 _SERVICE = "arrow.flight.protocol.FlightService"
@@ -87,14 +84,15 @@ class FlightSql:
     def get_flight_info(self, request: bytes, context: grpc.ServicerContext) -> bytes:
         with admitted(self.common, "GetFlightInfo", context) as call:
             descriptor = decoded(FlightDescriptor, request)
-            ticket = Ticket(self._ticket(call, descriptor))
-            return encoded(FlightInfo(flight_descriptor=descriptor, endpoint=(FlightEndpoint(ticket),)))
+            endpoint = FlightEndpoint(ticket=Ticket(ticket=self._ticket(call, descriptor)))
+            found = FlightInfo(flight_descriptor=descriptor, endpoint=[endpoint], total_records=-1, total_bytes=-1, ordered=True)
+            return found.SerializeToString()
 
     def get_schema(self, request: bytes, context: grpc.ServicerContext) -> bytes:
         """The columns of a result, of which nothing runs."""
         with admitted(self.common, "GetSchema", context) as call:
             schema = self._schema(call, decoded(FlightDescriptor, request))
-            return encoded(SchemaResult(schema.serialize().to_pybytes()))
+            return SchemaResult(schema=schema.serialize().to_pybytes()).SerializeToString()
 
     def do_get(self, request: bytes, context: grpc.ServicerContext) -> Iterator[bytes]:
         with admitted(self.common, "DoGet", context) as call:
@@ -105,30 +103,28 @@ class FlightSql:
         with admitted(self.common, "DoPut", context) as call:
             stream = (decoded(FlightData, message) for message in request)
             first = next(stream, FlightData())
-            command = command_of((first.flight_descriptor or FlightDescriptor()).cmd)
+            command = command_of(first.flight_descriptor.cmd)
             most = self.common.lake.warehouse.settings.serve.ingest_bytes
             answer = self._put(call, command, partial(received, chain([first], stream), most))
-        yield encoded(PutResult(answer))
+        yield PutResult(app_metadata=answer).SerializeToString()
 
     def do_action(self, request: bytes, context: grpc.ServicerContext) -> Iterator[bytes]:
         with admitted(self.common, "DoAction", context) as call:
             match command_of(decoded(Action, request).body):
-                case ActionCreatePreparedStatementRequest(query, transaction):
-                    _no(transaction)
-                    handle = self.tickets.sign(StatementTicket(query), call.principal)
-                    yield encoded(Result(packed(ActionCreatePreparedStatementResult(handle))))
-                case ActionClosePreparedStatementRequest(handle):
-                    self.tickets.statement(handle, call.principal)  # nothing is kept of it
+                case ActionCreatePreparedStatementRequest() as action:
+                    _no(action.transaction_id)
+                    handle = self.tickets.sign(StatementTicket(action.query), call.principal)
+                    made = ActionCreatePreparedStatementResult(prepared_statement_handle=handle)
+                    yield Result(body=packed(made)).SerializeToString()
+                case ActionClosePreparedStatementRequest() as action:
+                    self.tickets.statement(action.prepared_statement_handle, call.principal)  # nothing is kept of it
                 case other:
                     raise Unsupported(f"DoAction does not take {type(other).__name__}")
 
     def _ticket(self, call: FlightCall, descriptor: FlightDescriptor) -> bytes:
         match command_of(descriptor.cmd):
-            case CommandStatementQuery(query, transaction):
-                _no(transaction)
-                return self.statements.ticket(call, StatementTicket(query))
-            case CommandPreparedStatementQuery(handle):
-                return self.statements.ticket(call, self.tickets.statement(handle, call.principal))
+            case CommandStatementQuery() | CommandPreparedStatementQuery() as command:
+                return self.statements.ticket(call, self._query(call, command))
             case command if isinstance(command, LISTINGS):
                 return self.tickets.sign(ListingTicket(descriptor.cmd), call.principal)
             case other:
@@ -136,15 +132,18 @@ class FlightSql:
 
     def _schema(self, call: FlightCall, descriptor: FlightDescriptor) -> pa.Schema:
         match command_of(descriptor.cmd):
-            case CommandStatementQuery(query, transaction):
-                _no(transaction)
-                return self.statements.schema(call, StatementTicket(query))
-            case CommandPreparedStatementQuery(handle):
-                return self.statements.schema(call, self.tickets.statement(handle, call.principal))
+            case CommandStatementQuery() | CommandPreparedStatementQuery() as command:
+                return self.statements.schema(call, self._query(call, command))
             case command if isinstance(command, LISTINGS):
                 return self._listed(call, command).schema
             case other:
                 raise Unsupported(f"GetSchema does not take {type(other).__name__}")
+
+    def _query(self, call: FlightCall, command: CommandStatementQuery | CommandPreparedStatementQuery) -> StatementTicket:
+        if isinstance(command, CommandPreparedStatementQuery):
+            return self.tickets.statement(command.prepared_statement_handle, call.principal)
+        _no(command.transaction_id)
+        return StatementTicket(command.query)
 
     def _fetched(self, call: FlightCall, ticket: bytes) -> AnswerStream:
         match self.tickets.read(ticket, call.principal):
@@ -161,14 +160,14 @@ class FlightSql:
     def _put(self, call: FlightCall, command: Command, rows: Callable[[], pa.Table]) -> bytes:
         """The answer to the rows of a DoPut, which are read where the command has any."""
         match command:
-            case CommandStatementUpdate(query, transaction):
-                _no(transaction)
-                return _changed(self.statements.update(call, query))
-            case CommandPreparedStatementUpdate(handle):
-                statement = self.tickets.statement(handle, call.principal)
+            case CommandStatementUpdate():
+                _no(command.transaction_id)
+                return _changed(self.statements.update(call, command.query))
+            case CommandPreparedStatementUpdate():
+                statement = self.tickets.statement(command.prepared_statement_handle, call.principal)
                 return _changed(self.statements.update(call, statement.text, rows()))
-            case CommandPreparedStatementQuery(handle):
-                return self._bound(call, self.tickets.statement(handle, call.principal), rows())
+            case CommandPreparedStatementQuery():
+                return self._bound(call, self._query(call, command), rows())
             case CommandStatementIngest():
                 _no(command.transaction_id)
                 return _changed(self._ingested(call, command, rows()))
@@ -176,7 +175,7 @@ class FlightSql:
                 raise Unsupported(f"DoPut does not take {type(other).__name__}")
 
     def _ingested(self, call: FlightCall, command: CommandStatementIngest, rows: pa.Table) -> int:
-        asked = BulkIngest(command.schema or "", command.table)
+        asked = BulkIngest(command.schema, command.table)
         place = TableName(command.schema or call.namespace or "", command.table)
 
         def write() -> pa.Table:
@@ -189,14 +188,14 @@ class FlightSql:
         if rows.num_rows != 1:
             raise Unsupported(f"a query runs with one row of parameters, not {rows.num_rows:,}")
         handle = self.tickets.sign(StatementTicket(statement.text, stream_bytes(rows)), call.principal)
-        return encoded(DoPutPreparedStatementResult(handle))
+        return DoPutPreparedStatementResult(prepared_statement_handle=handle).SerializeToString()
 
 
 def _changed(rows: int) -> bytes:
-    return encoded(DoPutUpdateResult(rows))
+    return DoPutUpdateResult(record_count=rows).SerializeToString()
 
 
-def _no(transaction: bytes | None) -> None:
+def _no(transaction: bytes) -> None:
     if transaction:
         raise Unsupported("a transaction is not supported: every statement is one of its own")
 

@@ -16,17 +16,10 @@ from lakewarden import Lakehouse
 from lakewarden.catalog.access import Principal
 from lakewarden.errors import InvalidArgument
 from lakewarden.serve.common import Common
-from lakewarden.serve.flight.messages import (
-    COMMAND,
-    CommandStatementQuery,
-    FlightDescriptor,
-    FlightInfo,
-    Ticket,
-    packed,
-)
+from lakewarden.serve.flight.messages import decoded, packed
+from lakewarden.serve.flight.messages_pb2 import CommandStatementQuery, FlightDescriptor, FlightInfo, Ticket
 from lakewarden.serve.flight.service import Port, served
 from lakewarden.serve.flight.tickets import StatementTicket, Tickets
-from lakewarden.serve.flight.wire import decoded, encoded
 from lakewarden.serve.tokens import SigningKeys
 from tests.serve.conftest import PASSWORD, Moving
 from tests.serve.flight.conftest import Connect
@@ -58,14 +51,14 @@ def actions(lake: Lakehouse) -> list[str]:
 
 
 def info_of(channel: grpc.Channel, token: str, query: str) -> FlightInfo:
-    command = encoded(FlightDescriptor(COMMAND, packed(CommandStatementQuery(query))))
+    command = FlightDescriptor(type="CMD", cmd=packed(CommandStatementQuery(query=query))).SerializeToString()
     call: Unary = channel.unary_unary(f"{SERVICE}/GetFlightInfo")
     return decoded(FlightInfo, call(command, metadata=(("authorization", f"Bearer {token}"),)))
 
 
 def fetched(channel: grpc.Channel, token: str, ticket: bytes) -> list[bytes]:
     call: grpc.UnaryStreamMultiCallable[bytes, bytes] = channel.unary_stream(f"{SERVICE}/DoGet")
-    return list(call(encoded(Ticket(ticket)), metadata=(("authorization", f"Bearer {token}"),)))
+    return list(call(Ticket(ticket=ticket).SerializeToString(), metadata=(("authorization", f"Bearer {token}"),)))
 
 
 def test_a_password_gives_a_connection_that_outlives_an_access_token(flight: str, lake: Lakehouse, clock: Moving) -> None:

@@ -13,9 +13,9 @@ from adbc_driver_manager import Error
 
 from lakewarden import Lakehouse
 from lakewarden.errors import InvalidArgument, Unsupported
-from lakewarden.serve.flight.messages import FlightData
+from lakewarden.serve.flight.messages import decoded
+from lakewarden.serve.flight.messages_pb2 import FlightData
 from lakewarden.serve.flight.rows import received, sent
-from lakewarden.serve.flight.wire import decoded
 from lakewarden.serve.refusal import RequestDeclined
 from tests.serve.flight.conftest import Connect
 

@@ -6,9 +6,11 @@ from collections.abc import Callable, Iterator
 
 import pyarrow as pa
 import pytest
+from google.protobuf.message import Message
 from pyarrow import flight as arrow_flight
 
-from lakewarden.serve.flight.messages import CommandGetTableTypes, CommandStatementQuery, packed
+from lakewarden.serve.flight.messages import packed
+from lakewarden.serve.flight.messages_pb2 import CommandGetTableTypes, CommandStatementQuery
 
 pytestmark = pytest.mark.xdist_group("flight")
 
@@ -25,7 +27,7 @@ def options(tokens: Callable[[str], str]) -> arrow_flight.FlightCallOptions:
     return arrow_flight.FlightCallOptions(headers=[header])  # type: ignore[list-item]  # the stub says str, the client takes bytes
 
 
-def described(client: arrow_flight.FlightClient, options: arrow_flight.FlightCallOptions, command: object) -> pa.Schema:
+def described(client: arrow_flight.FlightClient, options: arrow_flight.FlightCallOptions, command: Message) -> pa.Schema:
     found = client.get_schema(arrow_flight.FlightDescriptor.for_command(packed(command)), options)
     schema: pa.Schema = found.schema  # type: ignore[attr-defined]  # the stub names another class than the client returns
     return schema
@@ -44,7 +46,7 @@ def described(client: arrow_flight.FlightClient, options: arrow_flight.FlightCal
 def test_it_has_the_columns_that_the_answer_has(
     client: arrow_flight.FlightClient, options: arrow_flight.FlightCallOptions, query: str
 ) -> None:
-    command = CommandStatementQuery(query)
+    command = CommandStatementQuery(query=query)
     info = client.get_flight_info(arrow_flight.FlightDescriptor.for_command(packed(command)), options)
     answer = client.do_get(info.endpoints[0].ticket, options).read_all()
     assert described(client, options, command) == answer.schema
@@ -61,12 +63,12 @@ def test_what_is_not_one_query_is_refused_and_not_run(
     client: arrow_flight.FlightClient, options: arrow_flight.FlightCallOptions, text: str
 ) -> None:
     with pytest.raises(pa.ArrowInvalid, match="INVALID_ARGUMENT"):
-        described(client, options, CommandStatementQuery(text))
-    query = CommandStatementQuery("SELECT id FROM app.notes WHERE id = 77")
+        described(client, options, CommandStatementQuery(query=text))
+    query = CommandStatementQuery(query="SELECT id FROM app.notes WHERE id = 77")
     info = client.get_flight_info(arrow_flight.FlightDescriptor.for_command(packed(query)), options)
     assert client.do_get(info.endpoints[0].ticket, options).read_all().num_rows == 0
 
 
 def test_a_table_of_others_is_not_described(client: arrow_flight.FlightClient, options: arrow_flight.FlightCallOptions) -> None:
     with pytest.raises(OSError, match="PERMISSION_DENIED"):
-        described(client, options, CommandStatementQuery("SELECT * FROM system.users"))
+        described(client, options, CommandStatementQuery(query="SELECT * FROM system.users"))

@@ -7,8 +7,7 @@ from adbc_driver_flightsql import ConnectionOptions, dbapi
 from adbc_driver_manager import Error
 
 from lakewarden import Lakehouse
-from lakewarden.serve.flight.messages import ErrorInfo
-from lakewarden.serve.flight.wire import encoded
+from lakewarden.serve.flight.messages_pb2 import ErrorInfo
 
 pytestmark = pytest.mark.xdist_group("flight")
 
@@ -73,7 +72,9 @@ def test_an_error_has_its_status_and_code(cursor: dbapi.Cursor, text: str, statu
     with pytest.raises(Error, match=f"{code}: ") as raised:
         cursor.execute(text or "-- nothing")
     assert raised.value.status_code.name == status
-    assert [detail for _, detail in raised.value.details if encoded(ErrorInfo(code, "lakewarden")) in detail]
+    assert [
+        detail for _, detail in raised.value.details if ErrorInfo(reason=code, domain="lakewarden").SerializeToString() in detail
+    ]
 
 
 def test_the_audit_log_names_the_request(cursor: dbapi.Cursor, lake: Lakehouse) -> None:
