@@ -10,6 +10,7 @@ import hashlib
 import re
 from functools import lru_cache
 from typing import Literal
+from urllib.parse import quote
 
 from lakewarden.base.scope import Scope, TableName
 from lakewarden.errors import InvalidArgument
@@ -123,7 +124,7 @@ def table_prefix(template: str, table: TableName, folds_case: bool) -> str:
 
 
 def without_id(text: str, user: str, mark: str) -> str:
-    """Returns the text with `mark` in place of each id that is a word of its own, plain or as paths spell it."""
+    """Returns the text with `mark` in place of each id that is a word of its own, plain or as paths and URIs spell it."""
     return _replaced(text, user, mark, "(?<![0-9A-Za-z_])", "(?![0-9A-Za-z_])")
 
 
@@ -133,7 +134,7 @@ def without_name(text: str, user: str, mark: str) -> str:
 
 
 def _replaced(text: str, user: str, mark: str, before: str, after: str) -> str:
-    for spelled in {user, encode(user, folds_case=False), encode(user, folds_case=True)}:
+    for spelled in {user, encode(user, folds_case=False), encode(user, folds_case=True), quote(user, safe="")}:
         text = re.sub(before + re.escape(spelled) + after, mark, text)
     return text
 

@@ -213,6 +213,10 @@ class Erasures:
         known = {found.key.rpartition("/")[2] for found in self._store.list(ROOT)}
         return {mark for mark in known.intersection(marks) if self.since(mark, began)}
 
+    def erased(self) -> set[str]:
+        """Returns the users who are being erased, or were erased from everything, by one listing."""
+        return {found.key.rpartition("/")[2] for found in self._store.list(ROOT) if found.key.startswith((_OPEN, _OVER))}
+
     @cached_property
     def _key(self) -> bytes:
         with suppress(Missing):

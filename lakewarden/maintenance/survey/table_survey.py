@@ -12,6 +12,9 @@ from lakewarden.delta.features import Engine
 PlaceClass = Literal["conditional", "overwrites", "dynamodb", "commit-service", "catalog", "unknown"]
 """How the writers of a place keep each other's commits apart."""
 
+Change = Literal["new", "changed", "gone", ""]
+"""Since the last look at the place."""
+
 
 @dataclass(frozen=True)
 class Damage:
@@ -70,3 +73,5 @@ class TableSurvey:
     error: str = ""
     """Why it is unreadable; empty where it is not."""
     operations: Mapping[str, OperationEstimate] = field(default_factory=dict)
+    change: Change = ""
+    """Empty too where there is no last look to compare with."""

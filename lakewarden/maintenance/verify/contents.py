@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection
+from urllib.parse import unquote
 
 from lakewarden.maintenance.verify import formats
+from lakewarden.maintenance.verify.names import stands_for
 
 _UNFINISHED = "rows of the user in an unfinished write; an erasure removes it after a day, or after the machine was restarted"
 
@@ -31,6 +34,11 @@ def named_in_state(room: str, data: bytes, user: str) -> str:
         case "fleet" if user in _values(said):
             return "kept figures of a table that name the user"
     return ""
+
+
+def named_in_survey(data: bytes, user: str) -> str:
+    """Checks what is kept of a survey."""
+    return "a survey's path that names the user" if any(_is_in_paths(text, user) for text in formats.surveyed(data)) else ""
 
 
 def named_in_plan(data: bytes, user: str, tables: Collection[str] | None) -> str:
@@ -73,6 +81,15 @@ def _values(said: object) -> set[str]:
             recent = formats.field(said, "recent")
             return set(recent if isinstance(recent, dict) else ()).union(*map(_values, said.values()))
     return set()
+
+
+def _is_in_paths(text: str, user: str) -> bool:
+    """Whether a text says the id as a word, or a part of a path in it stands for the id."""
+    if re.search(rf"(?<![0-9A-Za-z_]){re.escape(user)}(?![0-9A-Za-z_])", text):
+        return True
+    paths = (word for word in re.split(r"[\s'\",;()]+", text) if "/" in word)
+    parts = (part for path in paths for part in path.split("/"))
+    return any(stands_for(each, user) or unquote(each) == user for part in parts for each in (part, part.rpartition("=")[2]))
 
 
 def _texts(value: object) -> list[str]:

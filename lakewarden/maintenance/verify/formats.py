@@ -14,6 +14,7 @@ _LOG_FIXED = {b"LWLOG\x001\n": 32, b"LWLOG\x002\n": 48}
 """By magic, how many bytes of a segment come before its header."""
 _OF_FLOORS = {b"storages", b"absorbed", b"summary"}
 """What a floor says besides its columns: positions, names of objects, and the columns' bounds."""
+_OF_SURVEYS = ("place", "path", "detail", "error")
 _LOG_HEAD = struct.Struct("<8sIB")
 _LOG_INDEXED = 1
 _LOG_ID = 16
@@ -61,6 +62,32 @@ def counts_only(data: bytes) -> bool:
         return False
     fixed = (pa.types.is_fixed_size_binary, pa.types.is_integer, pa.types.is_boolean)
     return all(any(is_of(column.type) for is_of in fixed) for column in schema) and set(schema.metadata or {}) <= _OF_FLOORS
+
+
+def surveyed(data: bytes) -> list[str]:
+    """The texts in which what is kept of a survey may name anybody: paths, and what is said of them. In a look these are columns,
+    of which `damage` is JSON; in its sums, which are JSON, the values under these names."""
+    if data[:1] == b"{":
+        return list(_said(parsed(data), _OF_SURVEYS))
+    try:
+        rows = pa.ipc.open_stream(pa.BufferReader(data)).read_all().to_pylist()
+    except (pa.ArrowException, OSError):
+        return []
+    plain = [str(row[name]) for row in rows for name in _OF_SURVEYS if row.get(name)]
+    return plain + [text for row in rows for text in _said(parsed(row.get("damage") or b"[]"), _OF_SURVEYS)]
+
+
+def _said(value: object, names: tuple[str, ...]) -> Iterator[str]:
+    """Every text under one of these names, however deep."""
+    if isinstance(value, list):
+        for each in value:
+            yield from _said(each, names)
+    elif isinstance(value, dict):
+        for name, each in value.items():
+            if isinstance(each, str):
+                yield from (each,) if name in names else ()
+            else:
+                yield from _said(each, names)
 
 
 def field(value: object, name: str) -> object:

@@ -15,7 +15,7 @@ from threading import Lock
 from lakewarden.base.connection import Location
 from lakewarden.base.threads import at_once
 from lakewarden.maintenance.verify import formats
-from lakewarden.maintenance.verify.contents import named_in_data, named_in_plan, named_in_state
+from lakewarden.maintenance.verify.contents import named_in_data, named_in_plan, named_in_state, named_in_survey
 from lakewarden.maintenance.verify.listing import ListedObject, content, everything, part
 from lakewarden.maintenance.verify.names import match, stands_for, within
 from lakewarden.maintenance.verify.uploads import open_uploads
@@ -29,11 +29,15 @@ _INSIDE = frozenset({"_delta_log", "_files", "_change_data"})
 
 _OF_LOGS = frozenset({"log", "live"})
 _OF_TABLES = frozenset({"tags", "leases", "scopes"})
-_OF_ALL = frozenset({"jobs", "audit", "fleet"})
+_SURVEYS = "surveys"
+_OF_ALL = frozenset({"jobs", "audit", "fleet", _SURVEYS})
 """Rooms of the warehouse's state by owner: single tables, or the whole warehouse."""
 
 _BY_LINE = "plans"
 """The room whose lines each belong to a table."""
+
+_SURVEY_SUMS = "fleet/surveys/"
+"""Objects of the fleet that say what a survey found, as those of the room `surveys` do."""
 
 _SMALL = 1 << 20
 """Bytes up to which a file is read whole."""
@@ -198,6 +202,7 @@ class _Look:
 
     def _at_state(self, found: ListedObject, key: str) -> None:
         room, _, rest = key.partition("/")
+        room = _SURVEYS if key.startswith(_SURVEY_SUMS) else room
         owner = rest.partition("/")[0]
         owners = self._logs if room in _OF_LOGS else self._tables if room in _OF_TABLES else set()
         relevant = owner in owners or room in (".tmp", _BY_LINE) or (room in _OF_ALL and self._wanted.whole)
@@ -219,6 +224,8 @@ class _Look:
     def _named_in_state(self, room: str, data: bytes) -> str:
         if room == _BY_LINE:
             return named_in_plan(data, self._wanted.user, None if self._wanted.whole else self._names)
+        if room == _SURVEYS:
+            return named_in_survey(data, self._wanted.user)
         return named_in_state(room, data, self._wanted.user)
 
     def _at_data(self, found: ListedObject) -> None:

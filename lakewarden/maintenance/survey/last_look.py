@@ -1,0 +1,111 @@
+"""The last look at a place: what the next one need not read again, and what has changed since.
+
+A listing decides. A table is as it was if its log has the same names with the same ETags, and its directory the same files of the
+same sizes: then no request is made for it. That sees a commit that was overwritten in place, which asking for the next version
+does not, and a live file that vanished. What it can't see is what no listing shows: a file whose bytes changed at equal size.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+
+from lakewarden.maintenance.survey.table_survey import Change, TableSurvey
+
+_DIGEST = 16
+"""Bytes: two listings that differ are taken for one with a chance of 2^-64 in a million of billions."""
+
+
+@dataclass(frozen=True)
+class TableDigest:
+    """Of a table's part of a listing."""
+
+    log: bytes
+    """Of the names and ETags of its log; on a disk, modification time, size and inode stand for an ETag."""
+    data: bytes
+    """Of the names and sizes of all else in its directory."""
+
+
+def digest_of(log: Iterable[tuple[str, str]], data: Iterable[tuple[str, int]]) -> TableDigest:
+    """`log`: names and ETags, `data`: names and sizes, in any order."""
+    return TableDigest(_digest(log), _digest(data))
+
+
+def _digest(pairs: Iterable[tuple[str, str | int]]) -> bytes:
+    # no name of an object holds a zero byte, so two different lists never make one text
+    text = "\0".join(sorted(f"{name}\0{value}" for name, value in pairs))
+    return hashlib.blake2b(text.encode(errors="surrogatepass"), digest_size=_DIGEST).digest()
+
+
+@dataclass(frozen=True)
+class SeenTable:
+    """A table as one look found it."""
+
+    survey: TableSurvey
+    digest: TableDigest
+
+
+def _same(text: str) -> str:
+    return text
+
+
+@dataclass(frozen=True)
+class LastLook:
+    """What is known of a place before it is looked at."""
+
+    rule: str = ""
+    """By what it was judged: release and prices. What was judged otherwise is read again."""
+    tables: Mapping[str, SeenTable] = field(default_factory=dict)
+    """By `name_of` their paths."""
+    name_of: Callable[[str], str] = _same
+    shown: Callable[[str], str] = _same
+    """A path as `tables` spell it: users' names may be hidden there."""
+
+    def unchanged(self, path: str, digest: TableDigest, rule: str) -> TableSurvey | None:
+        """What was found, if the listing is as it was. What could not be read then is always read again."""
+        seen = self.tables.get(self.name_of(path))
+        if seen is None or seen.digest != digest or rule != self.rule or seen.survey.verdict == "unreadable":
+            return None
+        return replace(seen.survey, path=path)
+
+    def compared(self, found: Iterable[SeenTable], unlisted: Collection[str]) -> dict[str, SeenTable]:
+        """All tables with what changed, by name; those that are gone stand last.
+
+        Args:
+            found: all that this look saw.
+            unlisted: URIs that could not be listed: what is below them is not gone, and stays as it was.
+        """
+        now = {self.name_of(one.survey.path): one for one in found}
+        hidden = [self.shown(uri) for uri in unlisted]
+        missing = {name: seen for name, seen in self.tables.items() if name not in now}
+        return {
+            **{name: _with(one, self._change(name, one)) for name, one in now.items()},
+            **{name: _with(one, "" if _is_below(one.survey.path, hidden) else "gone") for name, one in missing.items()},
+        }
+
+    def _change(self, name: str, one: SeenTable) -> Change:
+        before = self.tables.get(name)
+        if before is None:
+            return "new"
+        # the verdict, too: a table that could be read again has changed for whoever waits for it
+        same = before.digest == one.digest and before.survey.verdict == one.survey.verdict
+        return "" if same else "changed"
+
+    def verdict_before(self, name: str) -> str:
+        """Of the last look; empty for a new table."""
+        seen = self.tables.get(name)
+        return "" if seen is None else seen.survey.verdict
+
+    def following(self, rule: str, compared: Mapping[str, SeenTable]) -> LastLook:
+        """What the next look begins with: all but the tables that are gone, which were reported."""
+        kept = {name: _with(one, "") for name, one in compared.items() if one.survey.change != "gone"}
+        return replace(self, rule=rule, tables=kept)
+
+
+def _with(one: SeenTable, change: Change) -> SeenTable:
+    return one if one.survey.change == change else replace(one, survey=replace(one.survey, change=change))
+
+
+def _is_below(path: str, places: Collection[str]) -> bool:
+    return any(path == place or path.startswith(f"{place.rstrip('/')}/") for place in places)

@@ -1,0 +1,263 @@
+"""What a warehouse keeps of surveys: for each place the last look, as Arrow, and its sums for the page of the fleet.
+
+A column for each field of `TableSurvey`: numbers and texts as they are, all else as JSON. So a later release reads what an
+earlier one kept, as far as it goes: a field that is missing has its default, one that is not known is left out. An object that
+cannot be read counts as if it were not there: the next look is a first one.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
+from datetime import datetime
+from functools import cache, partial
+from itertools import islice
+from typing import Any, Literal, cast, get_args, get_origin, get_type_hints
+
+import msgspec
+import pyarrow as pa
+
+from lakewarden.base.clock import to_millis
+from lakewarden.catalog.state import survey_sums
+from lakewarden.catalog.state.survey_looks import keep_look, kept_look, rewrite_looks, rewrite_objects
+from lakewarden.catalog.state.survey_sums import SurveySums, WorstTable
+from lakewarden.maintenance.planning.users import known_users
+from lakewarden.maintenance.survey.hidden_names import HiddenNames
+from lakewarden.maintenance.survey.last_look import LastLook, SeenTable, TableDigest
+from lakewarden.maintenance.survey.table_survey import TableSurvey, Verdict
+from lakewarden.storage.paths import without_id
+from lakewarden.tables.warehouse import Warehouse
+
+Hide = Callable[[str], str]
+
+_LOG = logging.getLogger(__name__)
+
+TABLES = 10_000
+"""Of an object: two to five megabytes."""
+
+FORMAT = "1"
+"""One with another number is not read."""
+
+_NAME_DIGITS = 32
+_ID_DIGITS = 12
+_WORST = 10
+
+_OWN = ("name", "log_digest", "data_digest")
+_LEFT_OUT = frozenset({"change"})
+
+
+def name_in(warehouse: Warehouse, path: str) -> str:
+    """The keyed hash under which a place or a table is kept, whoever may be named in its path."""
+    return warehouse.erasures.derived_key("survey", path)[:_NAME_DIGITS]
+
+
+def last_look(warehouse: Warehouse, place: str) -> LastLook:
+    """What is kept of a place; without tables where nothing is. One listing, and a request for each 10,000 tables."""
+    parts = kept_look(warehouse.state, name_in(warehouse, place))
+    begin = LastLook(name_of=partial(name_in, warehouse), shown=hidden_names(warehouse) if parts else str)
+    rules, tables = set[str](), dict[str, SeenTable]()
+    for data in parts:
+        try:
+            rule, found = decoded(data)
+        except (pa.ArrowException, msgspec.MsgspecError, ValueError, KeyError, TypeError, OSError) as error:
+            _LOG.warning("what is kept of a survey cannot be read, and is looked at anew: %s", error)
+            return begin
+        rules.add(rule)
+        tables |= found
+    return dataclasses.replace(begin, rule=rules.pop() if len(rules) == 1 else "", tables=tables)
+
+
+def keep(warehouse: Warehouse, place: str, look: LastLook, now: datetime) -> None:
+    """Keeps a look at a place, and its sums; replaces the one before.
+
+    An erasure may begin while this writes: whoever is being erased, or was, is looked for behind the write again. So either the
+    erasure finds what was written, or this finds the erasure.
+    """
+    name = name_in(warehouse, place)
+    hide = hidden_names(warehouse)
+    tables = {key: dataclasses.replace(one, survey=hide.of(one.survey)) for key, one in look.tables.items()}
+    items = iter(tables.items())
+    parts = [encoded(look.rule, dict(islice(items, TABLES))) for _ in range(0, max(len(tables), 1), TABLES)]
+    keys = keep_look(warehouse.state, name, parts, warehouse.new_id)
+    sums = sums_of(hide(place), [one.survey for one in tables.values()], now, name[:_ID_DIGITS])
+    keys.append(survey_sums.keep(warehouse.state, name, sums))
+    erased = HiddenNames((), warehouse.erasures.mark, warehouse.erasures.erased())
+    rewrite_objects(warehouse.state, keys, partial(_without, erased.in_sentence))
+
+
+def hide_user(warehouse: Warehouse, user: str, mark: str) -> int:
+    """Puts the keyed hash in place of a user's id in all that is kept of surveys; returns how many objects changed."""
+    names = HiddenNames((user,), lambda _: mark)
+
+    def hide(text: str) -> str:
+        """Words first: in a sentence, too, and with spaces. Then what other programs escape in their own ways."""
+        return names.in_sentence(without_id(text, user, mark))
+
+    change = partial(_without, hide)
+    return rewrite_looks(warehouse.state, change) + rewrite_objects(warehouse.state, survey_sums.keys(warehouse.state), change)
+
+
+def hidden_names(warehouse: Warehouse) -> HiddenNames:
+    """The users whom the warehouse knows, and those who were erased."""
+    erasures = warehouse.erasures
+    return HiddenNames({one.user for one in known_users(warehouse)}, erasures.mark, erasures.erased())
+
+
+# The form of an object: a stream of Arrow, whose schema's metadata say what holds for all of its tables.
+def encoded(rule: str, tables: Mapping[str, SeenTable]) -> bytes:
+    """These tables, by name, as one object."""
+    own = {
+        "name": pa.array(tables, pa.string()),
+        "log_digest": pa.array([one.digest.log for one in tables.values()], pa.binary()),
+        "data_digest": pa.array([one.digest.data for one in tables.values()], pa.binary()),
+    }
+    surveys = [one.survey for one in tables.values()]
+    fields = {name: _column(column, [getattr(each, name) for each in surveys]) for name, column in _columns().items()}
+    table = pa.table(own | fields).replace_schema_metadata({"format": FORMAT, "rule": rule})
+    return _stream(table)
+
+
+def decoded(data: bytes) -> tuple[str, dict[str, SeenTable]]:
+    """The rule and the tables of an object. Raises what Arrow and msgspec raise where it cannot be read, and ValueError."""
+    table = _table(data)
+    said = table.schema.metadata or {}
+    if said.get(b"format") != FORMAT.encode():
+        raise ValueError(f"its format is {said.get(b'format')!r}, and this release reads {FORMAT}")
+    fields = {name: column for name, column in _columns().items() if name in table.column_names}
+    values = [_values(column, table.column(name)) for name, column in fields.items()]
+    names, logs, datas = (cast("list[Any]", table.column(name).to_pylist()) for name in _OWN)
+    seen = [
+        SeenTable(TableSurvey(**dict(zip(fields, row, strict=True))), TableDigest(log, files))
+        for log, files, *row in zip(logs, datas, *values, strict=True)
+    ]
+    return said.get(b"rule", b"").decode(), dict(zip(names, seen, strict=True))
+
+
+@dataclasses.dataclass(frozen=True)
+class _Column:
+    """How a field of `TableSurvey` is kept."""
+
+    hint: Any
+    type: pa.DataType
+    as_json: bool
+
+
+@cache
+def _columns() -> Mapping[str, _Column]:
+    hints = get_type_hints(TableSurvey)
+    return {name: _column_of(hint) for name, hint in hints.items() if name not in _LEFT_OUT}
+
+
+def _column_of(hint: Any) -> _Column:
+    plain = {kind for kind in get_args(hint) if kind is not type(None)} if get_args(hint) else {hint}
+    if get_origin(hint) is Literal or plain == {str}:
+        return _Column(hint, pa.string(), as_json=False)
+    if plain == {int}:
+        return _Column(hint, pa.int64(), as_json=False)
+    return _Column(hint, pa.binary(), as_json=True)
+
+
+def _column(column: _Column, values: Sequence[object]) -> pa.Array[Any]:
+    return pa.array([msgspec.json.encode(value) for value in values] if column.as_json else values, column.type)
+
+
+def _values(column: _Column, kept: pa.ChunkedArray[Any]) -> list[Any]:
+    values = cast("list[Any]", kept.to_pylist())
+    if not column.as_json:
+        return values
+    read = msgspec.json.Decoder(column.hint).decode
+    return [read(value) for value in values]
+
+
+def _without(hide: Hide, data: bytes) -> bytes:
+    """An object with its texts changed, of a look or of its sums; what cannot be read is emptied: it is derived, and may name
+    anybody."""
+    with suppress(pa.ArrowException, msgspec.MsgspecError, ValueError, KeyError, TypeError, OSError):
+        return _without_in_sums(hide, data) if data[:1] == b"{" else _without_in_look(hide, data)
+    return b""
+
+
+def _without_in_look(hide: Hide, data: bytes) -> bytes:
+    read = _table(data)
+    made = read
+    for name, change in (("path", hide), ("error", hide), ("damage", partial(_without_in_damage, hide))):
+        made = _changed(made, name, [change(value) for value in cast("list[Any]", made.column(name).to_pylist())])
+    return data if made.equals(read) else _stream(made)
+
+
+def _without_in_damage(hide: Hide, kept: bytes) -> bytes:
+    said = msgspec.json.decode(kept)
+    return msgspec.json.encode([each | {"detail": hide(each["detail"])} for each in said]) if said else kept
+
+
+def _without_in_sums(hide: Hide, data: bytes) -> bytes:
+    sums = msgspec.json.decode(data, type=SurveySums)
+    worst = {
+        verdict: [msgspec.structs.replace(one, path=hide(one.path), detail=hide(one.detail)) for one in tables]
+        for verdict, tables in sums.worst.items()
+    }
+    made = msgspec.structs.replace(sums, place=hide(sums.place), worst=worst)
+    return data if made == sums else msgspec.json.encode(made)
+
+
+def _changed(table: pa.Table, name: str, values: Sequence[object]) -> pa.Table:
+    place = table.schema.get_field_index(name)
+    return table.set_column(place, table.schema.field(name), pa.array(values, table.schema.field(name).type))
+
+
+def _table(data: bytes) -> pa.Table:
+    with pa.ipc.open_stream(pa.py_buffer(data)) as reader:
+        table = reader.read_all()
+    table.validate()
+    return table
+
+
+def _stream(table: pa.Table) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    return sink.getvalue().to_pybytes()
+
+
+# The sums of a look.
+_RANKS: Sequence[Verdict] = ("damaged", "unreadable", "catalog", "sound")
+
+
+def sums_of(place: str, tables: Collection[TableSurvey], now: datetime, place_id: str = "") -> SurveySums:
+    """What the page of the fleet shows of a place."""
+    kinds: Counter[str] = Counter(kind for one in tables for kind in {each.kind for each in one.damage})
+    worst: dict[str, list[WorstTable]] = {}
+    for one in list(worst_first(tables))[:_WORST]:
+        worst.setdefault(one.verdict, []).append(_worst_table(one))
+    return SurveySums(
+        place,
+        to_millis(now),
+        dict(Counter(one.verdict for one in tables)),
+        dict(kinds),
+        files=sum(one.files or 0 for one in tables),
+        bytes=sum(one.bytes or 0 for one in tables),
+        small_files=sum(one.small_files or 0 for one in tables),
+        dead_bytes=sum(one.dead_bytes or 0 for one in tables),
+        unnamed_files=sum(one.unnamed_files or 0 for one in tables),
+        worst=worst,
+        place_id=place_id,
+    )
+
+
+def worst_first(tables: Collection[TableSurvey]) -> Iterator[TableSurvey]:
+    """Those that are not sound: damaged before unreadable, with more damage before others."""
+    bad = [one for one in tables if one.verdict in ("damaged", "unreadable")]
+    yield from sorted(bad, key=lambda one: (_RANKS.index(one.verdict), -len(one.damage), one.path))
+
+
+def _worst_table(one: TableSurvey) -> WorstTable:
+    detail = one.damage[0].detail if one.damage else one.error
+    return WorstTable(one.path, _counted(one), detail[:200])
+
+
+def _counted(one: TableSurvey) -> dict[str, int]:
+    found: Counter[str] = Counter(each.kind for each in one.damage)
+    return dict(found)
