@@ -24,10 +24,11 @@ from lakewarden.base.clock import to_millis
 from lakewarden.catalog.state import survey_sums
 from lakewarden.catalog.state.survey_looks import keep_look, kept_look, rewrite_looks, rewrite_objects
 from lakewarden.catalog.state.survey_sums import SurveySums, WorstTable
+from lakewarden.delta.examination.kinds import Verdict
 from lakewarden.maintenance.planning.users import known_users
 from lakewarden.maintenance.survey.hidden_names import HiddenNames
 from lakewarden.maintenance.survey.last_look import LastLook, SeenTable, TableDigest
-from lakewarden.maintenance.survey.table_survey import TableSurvey, Verdict
+from lakewarden.maintenance.survey.table_survey import TableSurvey
 from lakewarden.storage.paths import without_id
 from lakewarden.tables.warehouse import Warehouse
 

@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lakewarden.delta.examination.kinds import Verdict
 from lakewarden.maintenance.survey.last_look import LastLook, SeenTable, TableDigest, digest_of
-from lakewarden.maintenance.survey.table_survey import TableSurvey, Verdict
+from lakewarden.maintenance.survey.table_survey import TableSurvey
 
 _LOG = [("0.json", "e0"), ("1.json", "e1")]
 _DATA = [("a.parquet", 10), ("b=1/c.parquet", 20)]

@@ -14,7 +14,7 @@ from lakewarden import Lakehouse
 from lakewarden.base.clock import random_id
 from lakewarden.catalog.state import survey_sums
 from lakewarden.catalog.state.survey_looks import keep_look
-from lakewarden.delta.replay.damage import KINDS
+from lakewarden.delta.examination.kinds import KINDS
 from lakewarden.maintenance.survey import survey_store
 from lakewarden.maintenance.survey.hidden_names import HiddenNames
 from lakewarden.maintenance.survey.last_look import LastLook, SeenTable, digest_of
