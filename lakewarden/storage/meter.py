@@ -14,10 +14,18 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Literal, TypeVar
 
+from lakewarden.base.setting_sections import PricesSettings
+
 Kind = Literal["GET", "HEAD", "LIST", "PUT", "CREATE", "DELETE", "OPEN"]
 
 PAGE = 1000
 """Objects of one answer to a listing, and of one deletion, on every store."""
+
+READS = ("GET", "HEAD")
+WRITES = ("PUT", "CREATE", "LIST")
+"""Requests as S3 bills them; those that delete are free."""
+
+GB = 1_000_000_000
 
 T = TypeVar("T")
 Amounts = dict[str, int]
@@ -100,3 +108,10 @@ def counting(kind: Kind, size: Callable[[T], int], do: Callable[[], T], *, table
         raise
     count(kind, bytes_in=size(answer), table_id=table_id)
     return answer
+
+
+def dollars(amounts: Mapping[str, int], prices: PricesSettings) -> float:
+    """What these requests and the bytes that they read (`bytes_in`) cost in a bucket; on a disk they cost nothing."""
+    reads, writes = (sum(amounts.get(kind, 0) for kind in kinds) for kinds in (READS, WRITES))
+    requests = reads * prices.read_requests + writes * prices.write_requests
+    return requests / 1000 + amounts.get("bytes_in", 0) / GB * prices.gb_read

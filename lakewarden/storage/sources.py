@@ -16,7 +16,8 @@ from obstore.exceptions import PreconditionError
 from lakewarden.base.clock import NewId
 from lakewarden.base.connection import Location
 from lakewarden.errors import InvalidArgument, StorageRefused
-from lakewarden.storage.location import canonical, local_path
+from lakewarden.storage.location import canonical, local_path, within
+from lakewarden.storage.meter import PAGE, count
 from lakewarden.storage.objects import Missing, open_ranges
 from lakewarden.storage.remote import RemoteObjects
 
@@ -29,7 +30,7 @@ class ObjectChanged(Exception):
     """The object is there, and has another ETag than it was listed with."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class SourceObject:
     """An object of a source. `key` is relative to the source; `size` in bytes."""
 
@@ -48,9 +49,18 @@ class ObjectSource(Protocol):
     @property
     def uri(self) -> str: ...
 
-    def uploads(self, after: str = "") -> Iterator[SourceObject]:
-        """Yields the objects whose keys come after that key, in their order. A source that does not exist is empty."""
+    def uploads(self, after: str = "", *, below: str = "") -> Iterator[SourceObject]:
+        """Yields the objects whose keys come after that key, in their order. A source that does not exist is empty.
+
+        Args:
+            below: only those in this directory, which is named without a slash at its end.
+        """
         ...
+
+    def folders(self, below: str = "") -> Sequence[str]:
+        """The directories directly in that directory, each with a slash at its end, in the order in which `uploads` comes to them.
+        Empty where a listing that begins behind a key reads all the keys before it: there it does not help to begin several."""
+        return ()
 
     def look(self, key: str) -> SourceObject:
         """Returns one object. Raises `Missing`, also for a key that leads out of the source."""
@@ -75,13 +85,15 @@ class LocalSource(ObjectSource):
     """`root` is an absolute path."""
 
     root: str
+    links: bool = True
+    """Whether links to files elsewhere are objects, too."""
 
     @property
     def uri(self) -> str:
         return self.root
 
-    def uploads(self, after: str = "") -> Iterator[SourceObject]:
-        return self._below("", after)
+    def uploads(self, after: str = "", *, below: str = "") -> Iterator[SourceObject]:
+        return self._below(f"{below}/" if below else "", after)
 
     def look(self, key: str) -> SourceObject:
         path = self._path(key)
@@ -133,10 +145,14 @@ class LocalSource(ObjectSource):
                     continue
                 yield from self._below(key, after)
             elif _spelled(key) > after:
-                yield from _listed(key, entry)
+                yield from self._listed(key, entry)
+
+    def _listed(self, key: str, entry: os.DirEntry[str]) -> Iterator[SourceObject]:
+        if self.links or not entry.is_symlink() or within(entry.path, self.root):
+            yield from _found(key, entry)
 
 
-def _listed(key: str, entry: os.DirEntry[str]) -> Iterator[SourceObject]:
+def _found(key: str, entry: os.DirEntry[str]) -> Iterator[SourceObject]:
     try:
         found = entry.stat()
     except OSError:
@@ -165,7 +181,8 @@ def _refused(path: str, error: OSError) -> StorageRefused:
 
 
 # A prefix of a bucket as a source (S3, Azure, Google), through the clients of `storage.remote`.
-_PAGE = 1000
+_SEEKS = ("s3", "gs")
+"""Stores that begin a listing behind a key by themselves; for others the library drops what comes before it."""
 
 
 class RemoteSource(RemoteObjects, ObjectSource):
@@ -174,14 +191,28 @@ class RemoteSource(RemoteObjects, ObjectSource):
     def __reduce__(self) -> tuple[type[RemoteSource], tuple[Location, NewId]]:
         return RemoteSource, (self._location, self._new_id)
 
-    def uploads(self, after: str = "") -> Iterator[SourceObject]:
+    def uploads(self, after: str = "", *, below: str = "") -> Iterator[SourceObject]:
         cut = len(self._prefix)
-        pages = _Pages(self._prefix.rstrip("/") or None, f"{self._prefix}{after}" if after else None)
+        pages = _Pages(f"{self._prefix}{below}".rstrip("/") or None, f"{self._prefix}{after}" if after else None)
         try:
-            while page := self._done("list", "", pages.following):
+            while page := self._done("list", below, pages.following):
+                count("LIST")
                 yield from (_object_of_bucket(meta["path"][cut:], meta) for meta in page)
         except FileNotFoundError:
-            raise self._no_bucket("list", "") from None
+            raise self._no_bucket("list", below) from None
+        if pages.at == 0:
+            count("LIST")
+
+    def folders(self, below: str = "") -> Sequence[str]:
+        if self._uri.partition("://")[0] not in _SEEKS:
+            return ()
+        prefix = f"{self._prefix}{below}".rstrip("/") or None
+        try:
+            found = self._done("list", below, lambda client: obstore.list_with_delimiter(client, prefix))
+        except FileNotFoundError:
+            raise self._no_bucket("list", below) from None
+        count("LIST", max(1, -(-(len(found["common_prefixes"]) + len(found["objects"])) // PAGE)))
+        return sorted(f"{name[len(self._prefix) :]}/" for name in found["common_prefixes"])
 
     def look(self, key: str) -> SourceObject:
         try:
@@ -220,13 +251,16 @@ class _Pages:
         self._after = after
         self._client: Client | None = None
         self._rest: Iterator[Sequence[obstore.ObjectMeta]] = iter(())
+        self.at = 0
+        """How many pages there were."""
 
     def following(self, client: Client) -> Sequence[obstore.ObjectMeta]:
         if client is not self._client:
             self._client = client
-            self._rest = iter(obstore.list(client, prefix=self._below, offset=self._after, chunk_size=_PAGE))
+            self._rest = iter(obstore.list(client, prefix=self._below, offset=self._after, chunk_size=PAGE))
         page = next(self._rest, ())
         self._after = page[-1]["path"] if page else self._after
+        self.at += bool(page)
         return page
 
 
@@ -234,11 +268,11 @@ def _object_of_bucket(key: str, meta: obstore.ObjectMeta) -> SourceObject:
     return SourceObject(key, meta["size"], meta["e_tag"] or "", meta["last_modified"])
 
 
-def open_source(location: Location) -> ObjectSource:
-    """Opens the place without touching it.
+def open_source(location: Location, *, links: bool = True) -> ObjectSource:
+    """Opens the place without touching it. `links`: of `LocalSource`.
 
     Raises:
         InvalidArgument: the URI does not name a place, or contains a credential.
     """
     path = local_path(location.uri)
-    return RemoteSource(replace(location, uri=canonical(location.uri))) if path is None else LocalSource(str(path))
+    return RemoteSource(replace(location, uri=canonical(location.uri))) if path is None else LocalSource(str(path), links)

@@ -66,8 +66,8 @@ class PipelineSource(ObjectSource):
     def uri(self) -> str:
         return self.own.uri
 
-    def uploads(self, after: str = "") -> Iterator[SourceObject]:
-        return self.own.uploads(after)
+    def uploads(self, after: str = "", *, below: str = "") -> Iterator[SourceObject]:
+        return self.own.uploads(after, below=below)
 
     def look(self, key: str) -> SourceObject:
         source, name = self._split(key)

@@ -11,12 +11,8 @@ from lakewarden.catalog.state.fleet_days import FleetDay, ScheduleStanding, Tabl
 from lakewarden.catalog.state.floors.summaries import RewriteSum
 from lakewarden.catalog.state.job_work import add
 from lakewarden.maintenance.planning.health import TableHealth
+from lakewarden.storage.meter import GB, READS, WRITES, dollars
 
-READS = ("GET", "HEAD")
-WRITES = ("PUT", "CREATE", "LIST")
-"""Requests as S3 bills them; those that delete are free."""
-
-_GB = 1_000_000_000
 _EPOCH = date(1970, 1, 1)
 
 
@@ -135,16 +131,12 @@ class FleetTable:
         today = self.now.astimezone(UTC).date()
         free = sum(totals.dead_since[day] for day, on in due.items() if on <= today)
         later = [on for on in due.values() if on > today]
-        month = 0.0 if self.on_disk else totals.dead_bytes / _GB * self.prices.gb_month
+        month = 0.0 if self.on_disk else totals.dead_bytes / GB * self.prices.gb_month
         return StorageDebt(totals.dead_bytes, free, min(later, default=None), month, totals.dead_unknown)
 
     def dollars(self, amounts: Mapping[str, int]) -> float:
         """Of these requests and bytes."""
-        if self.on_disk:
-            return 0.0
-        reads, writes = (sum(amounts.get(kind, 0) for kind in kinds) for kinds in (READS, WRITES))
-        requests = reads * self.prices.read_requests + writes * self.prices.write_requests
-        return requests / 1000 + amounts.get("bytes_in", 0) / _GB * self.prices.gb_read
+        return 0.0 if self.on_disk else dollars(amounts, self.prices)
 
 
 def _free_on(day: int, retention_hours: int) -> date:

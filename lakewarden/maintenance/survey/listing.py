@@ -1,0 +1,221 @@
+"""Finds the Delta tables of a place in one flat listing, each with the objects that are its own.
+
+A listing comes in the order of keys, so what is in a directory comes together, and a table is whole where its directory ends. An
+object belongs to the innermost table around it. Until that is known it waits: `Day=1/` comes before `_delta_log/`. So a walk
+holds the objects of the tables that it is in, and of directories that may turn out to be tables; those of other directories are
+dropped at once. `MOST_OBJECTS` bounds what all walks together hold.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from lakewarden.delta.replay.segment import LOG
+from lakewarden.errors import Unsupported
+from lakewarden.storage.sources import ObjectSource, SourceObject
+
+MOST_OBJECTS = 1_000_000
+"""Objects of tables that wait in memory, some 250 bytes each. A table that has more than are free is not examined."""
+
+_OWN = 20_000
+"""Of these each walk has so many for itself."""
+
+_UNKNOWN = 100_000
+"""With so many waiting objects it is asked whether the directories around them are tables: one LIST each."""
+
+_PRUNED = 4_096
+
+
+@dataclass(frozen=True)
+class TableListing:
+    """A table of the place, as one listing shows it. Keys are relative to the table."""
+
+    path: str
+    """Relative to the place; empty for the place itself."""
+    log: tuple[SourceObject, ...]
+    """What is below `_delta_log/`."""
+    files: dict[str, int]
+    """Bytes of every other object that belongs to no table inside of it."""
+    left_out: int = 0
+    """How many more objects it has than are held in memory; then none is here."""
+
+
+class Room:
+    """How many objects may wait in memory. Safe for threads."""
+
+    def __init__(self, most: int = MOST_OBJECTS) -> None:
+        self._free = most
+        self._lock = threading.Lock()
+
+    def take(self, count: int) -> bool:
+        """Whether there was room for them."""
+        with self._lock:
+            fits = count <= self._free
+            self._free -= count if fits else 0
+            return fits
+
+    def free(self, count: int) -> None:
+        with self._lock:
+            self._free += count
+
+
+@dataclass(slots=True)
+class _Directory:
+    """A directory that the walk is in. `prefix` ends with a slash, but for the place itself, where it is empty."""
+
+    prefix: str
+    start: int
+    """Where its files begin among those that wait."""
+    log: list[SourceObject] = field(default_factory=list)
+    is_table: bool | None = None
+    """None: not known."""
+    left_out: int = 0
+
+
+class Walk:
+    """Takes the objects of a listing in their order, and hands on each table when its directory has ended.
+
+    Args:
+        source: asked whether a directory is a table where very many objects wait for that.
+        take: called with each table. It returns when the table's objects need no more memory.
+        plain: whether the place itself is known to be no table.
+    """
+
+    def __init__(self, source: ObjectSource, take: Callable[[TableListing], None], room: Room, *, plain: bool = False) -> None:
+        self._source = source
+        self._take = take
+        self._room = room
+        self._taken = 0
+        self._waiting: list[tuple[str, int]] = []
+        self._logs = 0
+        self._stack = [_Directory("", 0, is_table=False if plain else None)]
+        self.last = ""
+        """The last key."""
+
+    @property
+    def is_flat(self) -> bool:
+        """Whether the last object was directly in the place."""
+        return len(self._stack) == 1
+
+    def add(self, found: SourceObject) -> None:
+        """Raises:
+        Unsupported: the store lists in another order than that of keys.
+        """
+        key, top = found.key, self._stack[-1]
+        if not key.startswith(top.prefix):
+            self._check_order(key)
+            top = self._leave(key)
+        self.last, at = key, len(top.prefix)
+        while (slash := key.find("/", at)) >= 0:
+            if key[at:slash] == LOG:
+                top.is_table = True
+                self._logs += 1
+                top.log.append(found)
+                return self._bounded(key)
+            top = self._enter(key[: slash + 1])
+            at = slash + 1
+        if at < len(key) and key[at:] != LOG:  # what is named as a directory marks it: some tools write such objects
+            self._waiting.append((key, found.size))
+            self._bounded(key)
+
+    def end(self) -> None:
+        """Hands on the tables that the last object was in."""
+        while self._stack:
+            self._close(self._stack.pop())
+
+    def _check_order(self, key: str) -> None:
+        """Some stores sort by parts of keys, which keeps directories together, too."""
+        if key < self.last and key.split("/") < self.last.split("/"):
+            raise Unsupported(f"{self._source.uri} is not listed in the order of its keys: {key!r} comes behind {self.last!r}")
+
+    def _enter(self, prefix: str) -> _Directory:
+        if self._waiting and self._waiting[-1] == (prefix[:-1], 0):
+            self._waiting.pop()  # a mark of this directory
+        made = _Directory(prefix, len(self._waiting))
+        self._stack.append(made)
+        return made
+
+    def _leave(self, key: str) -> _Directory:
+        while not key.startswith(self._stack[-1].prefix):
+            self._close(self._stack.pop())
+        return self._stack[-1]
+
+    def _close(self, ended: _Directory) -> None:
+        if not ended.log and not ended.left_out:
+            return  # its files are the next table's around it
+        cut = len(ended.prefix)
+        files = {} if ended.left_out else {key[cut:]: size for key, size in self._waiting[ended.start :]}
+        left_out = ended.left_out + (len(self._waiting) - ended.start + len(ended.log) if ended.left_out else 0)
+        del self._waiting[ended.start :]
+        self._logs -= len(ended.log)
+        log = () if ended.left_out else tuple(ended.log)
+        self._take(TableListing(ended.prefix.rstrip("/"), tuple(_relative(each, cut) for each in log), files, left_out))
+        self._give_back()
+
+    def _bounded(self, key: str) -> None:
+        """Keeps what waits within its bounds."""
+        held = len(self._waiting) + self._logs
+        if held % _PRUNED == 0:
+            self._prune(key)
+            if len(self._waiting) >= _UNKNOWN:
+                self._ask()
+                self._prune(key)
+            held = len(self._waiting) + self._logs
+            if held > _OWN + self._taken:
+                self._grow(held)
+
+    def _prune(self, key: str) -> None:
+        """Drops the files around which there is no table. Where the keys are past `_delta_log/`, a directory without one is none."""
+        start = len(self._waiting)
+        for directory in self._stack:
+            if directory.is_table is None and _is_past(key[len(directory.prefix) :]):
+                directory.is_table = False
+            if directory.is_table is not False:
+                start = directory.start
+                break
+        if start:
+            del self._waiting[:start]
+            for directory in self._stack:
+                directory.start = max(0, directory.start - start)
+
+    def _ask(self) -> None:
+        for directory in self._stack:
+            if directory.is_table is None:
+                log = f"{directory.prefix}{LOG}"
+                directory.is_table = next(iter(self._source.uploads(below=log)), None) is not None
+
+    def _grow(self, held: int) -> None:
+        more = held - _OWN - self._taken
+        if self._room.take(more):
+            self._taken += more
+            return
+        self._ask()
+        around = [directory for directory in self._stack if directory.is_table]
+        if around:
+            self._leave_out(around[-1])
+        self._give_back()
+
+    def _leave_out(self, table: _Directory) -> None:
+        table.left_out += len(self._waiting) - table.start + len(table.log)
+        self._logs -= len(table.log)
+        table.log.clear()
+        del self._waiting[table.start :]
+        for directory in self._stack:
+            directory.start = min(directory.start, table.start)
+
+    def _give_back(self) -> None:
+        spare = self._taken - max(0, len(self._waiting) + self._logs - _OWN)
+        if spare > 0:
+            self._room.free(spare)
+            self._taken -= spare
+
+
+def _is_past(rest: str) -> bool:
+    """Whether no key of a log comes behind this one in its directory, by letters or by parts of keys."""
+    return rest > LOG and not rest.startswith(LOG)
+
+
+def _relative(found: SourceObject, cut: int) -> SourceObject:
+    return SourceObject(found.key[cut:], found.size, found.etag, found.modified, found.refused) if cut else found

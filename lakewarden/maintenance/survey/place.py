@@ -1,0 +1,52 @@
+"""How the writers of a table keep each other's commits apart, as far as its log and the kind of its store tell.
+
+Nothing is tried: a look that wrote would be no survey. Sources: Delta's documentation, "Storage configuration" (its default on S3
+is for a single driver); the documentation of delta-rs, "Writing to S3".
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Iterable, Mapping
+
+from lakewarden.maintenance.survey.table_survey import PlaceClass
+
+_BY_CATALOG = frozenset({"catalogManaged", "catalogOwned", "catalogOwned-preview", "coordinatedCommits-preview"})
+
+_LOCKS = {"AWS_S3_LOCKING_PROVIDER": "dynamodb"}
+"""What delta-rs's own setting says. In a log there is no trace of a lock."""
+
+_CONDITIONAL = ("delta-rs", "deltalake", "lakewarden")
+_OVERWRITES = ("Apache-Spark/", "Apache-Flink/")
+_COMMIT_SERVICE = ("Databricks-Runtime/",)
+
+
+def place_class(
+    uri: str, engines: Iterable[str], features: Collection[str], environment: Mapping[str, str] = os.environ
+) -> PlaceClass:
+    """The class of a table's place.
+
+    Args:
+        uri: of the table, in its canonical form.
+        engines: the `engineInfo` of each commit that is known.
+        features: those of the table that are in use.
+    """
+    if not _BY_CATALOG.isdisjoint(features):
+        return "catalog"
+    if not uri.startswith("s3://"):
+        return "conditional"  # a disk, Google and Azure create a file only where there is none, for every writer
+    classes = {_class_of(engine) for engine in engines}
+    for worst in ("commit-service", "overwrites", "unknown"):
+        if worst in classes:
+            declared = any(environment.get(name, "").lower() == value for name, value in _LOCKS.items())
+            return "dynamodb" if declared and worst != "commit-service" else worst
+    return "conditional" if classes else "unknown"
+
+
+def _class_of(engine: str) -> PlaceClass:
+    found = engine.strip()
+    if found.startswith(_COMMIT_SERVICE):
+        return "commit-service"
+    if found.startswith(_OVERWRITES):
+        return "overwrites"
+    return "conditional" if found.lower().startswith(_CONDITIONAL) else "unknown"
