@@ -11,9 +11,10 @@ if TYPE_CHECKING:
     from lakewarden.base.settings import Settings
     from lakewarden.catalog.model import Column
     from lakewarden.client import Lakehouse
+    from lakewarden.maintenance.survey.run import survey
     from lakewarden.tables.rows.files import Upload
 
-__all__ = ["Column", "Lakehouse", "Settings", "Upload"]
+__all__ = ["Column", "Lakehouse", "Settings", "Upload", "survey"]
 __version__ = VERSION
 
 _MODULES = {
@@ -21,6 +22,7 @@ _MODULES = {
     "Lakehouse": "lakewarden.client",
     "Settings": "lakewarden.base.settings",
     "Upload": "lakewarden.tables.rows.files",
+    "survey": "lakewarden.maintenance.survey.run",
 }
 
 

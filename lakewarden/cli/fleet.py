@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 import typer
 
 from lakewarden.cli.context import Invocation, invocation
-from lakewarden.cli.output import Row, cell
+from lakewarden.cli.output import Row, cell, write_whole
 from lakewarden.client import Lakehouse
-from lakewarden.errors import InvalidArgument, ScopesFailed
+from lakewarden.errors import ScopesFailed
 
 if TYPE_CHECKING:
     from lakewarden.client.maintain_once import DueAction
@@ -43,7 +43,7 @@ def report(
     if str(out) == "-":
         sys.stdout.write(page)
         return
-    _write(out, page)
+    write_whole(out, page)
     if call.as_json:
         call.emit([{"file": str(out), "bytes": len(page.encode()), "verdict": found.verdict}], empty="")
     else:
@@ -61,7 +61,7 @@ def metrics(
     if out is None or str(out) == "-":
         sys.stdout.write(text)
     else:
-        _write(out, text)
+        write_whole(out, text)
 
 
 def maintain(
@@ -97,18 +97,3 @@ def _fleet(call: Invocation) -> Fleet:
     """Not in `system.cluster`, however long it takes: nothing is written."""
     with Lakehouse.open(call.warehouse, create=call.create) as lake:
         return lake.fleet()
-
-
-def _write(out: Path, text: str) -> None:
-    """Whole or not at all: collectors and browsers read the file at any time.
-
-    Raises:
-        InvalidArgument: there is no such directory, or it cannot be written.
-    """
-    beside = out.with_name(f".{out.name}.{os.getpid()}")
-    try:
-        beside.write_text(text, encoding="utf-8")
-        beside.replace(out)
-    except OSError as error:
-        beside.unlink(missing_ok=True)
-        raise InvalidArgument(f"cannot write {out}: {error.strerror}; name a file in a directory that exists") from error

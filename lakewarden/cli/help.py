@@ -22,6 +22,7 @@ PANELS: Mapping[str, Mapping[str, str]] = {
         "users": "--table chat.messages",
         "status": "--limit 5",
         "report": "--out fleet.html",
+        "survey": "s3://bucket/prefix --out survey.json",
         "metrics": "--out /var/lib/prometheus/node-exporter/lakewarden.prom",
         "history": "chat.messages --user u_42 --limit 5",
         "tags": "chat.messages --user u_42",

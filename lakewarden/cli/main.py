@@ -26,6 +26,7 @@ from lakewarden.cli import (
     serve,
     sql,
     storage,
+    survey,
     topics,
     transfer,
     ui,
@@ -46,7 +47,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for module in (sql, observe, fleet, plan, operations, erase, transfer, topics, ui, serve, demo, storage, warehouse, jobs):
+for module in (sql, observe, fleet, survey, plan, operations, erase, transfer, topics, ui, serve, demo, storage, warehouse, jobs):
     module.register(app)
 arrange(app)
 

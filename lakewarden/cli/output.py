@@ -12,11 +12,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import fields, is_dataclass
 from datetime import UTC, datetime
+from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING
 
 from lakewarden.base.quantities import in_units
 from lakewarden.base.scope import Scope, TableName
+from lakewarden.errors import InvalidArgument
 
 if TYPE_CHECKING:
     from lakewarden.client import Lakehouse
@@ -68,6 +70,21 @@ def emit(rows: Sequence[Row], as_json: bool, *, empty: str = "nothing", columns:
         grid.add_row(*(_text(row.get(name), name) for name in names))
     width = None if sys.stdout.isatty() else 1_000  # piped output is not folded: programs and `grep` read whole lines
     Console(width=width, highlight=False, markup=False).print(grid)
+
+
+def write_whole(out: Path, text: str) -> None:
+    """Whole or not at all: collectors and browsers read the file at any time.
+
+    Raises:
+        InvalidArgument: there is no such directory, or it cannot be written.
+    """
+    beside = out.with_name(f".{out.name}.{os.getpid()}")
+    try:
+        beside.write_text(text, encoding="utf-8")
+        beside.replace(out)
+    except OSError as error:
+        beside.unlink(missing_ok=True)
+        raise InvalidArgument(f"cannot write {out}: {error.strerror}; name a file in a directory that exists") from error
 
 
 def printable(text: str) -> str:

@@ -58,8 +58,8 @@ class ObjectSource(Protocol):
         ...
 
     def folders(self, below: str = "") -> Sequence[str]:
-        """The directories directly in that directory, each with a slash at its end, in the order in which `uploads` comes to them.
-        Empty where a listing that begins behind a key reads all the keys before it: there it does not help to begin several."""
+        """The directories directly in that directory, each with a slash at its end, in the order of their keys. Empty where a
+        listing that begins behind a key reads all the keys before it: there it does not help to begin several."""
         return ()
 
     def look(self, key: str) -> SourceObject:

@@ -11,9 +11,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from lakewarden.base.setting_sections import PricesSettings
+from lakewarden.delta.examination.kinds import DamageKind
 from lakewarden.delta.features import OPERATIONS, Operation, route
 from lakewarden.delta.parquet.files import DataFile
-from lakewarden.delta.replay.damage import DamageKind
 from lakewarden.delta.replay.log_state import LogState
 from lakewarden.maintenance.survey.table_survey import Damage, OperationEstimate, PlaceClass
 from lakewarden.storage.meter import PAGE, dollars
@@ -111,11 +111,13 @@ def _estimate(table: SurveyedTable, operation: Operation, prices: PricesSettings
         return OperationEstimate("refused", found.reason)
     requests, size = _work(table, operation)
     cost = 0.0 if table.on_disk else dollars({**requests, "bytes_in": size[0]}, prices)
-    return OperationEstimate(found.engine, found.reason, 0 if table.on_disk else sum(requests.values()), sum(size), cost)
+    return OperationEstimate(found.engine, found.reason, requests.total(), sum(size), cost)
 
 
 def _refusal(table: SurveyedTable, operation: Operation, kinds: set[DamageKind]) -> str:
-    if operation == "vacuum" and 0 < table.state.files.num_rows == sum(each.kind == "hollow" for each in table.damage):
+    if operation == "vacuum" and 0 < table.state.files.num_rows == sum(
+        each.count for each in table.damage if each.kind == "hollow"
+    ):
         return "hollow: all live files are missing: the place or the log is another one's"
     if by := [kind for kind in _REFUSED_BY[operation] if kind in kinds]:
         return next(f"{each.kind}: {each.detail}" for each in table.damage if each.kind == by[0])

@@ -9,9 +9,11 @@ dropped at once. `MOST_OBJECTS` bounds what all walks together hold.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from datetime import datetime
 
+from lakewarden.delta.examination.examination import TableListing
 from lakewarden.delta.replay.segment import LOG
 from lakewarden.errors import Unsupported
 from lakewarden.storage.sources import ObjectSource, SourceObject
@@ -29,17 +31,28 @@ _PRUNED = 4_096
 
 
 @dataclass(frozen=True)
-class TableListing:
-    """A table of the place, as one listing shows it. Keys are relative to the table."""
+class FoundTable:
+    """A table of the place, and the objects that are its own."""
 
     path: str
     """Relative to the place; empty for the place itself."""
-    log: tuple[SourceObject, ...]
-    """What is below `_delta_log/`."""
-    files: dict[str, int]
-    """Bytes of every other object that belongs to no table inside of it."""
+    listing: TableListing
+    """The objects of its log first."""
+    etags: tuple[str, ...]
+    """Those of the log's objects."""
     left_out: int = 0
-    """How many more objects it has than are held in memory; then none is here."""
+    """How many objects it has, where they are more than are held in memory; then none is here."""
+
+    @property
+    def log(self) -> Iterator[tuple[str, str]]:
+        """Keys and ETags of its log's objects."""
+        return zip(self.listing.keys, self.etags, strict=False)
+
+    @property
+    def data(self) -> Iterator[tuple[str, int]]:
+        """Keys and sizes of all others."""
+        start = len(self.etags)
+        return zip(self.listing.keys[start:], self.listing.sizes[start:], strict=True)
 
 
 class Room:
@@ -83,16 +96,18 @@ class Walk:
         plain: whether the place itself is known to be no table.
     """
 
-    def __init__(self, source: ObjectSource, take: Callable[[TableListing], None], room: Room, *, plain: bool = False) -> None:
+    def __init__(self, source: ObjectSource, take: Callable[[FoundTable], None], room: Room, *, plain: bool = False) -> None:
         self._source = source
         self._take = take
         self._room = room
         self._taken = 0
-        self._waiting: list[tuple[str, int]] = []
+        self._waiting: list[tuple[str, int, datetime]] = []
         self._logs = 0
         self._stack = [_Directory("", 0, is_table=False if plain else None)]
         self.last = ""
         """The last key."""
+        self.objects = 0
+        """How many it has taken."""
 
     @property
     def is_flat(self) -> bool:
@@ -103,6 +118,7 @@ class Walk:
         """Raises:
         Unsupported: the store lists in another order than that of keys.
         """
+        self.objects += 1
         key, top = found.key, self._stack[-1]
         if not key.startswith(top.prefix):
             self._check_order(key)
@@ -113,11 +129,12 @@ class Walk:
                 top.is_table = True
                 self._logs += 1
                 top.log.append(found)
-                return self._bounded(key)
+                self._bounded(key)
+                return
             top = self._enter(key[: slash + 1])
             at = slash + 1
         if at < len(key) and key[at:] != LOG:  # what is named as a directory marks it: some tools write such objects
-            self._waiting.append((key, found.size))
+            self._waiting.append((key, found.size, found.modified))
             self._bounded(key)
 
     def end(self) -> None:
@@ -131,7 +148,7 @@ class Walk:
             raise Unsupported(f"{self._source.uri} is not listed in the order of its keys: {key!r} comes behind {self.last!r}")
 
     def _enter(self, prefix: str) -> _Directory:
-        if self._waiting and self._waiting[-1] == (prefix[:-1], 0):
+        if self._waiting and self._waiting[-1][:2] == (prefix[:-1], 0):
             self._waiting.pop()  # a mark of this directory
         made = _Directory(prefix, len(self._waiting))
         self._stack.append(made)
@@ -144,14 +161,19 @@ class Walk:
 
     def _close(self, ended: _Directory) -> None:
         if not ended.log and not ended.left_out:
-            return  # its files are the next table's around it
+            return  # its files are those of the next table around it
+        if ended.left_out:
+            self._leave_out(ended)
+        path, log, files = ended.prefix.rstrip("/"), ended.log, self._waiting[ended.start :]
         cut = len(ended.prefix)
-        files = {} if ended.left_out else {key[cut:]: size for key, size in self._waiting[ended.start :]}
-        left_out = ended.left_out + (len(self._waiting) - ended.start + len(ended.log) if ended.left_out else 0)
+        listing = TableListing(
+            [*(each.key[cut:] for each in log), *(key[cut:] for key, _, _ in files)],
+            [*(each.size for each in log), *(size for _, size, _ in files)],
+            [*(each.modified for each in log), *(modified for _, _, modified in files)],
+        )
         del self._waiting[ended.start :]
-        self._logs -= len(ended.log)
-        log = () if ended.left_out else tuple(ended.log)
-        self._take(TableListing(ended.prefix.rstrip("/"), tuple(_relative(each, cut) for each in log), files, left_out))
+        self._logs -= len(log)
+        self._take(FoundTable(path, listing, tuple(each.etag for each in log), ended.left_out))
         self._give_back()
 
     def _bounded(self, key: str) -> None:
@@ -167,7 +189,7 @@ class Walk:
                 self._grow(held)
 
     def _prune(self, key: str) -> None:
-        """Drops the files around which there is no table. Where the keys are past `_delta_log/`, a directory without one is none."""
+        """Drops the files around which there is no table. Behind where its log would be, a directory is known to be none."""
         start = len(self._waiting)
         for directory in self._stack:
             if directory.is_table is None and _is_past(key[len(directory.prefix) :]):
@@ -215,7 +237,3 @@ class Walk:
 def _is_past(rest: str) -> bool:
     """Whether no key of a log comes behind this one in its directory, by letters or by parts of keys."""
     return rest > LOG and not rest.startswith(LOG)
-
-
-def _relative(found: SourceObject, cut: int) -> SourceObject:
-    return SourceObject(found.key[cut:], found.size, found.etag, found.modified, found.refused) if cut else found

@@ -6,12 +6,9 @@ is for a single driver); the documentation of delta-rs, "Writing to S3".
 
 from __future__ import annotations
 
-import os
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 
 from lakewarden.maintenance.survey.table_survey import PlaceClass
-
-_BY_CATALOG = frozenset({"catalogManaged", "catalogOwned", "catalogOwned-preview", "coordinatedCommits-preview"})
 
 _LOCKS = {"AWS_S3_LOCKING_PROVIDER": "dynamodb"}
 """What delta-rs's own setting says. In a log there is no trace of a lock."""
@@ -21,18 +18,13 @@ _OVERWRITES = ("Apache-Spark/", "Apache-Flink/")
 _COMMIT_SERVICE = ("Databricks-Runtime/",)
 
 
-def place_class(
-    uri: str, engines: Iterable[str], features: Collection[str], environment: Mapping[str, str] = os.environ
-) -> PlaceClass:
-    """The class of a table's place.
+def place_class(uri: str, engines: Iterable[str], environment: Mapping[str, str]) -> PlaceClass:
+    """The class of a table's place, unless a catalog decides on its commits.
 
     Args:
         uri: of the table, in its canonical form.
-        engines: the `engineInfo` of each commit that is known.
-        features: those of the table that are in use.
+        engines: the `engineInfo` of the commits that are known.
     """
-    if not _BY_CATALOG.isdisjoint(features):
-        return "catalog"
     if not uri.startswith("s3://"):
         return "conditional"  # a disk, Google and Azure create a file only where there is none, for every writer
     classes = {_class_of(engine) for engine in engines}

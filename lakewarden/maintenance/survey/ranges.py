@@ -11,7 +11,7 @@ from itertools import islice, pairwise
 
 from lakewarden.base.threads import Threads
 from lakewarden.delta.replay.segment import LOG
-from lakewarden.maintenance.survey.listing import Room, TableListing, Walk
+from lakewarden.maintenance.survey.listing import FoundTable, Room, Walk
 from lakewarden.storage.meter import PAGE
 from lakewarden.storage.sources import ObjectSource, SourceObject
 
@@ -26,7 +26,7 @@ _PAGES_EACH = 16
 """Of one range: so all ranges together cost at most a sixteenth more."""
 
 
-def list_tables(source: ObjectSource, take: Callable[[TableListing], None]) -> int:
+def list_tables(source: ObjectSource, take: Callable[[FoundTable], None]) -> int:
     """Calls `take` with each table of the place, from several threads. Returns how many objects the place has.
 
     Raises:
@@ -50,13 +50,13 @@ def list_tables(source: ObjectSource, take: Callable[[TableListing], None]) -> i
 
 
 def _through(walk: Walk, objects: Iterator[SourceObject]) -> int:
-    count = 0
-    for count, found in enumerate(objects, 1):
+    before = walk.objects
+    for found in objects:
         walk.add(found)
-    return count
+    return walk.objects - before
 
 
-def _range(source: ObjectSource, begin: str, end: str, take: Callable[[TableListing], None], room: Room) -> int:
+def _range(source: ObjectSource, begin: str, end: str, take: Callable[[FoundTable], None], room: Room) -> int:
     walk = Walk(source, take, room, plain=True)
     objects = (found for found in source.uploads(begin) if found.key >= begin)  # clients drop the slash behind which it begins
     count = _through(walk, _until(objects, end))

@@ -24,6 +24,8 @@ class Damage:
     detail: str
     versions: tuple[int, ...] = ()
     """Of the log, where the damage is in commits or checkpoints."""
+    count: int = 1
+    """How many this stands for: of very many of one kind, only the first are named each."""
 
 
 @dataclass(frozen=True)
@@ -34,9 +36,11 @@ class OperationEstimate:
     reason: str = ""
     """Why it is not native; empty where it is."""
     requests: int = 0
+    """On a disk, how many files would be read, written or listed: as many requests as it would take in a bucket."""
     bytes: int = 0
     """Read and written."""
     dollars: float = 0.0
+    """Of the requests and of the bytes that leave the store; 0 on a disk."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +48,7 @@ class TableSurvey:
     """One table, as of one look. Sizes in bytes; a figure that is not known is None."""
 
     path: str
-    """Its URI, as the place was named."""
+    """Its URI in the canonical form: an absolute path, or `scheme://bucket/prefix`, `s3` for `s3a`."""
     verdict: Verdict
     table_id: str | None = None
     version: int | None = None

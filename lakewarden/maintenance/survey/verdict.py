@@ -2,50 +2,124 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from dataclasses import dataclass
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import cast
 
 from lakewarden.base.connection import Location
 from lakewarden.base.setting_sections import MaintenanceSettings, PricesSettings
-from lakewarden.delta.features import in_use, unknown_features
-from lakewarden.delta.replay.damage import DamageKind, kind_of, notes_on
-from lakewarden.delta.replay.log_state import LogState, replay
-from lakewarden.errors import LakewardenError
+from lakewarden.delta.examination.examination import OF_CATALOGS, Examination, examine
+from lakewarden.delta.examination.kinds import DamageKind
+from lakewarden.delta.features import features_of, in_use, unknown_features
+from lakewarden.delta.replay.log_state import LogState, Note
+from lakewarden.errors import LakewardenError, Unsupported
 from lakewarden.maintenance.survey.estimate import SurveyedTable, all_refused, estimates
-from lakewarden.maintenance.survey.listing import TableListing
+from lakewarden.maintenance.survey.listing import MOST_OBJECTS, FoundTable
 from lakewarden.maintenance.survey.place import place_class
-from lakewarden.maintenance.survey.table_survey import Damage, TableSurvey
+from lakewarden.maintenance.survey.table_survey import Damage, PlaceClass, TableSurvey
+from lakewarden.storage.location import local_path
 
-SMALL = 32 << 20
-"""Bytes below which a file is small."""
+MOST_OF_A_KIND = 20
+"""Damages of one kind that are named each."""
 
 
 @dataclass(frozen=True)
 class SurveyOptions:
     """How a survey looks, and what it counts with."""
 
-    prices: PricesSettings = PricesSettings()
+    prices: PricesSettings = field(default_factory=PricesSettings)
     deep: bool = False
-    """Whether the footers of data files are read."""
+    """Whether the footers of data files and the deletion vectors are read, too."""
     target_size: int = MaintenanceSettings().target_file_size
-    """Bytes of a file that an operation writes."""
+    """Bytes of a file that an operation would write."""
+    environment: Mapping[str, str] = field(default_factory=lambda: os.environ)
 
 
-def survey_table(location: Location, listing: TableListing, options: SurveyOptions) -> TableSurvey:
+def survey_table(location: Location, found: FoundTable, options: SurveyOptions) -> TableSurvey:
     """Looks at one table. What keeps it from being read is said in `error`."""
     try:
-        if listing.left_out:
-            raise too_many(listing)
-        return _survey(location, listing, options)
+        if found.left_out:
+            most = f"{MOST_OBJECTS:,} of all tables that are looked at together are held in memory"
+            raise Unsupported(f"{location.uri} has {found.left_out:,} objects: {most}")
+        return _survey(location, found, examine(location, found.listing, deep=options.deep), options)
     except LakewardenError as error:
-        kind = kind_of(error)
-        damage = () if kind is None else (Damage(kind, error.message),)
-        return TableSurvey(
-            location.uri,
-            "unreadable" if kind is None else "damaged",
-            damage=damage,
-            log_bytes=sum(each.size for each in listing.log),
-            log_objects=len(listing.log),
-            error=f"{error.code}: {error.message}",
-            operations=all_refused(error.message),
-        )
+        return _unreadable(location, found, f"{error.code}: {error.message}")
+    except Exception as error:  # noqa: BLE001  # a log that any writer wrote must not end the survey of all other tables
+        return _unreadable(location, found, f"INTERNAL: {type(error).__name__}: {error}")
+
+
+def _unreadable(location: Location, found: FoundTable, error: str) -> TableSurvey:
+    count = len(found.etags)
+    size = None if found.left_out else sum(found.listing.sizes[:count])
+    return TableSurvey(
+        location.uri,
+        "unreadable",
+        log_bytes=size,
+        log_objects=None if found.left_out else count,
+        error=error,
+        operations=all_refused("it could not be read"),
+    )
+
+
+def _survey(location: Location, found: FoundTable, seen: Examination, options: SurveyOptions) -> TableSurvey:
+    figures, state = seen.figures, seen.state
+    damage = _damage(seen.notes)
+    place = _place(location, seen, options)
+    operations = all_refused(seen.error or "no version of it opens")
+    if state is not None:
+        on_disk = local_path(location.uri) is not None
+        dead = 0
+        facts = SurveyedTable(state, damage, place, len(found.listing.keys), dead, on_disk, options.target_size)
+        operations = estimates(facts, options.prices)
+    return TableSurvey(
+        location.uri,
+        seen.verdict,
+        None if state is None else state.metadata.id,
+        None if state is None else state.version,
+        damage,
+        _features(state),
+        dict(figures.writers or {}),
+        place,
+        figures.files,
+        figures.bytes,
+        figures.small_files,
+        figures.vector_rows,
+        figures.dead_bytes,
+        figures.unnamed_files,
+        figures.alien_files,
+        figures.commits_since_checkpoint,
+        figures.log_bytes,
+        figures.log_objects,
+        figures.oldest_version,
+        seen.error,
+        operations,
+    )
+
+
+def _damage(notes: Sequence[Note]) -> tuple[Damage, ...]:
+    """Of each kind the first ones, and how many more there are: a table may have lost a million files."""
+    found: dict[str, list[Note]] = {}
+    for note in notes:
+        found.setdefault(note.kind, []).append(note)
+    return tuple(each for kind, some in found.items() for each in _of_kind(cast("DamageKind", kind), some))
+
+
+def _of_kind(kind: DamageKind, notes: Sequence[Note]) -> Iterator[Damage]:
+    yield from (Damage(kind, note.detail, note.versions) for note in notes[:MOST_OF_A_KIND])
+    if (more := len(notes) - MOST_OF_A_KIND) > 0:
+        yield Damage(kind, f"and {more:,} more", count=more)
+
+
+def _features(state: LogState | None) -> tuple[str, ...]:
+    """Those in use, and those of which nothing is known."""
+    if state is None:
+        return ()
+    return (*(feature.name for feature in in_use(state)), *unknown_features(state.protocol))
+
+
+def _place(location: Location, seen: Examination, options: SurveyOptions) -> PlaceClass:
+    if seen.state is not None and not OF_CATALOGS.isdisjoint(features_of(seen.state.protocol)):
+        return "catalog"
+    engines = ("Apache-Spark/",) if seen.read == "checksum" else (seen.figures.writers or {}).keys()
+    return place_class(location.uri, engines, options.environment)

@@ -26,10 +26,13 @@ class Guarded:
     listed: bool
     uri: str = "s3://bucket/uploads"
 
-    def uploads(self, after: str = "") -> Iterator[SourceObject]:
+    def uploads(self, after: str = "", *, below: str = "") -> Iterator[SourceObject]:  # noqa: ARG002  # as of a source
         if not self.listed:
             raise StorageRefused(f"{self.uri}: no credentials, after {after!r}")
         return iter([ORDERS])
+
+    def folders(self, below: str = "") -> tuple[str, ...]:
+        raise StorageRefused(below)
 
     def look(self, key: str) -> SourceObject:
         raise StorageRefused(key)

@@ -1,0 +1,179 @@
+"""`lakewarden survey`: every Delta table below some places, whoever wrote it, and what is wrong with it. Needs no warehouse."""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+import tomllib
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+import typer
+
+from lakewarden.base.connection import Connection, Location
+from lakewarden.base.quantities import in_units
+from lakewarden.base.setting_sections import PricesSettings
+from lakewarden.cli.context import Invocation, invocation
+from lakewarden.cli.output import Row, cell, printable, progress, write_whole
+from lakewarden.errors import InvalidArgument
+
+if TYPE_CHECKING:
+    from lakewarden.maintenance.survey.run import Survey
+    from lakewarden.maintenance.survey.table_survey import TableSurvey
+
+_SHOWN = ("path", "verdict", "version", "bytes", "small_files", "damage", "to_do")
+
+
+def register(app: typer.Typer) -> None:
+    app.command()(survey)
+
+
+def survey(  # a parameter an option
+    context: typer.Context,
+    uris: list[str] = typer.Argument(metavar="URI...", help="A table, a directory, s3://bucket/prefix, gs://… or abfss://…"),
+    out: Path | None = typer.Option(None, help="Write what was found to this file, as JSON."),
+    prices: Path | None = typer.Option(
+        None, help="Prices to count with, in TOML or JSON: the keys of the settings' section `prices`. Default: S3's list."
+    ),
+    deep: bool = typer.Option(False, "--deep", help="Read the footers of data files and the deletion vectors, too."),
+    region: str = typer.Option("", help="Region of an S3 bucket."),
+    endpoint: str = typer.Option("", help="http(s)://host[:port] of a store that is not the platform's own."),
+    path_style: bool | None = typer.Option(None, "--path-style/--no-path-style", help="Bucket in the path, or in the host."),
+    credentials: str = typer.Option("", help="A reference: env:TENANT_A means TENANT_A_ACCESS_KEY_ID and so on."),
+) -> None:
+    """Look at every Delta table below these places, whoever wrote it: its health, its damage, and what each operation would cost.
+
+    Only lists and reads, and writes nothing there. Ends with 1 where a table is damaged or could not be read.
+    """
+    from lakewarden.maintenance.survey.run import survey_places
+    from lakewarden.maintenance.survey.verdict import SurveyOptions, survey_table
+
+    options = SurveyOptions(read_prices(prices) if prices else PricesSettings(), deep)
+    connection = Connection(endpoint, region, path_style, credentials)
+    places = [Location(uri, connection) for uri in uris]
+    with progress("survey") as advance:
+        found = survey_places(places, lambda place, table: survey_table(place, table, options), advance)
+    emit_survey(invocation(context), found, out)
+
+
+def read_prices(file: Path) -> PricesSettings:
+    """Raises:
+    InvalidArgument: it cannot be read, or has no prices.
+    """
+    try:
+        text = file.read_text(encoding="utf-8")
+        found = json.loads(text) if text.lstrip().startswith("{") else tomllib.loads(text)
+        made = msgspec.convert(found.get("prices", found), PricesSettings)
+    except OSError as error:
+        raise InvalidArgument(f"cannot read the prices in {file}: {error.strerror}") from error
+    except (ValueError, msgspec.ValidationError) as error:
+        names = ", ".join(PricesSettings.__struct_fields__)
+        raise InvalidArgument(f"{file} has no prices: {error}; write {names} as numbers, in TOML or JSON") from error
+    if not all(math.isfinite(price) for price in msgspec.to_builtins(made).values()):
+        raise InvalidArgument(f"{file} has a price that is no finite number")
+    return made
+
+
+def emit_survey(call: Invocation, found: Survey, out: Path | None) -> None:
+    """Prints what was found, and writes it to the file.
+
+    Raises:
+        LakewardenError: nothing was found, since a place could not be listed.
+        typer.Exit: a table is damaged or could not be read, or a place could not be listed.
+    """
+    if found.unlisted and not found.tables:
+        raise found.unlisted[0].error
+    rows = [survey_row(each) for each in found.tables]
+    if out is not None:
+        write_whole(out, json.dumps(rows, ensure_ascii=False) + "\n")
+    if call.as_json:
+        call.emit(rows, empty="")
+    else:
+        call.emit([_line(each) for each in found.tables], empty="no Delta table there", columns=_SHOWN)
+    _summarize(found)
+    if not found.is_well:
+        raise typer.Exit(1)
+
+
+def _summarize(found: Survey) -> None:
+    counts = Counter(each.verdict for each in found.tables)
+    said = ", ".join(f"{count:,} {verdict}" for verdict, count in counts.items())
+    noun = "table" if len(found.tables) == 1 else "tables"
+    sys.stderr.write(f"{len(found.tables):,} {noun}: {said}\n" if found.tables else "no Delta table there\n")
+    for each in found.unlisted:
+        sys.stderr.write(printable(f"{each.error.code}: {each.error.message}") + "\n")
+
+
+def survey_row(found: TableSurvey) -> Row:
+    """As JSON has it."""
+    row = cell(found)
+    assert isinstance(row, dict), "a dataclass becomes an object"
+    return row
+
+
+def _line(found: TableSurvey) -> Row:
+    return {
+        "path": found.path,
+        "verdict": found.verdict,
+        "version": found.version,
+        "bytes": found.bytes,
+        "small_files": found.small_files,
+        "damage": _damage(found),
+        "to_do": _advice(found),
+    }
+
+
+def _damage(found: TableSurvey) -> str:
+    counts = Counter[str]()
+    for each in found.damage:
+        counts[each.kind] += each.count
+    return ", ".join(kind if count == 1 else f"{kind} ×{count:,}" for kind, count in counts.items())
+
+
+_PUT_BACK = "put the files back, or restore"
+_ADVICE: Mapping[str, str] = {
+    "hollow": _PUT_BACK,
+    "size-differs": _PUT_BACK,
+    "vector-gone": _PUT_BACK,
+    "vector-short": _PUT_BACK,
+    "torn-commit": "put the commit back",
+    "log-gap": "put the commits back",
+    "checkpoint-contradicts": "vacuum nothing; compare both",
+    "duplicate-live-path": "look for doubled rows",
+    "remove-without-vector": "look for rows that came back",
+    "removes-unknown": "look for a lost commit",
+    "partition-value-nulled": "write these rows again",
+    "checkpoint-unreadable": "write a new checkpoint",
+    "last-checkpoint-wrong": "write a new checkpoint",
+    "unknown-storage-type": "leave it to its writer",
+    "unknown-feature": "leave it to its writer",
+    "unknown-action": "leave it to its writer",
+    "case-clash": "copy it to no disk that folds case",
+}
+"""What to do, by the worst damage first."""
+
+
+def _advice(found: TableSurvey) -> str:
+    kinds = {each.kind for each in found.damage}
+    if found.verdict == "unreadable" and found.error:
+        return found.error
+    if found.verdict == "catalog":
+        return "leave it to its catalog"
+    if found.verdict == "damaged":
+        return next((said for kind, said in _ADVICE.items() if kind in kinds), "")
+    return "; ".join(_upkeep(found))
+
+
+def _upkeep(found: TableSurvey) -> Sequence[str]:
+    """What maintenance would do with a sound table."""
+    said = []
+    compact = found.operations.get("compact")
+    if compact is not None and compact.route != "refused" and compact.bytes:
+        said.append(f"compact ({in_units(compact.bytes // 2)}, ${compact.dollars:.2g})")
+    if found.dead_bytes:
+        said.append(f"vacuum ({in_units(found.dead_bytes)})")
+    return said

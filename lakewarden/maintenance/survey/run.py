@@ -1,0 +1,160 @@
+"""Surveys places: lists each, looks at the tables while it is listed, and puts the worst first."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from lakewarden.base.connection import Connection, Location
+from lakewarden.base.setting_sections import PricesSettings
+from lakewarden.base.threads import Threads
+from lakewarden.errors import LakewardenError, NoBucket, NotFound
+from lakewarden.maintenance.survey.listing import FoundTable
+from lakewarden.maintenance.survey.ranges import list_tables
+from lakewarden.maintenance.survey.table_survey import TableSurvey
+from lakewarden.maintenance.survey.verdict import SurveyOptions, survey_table
+from lakewarden.storage.location import canonical, local_path, within
+from lakewarden.storage.sources import open_source
+
+Look = Callable[[Location, FoundTable], TableSurvey]
+"""How one table is looked at: by `survey_table`, or by what an earlier look found."""
+
+Progress = Callable[[int, int], None]
+"""Takes how many tables are done, and how many are found so far."""
+
+_AT_ONCE = 16
+_WAITING = 64
+"""Tables that are listed and not yet looked at. The listing waits for them."""
+
+_ORDER = {"damaged": 0, "unreadable": 1, "catalog": 2, "sound": 3}
+
+
+@dataclass(frozen=True)
+class Unlisted:
+    """A place that could not be listed, or not to its end."""
+
+    uri: str
+    error: LakewardenError
+
+
+@dataclass(frozen=True)
+class Survey:
+    """What was found."""
+
+    tables: tuple[TableSurvey, ...]
+    """The worst first."""
+    unlisted: tuple[Unlisted, ...] = ()
+
+    @property
+    def is_well(self) -> bool:
+        return not self.unlisted and all(each.verdict in ("sound", "catalog") for each in self.tables)
+
+
+def survey(
+    uri: str | Sequence[str],
+    *more: str,
+    prices: PricesSettings | None = None,
+    deep: bool = False,
+    connection: Connection | None = None,
+    progress: Progress | None = None,
+) -> list[TableSurvey]:
+    """Looks at every Delta table at or below these places, whoever wrote it. Nothing is written; a key that may list and read is
+    enough. No warehouse is needed.
+
+    Args:
+        uri: a table, a prefix, a bucket or a directory; or several.
+        prices: what the costs are counted with; by default S3's list.
+        deep: read the footers of data files and the deletion vectors, too: two requests a file.
+        connection: how the store is reached; what it leaves open comes from the environment, as of a storage.
+
+    Returns:
+        The tables, the worst first.
+
+    Raises:
+        NotFound: there is no such place.
+        InvalidArgument: a URI names no place, or contains a credential.
+        StorageUnavailable, StorageRefused: a place can't be listed.
+    """
+    uris = [uri, *more] if isinstance(uri, str) else [*uri, *more]
+    options = SurveyOptions(prices or PricesSettings(), deep)
+    places = [Location(each, connection or Connection()) for each in uris]
+    found = survey_places(places, lambda location, table: survey_table(location, table, options), progress)
+    if found.unlisted:
+        raise found.unlisted[0].error
+    return [*found.tables]
+
+
+def survey_places(places: Sequence[Location], look: Look, progress: Progress | None = None) -> Survey:
+    """Looks at each table once, however often the places name it.
+
+    Raises:
+        InvalidArgument: a URI names no place, or contains a credential.
+    """
+    run = _Run(look, progress or (lambda _done, _total: None))
+    unlisted = []
+    for place in _outermost(places):
+        try:
+            run.place(place)
+        except LakewardenError as error:
+            unlisted.append(Unlisted(place.uri, error))
+    return Survey(tuple(sorted(run.tables, key=_rank)), tuple(unlisted))
+
+
+def _rank(found: TableSurvey) -> tuple[int, int, int, str]:
+    return _ORDER[found.verdict], -sum(each.count for each in found.damage), -(found.small_files or 0), found.path
+
+
+def _outermost(places: Sequence[Location]) -> list[Location]:
+    """Each place once, without those that are in another one."""
+    named = {canonical(place.uri): replace(place, uri=canonical(place.uri)) for place in places}
+    return [place for uri, place in named.items() if not any(within(uri, other) for other in named if other != uri)]
+
+
+class _Run:
+    """Tables of one survey, looked at by threads."""
+
+    def __init__(self, look: Look, progress: Progress) -> None:
+        self.tables: list[TableSurvey] = []
+        self._look = look
+        self._progress = progress
+        self._found = 0
+        self._lock = threading.Lock()
+
+    def place(self, place: Location) -> None:
+        """Raises:
+        NotFound: there is nothing at the place.
+        StorageUnavailable, StorageRefused: it can't be listed.
+        """
+        waiting = threading.Semaphore(_WAITING)
+        with Threads(_AT_ONCE) as threads:
+
+            def take(found: FoundTable) -> None:
+                waiting.acquire()
+                with self._lock:
+                    self._found += 1
+                done = threads.submit(self._one, place.below(found.path), found)
+                done.add_done_callback(lambda _done: waiting.release())
+
+            try:
+                objects = list_tables(open_source(place, links=False), take)
+            except NoBucket as error:
+                raise NotFound(error.message) from error
+        _check_there(place, objects)
+
+    def _one(self, location: Location, found: FoundTable) -> None:
+        made = self._look(location, found)
+        with self._lock:
+            self.tables.append(made)
+            self._progress(len(self.tables), self._found)
+
+
+def _check_there(place: Location, objects: int) -> None:
+    """Raises:
+    NotFound: there is no such directory, or nothing below that prefix of a bucket.
+    """
+    path = local_path(place.uri)
+    if path is None and not objects and "/" in place.uri.partition("://")[2]:
+        raise NotFound(f"there is nothing at {place.uri}")
+    if path is not None and not path.is_dir():
+        raise NotFound(f"there is no directory {place.uri}")
