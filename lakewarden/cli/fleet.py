@@ -10,12 +10,11 @@ from typing import TYPE_CHECKING
 import typer
 
 from lakewarden.cli.context import Invocation, invocation
-from lakewarden.cli.output import Row, cell, write_whole
+from lakewarden.cli.output import row_of, write_whole
 from lakewarden.client import Lakehouse
 from lakewarden.errors import ScopesFailed
 
 if TYPE_CHECKING:
-    from lakewarden.client.maintain_once import DueAction
     from lakewarden.maintenance.fleet.value import Fleet
 
 _PAGE = Path("fleet.html")
@@ -81,16 +80,10 @@ def maintain(
     with call.lake("maintain") as lake:
         found = MaintainOnce(lake, dry_run).run()
     shown = [one for one in found if call.as_json or one.outcome != "nothing"]
-    call.emit([_row(one) for one in shown], empty="nothing is due")
+    call.emit([row_of(one) for one in shown], empty="nothing is due")
     bad = [one for one in found if one.outcome == "failed"]
     if bad:
         raise ScopesFailed(bad[0].code, f"{len(bad)} of {len(found)} actions failed; the first, {bad[0].action}: {bad[0].reason}")
-
-
-def _row(one: DueAction) -> Row:
-    found = cell(one)
-    assert isinstance(found, dict), "a dataclass becomes an object"
-    return found
 
 
 def _fleet(call: Invocation) -> Fleet:

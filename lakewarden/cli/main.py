@@ -19,7 +19,6 @@ from lakewarden.cli import (
     demo,
     erase,
     fleet,
-    jobs,
     observe,
     operations,
     plan,
@@ -47,7 +46,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for module in (sql, observe, fleet, survey, plan, operations, erase, transfer, topics, ui, serve, demo, storage, warehouse, jobs):
+for module in (sql, observe, fleet, survey, plan, operations, erase, transfer, topics, ui, serve, demo, storage, warehouse):
     module.register(app)
 arrange(app)
 

@@ -52,6 +52,13 @@ def cell(value: object) -> Cell:
             return str(value)
 
 
+def row_of(value: object) -> Row:
+    """A dataclass as one object."""
+    found = cell(value)
+    assert isinstance(found, dict), "a dataclass becomes an object"
+    return found
+
+
 def emit(rows: Sequence[Row], as_json: bool, *, empty: str = "nothing", columns: Sequence[str] | None = None) -> None:
     """Prints the rows. `columns` picks those of the table form; JSON always has all. Times are in UTC, ISO 8601 in JSON.
     In the table form, bytes and ages have a unit."""

@@ -18,7 +18,7 @@ from lakewarden.base.connection import Connection, Location
 from lakewarden.base.quantities import in_units
 from lakewarden.base.setting_sections import PricesSettings
 from lakewarden.cli.context import Invocation, invocation
-from lakewarden.cli.output import Row, cell, printable, progress, write_whole
+from lakewarden.cli.output import Row, printable, progress, row_of, write_whole
 from lakewarden.errors import InvalidArgument
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ def emit_survey(call: Invocation, found: Survey, out: Path | None) -> None:
     """
     if found.unlisted and not found.tables:
         raise found.unlisted[0].error
-    rows = [survey_row(each) for each in found.tables]
+    rows = [row_of(each) for each in found.tables]
     if out is not None:
         write_whole(out, json.dumps(rows, ensure_ascii=False) + "\n")
     if call.as_json:
@@ -106,13 +106,6 @@ def _summarize(found: Survey) -> None:
     sys.stderr.write(f"{len(found.tables):,} {noun}: {said}\n" if found.tables else "no Delta table there\n")
     for each in found.unlisted:
         sys.stderr.write(printable(f"{each.error.code}: {each.error.message}") + "\n")
-
-
-def survey_row(found: TableSurvey) -> Row:
-    """As JSON has it."""
-    row = cell(found)
-    assert isinstance(row, dict), "a dataclass becomes an object"
-    return row
 
 
 def _line(found: TableSurvey) -> Row:

@@ -1,15 +1,20 @@
-"""The commands about a warehouse as a whole: `settings`, by which all its processes go, and `upgrade` to the newest format."""
+"""The commands about a warehouse as a whole: `settings`, by which all its processes go, its `jobs`, and `upgrade`."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict
+from typing import TYPE_CHECKING
 
 import typer
 
 from lakewarden.cli.context import Invocation, invocation
-from lakewarden.cli.output import Row, cell
+from lakewarden.cli.output import Row, row_of
+from lakewarden.errors import ScopesFailed
 from lakewarden.maintenance.admin.settings import WarehouseSetting
+
+if TYPE_CHECKING:
+    from lakewarden.catalog.state.job import Job
 
 
 def register(app: typer.Typer) -> None:
@@ -18,6 +23,11 @@ def register(app: typer.Typer) -> None:
     group.command("set")(set_setting)
     app.add_typer(group, name="settings")
     app.command()(upgrade)
+    jobs = typer.Typer(help="List, run and cancel jobs.", no_args_is_help=True)
+    jobs.command("list")(list_jobs)
+    jobs.command("run")(run_jobs)
+    jobs.command("kill")(kill_job)
+    app.add_typer(jobs, name="jobs")
 
 
 def list_settings(context: typer.Context) -> None:
@@ -50,9 +60,37 @@ def upgrade(context: typer.Context) -> None:
     call = invocation(context)
     with call.lake("upgrade") as lake:
         found = lake.upgrade()
-    call.emit([_row(cell(one)) for one in found], empty="nothing to upgrade")
+    call.emit([row_of(one) for one in found], empty="nothing to upgrade")
 
 
-def _row(value: object) -> Row:
-    assert isinstance(value, dict), "a dataclass becomes an object"
-    return value
+def list_jobs(context: typer.Context, limit: int = typer.Option(50, min=1, help="The most jobs to show.")) -> None:
+    """List the last jobs, newest first."""
+    call = invocation(context)
+    with call.lake("jobs") as lake:
+        jobs = lake.jobs(limit)
+    call.emit([_row(job) for job in jobs], empty="no jobs", columns=("job_id", "job_type", "status", "created_at", "message"))
+
+
+def run_jobs(context: typer.Context) -> None:
+    """Run the jobs that are queued, oldest first, and those whose runner died."""
+    call = invocation(context)
+    with call.lake("jobs") as lake:
+        jobs = lake.run_jobs()
+    call.emit([_row(job) for job in jobs], empty="no job is queued", columns=("job_id", "job_type", "status", "message"))
+    failed = [job for job in jobs if job.status == "failed"]
+    if failed:
+        raise ScopesFailed(
+            "CONFLICT", f"{len(failed)} of {len(jobs)} jobs failed; the first, {failed[0].job_id}: {failed[0].message}"
+        )
+
+
+def kill_job(context: typer.Context, job_id: str = typer.Argument(help="The job's id, such as FL-….")) -> None:
+    """Cancel a job; a running one stops before its next scope."""
+    call = invocation(context)
+    with call.lake("jobs") as lake:
+        job = lake.kill_job(job_id)
+    call.emit([_row(job)], empty="", columns=("job_id", "job_type", "status", "message"))
+
+
+def _row(job: Job) -> Row:
+    return {name: value for name, value in row_of(job).items() if name != "step"}

@@ -31,7 +31,7 @@ _ORDER = {"damaged": 0, "unreadable": 1, "catalog": 2, "sound": 3}
 
 
 @dataclass(frozen=True)
-class Unlisted:
+class ListingFailure:
     """A place that could not be listed, or not to its end."""
 
     uri: str
@@ -44,7 +44,7 @@ class Survey:
 
     tables: tuple[TableSurvey, ...]
     """The worst first."""
-    unlisted: tuple[Unlisted, ...] = ()
+    unlisted: tuple[ListingFailure, ...] = ()
 
     @property
     def is_well(self) -> bool:
@@ -97,7 +97,7 @@ def survey_places(places: Sequence[Location], look: Look, progress: Progress | N
         try:
             run.place(place)
         except LakewardenError as error:
-            unlisted.append(Unlisted(place.uri, error))
+            unlisted.append(ListingFailure(place.uri, error))
     return Survey(tuple(sorted(run.tables, key=_rank)), tuple(unlisted))
 
 

@@ -26,7 +26,7 @@ class Guarded:
     listed: bool
     uri: str = "s3://bucket/uploads"
 
-    def uploads(self, after: str = "", *, below: str = "") -> Iterator[SourceObject]:  # noqa: ARG002  # as of a source
+    def uploads(self, after: str = "", *, below: str = "") -> Iterator[SourceObject]:
         if not self.listed:
             raise StorageRefused(f"{self.uri}: no credentials, after {after!r}")
         return iter([ORDERS])
