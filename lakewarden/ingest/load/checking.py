@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeVar, cast
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -12,20 +12,13 @@ import pyarrow.compute as pc
 
 from lakewarden.base.clock import Clock, NewId
 from lakewarden.catalog.column_types import ColumnType
-from lakewarden.catalog.column_values import reason
 from lakewarden.catalog.model import SchemaColumn, TableSchema
 from lakewarden.errors import InvalidArgument
 from lakewarden.storage.paths import check_user
-from lakewarden.tables.rows.columns import Unfit, repeated, shown
+from lakewarden.tables.rows.columns import Convert, Values, fit_apart
 from lakewarden.tables.rows.defaults import Defaults
 from lakewarden.tables.rows.intake import absent_mark
 from lakewarden.tables.rows.validate import validated
-
-# Converts columns of values and keeps apart what does not fit: the other rows of a block are taken, these are rejected.
-Values = TypeVar("Values", bound="pa.Array[Any] | Sequence[object]")
-
-Convert = Callable[[ColumnType, Values], "pa.Array[Any]"]
-"""Converts values, or raises `Unfit` where one does not fit."""
 
 
 def text_column(name: str) -> SchemaColumn:
@@ -52,33 +45,9 @@ class ConvertedBlock:
 
     def take(self, column: SchemaColumn, values: Values, convert: Convert[Values]) -> None:
         """Adds a column."""
-        bad: dict[int, object] = {}
-        parts = list(_parts(column.type, values, convert, 0, bad))
-        self.columns[column.name] = parts[0] if len(parts) == 1 else pa.concat_arrays(parts)
-        for row, value in bad.items():
-            self.reject(
-                row, f"column {column.name!r}: {shown(value)} does not fit {column.type}, which takes {reason(column.type)}"
-            )
-
-
-def _parts(
-    type: ColumnType, values: Values, convert: Convert[Values], first: int, bad: dict[int, object]
-) -> Iterator[pa.Array[Any]]:
-    """Finds misfits by halving: `convert` is quick where all fit."""
-    try:
-        yield convert(type, values)
-    except Unfit as error:
-        if len(values) == 1:
-            bad[first] = error.value
-            yield repeated(None, 1, type)
-            return
-        middle = len(values) // 2
-        yield from _parts(type, _slice(values, 0, middle), convert, first, bad)
-        yield from _parts(type, _slice(values, middle, len(values)), convert, first + middle, bad)
-
-
-def _slice(values: Values, start: int, stop: int) -> Values:
-    return cast("Values", values.slice(start, stop - start) if isinstance(values, pa.Array) else values[start:stop])
+        self.columns[column.name], misfits = fit_apart(convert, column.type, values)
+        for row, why in misfits.items():
+            self.reject(row, f"column {column.name!r}: {why}")
 
 
 @dataclass(frozen=True)

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from typing import Any, BinaryIO, Literal, cast
+from typing import Any, cast
 
 import pyarrow as pa
-import pyarrow.csv as pc_csv
 import pyarrow.parquet as pq
 
 from lakewarden.base.exact_json import decoded, decoded_lines
@@ -17,8 +13,12 @@ from lakewarden.catalog.column_types import ColumnType
 from lakewarden.catalog.model import SchemaColumn, TableSchema
 from lakewarden.errors import InvalidArgument
 from lakewarden.ingest.load.checking import ConvertedBlock, text_column
+from lakewarden.ingest.templates.csv_files import CsvOptions, csv_values, first_values
+from lakewarden.ingest.templates.parquet_files import row_groups
 from lakewarden.tables.rows.columns import Unfit, from_array
 from lakewarden.tables.rows.text import from_json, from_text
+
+_CSV = CsvOptions()
 
 
 def header_of(record: bytes) -> tuple[str, ...]:
@@ -27,10 +27,7 @@ def header_of(record: bytes) -> tuple[str, ...]:
     Raises:
         InvalidArgument: there is none, or a name is empty or there twice.
     """
-    try:
-        names = next(csv.reader(io.StringIO(record.decode(), newline="")), [])
-    except (UnicodeDecodeError, csv.Error) as error:
-        raise InvalidArgument(f"the header is not CSV in UTF-8: {error}") from error
+    names = first_values(record, _CSV)
     if not any(names):
         raise InvalidArgument("the file is empty: its first line should name the columns")
     if "" in names or len(set(names)) < len(names):
@@ -44,28 +41,11 @@ def parse_csv(schema: TableSchema, data: bytes, header: Sequence[str]) -> Conver
     Raises:
         InvalidArgument: the block is not CSV.
     """
-    wrong: dict[int, str] = {}
-
-    def skip(row: pc_csv.InvalidRow) -> Literal["skip"]:
-        assert row.number is not None, "known where one thread reads"
-        wrong[row.number - 1] = f"{row.actual_columns} values, and the header names {row.expected_columns} columns"
-        return "skip"
-
     try:
-        table = pc_csv.read_csv(
-            io.BytesIO(data),
-            pc_csv.ReadOptions(column_names=list(header), use_threads=False, block_size=len(data) + 1),
-            pc_csv.ParseOptions(newlines_in_values=True, invalid_row_handler=skip),
-            pc_csv.ConvertOptions(
-                column_types=dict.fromkeys(header, pa.binary()),
-                check_utf8=False,
-                strings_can_be_null=True,
-                quoted_strings_can_be_null=False,
-                null_values=[""],
-            ),
-        )
+        table, uneven = csv_values(data, _CSV, header)
     except pa.ArrowInvalid as error:
         raise InvalidArgument(f"not CSV: {error}") from error
+    wrong = {record: f"{count} values, and the header names {len(header)} columns" for record, count in uneven.items()}
     given = ConvertedBlock(table.num_rows, wrong)
     for name in header:
         given.take(schema.column(name) or text_column(name), table[name].combine_chunks(), _read)
@@ -132,34 +112,9 @@ def _take(given: ConvertedBlock, column: SchemaColumn, rows: Sequence[Mapping[st
     given.take(column, [row.get(column.name) for row in rows], from_json)
 
 
-# Reads row groups of a Parquet file, a batch at a time. Columns are found by their names; none is cast where that is inexact.
-_BATCH_ROWS = 1 << 16
-
-
-def open_parquet(file: BinaryIO) -> pq.ParquetFile:
-    """Raises:
-    InvalidArgument: it is no Parquet file.
-    """
-    with unreadable():
-        return pq.ParquetFile(file, pre_buffer=False, coerce_int96_timestamp_unit="us")
-
-
-@contextmanager
-def unreadable() -> Iterator[None]:
-    try:
-        yield
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, OSError) as error:  # Arrow raises OSError for a damaged footer or page
-        raise InvalidArgument(f"not a Parquet file that can be read: {str(error).splitlines()[0]}") from error
-
-
 def parse_parquet(schema: TableSchema, parquet: pq.ParquetFile, first: int, last: int) -> Iterator[ConvertedBlock]:
-    """The rows of the groups from `first` up to `last`, which is not among them."""
-    batches = parquet.iter_batches(_BATCH_ROWS, row_groups=list(range(first, last)), use_threads=False)
-    while True:
-        with unreadable():
-            batch = next(batches, None)
-        if batch is None:
-            return
+    """The rows of the groups from `first` up to `last`, which is not among them. Columns are found by their names."""
+    for batch in row_groups(parquet, range(first, last)):
         given = ConvertedBlock(batch.num_rows)
         for name, values in zip(batch.schema.names, batch.columns, strict=True):
             given.take(schema.column(name) or text_column(name), values, from_array)

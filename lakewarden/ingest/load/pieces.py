@@ -12,8 +12,9 @@ from typing import BinaryIO, cast
 
 from lakewarden.errors import InvalidArgument, LakewardenError
 from lakewarden.ingest.load.checking import RowCheck
-from lakewarden.ingest.load.formats import header_of, open_parquet
+from lakewarden.ingest.load.formats import header_of
 from lakewarden.ingest.load.sources import FilePiece, SourceFile
+from lakewarden.ingest.templates.parquet_files import open_parquet
 from lakewarden.log.position import WHOLE
 from lakewarden.storage.finding import open_found
 from lakewarden.tables.rows.records import CSV_LINES, JSON_LINES, LineCount, RecordForm, Records, State, count

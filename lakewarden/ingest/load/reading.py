@@ -13,9 +13,10 @@ from lakewarden.catalog.target import ScopeTarget
 from lakewarden.delta.parquet.schema import SEQ, rows_schema
 from lakewarden.errors import InvalidArgument, LakewardenError, Reject
 from lakewarden.ingest.load.checking import CheckedBlock, RowCheck
-from lakewarden.ingest.load.formats import open_parquet, parse_csv, parse_json, parse_parquet
+from lakewarden.ingest.load.formats import parse_csv, parse_json, parse_parquet
 from lakewarden.ingest.load.pieces import form_of, named, opened, records_of
 from lakewarden.ingest.load.sources import SHOWN_REJECTS, FilePiece
+from lakewarden.ingest.templates.parquet_files import open_parquet
 from lakewarden.log.position import WHOLE
 from lakewarden.storage.steps import Steps
 from lakewarden.tables.direct.outputs import PartWriter, TaskOutput, remove_written

@@ -6,7 +6,6 @@ import csv
 import io
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Annotated, Any, Literal, cast
 
 import pyarrow as pa
@@ -14,13 +13,12 @@ import pyarrow.csv as pc_csv
 from msgspec import Meta
 
 from lakewarden.catalog.column_types import ColumnType
-from lakewarden.catalog.column_values import reason
 from lakewarden.errors import InvalidArgument
 from lakewarden.ingest.templates.inference import TEXT, Inference
 from lakewarden.ingest.templates.object_file import ObjectFile
 from lakewarden.ingest.templates.template import Columns, Template
 from lakewarden.ingest.templates.types import column_names, schema_of
-from lakewarden.tables.rows.columns import Unfit, first_misfit, shown, single
+from lakewarden.tables.rows.columns import fit_whole, single
 from lakewarden.tables.rows.records import RecordBlock, RecordForm, Records, breaks, record_lines
 from lakewarden.tables.rows.text import from_text
 
@@ -83,7 +81,7 @@ def _names(source: ObjectFile, options: CsvOptions) -> list[str]:
         )
     if len(record) >= source.value_bytes:
         raise InvalidArgument(f"the first record has more than the {source.value_bytes:,} bytes that are allowed")
-    first = _values(record, options)
+    first = first_values(record, options)
     if options.columns and len(first) != len(options.columns):
         raise InvalidArgument(f"the first record has {len(first)} values, and the option columns names {len(options.columns)}")
     return list(options.columns) or (first if options.header else [""] * len(first))
@@ -102,7 +100,8 @@ def _opened(source: ObjectFile, options: CsvOptions) -> Records:
     return records
 
 
-def _values(record: bytes, options: CsvOptions) -> list[str]:
+def first_values(record: bytes, options: CsvOptions) -> list[str]:
+    """The texts of the first record; none of an empty one. Raises `InvalidArgument` where it is not CSV in UTF-8."""
     quoting: Literal[0, 3] = csv.QUOTE_MINIMAL if options.quoted else csv.QUOTE_NONE
     try:
         text = record.decode()
@@ -121,34 +120,49 @@ def _texts(source: ObjectFile, options: CsvOptions, names: Sequence[str]) -> Ite
 
 
 def _parsed(block: RecordBlock, options: CsvOptions, names: Sequence[str]) -> pa.Table:
-    wrong: list[str] = []
-
-    def refuse(row: pc_csv.InvalidRow) -> Literal["error"]:
-        assert row.number is not None, "known where one thread reads"
-        line = record_lines(block, options.form)[row.number - 1]
-        wrong.append(f"line {line} has {row.actual_columns} values, and there are {row.expected_columns} columns")
-        return "error"
-
     try:
-        return pc_csv.read_csv(
-            io.BytesIO(block.data),
-            pc_csv.ReadOptions(column_names=list(names), use_threads=False, block_size=len(block.data) + 1),
-            pc_csv.ParseOptions(
-                delimiter=options.delimiter,
-                quote_char='"' if options.quoted else False,
-                newlines_in_values=True,
-                invalid_row_handler=refuse,
-            ),
-            pc_csv.ConvertOptions(
-                column_types=dict.fromkeys(names, pa.string()),
-                strings_can_be_null=True,
-                quoted_strings_can_be_null=False,
-                null_values=["", *options.nulls],
-            ),
-        )
+        found, uneven = csv_values(block.data, options, names)
+        if uneven:
+            record = min(uneven)
+            line = record_lines(block, options.form)[record]
+            raise InvalidArgument(f"line {line} has {uneven[record]} values, and there are {len(names)} columns")
+        return found.cast(pa.schema([(name, pa.string()) for name in names]))
     except pa.ArrowInvalid as error:
         at = f"between lines {block.line} and {block.line + len(breaks(block.data, options.form))}"
-        raise InvalidArgument(wrong[0] if wrong else f"not CSV in UTF-8 {at}: {str(error).splitlines()[0]:.200}") from error
+        raise InvalidArgument(f"not CSV in UTF-8 {at}: {str(error).splitlines()[0]:.200}") from error
+
+
+def csv_values(data: bytes, options: CsvOptions, names: Sequence[str]) -> tuple[pa.Table, dict[int, int]]:
+    """The values of whole records, as bytes; and of records that are no rows, how many values they have, by their number from 0.
+
+    Raises:
+        pa.ArrowInvalid: the block is not CSV.
+    """
+    uneven: dict[int, int] = {}
+
+    def skip(row: pc_csv.InvalidRow) -> Literal["skip"]:
+        assert row.number is not None, "known where one thread reads"
+        uneven[row.number - 1] = row.actual_columns
+        return "skip"
+
+    found = pc_csv.read_csv(
+        io.BytesIO(data),
+        pc_csv.ReadOptions(column_names=list(names), use_threads=False, block_size=len(data) + 1),
+        pc_csv.ParseOptions(
+            delimiter=options.delimiter,
+            quote_char='"' if options.quoted else False,
+            newlines_in_values=True,
+            invalid_row_handler=skip,
+        ),
+        pc_csv.ConvertOptions(
+            column_types=dict.fromkeys(names, pa.binary()),
+            check_utf8=False,  # whether a row or the object is refused for it is the reader's to say
+            strings_can_be_null=True,
+            quoted_strings_can_be_null=False,
+            null_values=["", *options.nulls],
+        ),
+    )
+    return found, uneven
 
 
 def _inferred(source: ObjectFile, options: CsvOptions, names: Sequence[str], new: Sequence[str]) -> dict[str, ColumnType]:
@@ -161,14 +175,7 @@ def _inferred(source: ObjectFile, options: CsvOptions, names: Sequence[str], new
 
 
 def _typed(name: str, type: ColumnType, texts: pa.Array[Any], block: RecordBlock, options: CsvOptions) -> pa.Array[Any]:
-    try:
-        return from_text(type, texts)
-    except Unfit:
-        row = first_misfit(partial(from_text, type), texts)
-        line = record_lines(block, options.form)[row]
-        raise InvalidArgument(
-            f"column {name!r}, line {line}: {shown(texts[row].as_py())} does not fit {type}, which takes {reason(type)}"
-        ) from None
+    return fit_whole(from_text, type, texts, lambda row: f"column {name!r}, line {record_lines(block, options.form)[row]}")
 
 
 CSV: Template[CsvOptions] = Template("csv", ("csv", "csv.gz", "csv.zst"), read, CsvOptions)

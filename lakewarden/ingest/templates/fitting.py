@@ -13,11 +13,10 @@ import pyarrow.compute as pc
 
 from lakewarden.base import exact_json
 from lakewarden.catalog.column_types import ColumnType
-from lakewarden.catalog.column_values import reason
 from lakewarden.errors import InvalidArgument
 from lakewarden.ingest.templates.template import Columns
 from lakewarden.ingest.templates.types import column_names, schema_of, type_of
-from lakewarden.tables.rows.columns import Unfit, first_misfit, from_array, shown, unwrapped
+from lakewarden.tables.rows.columns import fit_whole, from_array, shown, unwrapped
 
 # Values of Arrow's nested types as JSON. Each part is read as a column of its type would be, and is named by its path where it
 # does not fit: `s.at`, `items[]`, `pairs{}`.
@@ -108,13 +107,7 @@ def _unions(kind: Any, found: Any, path: str) -> list[Any]:
 
 
 def _leaves(kind: ColumnType, found: Any, path: str) -> list[Any]:
-    try:
-        values = from_array(kind, found)
-    except Unfit:
-        row = first_misfit(partial(from_array, kind), found)
-        value = found[row : row + 1].cast(pa.string())[0] if pa.types.is_temporal(found.type) else found[row]
-        why = f"{shown(value.as_py())} does not fit {kind}, which takes {reason(kind)}"
-        raise InvalidArgument(f"column {path!r}: {why}") from None
+    values = fit_whole(from_array, kind, found, lambda _: f"column {path!r}")
     if kind.name == "TIME":
         values = values.cast(pa.time64("us"))
     write = partial(_WRITE[kind.name], path) if kind.name in _WRITE else None
@@ -191,12 +184,4 @@ class ObjectFitting:
         plain = unwrapped(values)
         if pa.types.is_nested(plain.type):
             plain = documents_of(name, field, values)
-        try:
-            return from_array(type, plain)
-        except Unfit:
-            row = first_misfit(partial(from_array, type), plain)
-            value = plain[row : row + 1].cast(pa.string())[0] if pa.types.is_temporal(plain.type) else plain[row]
-            raise InvalidArgument(
-                f"column {name!r}, row {self.rows + row + 1}: {shown(value.as_py())} does not fit {type},"
-                f" which takes {reason(type)}"
-            ) from None
+        return fit_whole(from_array, type, plain, lambda row: f"column {name!r}, row {self.rows + row + 1}")

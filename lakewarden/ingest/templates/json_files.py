@@ -14,13 +14,12 @@ from msgspec import Meta
 
 from lakewarden.base.exact_json import JsonNumber, once_each
 from lakewarden.catalog.column_types import ColumnType
-from lakewarden.catalog.column_values import reason
 from lakewarden.errors import InvalidArgument
 from lakewarden.ingest.templates.inference import TEXT, Digits, Inference
 from lakewarden.ingest.templates.object_file import ObjectFile
 from lakewarden.ingest.templates.template import Columns, Template
 from lakewarden.ingest.templates.types import column_names, schema_of
-from lakewarden.tables.rows.columns import Unfit, shown
+from lakewarden.tables.rows.columns import fit_whole
 from lakewarden.tables.rows.text import documents, from_json, from_text
 
 # Takes the objects of a JSON text one after the other, without the text as a whole.
@@ -250,21 +249,7 @@ def _taken(rows: Iterator[list[Record]], most: int) -> Iterator[list[Record]]:
 
 def _column(key: str, type: ColumnType, rows: Sequence[Mapping[str, object]], done: int) -> pa.Array[Any]:
     values = [row.get(key) for row in rows]
-    try:
-        return _converted(type, values)
-    except Unfit:
-        row = next(number for number, value in enumerate(values) if _is_misfit(type, value))
-        raise InvalidArgument(
-            f"key {key!r} of object {done + row + 1}: {shown(values[row])} does not fit {type}, which takes {reason(type)}"
-        ) from None
-
-
-def _is_misfit(type: ColumnType, value: object) -> bool:
-    try:
-        _converted(type, [value])
-    except Unfit:
-        return True
-    return False
+    return fit_whole(_converted, type, values, lambda row: f"key {key!r} of object {done + row + 1}")
 
 
 def _converted(type: ColumnType, values: Sequence[object]) -> pa.Array[Any]:

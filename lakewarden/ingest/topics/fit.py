@@ -10,13 +10,14 @@ import pyarrow as pa
 
 from lakewarden.base.clock import Clock, NewId
 from lakewarden.catalog.model import Table, TableSchema
-from lakewarden.errors import ConstraintViolation, InvalidArgument
+from lakewarden.errors import ConstraintViolation, InvalidArgument, LakewardenError
 from lakewarden.ingest.topics.connect import value_of
 from lakewarden.ingest.topics.formats import Changes, Decode, MessageChange, Row
 from lakewarden.log.record import DELETE, UPSERT, USER, LogBatch, log_batch, log_schema
 from lakewarden.storage.kafka.reader import TopicMessage
 from lakewarden.storage.paths import check_user
 from lakewarden.tables.files import Targets, check_batch
+from lakewarden.tables.rows.columns import in_halves
 from lakewarden.tables.rows.defaults import Defaults
 from lakewarden.tables.rows.intake import split_users, to_arrow
 from lakewarden.tables.rows.text import from_json
@@ -145,21 +146,15 @@ class Fit:
         convert: Callable[[Sequence[Row]], pa.Table],
         sizes: Mapping[int, int],
     ) -> None:
-        """Halves what does not fit, until the row is alone."""
         if not changes:
             return
-        try:
-            rows = convert([each.change.row for each in changes])
-        except (InvalidArgument, ConstraintViolation) as error:
-            if len(changes) == 1:
-                offset = changes[0].change.offset
-                found.misfits[offset] = Misfit(offset, sizes[offset], error.message)
-                return
-            middle = len(changes) // 2
-            self._take(found, changes[:middle], convert, sizes)
-            self._take(found, changes[middle:], convert, sizes)
-        else:
-            found.rows.append((rows, changes))
+        rows = [each.change.row for each in changes]
+        for first, part, made in in_halves(convert, rows, (InvalidArgument, ConstraintViolation)):
+            if isinstance(made, LakewardenError):
+                offset = changes[first].change.offset
+                found.misfits[offset] = Misfit(offset, sizes[offset], made.message)
+            elif isinstance(made, pa.Table):
+                found.rows.append((made, changes[first : first + len(part)]))
 
     def _written(self, rows: Sequence[Row]) -> pa.Table:
         schema = self.table.schema

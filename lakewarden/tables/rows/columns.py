@@ -5,11 +5,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import date, datetime
 from decimal import Decimal
+from functools import partial
 from types import NoneType
-from typing import Any
+from typing import Any, TypeVar, cast
 from uuid import UUID
 
 import pyarrow as pa
@@ -101,19 +102,6 @@ def from_array(type: ColumnType, given: pa.Array[Any]) -> pa.Array[Any]:
         return _one_by_one(type, array.to_pylist())
 
 
-def first_misfit(convert: Callable[[pa.Array[Any]], object], values: pa.Array[Any]) -> int:
-    """The first value that `convert` refuses, which refuses them all together; by halving."""
-    low, high = 0, len(values)
-    while high - low > 1:
-        middle = (low + high) // 2
-        try:
-            convert(values[low:middle])
-            low = middle
-        except Unfit:
-            high = middle
-    return low
-
-
 def repeated(value: object, count: int, type: ColumnType) -> pa.Array[Any]:
     """Returns the value, as `catalog.column_values.convert` returns it, or None, `count` times."""
     scalar: Any = pa.scalar(value, type.arrow)
@@ -137,21 +125,13 @@ def _one_by_one(type: ColumnType, values: Sequence[object]) -> pa.Array[Any]:
 
 def _first_temporal(type: ColumnType, array: pa.Array[Any]) -> Unfit:
     """Finds the first value that fails by halving: Python cannot hold every temporal value that Arrow can."""
-    low, high = 0, len(array)
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if _fails(type, array.slice(low, middle - low)) else (middle, high)
-    return Unfit(low, array.slice(low, 1).cast(pa.string())[0].as_py())
 
+    def work(part: pa.Array[Any]) -> None:
+        if part.null_count < len(part):
+            _AT_ONCE[type.name](type, part)
 
-def _fails(type: ColumnType, array: pa.Array[Any]) -> bool:
-    try:
-        _AT_ONCE[type.name](type, array)
-    except (_NotAtOnce, pa.ArrowException):
-        return array.null_count < len(array)
-    except Unfit:
-        return True
-    return False
+    row = first_refused(work, array, (_NotAtOnce, pa.ArrowException, Unfit))
+    return Unfit(row, array.slice(row, 1).cast(pa.string())[0].as_py())
 
 
 def single(name: str, column: pa.ChunkedArray[Any] | pa.Array[Any]) -> pa.Array[Any]:
@@ -304,10 +284,80 @@ _SHOWN = 80
 
 
 def unfit(name: str, type: ColumnType, row: int, value: object) -> ConstraintViolation:
-    return ConstraintViolation(f"column {name!r}, row {row}: {shown(value)} does not fit {type}, which takes {reason(type)}")
+    return ConstraintViolation(f"column {name!r}, row {row}: {misfit(type, value)}")
 
 
 def shown(value: object) -> str:
     """Returns the value's repr, shortened if it is long."""
     text = repr(value)
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}… ({len(text)} characters)"
+
+
+# What does not fit is found by halving, since all values at once are quick to convert, and is named in one way. A reader has two
+# manners: it refuses an object for its first misfit (`fit_whole`), or takes the other rows (`fit_apart`).
+Values = TypeVar("Values", bound="pa.Array[Any] | Sequence[object]")
+R = TypeVar("R")
+
+Convert = Callable[[ColumnType, Values], "pa.Array[Any]"]
+"""Converts values, or raises `Unfit` where one does not fit."""
+
+
+def fit_whole(convert: Convert[Values], type: ColumnType, values: Values, place: Callable[[int], str]) -> pa.Array[Any]:
+    """All values in the column's type.
+
+    Args:
+        place: names a value by its number from 0, as in `column 'a', line 7`.
+
+    Raises:
+        InvalidArgument: one does not fit; the message names the first.
+    """
+    try:
+        return convert(type, values)
+    except Unfit:
+        row = first_refused(partial(convert, type), values, (Unfit,))
+        raise InvalidArgument(f"{place(row)}: {misfit(type, _plain_value(values, row))}") from None
+
+
+def fit_apart(convert: Convert[Values], type: ColumnType, values: Values) -> tuple[pa.Array[Any], dict[int, str]]:
+    """The values in the column's type, NULL in place of those that do not fit; and by their numbers from 0, why these do not."""
+    misfits: dict[int, str] = {}
+    parts: list[pa.Array[Any]] = []
+    for first, _, made in in_halves(partial(convert, type), values, (Unfit,)):
+        if isinstance(made, Unfit):
+            misfits[first] = misfit(type, made.value)
+        parts.append(repeated(None, 1, type) if isinstance(made, Exception) else made)
+    return parts[0] if len(parts) == 1 else pa.concat_arrays(parts), misfits
+
+
+def first_refused(work: Callable[[Values], object], values: Values, refusals: tuple[type[Exception], ...]) -> int:
+    """The number of the first value that `work` refuses, which refuses them all together."""
+    return next(first for first, _, made in in_halves(work, values, refusals) if isinstance(made, Exception))
+
+
+def in_halves(
+    work: Callable[[Values], R], values: Values, refusals: tuple[type[Exception], ...], first: int = 0
+) -> Iterator[tuple[int, Values, R | Exception]]:
+    """Does the work on all values; where it refuses them, on each half, down to the values that it refuses alone.
+
+    Yields the parts in order, with the number of their first value: what the work made of a part, or why it refuses the value.
+    """
+    try:
+        yield first, values, work(values)
+    except refusals as error:
+        if len(values) == 1:
+            yield first, values, error
+            return
+        middle = len(values) // 2
+        yield from in_halves(work, cast("Values", values[:middle]), refusals, first)
+        yield from in_halves(work, cast("Values", values[middle:]), refusals, first + middle)
+
+
+def misfit(type: ColumnType, value: object) -> str:
+    return f"{shown(value)} does not fit {type}, which takes {reason(type)}"
+
+
+def _plain_value(values: pa.Array[Any] | Sequence[object], row: int) -> object:
+    if not isinstance(values, pa.Array):
+        return values[row]
+    one = values.slice(row, 1)  # Python cannot hold every temporal value that Arrow can
+    return (one.cast(pa.string()) if pa.types.is_temporal(one.type) else one)[0].as_py()
