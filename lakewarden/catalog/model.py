@@ -7,11 +7,12 @@ from datetime import datetime
 from operator import attrgetter
 from typing import Literal
 
-from lakewarden.base.connection import Connection
+from lakewarden.base.connection import Connection, Location
 from lakewarden.base.scope import TableName
 from lakewarden.catalog.access import AccessLevel, Role
 from lakewarden.catalog.column_types import ColumnType
 from lakewarden.catalog.dynamic_options import DynamicOptions
+from lakewarden.storage.location import canonical, within
 
 # Pipelines and their rules: objects of the catalog of their own, which outlive the table that they were made with.
 MissingColumns = Literal["reject", "null"]
@@ -339,3 +340,14 @@ class Catalog:
     settings: dict[str, str] | None = None
     """Those of the whole warehouse (catalog/kept_settings.py), where they are not the default; None in one of an earlier release,
     until its settings are taken over."""
+
+    def location_of(self, uri: str) -> Location:
+        """A place that somebody names, with the connection of the storage that it is in, if it is in one.
+
+        Raises:
+            InvalidArgument: it is no place, or contains a credential.
+        """
+        place = canonical(uri)
+        holders = [each for each in self.storages.values() if within(place, canonical(each.base))]
+        nearest = max(holders, key=lambda each: len(each.base), default=None)
+        return Location(place) if nearest is None else Location(place, nearest.connection)

@@ -63,7 +63,7 @@ def emit(rows: Sequence[Row], as_json: bool, *, empty: str = "nothing", columns:
     """Prints the rows. `columns` picks those of the table form; JSON always has all. Times are in UTC, ISO 8601 in JSON.
     In the table form, bytes and ages have a unit."""
     if as_json:
-        sys.stdout.write(json.dumps(list(rows), ensure_ascii=False, default=_iso) + "\n")
+        sys.stdout.writelines(json_list(rows))
         return
     if not rows:
         sys.stdout.write(f"{empty}\n")
@@ -79,15 +79,26 @@ def emit(rows: Sequence[Row], as_json: bool, *, empty: str = "nothing", columns:
     Console(width=width, highlight=False, markup=False).print(grid)
 
 
-def write_whole(out: Path, text: str) -> None:
-    """Whole or not at all: collectors and browsers read the file at any time.
+def json_list(rows: Iterable[Row]) -> Iterator[str]:
+    """The parts of a JSON list of them, in one line."""
+    begun = False
+    for row in rows:
+        yield ", " if begun else "["
+        yield json.dumps(row, ensure_ascii=False, default=_iso)
+        begun = True
+    yield "]\n" if begun else "[]\n"
+
+
+def write_whole(out: Path, parts: Iterable[str]) -> None:
+    """Writes a text, or the parts of one, whole or not at all: collectors and browsers read the file at any time.
 
     Raises:
         InvalidArgument: there is no such directory, or it cannot be written.
     """
     beside = out.with_name(f".{out.name}.{os.getpid()}")
     try:
-        beside.write_text(text, encoding="utf-8")
+        with beside.open("w", encoding="utf-8") as file:
+            file.writelines(parts)
         beside.replace(out)
     except OSError as error:
         beside.unlink(missing_ok=True)

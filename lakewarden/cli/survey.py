@@ -7,7 +7,8 @@ import math
 import sys
 import tomllib
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,12 +19,15 @@ from lakewarden.base.connection import Connection, Location
 from lakewarden.base.quantities import in_units
 from lakewarden.base.setting_sections import PricesSettings
 from lakewarden.cli.context import Invocation, invocation
-from lakewarden.cli.output import Row, printable, progress, row_of, write_whole
+from lakewarden.cli.output import Row, json_list, printable, progress, row_of, write_whole
 from lakewarden.errors import InvalidArgument
 
 if TYPE_CHECKING:
     from lakewarden.maintenance.survey.run import Survey
     from lakewarden.maintenance.survey.table_survey import TableSurvey
+
+_MOST_LINES = 1_000
+"""Of the table that people read."""
 
 _SHOWN = ("path", "verdict", "version", "bytes", "small_files", "damage", "to_do")
 
@@ -87,25 +91,24 @@ def emit_survey(call: Invocation, found: Survey, out: Path | None) -> None:
     """
     if found.unlisted and not found.tables:
         raise found.unlisted[0].error
-    rows = [row_of(each) for each in found.tables]
     if out is not None:
-        write_whole(out, json.dumps(rows, ensure_ascii=False) + "\n")
+        write_whole(out, json_list(map(row_of, found.tables)))
     if call.as_json:
-        call.emit(rows, empty="")
+        sys.stdout.writelines(json_list(map(row_of, found.tables)))
     else:
-        call.emit([_line(each) for each in found.tables], empty="no Delta table there", columns=_SHOWN)
-    _summarize(found)
+        call.emit([_line(each) for each in islice(found.tables, _MOST_LINES)], empty="", columns=_SHOWN)
+    sys.stderr.writelines(f"{printable(line)}\n" for line in _summary(found, as_json=call.as_json))
     if not found.is_well:
         raise typer.Exit(1)
 
 
-def _summarize(found: Survey) -> None:
-    counts = Counter(each.verdict for each in found.tables)
-    said = ", ".join(f"{count:,} {verdict}" for verdict, count in counts.items())
-    noun = "table" if len(found.tables) == 1 else "tables"
-    sys.stderr.write(f"{len(found.tables):,} {noun}: {said}\n" if found.tables else "no Delta table there\n")
-    for each in found.unlisted:
-        sys.stderr.write(printable(f"{each.error.code}: {each.error.message}") + "\n")
+def _summary(found: Survey, *, as_json: bool) -> Iterator[str]:
+    count = len(found.tables)
+    if count > _MOST_LINES and not as_json:
+        yield f"the first {_MOST_LINES:,} of {count:,}; --out and --format json have all"
+    verdicts = ", ".join(f"{number:,} {verdict}" for verdict, number in found.tables.counts.items())
+    yield f"{count:,} {'table' if count == 1 else 'tables'}: {verdicts}" if count else "no Delta table there"
+    yield from (f"{each.error.code}: {each.error.message}" for each in found.unlisted)
 
 
 def _line(found: TableSurvey) -> Row:

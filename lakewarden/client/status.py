@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from lakewarden.maintenance.planning.overview import Overview
     from lakewarden.maintenance.planning.status import ScopeStatus
     from lakewarden.maintenance.planning.users import KnownUser
+    from lakewarden.maintenance.survey.table_survey import TableSurvey
 
 
 class StatusCalls(Noun):
@@ -106,6 +107,16 @@ class StatusCalls(Noun):
 
         chosen = storages_named(self._parts.warehouse.catalog.read(), storage).values()
         return [health(self._parts.warehouse, one, extended=extended) for one in chosen]
+
+    def survey(self, uri: str, *more: str, deep: bool = False) -> list[TableSurvey]:
+        """As `lakewarden.survey`, with the prices of this warehouse, and the connections of its storages for what is in them."""
+        from lakewarden.maintenance.survey.run import whole_survey
+        from lakewarden.maintenance.survey.verdict import SurveyOptions
+
+        warehouse = self._parts.warehouse
+        catalog = warehouse.catalog.read()
+        options = SurveyOptions(warehouse.kept_settings(catalog).prices, deep)
+        return whole_survey([catalog.location_of(each) for each in (uri, *more)], options)
 
 
 class WarehouseStatus(StatusCalls):

@@ -10,6 +10,7 @@ from itertools import islice
 from typing import Any
 
 from lakewarden.base.connection import Location
+from lakewarden.errors import StorageRefused, StorageUnavailable
 from lakewarden.storage.location import canonical
 from lakewarden.storage.options import boto_options
 
@@ -57,6 +58,47 @@ def _in_bucket(place: Location, work: BucketWork) -> str:
         return work.run(Bucket(client, name, f"{prefix}/" if prefix else ""))
     except (BotoCoreError, ClientError) as error:
         return f"{work.refused} in {name}: {error}"
+
+
+def odd_pages(place: Location, below: str, after: str, why: str) -> Iterator[list[OddObject]]:
+    """The listing of a bucket's keys behind one, page by page, with keys that obstore does not list: those with control
+    characters, or with an empty part. One of them among thousands would hide all others.
+
+    Args:
+        below: a prefix, with a slash at its end unless it is empty.
+        why: of the error, where boto3 can't list them either.
+
+    Raises:
+        StorageRefused: it is another kind of store, boto3 is missing, or the store refuses it.
+        StorageUnavailable: the store can't be reached.
+    """
+    if not place.uri.startswith("s3://"):
+        raise StorageRefused(why)
+    try:
+        import boto3  # an optional dependency
+        from botocore.exceptions import BotoCoreError, ClientError
+    except ImportError:
+        raise StorageRefused(f"{why}; boto3 lists it: install lakewarden[s3]") from None
+    client = boto3.Session().client("s3", **boto_options(place, os.environ))
+    bucket = place.uri.partition("://")[2].partition("/")[0]
+    pages = client.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=below, StartAfter=after)
+    try:
+        for page in pages:
+            yield [OddObject(one["Key"], one["Size"], one["ETag"], one["LastModified"]) for one in page.get("Contents", [])]
+    except ClientError as error:
+        raise StorageRefused(f"cannot list {place}: {error}") from error
+    except BotoCoreError as error:
+        raise StorageUnavailable(f"cannot list {place}: {error}") from error
+
+
+@dataclass(frozen=True)
+class OddObject:
+    """A line of such a listing. `key` is that in the bucket."""
+
+    key: str
+    size: int
+    etag: str
+    modified: datetime
 
 
 # Incomplete multipart uploads: their parts stay in the bucket, and no listing of objects shows them.

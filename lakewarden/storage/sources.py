@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import stat
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -11,11 +12,12 @@ from functools import partial
 from typing import TYPE_CHECKING, BinaryIO, Protocol
 
 import obstore
-from obstore.exceptions import PreconditionError
+from obstore.exceptions import InvalidPathError, PreconditionError
 
 from lakewarden.base.clock import NewId
 from lakewarden.base.connection import Location
 from lakewarden.errors import InvalidArgument, StorageRefused
+from lakewarden.storage.buckets import odd_pages
 from lakewarden.storage.location import canonical, local_path, within
 from lakewarden.storage.meter import PAGE, count
 from lakewarden.storage.objects import Missing, open_ranges
@@ -184,6 +186,9 @@ def _refused(path: str, error: OSError) -> StorageRefused:
 _SEEKS = ("s3", "gs")
 """Stores that begin a listing behind a key by themselves; for others the library drops what comes before it."""
 
+_ODD = re.compile(r"[\x00-\x1f\x7f]|//|^/")
+"""In a key that the client does not take: control characters, and empty parts."""
+
 
 class RemoteSource(RemoteObjects, ObjectSource):
     """The objects below a prefix."""
@@ -200,8 +205,22 @@ class RemoteSource(RemoteObjects, ObjectSource):
                 yield from (_object_of_bucket(meta["path"][cut:], meta) for meta in page)
         except FileNotFoundError:
             raise self._no_bucket("list", below) from None
+        except StorageRefused as error:
+            if not isinstance(error.__cause__, InvalidPathError):
+                raise
+            yield from self._odd(f"{self._prefix}{below}".rstrip("/"), pages.after or "", error.message)
         if pages.at == 0:
             count("LIST")
+
+    def _odd(self, below: str, after: str, why: str) -> Iterator[SourceObject]:
+        """The rest of a listing with a key that the client refuses."""
+        cut = len(self._prefix)
+        for page in odd_pages(self._location, f"{below}/" if below else "", after, why):
+            count("LIST")
+            for each in page:
+                key = each.key[cut:].removesuffix("/")  # as the client has it
+                refused = "no object is read under such a name" if _ODD.search(key) else ""
+                yield SourceObject(key, each.size, each.etag, each.modified, refused)
 
     def folders(self, below: str = "") -> Sequence[str]:
         if self._uri.partition("://")[0] not in _SEEKS:
@@ -211,6 +230,10 @@ class RemoteSource(RemoteObjects, ObjectSource):
             found = self._done("list", below, lambda client: obstore.list_with_delimiter(client, prefix))
         except FileNotFoundError:
             raise self._no_bucket("list", below) from None
+        except StorageRefused as error:
+            if isinstance(error.__cause__, InvalidPathError):
+                return ()
+            raise
         count("LIST", max(1, -(-(len(found["common_prefixes"]) + len(found["objects"])) // PAGE)))
         return sorted(f"{name[len(self._prefix) :]}/" for name in found["common_prefixes"])
 
@@ -248,7 +271,8 @@ class _Pages:
 
     def __init__(self, below: str | None, after: str | None) -> None:
         self._below = below
-        self._after = after
+        self.after = after
+        """The last key of the bucket that was listed, or behind which the listing begins."""
         self._client: Client | None = None
         self._rest: Iterator[Sequence[obstore.ObjectMeta]] = iter(())
         self.at = 0
@@ -257,9 +281,9 @@ class _Pages:
     def following(self, client: Client) -> Sequence[obstore.ObjectMeta]:
         if client is not self._client:
             self._client = client
-            self._rest = iter(obstore.list(client, prefix=self._below, offset=self._after, chunk_size=PAGE))
+            self._rest = iter(obstore.list(client, prefix=self._below, offset=self.after, chunk_size=PAGE))
         page = next(self._rest, ())
-        self._after = page[-1]["path"] if page else self._after
+        self.after = page[-1]["path"] if page else self.after
         self.at += bool(page)
         return page
 

@@ -118,3 +118,10 @@ def test_prices_come_from_a_file(place: Path, capsys: pytest.CaptureFixture[str]
         Path("prices.toml").write_text(text)
         assert main(str(place / "a"), "--prices", "prices.toml") == 1
         assert capsys.readouterr().err.startswith("INVALID_ARGUMENT: ")
+
+
+def test_a_warehouse_surveys_with_its_own_prices_and_connections(place: Path, tmp_path: Path) -> None:
+    with lakewarden.Lakehouse.open(str(tmp_path / "warehouse")) as lake:
+        found = lake.survey(str(place / "b"), str(place))
+        assert [each.verdict for each in found] == ["damaged", "sound"]
+        assert lake.maintenance.status.survey(str(place)) == found == lakewarden.survey(str(place))

@@ -12,6 +12,7 @@ from lakewarden.base.threads import Threads
 from lakewarden.errors import LakewardenError, NoBucket, NotFound
 from lakewarden.maintenance.survey.listing import FoundTable
 from lakewarden.maintenance.survey.ranges import list_tables
+from lakewarden.maintenance.survey.ranked import RankedTables
 from lakewarden.maintenance.survey.table_survey import TableSurvey
 from lakewarden.maintenance.survey.verdict import SurveyOptions, survey_table
 from lakewarden.storage.location import canonical, local_path, within
@@ -27,7 +28,7 @@ _AT_ONCE = 16
 _WAITING = 64
 """Tables that are listed and not yet looked at. The listing waits for them."""
 
-_ORDER = {"damaged": 0, "unreadable": 1, "catalog": 2, "sound": 3}
+_WELL = {"sound", "catalog"}
 
 
 @dataclass(frozen=True)
@@ -42,13 +43,12 @@ class ListingFailure:
 class Survey:
     """What was found."""
 
-    tables: tuple[TableSurvey, ...]
-    """The worst first."""
+    tables: RankedTables
     unlisted: tuple[ListingFailure, ...] = ()
 
     @property
     def is_well(self) -> bool:
-        return not self.unlisted and all(each.verdict in ("sound", "catalog") for each in self.tables)
+        return not self.unlisted and not self.tables.counts.keys() - _WELL
 
 
 def survey(
@@ -78,7 +78,11 @@ def survey(
     """
     uris = [uri, *more] if isinstance(uri, str) else [*uri, *more]
     options = SurveyOptions(prices or PricesSettings(), deep)
-    places = [Location(each, connection or Connection()) for each in uris]
+    return whole_survey([Location(each, connection or Connection()) for each in uris], options, progress)
+
+
+def whole_survey(places: Sequence[Location], options: SurveyOptions, progress: Progress | None = None) -> list[TableSurvey]:
+    """The tables of these places, the worst first. Raises as `survey`."""
     found = survey_places(places, lambda location, table: survey_table(location, table, options), progress)
     if found.unlisted:
         raise found.unlisted[0].error
@@ -98,11 +102,7 @@ def survey_places(places: Sequence[Location], look: Look, progress: Progress | N
             run.place(place)
         except LakewardenError as error:
             unlisted.append(ListingFailure(place.uri, error))
-    return Survey(tuple(sorted(run.tables, key=_rank)), tuple(unlisted))
-
-
-def _rank(found: TableSurvey) -> tuple[int, int, int, str]:
-    return _ORDER[found.verdict], -sum(each.count for each in found.damage), -(found.small_files or 0), found.path
+    return Survey(run.tables, tuple(unlisted))
 
 
 def _outermost(places: Sequence[Location]) -> list[Location]:
@@ -115,7 +115,7 @@ class _Run:
     """Tables of one survey, looked at by threads."""
 
     def __init__(self, look: Look, progress: Progress) -> None:
-        self.tables: list[TableSurvey] = []
+        self.tables = RankedTables()
         self._look = look
         self._progress = progress
         self._found = 0
@@ -143,10 +143,9 @@ class _Run:
         _check_there(place, objects)
 
     def _one(self, location: Location, found: FoundTable) -> None:
-        made = self._look(location, found)
+        done = self.tables.add(self._look(location, found))
         with self._lock:
-            self.tables.append(made)
-            self._progress(len(self.tables), self._found)
+            self._progress(done, self._found)
 
 
 def _check_there(place: Location, objects: int) -> None:

@@ -16,7 +16,6 @@ from lakewarden.catalog.access import OPERATOR
 from lakewarden.delta.past import AsOf
 from lakewarden.errors import InvalidArgument, PermissionDenied
 from lakewarden.sql.context import Context
-from lakewarden.storage.location import canonical, within
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -82,7 +81,7 @@ def _relation(context: Context, node: exp.Table) -> ForeignRelation:
         raise InvalidArgument(f"{node.this.sql()[:200]}: {_SAYS}")
     version, timestamp = named.get("version"), named.get("timestamp")
     as_of = AsOf.of(None if version is None else _number(version), None if timestamp is None else _text(timestamp))
-    return ForeignRelation(_location(context, uris[0]), as_of, None)
+    return ForeignRelation(context.catalog.location_of(uris[0]), as_of, None)
 
 
 def _text(argument: exp.Expr) -> str:
@@ -95,14 +94,6 @@ def _number(argument: exp.Expr) -> int:
     if not isinstance(argument, exp.Literal) or argument.is_string or not argument.name.isdigit():
         raise InvalidArgument(f"{argument.sql()[:200]} is not a version: versions are whole numbers from 0")
     return int(argument.name)
-
-
-def _location(context: Context, uri: str) -> Location:
-    """The place, with the connection of the storage that it is in, if it is in one."""
-    place = canonical(uri)
-    holders = [each for each in context.catalog.storages.values() if within(place, canonical(each.base))]
-    nearest = max(holders, key=lambda each: len(each.base), default=None)
-    return Location(place) if nearest is None else Location(place, nearest.connection)
 
 
 def _columns(query: exp.Expr) -> frozenset[str] | None:
