@@ -18,7 +18,7 @@ from lakewarden.catalog.report import ScopeState
 from lakewarden.catalog.target import ScopeTarget
 from lakewarden.delta.batch_keys import Numbers
 from lakewarden.delta.change import AT_ONCE, BatchChanges, PartitionChange, TooLarge, changes_of, fresh
-from lakewarden.delta.change_data import check_feed, feed_to_set, has_feed, properties_to_set
+from lakewarden.delta.change_data import has_feed, properties_to_set
 from lakewarden.delta.commit_log.commits import CommitLog, is_fence
 from lakewarden.delta.commit_log.committing import TooLate, check_held
 from lakewarden.delta.commit_log.stamp import CommitStamp
@@ -148,18 +148,6 @@ class ColdApply:
         """Whether the commit has to say how rows changed, where it replaces files."""
         return has_feed(self.table, self._target)
 
-    def check_feed(self, replaced: Sequence[DataFile]) -> None:
-        """Call this before anything is written.
-
-        Raises:
-            Unsupported: it could not say that, or not that the table has a feed.
-        """
-        if self.table is None:
-            return
-        feed_to_set(self.table, self._target)
-        if replaced and self.feeds:
-            check_feed(self.table)
-
     def refresh_manifest(self) -> None:
         """Writes the manifest again if a crash after another commit left it stale."""
         if self.table is not None:
@@ -204,7 +192,6 @@ class ColdApply:
         change = changes.of(partition)
         if change is None:
             return _Part((), (), 0, np.zeros(0, np.int64), changes.coming.slice(0, 0))
-        self.check_feed(change.replaced)
         self._reach("after-read")
         # before rows are written there again
         check_held(f"the flush of {self._target.scope}", self._planned_at, self._clock())

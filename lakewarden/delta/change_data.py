@@ -9,7 +9,6 @@ from lakewarden.catalog.target import ScopeTarget
 from lakewarden.delta.commit_log.actions import CHANGE_DATA_FEED
 from lakewarden.delta.ownership import PROPERTY, owner_of, owner_to_set
 from lakewarden.delta.table import ScopeTable
-from lakewarden.errors import Unsupported
 
 
 def has_feed(table: ScopeTable | None, target: ScopeTarget) -> bool:
@@ -25,34 +24,19 @@ def _is_of_another(table: ScopeTable, target: ScopeTarget) -> bool:
     return bool(owner and said and said != owner)
 
 
-def check_feed(table: ScopeTable) -> None:
-    """Call this before writing change files.
-
-    Raises:
-        Unsupported: delta-rs has to write the table's commits, and cannot name change files in them.
-    """
-    if not table.can_be_kept:
-        raise Unsupported(
-            f"{table.uri} has a change data feed ({CHANGE_DATA_FEED}), and features of another writer beside which we cannot"
-            " write it: its readers would miss changes; switch off one of the two"
-        )
-
-
 def properties_to_set(table: ScopeTable, target: ScopeTarget) -> dict[str, str]:
     """Returns what the table's next commit has to say of it: whose it is, and whether it has a feed.
 
     Raises:
         Corrupt: its commits say that it belongs to another scope.
-        Unsupported: it has features of another writer, beside which we cannot give it a feed.
     """
     owner = owner_to_set(table, target)
     return (dict([owner]) if owner else {}) | feed_to_set(table, target)
 
 
 def feed_to_set(table: ScopeTable, target: ScopeTarget) -> dict[str, str]:
-    """Returns the property for the table's next commit, where it has to change. Raises `Unsupported` as `properties_to_set`."""
+    """Returns the property for the table's next commit, where it has to change."""
     wanted = has_feed(table, target)
     if wanted == table.head.has_change_data_feed:
         return {}
-    check_feed(table)
     return {CHANGE_DATA_FEED: str(wanted).lower()}

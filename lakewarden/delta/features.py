@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Literal
 
-from lakewarden.delta.commit_log.actions import TableHead
+from lakewarden.delta.commit_log.actions import MOST_READER, MOST_WRITER, TableHead
 from lakewarden.delta.replay.actions import Protocol
 from lakewarden.delta.replay.log_state import LogState
 from lakewarden.errors import Unsupported
@@ -22,9 +22,6 @@ Engine = Literal["native", "spark", "refused"]
 
 OPERATIONS: tuple[Operation, ...] = ("read", "vacuum", "compact", "cluster", "restore", "erase")
 _ORDER: tuple[Engine, ...] = ("native", "spark", "refused")
-
-MOST_READER, MOST_WRITER = 3, 7
-"""The highest versions of Delta's protocol: from these on features are listed by name."""
 
 InUse = Callable[[LogState], bool]
 
@@ -281,6 +278,19 @@ def _not_kept(head: TableHead) -> Iterator[str]:
     for name in sorted({*head.features}):
         if name not in _BY_NAME or not _BY_NAME[name].kept:
             yield name
+
+
+def check_grows(head: TableHead, where: str) -> None:
+    """Call this before a commit that takes rows away, or changes some. A fence is none: it ends the table.
+
+    Raises:
+        Unsupported: the table is append-only.
+    """
+    if head.configuration.get("delta.appendOnly", "").lower() == "true":
+        raise Unsupported(
+            f"{where} is append-only: another writer set delta.appendOnly, so rows are added, and none is changed or deleted."
+            " ALTER TABLE … UNSET TBLPROPERTIES ('delta.appendOnly') ends that"
+        )
 
 
 def check_features(head: TableHead, where: str) -> None:

@@ -6,32 +6,24 @@ A commit follows exactly the snapshot that was read, in steps: what it names is 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
-from functools import cached_property
 from hashlib import sha256
 from types import MappingProxyType
-
-from deltalake import PostCommitHookProperties, Schema
 
 from lakewarden.base.clock import NewId, random_id
 from lakewarden.base.connection import Location
 from lakewarden.base.faults import Reach, no_faults
 from lakewarden.catalog.model import TableSchema
-from lakewarden.delta.commit_log import delta_rs_commits as delegated
 from lakewarden.delta.commit_log.actions import READER, WRITE, CommitChange, Mode, TableHead, commit_text
-from lakewarden.delta.commit_log.checkpoint import checkpoint_in_place, is_due, write_checkpoint
+from lakewarden.delta.commit_log.checkpoint import is_due, write_checkpoint
 from lakewarden.delta.commit_log.committing import held_still, transactions_of
 from lakewarden.delta.commit_log.damage import check_name, torn_error
-from lakewarden.delta.commit_log.damaged_checkpoints import write_mended_checkpoint
 from lakewarden.delta.commit_log.log_version import LogVersion
-from lakewarden.delta.commit_log.lost_answer import certain
-from lakewarden.delta.commit_log.plain import has_plain, is_plain_head
 from lakewarden.delta.commit_log.publish import publish
 from lakewarden.delta.commit_log.stamp import CommitStamp
-from lakewarden.delta.failures import delta_errors
-from lakewarden.delta.features import check_features, check_readable
+from lakewarden.delta.features import check_features, check_grows, check_readable
 from lakewarden.delta.parquet.change_files import ChangeFile
 from lakewarden.delta.parquet.files import DataFile, NewFile
 from lakewarden.delta.parquet.reading import open_file
@@ -41,7 +33,7 @@ from lakewarden.delta.row_rules import RowRule, check_rows, check_understood, ru
 from lakewarden.delta.snapshot import OwnCommit
 from lakewarden.delta.table_contents import TableContents
 from lakewarden.delta.uri import delta_uri
-from lakewarden.errors import Corrupt, InvalidArgument, LakewardenError, Unsupported
+from lakewarden.errors import InvalidArgument, LakewardenError, Unsupported
 from lakewarden.storage.location import local_path
 from lakewarden.storage.open import open_store
 from lakewarden.storage.steps import Steps
@@ -104,21 +96,24 @@ class ScopeTable(TableContents):
             batch: number of the batch file among `adds`.
             direct: position of the newest direct write that is in it then, where that changes.
             data_change: False when the rows stay the same (compact, optimize).
-            changes: how rows changed, for readers of a change data feed; not when delta-rs has to write the commit.
+            changes: how rows changed, for readers of a change data feed.
             identities: further transaction identifiers, as of `transaction`.
-            properties: of the table, by name, set in the same commit; not when delta-rs has to write it (`commit_log.plain`).
+            properties: of the table, by name, set in the same commit.
             new_id: ids of commits.
             reach: `before-link` when all is durable and the commit has no name yet.
 
         Raises:
             Conflict: another commit came first, or this took too long (`TooLate`); nothing was changed.
             Corrupt: a torn commit has the next version; nothing was changed.
+            Unsupported: another writer's feature or rule forbids it; nothing was changed.
         """
         head, mode = self.head, _APPEND
         if schemas is not None and (columns := self._with_columns(schemas[-1])) is not self.head:
-            head, mode = columns, _APPEND if self._keeps_some(adds, removes, schemas) else _OVERWRITE
+            head, mode = columns, _APPEND if self._keeps_some(removes, schemas) else _OVERWRITE
         if removes and mode == _APPEND:
             self.check_plain()
+        if removes and data_change:
+            check_grows(self.head, self.uri)
         rules = self._rules_kept_by(head, schemas)
         if adds and data_change:
             self._check_rows(rules, adds, schemas)
@@ -126,43 +121,20 @@ class ScopeTable(TableContents):
         transactions = transactions_of(transaction, batch, direct) | dict(identities)
         changed_head = None if head is self.head else head
         change = CommitChange(stamp, transactions, mode, adds, removes, changes, changed_head, data_change, operation)
-
-        def delegate() -> None:
-            delegated.commit(self.delta, change, Schema.from_json(head.schema), now=now, hooks=self._hooks)
-
-        digest = yield from self._commit(change, delegate, since, now, new_id, reach)
+        digest = yield from self._commit(change, since, now, new_id, reach)
         version = self.version + 1
         self._checkpoint(version)
         return OwnCommit(version, head, transactions, digest)
 
     def _commit(
-        self,
-        change: CommitChange,
-        delegate: Callable[[], None],
-        since: datetime,
-        now: datetime,
-        new_id: NewId = random_id,
-        reach: Reach = no_faults,
+        self, change: CommitChange, since: datetime, now: datetime, new_id: NewId = random_id, reach: Reach = no_faults
     ) -> Steps[str]:
-        """Makes the commit that directly follows this version, and returns the digest of its text; empty where `delegate`
-        has delta-rs write it (`commit_log.plain`)."""
+        """Makes the commit that directly follows this version, and returns the digest of its text."""
         check_whole(self, self.location)
         check_features(self.head, self.uri)
-        still = held_still(change.stamp, since, now)
-        if (self.is_kept or is_plain_head(self.head)) and has_plain(change.paths):
-            text = commit_text(change, self.version, now, new_id())
-            yield from publish(self.location, self.version + 1, text, still, reach)
-            return sha256(text).hexdigest()
-        assert not change.changes, "a table that delta-rs has to write is refused a change data feed (delta/change_data.py)"
-        still()
-        if local_path(self.uri) is not None:
-            yield self.uri
-            still()
-        reach("before-link")
-        paths = [file.path for file in change.adds]
-        with certain(self.location, self.version + 1, change.stamp, paths), delta_errors(f"cannot commit to {self.uri}"):
-            delegate()
-        return ""
+        text = commit_text(change, self.version, now, new_id())
+        yield from publish(self.location, self.version + 1, text, held_still(change.stamp, since, now), reach)
+        return sha256(text).hexdigest()
 
     def check_partitions(self, schema: TableSchema) -> None:
         """Checks that its files are divided as the table's are.
@@ -184,15 +156,15 @@ class ScopeTable(TableContents):
             return self.head
         return self.head.with_columns(delta_schema(schema).to_json(), schema.partition_by)
 
-    def _keeps_some(self, adds: Sequence[NewFile], removes: Sequence[DataFile], schemas: tuple[TableSchema, ...]) -> bool:
+    def _keeps_some(self, removes: Sequence[DataFile], schemas: tuple[TableSchema, ...]) -> bool:
         """Whether a commit that changes the columns leaves files as they are.
 
         Raises:
-            Unsupported: it does, and they would say something else, or delta-rs would not change the columns.
+            Unsupported: it does, and they would say something else.
         """
         if {file.path for file in removes} == {file.path for file in self.files()}:
             return False
-        if not (self.keeps_files(schemas) and has_plain(file.path for file in adds)):
+        if not self.keeps_files(schemas):
             raise Unsupported(f"{self.uri} has other columns than the new files; only a rewrite of all its files can change them")
         return True
 
@@ -262,20 +234,12 @@ class ScopeTable(TableContents):
             Conflict: as `commit`; nothing was changed.
         """
         change = CommitChange(stamp, transactions_of(transaction), _OVERWRITE, removes=self.files())
-
-        def delegate() -> None:
-            delegated.commit(self.delta, change, self.delta.schema(), now=now, hooks=delegated.NO_CHECKPOINT)
-
-        yield from self._commit(change, delegate, since, now)
+        yield from self._commit(change, since, now)
         return self.version + 1
 
     def checkpoint(self) -> None:
         """Writes the checkpoint of this version; raises as `write_checkpoint`."""
-        if not self._mended:
-            with suppress(Corrupt):  # a hint or an earlier checkpoint misleads delta-rs
-                checkpoint_in_place(self.location, self.version)
-                return
-        write_mended_checkpoint(self.location, self.version)
+        write_checkpoint(self.location, self.version, in_place=True, passes_over=self._mended)
 
     def set_property(self, name: str, value: str, *, stamp: CommitStamp, since: datetime, now: datetime) -> Steps[None]:
         """Commits the property. This snapshot must not be used afterwards. `since` is as in `commit`.
@@ -284,33 +248,16 @@ class ScopeTable(TableContents):
             Conflict: as `commit`; nothing was changed.
         """
         change = CommitChange(stamp, {}, head=self.head.with_properties({name: value}), operation="SET TBLPROPERTIES")
-
-        def delegate() -> None:
-            delegated.set_property(self.delta, name, value, change, self._hooks)
-
-        yield from self._commit(change, delegate, since, now)
+        yield from self._commit(change, since, now)
         self._checkpoint(self.version + 1)
-
-    @cached_property
-    def _hooks(self) -> PostCommitHookProperties:
-        """Returns what delta-rs does after a commit: no checkpoint on an object store, unless another writer gave the table
-        features that it may have to show."""
-        ours = local_path(self.uri) is None and self.head.reader == READER
-        return delegated.NO_CHECKPOINT if ours else delegated.CHECKPOINTING
 
     def _checkpoint(self, version: int) -> None:
         """Writes the checkpoint of a version that was just committed, if one is due."""
-        if is_due(version, self.property("delta.checkpointInterval")) and self.head.reader == READER:
+        if is_due(version, self.property("delta.checkpointInterval")):
+            # features of others may ask for what only delta-rs puts into a checkpoint, which it then makes itself
+            in_place = local_path(self.uri) is not None or self.head.reader != READER
             with suppress(LakewardenError):  # the commit is complete without it, and the next checkpoint will follow
-                self._write_checkpoint(version)
-
-    def _write_checkpoint(self, version: int) -> None:
-        if not self._mended:
-            write = checkpoint_in_place if local_path(self.uri) else write_checkpoint
-            with suppress(Corrupt):  # an earlier checkpoint can't be read, which only opening the table shows
-                write(self.location, version)
-                return
-        write_mended_checkpoint(self.location, version)
+                write_checkpoint(self.location, version, in_place=in_place, passes_over=self._mended)
 
 
 def check_whole(table: ScopeTable | None, location: Location) -> None:

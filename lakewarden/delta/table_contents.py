@@ -6,15 +6,13 @@ from collections.abc import Mapping
 from functools import cached_property
 
 import pyarrow as pa
-from deltalake import DeltaTable
 
 from lakewarden.base.connection import Location
 from lakewarden.base.scope import Scope
 from lakewarden.catalog.model import TableSchema
 from lakewarden.catalog.report import ScopeState
-from lakewarden.delta.commit_log.actions import DELETION_VECTORS, TableHead
+from lakewarden.delta.commit_log.actions import DELETION_VECTORS, MOST_WRITER, READER, TableHead
 from lakewarden.delta.commit_log.committing import BATCH_APP, SWEPT
-from lakewarden.delta.commit_log.plain import is_plain
 from lakewarden.delta.parquet.column_ends import Bounds, Value
 from lakewarden.delta.parquet.files import DataFile
 from lakewarden.delta.parquet.outward import outward
@@ -22,6 +20,7 @@ from lakewarden.delta.parquet.reading import open_file
 from lakewarden.delta.parquet.schema import SEQ, SEQ_ID, LiveColumn, is_ours, live_columns, reads_alike, version_of
 from lakewarden.delta.partitions import value_of
 from lakewarden.delta.replay.live_files import vectors_of
+from lakewarden.delta.replay.log_state import LogState
 from lakewarden.delta.replay.rows import all_rows
 from lakewarden.delta.snapshot import MOST_KEPT, Snapshot, state_of
 from lakewarden.delta.table_version import TableVersion
@@ -35,7 +34,12 @@ class TableContents:
     def __init__(
         self, location: Location, found: TableVersion, torn: int | None = None, *, mended: bool = False, is_kept: bool = False
     ) -> None:
-        """`torn` and `mended` as in `Opened`; `is_kept` where it was not opened."""
+        """
+        Args:
+            torn: as of `LogState`.
+            mended: a checkpoint of its log can't be read, and was passed over.
+            is_kept: it was not opened.
+        """
         self.location = location
         self.torn = torn
         self.is_kept = is_kept
@@ -56,11 +60,6 @@ class TableContents:
     def head(self) -> TableHead:
         """What the table says of itself."""
         return self._found.head
-
-    @property
-    def delta(self) -> DeltaTable:
-        """The table as delta-rs reads it, which opens it when that was not needed before. Raises as `open`."""
-        return self._found.delta
 
     @property
     def columns(self) -> tuple[LiveColumn, ...]:
@@ -133,8 +132,7 @@ class TableContents:
         there = self.schema_version(schemas) if self.has_files else version_of(self.head.schema, schemas)
         if there is None:
             return False  # a fence of a table that had other columns
-        # delta-rs, which writes the commits of other tables, changes columns only where it replaces all
-        return there is schemas[-1] or (reads_alike(there, schemas[-1]) and self.can_be_kept)
+        return there is schemas[-1] or reads_alike(there, schemas[-1])
 
     @property
     def mapping(self) -> str:
@@ -143,6 +141,11 @@ class TableContents:
 
     def watermark(self, app_id: str) -> int | None:
         return self._found.transaction(app_id)
+
+    @property
+    def log_state(self) -> LogState:
+        """The version by its log, which is read where that was not needed before."""
+        return self._found.state
 
     @property
     def is_swept(self) -> bool:
@@ -220,8 +223,12 @@ class TableContents:
 
     @cached_property
     def can_be_kept(self) -> bool:
-        """Whether this version can be known without delta-rs: its log has nothing that is more than ours."""
-        return self.is_kept or is_plain(self.head, (file.path for file in self.files()))
+        """Whether this version can be known without its log: by what is kept beside it, which lists no features, no vectors, and
+        no spellings of others."""
+        if self.is_kept:
+            return True
+        lists_features = self.head.reader > READER or self.head.writer >= MOST_WRITER
+        return not lists_features and all(file.logged is None for file in self.files())
 
     def state(self, app_id: str) -> ScopeState:
         files, watermark = self.files(), self.watermark(app_id)

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Protocol
 
-from deltalake import DeltaTable
-
 from lakewarden.delta.commit_log.actions import TableHead
 from lakewarden.delta.parquet.column_ends import Bounds
 from lakewarden.delta.parquet.files import DataFile
@@ -21,11 +19,6 @@ class TableVersion(Protocol):
 
     @property
     def head(self) -> TableHead: ...
-
-    @property
-    def delta(self) -> DeltaTable:
-        """The version as delta-rs reads it."""
-        ...
 
     @property
     def state(self) -> LogState:

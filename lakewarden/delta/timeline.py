@@ -7,18 +7,17 @@ other still has.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import accumulate
-from urllib.parse import unquote
 
 from lakewarden.base.clock import to_millis
 from lakewarden.base.threads import at_once
-from lakewarden.delta.commit_log.commits import LOG, commit_name
 from lakewarden.delta.commit_log.stamp import DROP, ERASE, CommitStamp
 from lakewarden.delta.replay.actions import read_commit
+from lakewarden.delta.replay.paths import key_of, root_at
+from lakewarden.delta.replay.segment import LogFiles, commit_name, version_of
 from lakewarden.storage.objects import Missing, ObjectStore, StoredObject
 
 VACUUM_START = "VACUUM START"
@@ -29,9 +28,6 @@ KEPT = "keep_versions"
 
 _NEVER = 1 << 62
 """Milliseconds; the time of a commit that came after the listing: nothing is known to be older."""
-
-_COMMIT = re.compile(rf"{LOG}/(\d{{20}})\.json")
-_CHECKPOINT = re.compile(rf"{LOG}/(\d{{20}})\.checkpoint\.(?:(\d{{10}})\.(\d{{10}})\.)?(?:[0-9a-f-]+\.)?(?:parquet|json)")
 
 
 @dataclass(frozen=True)
@@ -185,7 +181,7 @@ def walk(store: ObjectStore, newest: int, threads: int = 1) -> Iterator[LogEntry
         for version, text in zip(versions, at_once(text_of, versions, threads), strict=True):
             if not text:
                 return
-            entry = entry_of(version, text)
+            entry = entry_of(version, text, store.uri)
             yield entry
             if entry.fences:
                 return
@@ -193,24 +189,20 @@ def walk(store: ObjectStore, newest: int, threads: int = 1) -> Iterator[LogEntry
 
 def checkpoints(listing: Iterable[StoredObject]) -> dict[int, datetime]:
     """Returns the versions that have a complete checkpoint, and when it was written."""
-    parts: dict[int, list[tuple[StoredObject, int]]] = {}
-    for found in listing:
-        if match := _CHECKPOINT.fullmatch(found.key):
-            parts.setdefault(int(match[1]), []).append((found, int(match[3] or 1)))
-    whole = {version: [found for found, _ in several] for version, several in parts.items() if len(several) >= several[0][1]}
-    return {version: max(found.modified for found in several) for version, several in whole.items()}
+    written = {found.key: found.modified for found in listing}
+    whole = LogFiles.of(written).checkpoints
+    return {each.version: max(written[name] for name in each.names) for each in whole}
 
 
 def superfluous_log_since(listing: Sequence[StoredObject]) -> datetime | None:
     """Returns when the first checkpoint was written that has older objects of the log below it; None without one."""
-    found = (_COMMIT.fullmatch(one.key) or _CHECKPOINT.fullmatch(one.key) for one in listing)
-    oldest = min((int(match[1]) for match in found if match), default=0)
+    oldest = min((version for one in listing if (version := version_of(one.key)) is not None), default=0)
     return min((written for version, written in checkpoints(listing).items() if version > oldest), default=None)
 
 
 def readable_commits(listing: Sequence[StoredObject], newest: int) -> range:
     """Returns the versions up to `newest` whose commits are there without a gap."""
-    commits = {int(match[1]) for found in listing if found.size and (match := _COMMIT.fullmatch(found.key))}
+    commits = LogFiles.of(found.key for found in listing if found.size).commits
     first = newest + 1
     while first - 1 in commits:
         first -= 1
@@ -233,13 +225,13 @@ def _kept(stamp: CommitStamp) -> frozenset[int]:
     return frozenset(int(version) for version in stamp.parameters.get(KEPT, "").split(",") if version)
 
 
-def entry_of(version: int, text: bytes) -> LogEntry:
-    """Returns what a commit's text says."""
-    commit = read_commit(version, text)
+def entry_of(version: int, text: bytes, uri: str) -> LogEntry:
+    """Returns what a commit's text says. `uri` of the table."""
+    commit, root = read_commit(version, text), root_at(uri)
     actions, info = commit.actions, commit.info
-    adds = {unquote(each.add.path): each.add.modification_time or 0 for each in actions if each.add is not None}
+    adds = {key_of(each.add.path, root): each.add.modification_time or 0 for each in actions if each.add is not None}
     gone = [each.remove for each in actions if each.remove is not None]
-    removes = {unquote(remove.path): remove.deletion_timestamp or 0 for remove in gone}
+    removes = {key_of(remove.path, root): remove.deletion_timestamp or 0 for remove in gone}
     said, operation = info.get("userMetadata"), str(info.get("operation", "UNKNOWN"))
     stamp = CommitStamp.parse(said if isinstance(said, str) else None)
     times = (info.get("inCommitTimestamp"), info.get("timestamp"), max([0, *adds.values(), *removes.values()]))
@@ -250,7 +242,7 @@ def entry_of(version: int, text: bytes) -> LogEntry:
         stamp,
         frozenset(adds),
         frozenset(removes),
-        frozenset(unquote(each.cdc.path) for each in actions if each.cdc is not None),
+        frozenset(key_of(each.cdc.path, root) for each in actions if each.cdc is not None),
         tuple((each.txn.app_id, each.txn.version) for each in actions if each.txn is not None),
     )
 
@@ -267,9 +259,7 @@ def expired_log(
         readable: whether a version's checkpoint can be read; called only before removing something because of it.
     """
     old = [
-        (int(match[1]), found.key)
-        for found in listing
-        if (match := _COMMIT.fullmatch(found.key) or _CHECKPOINT.fullmatch(found.key)) and found.modified <= before
+        (version, found.key) for found in listing if (version := version_of(found.key)) is not None and found.modified <= before
     ]
     whole = checkpoints(listing).items()
     for start in sorted((version for version, written in whole if version <= below and written <= before), reverse=True):

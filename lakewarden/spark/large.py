@@ -182,7 +182,6 @@ class _LargeCold:
         hot = self._newest(self._hot(pending, end)).cache()
         try:
             replaced = self._candidates(hot)
-            self.apply.check_feed(replaced)
             old = self._cold(replaced)
             kept = old.join(hot, self._key, "left_anti").select(*old.columns)  # the join puts the key's columns first
             rows = kept.unionByName(hot.filter(F.col(OP) != DELETE).drop(OP))

@@ -23,7 +23,7 @@ from obstore.store import MemoryStore, S3Store, from_url
 from lakewarden.base.connection import Location
 from lakewarden.base.recent import Recent
 from lakewarden.errors import AccessRefused, NoBucket, StorageRefused, StorageUnavailable, Unreachable
-from lakewarden.storage.location import bucket_uri, local_path
+from lakewarden.storage.location import bucket_uri
 from lakewarden.storage.options import (
     ANSWERS_WITHIN,
     CONNECTS_WITHIN,
@@ -124,16 +124,6 @@ class Clients:
     def renew(self, denied: int) -> None:
         """Makes the bucket's clients anew after one of this generation was denied."""
         _MADE.renew(self._bucket, denied)
-
-
-def client_of(location: Location) -> object:
-    """Returns the client of a location, as it would be made now; None for a directory. What keeps another library's client keeps
-    this one beside it, and opens anew when this is another one.
-
-    Raises:
-        StorageRefused: the environment lacks what the location's credentials refer to.
-    """
-    return None if local_path(location.uri) else Clients(location).of()
 
 
 def seconds_for(sending: int) -> int:

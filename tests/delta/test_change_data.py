@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from lakewarden.catalog.target import ScopeTarget
 from lakewarden.delta.commit_log.commits import commit_name
 from lakewarden.delta.lifecycle.fence import fence
-from lakewarden.errors import Conflict, Unsupported
+from lakewarden.errors import Conflict
 from lakewarden.storage.objects import keys_of
 from lakewarden.storage.open import open_store
 from lakewarden.storage.steps import alone
@@ -148,27 +148,24 @@ def test_new_columns_alone_change_no_row(tmp_path: Path) -> None:
     assert rows_at(scope.uri, 1, ("id", "more")) == Counter([(1, None)])
 
 
-def test_a_commit_that_cannot_say_what_changed_is_refused_and_leaves_nothing(tmp_path: Path) -> None:
+def test_a_feed_and_a_rule_of_another_writer_are_both_kept(tmp_path: Path) -> None:
     scope = target(tmp_path / "t")
     flush(scope, people(1))
     DeltaTable(scope.uri).alter.set_table_properties({_FEED: "true"})
     DeltaTable(scope.uri).alter.add_constraint({"positive": "id > 0"})
-    there = keys_of(open_store(scope.location))
-    with pytest.raises(Unsupported, match="change data feed"):
-        flush(scope, people(1, name="x"), first_seq=1)
-    assert keys_of(open_store(scope.location)) == there
-    flush(scope, people(2), first_seq=1)  # what only adds rows needs no more than delta-rs can say
-    assert counted(fed(scope.uri, 3, ["id"])) == {"insert": 1}
+    flush(scope, people(1, name="x"), first_seq=1)
+    flush(scope, people(2), first_seq=2)
+    assert counted(fed(scope.uri, 3, ["id"])) == {"update_preimage": 1, "update_postimage": 1}
+    assert counted(fed(scope.uri, 4, ["id"])) == {"insert": 1}
 
 
-def test_a_table_that_another_writer_gave_more_gets_no_feed(tmp_path: Path) -> None:
-    scope = target(tmp_path / "t")
-    flush(scope, people(1))
-    DeltaTable(scope.uri).alter.add_constraint({"positive": "id > 0"})
-    there = keys_of(open_store(scope.location))
-    with pytest.raises(Unsupported, match="change data feed"):
-        flush(_fed_target(tmp_path / "t"), people(2), first_seq=1)
-    assert keys_of(open_store(scope.location)) == there
+def test_a_table_that_another_writer_gave_a_rule_gets_a_feed(tmp_path: Path) -> None:
+    flush(target(tmp_path / "t"), people(1))
+    DeltaTable(tmp_path / "t").alter.add_constraint({"positive": "id > 0"})
+    flush(_fed_target(tmp_path / "t"), people(2), first_seq=1)
+    there = DeltaTable(tmp_path / "t")
+    assert there.metadata().configuration[_FEED] == "true"
+    assert (there.protocol().min_writer_version, there.metadata().configuration["delta.constraints.positive"]) == (4, "id > 0")
 
 
 def test_a_refused_commit_leaves_no_change_file(tmp_path: Path) -> None:

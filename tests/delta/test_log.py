@@ -6,6 +6,7 @@ import threading
 from pathlib import Path
 
 import pytest
+from deltalake import DeltaTable
 
 from lakewarden.catalog.target import ScopeTarget
 from lakewarden.delta.reading.history import history
@@ -31,7 +32,7 @@ def test_everything_survives_checkpoints(tmp_path: Path) -> None:
 def test_delta_rs_is_not_let_to_expire_the_log(tmp_path: Path) -> None:
     scope = target(tmp_path / "t")
     flush(scope, people(0))
-    table_of(scope).delta.alter.set_table_properties({"delta.logRetentionDuration": "interval 0 seconds"})
+    DeltaTable(scope.uri).alter.set_table_properties({"delta.logRetentionDuration": "interval 0 seconds"})
     for number in range(1, 25):
         flush(scope, people(number), first_seq=number)
     assert len(history(scope)) == 26

@@ -1,6 +1,7 @@
 """A commit of ours in the form of Delta's log: one JSON object per line.
 
-Only what a plain table needs (delta/commit_log/plain.py): the rest of Delta's protocol is left to delta-rs.
+It has what our own tables need, and what other writers' features ask of it where a commit of ours keeps these
+(`delta.features.check_features`, which refuses the others by name).
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ from lakewarden.base.version import VERSION
 from lakewarden.catalog.buckets import bucket_named
 from lakewarden.delta.commit_log.stamp import CommitStamp
 from lakewarden.delta.parquet.change_files import ChangeFile
-from lakewarden.delta.parquet.files import DataFile, NewFile
+from lakewarden.delta.parquet.files import DataFile, LoggedName, NewFile
+from lakewarden.delta.replay.actions import Vector
 
 READER, WRITER = 1, 2
 """Delta's protocol versions of our tables (docs/decisions/0008-plain-tables.md), but for those with a change data feed."""
@@ -30,6 +32,10 @@ DELETION_VECTORS = "deletionVectors"
 
 FEED_WRITER = 4
 """Delta's protocol version of writers of such a table."""
+
+CHANGE_DATA_FEED_FEATURE = "changeDataFeed"
+MOST_READER, MOST_WRITER = 3, 7
+"""The highest versions of Delta's protocol: from these on it lists features by name ("Table Features")."""
 
 BUCKET_TAG = "lakewarden.bucket"
 """The tag of a data file that has the rows of one bucket: what its name says too, for readers of the log."""
@@ -58,8 +64,13 @@ class TableHead:
     partition_columns: tuple[str, ...] = ()
     reader: int = READER
     writer: int = WRITER
-    features: tuple[str, ...] = ()
-    """Table features that its protocol asks of readers or writers, by name."""
+    reader_features: tuple[str, ...] = ()
+    writer_features: tuple[str, ...] = ()
+    """What its protocol lists by name, from `MOST_READER` and `MOST_WRITER` on."""
+
+    @property
+    def features(self) -> frozenset[str]:
+        return frozenset((*self.reader_features, *self.writer_features))
 
     def with_columns(self, schema: str, partition_columns: tuple[str, ...]) -> TableHead:
         return replace(self, schema=schema, partition_columns=partition_columns)
@@ -71,10 +82,19 @@ class TableHead:
     def with_properties(self, given: Mapping[str, str]) -> TableHead:
         """With the protocol that they need: never a lower one."""
         head = replace(self, configuration={**self.configuration, **given})
-        return replace(head, writer=max(head.writer, FEED_WRITER)) if head.has_change_data_feed else head
+        if not head.has_change_data_feed:
+            return head
+        if head.writer < MOST_WRITER:
+            return replace(head, writer=max(head.writer, FEED_WRITER))
+        return replace(head, writer_features=tuple(dict.fromkeys((*head.writer_features, CHANGE_DATA_FEED_FEATURE))))
 
     def protocol(self) -> Action:
-        return {"protocol": {"minReaderVersion": self.reader, "minWriterVersion": self.writer}}
+        listed: dict[str, object] = {}
+        if self.reader >= MOST_READER:
+            listed["readerFeatures"] = self.reader_features
+        if self.writer >= MOST_WRITER:
+            listed["writerFeatures"] = self.writer_features
+        return {"protocol": {"minReaderVersion": self.reader, "minWriterVersion": self.writer, **listed}}
 
     def action(self) -> Action:
         return {
@@ -106,11 +126,6 @@ class CommitChange:
     data_change: bool = True
     operation: str = WRITE
     """Delta's own word, for those who do not know the stamp."""
-
-    @property
-    def paths(self) -> list[str]:
-        """Of all files that it names."""
-        return [*(file.path for file in self.adds), *(file.path for file in self.removes)]
 
 
 def commit_text(change: CommitChange, read_version: int | None, now: datetime, commit_id: str) -> bytes:
@@ -166,14 +181,17 @@ def _add(file: NewFile, now: datetime, data_change: bool) -> Action:
 
 
 def _remove(file: DataFile, now: datetime, data_change: bool) -> Action:
+    """Under the name that its `add` has: readers match the two by spelling and vector, or by what the spelling means."""
+    path, vector = (_spelled(file.path), None) if file.logged is None else file.logged
     return {
         "remove": {
-            "path": _spelled(file.path),
+            "path": path,
             "deletionTimestamp": to_millis(now),
             "dataChange": data_change,
             "extendedFileMetadata": True,
             "partitionValues": dict(file.partition),
             "size": file.size,
+            **({} if vector is None else {"deletionVector": vector}),
         }
     }
 
@@ -184,5 +202,10 @@ def _cdc(file: ChangeFile) -> Action:
 
 
 def _spelled(path: str) -> str:
-    """As a URL: of the characters that `plain.has_plain` allows, only one means something else there."""
+    """As a URL. In the names that we give (`delta.partitions.directory`), only one character means something else there."""
     return path.replace("%", "%25")
+
+
+def logged_name(path: str, spelling: str, vector: Vector | None) -> LoggedName | None:
+    """What a removal of the file has to say; None where that is what it says of a file of ours."""
+    return None if vector is None and spelling == _spelled(path) else LoggedName(spelling, vector)

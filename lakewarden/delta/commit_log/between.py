@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from urllib.parse import unquote
 
-from lakewarden.delta.commit_log.commits import commit_name
 from lakewarden.delta.commit_log.stamp import CommitStamp
 from lakewarden.delta.partitions import Partition
 from lakewarden.delta.replay.actions import CommitActions, read_commit
+from lakewarden.delta.replay.paths import key_of, root_at
+from lakewarden.delta.replay.segment import commit_name
 from lakewarden.storage.objects import Missing, ObjectStore
 
 
@@ -38,7 +38,7 @@ def between(store: ObjectStore, since: int, newest: int) -> Between:
         bar = bar or _bar(commit)
         for action in commit.actions:
             if action.remove is not None:
-                removed.add(unquote(action.remove.path))
+                removed.add(key_of(action.remove.path, root_at(store.uri)))
             found = action.add or action.remove
             if found is not None and found.data_change:
                 partitions[tuple((found.partition_values or {}).items())] = None

@@ -1,12 +1,17 @@
-"""Checkpoints, which delta-rs makes: of a table on a disk in its place, of one on an object store on a copy of the log's tail.
+"""Checkpoints: the one thing that delta-rs writes for us. Its own keep what other writers left (vectors, domains, tags, row ids),
+and what a checkpoint has to say is a set of rules of its own, where an error loses rows.
 
-On an object store itself it would read that tail twice and the last checkpoint in eleven ranges, and what it leaves costs every
-opening five requests more than it must (docs/decisions/0017-checkpoints-on-object-stores.md).
+It makes that of a table on a disk in its place, and that of one on an object store on a copy of the log's tail: on the store it
+would read that tail twice and the last checkpoint in eleven ranges, and what it leaves costs every opening five requests more
+than it must (docs/decisions/0017-checkpoints-on-object-stores.md). It takes the newest checkpoint by its name, and fails where
+that one can't be read: then it gets a copy of what the version was replayed from.
 """
 
 from __future__ import annotations
 
 import json
+import os
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -17,12 +22,18 @@ from deltalake import DeltaTable, Schema
 
 from lakewarden.base.connection import Location
 from lakewarden.delta.commit_log.commits import LAST_CHECKPOINT, LOG, CommitLog, checkpoint_name, commit_name
-from lakewarden.delta.commit_log.damage import leads_nowhere
-from lakewarden.delta.commit_log.opening import opened
+from lakewarden.delta.commit_log.damage import last_checkpoint, leads_nowhere
 from lakewarden.delta.failures import delta_errors
+from lakewarden.delta.replay.log_state import replay
+from lakewarden.delta.replay.segment import LogFiles
+from lakewarden.delta.uri import delta_uri
 from lakewarden.errors import Corrupt, LakewardenError
+from lakewarden.storage.clients import OUTAGES
+from lakewarden.storage.location import local_path
+from lakewarden.storage.meter import count
 from lakewarden.storage.objects import Missing, ObjectStore, keys_of
 from lakewarden.storage.open import open_store
+from lakewarden.storage.options import delta_options
 
 _INTERVAL = 100
 """delta-rs's own, where the table says nothing."""
@@ -42,6 +53,10 @@ class _Checkpoint:
     data: bytes
     hint: bytes
 
+    def write(self, store: ObjectStore, version: int) -> None:
+        store.replace(checkpoint_name(version), self.data)
+        store.replace(LAST_CHECKPOINT, self.hint)
+
 
 def is_due(version: int, interval: str) -> bool:
     """Whether a checkpoint follows this commit, as delta-rs counts; `interval` is what the table's property says, or empty."""
@@ -49,12 +64,48 @@ def is_due(version: int, interval: str) -> bool:
     return (version + 1) % (every or _INTERVAL) == 0
 
 
-def write_checkpoint(location: Location, version: int) -> None:
-    """Writes the checkpoint of a version that was just committed. A table that was fenced since, or has a later one, gets none.
+def write_checkpoint(location: Location, version: int, *, in_place: bool = False, passes_over: bool = False) -> None:
+    """Writes the checkpoint of a version. Where it is not made in its place, a table that was fenced since, or has a later one,
+    gets none.
+
+    Args:
+        in_place: delta-rs makes it where the table is.
+        passes_over: an earlier checkpoint is known to be unreadable.
 
     Raises:
         StorageUnavailable, StorageRefused, Corrupt: there is none now, and the table is as good without.
     """
+    if not passes_over:
+        with suppress(Corrupt):  # a hint or an earlier checkpoint misleads delta-rs
+            _in_place(location, version) if in_place else _of_tail(location, version)
+            return
+    _of_replay(location, version)
+
+
+def opened(location: Location, version: int) -> DeltaTable:
+    """The version as delta-rs reads it.
+
+    Raises:
+        NotFound: there is no such version.
+        Corrupt, Unsupported: delta-rs can't read the table.
+    """
+    what = f"cannot open the Delta table at {location}"
+    with OUTAGES.requesting(location, what), delta_errors(what):
+        options = delta_options(location, os.environ)
+        if local_path(location.uri) is None:
+            count("OPEN")
+        return DeltaTable(delta_uri(location.uri), version=version, storage_options=options or None)
+
+
+def _in_place(location: Location, version: int) -> None:
+    store = open_store(location)
+    if _last(store) >= version:
+        _check_hint(store)
+    with delta_errors(f"cannot checkpoint {location}"):
+        opened(location, version).create_checkpoint()
+
+
+def _of_tail(location: Location, version: int) -> None:
     store = open_store(location)
     last = _last(store)
     if last >= version:
@@ -63,26 +114,34 @@ def write_checkpoint(location: Location, version: int) -> None:
     tail = _tail(store, last, version)
     made = None if tail is None else _made(tail, version)
     if made is not None:
-        store.replace(checkpoint_name(version), made.data)
-        store.replace(LAST_CHECKPOINT, made.hint)
+        made.write(store, version)
     elif CommitLog(store).read(version) is not None:
-        checkpoint_in_place(location, version)
+        _in_place(location, version)
 
 
-def checkpoint_in_place(location: Location, version: int) -> None:
-    """Has delta-rs write the checkpoint where the table is: on a disk, reading costs little. Raises as `write_checkpoint`."""
-    store = open_store(location)
-    if _last(store) >= version:
-        _check_hint(store)
+def _of_replay(location: Location, version: int) -> None:
+    """Leaves out checkpoints that can't be read: of what is written, nothing has to be left out any more.
+
+    Raises:
+        Corrupt: the version can't be put together any more.
+    """
+    store, state = open_store(location), replay(location, version)
+    assert state is not None, "a version that was committed"
+    start, parts = (-1, ()) if state.checkpoint is None else (state.checkpoint.version, state.checkpoint.names)
+    names = [*parts, *(name for _, name in state.log.behind(start, version))]
+    try:
+        log = {name: store.get(name) for name in names}
+    except Missing as error:
+        raise Corrupt(f"cannot checkpoint {location}: {error} was removed meanwhile") from None
     with delta_errors(f"cannot checkpoint {location}"):
-        opened(location, version).create_checkpoint()
+        _on_copy(log, version).write(store, version)
 
 
 def _check_hint(store: ObjectStore) -> None:
     """Raises:
     Corrupt: the log names a checkpoint that is not there, and delta-rs would leave it so.
     """
-    if leads_nowhere(store, keys_of(store, LOG)):
+    if leads_nowhere(store, LogFiles.of(keys_of(store, LOG))):
         raise Corrupt(f"{LAST_CHECKPOINT} of {store.uri} names a checkpoint that is not there")
 
 
@@ -104,24 +163,28 @@ def _tail(store: ObjectStore, last: int, version: int) -> dict[str, bytes] | Non
 
 def _last(store: ObjectStore) -> int:
     """The version of the last checkpoint; -1 where none is known."""
-    try:
-        return int(json.loads(store.get(LAST_CHECKPOINT))["version"])
-    except (Missing, ValueError, KeyError, TypeError):
-        return -1
+    found = last_checkpoint(store)
+    return -1 if found is None else found
 
 
 def _made(tail: dict[str, bytes], version: int) -> _Checkpoint | None:
     """None where it cannot be made here: the temporary directory is full, or the tail is not all that it takes."""
     try:
-        with delta_errors("cannot make a checkpoint here"), TemporaryDirectory(prefix="lakewarden-") as copy:
-            (Path(copy) / LOG).mkdir()
-            for name, data in tail.items():
-                (Path(copy) / name).write_bytes(data)
-            DeltaTable(copy, version=version).create_checkpoint()
-            actions = pq.ParquetFile(Path(copy) / checkpoint_name(version)).read(use_threads=False)
-            said = json.loads((Path(copy) / LAST_CHECKPOINT).read_bytes())
+        with delta_errors("cannot make a checkpoint here"):
+            return _on_copy(tail, version)
     except LakewardenError:  # delta-rs tries again, on the store itself
         return None
+
+
+def _on_copy(log: dict[str, bytes], version: int) -> _Checkpoint:
+    """Raises whatever delta-rs does."""
+    with TemporaryDirectory(prefix="lakewarden-") as copy:
+        (Path(copy) / LOG).mkdir()
+        for name, data in log.items():
+            (Path(copy) / name).write_bytes(data)
+        DeltaTable(copy, version=version).create_checkpoint()
+        actions = pq.ParquetFile(Path(copy) / checkpoint_name(version)).read(use_threads=False)
+        said = json.loads((Path(copy) / LAST_CHECKPOINT).read_bytes())
     return _lean(actions, said)
 
 

@@ -6,15 +6,13 @@ from collections.abc import Mapping
 from functools import cached_property
 from typing import Any
 
-from deltalake import DeltaTable
-
-from lakewarden.delta.commit_log.actions import TableHead
-from lakewarden.delta.commit_log.opening import opened
+from lakewarden.delta.commit_log.actions import TableHead, logged_name
 from lakewarden.delta.parquet.column_ends import Bounds
-from lakewarden.delta.parquet.files import DataFile
+from lakewarden.delta.parquet.files import DataFile, LoggedName
 from lakewarden.delta.parquet.said_bounds import SaidEnds, bounds_of, end_of, said_ends, whole
 from lakewarden.delta.parquet.schema import SEQ, live_columns
 from lakewarden.delta.partitions import NO_PARTITION, Partition, respelled
+from lakewarden.delta.replay.live_files import vectors_of
 from lakewarden.delta.replay.log_state import LogState
 
 
@@ -30,10 +28,6 @@ class LogVersion:
         return self.state.version
 
     @cached_property
-    def delta(self) -> DeltaTable:
-        return opened(self.state.location, self.version)
-
-    @cached_property
     def head(self) -> TableHead:
         found, protocol = self.state.metadata, self.state.protocol
         return TableHead(
@@ -46,17 +40,18 @@ class LogVersion:
             found.partition_columns,
             protocol.min_reader_version,
             protocol.min_writer_version,
-            tuple(sorted({*(protocol.reader_features or ()), *(protocol.writer_features or ())})),
+            protocol.reader_features or (),
+            protocol.writer_features or (),
         )
 
     @cached_property
     def files(self) -> tuple[DataFile, ...]:
         paths, sizes, modified = (self._column(name) for name in ("key", "size", "modificationTime"))
         ends = ((whole(each.rows), _seq(each.lowest), _seq(each.highest)) for each in self._ends)
-        found = zip(paths, sizes, modified, ends, self._partitions(), strict=True)
+        found = zip(paths, sizes, modified, ends, self._partitions(), self._logged(), strict=True)
         return tuple(
-            DataFile(path, size or 0, rows, changed or 0, min_seq, max_seq, None, partition)
-            for path, size, changed, (rows, min_seq, max_seq), partition in found
+            DataFile(path, size or 0, rows, changed or 0, min_seq, max_seq, None, partition, logged)
+            for path, size, changed, (rows, min_seq, max_seq), partition, logged in found
         )
 
     @property
@@ -95,6 +90,10 @@ class LogVersion:
         said = self.state.files.column("partitionValues").to_pylist(maps_as_pydicts="lossy")
         texts = [respelled([(values or {}).get(name) for values in said], types.get(name, "")) for name in columns]
         return [tuple(zip(columns, values, strict=True)) for values in zip(*texts, strict=True)]
+
+    def _logged(self) -> list[LoggedName | None]:
+        names = zip(self._column("key"), self._column("path"), vectors_of(self.state.files), strict=True)
+        return [logged_name(*each) for each in names]
 
     def _column(self, name: str) -> list[Any]:
         found: list[Any] = self.state.files.column(name).to_pylist()

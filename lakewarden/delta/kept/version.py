@@ -5,12 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import cached_property
 
-from deltalake import DeltaTable
-
 from lakewarden.base.connection import Location
 from lakewarden.delta.commit_log.actions import TableHead
 from lakewarden.delta.commit_log.log_version import LogVersion
-from lakewarden.delta.commit_log.opening import opened
 from lakewarden.delta.parquet.column_ends import Bounds
 from lakewarden.delta.parquet.files import DataFile
 from lakewarden.delta.parquet.said_bounds import SaidEnds, bounds_of, said_ends
@@ -40,10 +37,6 @@ class KeptVersion:
         if found is None:
             raise Corrupt(f"{self._location}: version {self.version} cannot be read from its log")
         return found
-
-    @cached_property
-    def delta(self) -> DeltaTable:
-        return opened(self._location, self.version)
 
     @property
     def files(self) -> tuple[DataFile, ...]:

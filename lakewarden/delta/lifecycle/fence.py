@@ -18,6 +18,7 @@ from lakewarden.delta.commit_log.publish import version_of_unnamed
 from lakewarden.delta.commit_log.stamp import DROP, ERASE, CommitStamp
 from lakewarden.delta.lifecycle.create import create_table
 from lakewarden.delta.ownership import begun_anew
+from lakewarden.delta.replay.segment import LogFiles
 from lakewarden.delta.scope import open_place
 from lakewarden.delta.table import ScopeTable, check_whole
 from lakewarden.errors import Conflict, Corrupt
@@ -144,7 +145,7 @@ def _clear(store: ObjectStore, names: Sequence[str], fence_version: int, by: Com
         if name.endswith(".json"):
             store.replace(name, b"")
     store.delete(name for name in older if not name.endswith(".json"))
-    if leads_nowhere(store, [name for name in log if name not in older]):
+    if leads_nowhere(store, LogFiles.of(name for name in log if name not in older)):
         store.delete([LAST_CHECKPOINT])  # of a drop that was late, and whose checkpoint another one has deleted
     # of writers that died, or are about to be refused
     store.delete(name for name in log if (version := version_of_unnamed(name)) is not None and version <= fence_version)

@@ -19,6 +19,7 @@ from lakewarden.delta.parquet.column_ends import ColumnFacts, of_rows, of_writte
 from lakewarden.delta.parquet.schema import SEQ, file_schema
 from lakewarden.delta.parquet.stats import stats_text
 from lakewarden.delta.partitions import NO_PARTITION, Partition, directory, divided
+from lakewarden.delta.replay.actions import Vector
 from lakewarden.storage.open import open_store
 
 VERSION_KEY = b"lakewarden.schema_version"
@@ -53,6 +54,13 @@ class NewFile:
     partition: Partition = NO_PARTITION
 
 
+class LoggedName(NamedTuple):
+    """How a log names a file: its path as it is spelled there, and the vector that deletes rows of it."""
+
+    path: str
+    vector: Vector | None
+
+
 class DataFile(NamedTuple):
     """A live data file. None means unknown: another program wrote the file.
 
@@ -67,6 +75,8 @@ class DataFile(NamedTuple):
     max_seq: int | None
     schema_version: int | None = None
     partition: Partition = NO_PARTITION
+    logged: LoggedName | None = None
+    """Where the log names it otherwise than we name files."""
 
     @property
     def age(self) -> tuple[int, str]:

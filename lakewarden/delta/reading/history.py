@@ -17,8 +17,9 @@ from lakewarden.base.commit_metadata import shown_metadata
 from lakewarden.base.connection import Location
 from lakewarden.base.scope import without_table
 from lakewarden.catalog.target import ScopeTarget
-from lakewarden.delta.commit_log.commits import CommitLog, CommitRecord
+from lakewarden.delta.commit_log.commits import CommitLog
 from lakewarden.delta.commit_log.stamp import CommitStamp
+from lakewarden.delta.replay.actions import CommitActions
 from lakewarden.delta.scope import open_scope
 from lakewarden.delta.table import ScopeTable
 from lakewarden.errors import InvalidArgument
@@ -101,7 +102,7 @@ def entries_below(location: Location, before_version: int, limit: int | None) ->
     return [_entry(commit) for commit in islice(_commits(location, before_version - 1), limit)]
 
 
-def _commits(location: Location, newest: int) -> Iterator[CommitRecord]:
+def _commits(location: Location, newest: int) -> Iterator[CommitActions]:
     log = CommitLog(open_store(location))
     for version in range(newest, -1, -1):
         commit = log.read(version)
@@ -110,7 +111,7 @@ def _commits(location: Location, newest: int) -> Iterator[CommitRecord]:
         yield commit
 
 
-def _entry(commit: CommitRecord) -> HistoryEntry:
+def _entry(commit: CommitActions) -> HistoryEntry:
     info = commit.info
     text = info.get("userMetadata")
     stamp = CommitStamp.parse(text if isinstance(text, str) else None)
@@ -118,22 +119,28 @@ def _entry(commit: CommitRecord) -> HistoryEntry:
     metrics = _numbers(stamp.metrics if stamp else _mapping(info.get("operationMetrics")))
     return HistoryEntry(
         version=commit.version,
-        timestamp=from_millis(min(max(commit.timestamp, _FIRST), _LAST)),
+        timestamp=from_millis(min(max(_written_at(info), _FIRST), _LAST)),
         operation=operation,
         parameters=stamp.parameters if stamp else _parameters(_mapping(info.get("operationParameters"))),
         operation_metrics=_aliases(operation, metrics) | metrics,
         user_metadata=_user_metadata(text),
         metadata=shown_metadata(stamp.metadata) if stamp else _user_metadata(text),
         engine_info=str(info.get("engineInfo") or ""),
-        read_version=_read_version(commit),
+        read_version=_read_version(commit.version, info),
     )
 
 
-def _read_version(commit: CommitRecord) -> int | None:
-    found = commit.info.get("readVersion")
+def _written_at(info: Mapping[str, object]) -> int:
+    """Milliseconds since the epoch as its writer's clock said; 0 where it said nothing. Order is by version, not by this."""
+    found = info.get("inCommitTimestamp", info.get("timestamp"))
+    return found if isinstance(found, int) else 0
+
+
+def _read_version(version: int, info: Mapping[str, object]) -> int | None:
+    found = info.get("readVersion")
     if isinstance(found, int):
         return found
-    return 0 if commit.version == 0 else None
+    return 0 if version == 0 else None
 
 
 def _user_metadata(text: object) -> dict[str, object]:

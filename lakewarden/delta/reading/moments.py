@@ -42,7 +42,7 @@ def timeline_about(
 
     def time(version: int) -> int:
         if version not in looked:
-            looked[version] = dated(entry_of(version, store.get(commit_name(version))))
+            looked[version] = dated(entry_of(version, store.get(commit_name(version)), store.uri))
         return looked[version].at
 
     at = to_millis(moment)

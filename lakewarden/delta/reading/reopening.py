@@ -18,8 +18,6 @@ class _Kept:
     table: ScopeTable
     commit: bytes
     """Its digest: versions may count anew where a dropped table has long been swept away."""
-    client: object
-    """Its bucket's client then: deltalake's own keeps the credentials that it was opened with."""
 
 
 class TableCache:
@@ -32,18 +30,17 @@ class TableCache:
         """As `open_scope`."""
         from lakewarden.delta.commit_log.commits import CommitLog  # Delta: not for a warehouse that is opened for something else
         from lakewarden.delta.scope import compared, open_scope
-        from lakewarden.storage.clients import client_of
         from lakewarden.storage.open import open_store
 
         location = target.location
         log = CommitLog(open_store(location))
         kept = self._kept.get(location)
-        if kept is not None and log.ends_with(kept.table.version, kept.commit) and kept.client is client_of(location):
+        if kept is not None and log.ends_with(kept.table.version, kept.commit):
             return compared(kept.table, target)
         table = open_scope(target)
         commit = None if table is None else log.digest(table.version)
         if table is None or commit is None:
             self._kept.forget(location)
         else:
-            self._kept.put(location, _Kept(table, commit, client_of(location)))
+            self._kept.put(location, _Kept(table, commit))
         return table

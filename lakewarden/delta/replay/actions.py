@@ -16,7 +16,7 @@ from lakewarden.errors import Corrupt
 _NONE = msgspec.Raw(b"")
 
 
-class Vector(msgspec.Struct, frozen=True, rename="camel", gc=False):
+class Vector(msgspec.Struct, frozen=True, rename="camel", gc=False, omit_defaults=True):
     """Where the deletion vector of a file is stored ("Deletion Vector Descriptor Schema"). Sizes in bytes."""
 
     storage_type: str

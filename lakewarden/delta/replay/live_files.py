@@ -73,7 +73,9 @@ def of_checkpoint(adds: pa.StructArray, root: str) -> pa.Table:
             columns[field.name] = pa.nulls(count, field.type)
         else:
             columns[field.name] = _as(column.filter(there), field.type)
-    return _keyed(columns, root)
+    files = _keyed(columns, root)
+    files.validate(full=True)  # else a text that is no UTF-8 shows where it is used, and as no error of the file's
+    return files
 
 
 def of_adds(adds: Sequence[AddFile], root: str) -> pa.Table:

@@ -47,11 +47,16 @@ def _absolute(path: str) -> str:
     return _S3.sub("s3://", _FILE.sub("/", path))
 
 
-@lru_cache(maxsize=1024)
 def root_of(location: Location) -> str:
     """A table's own place: a path on a disk, else a URI."""
-    path = local_path(location.uri)
-    return canonical(location.uri) if path is None else str(path)
+    return root_at(location.uri)
+
+
+@lru_cache(maxsize=1024)
+def root_at(uri: str) -> str:
+    """The same of the place at a URI."""
+    path = local_path(uri)
+    return canonical(uri) if path is None else str(path)
 
 
 def check_inside(key: str, path: str, location: Location) -> str:

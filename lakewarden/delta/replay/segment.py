@@ -27,6 +27,12 @@ def commit_name(version: int) -> str:
     return f"{LOG}/{version:020d}.json"
 
 
+def version_of(name: str) -> int | None:
+    """Of which version an object of the log is the commit, or a part of a checkpoint; None for any other."""
+    found = _COMMIT.fullmatch(name) or _CHECKPOINT.fullmatch(name)
+    return int(found[1]) if found else None
+
+
 def checkpoint_name(version: int) -> str:
     """Of a checkpoint in one part."""
     return f"{LOG}/{version:020d}.checkpoint.parquet"

@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 
 import pyarrow.compute as pc
 
-from lakewarden.delta.commit_log.transactions import transaction_apps
 from lakewarden.delta.kept.newest import NAME
 from lakewarden.delta.kept.signature import verified
 from lakewarden.delta.table import ScopeTable
@@ -87,7 +86,7 @@ def _kept(task: RepairTask) -> dict[str, LastBatch] | None:
 
 
 def _writers(table: ScopeTable) -> dict[str, LastBatch]:
-    apps = sorted(filter(is_writer, transaction_apps(table.location, table.version)))
+    apps = sorted(filter(is_writer, table.log_state.transactions))
     return {app: LastBatch.of(table.watermark(app)) for app in apps}
 
 

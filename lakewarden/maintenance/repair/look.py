@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from lakewarden.delta.commit_log.commits import LOG
-from lakewarden.delta.commit_log.damage import Damage, damage_of
+from lakewarden.delta.commit_log.damage import LogDamage, damage_of
 from lakewarden.delta.ownership import copied_from
 from lakewarden.delta.parquet.files import DataFile
 from lakewarden.delta.table import ScopeTable
@@ -22,7 +22,7 @@ from lakewarden.storage.open import open_store
 class RepairLook:
     """The scope as it was found."""
 
-    damage: Damage
+    damage: LogDamage
     foreign: str
     """Why the table is another scope's; empty where it is this one's."""
     newest: ScopeTable | None

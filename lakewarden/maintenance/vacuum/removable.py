@@ -22,6 +22,7 @@ from functools import partial
 
 from lakewarden.catalog.target import ScopeTarget
 from lakewarden.delta.commit_log.damage import has_readable_checkpoint
+from lakewarden.delta.replay.segment import LogFiles
 from lakewarden.delta.scope import open_scope
 from lakewarden.delta.table import ScopeTable
 from lakewarden.delta.timeline import Timeline, expired_log
@@ -29,7 +30,6 @@ from lakewarden.errors import NotFound
 from lakewarden.maintenance.vacuum.orphans import ORPHAN_AGE, orphans, table_files, unnamed_commits
 from lakewarden.maintenance.vacuum.unreferenced_files import stray_files
 from lakewarden.storage.objects import StoredObject
-from lakewarden.storage.open import open_store
 
 LOG_AGE = timedelta(days=30)
 """Delta's own `logRetentionDuration`: a writer paused for longer could commit a version number a second time."""
@@ -121,7 +121,7 @@ def _data(contents: Contents, needed: frozenset[str], orphans_before: datetime) 
 
 
 def _expired(contents: Contents, oldest: int, before: datetime) -> list[str]:
-    readable = partial(has_readable_checkpoint, open_store(contents.target.location), [found.key for found in contents.listing])
+    readable = partial(has_readable_checkpoint, contents.target.location, LogFiles.of(found.key for found in contents.listing))
     return list(expired_log(contents.listing, oldest, before, readable))
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from lakewarden.catalog.target import ScopeTarget
-from lakewarden.delta.change_data import check_feed, has_feed
+from lakewarden.delta.change_data import has_feed
 from lakewarden.delta.commit_log.between import Between
 from lakewarden.delta.parquet.change_files import DELETED, ChangeFile
 from lakewarden.delta.parquet.files import DataFile, NewFile
@@ -122,6 +122,5 @@ def _gone(table: ScopeTable, target: ScopeTarget, files: Sequence[DataFile], out
     """For readers of a change data feed: the rows of files that go, of which nothing stays."""
     if not has_feed(table, target):
         return ()
-    check_feed(table)
     rows = (read_files(table, [file], target.schemas) for file in files)
     return tuple(made for some in rows for made in outputs.changed(some, DELETED))

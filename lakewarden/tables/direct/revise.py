@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from lakewarden.base.clock import Clock, random_id
 from lakewarden.catalog.target import ScopeTarget
-from lakewarden.delta.change_data import check_feed, has_feed
+from lakewarden.delta.change_data import has_feed
 from lakewarden.delta.commit_log.between import Between
 from lakewarden.delta.commit_log.committing import check_held
 from lakewarden.delta.parquet.change_files import DELETED, INSERT, POSTIMAGE, PREIMAGE, ChangeFile
@@ -66,8 +66,7 @@ class Revise:
         table.check_partitions(target.schema)
         files = self._files(table, target)
         groups = [FileGroup.of(table, some, target.schemas) for some in _together_read(files, target.target_file_size)]
-        if images := has_feed(table, target):
-            check_feed(table)
+        images = has_feed(table, target)
         spread = self.spread
         if spread is None or sum(group.bytes for group in groups) < spread.min_bytes:
             return _sum(_revised(group, self.decide, outputs, images=images) for group in groups)

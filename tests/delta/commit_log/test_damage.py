@@ -12,7 +12,7 @@ import pytest
 from lakewarden.base.connection import Location
 from lakewarden.catalog.target import ScopeTarget
 from lakewarden.delta.commit_log.commits import LAST_CHECKPOINT, checkpoint_name, commit_name
-from lakewarden.delta.commit_log.damage import Damage, damage_of
+from lakewarden.delta.commit_log.damage import LogDamage, damage_of
 from lakewarden.delta.lifecycle.fence import fence, fence_settled
 from lakewarden.errors import Corrupt, NotFound
 from lakewarden.storage.open import open_store
@@ -70,7 +70,7 @@ def test_a_torn_newest_commit_is_taken_for_none_and_nothing_goes_on_top(tmp_path
     table = table_of(scope)
     assert (table.version, table.watermark(APP), table.torn) == (_NEWEST - 1, _NEWEST - 1, _NEWEST)
     assert rows_of(scope) == people(*range(_NEWEST))
-    assert damage_of(scope.location) == Damage(torn=(_NEWEST,))
+    assert damage_of(scope.location) == LogDamage(torn=(_NEWEST,))
     before = data_files(scope)
     for operation in (
         lambda: flush(scope, people(77), first_seq=77),
@@ -94,7 +94,7 @@ def test_several_torn_commits_and_a_torn_checkpoint_among_them(tmp_path: Path) -
     _cut(checkpoint_name(_CHECKPOINT), 2000)(scope)
     assert (table_of(scope).version, table_of(scope).torn) == (9, 10)
     assert rows_of(scope) == people(*range(10))
-    assert damage_of(scope.location) == Damage((10, 11, 12), (checkpoint_name(_CHECKPOINT),))
+    assert damage_of(scope.location) == LogDamage((10, 11, 12), (checkpoint_name(_CHECKPOINT),))
 
 
 def test_a_torn_commit_whose_checkpoint_is_whole_is_torn_all_the_same(tmp_path: Path) -> None:
@@ -112,7 +112,7 @@ def test_a_torn_first_commit_is_no_table_and_no_place_for_one(tmp_path: Path) ->
     before = data_files(scope)
     with pytest.raises(AssertionError):
         table_of(scope)
-    assert damage_of(scope.location) == Damage(torn=(0,))
+    assert damage_of(scope.location) == LogDamage(torn=(0,))
     with pytest.raises(Corrupt, match="version 0, is torn"):
         flush(scope, people(2))
     assert data_files(scope) == before
@@ -164,7 +164,7 @@ _BAD = {
 def test_a_checkpoint_that_cannot_be_read_is_passed_over(tmp_path: Path, state: str) -> None:
     scope = _made(tmp_path)
     _BAD[state].damage(scope)
-    assert damage_of(scope.location) == Damage(checkpoints=_BAD[state].said)
+    assert damage_of(scope.location) == LogDamage(checkpoints=_BAD[state].said)
     assert (table_of(scope).version, table_of(scope).torn) == (_NEWEST, None)
     assert len(rows_of(scope, 10)) == 11
     for number in range(_NEWEST + 1, 21):  # behind the next checkpoint, all is well again
@@ -219,7 +219,7 @@ def test_a_lost_checkpoint_in_a_bucket_is_passed_over(minio: MinioServer, reques
         flush(scope, people(number), first_seq=number)
     open_store(scope.location).delete([checkpoint_name(9)])
     assert rows_of(scope) == people(*range(12))
-    assert damage_of(scope.location) == Damage(checkpoints=(LAST_CHECKPOINT,))
+    assert damage_of(scope.location) == LogDamage(checkpoints=(LAST_CHECKPOINT,))
     for number in range(12, 20):
         flush(scope, people(number), first_seq=number)
     assert rows_of(scope) == people(*range(20))

@@ -9,8 +9,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
-from deltalake import DeltaTable
+from deltalake import DeltaTable, TableFeatures
+from deltalake.transaction import AddAction
 
 from lakewarden.base.clock import random_id
 from lakewarden.base.connection import Location
@@ -27,6 +30,7 @@ from lakewarden.storage.objects import ObjectStore
 from lakewarden.storage.open import open_store
 from lakewarden.storage.steps import alone
 from tests.delta.scopes import APP, PEOPLE, at, by, flush, people, rows_of, schema, table_of, target
+from tests.delta.test_foreign import delete_row_by_vector
 
 
 def _held() -> None:
@@ -83,22 +87,57 @@ def test_delta_rs_goes_on_with_what_we_wrote_and_we_with_what_it_wrote(tmp_path:
 
 
 @pytest.mark.parametrize("name", ["delta.appendOnly", "delta.dataSkippingNumIndexedCols"])
-def test_a_table_with_a_property_that_asks_something_of_writers_is_left_to_delta_rs(tmp_path: Path, name: str) -> None:
+def test_a_commit_to_a_table_that_asks_something_of_writers_is_ours_and_keeps_it(tmp_path: Path, name: str) -> None:
     scope = target(tmp_path / "t")
     flush(scope, people(1))
     value = "3" if name.endswith("Cols") else "true"
     DeltaTable(scope.uri).alter.set_table_properties({name: value})
     flush(scope, people(2), first_seq=1)
-    assert _info(tmp_path / "t", 2)["engineInfo"].startswith("delta-rs")
+    alone(table_of(scope).set_property("lakewarden.a", "b", stamp=CommitStamp("J", "MOVE"), **at()))
+    assert _info(tmp_path / "t", 2)["engineInfo"].startswith("Lakewarden/")
+    assert DeltaTable(scope.uri).metadata().configuration[name] == value
     assert rows_of(scope) == people(1, 2)
 
 
-def test_an_invariant_of_theirs_is_left_to_delta_rs(tmp_path: Path) -> None:
+def test_a_constraint_and_features_of_theirs_stay(tmp_path: Path) -> None:
     scope = target(tmp_path / "t")
     flush(scope, people(1))
     DeltaTable(scope.uri).alter.add_constraint({"positive": "id > 0"})
+    DeltaTable(scope.uri).alter.add_feature(TableFeatures.DeletionVectors, allow_protocol_versions_increase=True)
+    before = DeltaTable(scope.uri).protocol()
+    assert before.writer_features
     flush(scope, people(2), first_seq=1)
-    assert _info(tmp_path / "t", 2)["engineInfo"].startswith("delta-rs")
+    alone(table_of(scope).set_property("delta.enableChangeDataFeed", "true", stamp=CommitStamp("J", "MOVE"), **at()))
+    after = DeltaTable(scope.uri)
+    assert (after.protocol().min_reader_version, after.protocol().min_writer_version) == (3, 7)
+    assert {*(after.protocol().writer_features or ())} == {*before.writer_features, "changeDataFeed"}
+    assert after.metadata().configuration["delta.constraints.positive"] == "id > 0"
+    flush(scope, people(2, name="new"), first_seq=2)
+    assert _info(tmp_path / "t", table_of(scope).version)["engineInfo"].startswith("Lakewarden/")
+    assert {row["_change_type"] for row in _changes(scope)} == {"update_preimage", "update_postimage"}
+
+
+def _changes(scope: ScopeTarget) -> list[dict[str, Any]]:
+    """What the newest commit's change files say."""
+    found = (action["cdc"]["path"] for action in _commit(Path(scope.uri), table_of(scope).version) if "cdc" in action)
+    return [row for path in found for row in pq.read_table(Path(scope.uri) / path).to_pylist()]
+
+
+def test_what_others_named_is_removed_under_its_name_and_with_its_vector(tmp_path: Path) -> None:
+    """The name as the log spells it, because readers compare spellings; the vector, because a file without it is another."""
+    scope = target(tmp_path / "t")
+    flush(scope, people(1, 2))
+    pq.write_table(pa.table({"id": [500], "name": ["odd"]}), tmp_path / "t" / "odd name%.parquet")
+    delta = DeltaTable(scope.uri)
+    delta.create_write_transaction([AddAction("odd name%.parquet", 1, {}, 1, True, "{}")], "append", delta.schema())
+    delete_row_by_vector(scope, row=0)
+    adds = [action["add"] for version in (1, 2) for action in _commit(tmp_path / "t", version) if "add" in action]
+    assert len(rows_of(scope)) == 2
+    alone(table_of(scope).empty(stamp=CommitStamp("J", "DROP"), **at()))
+    removes = [action["remove"] for action in _commit(tmp_path / "t", 3) if "remove" in action]
+    named = [[(each["path"], each.get("deletionVector")) for each in several] for several in (adds, removes)]
+    assert sorted(named[0], key=repr) == sorted(named[1], key=repr)
+    assert (rows_of(scope), table_of(scope).files(), DeltaTable(scope.uri).file_uris()) == ([], (), [])
 
 
 def test_of_many_writers_of_one_version_one_wins(tmp_path: Path) -> None:

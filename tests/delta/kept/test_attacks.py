@@ -20,7 +20,7 @@ from lakewarden.base.faults import Reach, no_faults
 from lakewarden.catalog.state.floors.entries import KnownState
 from lakewarden.catalog.target import ScopeTarget
 from lakewarden.delta.apply import ColdApply
-from lakewarden.delta.commit_log.checkpoint import checkpoint_in_place
+from lakewarden.delta.commit_log.checkpoint import write_checkpoint
 from lakewarden.delta.commit_log.commits import commit_name
 from lakewarden.delta.commit_log.committing import Committer
 from lakewarden.delta.kept import look
@@ -138,10 +138,10 @@ def _agrees(scope: ScopeTarget) -> None:
 def test_a_flush_that_knows_its_scope_opens_nothing(scope: ScopeTarget, monkeypatch: pytest.MonkeyPatch) -> None:
     _flush(scope, 0, 1, 2)
 
-    def opened(location: Location, version: int | None) -> None:
+    def opened(location: Location, version: int | None = None) -> None:
         raise AssertionError(f"{location} was opened, at version {version}")
 
-    monkeypatch.setattr("lakewarden.delta.commit_log.opening.opened", opened)
+    monkeypatch.setattr("lakewarden.delta.table.replay", opened)
     for number in range(1, 5):
         _flush(scope, 10 * number, 1, 10 + number)
         KEPT_TEXTS.forget(scope.uri)
@@ -165,9 +165,10 @@ def test_what_is_kept_of_a_strangers_commit_is_used_next(scope: ScopeTarget) -> 
     assert _rows(scope) == _named(0, 1) | _named(10, 2) | _named(20, 7)
 
 
-def test_a_table_that_asks_more_of_its_writers_is_not_kept(scope: ScopeTarget) -> None:
+def test_a_table_that_lists_features_of_others_is_not_kept(scope: ScopeTarget) -> None:
     _flush(scope, 0, 1)
-    deltalake.DeltaTable(scope.uri).alter.set_table_properties({"delta.dataSkippingNumIndexedCols": "3"})
+    theirs = deltalake.DeltaTable(scope.uri)
+    theirs.alter.add_feature(deltalake.TableFeatures.DeletionVectors, allow_protocol_versions_increase=True)
     _agrees(scope)
     table = ScopeTable.open(scope.location)
     assert table is not None
@@ -302,7 +303,7 @@ def _expired(scope: ScopeTarget, versions: int) -> bytes:
         _flush(scope, 10 * number, number)
         if number == 1:
             old = _text(scope)
-    checkpoint_in_place(scope.location, versions - 1)
+    write_checkpoint(scope.location, versions - 1, in_place=True)
     return old
 
 
@@ -337,7 +338,7 @@ def test_a_stranger_who_keeps_the_log_for_less_and_is_cleaning_it(scope: ScopeTa
     old = _text(scope)
     for id_ in (50, 51):
         _stranger(scope, id_)
-    checkpoint_in_place(scope.location, 4)
+    write_checkpoint(scope.location, 4, in_place=True)
     _place(scope).delete([commit_name(3)])
     _know(scope, old)
     _agrees(scope)

@@ -9,7 +9,7 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 
 from lakewarden.delta.commit_log.commits import LAST_CHECKPOINT
-from lakewarden.delta.commit_log.damage import Damage, damage_of
+from lakewarden.delta.commit_log.damage import LogDamage, damage_of
 from lakewarden.delta.lifecycle.fence import fence, fence_settled
 from lakewarden.delta.reading.history import history
 from lakewarden.errors import Conflict
@@ -86,4 +86,4 @@ def test_a_hint_of_a_late_drop_goes_with_the_checkpoint_that_another_drop_delete
     flush(scope, people(1))
     for _ in fence(scope, by("CL-1")):
         (tmp_path / "t" / LAST_CHECKPOINT).write_text('{"version": 0, "size": 1}')
-    assert damage_of(scope.location) == Damage()
+    assert damage_of(scope.location) == LogDamage()

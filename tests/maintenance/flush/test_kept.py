@@ -51,10 +51,10 @@ def _target(lake: Lakehouse) -> ScopeTarget:
 
 
 def _opens_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    def opened(location: Location, version: int | None) -> None:
+    def opened(location: Location, version: int | None = None) -> None:
         raise AssertionError(f"{location} was opened, at version {version}")
 
-    monkeypatch.setattr("lakewarden.delta.commit_log.opening.opened", opened)
+    monkeypatch.setattr("lakewarden.delta.table.replay", opened)
 
 
 @pytest.mark.both_stores
