@@ -24,7 +24,7 @@ from lakewarden.errors import Conflict
 from lakewarden.storage.location import join
 from lakewarden.storage.options import delta_options
 from tests.fixtures.children import exit_statuses
-from tests.fixtures.lakes import NOTES, make_notes, notes
+from tests.fixtures.lakes import NOTES, check_second_opinions, make_notes, notes
 
 _PROCESSES = 4
 _COMMITS = int(os.environ.get("LAKEWARDEN_RACE", "8"))
@@ -86,6 +86,7 @@ def test_every_acknowledged_commit_to_one_scope_is_there_once(
         expected = sorted(int(line) for line in told.read())
         assert len(expected) == _PROCESSES * _COMMITS
         assert _ids(_scope_uri(lake)) == expected
+        check_second_opinions(lake)
 
 
 def _change_catalog(uri: str, worker: int, acknowledged: Note) -> None:
@@ -166,6 +167,7 @@ def test_operations_against_each_other_and_a_stranger(warehouse_uri: str, tmp_pa
         uri = _scope_uri(lake)
         added = _replayed(lake, uri)
         assert sorted(added) == sorted([_FIRST, *(int(line) for line in ours.read() + strangers.read())])
+        check_second_opinions(lake)
 
 
 def _replayed(lake: Lakehouse, uri: str) -> list[int]:

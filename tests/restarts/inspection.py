@@ -13,6 +13,7 @@ import dagster as dg
 
 from lakewarden.client import Lakehouse
 from lakewarden.errors import NotFound
+from lakewarden.maintenance.check.scope import SECOND_OPINION
 from tests.restarts.writer import TABLE
 
 _PAGE = 2_000
@@ -60,6 +61,7 @@ def inspect(warehouse: str, instance: dg.DagsterInstance, expected: Rows, *, set
             versions[user] = set()
             with suppress(NotFound):  # never flushed, where nothing settled in time
                 versions[user] = {entry.version for entry in table.history(user=user, limit=None)}
+        wrong += [str(one) for one in lake.check() if one.check == SECOND_OPINION and not one.passed]
     booked = events(instance)
     missing = [
         f"{user} v{version}" for user, all_of in versions.items() for version in sorted(all_of - set(booked.get(user, ())))

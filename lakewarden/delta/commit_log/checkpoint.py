@@ -82,8 +82,8 @@ def write_checkpoint(location: Location, version: int, *, in_place: bool = False
     _of_replay(location, version)
 
 
-def opened(location: Location, version: int) -> DeltaTable:
-    """The version as delta-rs reads it.
+def opened(location: Location, version: int | None = None) -> DeltaTable:
+    """The version, or the newest, as delta-rs reads it.
 
     Raises:
         NotFound: there is no such version.

@@ -21,7 +21,16 @@ from lakewarden.catalog.state.failed_checks import LATEST, UNREADABLE, CheckResu
 from lakewarden.catalog.target import ScopeTarget
 from lakewarden.errors import Corrupt, LakewardenError, StorageRefused, StorageUnavailable
 from lakewarden.log.position import NOTHING
-from lakewarden.maintenance.check.scope import PENDING_ROWS, SCOPE_CHECKS, UNKNOWN, CheckedScope, CheckTask, Finding, check_scope
+from lakewarden.maintenance.check.scope import (
+    PENDING_ROWS,
+    SCOPE_CHECKS,
+    SECOND_OPINION,
+    UNKNOWN,
+    CheckedScope,
+    CheckTask,
+    Finding,
+    check_scope,
+)
 from lakewarden.storage.paths import encode
 from lakewarden.storage.steps import in_one_step
 from lakewarden.tables.fanout import Run, SizedWork
@@ -50,7 +59,8 @@ def results_of_table(target: ScopeTarget, one: CheckedScope) -> list[CheckResult
     user = target.scope.user
     if all(finding.passed for finding in one.findings):
         version = LATEST if one.version is None else one.version
-        right = [CheckResult(user, name, version, passed=True) for name in SCOPE_CHECKS]
+        left_out = {SECOND_OPINION} - {finding.check for finding in one.findings}
+        right = [CheckResult(user, name, version, passed=True) for name in SCOPE_CHECKS if name not in left_out]
         lifted = [name for name in SPECS if name != "flush" or one.ruled is None]  # rows in the log may still break a rule
         return right + [CheckResult(user, name, LATEST, passed=True) for name in lifted]
     version = UNREADABLE if one.version is None else one.version

@@ -47,7 +47,7 @@ def check(warehouse: Warehouse, run: Run, storage_id: str | None, *, quick: bool
     findings = [finding for chosen in scopes.values() for finding in chosen.findings]
     ends = {table.id: warehouse.log(table).view(()).end if logs[table.id].passed else UNKNOWN for table in tables}
     wanted = {
-        table.id: list(_tasks(warehouse, catalog, table, scopes[table.id].scopes, ends[table.id], known=table.id not in unread))
+        table.id: list(_tasks(warehouse, catalog, table, scopes[table.id].scopes, ends[table.id], table.id not in unread, quick))
         for table in tables
     }
     tasks = {id_: [task for task in those if task.storage_id in there] for id_, those in wanted.items()}
@@ -119,11 +119,11 @@ def _to_open(warehouse: Warehouse, catalog: Catalog, table: Table, *, quick: boo
 
 
 def _tasks(
-    warehouse: Warehouse, catalog: Catalog, table: Table, scopes: Sequence[Scope], end: int, *, known: bool
+    warehouse: Warehouse, catalog: Catalog, table: Table, scopes: Sequence[Scope], end: int, known: bool, quick: bool
 ) -> Iterable[CheckTask]:
     """The checks of these scopes of one table. `known`: its floor can be read."""
     hot = hot_files(warehouse, table) if scopes and end != UNKNOWN else {}
     for scope in scopes:
         kept, moving = hot.get(scope.user, frozenset()), table.move is not None
         target = warehouse.target(catalog, scope) if known else warehouse.bare_target(catalog, table, scope.user)
-        yield CheckTask(target, end, warehouse.clock(), moving, kept)
+        yield CheckTask(target, end, warehouse.clock(), moving, kept, asks_delta_rs=not quick)

@@ -14,6 +14,7 @@ from lakewarden.delta.lifecycle.freezing import is_frozen
 from lakewarden.delta.ownership import check_owner, copied_from
 from lakewarden.delta.row_rules import rules_of
 from lakewarden.delta.scope import open_place, what_is_lost
+from lakewarden.delta.second_opinion import second_opinion
 from lakewarden.delta.table import ScopeTable
 from lakewarden.delta.timeline import read_timeline
 from lakewarden.errors import Corrupt, LakewardenError, Unsupported
@@ -28,6 +29,9 @@ UNKNOWN = end_of(LAST_POSITION)
 """Stands for the end of a log that cannot be read: nothing is beyond it."""
 
 
+SECOND_OPINION = "second_opinion"
+"""Whether delta-rs reads the same of the table's log."""
+
 SCOPE_CHECKS = (
     "scope",
     "known",
@@ -40,6 +44,7 @@ SCOPE_CHECKS = (
     "pending_rows_keep_rules",
     "not_frozen",
     "log_and_table_agree",
+    SECOND_OPINION,
 )
 """What is looked at of a scope, and may be found wrong."""
 
@@ -72,7 +77,8 @@ class CheckedScope:
 class CheckTask:
     """The check of one scope; `log_end` is the last `_seq` that its log has given out, -1 for none, or `UNKNOWN`.
 
-    `moving`: its table is being moved to another storage. `hot_files`: paths to which rows in the log refer.
+    `moving`: its table is being moved to another storage. `hot_files`: paths to which rows in the log refer. `asks_delta_rs`:
+    whether it has a second opinion, which costs an opening by delta-rs.
     """
 
     target: ScopeTarget
@@ -80,6 +86,7 @@ class CheckTask:
     now: datetime
     moving: bool = False
     hot_files: frozenset[str] = frozenset()
+    asks_delta_rs: bool = True
 
     @property
     def storage_id(self) -> str:
@@ -101,11 +108,20 @@ def check_scope(task: CheckTask) -> CheckedScope:
             return CheckedScope((known, damage, *([] if lost else [Finding(subject, "readable", True)])))
         looked = [("scope", ""), ("damage", _damage(task)), *_look(task, table)]
         findings = [Finding(subject, name, not wrong, _code(name) if wrong else "", wrong) for name, wrong in looked]
+        if task.asks_delta_rs:
+            findings.append(_second(subject, task.target, table))
         orphaned = Finding(subject, "orphans", True, message=_orphans(task, table))
         return CheckedScope((known, *findings, orphaned), table.version, table.head if rules_of(table.head) else None)
     except LakewardenError as error:
         fault = fault_of(error)
         return CheckedScope((Finding(subject, "readable", False, fault.code, fault.message),))
+
+
+def _second(subject: str, target: ScopeTarget, table: ScopeTable) -> Finding:
+    found = second_opinion(table.log_state, target.app_id)
+    if found.differs:
+        return Finding(subject, SECOND_OPINION, False, Corrupt.code, "; ".join(found.differs))
+    return Finding(subject, SECOND_OPINION, True, message=f"delta-rs has none: {found.withheld}" if found.withheld else "")
 
 
 def _code(check: str) -> str:

@@ -23,6 +23,7 @@ from lakewarden.tables.warehouse import find_table
 from tests.fixtures.children import KILLED, exit_status, killed_at
 from tests.fixtures.gate import kills
 from tests.fixtures.kafka import KafkaServer
+from tests.fixtures.lakes import check_second_opinions
 from tests.ingest.relay.carrying import PLACES, ingest, relay
 from tests.storage.kafka.topics import committed, topic_for
 
@@ -109,6 +110,7 @@ def test_both_tables_are_equal_and_each_change_is_in_the_topic_once(
     rows = {key: value for key, value in dict(expected).items() if value is not None}
     for name in (_SOURCE, _COPY):
         assert {row["id"]: row["value"] for row in lake.table(str(name)).read().to_pylist()} == rows, f"seed {_SEED}"
+    check_second_opinions(lake)
 
 
 def _expected(lake: Lakehouse) -> list[Change]:

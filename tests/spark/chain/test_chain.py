@@ -23,6 +23,7 @@ from lakewarden.tables.warehouse import find_table
 from tests.fixtures.children import KILLED, exit_status
 from tests.fixtures.gate import kills
 from tests.fixtures.kafka import KafkaServer
+from tests.fixtures.lakes import check_second_opinions
 from tests.ingest.relay.carrying import PLACES, in_child, ingest, relay
 from tests.spark.chain.process import StreamProcess
 from tests.spark.chain.streams import CHANGE_COLUMNS, COPY, ROWS, SOURCE, SOURCE_COLUMNS, STREAM, TAKEN, key_of
@@ -117,6 +118,7 @@ def test_each_change_goes_through_the_whole_chain_once(
     assert _rows(lake, COPY) == changes, told
     sent = sorted(tuple(each.value["after"].values()) for each in committed(kafka.servers, chain.topic.name))
     assert sent == changes, told
+    check_second_opinions(lake)
 
 
 def _batches(lake: Lakehouse) -> int:

@@ -21,6 +21,7 @@ from deltalake import DeltaTable
 
 from lakewarden import Lakehouse
 from tests.fixtures.gate import kills
+from tests.fixtures.lakes import check_second_opinions
 from tests.spark.kills.expected import COLUMNS, Expected, Row
 from tests.spark.kills.writer import DONE
 from tests.spark.process import SparkProcess
@@ -158,6 +159,8 @@ class Campaign:
         for name, rows in self._found().items():
             expected = self.expected.rows(name)
             assert rows == expected, f"turn {self.turn}, {text}: {name} has other rows: {_difference(rows, expected)}"
+        with Lakehouse.open(self.uri) as lake:
+            check_second_opinions(lake)
 
 
 def _is_daemon(process: psutil.Process) -> bool:
