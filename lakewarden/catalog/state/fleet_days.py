@@ -114,22 +114,31 @@ def standings_of(state: ObjectStore, of: str) -> list[ScheduleStanding]:
     return []
 
 
-def schedules_kept(state: ObjectStore) -> tuple[list[ScheduleStanding], datetime | None]:
-    """The schedules of all that run them, and when the latest of these looked."""
+def schedules_kept(state: ObjectStore, listed: Iterable[str]) -> tuple[list[ScheduleStanding], datetime | None]:
+    """The schedules of all that run them, and when the latest of these looked.
+
+    Args:
+        listed: the keys of all that is kept of the fleet.
+    """
     found = list[_Schedules]()
-    for stored in state.list(_SCHEDULES.rstrip("/")):
-        with suppress(Missing, msgspec.DecodeError):
-            found.append(msgspec.json.decode(state.get(stored.key), type=_Schedules))
+    for key in listed:
+        if key.startswith(_SCHEDULES):
+            with suppress(Missing, msgspec.DecodeError):
+                found.append(msgspec.json.decode(state.get(key), type=_Schedules))
     at = max((one.at for one in found), default=0)
     return [each for one in found for each in one.schedules], from_millis(at) if at else None
 
 
-def days_kept(state: ObjectStore, table_ids: Iterable[str]) -> dict[str, list[FleetDay]]:
-    """The days of these tables, oldest first; one that cannot be read is left out."""
+def days_kept(state: ObjectStore, listed: Iterable[str], table_ids: Iterable[str]) -> dict[str, list[FleetDay]]:
+    """The days of these tables, oldest first; one that cannot be read is left out.
+
+    Args:
+        listed: the keys of all that is kept of the fleet, in order.
+    """
     wanted, found = set(table_ids), dict[str, list[FleetDay]]()
-    for stored in state.list(ROOT):
-        table_id = stored.key.split("/")[1]
-        if table_id in wanted and (one := _read(state, stored.key)) is not None:
+    for key in listed:
+        table_id = key.split("/")[1]
+        if table_id in wanted and (one := _read(state, key)) is not None:
             found.setdefault(table_id, []).append(one)
     return found
 

@@ -54,6 +54,11 @@ class SurveySums(msgspec.Struct, frozen=True):
     def looked_at(self) -> datetime:
         return from_millis(self.at)
 
+    @property
+    def total(self) -> int:
+        """How many tables there are."""
+        return sum(self.tables.values())
+
     def count(self, verdict: str) -> int:
         return self.tables.get(verdict, 0)
 

@@ -38,6 +38,15 @@ _FIELDS = {
     "failed_check_scopes": "failed_scopes",
 }
 
+_SUMS = {
+    "files": "Live data files of tables of others.",
+    "bytes": "Their bytes.",
+    "small_files": "Of these files those that are small.",
+    "dead_bytes": "Bytes in their directories that no live version names.",
+    "unnamed_files": "Data files there that no commit names.",
+    "at_seconds": "When a place was last looked at, in seconds since 1970.",
+}
+
 Labels = tuple[str, ...]
 
 
@@ -53,6 +62,7 @@ class FleetCollector(Collector):
         yield self._gauge("unknown_scopes", "Scopes that were not looked at.", lambda one: one.health.status.scopes_unknown)
         yield self._gauge("free_bytes", "Dead bytes past the retention.", lambda one: one.debt.free_now)
         yield from self._planned()
+        yield from self._surveys()
         yield self._counter("operations", "Scopes by what an operation came to.", ("operation", "result"), _results)
         yield self._counter("jobs", "Jobs that ended.", ("operation",), lambda one: _amounts(one, "jobs"))
         yield self._counter("conflicts", "Scopes that lost a race.", ("operation",), lambda one: _amounts(one, "conflicts"))
@@ -69,6 +79,23 @@ class FleetCollector(Collector):
             for one in self._fleet.tables:
                 for each in one.planned:
                     family.add_metric((one.name, each.operation), getattr(each, name))
+            yield family
+
+    def _surveys(self) -> Iterator[Metric]:
+        """Places by the beginning of their keyed hash: a path may be named after a user whom the warehouse does not know."""
+        surveys = self._fleet.surveys
+        if not surveys:
+            return
+        for name, text in _SUMS.items():
+            family = GaugeMetricFamily(f"lakewarden_surveyed_{name}", text, labels=("place",))
+            for one in surveys:
+                family.add_metric((one.place_id,), one.at / 1000 if name == "at_seconds" else getattr(one, name))
+            yield family
+        for name, text, label in (("tables", "by verdict", "verdict"), ("damage", "that have a kind of damage", "kind")):
+            family = GaugeMetricFamily(f"lakewarden_surveyed_{name}", f"Tables of others {text}.", labels=("place", label))
+            for one in surveys:
+                for key, count in sorted(getattr(one, name).items()):
+                    family.add_metric((one.place_id, key), count)
             yield family
 
     def _gauge(self, name: str, text: str, value: Callable[[FleetTable], float]) -> Metric:

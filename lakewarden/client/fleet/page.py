@@ -13,6 +13,7 @@ from jinja2 import Environment, StrictUndefined, Template
 
 from lakewarden.base.quantities import in_units
 from lakewarden.base.scope import Scope
+from lakewarden.catalog.state.survey_sums import WorstTable
 from lakewarden.client.fleet.charts import Sparkline, count_bars, size_bars, sparkline
 from lakewarden.client.fleet.forms import FilledForm, forms_for
 from lakewarden.maintenance.fleet.value import Fleet, FleetTable
@@ -24,6 +25,8 @@ UI = "http://127.0.0.1:3000"
 _TABLES = 400
 _TROUBLES = 200
 """Lines, the worst first: of more, the page says how many, and `status --all` lists them."""
+
+_FOREIGN = 10
 
 _SEVERITIES = get_args(Severity)
 _TONES = {"away": "bad", "broken": "bad", "failed check": "bad", "late": "warn", "waiting": "quiet", "many files": "quiet"}
@@ -48,6 +51,14 @@ class TroubleLine:
     forms: tuple[FilledForm, ...]
 
 
+@dataclass(frozen=True)
+class ForeignTableLine:
+    """One of the worst tables of others."""
+
+    verdict: str
+    table: WorstTable
+
+
 def fleet_page(fleet: Fleet, dagster: str = UI) -> str:
     """The page as HTML.
 
@@ -62,6 +73,7 @@ def fleet_page(fleet: Fleet, dagster: str = UI) -> str:
         tables_left=max(len(fleet.tables) - _TABLES, 0),
         troubles=troubles[:_TROUBLES],
         troubles_left=max(len(troubles) - _TROUBLES, 0),
+        worst_foreign=list(_worst_foreign(fleet)),
         size_bars=size_bars(size_groups),
         count_bars=count_bars(count_groups),
         dagster=dagster.rstrip("/"),
@@ -78,6 +90,17 @@ def _troubles(fleet: Fleet) -> Iterator[TroubleLine]:
     found = [each for one in fleet.tables for each in one.health.worst]
     for each in sorted(found, key=lambda one: (_SEVERITIES.index(one.severity), -one.count)):
         yield TroubleLine(each, _TONES[each.severity], tuple(map(_whose, each.examples)), tuple(forms_for(each)))
+
+
+def _worst_foreign(fleet: Fleet) -> Iterator[ForeignTableLine]:
+    """The worst ten of all places."""
+    found = [
+        ForeignTableLine(verdict, each)
+        for verdict in ("damaged", "unreadable")
+        for one in fleet.surveys
+        for each in one.worst.get(verdict, ())
+    ]
+    yield from sorted(found, key=lambda one: (one.verdict, -sum(one.table.damage.values())))[:_FOREIGN]
 
 
 def _whose(scope: Scope) -> str:

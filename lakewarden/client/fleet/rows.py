@@ -50,6 +50,7 @@ def warehouse_row(fleet: Fleet) -> dict[str, Figure]:
         "planned": _planned(fleet.planned),
         "debt": _debt(fleet.debt),
         "week": _week(fleet.week),
+        "surveys": [msgspec.to_builtins(one) | {"at": one.looked_at} for one in fleet.surveys],
         "schedules": [
             {"name": one.name, "kind": one.kind, "every": one.every, "on": one.on, "last_at": one.last_time, "last": one.last}
             for one in fleet.schedules

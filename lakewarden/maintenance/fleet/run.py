@@ -9,8 +9,10 @@ from lakewarden.base.clock import from_millis
 from lakewarden.base.scope import TableName
 from lakewarden.base.threads import at_once
 from lakewarden.catalog.model import Table
+from lakewarden.catalog.state import survey_sums
 from lakewarden.catalog.state.fleet_days import (
     LATE,
+    ROOT,
     WEEK,
     FleetDay,
     counted,
@@ -47,8 +49,9 @@ def fleet_of(warehouse: Warehouse, jobs: JobLog, found: Overview | None = None) 
     seen = overview(warehouse, FILES_OF, keeps=False) if found is None else found
     healths = {one.table: one for one in health_of(warehouse, seen)}
     tables = [table for table in cold_tables(catalog) if table.name in healths]
-    days = _until_now(jobs, days_kept(warehouse.state, [table.id for table in tables]), tables, now)
-    prices, (schedules, at) = warehouse.kept_settings(catalog).prices, schedules_kept(warehouse.state)
+    listed = warehouse.state.keys(ROOT)
+    days = _until_now(jobs, days_kept(warehouse.state, listed, [table.id for table in tables]), tables, now)
+    prices, (schedules, at) = warehouse.kept_settings(catalog).prices, schedules_kept(warehouse.state, listed)
     first = (now - timedelta(days=WEEK - 1)).astimezone(UTC).date().isoformat()
 
     def table_of(table: Table) -> FleetTable:
@@ -58,7 +61,8 @@ def fleet_of(warehouse: Warehouse, jobs: JobLog, found: Overview | None = None) 
         return FleetTable(table.id, healths[table.name], week, warehouse.retention_hours(table), disk, prices, now)
 
     ordered = sorted(map(table_of, tables), key=lambda one: (one.rank, one.name))
-    return Fleet(warehouse.uri, now, tuple(ordered), tuple(schedules), at, prices)
+    surveys = survey_sums.kept(warehouse.state, listed)
+    return Fleet(warehouse.uri, now, tuple(ordered), tuple(schedules), at, prices, tuple(surveys))
 
 
 def book(warehouse: Warehouse, jobs: JobLog, healths: Sequence[TableHealth]) -> int:
@@ -67,7 +71,7 @@ def book(warehouse: Warehouse, jobs: JobLog, healths: Sequence[TableHealth]) -> 
     catalog, now = warehouse.catalog.read(), warehouse.clock()
     by_name: Mapping[TableName, TableHealth] = {one.table: one for one in healths}
     tables = [table for table in cold_tables(catalog) if table.name in by_name]
-    kept = days_kept(warehouse.state, [table.id for table in tables])
+    kept = days_kept(warehouse.state, warehouse.state.keys(ROOT), [table.id for table in tables])
     old = [table for table in tables if _is_old(kept.get(table.id, ()), now)]
     days = _until_now(jobs, kept, old, now) if old else {}
     for table in old:

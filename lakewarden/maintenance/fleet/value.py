@@ -10,6 +10,7 @@ from lakewarden.base.setting_sections import PricesSettings
 from lakewarden.catalog.state.fleet_days import FleetDay, ScheduleStanding, TableLook
 from lakewarden.catalog.state.floors.summaries import RewriteSum
 from lakewarden.catalog.state.job_work import add
+from lakewarden.catalog.state.survey_sums import SurveySums
 from lakewarden.maintenance.planning.health import TableHealth
 from lakewarden.storage.meter import GB, READS, WRITES, dollars
 
@@ -154,6 +155,8 @@ class Fleet:
     schedules_at: datetime | None
     """When it was last looked which are on; None where none was found."""
     prices: PricesSettings
+    surveys: tuple[SurveySums, ...] = ()
+    """Of tables that others wrote, by place: what the last survey of each found, where that is kept."""
 
     def total(self, name: str) -> int:
         """The sum of a figure of `TableLook` over all tables."""

@@ -12,12 +12,14 @@ from urllib.parse import parse_qsl, urlsplit
 
 import pytest
 import yaml
+from msgspec.structs import replace as replace_struct
 from prometheus_client.parser import text_string_to_metric_families
 
 from lakewarden import Lakehouse
 from lakewarden.base.setting_sections import CompactionSettings
 from lakewarden.base.settings import Settings
 from lakewarden.catalog.state.failed_checks import CheckResult
+from lakewarden.catalog.state.survey_sums import SurveySums, WorstTable
 from lakewarden.client.fleet.metrics import metrics_text
 from lakewarden.client.fleet.page import fleet_page
 from lakewarden.client.fleet.rows import table_row, warehouse_row
@@ -160,3 +162,57 @@ def test_an_empty_warehouse_has_a_page(tmp_path: Path) -> None:
         text = Page(fleet_page(lake.fleet())).text
     assert "0 scopes: all well" in text
     assert "There is no table yet." in text
+
+
+def _survey(place: str = "s3://lake/others") -> SurveySums:
+    worst = {
+        "damaged": [WorstTable(f"{place}/{EVIL}", {"hollow": 3, "log-gap": 1}, f"{EVIL} is missing")],
+        "unreadable": [WorstTable(f"{place}/shut", {}, "denied")],
+    }
+    moment = int(START.timestamp() * 1000)
+    tables = {"damaged": 12, "unreadable": 1, "catalog": 2, "sound": 1_985}
+    return SurveySums(place, moment, tables, {"hollow": 12}, 4_321, 5 << 30, 1_234, 7 << 30, 11, worst, "a1b2c3")
+
+
+def test_tables_of_others_are_on_the_page_in_rows_and_in_metrics(fleet: Fleet) -> None:
+    surveyed = replace(fleet, surveys=(_survey(), _survey("/data/<script>")))
+    page = Page(found := fleet_page(surveyed))
+    for said in ("s3://lake/others 2,000 12 1 2 1,985 4,321 1,234 5.0 GiB 7.0 GiB 2026-05-01 12:00 UTC", f"{EVIL} is missing"):
+        assert said in page.text
+    assert page.text.index("log-gap") < page.text.index("denied")
+    assert "script" not in page.tags
+    assert not re.search(r"@import|url\(|\bon\w+=", found)
+    row = warehouse_row(surveyed)["surveys"]
+    assert isinstance(row, list)
+    assert row[0]["tables"] == {"damaged": 12, "unreadable": 1, "catalog": 2, "sound": 1_985}
+    assert {row[0][name] for name in ("files", "small_files", "bytes", "dead_bytes")} == {4_321, 1_234, 5 << 30, 7 << 30}
+    assert row[0]["worst"]["damaged"][0]["damage"] == {"hollow": 3, "log-gap": 1}
+    families = text_string_to_metric_families(metrics_text(replace(fleet, surveys=(_survey(),))))
+    metrics = {(sample.name, *sorted(sample.labels.values())): sample.value for family in families for sample in family.samples}
+    assert (
+        metrics["lakewarden_surveyed_tables", "a1b2c3", "damaged"]
+        == metrics["lakewarden_surveyed_damage", "a1b2c3", "hollow"]
+        == 12
+    )
+    assert metrics["lakewarden_surveyed_dead_bytes", "a1b2c3"] == 7 << 30
+    assert metrics["lakewarden_surveyed_at_seconds", "a1b2c3"] == START.timestamp()
+    assert not [key for key in metrics if "others" in str(key)], "a path may name anybody"
+
+
+def test_only_the_worst_ten_of_all_places_are_listed(fleet: Fleet) -> None:
+    many = [WorstTable(f"s3://b/{number:02}", {"hollow": number}) for number in range(1, 9)]
+    surveys = tuple(replace_struct(_survey(place), worst={"damaged": many}) for place in ("s3://b", "s3://c"))
+    text = Page(fleet_page(replace(fleet, surveys=surveys))).text
+    assert text.count("s3://b/08") == text.count("s3://b/04") == 2
+    assert "s3://b/03" not in text
+
+
+def test_a_warehouse_without_surveys_shows_none(tmp_path: Path) -> None:
+    with Lakehouse.open(str(tmp_path)) as lake:
+        make_notes(lake).write(notes({1: "x"}), user="ann")
+        lake.flush()
+        lake.book_fleet()
+        found = lake.fleet()
+    assert "Tables of others" not in fleet_page(found)
+    assert warehouse_row(found)["surveys"] == []
+    assert "surveyed" not in metrics_text(found)
