@@ -174,7 +174,7 @@ def follow(lake: Lakehouse, text: str, user: str, role: str, interval: float) ->
     Raises:
         LakewardenError: as `Lakehouse.subscribe` and `Subscription.poll`.
     """
-    with until_stopped(), lake.session(user=user, role=role).subscribe(text, interval=interval, pause=_pause) as events:
+    with until_stopped(), lake.session(user=user, role=role).subscribe(text, interval=interval, pause=pause) as events:
         for event in events:
             write_events([event], as_json=True)
 
@@ -196,7 +196,7 @@ def _interrupt(_signal: int, _frame: FrameType | None) -> None:
     raise KeyboardInterrupt
 
 
-def _pause(seconds: float) -> None:
+def pause(seconds: float) -> None:
     """Waits, and notices when the reader of our pipe has closed it: without events, no write would fail."""
     poller = select.poll()
     poller.register(sys.stdout.fileno(), 0)

@@ -7,7 +7,8 @@ import math
 import sys
 import tomllib
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,12 +20,15 @@ from lakewarden.base.connection import Connection, Location
 from lakewarden.base.quantities import in_units
 from lakewarden.base.setting_sections import PricesSettings
 from lakewarden.cli.context import Invocation, invocation
-from lakewarden.cli.output import Row, json_list, printable, progress, row_of, write_whole
+from lakewarden.cli.output import Row, json_list, pause, printable, progress, row_of, until_stopped, write_whole
 from lakewarden.errors import InvalidArgument
 
 if TYPE_CHECKING:
+    from lakewarden.maintenance.survey.next_look import SurveyRound
     from lakewarden.maintenance.survey.run import Survey
     from lakewarden.maintenance.survey.table_survey import TableSurvey
+    from lakewarden.maintenance.survey.verdict import SurveyOptions
+    from lakewarden.tables.warehouse import Warehouse
 
 _MOST_LINES = 1_000
 """Of the table that people read."""
@@ -36,7 +40,7 @@ def register(app: typer.Typer) -> None:
     app.command()(survey)
 
 
-def survey(  # a parameter an option
+def survey(  # noqa: PLR0913, PLR0917  # a parameter an option
     context: typer.Context,
     uris: list[str] = typer.Argument(metavar="URI...", help="A table, a directory, s3://bucket/prefix, gs://… or abfss://…"),
     out: Path | None = typer.Option(None, help="Write what was found to this file, as JSON."),
@@ -44,6 +48,10 @@ def survey(  # a parameter an option
         None, help="Prices to count with, in TOML or JSON: the keys of the settings' section `prices`. Default: S3's list."
     ),
     deep: bool = typer.Option(False, "--deep", help="Read the footers of data files and the deletion vectors, too."),
+    keep: bool = typer.Option(
+        False, "--keep", help="Keep what was found in the warehouse: the next look costs what changed, and tells it."
+    ),
+    watch: float | None = typer.Option(None, metavar="SECONDS", min=0, help="Look again each SECONDS, and tell what changed."),
     region: str = typer.Option("", help="Region of an S3 bucket."),
     endpoint: str = typer.Option("", help="http(s)://host[:port] of a store that is not the platform's own."),
     path_style: bool | None = typer.Option(None, "--path-style/--no-path-style", help="Bucket in the path, or in the host."),
@@ -53,15 +61,81 @@ def survey(  # a parameter an option
 
     Only lists and reads, and writes nothing there. Ends with 1 where a table is damaged or could not be read.
     """
-    from lakewarden.maintenance.survey.run import survey_places
-    from lakewarden.maintenance.survey.verdict import SurveyOptions, survey_table
+    from lakewarden.maintenance.survey.verdict import SurveyOptions
 
-    options = SurveyOptions(read_prices(prices) if prices else PricesSettings(), deep)
     connection = Connection(endpoint, region, path_style, credentials)
-    places = [Location(uri, connection) for uri in uris]
-    with progress("survey") as advance:
-        found = survey_places(places, lambda place, table: survey_table(place, table, options), advance)
-    emit_survey(invocation(context), found, out)
+    call = invocation(context)
+    looks = Looks(call, [Location(uri, connection) for uri in uris], out)
+    options = SurveyOptions(read_prices(prices) if prices else PricesSettings(), deep)
+    if keep:
+        with call.lake("survey") as lake:
+            if prices is None:
+                warehouse = lake.warehouse
+                options = replace(options, prices=warehouse.kept_settings(warehouse.catalog.read()).prices)
+            is_well = looks.kept(lake.warehouse, options, watch)
+    elif watch is not None:
+        is_well = looks.watched(options, watch)
+    else:
+        is_well = looks.once(options)
+    if not is_well:
+        raise typer.Exit(1)
+
+
+@dataclass(frozen=True)
+class Looks:
+    """The looks of one command. Each of the three ways returns whether all was well at the last one."""
+
+    call: Invocation
+    places: Sequence[Location]
+    out: Path | None
+
+    def once(self, options: SurveyOptions) -> bool:
+        """One look, with nothing to compare with."""
+        from lakewarden.maintenance.survey.run import survey_places
+        from lakewarden.maintenance.survey.verdict import survey_table
+
+        with progress("survey") as advance:
+            found = survey_places(self.places, lambda place, table: survey_table(place, table, options), advance)
+        return emit_survey(self.call, found, self.out)
+
+    def kept(self, warehouse: Warehouse, options: SurveyOptions, every: float | None) -> bool:
+        """Beside what the warehouse keeps: one look, or one each so many seconds."""
+        from lakewarden.maintenance.survey.next_look import survey_and_keep
+
+        def look(number: int) -> bool:
+            found, keep_all = survey_and_keep(warehouse, self.places, options)
+            is_well = self._emit(found, number)
+            keep_all()
+            return is_well
+
+        return look(0) if every is None else self._until_stopped(look, every)
+
+    def watched(self, options: SurveyOptions, every: float) -> bool:
+        """A look each so many seconds, beside the one before."""
+        from lakewarden.maintenance.survey.next_look import Memory, look_again
+
+        memory = Memory()
+
+        def look(number: int) -> bool:
+            found = look_again(self.places, options, memory)
+            memory.looks.update(found.following)
+            return self._emit(found, number)
+
+        return self._until_stopped(look, every)
+
+    def _emit(self, found: SurveyRound, number: int) -> bool:
+        return emit_survey(self.call, found.survey, self.out, None if found.is_first else found.before, whole=not number)
+
+    def _until_stopped(self, look: Callable[[int], bool], every: float) -> bool:
+        """Ctrl-C, SIGTERM and a closed pipe end it, with the status of the last whole look."""
+        from lakewarden.maintenance.survey.next_look import watch
+
+        last = True
+        with until_stopped():
+            for is_well in watch(look, every, wait=pause):
+                last = is_well
+                sys.stdout.flush()
+        return last
 
 
 def read_prices(file: Path) -> PricesSettings:
@@ -82,24 +156,40 @@ def read_prices(file: Path) -> PricesSettings:
     return made
 
 
-def emit_survey(call: Invocation, found: Survey, out: Path | None) -> None:
-    """Prints what was found, and writes it to the file.
+def emit_survey(
+    call: Invocation, found: Survey, out: Path | None, before: Mapping[str, str] | None = None, *, whole: bool = True
+) -> bool:
+    """Prints what was found, and writes it to the file. Returns whether no table is damaged, and all could be read and listed.
+
+    Args:
+        before: where there was a look before: by path, its verdicts of what changed since. What changed stands on top.
+        whole: print the others, too; the file always has all.
 
     Raises:
         LakewardenError: nothing was found, since a place could not be listed.
-        typer.Exit: a table is damaged or could not be read, or a place could not be listed.
     """
-    if found.unlisted and not found.tables:
+    if found.unlisted and not found.tables and before is None:
         raise found.unlisted[0].error
     if out is not None:
         write_whole(out, json_list(map(row_of, found.tables)))
     if call.as_json:
-        sys.stdout.writelines(json_list(map(row_of, found.tables)))
+        sys.stdout.writelines(json_list(row_of(each) for each in found.tables if whole or each.change))
     else:
-        call.emit([_line(each) for each in islice(found.tables, _MOST_LINES)], empty="", columns=_SHOWN)
+        _emit_lines(call, found, before, whole)
     sys.stderr.writelines(f"{printable(line)}\n" for line in _summary(found, as_json=call.as_json))
-    if not found.is_well:
-        raise typer.Exit(1)
+    return found.is_well
+
+
+def _emit_lines(call: Invocation, found: Survey, before: Mapping[str, str] | None, whole: bool) -> None:
+    if before is not None:
+        changed = ({"was": before.get(each.path, ""), **_line(each)} for each in found.tables if each.change)
+        some = [*islice(changed, _MOST_LINES)]
+        call.emit(some, empty="nothing changed since the last look", columns=("change", "was", *_SHOWN))
+    if before is not None and whole:
+        sys.stdout.write("\n")
+    if whole:
+        there = (_line(each) for each in found.tables if each.change != "gone")
+        call.emit([*islice(there, _MOST_LINES)], empty="", columns=_SHOWN)
 
 
 def _summary(found: Survey, *, as_json: bool) -> Iterator[str]:
@@ -113,6 +203,7 @@ def _summary(found: Survey, *, as_json: bool) -> Iterator[str]:
 
 def _line(found: TableSurvey) -> Row:
     return {
+        "change": found.change,
         "path": found.path,
         "verdict": found.verdict,
         "version": found.version,

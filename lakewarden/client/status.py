@@ -11,6 +11,7 @@ from lakewarden.maintenance.planning.pending import DueScope, PendingScopes, Sco
 from lakewarden.tables.warehouse import cold_tables
 
 if TYPE_CHECKING:
+    from lakewarden.base.setting_sections import PricesSettings
     from lakewarden.maintenance.admin.health import StorageHealth
     from lakewarden.maintenance.check.scope import Finding
     from lakewarden.maintenance.fleet.value import Fleet
@@ -108,15 +109,33 @@ class StatusCalls(Noun):
         chosen = storages_named(self._parts.warehouse.catalog.read(), storage).values()
         return [health(self._parts.warehouse, one, extended=extended) for one in chosen]
 
-    def survey(self, uri: str, *more: str, deep: bool = False) -> list[TableSurvey]:
-        """As `lakewarden.survey`, with the prices of this warehouse, and the connections of its storages for what is in them."""
+    def survey(
+        self, uri: str, *more: str, keep: bool = True, prices: PricesSettings | None = None, deep: bool = False
+    ) -> list[TableSurvey]:
+        """As `lakewarden.survey`, with the prices of this warehouse, and the connections of its storages for what is in them.
+
+        With `keep`, what was found is kept in the warehouse: a table that a listing shows to be as it was costs the next look no
+        request, `change` says of each what happened since the last one, and tables that are gone stand last, once.
+
+        Raises:
+            NotFound, InvalidArgument, StorageUnavailable, StorageRefused: as `lakewarden.survey`; what was found at other places
+                is kept.
+        """
+        from lakewarden.maintenance.survey.next_look import survey_and_keep
         from lakewarden.maintenance.survey.run import whole_survey
         from lakewarden.maintenance.survey.verdict import SurveyOptions
 
         warehouse = self._parts.warehouse
         catalog = warehouse.catalog.read()
-        options = SurveyOptions(warehouse.kept_settings(catalog).prices, deep)
-        return whole_survey([catalog.location_of(each) for each in (uri, *more)], options)
+        options = SurveyOptions(prices or warehouse.kept_settings(catalog).prices, deep)
+        places = [catalog.location_of(each) for each in (uri, *more)]
+        if not keep:
+            return whole_survey(places, options)
+        found, keep_all = survey_and_keep(warehouse, places, options)
+        keep_all()
+        if found.survey.unlisted:
+            raise found.survey.unlisted[0].error
+        return [*found.survey.tables]
 
 
 class WarehouseStatus(StatusCalls):

@@ -88,7 +88,8 @@ class LocalSource(ObjectSource):
 
     root: str
     links: bool = True
-    """Whether links to files elsewhere are objects, too."""
+    """Whether links to files elsewhere are objects, too. Without them, whoever wrote the files is not trusted, and ETags have
+    the inode: they tell a file from another one that was given its time and size."""
 
     @property
     def uri(self) -> str:
@@ -151,7 +152,11 @@ class LocalSource(ObjectSource):
 
     def _listed(self, key: str, entry: os.DirEntry[str]) -> Iterator[SourceObject]:
         if self.links or not entry.is_symlink() or within(entry.path, self.root):
-            yield from _found(key, entry)
+            yield from (_with_inode(found, entry) if not self.links else found for found in _found(key, entry))
+
+
+def _with_inode(found: SourceObject, entry: os.DirEntry[str]) -> SourceObject:
+    return replace(found, etag=f"{found.etag}-{entry.inode():x}")
 
 
 def _found(key: str, entry: os.DirEntry[str]) -> Iterator[SourceObject]:

@@ -21,7 +21,8 @@ _ORDER: dict[Verdict, int] = {"damaged": 0, "unreadable": 1, "catalog": 2, "soun
 
 
 class RankedTables(Collection[TableSurvey]):
-    """Safe for threads, while tables are added; iterated when all are there, as often as wanted."""
+    """Safe for threads, while tables are added; iterated when all are there, as often as wanted. Tables that are gone since an
+    earlier look stand last, and are not counted."""
 
     def __init__(self, most: int = _MOST) -> None:
         self._most = most
@@ -38,7 +39,7 @@ class RankedTables(Collection[TableSurvey]):
     def add(self, found: TableSurvey) -> int:
         """Returns how many there are now."""
         with self._lock:
-            self._verdicts[found.verdict] += 1
+            self._verdicts[found.verdict] += found.change != "gone"
             self._newest.append(found)
             if len(self._newest) >= self._most:
                 self._runs.append(self._run())
@@ -75,5 +76,6 @@ def _read(run: IO[bytes]) -> Iterator[TableSurvey]:
         yield found
 
 
-def _rank(found: TableSurvey) -> tuple[int, int, int, str]:
-    return _ORDER[found.verdict], -sum(each.count for each in found.damage), -(found.small_files or 0), found.path
+def _rank(found: TableSurvey) -> tuple[bool, int, int, int, str]:
+    damage = sum(each.count for each in found.damage)
+    return found.change == "gone", _ORDER[found.verdict], -damage, -(found.small_files or 0), found.path

@@ -97,7 +97,7 @@ def survey_places(places: Sequence[Location], look: Look, progress: Progress | N
     """
     run = _Run(look, progress or (lambda _done, _total: None))
     unlisted = []
-    for place in _outermost(places):
+    for place in outermost(places):
         try:
             run.place(place)
         except LakewardenError as error:
@@ -105,8 +105,8 @@ def survey_places(places: Sequence[Location], look: Look, progress: Progress | N
     return Survey(run.tables, tuple(unlisted))
 
 
-def _outermost(places: Sequence[Location]) -> list[Location]:
-    """Each place once, without those that are in another one."""
+def outermost(places: Sequence[Location]) -> list[Location]:
+    """Each place once, in its canonical form, without those that are in another one."""
     named = {canonical(place.uri): replace(place, uri=canonical(place.uri)) for place in places}
     return [place for uri, place in named.items() if not any(within(uri, other) for other in named if other != uri)]
 

@@ -1,0 +1,148 @@
+"""Looks at places again and again: what a listing shows to be as it was costs no request, and changes are told."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import count
+from typing import TypeVar
+
+import msgspec
+
+from lakewarden.base.clock import Pause
+from lakewarden.base.connection import Location
+from lakewarden.base.version import VERSION
+from lakewarden.errors import NoBucket, NotFound
+from lakewarden.maintenance.survey.last_look import LastLook, SeenTable, digest_of
+from lakewarden.maintenance.survey.listing import FoundTable
+from lakewarden.maintenance.survey.ranked import RankedTables
+from lakewarden.maintenance.survey.run import ListingFailure, Look, Progress, Survey, outermost, survey_places
+from lakewarden.maintenance.survey.survey_store import keep, last_look
+from lakewarden.maintenance.survey.table_survey import TableSurvey
+from lakewarden.maintenance.survey.verdict import SurveyOptions, survey_table
+from lakewarden.storage.location import local_path
+from lakewarden.tables.warehouse import Warehouse
+
+T = TypeVar("T")
+
+_LOCKS = "AWS_S3_LOCKING_PROVIDER"
+"""Of the environment: changes the class of a place, and with it what operations may do."""
+
+
+@dataclass(frozen=True)
+class SurveyRound:
+    """One look at some places, beside the one before."""
+
+    survey: Survey
+    """The worst first; tables that are gone since the last look stand last."""
+    before: Mapping[str, str]
+    """By path, the verdicts of the last look of tables that changed."""
+    following: Mapping[str, LastLook]
+    """By place: what the next look begins with."""
+    is_first: bool
+    """Whether no place was looked at before."""
+
+
+LookedBefore = Callable[[str], LastLook]
+"""Returns what is known of a place; its `rule` is empty where nothing is."""
+
+
+def look_again(
+    places: Sequence[Location], options: SurveyOptions, before: LookedBefore, progress: Progress | None = None
+) -> SurveyRound:
+    """Looks at each place, and compares it with the look before.
+
+    Raises:
+        InvalidArgument: a URI names no place, or contains a credential.
+    """
+    rounds = [_PlaceRound(place, before(place.uri), options, progress) for place in outermost(places)]
+    tables = RankedTables()
+    for one in (one for each in rounds for one in each.found):
+        tables.add(one)
+    unlisted = [one for each in rounds for one in each.unlisted]
+    return SurveyRound(
+        Survey(tables, tuple(unlisted)),
+        {path: verdict for each in rounds for path, verdict in each.before.items()},
+        {each.place.uri: each.following for each in rounds},
+        not any(each.last.rule for each in rounds),
+    )
+
+
+def survey_and_keep(
+    warehouse: Warehouse, places: Sequence[Location], options: SurveyOptions, progress: Progress | None = None
+) -> tuple[SurveyRound, Callable[[], None]]:
+    """Looks at the places, beside what the warehouse keeps of them. Returns what was found, and what keeps it, to be called once
+    it was told: whoever dies in between tells the changes again."""
+    found = look_again(places, options, lambda place: last_look(warehouse, place), progress)
+
+    def keep_all() -> None:
+        for place, look in found.following.items():
+            keep(warehouse, place, look, warehouse.clock())
+
+    return found, keep_all
+
+
+def watch(
+    look: Callable[[int], T], every: float, wait: Pause = time.sleep, monotonic: Callable[[], float] = time.monotonic
+) -> Iterator[T]:
+    """Looks each `every` seconds, counted from the beginning of a look; at once where one took longer. Never ends by itself.
+
+    Args:
+        look: takes the number of the look, from 0.
+    """
+    for number in count():
+        began = monotonic()
+        yield look(number)
+        wait(max(0.0, every - (monotonic() - began)))
+
+
+@dataclass
+class Memory:
+    """What was found, for as long as this process runs."""
+
+    looks: dict[str, LastLook] = field(default_factory=dict)
+
+    def __call__(self, place: str) -> LastLook:
+        return self.looks.get(place, LastLook())
+
+
+def rule_of(options: SurveyOptions) -> str:
+    """By what tables are judged: another release, other prices, or a lock that others declare make another verdict. Whether the
+    last look was deep is no part of it: what a deep look found stays true while the listing shows no change."""
+    prices = msgspec.json.encode(options.prices).decode()
+    return " ".join((VERSION, str(options.target_size), options.environment.get(_LOCKS, ""), prices))
+
+
+class _PlaceRound:
+    """A look at one place."""
+
+    def __init__(self, place: Location, last: LastLook, options: SurveyOptions, progress: Progress | None) -> None:
+        self.place, self.last = place, last
+        self._options, self._rule = options, rule_of(options)
+        self._seen: list[SeenTable] = []  # appending is atomic: threads look at once
+        look: Look = self._look
+        self.unlisted: Sequence[ListingFailure] = [
+            each for each in survey_places([place], look, progress).unlisted if not self._is_empty(each)
+        ]
+        compared = last.compared(self._seen, [each.uri for each in self.unlisted])
+        self.following = last.following(self._rule, compared)
+        seen = {one.survey.path for one in self._seen}
+        self.found = [one.survey for one in compared.values() if one.survey.path in seen or one.survey.change == "gone"]
+        changed = ((name, one.survey) for name, one in compared.items() if one.survey.change in ("changed", "gone"))
+        self.before = {one.path: last.verdict_before(name) for name, one in changed}
+
+    def _look(self, location: Location, found: FoundTable) -> TableSurvey:
+        digest = digest_of(found.log, found.data)
+        # a deep look reads what no listing shows, and what is left out was not listed
+        trusted = not self._options.deep and not found.left_out
+        known = self.last.unchanged(location.uri, digest, self._rule) if trusted else None
+        made = survey_table(location, found, self._options) if known is None else known
+        self._seen.append(SeenTable(made, digest))
+        return made
+
+    def _is_empty(self, failure: ListingFailure) -> bool:
+        """Whether a place in a bucket, where tables were, was listed and has no object any more. Of a directory that is not there
+        this is not said: its disk may be."""
+        empty = isinstance(failure.error, NotFound) and not isinstance(failure.error.__cause__, NoBucket)
+        return empty and bool(self.last.tables) and local_path(self.place.uri) is None
