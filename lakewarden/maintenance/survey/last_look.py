@@ -55,7 +55,7 @@ class LastLook:
     """What is known of a place before it is looked at."""
 
     rule: str = ""
-    """By what it was judged: release and prices. What was judged otherwise is read again."""
+    """By what it was judged: release and prices. What was judged otherwise is read again. Empty where there was no look."""
     tables: Mapping[str, SeenTable] = field(default_factory=dict)
     """By `name_of` their paths."""
     name_of: Callable[[str], str] = _same
@@ -87,7 +87,7 @@ class LastLook:
     def _change(self, name: str, one: SeenTable) -> Change:
         before = self.tables.get(name)
         if before is None:
-            return "new"
+            return "new" if self.rule else ""
         # the verdict, too: a table that could be read again has changed for whoever waits for it
         same = before.digest == one.digest and before.survey.verdict == one.survey.verdict
         return "" if same else "changed"
