@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass
 
-import numpy as np
 import pyarrow as pa
 
-from lakewarden.base.arrays import numbers
 from lakewarden.catalog.target import ScopeTarget
-from lakewarden.delta.parquet.schema import SEQ, rows_schema
-from lakewarden.errors import InvalidArgument, LakewardenError, Reject
+from lakewarden.errors import LakewardenError, Reject
 from lakewarden.ingest.load.checking import CheckedBlock, RowCheck
 from lakewarden.ingest.load.formats import parse_csv, parse_json, parse_parquet
 from lakewarden.ingest.load.pieces import form_of, named, opened, records_of
 from lakewarden.ingest.load.sources import SHOWN_REJECTS, FilePiece
 from lakewarden.ingest.templates.parquet_files import open_parquet
-from lakewarden.log.position import WHOLE
 from lakewarden.storage.steps import Steps
-from lakewarden.tables.direct.outputs import PartWriter, TaskOutput, remove_written
+from lakewarden.tables.direct.outputs import TaskOutput
+from lakewarden.tables.direct.task_files import TaskNumbers, write_rows
 from lakewarden.tables.rows.records import RecordBlock, Records, record_lines
 
 
@@ -126,29 +123,16 @@ class PieceWritten:
 
 
 def write_piece(task: PieceTask) -> Steps[PieceWritten | LakewardenError]:
-    """Holds the rows of one data file and one block in memory. An error is a value: a task of Spark cannot raise it."""
-    rejects, writer = Rejects(), PartWriter(task.target)
-    try:
-        writer.write_all(_numbered(task, rejects))
-        yield task.target.uri
-    except LakewardenError as error:
-        remove_written(task.target, [writer.written()])
-        return error
-    return PieceWritten(writer.written(), rejects)
+    """Holds the rows of one data file and one block in memory."""
+    rejects = Rejects()
+    return write_rows(task.target, _numbered(task, rejects), lambda written: PieceWritten(written, rejects))
 
 
-def _numbered(task: PieceTask, rejects: Rejects) -> Iterator[pa.Table]:
-    """The rows that fit, in the types of the table's files, with their `_seq`."""
-    schema = rows_schema(task.target.schema)
-    own = schema.remove(schema.get_field_index(SEQ))
-    seq = task.first_seq
+def _numbered(task: PieceTask, rejects: Rejects) -> Generator[pa.Table, None, None]:
+    """The rows that fit."""
+    too_many = f"{task.piece.source.found.uri}: a piece has more rows than can be numbered; make load.piece_bytes smaller"
+    numbers = TaskNumbers(task.target, task.first_seq, task.piece.most, too_many)
     for made in read_piece(task.check, task.piece, rejects):
         if rejects.count and task.stops:
             return
-        count = made.rows.num_rows
-        if seq + count > task.first_seq + min(task.piece.most, WHOLE):
-            raise InvalidArgument(
-                f"{task.piece.source.found.uri}: a piece has more rows than can be numbered; make load.piece_bytes smaller"
-            )
-        yield made.rows.select(own.names).cast(own).append_column(SEQ, numbers(np.arange(seq, seq + count)))
-        seq += count
+        yield numbers.numbered(made.rows)

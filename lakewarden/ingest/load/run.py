@@ -26,6 +26,7 @@ from lakewarden.storage.location import local_path
 from lakewarden.storage.steps import in_one_step
 from lakewarden.tables.client import TableClient
 from lakewarden.tables.direct.outputs import remove_written, shuffled
+from lakewarden.tables.direct.task_files import all_written
 from lakewarden.tables.direct.value import Given, Reserve, TaskFiles, WriteIdentity
 from lakewarden.tables.fanout import Run, SizedWork
 from lakewarden.tables.intake import TableIntake
@@ -198,11 +199,11 @@ class Load:
         sized = [
             SizedWork(task, task.piece.size, on_disk=local_path(task.piece.source.found.place.uri) is not None) for task in tasks
         ]
-        found = self.run_tasks(write_piece, sized)
-        written = [each.written for each in found if isinstance(each, PieceWritten)]
+        found = all_written(self.run_tasks, target, write_piece, sized, lambda one: one.written)
+        written = [one.written for one in found]
         try:
-            self._note(map(_or_raise, found))
-        except LakewardenError:
+            self._note(found)
+        except RowsRejected:
             remove_written(target, written)
             raise
         return shuffled(self.run_tasks, target, written)

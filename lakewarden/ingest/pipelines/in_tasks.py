@@ -36,6 +36,7 @@ from lakewarden.storage.location import local_path
 from lakewarden.storage.open import open_store
 from lakewarden.storage.steps import Steps
 from lakewarden.tables.direct.outputs import TaskOutput, remove_written, shuffled
+from lakewarden.tables.direct.task_files import all_written
 from lakewarden.tables.direct.value import Reserve, TaskFiles, WriteIdentity
 from lakewarden.tables.fanout import Run, SizedWork, done_and_failed
 
@@ -222,11 +223,7 @@ class _Run:
         work = PackWork(target, self.table, self.context.fitting, self.context.source, self.opened)
         on_disk = local_path(self.context.source.uri) is not None
         sized = [SizedWork(pack, sum(one.object.size for one in pack.objects), on_disk) for pack in packs]
-        done, failed = done_and_failed(self.run(partial(write_pack, work), sized))
-        if failed is not None:
-            _discard(target, done)
-            raise failed
-        return done
+        return all_written(self.run, target, partial(write_pack, work), sized, lambda pack: pack.written)
 
     def _with(self, grows: Sequence[Grows]) -> Table:
         """The table with their columns; of two that do not go together, the first one's. The other is a reject, then."""

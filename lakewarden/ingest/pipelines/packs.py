@@ -6,28 +6,25 @@ to have the column first, and the pack runs again.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-import numpy as np
 import pyarrow as pa
 
-from lakewarden.base.arrays import numbers
 from lakewarden.catalog.model import Table
 from lakewarden.catalog.state.ledger import ObjectFate, OfferedObject
 from lakewarden.catalog.target import ScopeTarget
-from lakewarden.delta.parquet.schema import SEQ, rows_schema
 from lakewarden.errors import LakewardenError
 from lakewarden.ingest.pipelines.fit import ObjectTable, PipelineFitting, columns_of
 from lakewarden.ingest.pipelines.reading import Reading, ReadObject, ReadRows
 from lakewarden.ingest.templates.template import Columns
-from lakewarden.log.position import WHOLE
 from lakewarden.storage.sources import ObjectSource
 from lakewarden.storage.steps import Steps
-from lakewarden.tables.direct.outputs import PartWriter, TaskOutput, remove_written
+from lakewarden.tables.direct.outputs import TaskOutput
+from lakewarden.tables.direct.task_files import TaskNumbers, write_rows
 
 
 @dataclass(frozen=True)
@@ -74,42 +71,32 @@ class PackWritten:
 
 
 def write_pack(work: PackWork, pack: ObjectPack) -> Steps[PackWritten | LakewardenError]:
-    """Holds the rows of one data file and one batch in memory. An error is a value: a task of Spark cannot raise it."""
-    found, writer = list[Found](), PartWriter(work.target)
-    try:
-        _write(work, pack, found, writer)
-        yield work.target.uri
-    except LakewardenError as error:
-        remove_written(work.target, [writer.written()])
-        return error
-    return PackWritten(tuple(found), writer.written())
+    """Holds the rows of one data file and one batch in memory."""
+    found = list[Found]()
+    return write_rows(work.target, _rows(work, pack, found), lambda written: PackWritten(tuple(found), written))
 
 
-def _write(work: PackWork, pack: ObjectPack, found: list[Found], writer: PartWriter) -> None:
+def _rows(work: PackWork, pack: ObjectPack, found: list[Found]) -> Generator[pa.Table, None, None]:
     with TemporaryDirectory(prefix="lakewarden-ingest-") as directory, work.opened() as read:
         reading = Reading(work.source, read, lambda one, which: [*map(one, which)], Path(directory), pack.objects)
-        writer.write_all(_numbered(work, pack.first_seq, reading, found))
+        yield from _numbered(work, TaskNumbers(work.target, pack.first_seq), reading, found)
 
 
-def _numbered(work: PackWork, first_seq: int, reading: Reading, made: list[Found]) -> Iterator[pa.Table]:
-    """The rows of the objects that fit, in the types of the table's files, with their `_seq`."""
-    columns, seq = columns_of(work.table), first_seq
-    schema = rows_schema(work.target.schema)
-    own = schema.remove(schema.get_field_index(SEQ))
+def _numbered(work: PackWork, numbers: TaskNumbers, reading: Reading, made: list[Found]) -> Iterator[pa.Table]:
+    """The rows of the objects that fit."""
+    columns = columns_of(work.table)
     for number, offered in enumerate(reading.objects):
         outcome = reading.one(number, columns)
         grown, taken = work.fitting.taken(work.table, outcome)
         found: Found = taken
         if isinstance(outcome, ReadRows) and grown.schemas != work.table.schemas:
             found = Grows(outcome.columns)
-        elif taken.rows > first_seq + WHOLE - seq:
+        elif taken.rows > numbers.left:
             found = SequenceExhausted()
         made.append(found)
         if not isinstance(outcome, ReadRows):
             continue
         if taken.rows and all(isinstance(one, ObjectFate) for one in made):
             for rows in work.fitting.checked(work.table.schema, ObjectTable(offered.object.key, outcome.path)):
-                count = rows.num_rows
-                yield rows.select(own.names).cast(own).append_column(SEQ, numbers(np.arange(seq, seq + count)))
-                seq += count
+                yield numbers.numbered(rows)
         outcome.path.unlink(missing_ok=True)

@@ -6,11 +6,12 @@ one by one: no row passes through this process. Texts of others never run in an 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
 import msgspec
+import pyarrow as pa
 from sqlglot import exp
 
 from lakewarden.base.clock import random_id
@@ -18,7 +19,7 @@ from lakewarden.catalog.model import SchemaColumn, Table
 from lakewarden.catalog.target import ScopeTarget
 from lakewarden.delta.parquet.files import NewFile
 from lakewarden.delta.reading.file_group import FileGroup
-from lakewarden.errors import InvalidArgument, LakewardenError
+from lakewarden.errors import LakewardenError
 from lakewarden.log.position import WHOLE
 from lakewarden.maintenance.open_table import open_table
 from lakewarden.sql.context import Context
@@ -31,9 +32,10 @@ from lakewarden.sql.queries.select import prepare
 from lakewarden.sql.results import ResultRows
 from lakewarden.storage.steps import Steps
 from lakewarden.tables.client import TableClient
-from lakewarden.tables.direct.outputs import Outputs, PartWriter, TaskOutput, remove_written, shuffled
+from lakewarden.tables.direct.outputs import TaskOutput, remove_written, shuffled
+from lakewarden.tables.direct.task_files import TaskNumbers, all_written, write_rows
 from lakewarden.tables.direct.value import Reserve, TaskFiles
-from lakewarden.tables.fanout import SizedWork, done_and_failed
+from lakewarden.tables.fanout import SizedWork
 from lakewarden.tables.intake import TableIntake
 from lakewarden.tables.reading.partitions import Apart, read_apart
 
@@ -84,10 +86,9 @@ class Copying:
         ]
         sized = [SizedWork(task, task.group.bytes) for task in tasks]
         engine = self.context.services.operator().engine
-        written, failed = done_and_failed(engine.run_large(copy_rows, sized, 0))
-        if failed is not None:
-            remove_written(target, written)
-            raise failed
+        written = all_written(
+            lambda work, items: engine.run_large(work, items, 0), target, copy_rows, sized, lambda written: written
+        )
         return shuffled(lambda work, items: engine.run_large(work, items, 0), target, written)
 
 
@@ -154,26 +155,17 @@ def _row_by_row(query: exp.Query) -> bool:
 
 
 def copy_rows(task: CopyTask) -> Steps[TaskOutput | LakewardenError]:
-    """Holds the rows of one part in memory. An error is a value: a task of Spark cannot raise it."""
-    outputs, writer = Outputs(task.target, partial(_numbered, task), random_id), PartWriter(task.target)
-    try:
-        found = task.part(task.group)
-        if isinstance(found, LakewardenError):
-            return found
-        given = fitted_rows(task.columns, found.types, found.rows)
-        writer.write_all([outputs.numbered(task.intake.completed(given, None))])
-        yield task.target.uri
-    except LakewardenError as error:
-        remove_written(task.target, [writer.written()])
-        return error
-    return writer.written()
+    """Holds the rows of one part in memory."""
+    return write_rows(task.target, _rows(task), lambda written: written)
 
 
-def _numbered(task: CopyTask, count: int) -> int:
-    """All rows of the task at once."""
-    if count > task.most:
-        raise InvalidArgument("the query makes several rows of one, in a way that tasks cannot number; write it with LIMIT")
-    return task.first_seq
+def _rows(task: CopyTask) -> Generator[pa.Table, None, None]:
+    found = task.part(task.group)
+    if isinstance(found, LakewardenError):
+        raise found
+    given = fitted_rows(task.columns, found.types, found.rows)
+    too_many = "the query makes several rows of one, in a way that tasks cannot number; write it with LIMIT"
+    yield TaskNumbers(task.target, task.first_seq, task.most, too_many).numbered(task.intake.completed(given, None))
 
 
 def _rows_of(group: FileGroup) -> int:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import groupby
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -107,6 +108,13 @@ class PartWriter:
             made.append(ShuffleBlock(path, start, out.tell(), block.rows, block.partition))
         open_store(self._target.location).write(path, memoryview(out.getvalue()))
         return made
+
+
+def file_rows(target: ScopeTarget, rows: pa.Table, seqs: pa.Array[Any] | pa.ChunkedArray[Any]) -> pa.Table:
+    """The rows in the types of the table's files, with their `_seq`."""
+    schema = rows_schema(target.schema)
+    own = schema.remove(schema.get_field_index(SEQ))
+    return rows.select(own.names).cast(own).append_column(SEQ, seqs)
 
 
 def remove_written(target: ScopeTarget, written: Iterable[TaskOutput]) -> None:
@@ -275,13 +283,11 @@ class Outputs:
 
     def numbered(self, rows: pa.Table) -> pa.Table:
         """The rows in the types of the table, with their `_seq`, or NULL there."""
-        schema = rows_schema(self._target.schema)
-        own = schema.remove(schema.get_field_index(SEQ))
         if not self._numbered:
-            return rows.select(own.names).cast(own).append_column(SEQ, pa.nulls(rows.num_rows, pa.int64()))
+            return file_rows(self._target, rows, pa.nulls(rows.num_rows, pa.int64()))
         counts = [min(WHOLE, rows.num_rows - start) for start in range(0, rows.num_rows, WHOLE)]
         parts = [numbers(np.arange(first, first + count)) for first, count in ((self._reserve(each), each) for each in counts)]
-        return rows.select(own.names).cast(own).append_column(SEQ, pa.chunked_array(parts, pa.int64()))
+        return file_rows(self._target, rows, pa.chunked_array(parts, pa.int64()))
 
     def write(self, rows: pa.Table) -> list[NewFile]:
         """Writes rows that have their `_seq`, to a file for each partition."""

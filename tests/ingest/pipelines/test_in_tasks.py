@@ -12,9 +12,9 @@ from deltalake import DeltaTable
 from lakewarden import Lakehouse
 from lakewarden.base.setting_sections import PipelinesSettings
 from lakewarden.base.settings import Settings
-from lakewarden.ingest.pipelines import packs
 from lakewarden.ingest.pipelines.run import cut, fills, in_tasks
 from lakewarden.storage.sources import SourceObject
+from lakewarden.tables.direct import task_files
 from tests.ingest.pipelines.uploads import ingest, make, rejects, table, upload
 from tests.maintenance.steps import then
 
@@ -45,7 +45,7 @@ def test_a_column_that_objects_bring_leaves_no_file_behind(lake: Lakehouse) -> N
 
 
 def test_objects_with_more_rows_than_a_pack_has_numbers(lake: Lakehouse, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(packs, "WHOLE", 5)
+    monkeypatch.setattr(task_files, "WHOLE", 5)
     make(lake)
     upload(lake, {f"{number}.csv": "id\n1\n2\n" for number in range(4)})
     assert ingest(lake).rows == 8
