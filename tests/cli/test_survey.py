@@ -70,7 +70,9 @@ def test_the_worst_is_first_and_the_exit_status_says_so(place: Path, capsys: pyt
     assert printed.err == "2 tables: 1 damaged, 1 sound\n"
     for each in found:
         assert each.keys() >= FIELDS
-        assert all(one.keys() == {"route", "reason", "requests", "bytes", "dollars"} for one in each["operations"].values())
+        assert all(
+            one.keys() == {"route", "reason", "requests", "bytes", "dollars", "error"} for one in each["operations"].values()
+        )
     assert {path: path.stat().st_mtime_ns for path in place.rglob("*")} == before
     assert [path.name for path in Path().iterdir()] == ["found.json"]
 

@@ -12,7 +12,7 @@ from lakewarden.base.threads import Threads
 from lakewarden.errors import LakewardenError, NoBucket, NotFound
 from lakewarden.maintenance.survey.listing import FoundTable
 from lakewarden.maintenance.survey.ranges import list_tables
-from lakewarden.maintenance.survey.ranked import RankedTables
+from lakewarden.maintenance.survey.ranking import RankedTables
 from lakewarden.maintenance.survey.table_survey import TableSurvey
 from lakewarden.maintenance.survey.verdict import SurveyOptions, survey_table
 from lakewarden.storage.location import canonical, local_path, within

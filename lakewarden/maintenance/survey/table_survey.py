@@ -41,6 +41,8 @@ class OperationEstimate:
     """Read and written."""
     dollars: float = 0.0
     """Of the requests and of the bytes that leave the store; 0 on a disk."""
+    error: float = 0.0
+    """The share by which requests and dollars may be off."""
 
 
 @dataclass(frozen=True)

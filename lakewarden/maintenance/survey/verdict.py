@@ -69,7 +69,8 @@ def _survey(location: Location, found: FoundTable, seen: Examination, options: S
     operations = all_refused(seen.error or "no version of it opens")
     if state is not None:
         on_disk = local_path(location.uri) is not None
-        dead = 0
+        # whatever is neither in the log, live, nor another's
+        dead = max(0, len(found.listing.keys) - len(found.etags) - (figures.files or 0) - (figures.alien_files or 0))
         facts = SurveyedTable(state, damage, place, len(found.listing.keys), dead, on_disk, options.target_size)
         operations = estimates(facts, options.prices)
     return TableSurvey(

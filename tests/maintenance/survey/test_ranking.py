@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from random import Random
 
-from lakewarden.maintenance.survey.ranked import RankedTables
+from lakewarden.maintenance.survey.ranking import RankedTables
 from lakewarden.maintenance.survey.table_survey import Damage, TableSurvey
 
 
