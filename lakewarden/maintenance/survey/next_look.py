@@ -16,7 +16,7 @@ from lakewarden.base.version import VERSION
 from lakewarden.errors import NoBucket, NotFound
 from lakewarden.maintenance.survey.last_look import LastLook, SeenTable, digest_of
 from lakewarden.maintenance.survey.listing import FoundTable
-from lakewarden.maintenance.survey.ranked import RankedTables
+from lakewarden.maintenance.survey.ranking import RankedTables
 from lakewarden.maintenance.survey.run import ListingFailure, Look, Progress, Survey, outermost, survey_places
 from lakewarden.maintenance.survey.survey_store import keep, last_look
 from lakewarden.maintenance.survey.table_survey import TableSurvey

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import get_args
 
@@ -9,6 +10,7 @@ import pytest
 
 from lakewarden import Lakehouse
 from lakewarden.base.setting_sections import PricesSettings
+from lakewarden.catalog.report import ScopeReport
 from lakewarden.delta.examination.kinds import DamageKind
 from lakewarden.delta.features import OPERATIONS
 from lakewarden.delta.replay.log_state import LogState, replay
@@ -144,10 +146,11 @@ def test_the_requests_are_those_that_the_meter_counts(
         for key in range(files):
             table.write(notes({key: "a"}), user="ann")
             lake.flush()
-        for operation, run in (
-            ("compact", lambda: lake.optimize(NOTES, user="ann")),
-            ("vacuum", lambda: lake.vacuum(NOTES, user="ann", retain_hours=0, force=True, dry_run=False)),
-        ):
+        runs: dict[str, Callable[[], list[ScopeReport]]] = {
+            "compact": lambda: lake.optimize(NOTES, user="ann"),
+            "vacuum": lambda: lake.vacuum(NOTES, user="ann", retain_hours=0, force=True, dry_run=False),
+        }
+        for operation, run in runs.items():
             (found,) = lake.survey(f"{s3_warehouse_uri}/data")
             estimate = found.operations[operation]
             with metered() as account:
