@@ -1,82 +1,38 @@
 """What one Delta table of any writer looks like: its newest version that opens, what is wrong with it, and its figures.
 
 The caller lists; this reads. A table is judged by a listing of its objects and by its log, each object of which is read at most
-once. Bytes that changed without a change of size show only where a file is read (`deep`).
+once. One listing is not one moment: while it was made, commits came and files went. So whatever looks wrong is looked at again,
+in the order log, object, log, before it is said.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
-from datetime import datetime
-from typing import Literal, Protocol
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, field, replace
+from typing import Literal
 
 from lakewarden.base.connection import Location
-from lakewarden.delta.examination.damage import notes_on
+from lakewarden.delta.examination.figures import TableFigures, figures_of
+from lakewarden.delta.examination.file_notes import SuspectObject, case_clashes, column_names, of_live, of_suspects, suspects
+from lakewarden.delta.examination.footers import of_contents
 from lakewarden.delta.examination.kinds import Verdict, verdict_of
+from lakewarden.delta.examination.listing import MOST_LOG_OBJECTS, TableListing
+from lakewarden.delta.examination.log_notes import checkpoint_parts, contradiction, history_gaps, last_checkpoint
+from lakewarden.delta.examination.newest_version import LogWalk, NewestVersion
+from lakewarden.delta.examination.version_checksum import read_by_checksum
 from lakewarden.delta.features import features_of, unknown_features
-from lakewarden.delta.replay.log_state import LogState, Note, replay
-from lakewarden.errors import Corrupt, Unsupported
+from lakewarden.delta.replay.log_objects import LogObjects
+from lakewarden.delta.replay.log_state import LogState, Note
+from lakewarden.delta.replay.segment import LOG
+from lakewarden.errors import Unsupported
+from lakewarden.storage.objects import ObjectStore
+from lakewarden.storage.open import open_store
 
 OF_CATALOGS = frozenset({"catalogManaged", "catalogOwned", "catalogOwned-preview", "coordinatedCommits-preview"})
 """Table features by which a catalog decides which commits a table has."""
 
-
-class ListingLine(Protocol):
-    """A line of a listing, as `SourceObject` and `StoredObject` are."""
-
-    @property
-    def key(self) -> str: ...
-    @property
-    def size(self) -> int: ...
-    @property
-    def modified(self) -> datetime: ...
-
-
-@dataclass(frozen=True)
-class TableListing:
-    """The objects of one table as one listing shows them, in any order. All three are equally long."""
-
-    keys: list[str]
-    """Relative to the table."""
-    sizes: list[int]
-    """In bytes."""
-    modified: list[datetime]
-
-    @classmethod
-    def of(cls, objects: Iterable[ListingLine], base: str = "") -> TableListing:
-        """`base`: the key of the table, where those of the objects are relative to a place above it."""
-        start = len(base) + 1 if base else 0
-        found = [*objects]
-        return cls([each.key[start:] for each in found], [each.size for each in found], [each.modified for each in found])
-
-
-@dataclass(frozen=True)
-class TableFigures:
-    """How a table is, by its log and its listing. Sizes in bytes; None where it was not read or can't be known."""
-
-    files: int | None = None
-    """Live ones."""
-    bytes: int | None = None
-    small_files: int | None = None
-    """Live files below 32 MiB."""
-    vector_rows: int | None = None
-    """Rows that deletion vectors take out."""
-    dead_bytes: int | None = None
-    """Of data files and vectors in the listing that no live file is or has."""
-    unnamed_files: int | None = None
-    """Data files that neither a live file nor a `remove` names."""
-    alien_files: int | None = None
-    """Objects that no writer of Delta makes, but for hidden ones."""
-    tombstones: int | None = None
-    """Files that a `remove` names, and the log still remembers."""
-    writers: Mapping[str, int] | None = None
-    """Commits by `engineInfo`, of those that were read. None where none was."""
-    commits_since_checkpoint: int | None = None
-    log_bytes: int | None = None
-    log_objects: int | None = None
-    oldest_version: int | None = None
-    """The oldest that opens, as far as names show."""
+_MOST_ASKED = 100
+"""Suspects that are asked for one by one; for more the table is listed again."""
 
 
 @dataclass(frozen=True)
@@ -93,7 +49,19 @@ class Examination:
     """Why nothing opens; empty where something does."""
 
 
-def examine(location: Location, listing: TableListing, *, deep: bool = False) -> Examination:  # noqa: ARG001  # until footers are read
+@dataclass(frozen=True)
+class _Look:
+    """One look at a log and a listing."""
+
+    state: LogState | None
+    notes: tuple[Note, ...]
+    """All but those on files and vectors that the listing lacks."""
+    suspects: tuple[SuspectObject, ...]
+    found: NewestVersion | None
+    error: str = ""
+
+
+def examine(location: Location, listing: TableListing, *, deep: bool = False) -> Examination:
     """Looks at one table.
 
     It lists nothing unless a suspect has to be looked at again. A damage is no error: it is among the notes.
@@ -101,16 +69,109 @@ def examine(location: Location, listing: TableListing, *, deep: bool = False) ->
     Args:
         location: of the table.
         listing: all of its own objects, those of its log among them.
-        deep: whether the footers of data files and the vectors are read, too.
+        deep: whether the footers of data files and the vectors are read too, and a checkpoint is compared with all its commits.
 
     Raises:
         StorageUnavailable, StorageRefused: an object could not be read.
     """
-    sizes = dict(zip(listing.keys, listing.sizes, strict=True))
     try:
-        state = replay(location)
-        notes = notes_on(location, sizes, lambda found: unknown_features(found.protocol))
-    except (Corrupt, Unsupported) as error:
-        return Examination(None, (), verdict_of((), opens=False, catalog=False), error=error.message)
+        look = _look(location, listing, deep=deep, by_checksum=not deep)
+        if look.suspects or any(note.damaging for note in look.notes) or look.error:
+            listing, look = _again(location, listing, look, deep=deep)
+    except Unsupported as error:
+        return Examination(None, (), "unreadable", error=error.message)
+    notes = (*look.notes, *of_suspects(look.suspects, 0 if look.state is None else look.state.files.num_rows))
+    if deep and look.state is not None:
+        notes = (*notes, *of_contents(look.state, listing.files))
+    return _examination(look, notes, listing)
+
+
+def _examination(look: _Look, notes: tuple[Note, ...], listing: TableListing) -> Examination:
+    state, error = look.state, look.error
+    if state is not None and not error and not column_names(state.metadata):
+        error = "the table has no schema"
     catalog = state is not None and not OF_CATALOGS.isdisjoint(features_of(state.protocol))
-    return Examination(state, tuple(notes), verdict_of(notes, opens=state is not None, catalog=catalog))
+    verdict = verdict_of(notes, opens=not error, catalog=catalog)
+    figures = figures_of(state, look.found, listing, notes)
+    return Examination(state, notes, verdict, figures, "log" if look.found is not None else "checksum", error)
+
+
+def _look(location: Location, listing: TableListing, *, deep: bool, by_checksum: bool) -> _Look:
+    if len(listing.log) > MOST_LOG_OBJECTS:
+        raise Unsupported(f"the log has {len(listing.log):,} objects; at most {MOST_LOG_OBJECTS:,} are looked at")
+    log = LogObjects(location)
+    # requests are what a checksum saves, and a disk has none
+    state = read_by_checksum(log, listing) if by_checksum and not log.on_disk else None
+    if state is not None:
+        notes = [*_of_names(listing), *_of_version(state, listing)]
+        return _Look(state, tuple(dict.fromkeys(notes)), tuple(suspects(state, listing.files)), None)
+    found = LogWalk(log, listing.log_files).newest()
+    notes = [*_of_names(listing), *found.notes, *last_checkpoint(log, listing)]
+    if found.state is not None:
+        notes += [*contradiction(log, found, listing, deep=deep), *found.trail.notes(), *_of_version(found.state, listing)]
+    odd = () if found.state is None else tuple(suspects(found.state, listing.files))
+    return _Look(found.state, tuple(dict.fromkeys(notes)), odd, found, found.error)
+
+
+def _of_names(listing: TableListing) -> Iterator[Note]:
+    """What the names in the log show."""
+    yield from checkpoint_parts(listing.log_files)
+    yield from history_gaps(listing.log_files)
+
+
+def _of_version(state: LogState, listing: TableListing) -> Iterator[Note]:
+    yield from of_live(state, listing.files)
+    yield from case_clashes(state.metadata)
+    yield from (Note("unknown-feature", name) for name in unknown_features(state.protocol))
+    yield from (Note("unknown-action", name) for name in sorted(state.unknown))
+
+
+def _again(location: Location, listing: TableListing, first: _Look, *, deep: bool) -> tuple[TableListing, _Look]:
+    """The second look: at the log as it is now, then at each suspect, then at the log once more.
+
+    A file that was missing while its version was the newest one before and after is gone. One that a commit removed meanwhile is
+    not, and what a commit added meanwhile was not looked at: it is no suspect.
+    """
+    store = open_store(location)
+    listing, look = _follow(location, listing, first, store, deep=deep)
+    if not look.suspects:
+        return listing, look
+    missing = _still(store, look.suspects)
+    later_listing, later = _follow(location, listing, look, store, deep=deep) if missing else (listing, look)
+    if later is not look:
+        named = {each.file for each in later.suspects}
+        missing = [each for each in missing if each.file in named]
+    return later_listing, replace(later, suspects=tuple(missing))
+
+
+def _follow(
+    location: Location, listing: TableListing, look: _Look, store: ObjectStore, *, deep: bool
+) -> tuple[TableListing, _Look]:
+    """The same look where the log has not moved, else a new one."""
+    moved = listing.with_log(store.list(LOG))
+    if look.found is not None and moved.log == listing.log:
+        return listing, look
+    return moved, _look(location, moved, deep=deep, by_checksum=False)
+
+
+def _still(store: ObjectStore, odd: Collection[SuspectObject]) -> list[SuspectObject]:
+    """Those that are as they were suspected to be, by the store's own answer."""
+    if len(odd) > _MOST_ASKED:
+        there = {found.key: found.size for found in store.list("")}
+        return [each for each in odd if not _fits(each, there.get(each.key, there.get(each.path)))]
+    return [each for each in odd if not _is_there(store, each)]
+
+
+def _fits(suspect: SuspectObject, size: int | None) -> bool:
+    return size is not None and suspect.least <= size <= (size if suspect.most is None else suspect.most)
+
+
+def _is_there(store: ObjectStore, suspect: SuspectObject) -> bool:
+    for key in dict.fromkeys((suspect.key, suspect.path)):
+        if suspect.most is None or suspect.most == 0:
+            there = bool(store.get_range(key, suspect.least - 1, 1)) if suspect.least and store.has(key) else store.has(key)
+        else:
+            there = store.is_whole(key, suspect.most)
+        if there:
+            return True
+    return False

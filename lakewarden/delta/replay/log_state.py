@@ -6,7 +6,7 @@ for an older one or for the commits, and `notes` says so. What is damaged and no
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -141,6 +141,72 @@ def _is_torn(log: LogObjects, version: int) -> bool:
     return False
 
 
+class Reconciliation:
+    """What the actions of a log come to: those of a checkpoint, then commit by commit those behind it.
+
+    Source: Delta's protocol, "Action Reconciliation".
+    """
+
+    def __init__(self, base: Checkpoint, location: Location) -> None:
+        self.newest: CommitActions | None = None
+        """The last one that was applied."""
+        self._location, self._root = location, root_of(location)
+        self._base = base
+        self._protocol, self._metadata = base.protocol, base.metadata
+        self._transactions, self._domains = dict(base.transactions), dict(base.domains)
+        self._adds: dict[FileKey, AddFile] = {}
+        self._touched: set[FileKey] = set()
+        self._unknown: set[str] = set()
+
+    def apply(self, commit: CommitActions) -> None:
+        """Raises:
+        Unsupported: there are more files than are read.
+        """
+        self.newest = commit
+        self._unknown |= commit.unknown
+        for action in commit.actions:
+            if action.add is not None:
+                key = key_of(action.add.path, self._root), action.add.vector_id
+                self._touched.add(key)
+                self._adds[key] = action.add
+            elif action.remove is not None:
+                key = key_of(action.remove.path, self._root), action.remove.vector_id
+                self._touched.add(key)
+                self._adds.pop(key, None)
+            self._protocol, self._metadata = action.protocol or self._protocol, action.meta_data or self._metadata
+            if action.txn is not None:
+                self._transactions[action.txn.app_id] = action.txn.version
+            if (domain := action.domain_metadata) is not None:
+                self._domains[domain.domain] = domain.configuration
+                if domain.removed:
+                    del self._domains[domain.domain]
+        if len(self._touched) > MOST_FILES:
+            raise Unsupported(f"{self._location.uri} has more files than are read: {MOST_FILES:,} at most")
+
+    def state(self, version: int, log: LogFiles, checkpoint: CheckpointFiles | None, notes: Iterable[Note]) -> LogState:
+        """Raises:
+        Corrupt: there is no protocol or no metadata.
+        """
+        protocol, metadata = self._protocol, self._metadata
+        if protocol is None or metadata is None:
+            raise Corrupt(f"the log of {self._location.uri} lacks the {'protocol' if protocol is None else 'metadata'}")
+        kept, new = without(self._base.files, self._touched), of_adds([*self._adds.values()], self._root)
+        return LogState(
+            self._location,
+            version,
+            protocol,
+            metadata,
+            pa.concat_tables([kept, new]) if kept.num_rows and new.num_rows else (kept if kept.num_rows else new) or NO_FILES,
+            self._transactions,
+            self._domains,
+            log,
+            self.newest,
+            checkpoint,
+            tuple(notes),
+            unknown=frozenset(self._unknown),
+        )
+
+
 class _Replay:
     """The replay of one version."""
 
@@ -148,7 +214,6 @@ class _Replay:
         self._log = log
         self._files = files
         self._version = version
-        self._root = root_of(log.location)
         self._notes: list[Note] = []
 
     def run(self, commits_only: bool) -> LogState:
@@ -169,49 +234,12 @@ class _Replay:
         return self._from(Checkpoint(-1), None)
 
     def _from(self, base: Checkpoint, start: CheckpointFiles | None) -> LogState:
-        protocol, metadata = base.protocol, base.metadata
-        transactions, domains = dict(base.transactions), dict(base.domains)
-        adds: dict[FileKey, AddFile] = {}
-        touched: set[FileKey] = set()
-        unknown: set[str] = set()
-        newest: CommitActions | None = None
-        for newest in self._commits(base.version):
-            unknown |= newest.unknown
-            for action in newest.actions:
-                if action.add is not None:
-                    key = key_of(action.add.path, self._root), action.add.vector_id
-                    touched.add(key)
-                    adds[key] = action.add
-                elif action.remove is not None:
-                    key = key_of(action.remove.path, self._root), action.remove.vector_id
-                    touched.add(key)
-                    adds.pop(key, None)
-                protocol, metadata = action.protocol or protocol, action.meta_data or metadata
-                if action.txn is not None:
-                    transactions[action.txn.app_id] = action.txn.version
-                if (domain := action.domain_metadata) is not None:
-                    domains[domain.domain] = domain.configuration
-                    if domain.removed:
-                        del domains[domain.domain]
-            if len(touched) > MOST_FILES:
-                raise Unsupported(f"{self._log.location.uri} has more files than are read: {MOST_FILES:,} at most")
-        if protocol is None or metadata is None:
-            raise Corrupt(f"the log of {self._log.location.uri} lacks the {'protocol' if protocol is None else 'metadata'}")
-        kept, new = without(base.files, touched), of_adds([*adds.values()], self._root)
-        return LogState(
-            self._log.location,
-            self._version,
-            protocol,
-            metadata,
-            pa.concat_tables([kept, new]) if kept.num_rows and new.num_rows else (kept if kept.num_rows else new) or NO_FILES,
-            transactions,
-            domains,
-            self._files,
-            newest if newest is not None and newest.version == self._version else self._own_commit(),
-            start,
-            tuple(self._notes),
-            unknown=frozenset(unknown),
-        )
+        found = Reconciliation(base, self._log.location)
+        for commit in self._commits(base.version):
+            found.apply(commit)
+        if found.newest is None or found.newest.version != self._version:
+            found.newest = self._own_commit()
+        return found.state(self._version, self._files, start, self._notes)
 
     def _commits(self, start: int) -> Iterator[CommitActions]:
         for last, name in self._files.behind(start, self._version):

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from deltalake import DeltaTable
 
-from lakewarden.delta.examination.damage import notes_on
+from lakewarden.delta.examination.examination import Examination, examine
 from lakewarden.delta.examination.kinds import KINDS
-from lakewarden.delta.features import unknown_features
+from lakewarden.delta.examination.listing import TableListing
 from lakewarden.delta.replay.vectors import z85
 from lakewarden.storage.open import open_store
 from tests.delta.hand_written import HandWritten, add, bitmap, metadata, protocol, remove
@@ -32,9 +32,12 @@ _ANOTHER: dict[str, object] = {
 }
 
 
+def look(table: HandWritten, *, deep: bool = False) -> Examination:
+    return examine(table.location, TableListing.of(open_store(table.location).list("")), deep=deep)
+
+
 def kinds(table: HandWritten) -> set[str]:
-    sizes = {found.key: found.size for found in open_store(table.location).list("")}
-    return {note.kind for note in notes_on(table.location, sizes, lambda state: unknown_features(state.protocol))}
+    return {note.kind for note in look(table).notes}
 
 
 def whole(table: HandWritten) -> None:
@@ -99,7 +102,7 @@ DAMAGES: dict[str, Callable[[HandWritten], object]] = {
     "remove-without-vector": lambda table: table.commit(4, remove("p=a/1.parquet", vector=_ANOTHER)),
     "duplicate-live-path": _second_vector,
     "removes-unknown": lambda table: table.commit(4, remove("p=z/9.parquet")),
-    "case-clash": lambda table: table.commit(4, table.file("p=B/3.parquet", [4], partition={"p": "B"})),
+    "case-clash": lambda table: table.commit(4, metadata([*PART, {**PART[1], "name": "ID"}], ["p"])),
     "outside-path": lambda table: table.commit(4, add("../x.parquet", partition={"p": "a"})),
     "unknown-feature": lambda table: table.commit(4, protocol("deletionVectors", "dreams")),
     "unknown-action": lambda table: _append(table, 3, dream={"of": 1}),
@@ -127,8 +130,9 @@ def test_a_damage_is_found_by_its_name(tmp_path: Path, kind: str) -> None:
     assert kinds(table) == {kind}
 
 
-def test_what_no_name_fits_is_an_error(tmp_path: Path) -> None:
+def test_what_no_name_fits_is_unreadable(tmp_path: Path) -> None:
     table = HandWritten(tmp_path / "t")
     table.commit(0, metadata())
-    with pytest.raises(Exception, match="lacks the protocol"):
-        kinds(table)
+    found = look(table)
+    assert (found.verdict, found.state, found.notes) == ("unreadable", None, ())
+    assert "lacks the protocol" in found.error

@@ -1,0 +1,105 @@
+"""How a table is: its figures by its log and a listing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute
+
+from lakewarden.delta.examination.listing import ListedFiles, TableListing, whole
+from lakewarden.delta.examination.newest_version import NewestVersion
+from lakewarden.delta.replay.log_state import PASSED_OVER, LogState, Note
+
+pc: Any = pyarrow.compute
+"""Its stubs do not know chunked columns."""
+
+SMALL = 32 << 20
+"""Bytes below which a data file is small: a quarter of what engines aim at."""
+
+
+@dataclass(frozen=True)
+class TableFigures:
+    """How a table is, by its log and its listing. Sizes in bytes; None where it was not read or can't be known."""
+
+    files: int | None = None
+    """Live ones."""
+    bytes: int | None = None
+    small_files: int | None = None
+    """Live files of less than `SMALL` bytes."""
+    vector_rows: int | None = None
+    """Rows that deletion vectors take out."""
+    dead_bytes: int | None = None
+    """Of listed data files that no live file is."""
+    unnamed_files: int | None = None
+    """Listed data files that neither a live file nor a `remove` names."""
+    alien_files: int | None = None
+    """Listed objects that no writer of Delta makes, but for hidden ones."""
+    tombstones: int | None = None
+    """Files that were removed, and that the log still remembers."""
+    writers: Mapping[str, int] | None = None
+    """Commits that were read, by `engineInfo`; None where none was read."""
+    commits_since_checkpoint: int | None = None
+    log_bytes: int | None = None
+    log_objects: int | None = None
+    oldest_version: int | None = None
+    """The oldest that opens, by the names in the log."""
+
+
+def figures_of(
+    state: LogState | None, found: NewestVersion | None, listing: TableListing, notes: tuple[Note, ...]
+) -> TableFigures:
+    """Args:
+    state: the newest version that opens.
+    found: what its log has; None where the version's checksum alone was read.
+    """
+    log_bytes = sum(each.size for each in listing.log.values())
+    alien = int(listing.files.is_alien.true_count)
+    unread = {version for note in notes if note.kind in (PASSED_OVER, "torn-commit") for version in note.versions}
+    starts = {*(each.version for each in listing.log_files.checkpoints), *({0} & listing.log_files.commits)} - unread
+    oldest = min(starts, default=None)
+    if state is None:
+        return TableFigures(alien_files=alien, log_bytes=log_bytes, log_objects=len(listing.log), oldest_version=oldest)
+    sizes = whole(state.files, "size")
+    dead, dead_bytes = _dead(state, listing.files)
+    return TableFigures(
+        files=state.files.num_rows,
+        bytes=pc.sum(sizes).as_py() or 0,
+        small_files=pc.sum(pc.less(pc.fill_null(sizes, 0), SMALL)).as_py() or 0,
+        vector_rows=_vector_rows(state.files),
+        dead_bytes=dead_bytes,
+        unnamed_files=_unnamed(dead, found),
+        alien_files=alien,
+        tombstones=None if found is None else found.trail.tombstones,
+        writers=None if found is None else dict(found.writers),
+        commits_since_checkpoint=state.version - (-1 if state.checkpoint is None else state.checkpoint.version),
+        log_bytes=log_bytes,
+        log_objects=len(listing.log),
+        oldest_version=oldest,
+    )
+
+
+def _vector_rows(files: pa.Table) -> int:
+    column = whole(files, "deletionVector")
+    if column.null_count == len(column):
+        return 0
+    return pc.sum(column.drop_null().field("cardinality")).as_py() or 0
+
+
+def _dead(state: LogState, listed: ListedFiles) -> tuple[Any, int]:
+    """Keys of the data files in the listing that no live file is, and their bytes."""
+    live = pc.is_in(listed.keys, value_set=whole(state.files, "key"))
+    if state.files.num_rows:  # what a writer stored without escaping its name
+        live = pc.or_(live, pc.is_in(listed.keys, value_set=whole(state.files, "path")))
+    dead = pc.and_not(listed.is_data, live)
+    return listed.keys.filter(dead), pc.sum(listed.sizes.filter(dead)).as_py() or 0
+
+
+def _unnamed(dead: Any, found: NewestVersion | None) -> int | None:
+    if not len(dead):
+        return 0
+    if found is None:
+        return None  # whether a commit removed them, a checksum does not say
+    return len(dead) - int(pc.is_in(dead, value_set=found.trail.removed).true_count)

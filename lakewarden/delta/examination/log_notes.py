@@ -1,0 +1,125 @@
+"""What is wrong with a log beside the version that it leads to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+import pyarrow.compute
+
+from lakewarden.delta.examination.listing import TableListing, whole
+from lakewarden.delta.examination.newest_version import NewestVersion, by_commits
+from lakewarden.delta.examination.removals import MOST_VERSIONS
+from lakewarden.delta.features import features_of
+from lakewarden.delta.replay.log_objects import LogObjects
+from lakewarden.delta.replay.log_state import PASSED_OVER, LogState, Note
+from lakewarden.delta.replay.segment import LAST_CHECKPOINT, LogFiles, commit_name
+from lakewarden.errors import Unsupported
+from lakewarden.storage.objects import Missing
+
+pc: Any = pyarrow.compute
+"""Its stubs do not know chunked columns."""
+
+_MOST_COMPARED = 32 << 20
+"""Bytes of the commits below a checkpoint that are read on a disk to compare it with them."""
+
+_MOST_HINT = 1 << 20
+"""Bytes of `_last_checkpoint`; some writers put the schema of the checkpoint into it."""
+
+
+def checkpoint_parts(files: LogFiles) -> Iterator[Note]:
+    """A checkpoint of which only some parts are there. Readers pass over it."""
+    whole = {each.version for each in files.checkpoints}
+    for version in sorted(files.partial - whole):
+        yield Note(PASSED_OVER, f"parts of the checkpoint of version {version} are missing", (version,))
+
+
+def history_gaps(files: LogFiles) -> Iterator[Note]:
+    """Versions that can't be read any more, between others that can. Normal: old commits are removed, by some unevenly."""
+    newest = max((each.version for each in files.checkpoints), default=-1)
+    below = sorted(version for version in files.commits if version < newest)
+    gaps = tuple(one + 1 for one, other in pairwise([*below, newest]) if other > one + 1)
+    if gaps:
+        detail = f"commits are missing from version {gaps[0]} on; only versions between them can't be read"
+        yield Note("history-gap", detail, gaps[:MOST_VERSIONS], damaging=False)
+
+
+def last_checkpoint(log: LogObjects, listing: TableListing) -> Iterator[Note]:
+    """`_last_checkpoint` leads to a checkpoint that is not there, or is no JSON: readers that trust it are misled.
+
+    Source: Delta's protocol, "Last Checkpoint File".
+    """
+    if LAST_CHECKPOINT not in listing.log:
+        return
+    try:
+        said = msgspec.json.decode(log.read(LAST_CHECKPOINT, _MOST_HINT))
+    except Missing:
+        return
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, Unsupported):
+        said = None
+    version = said.get("version") if isinstance(said, dict) else None
+    if not isinstance(said, dict) or type(version) is not int:
+        yield Note("last-checkpoint-wrong", "_last_checkpoint is no JSON with a version")
+        return
+    there = [each for each in listing.log_files.checkpoints if each.version == version]
+    if not there:
+        yield Note("last-checkpoint-wrong", f"_last_checkpoint names version {version}, which has no checkpoint", (version,))
+    elif (parts := said.get("parts")) is not None and parts not in {len(each.names) for each in there}:
+        detail = f"_last_checkpoint names {str(parts)[:20]} parts of version {version}, which has {len(there[0].names)}"
+        yield Note("last-checkpoint-wrong", detail, (version,))
+
+
+def contradiction(log: LogObjects, found: NewestVersion, listing: TableListing, *, deep: bool) -> Iterator[Note]:
+    """The checkpoint says something else than the commits that it replaces, where all of them are there.
+
+    They are read for nothing else, so on an object store only a deep look compares them.
+    """
+    start = found.state.checkpoint if found.state is not None else None
+    if start is None or not (deep or log.on_disk):
+        return
+    names = [commit_name(version) for version in range(start.version + 1)]
+    if not all(name in listing.log for name in names):
+        return
+    if not deep and sum(listing.log[name].size for name in names) > _MOST_COMPARED:
+        return
+    commits = by_commits(log, listing.log_files, start, found.writers)
+    if commits is None:
+        return
+    if isinstance(commits, Note):
+        yield commits
+        return
+    version = start.version
+    if differing := _differing(found.base.files, commits.files):
+        said = f"the checkpoint of version {version} and its commits differ in {len(differing)} live files: {differing[0]}"
+        yield Note("checkpoint-contradicts", said, (version,))
+    elif what := _other_head(found, commits):
+        yield Note("checkpoint-contradicts", f"the checkpoint of version {version} and its commits differ in {what}", (version,))
+
+
+def _differing(one: pa.Table, other: pa.Table) -> list[str]:
+    """Keys of the files that only one of them has."""
+    left, right = _identities(one), _identities(other)
+    found: list[str] = []
+    for mine, theirs, files in ((left, right, one), (right, left, other)):
+        alone = pc.invert(pc.is_in(mine, value_set=theirs))
+        found += whole(files, "key").filter(alone).to_pylist()
+    return sorted(found)
+
+
+def _identities(files: pa.Table) -> Any:
+    """One text a file, of its path and its vector."""
+    join: Any = pc.binary_join_element_wise
+    return join(whole(files, "key"), whole(files, "vectorId"), "\0")
+
+
+def _other_head(found: NewestVersion, commits: LogState) -> str:
+    """In what, beside files, a checkpoint differs from its commits. Schemas are not compared: writers spell them anew."""
+    metadata, protocol = found.base.metadata, found.base.protocol
+    if metadata is None or protocol is None:
+        return ""
+    if metadata.partition_columns != commits.metadata.partition_columns:
+        return "the partition columns"
+    return "" if features_of(protocol) == features_of(commits.protocol) else "the table's features"

@@ -1,0 +1,119 @@
+"""Reads the checksum of a version, `N.crc`: what its writer said of the version in one object, all of its files among it.
+
+Source: Delta's protocol, "Version Checksum File". Spark's Delta writes one behind each commit since its version 4, with the files
+of tables that have few. It saves a survey the checkpoint and the commits behind it, and is a witness, not the log:
+
+- it may be missing, or without files (larger tables, some features);
+- it may be of a commit that was overwritten. The listing shows that where the commit is younger than its checksum;
+- a log that was damaged later shows in the listing where what was touched is younger than the checksum. In a table that was
+  copied all times are those of the copy: there the checksum is believed;
+- what only commits say is not in it: who wrote them, what they removed, actions that are not known.
+
+So it is for a survey alone. Nothing is ever deleted, committed or opened by it, no table of our own is read by it, and a look
+that is asked to read files (`deep`) reads the log instead.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+import msgspec
+
+from lakewarden.base.connection import Location
+from lakewarden.delta.examination.listing import TableListing
+from lakewarden.delta.replay.actions import AddFile, DomainMetadata, Metadata, Protocol, Transaction
+from lakewarden.delta.replay.live_files import of_adds
+from lakewarden.delta.replay.log_objects import LogObjects
+from lakewarden.delta.replay.log_state import LogState
+from lakewarden.delta.replay.paths import root_of
+from lakewarden.delta.replay.segment import LAST_CHECKPOINT, LOG, commit_name
+from lakewarden.errors import Corrupt, Unsupported
+from lakewarden.storage.objects import Missing
+
+_MOST = 16 << 20
+"""Bytes of one: Spark writes files into those of tables with at most 50."""
+
+_CHECKPOINT_FOLLOWS = timedelta(minutes=1)
+"""How long after a version's checksum its checkpoint may be finished."""
+
+
+class _Checksum(msgspec.Struct, frozen=True, rename="camel"):
+    protocol: Protocol
+    metadata: Metadata
+    num_files: int
+    table_size_bytes: int
+    all_files: tuple[AddFile, ...]
+    set_transactions: tuple[Transaction, ...] = ()
+    domain_metadata: tuple[DomainMetadata, ...] = ()
+
+
+_decode = msgspec.json.Decoder(_Checksum).decode
+
+
+def read_by_checksum(log: LogObjects, listing: TableListing) -> LogState | None:
+    """The newest version by its checksum, in one request. None where it has none that can stand for the log."""
+    version = listing.log_files.newest
+    name = f"{LOG}/{version:020d}.crc"
+    if version is None or name not in listing.log or not _is_whole(listing, version):
+        return None
+    late = _later(listing, name, version)
+    if late is not None and not any(modified >= late for modified in listing.modified):
+        return None
+    try:
+        state = _read(log, name, listing, version)
+    except (Missing, Unsupported, Corrupt, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None
+    return state if state is not None and (late is None or _is_copy(state, listing, late)) else None
+
+
+def _is_whole(listing: TableListing, version: int) -> bool:
+    """Whether the log has what leads to its newest version, as far as names and sizes show."""
+    files = listing.log_files
+    start = max((each.version for each in files.checkpoints), default=-1)
+    commits = range(start + 1, version + 1)
+    if version not in files.commits or any(each not in files.commits for each in commits):
+        return False
+    read = [*(commit_name(each) for each in commits), *(name for each in files.checkpoints[:1] for name in each.names)]
+    return all(listing.log[name].size for name in read)
+
+
+def _later(listing: TableListing, name: str, version: int) -> datetime | None:
+    """When the youngest object of the log was written that should be older than the checksum and is not."""
+    written = listing.log[name].modified
+    own = {LAST_CHECKPOINT, *(part for each in listing.log_files.checkpoints if each.version == version for part in each.names)}
+    late = [
+        found.modified
+        for key, found in listing.log.items()
+        if found.modified > written + (_CHECKPOINT_FOLLOWS if key in own else timedelta()) and not key.endswith(".crc")
+    ]
+    return max(late, default=None)
+
+
+def _read(log: LogObjects, name: str, listing: TableListing, version: int) -> LogState | None:
+    """None where it contradicts itself."""
+    found = _decode(log.read(name, _MOST))
+    size = sum(each.size or 0 for each in found.all_files)
+    if (found.num_files, found.table_size_bytes) != (len(found.all_files), size):
+        return None
+    location: Location = log.location
+    files = listing.log_files
+    return LogState(
+        location,
+        version,
+        found.protocol,
+        found.metadata,
+        of_adds(found.all_files, root_of(location)),
+        {each.app_id: each.version for each in found.set_transactions},
+        {each.domain: each.configuration for each in found.domain_metadata if not each.removed},
+        files,
+        None,
+        files.checkpoints[0] if files.checkpoints else None,
+    )
+
+
+def _is_copy(state: LogState, listing: TableListing, late: datetime) -> bool:
+    """Whether the times of a listing are those of a copy: a live file is younger than all of the log, and so than the commit that
+    named it, which no writer's is."""
+    live = {*state.files.column("key").to_pylist()}
+    written = (modified for key, modified in zip(listing.keys, listing.modified, strict=True) if key in live)
+    return max(written, default=late) > late
