@@ -115,7 +115,7 @@ class CatalogCalls(Noun):
             InvalidArgument, AlreadyExists, NotFound, InUse: nothing was created.
             Conflict: another process is about to drop or fill a table of that name.
         """
-        from lakewarden.maintenance.admin.create_table import make_table
+        from lakewarden.maintenance.admin.create_table import make_table, new_table
         from lakewarden.maintenance.admin.dynamic_tables import DynamicDeclaration, make_dynamic_table
         from lakewarden.maintenance.drop.procedure import end_drop
 
@@ -129,7 +129,7 @@ class CatalogCalls(Noun):
             declared = DynamicDeclaration(full, columns, primary_key, partition_by, options or {})
             make_dynamic_table(warehouse, declared, adopt=if_not_exists)
         else:
-            make_table(warehouse, full, type, columns, primary_key, options or {}, partition_by)
+            make_table(warehouse, new_table(warehouse, full, type, columns, primary_key, options or {}, partition_by))
         return self.table(name)
 
     def alter_table(self, name: str, change: Alteration) -> Table:

@@ -36,21 +36,12 @@ class StorageCalls(Noun):
                 place belongs to another warehouse.
             StorageRefused, StorageUnavailable: the place cannot be written or reached.
         """
-        from lakewarden.maintenance.admin.storages import make_storage, new_storage
+        from lakewarden.maintenance.admin.storages import StorageDeclaration, make_storage, new_storage
 
-        wanted = new_storage(
-            storage_id,
-            type,
-            base,
-            bucket=bucket,
-            connection=connection,
-            user_template=user_template,
-            shared_template=shared_template,
-            name=name,
-            description=description,
-            now=self._parts.warehouse.clock(),
+        declared = StorageDeclaration(
+            storage_id, type, base, bucket, connection, user_template, shared_template, name, description
         )
-        return make_storage(self._parts.warehouse, wanted)
+        return make_storage(self._parts.warehouse, new_storage(declared, self._parts.warehouse.clock()))
 
     def alter_storage(
         self,

@@ -11,7 +11,7 @@ from functools import partial
 import numpy as np
 import pyarrow as pa
 
-from lakewarden.base.clock import Clock, NewId
+from lakewarden.base.clock import NewId
 from lakewarden.base.faults import Reach, no_faults
 from lakewarden.base.threads import at_once
 from lakewarden.catalog.report import ScopeState
@@ -19,8 +19,9 @@ from lakewarden.catalog.target import ScopeTarget
 from lakewarden.delta.batch_keys import Numbers
 from lakewarden.delta.change import AT_ONCE, BatchChanges, PartitionChange, TooLarge, changes_of, fresh
 from lakewarden.delta.change_data import has_feed, properties_to_set
+from lakewarden.delta.commit_log.actions import CommitChange
 from lakewarden.delta.commit_log.commits import CommitLog, is_fence
-from lakewarden.delta.commit_log.committing import TooLate, check_held
+from lakewarden.delta.commit_log.committing import Committer, TooLate, check_held, transactions_of
 from lakewarden.delta.commit_log.stamp import CommitStamp
 from lakewarden.delta.lifecycle.create import create_table
 from lakewarden.delta.lifecycle.freezing import check_not_frozen
@@ -88,31 +89,26 @@ class ColdApply:
     def __init__(
         self,
         target: ScopeTarget,
+        by: Committer,
         *,
-        job_id: str,
-        clock: Clock,
         new_id: NewId,
         reach: Reach = no_faults,
         large_bytes: int | None = None,
-        planned_at: datetime | None = None,
         named: Mapping[str, str] | None = None,
         newest: bool = True,
     ) -> None:
         """Opens the table.
 
         Args:
-            planned_at: when the scope's place was read, if not now.
             named: more parameters of the commit.
             newest: as in `open_scope`.
         """
         self._target = target
-        self._job_id = job_id
+        self._by = by
         self._named = named or {}
-        self._clock = clock
         self._new_id = new_id
         self._reach = reach
         self._large_bytes = large_bytes
-        self._planned_at = planned_at or clock()
         self.table = open_scope(target, newest=newest)
         check_not_frozen(self.table, target)
         check_whole(self.table, target.location)
@@ -151,7 +147,7 @@ class ColdApply:
     def refresh_manifest(self) -> None:
         """Writes the manifest again if a crash after another commit left it stale."""
         if self.table is not None:
-            refresh_manifest(self._target, self.table, self._clock())
+            refresh_manifest(self._target, self.table, self._by.clock())
 
     def commit(self, rows: pa.Table, end: int) -> Steps[None]:
         """Applies rows above the watermark (newest schema, `_seq`, `_op`) and sets it to `end`.
@@ -194,7 +190,7 @@ class ColdApply:
             return _Part((), (), 0, np.zeros(0, np.int64), changes.coming.slice(0, 0))
         self._reach("after-read")
         # before rows are written there again
-        check_held(f"the flush of {self._target.scope}", self._planned_at, self._clock())
+        check_held(f"the flush of {self._target.scope}", self._by.since, self._by.clock())
         number = self.next_batch()
         made: list[NewFile] = []
         for rows in _file_rows(change, self._target):
@@ -210,8 +206,8 @@ class ColdApply:
             metadata: what the writers of the rows attached, in their order.
         """
         self._reach("after-data-file")
-        now = self._clock()
-        stamp = _stamp(self._job_id, self._target, written, new=self.table is None)
+        now = self._by.clock()
+        stamp = _stamp(self._by.job_id, self._target, written, new=self.table is None)
         stamp = replace(stamp, parameters={**stamp.parameters, **self._named}).with_metadata(metadata)
         number = self.next_batch()
         try:
@@ -251,34 +247,28 @@ class ColdApply:
         return changes_of(self.table, self._target, rows, self._large_bytes, images=self.feeds)
 
     def _commit(self, written: WrittenFiles, stamp: CommitStamp, end: int, batch: int | None, now: datetime) -> Steps[Snapshot]:
-        transaction, since = (self._target.app_id, end), self._planned_at
+        since, new_id, reach = self._by.since, self._new_id, self._reach
+        transactions = transactions_of((self._target.app_id, end), batch)
         if self.table is None:
-            made = yield from create_table(
-                self._target,
-                written.files,
-                stamp,
-                transaction,
-                since=since,
-                now=now,
-                batch=batch,
-                new_id=self._new_id,
-                reach=self._reach,
-            )
+            first = CommitChange(stamp, transactions, adds=written.files)
+            made = yield from create_table(self._target, first, since=since, now=now, new_id=new_id, reach=reach)
             return first_snapshot(made, written.files, self._target.app_id, now)
+        change = CommitChange(
+            stamp,
+            transactions,
+            adds=written.files,
+            removes=written.replaced,
+            changes=written.changes,
+            data_change=written.data_change or not self.feeds,
+        )
         made = yield from self.table.commit(
-            written.files,
-            written.replaced,
-            schemas=self._target.schemas,
-            stamp=stamp,
+            change,
             since=since,
             now=now,
-            transaction=transaction,
-            batch=batch,
-            data_change=written.data_change or not self.feeds,
-            changes=written.changes,
+            schemas=self._target.schemas,
             properties=properties_to_set(self.table, self._target),
-            new_id=self._new_id,
-            reach=self._reach,
+            new_id=new_id,
+            reach=reach,
         )
         return self.table.snapshot(self._target.app_id).after(made, written.files, written.replaced, now)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from datetime import datetime
 from hashlib import sha256
 from types import MappingProxyType
@@ -16,7 +17,7 @@ from lakewarden.base.clock import NewId, random_id
 from lakewarden.base.connection import Location
 from lakewarden.base.faults import Reach, no_faults
 from lakewarden.catalog.model import TableSchema
-from lakewarden.delta.commit_log.actions import READER, WRITE, CommitChange, Mode, TableHead, commit_text
+from lakewarden.delta.commit_log.actions import READER, CommitChange, Mode, TableHead, commit_text
 from lakewarden.delta.commit_log.checkpoint import is_due, write_checkpoint
 from lakewarden.delta.commit_log.committing import held_still, transactions_of
 from lakewarden.delta.commit_log.damage import check_name, torn_error
@@ -24,7 +25,6 @@ from lakewarden.delta.commit_log.log_version import LogVersion
 from lakewarden.delta.commit_log.publish import publish
 from lakewarden.delta.commit_log.stamp import CommitStamp
 from lakewarden.delta.features import check_features, check_grows, check_readable
-from lakewarden.delta.parquet.change_files import ChangeFile
 from lakewarden.delta.parquet.files import DataFile, NewFile
 from lakewarden.delta.parquet.reading import open_file
 from lakewarden.delta.parquet.schema import SEQ, SEQ_ID, delta_schema, read_schema, version_of
@@ -65,39 +65,24 @@ class ScopeTable(TableContents):
         check_readable(state)
         return cls(location, LogVersion(state), state.torn, mended=any(note.kind == PASSED_OVER for note in state.notes))
 
-    def commit(  # noqa: PLR0913  # keyword-only but for the files: whatever one commit may say
+    def commit(
         self,
-        adds: Sequence[NewFile],
-        removes: Sequence[DataFile],
+        change: CommitChange,
         *,
-        schemas: tuple[TableSchema, ...] | None = None,
-        stamp: CommitStamp,
         since: datetime,
         now: datetime,
-        operation: str = WRITE,
-        transaction: tuple[str, int] | None = None,
-        batch: int | None = None,
-        direct: int | None = None,
-        data_change: bool = True,
-        changes: Sequence[ChangeFile] = (),
+        schemas: tuple[TableSchema, ...] | None = None,
         properties: Mapping[str, str] = _NONE,
-        identities: Mapping[str, int] = _NO_NUMBERS,
         new_id: NewId = random_id,
         reach: Reach = no_faults,
     ) -> Steps[OwnCommit]:
         """Commits on top of this version, which does not change.
 
         Args:
-            schemas: of the table, oldest first; it gets the columns of the newest. Where it does not keep its files under them
-                (`keeps_files`), every live file has to be among `removes`. None leaves the columns that it has.
+            change: what it does, but for the mode and the head, which follow from the table.
             since: when the scope's place, or what this commit relies on, was read; by the clock of `now`.
-            operation: Delta's own word, for those who do not know the stamp.
-            transaction: application id and version, in the same commit.
-            batch: number of the batch file among `adds`.
-            direct: position of the newest direct write that is in it then, where that changes.
-            data_change: False when the rows stay the same (compact, optimize).
-            changes: how rows changed, for readers of a change data feed.
-            identities: further transaction identifiers, as of `transaction`.
+            schemas: of the table, oldest first; it gets the columns of the newest. Where it does not keep its files under them
+                (`keeps_files`), every live file has to be among those removed. None leaves the columns that it has.
             properties: of the table, by name, set in the same commit.
             new_id: ids of commits.
             reach: `before-link` when all is durable and the commit has no name yet.
@@ -107,24 +92,22 @@ class ScopeTable(TableContents):
             Corrupt: a torn commit has the next version; nothing was changed.
             Unsupported: another writer's feature or rule forbids it; nothing was changed.
         """
-        head, mode = self.head, _APPEND
+        head, mode, adds, removes = self.head, _APPEND, change.adds, change.removes
         if schemas is not None and (columns := self._with_columns(schemas[-1])) is not self.head:
             head, mode = columns, _APPEND if self._keeps_some(removes, schemas) else _OVERWRITE
         if removes and mode == _APPEND:
             self.check_plain()
-        if removes and data_change:
+        if removes and change.data_change:
             check_grows(self.head, self.uri)
         rules = self._rules_kept_by(head, schemas)
-        if adds and data_change:
+        if adds and change.data_change:
             self._check_rows(rules, adds, schemas)
         head = head.with_properties(properties) if properties else head
-        transactions = transactions_of(transaction, batch, direct) | dict(identities)
-        changed_head = None if head is self.head else head
-        change = CommitChange(stamp, transactions, mode, adds, removes, changes, changed_head, data_change, operation)
+        change = replace(change, mode=mode, head=None if head is self.head else head)
         digest = yield from self._commit(change, since, now, new_id, reach)
         version = self.version + 1
         self._checkpoint(version)
-        return OwnCommit(version, head, transactions, digest)
+        return OwnCommit(version, head, change.transactions, digest)
 
     def _commit(
         self, change: CommitChange, since: datetime, now: datetime, new_id: NewId = random_id, reach: Reach = no_faults

@@ -20,6 +20,7 @@ from lakewarden.base.clock import Clock, NewId
 from lakewarden.base.faults import Reach
 from lakewarden.catalog.report import ScopeReport
 from lakewarden.catalog.target import ScopeTarget
+from lakewarden.delta.commit_log.actions import CommitChange
 from lakewarden.delta.commit_log.committing import TooLate
 from lakewarden.delta.commit_log.stamp import CommitStamp
 from lakewarden.delta.features import check_features
@@ -190,15 +191,8 @@ def discard(target: ScopeTarget, outputs: Iterable[NewFile]) -> None:
 
 
 def _commit(rewrite: Rewrite, table: ScopeTable, now: datetime, reach: Reach) -> Steps[Snapshot]:
-    made = yield from table.commit(
-        rewrite.outputs,
-        rewrite.inputs,
-        stamp=rewrite.stamp,
-        since=rewrite.since,
-        now=now,
-        data_change=False,
-        reach=reach,
-    )
+    change = CommitChange(rewrite.stamp, adds=rewrite.outputs, removes=rewrite.inputs, data_change=False)
+    made = yield from table.commit(change, since=rewrite.since, now=now, reach=reach)
     reach("after-commit")
     snapshot = table.snapshot(rewrite.target.app_id).after(made, rewrite.outputs, rewrite.inputs, now)
     return _finish(rewrite, snapshot, now, reach)

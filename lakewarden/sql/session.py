@@ -44,6 +44,7 @@ from lakewarden.tables.rows.files import file_columns
 from lakewarden.tables.warehouse import Warehouse, find_table
 
 if TYPE_CHECKING:
+    from lakewarden.sql.handlers.subscribe import Manner
     from lakewarden.sql.queries.select import SpooledRows
     from lakewarden.sql.session_table import SessionTable
     from lakewarden.tables.changes.subscription import Subscription
@@ -305,17 +306,17 @@ class SqlSession:
         interval: float = 0.5,
         timeout: float | None = None,
         pause: Pause = wait,
-        poll_bytes: int | None = None,
     ) -> Subscription:
-        """As `Lakehouse.subscribe`.
+        """As `Lakehouse.subscribe`."""
+        from lakewarden.sql.handlers.subscribe import Manner  # imports Delta
 
-        Args:
-            poll_bytes: about how many bytes of the log a poll takes at most; the next one goes on there. By default all.
-        """
-        from lakewarden.sql.handlers.subscribe import Manner, open_subscription  # imports Delta
+        return self.followed(text, Manner(from_seq, last_rows, batch_size, interval, timeout, pause))
+
+    def followed(self, text: str, manner: Manner) -> Subscription:
+        """As `subscribe`."""
+        from lakewarden.sql.handlers.subscribe import open_subscription  # imports Delta
 
         statement = parse_subscription(text, self._bounds)
-        manner = Manner(from_seq, last_rows, batch_size, interval, timeout, pause, poll_bytes)
         return open_subscription(bind(self._context("strong", wait=True), statement), manner)
 
     def _context(self, freshness: Freshness | None, *, wait: bool, cancellation: Cancellation | None = None) -> Context:

@@ -106,7 +106,7 @@ def by(job_id: str) -> Committer:
 
 
 def opened(scope: ScopeTarget, *, reach: Reach = no_faults, large_bytes: int | None = None, job_id: str = "FL-1") -> ColdApply:
-    return ColdApply(scope, job_id=job_id, clock=ticking(), new_id=random_id, reach=reach, large_bytes=large_bytes)
+    return ColdApply(scope, by(job_id), new_id=random_id, reach=reach, large_bytes=large_bytes)
 
 
 def flush(

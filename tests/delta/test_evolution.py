@@ -12,6 +12,7 @@ from deltalake import DeltaTable
 
 from lakewarden.catalog.model import TableSchema
 from lakewarden.catalog.target import ScopeTarget
+from lakewarden.delta.commit_log.actions import CommitChange
 from lakewarden.delta.commit_log.stamp import CommitStamp
 from lakewarden.delta.reading.bounds import Bound, files_within
 from lakewarden.delta.reading.rows import read_rows
@@ -174,7 +175,7 @@ def test_only_a_rewrite_of_everything_may_change_the_columns(tmp_path: Path) -> 
     flush(target(tmp_path / "t"), people(1))
     table = table_of(target(tmp_path / "t"))
     with pytest.raises(Unsupported, match="rewrite of all"):
-        alone(table.commit([], [], schemas=(PEOPLE, RENAMED), stamp=CommitStamp("J", "OPTIMIZE"), **at()))
+        alone(table.commit(CommitChange(CommitStamp("J", "OPTIMIZE")), schemas=(PEOPLE, RENAMED), **at()))
 
 
 def test_an_unknown_shape_is_refused(tmp_path: Path) -> None:

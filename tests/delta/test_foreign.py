@@ -15,6 +15,7 @@ from deltalake import DeltaTable, write_deltalake
 from deltalake.transaction import AddAction
 
 from lakewarden.catalog.target import ScopeTarget
+from lakewarden.delta.commit_log.actions import CommitChange
 from lakewarden.delta.commit_log.stamp import CommitStamp
 from lakewarden.delta.reading.rows import read_rows
 from lakewarden.errors import Unsupported
@@ -116,7 +117,7 @@ def test_a_table_that_they_partitioned_is_read_and_a_rewrite_is_refused(tmp_path
         flush(scope, people(2), first_seq=4)
     table = table_of(scope)
     with pytest.raises(Unsupported, match="partitions"):  # an optimize, or a restore
-        alone(table.commit([], table.files(), schemas=scope.schemas, stamp=CommitStamp("J", "OPTIMIZE"), **at()))
+        alone(table.commit(CommitChange(CommitStamp("J", "OPTIMIZE"), removes=table.files()), schemas=scope.schemas, **at()))
 
 
 def test_a_partition_by_a_column_of_theirs_cannot_be_undone_by_us(tmp_path: Path) -> None:
@@ -125,7 +126,7 @@ def test_a_partition_by_a_column_of_theirs_cannot_be_undone_by_us(tmp_path: Path
     write_deltalake(scope.uri, pa.table({"x": [1], "p": ["a"]}), mode="overwrite", schema_mode="overwrite", partition_by=["p"])
     table = table_of(scope)
     with pytest.raises(Unsupported, match="partitions"):
-        alone(table.commit([], table.files(), schemas=scope.schemas, stamp=CommitStamp("J", "RESTORE"), **at()))
+        alone(table.commit(CommitChange(CommitStamp("J", "RESTORE"), removes=table.files()), schemas=scope.schemas, **at()))
     assert table_of(scope).version == 1
 
 

@@ -18,6 +18,7 @@ from lakewarden.log.objects.cache import HeaderCache
 from lakewarden.log.objects.header import ID_BYTES
 from lakewarden.log.objects.log_view import ListedLogView
 from lakewarden.log.objects.pack import FIXED, CarriedChunk, sealed
+from lakewarden.log.objects.put import WriterTerms
 from lakewarden.log.objects.view import read_view, rows_of
 from lakewarden.log.objects.writer import LogWriter
 from lakewarden.log.record import UPSERT, LogBatch, log_batch
@@ -90,7 +91,9 @@ class Store(LocalObjects):
 
 
 def writer(store: LocalObjects, settings: LogSettings | None = None) -> LogWriter:
-    return LogWriter(store, LOG, settings or LogSettings(), system_clock, random_id, str.upper, pause=lambda seconds: None)
+    return LogWriter(
+        store, LOG, settings or LogSettings(), system_clock, random_id, str.upper, WriterTerms(pause=lambda seconds: None)
+    )
 
 
 def view_of(store: LocalObjects) -> ListedLogView:

@@ -12,6 +12,7 @@ from lakewarden.base.setting_sections import LogSettings
 from lakewarden.errors import BeingErased, InvalidArgument, SchemaChanged, StorageUnavailable, Unsupported
 from lakewarden.log.objects import names
 from lakewarden.log.objects.cuts.closing import close_user, leave_out, open_user
+from lakewarden.log.objects.cuts.settle import CutTerms
 from lakewarden.log.objects.log import ObjectLog
 from lakewarden.log.objects.pack import INDEXED
 from lakewarden.log.objects.staging import remove_abandoned
@@ -176,7 +177,7 @@ def test_rows_of_a_batch_are_erased_with_their_user_alone(store: Store) -> None:
     waiting = log.begin_batch()
     pieces = log.stage(waiting, joined(notes("a", 2), notes("b", 2)))
     close_user(store, LOG, "A")
-    leave_out(store, LOG, "a", "A", settings=SMALL, new_id=random_id, now=datetime.now(UTC))
+    leave_out(store, LOG, "a", "A", CutTerms(SMALL, random_id), now=datetime.now(UTC))
     assert left(store) == [], "nothing of the user is staged"
     for _ in range(2):
         with pytest.raises(BeingErased):
@@ -197,7 +198,7 @@ def test_a_batch_that_was_begun_during_an_erasure_has_no_rows_of_the_user(store:
                 begun.append((staging, log.stage(staging, rows)))
 
     close_user(store, LOG, "A")
-    leave_out(store, LOG, "a", "A", settings=SMALL, new_id=random_id, now=datetime.now(UTC), reach=begin)
+    leave_out(store, LOG, "a", "A", CutTerms(SMALL, random_id, reach=begin), now=datetime.now(UTC))
     open_user(store, LOG, "A")
     with pytest.raises(BeingErased):
         log.publish(*begun[0])

@@ -20,7 +20,7 @@ from lakewarden.log.objects.cut import decode_cut, newest_cut
 from lakewarden.log.objects.cuts.closing import close_user, gone_since, leave_out, open_user, seal
 from lakewarden.log.objects.cuts.mend import jump
 from lakewarden.log.objects.cuts.notes import note_rewound
-from lakewarden.log.objects.cuts.settle import settle
+from lakewarden.log.objects.cuts.settle import CutTerms, settle
 from lakewarden.log.objects.put import PROBES
 from lakewarden.log.objects.trail import read_trail
 from lakewarden.log.position import NOTHING, end_of
@@ -44,7 +44,7 @@ def erase(store: Store, user: str, reach: Reach = no_faults) -> int:
     """Closed, and left out; the last `_seq` that is settled thereby."""
     close_user(store, LOG, user.upper())
     return leave_out(
-        store, LOG, user, user.upper(), settings=LogSettings(), new_id=random_id, now=NOON + timedelta(seconds=9), reach=reach
+        store, LOG, user, user.upper(), CutTerms(LogSettings(), random_id, reach=reach), now=NOON + timedelta(seconds=9)
     )
 
 
@@ -52,7 +52,7 @@ def settled(store: Store, *users: str) -> None:
     """Their rows are flushed, and kept for subscribers."""
     view = view_of(store)
     marks = dict.fromkeys(users, view.end)
-    settle(store, view, marks, settings=LogSettings(carry_below=1), new_id=random_id, now=NOON)
+    settle(store, view, marks, CutTerms(LogSettings(carry_below=1), random_id), now=NOON)
 
 
 def with_images(batch: LogBatch) -> LogBatch:
@@ -212,7 +212,7 @@ def test_nothing_of_an_erased_user_is_left_in_the_log(store: Store) -> None:
     settled(store, "u", "v")
     writer(store).append(joined(notes("u", 2), notes("v", 2), notes("w", 2)))
     writer(store).append(notes("u", 3))
-    settle(store, view_of(store), {"u": end_of(1)}, settings=LogSettings(carry_below=0), new_id=random_id, now=NOON)
+    settle(store, view_of(store), {"u": end_of(1)}, CutTerms(LogSettings(carry_below=0), random_id), now=NOON)
     assert "u" in newest_cut(store, LOG).settled, "a cut that stays for a while names the user"
     assert rows_of_user(store, "u") == 3
     erase(store, "u")
@@ -238,14 +238,14 @@ def test_a_jump_past_a_lost_state_brings_no_erased_row_back(store: Store, open_a
     """An object with the user's rows is there again, under the name of what a lost cut had carried."""
     writer(store).append(joined(notes("u", 1), notes("v", 1)))
     settled(store, "w")
-    settle(store, view_of(store), {"v": view_of(store).end}, settings=LogSettings(carry_below=2), new_id=random_id)
+    settle(store, view_of(store), {"v": view_of(store).end}, CutTerms(LogSettings(carry_below=2), random_id))
     (carried,) = newest_cut(store, LOG).carry
     data = store.get(carried)
     erase(store, "u")
     if open_again:
         open_user(store, LOG, "U")
     store.create(names.carry_key(LOG, newest_cut(store, LOG).version + 1, "0" * 32), data)
-    jump(store, LOG, 50, {}, settings=LogSettings(), new_id=random_id, mark=str.upper)
+    jump(store, LOG, 50, {}, CutTerms(LogSettings(), random_id), mark=str.upper)
     assert rows_of_user(store, "u") == 0
 
 
@@ -260,7 +260,7 @@ def test_nothing_follows_a_seal(store: Store) -> None:
     view = view_of(store)
     seal(store, LOG)
     sealed = newest_cut(store, LOG)
-    settle(store, view, {"u": view.end}, settings=LogSettings(), new_id=random_id)
+    settle(store, view, {"u": view.end}, CutTerms(LogSettings(), random_id))
     close_user(store, LOG, "U")
     open_user(store, LOG, "U")
     assert newest_cut(store, LOG) == sealed

@@ -16,7 +16,7 @@ from lakewarden.log.objects.clean import clean
 from lakewarden.log.objects.cut import newest_cut
 from lakewarden.log.objects.cuts.mend import faults_of, give_up
 from lakewarden.log.objects.cuts.next_cut import next_cut
-from lakewarden.log.objects.cuts.settle import settle
+from lakewarden.log.objects.cuts.settle import CutTerms, settle
 from lakewarden.log.objects.pack import pack_segment
 from lakewarden.log.objects.trail import read_trail
 from lakewarden.log.objects.view import read_view
@@ -34,7 +34,7 @@ def store(tmp_path: Path) -> Store:
 
 def settle_all(store: Store) -> None:
     view = view_of(store)
-    settle(store, view, dict.fromkeys(view.pending, view.end), settings=LogSettings(), new_id=random_id)
+    settle(store, view, dict.fromkeys(view.pending, view.end), CutTerms(LogSettings(), random_id))
 
 
 def test_a_put_that_was_settled_two_cuts_ago_is_acknowledged(store: Store) -> None:
@@ -114,7 +114,7 @@ def test_a_cached_cut_counts_for_its_own_version_alone(store: Store) -> None:
     for number in range(2):
         writer(store).append(joined(notes("u", number), notes("v", number)))
         view = view_of(store)
-        settle(store, view, {"u": view.end}, settings=LogSettings(carry_below=0), new_id=random_id)
+        settle(store, view, {"u": view.end}, CutTerms(LogSettings(carry_below=0), random_id))
         view = read_view(store, LOG, cache)
         assert (view.cut.version, [*view.pending]) == (number + 1, ["v"])
 
@@ -128,9 +128,9 @@ def test_a_cut_whose_number_was_pruned_and_is_free_again_does_not_count(store: S
     for _ in range(2):
         writer(store).append(notes("w", 1))
         view = view_of(store)
-        settle(store, view, {"w": view.end}, settings=LogSettings(carry_below=0), new_id=random_id)
+        settle(store, view, {"w": view.end}, CutTerms(LogSettings(carry_below=0), random_id))
     assert newest_cut(store, LOG).version == 2
-    settle(store, stale, dict.fromkeys("uv", stale.end), settings=LogSettings(), new_id=random_id)
+    settle(store, stale, dict.fromkeys("uv", stale.end), CutTerms(LogSettings(), random_id))
     assert (newest_cut(store, LOG).version, view_of(store).pending) == (3, {})
 
 
@@ -141,8 +141,8 @@ def test_a_slower_flush_sets_no_mark_back(store: Store) -> None:
     writer(store).append(joined(notes("u", 2), notes("v", 2)))
     late = view_of(store)
     for view in (late, early):
-        settle(store, view, {"u": view.end}, settings=never, new_id=random_id)
-    settle(store, view_of(store), {"u": early.end, "v": early.end}, settings=never, new_id=random_id)
+        settle(store, view, {"u": view.end}, CutTerms(never, random_id))
+    settle(store, view_of(store), {"u": early.end, "v": early.end}, CutTerms(never, random_id))
     assert (pending_ids(store, "u"), pending_ids(store, "v")) == ([], [2])
 
 
@@ -153,7 +153,7 @@ def test_a_mark_beyond_what_was_seen_is_kept(store: Store) -> None:
     plan = next_cut(view, {"u": end_of(5), "v": view.end}, LogSettings())
     assert plan is not None
     assert plan.marks == {"u": end_of(5)}
-    settle(store, view, {"u": end_of(5)}, settings=LogSettings(), new_id=random_id)
+    settle(store, view, {"u": end_of(5)}, CutTerms(LogSettings(), random_id))
     writer(store).append(notes("u", 2))
     assert pending_ids(store, "u") == []
 
@@ -165,7 +165,7 @@ def test_a_settle_keeps_the_lost_positions_that_it_does_not_pass(store: Store) -
     give_up(store, faults_of(store, LOG))
     for users, lost in (("w", (1,)), ("u", ())):
         view = view_of(store)
-        settle(store, view, dict.fromkeys(users, view.end), settings=LogSettings(carry_below=0), new_id=random_id)
+        settle(store, view, dict.fromkeys(users, view.end), CutTerms(LogSettings(carry_below=0), random_id))
         assert newest_cut(store, LOG).lost == lost
 
 
@@ -184,7 +184,7 @@ def test_a_subscriber_in_the_middle_of_a_part_of_the_history_gets_the_rest(store
     writer(store).append(notes("u", 1, 2))
     middle = writer(store).append(notes("u", 3, 4)).last_seq - 1
     view = view_of(store)
-    settle(store, view, {"u": view.end}, settings=LogSettings(), new_id=random_id, now=NOON)
+    settle(store, view, {"u": view.end}, CutTerms(LogSettings(), random_id), now=NOON)
     assert [each.last_seq for each in read_trail(store, LOG, middle, HeaderCache()).ranges("u", middle)] == [middle + 1]
 
 
@@ -192,7 +192,7 @@ def test_history_is_forgotten_when_its_time_is_over_and_not_before(store: Store)
     writer(store).append(notes("u", 1))
     view = view_of(store)
     hour = LogSettings(retention_seconds=3600)
-    settle(store, view, {"u": view.end}, settings=hour, new_id=random_id, now=NOON)
+    settle(store, view, {"u": view.end}, CutTerms(hour, random_id), now=NOON)
     for seconds, kept in ((3600, 1), (3601, 0)):
-        settle(store, view_of(store), {}, settings=hour, new_id=random_id, now=NOON + timedelta(seconds=seconds))
+        settle(store, view_of(store), {}, CutTerms(hour, random_id), now=NOON + timedelta(seconds=seconds))
         assert len(newest_cut(store, LOG).history) == kept

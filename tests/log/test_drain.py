@@ -12,7 +12,7 @@ from lakewarden.base.clock import random_id
 from lakewarden.base.setting_sections import LogSettings
 from lakewarden.errors import Conflict, Corrupt
 from lakewarden.log.drain import DrainResult, LogScope, drain, read_hot
-from lakewarden.log.objects.cuts.settle import settle
+from lakewarden.log.objects.cuts.settle import CutTerms, settle
 from lakewarden.log.objects.log import ObjectReader
 from lakewarden.log.position import end_of
 from lakewarden.storage.steps import Steps, alone
@@ -78,7 +78,7 @@ def test_rows_that_were_settled_meanwhile_are_looked_for_again(store: Store) -> 
     ledger = Ledger()
     writer(store).append(notes("u", 1))
     late, view = scope(store), view_of(store)
-    settle(store, view, {"u": view.end}, settings=LogSettings(), new_id=random_id)
+    settle(store, view, {"u": view.end}, CutTerms(LogSettings(), random_id))
     writer(store).append(notes("u", 2))
     assert alone(drain(late, lambda: ledger, attempts=2)) == DrainResult(end_of(1), committed=True)
     assert ledger.ids == [2]
@@ -124,7 +124,7 @@ def test_a_flush_between_the_two_looks_of_a_strong_read_hides_nothing(store: Sto
             if ledger.mark is None:
                 view = view_of(store)
                 alone(drain(scope(store), lambda: ledger, attempts=1))
-                settle(store, view, {"u": view.end}, settings=LogSettings(), new_id=random_id)
+                settle(store, view, {"u": view.end}, CutTerms(LogSettings(), random_id))
             return found
 
         return first

@@ -22,7 +22,7 @@ from lakewarden.log.objects.clean import clean
 from lakewarden.log.objects.cut import newest_cut
 from lakewarden.log.objects.cuts.closing import close_user, leave_out, remove_log
 from lakewarden.log.objects.cuts.next_cut import advance
-from lakewarden.log.objects.cuts.settle import settle
+from lakewarden.log.objects.cuts.settle import CutTerms, settle
 from lakewarden.log.objects.log import ObjectReader
 from lakewarden.log.objects.view import make_durable
 from lakewarden.storage.local import LocalObjects
@@ -64,7 +64,7 @@ def a_file(path: Path) -> bool:
 
 def settle_all(store: Store) -> None:
     view = view_of(store)
-    settle(store, view, dict.fromkeys(view.pending, view.end), settings=LogSettings(), new_id=random_id)
+    settle(store, view, dict.fromkeys(view.pending, view.end), CutTerms(LogSettings(), random_id))
 
 
 @pytest.mark.parametrize("wanted", [directory("segments"), a_file], ids=["directory", "file"])
@@ -116,7 +116,7 @@ def test_others_cuts_are_made_durable_before_anything_goes(store: Store) -> None
     view = view_of(store)
     store.before = stop_at_delete
     with pytest.raises(ZeroDivisionError):
-        settle(store, view, {"u": view.end}, settings=LogSettings(), new_id=random_id)
+        settle(store, view, {"u": view.end}, CutTerms(LogSettings(), random_id))
     store.before = lambda call, key: None
     with failing(directory("cuts")), pytest.raises(NotDurable):
         clean(store, LOG)
@@ -138,7 +138,7 @@ def test_an_erasure_stands_on_durable_cuts(store: Store) -> None:
     with failing(directory("cuts")), pytest.raises(NotDurable):
         close_user(store, LOG, "U")
     with failing(directory("cuts")), pytest.raises(NotDurable):
-        leave_out(store, LOG, "u", "U", settings=LogSettings(), new_id=random_id, now=system_clock())
+        leave_out(store, LOG, "u", "U", CutTerms(LogSettings(), random_id), now=system_clock())
     assert advance(store, LOG, lambda cut: None).erased == {"U": 8}
 
 

@@ -16,7 +16,7 @@ from lakewarden.log.objects import names
 from lakewarden.log.objects.cache import HeaderCache
 from lakewarden.log.objects.cuts.closing import close_user, leave_out, open_user, remove_log
 from lakewarden.log.objects.cuts.mend import faults_of, give_up
-from lakewarden.log.objects.cuts.settle import settle
+from lakewarden.log.objects.cuts.settle import CutTerms, settle
 from lakewarden.log.objects.log_view import ListedLogView
 from lakewarden.log.objects.put import WriterTerms
 from lakewarden.log.objects.view import read_view, rows_of
@@ -57,7 +57,7 @@ def began(store: Store, segments: int = 3) -> HeaderCache:
 
 def settled(store: Store, *users: str) -> None:
     view = view_of(store)
-    settle(store, view, dict.fromkeys(users, view.end), settings=LogSettings(), new_id=random_id)
+    settle(store, view, dict.fromkeys(users, view.end), CutTerms(LogSettings(), random_id))
 
 
 _ACTIONS = st.one_of(
@@ -86,7 +86,7 @@ def test_whatever_happens_it_shows_what_a_new_reader_sees(actions: list[tuple[st
                     settled(store, user)
                 case "leave out":
                     close_user(store, LOG, user.upper())
-                    leave_out(store, LOG, user, user.upper(), settings=LogSettings(), new_id=random_id, now=system_clock())
+                    leave_out(store, LOG, user, user.upper(), CutTerms(LogSettings(), random_id), now=system_clock())
                     open_user(store, LOG, user.upper())
                 case "look at all":
                     assert read_view(store, LOG, cache).run == view_of(store).run

@@ -43,7 +43,7 @@ def _shapes() -> dict[str, Shape]:
     return {
         "segment": (pack_segment(_PUT, 3, 5, chunks, after=_BEFORE), _segment),
         "segment of format 1": (pack_segment(_PUT, 3, 5, chunks, segment_format=1), _segment),
-        "naming": (pack_naming(_PUT, 3, 5, pieces, WriterBatch("w", 4), after=_BEFORE), _segment),
+        "naming": (pack_naming(_PUT, 5, pieces, WriterBatch("w", 4), after=_BEFORE), _segment),
         "carry": (pack_carry(_PUT, carried), read_carry),
     }
 

@@ -15,7 +15,7 @@ from lakewarden.errors import Corrupt
 from lakewarden.log.chunk import Chunk
 from lakewarden.log.objects import index, names, pack, segment
 from lakewarden.log.objects.cache import HeaderCache
-from lakewarden.log.objects.cuts.settle import settle
+from lakewarden.log.objects.cuts.settle import CutTerms, settle
 from lakewarden.log.objects.header import Header
 from lakewarden.log.objects.index import Index
 from lakewarden.log.objects.pack import CarriedChunk, pack_carry, pack_segment
@@ -183,7 +183,7 @@ def test_a_segment_that_is_settled_before_its_index_was_read_is_looked_for_again
         if call == "list" and key == f"log/{LOG}/cuts":
             store.after = lambda call, key: None
             view = view_of(store)
-            settle(store, view, {f"u{number}": view.end for number in range(8)}, settings=LogSettings(), new_id=random_id)
+            settle(store, view, {f"u{number}": view.end for number in range(8)}, CutTerms(LogSettings(), random_id))
 
     store.after = flush
     assert read_view(store, LOG, cache, ["u7", "u8"]).pending_of(["u7", "u8"]).keys() == {"u8"}
@@ -208,6 +208,6 @@ def test_what_is_settled_before_a_cut_was_planned_is_settled_once(store: Store) 
     writer(store).append(joined(*(notes(f"u{number}", number) for number in range(9))))
     view = read_view(store, LOG, HeaderCache(), ["u1"])
     other = view_of(store)
-    settle(store, other, {f"u{number}": other.end for number in range(8)}, settings=LogSettings(), new_id=random_id)
-    settle(store, view, {"u1": view.end}, settings=LogSettings(), new_id=random_id)
+    settle(store, other, {f"u{number}": other.end for number in range(8)}, CutTerms(LogSettings(), random_id))
+    settle(store, view, {"u1": view.end}, CutTerms(LogSettings(), random_id))
     assert [pending_ids(store, f"u{number}") for number in (0, 1, 8)] == [[], [], [8]]

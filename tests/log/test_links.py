@@ -17,7 +17,7 @@ from lakewarden.log.objects.cache import HeaderCache
 from lakewarden.log.objects.cut import LogCut, newest_cut
 from lakewarden.log.objects.cuts.closing import close_user, leave_out
 from lakewarden.log.objects.cuts.next_cut import advance
-from lakewarden.log.objects.cuts.settle import settle
+from lakewarden.log.objects.cuts.settle import CutTerms, settle
 from lakewarden.log.objects.header import UNKNOWN, rows_before, same_put
 from lakewarden.log.objects.links import Links
 from lakewarden.log.objects.pack import pack_segment
@@ -39,7 +39,7 @@ def store(tmp_path: Path) -> Store:
 
 def settle_all(store: Store) -> None:
     view = view_of(store)
-    settle(store, view, dict.fromkeys(view.pending, view.end), settings=LogSettings(), new_id=random_id)
+    settle(store, view, dict.fromkeys(view.pending, view.end), CutTerms(LogSettings(), random_id))
 
 
 def linked(store: LocalObjects, position: int) -> bool:
@@ -118,7 +118,7 @@ def test_the_positions_that_an_erasure_fills_are_linked_too(store: Store) -> Non
         store.before = lambda call, key: None
         assert [linked(store, position) for position in range(1, 9)] == [True] * 8
 
-    leave_out(store, LOG, "v", "V", settings=LogSettings(), new_id=random_id, now=system_clock())
+    leave_out(store, LOG, "v", "V", CutTerms(LogSettings(), random_id), now=system_clock())
     assert kept == [at(position) for position in range(1, 9)]
 
 

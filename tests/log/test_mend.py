@@ -14,7 +14,7 @@ from lakewarden.log.objects import names
 from lakewarden.log.objects.cache import HeaderCache
 from lakewarden.log.objects.cut import EVERYBODY, LogCut, newest_cut
 from lakewarden.log.objects.cuts.mend import ObjectLogFaults, faults_of, give_up, jump
-from lakewarden.log.objects.cuts.settle import settle
+from lakewarden.log.objects.cuts.settle import CutTerms, settle
 from lakewarden.log.objects.trail import read_trail
 from lakewarden.log.position import LAST_POSITION, NOTHING, end_of, position_of
 from tests.log.build import LOG, Store, joined, notes, pending_ids, resummed, view_of, writer
@@ -35,7 +35,7 @@ def settle_log(store: Store, *users: str, keep: bool = False) -> None:
     view = view_of(store)
     settings = LogSettings(carry_below=1)
     now = system_clock() if keep else None
-    settle(store, view, dict.fromkeys(users, view.end), settings=settings, new_id=random_id, now=now)
+    settle(store, view, dict.fromkeys(users, view.end), CutTerms(settings, random_id), now=now)
 
 
 def damage(store: Store, key: str, data: bytes) -> None:
@@ -144,13 +144,13 @@ def test_a_jump_carries_the_rows_of_carry_that_a_lost_cut_had_named(store: Store
     assert pending_ids(store, "v") == [10, 11, 12, 13]
     assert view_of(store).carry, "else nothing is shown"
     store.delete([names.cut_key(LOG, view_of(store).cut.version)])
-    jump(store, LOG, 3, {"u": end_of(3)}, settings=LogSettings(), new_id=random_id, mark=str.upper)
+    jump(store, LOG, 3, {"u": end_of(3)}, CutTerms(LogSettings(), random_id), mark=str.upper)
     assert (pending_ids(store, "u"), pending_ids(store, "v")) == ([], [10, 11, 12, 13])
 
 
 def test_lost_cuts_are_left_to_a_jump(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("lakewarden.log.objects.cuts.mend.MOST_LOST", 10)
-    jump(store, LOG, 100, {}, settings=LogSettings(), new_id=random_id, mark=str.upper)
+    jump(store, LOG, 100, {}, CutTerms(LogSettings(), random_id), mark=str.upper)
     writer(store).append(notes("u", 9))
     store.delete([each.key for each in store.list(names.cuts(LOG))])
     with pytest.raises(Corrupt, match=r"misses more than 10 positions between its newest cut, at -1, and 102: .* --restored"):
@@ -160,7 +160,7 @@ def test_lost_cuts_are_left_to_a_jump(store: Store, monkeypatch: pytest.MonkeyPa
 def test_a_jump_goes_past_all_that_was_taken_and_keeps_what_is_open(store: Store) -> None:
     settle_log(store, "u", keep=True)
     writer(store).append(joined(notes("u", 4), notes("v", 14), notes("w", 24)))
-    cut = jump(store, LOG, 70, {"u": end_of(60), "v": end_of(2)}, settings=LogSettings(), new_id=random_id, mark=str.upper)
+    cut = jump(store, LOG, 70, {"u": end_of(60), "v": end_of(2)}, CutTerms(LogSettings(), random_id), mark=str.upper)
     assert (cut.upto, cut.history, cut.forgotten, cut.rewound) == (71, (), end_of(71), {EVERYBODY: 71})
     assert {user: pending_ids(store, user) for user in "uvw"} == {"u": [], "v": [13, 14], "w": [24]}
     assert position_of(writer(store).append(notes("u", 5)).last_seq) == 72
@@ -170,19 +170,19 @@ def test_a_jump_goes_past_all_that_was_taken_and_keeps_what_is_open(store: Store
 
 def test_a_jump_takes_a_position_each_time(store: Store) -> None:
     for upto in (4, 5):
-        assert jump(store, LOG, 2, {}, settings=LogSettings(), new_id=random_id, mark=str.upper).upto == upto
+        assert jump(store, LOG, 2, {}, CutTerms(LogSettings(), random_id), mark=str.upper).upto == upto
     assert pending_ids(store, "u") == [0, 1, 2, 3]
 
 
 def test_a_jump_knows_nothing_of_the_puts_that_it_passed(store: Store) -> None:
-    cut = jump(store, LOG, 700, {}, settings=LogSettings(), new_id=random_id, mark=str.upper)
+    cut = jump(store, LOG, 700, {}, CutTerms(LogSettings(), random_id), mark=str.upper)
     assert cut.took(650, "ab" * 16) is None
     assert cut.took(2, "ab" * 16) is None
 
 
 def test_no_log_begins_behind_the_last_position(store: Store) -> None:
     with pytest.raises(InvalidArgument, match="the last one is"):
-        jump(store, LOG, LAST_POSITION, {}, settings=LogSettings(), new_id=random_id, mark=str.upper)
+        jump(store, LOG, LAST_POSITION, {}, CutTerms(LogSettings(), random_id), mark=str.upper)
 
 
 def test_a_restore_of_everybody_outlives_those_of_users() -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from lakewarden.base.clock import random_id
 from lakewarden.base.setting_sections import LogSettings
-from lakewarden.log.objects.cuts.settle import settle
+from lakewarden.log.objects.cuts.settle import CutTerms, settle
 from lakewarden.log.objects.view import rows_of
 from lakewarden.storage.local import LocalObjects
 from tests.log.build import NOTES, ids_of, notes, view_of, writer
@@ -35,7 +35,7 @@ def flush(root: str) -> list[int]:
     if "shared" not in view.pending:
         return []
     ids = ids_of(rows_of(store, view.pending["shared"], (NOTES,)))
-    settle(store, view, {"shared": view.end}, settings=LogSettings(), new_id=random_id)
+    settle(store, view, {"shared": view.end}, CutTerms(LogSettings(), random_id))
     return ids
 
 

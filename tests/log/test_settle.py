@@ -13,7 +13,7 @@ from lakewarden.log.objects import names
 from lakewarden.log.objects.cache import HeaderCache
 from lakewarden.log.objects.clean import clean
 from lakewarden.log.objects.cut import LogCut, encode_cut, newest_cut
-from lakewarden.log.objects.cuts.settle import settle
+from lakewarden.log.objects.cuts.settle import CutTerms, settle
 from lakewarden.log.objects.log_view import ListedLogView
 from lakewarden.log.objects.trail import read_trail
 from lakewarden.log.objects.view import read_view
@@ -36,7 +36,7 @@ def settled(
     store: Store, *users: str, view: ListedLogView | None = None, settings: LogSettings = HALF, reach: Reach = no_faults
 ) -> ListedLogView:
     view = view or view_of(store)
-    settle(store, view, dict.fromkeys(users, view.end), settings=settings, new_id=random_id, reach=reach)
+    settle(store, view, dict.fromkeys(users, view.end), CutTerms(settings, random_id, reach=reach))
     return view_of(store)
 
 
@@ -114,7 +114,7 @@ def test_a_watermark_within_a_segment_settles_only_what_lies_before(store: Store
     writer(store).append(notes("u", 1, 2))
     writer(store).append(notes("u", 3, 4))
     view = view_of(store)
-    settle(store, view, {"u": view.end - (1 << 27)}, settings=HALF, new_id=random_id)
+    settle(store, view, {"u": view.end - (1 << 27)}, CutTerms(HALF, random_id))
     assert pending_ids(store, "u") == [3, 4]
 
 
@@ -124,15 +124,15 @@ def test_settled_rows_are_kept_and_then_forgotten(store: Store) -> None:
         writer(store).append(joined(notes("a", number), notes("b", number)))
         view = view_of(store)
         moment = now + timedelta(seconds=1800 * number)
-        settle(store, view, {"a": view.end}, settings=NEVER, new_id=random_id, now=moment)
+        settle(store, view, {"a": view.end}, CutTerms(NEVER, random_id), now=moment)
     assert (view_of(store).cut.history, kinds(store)) == ((), ["cuts", "segments"]), "nothing has left the log yet"
     view = view_of(store)
-    settle(store, view, {"b": view.end}, settings=NEVER, new_id=random_id, now=now)
+    settle(store, view, {"b": view.end}, CutTerms(NEVER, random_id), now=now)
     assert kinds(store) == ["cuts", "history"]
     trail = read_trail(store, LOG, NOTHING, HeaderCache())
     assert [(each.first_seq >> 28, each.user) for each in trail.ranges("a", NOTHING)] == [(n, "a") for n in range(3)]
     assert (trail.complete_after(NOTHING), read_trail(store, LOG, trail.end, HeaderCache()).history) == (True, ())
-    settle(store, view_of(store), {}, settings=NEVER, new_id=random_id, now=now + timedelta(seconds=3601))
+    settle(store, view_of(store), {}, CutTerms(NEVER, random_id), now=now + timedelta(seconds=3601))
     assert kinds(store) == ["cuts"]
     late = read_trail(store, LOG, NOTHING, HeaderCache())
     assert (late.ranges("a", NOTHING), late.complete_after(NOTHING), late.complete_after(late.end)) == ((), False, True)
@@ -143,7 +143,7 @@ def test_many_small_parts_of_the_history_become_one(store: Store) -> None:
     for number in range(70):
         writer(store).append(notes("a", number))
         view = view_of(store)
-        settle(store, view, {"a": view.end}, settings=HALF, new_id=random_id, now=now + timedelta(seconds=number))
+        settle(store, view, {"a": view.end}, CutTerms(HALF, random_id), now=now + timedelta(seconds=number))
     cut = view_of(store).cut
     assert sorted(kept.small for kept in cut.history) == [False, False, *[True] * 6]
     trail = read_trail(store, LOG, NOTHING, HeaderCache())
@@ -157,7 +157,7 @@ def test_who_settles_again_and_again_reads_only_what_is_settled(store: Store) ->
         writer(store).append(notes("a", number))
         view = read_view(store, LOG, cache)
         store.calls.clear()
-        settle(store, view, {"a": view.end}, settings=HALF, new_id=random_id, now=now + timedelta(seconds=number), cache=cache)
+        settle(store, view, {"a": view.end}, CutTerms(HALF, random_id), now=now + timedelta(seconds=number), cache=cache)
         assert store.calls == {"get": 1, "create": 3 if number == 32 else 2, "list": 1, "delete": 1}
     assert [kept.small for kept in view_of(store).cut.history] == [False, True, True]
     trail = read_trail(store, LOG, NOTHING, HeaderCache())
@@ -246,7 +246,7 @@ def test_a_crash_anywhere_loses_nothing_and_the_next_one_cleans_up(store: Store,
 def waiting(store: Store, *users: str, view: ListedLogView | None = None) -> None:
     """Settles, and removes nothing below eight objects."""
     view = view or view_of(store)
-    settle(store, view, dict.fromkeys(users, view.end), settings=HALF, new_id=random_id, worth=8)
+    settle(store, view, dict.fromkeys(users, view.end), CutTerms(HALF, random_id), worth=8)
 
 
 def test_few_objects_wait_for_a_later_flush(store: Store) -> None:

@@ -13,6 +13,7 @@ from lakewarden.errors import BeingErased, Conflict, StorageRefused
 from lakewarden.log.chunk import Chunk
 from lakewarden.log.objects import names
 from lakewarden.log.objects.cuts.closing import close_user, leave_out, open_user
+from lakewarden.log.objects.cuts.settle import CutTerms
 from lakewarden.log.objects.log import ObjectLog
 from lakewarden.log.objects.pack import INDEXED
 from lakewarden.log.objects.segment import read_segment
@@ -116,5 +117,5 @@ def test_rows_that_were_staged_before_an_erasure_are_refused_after_it(store: Sto
 
 def erase(store: Store, user: str) -> None:
     close_user(store, LOG, user.upper())
-    leave_out(store, LOG, user, user.upper(), settings=LogSettings(), new_id=random_id, now=datetime.now(UTC))
+    leave_out(store, LOG, user, user.upper(), CutTerms(LogSettings(), random_id), now=datetime.now(UTC))
     open_user(store, LOG, user.upper())

@@ -12,7 +12,7 @@ from lakewarden.errors import Corrupt
 from lakewarden.log.drain import LogScope
 from lakewarden.log.objects import names
 from lakewarden.log.objects.cache import HeaderCache
-from lakewarden.log.objects.cuts.settle import settle
+from lakewarden.log.objects.cuts.settle import CutTerms, settle
 from lakewarden.log.objects.log import ObjectReader
 from lakewarden.log.objects.put import WriterTerms
 from lakewarden.log.objects.view import read_view, read_views, rows_of
@@ -105,7 +105,7 @@ def test_who_put_too_late_forgets_it(store: Store) -> None:
     own.append(notes("u", 0))
     writer(store).append(notes("v", 1))
     stale = view_of(store)
-    settle(store, stale, dict.fromkeys(stale.pending, stale.end), settings=LogSettings(), new_id=random_id)
+    settle(store, stale, dict.fromkeys(stale.pending, stale.end), CutTerms(LogSettings(), random_id))
     own.append(notes("u", 2))  # first at the settled position, which is free again
     assert (cache.header(names.segment_key(LOG, 1)), pending_ids(store, "u")) == (None, [2])
 
@@ -126,7 +126,7 @@ def test_all_logs_are_found_by_one_listing_and_quiet_ones_cost_nothing(store: St
     for log_id in logs:
         writer_of(log_id).append(notes("u", 1))
     for log_id, view in read_views(store, cache).sound.items():
-        settle(store, view, {"u": view.end}, settings=LogSettings(), new_id=random_id, cache=cache)
+        settle(store, view, {"u": view.end}, CutTerms(LogSettings(), random_id), cache=cache)
         assert not read_view(store, log_id, cache).litter
     writer_of("log7").append(notes("u", 2))
     store.calls.clear()
@@ -138,7 +138,7 @@ def test_all_logs_are_found_by_one_listing_and_quiet_ones_cost_nothing(store: St
 def test_rows_that_are_cleaned_while_they_are_read_are_missing(store: Store) -> None:
     writer(store).append(notes("u", 1))
     view = view_of(store)
-    settle(store, view, {"u": view.end}, settings=LogSettings(), new_id=random_id)
+    settle(store, view, {"u": view.end}, CutTerms(LogSettings(), random_id))
     with pytest.raises(Missing):
         rows_of(store, view.pending["u"], (NOTES,))
 
@@ -150,7 +150,7 @@ def test_a_log_that_is_settled_while_it_is_read_is_read_again(store: Store) -> N
         if call == "list" and key == f"log/{LOG}":
             store.after = lambda call, key: None
             view = view_of(store)
-            settle(store, view, {"u": view.end}, settings=LogSettings(carry_below=1), new_id=random_id)
+            settle(store, view, {"u": view.end}, CutTerms(LogSettings(carry_below=1), random_id))
 
     store.after = flush
     assert [*view_of(store).pending] == ["v"]
@@ -178,7 +178,7 @@ def test_strangers_do_no_harm(store: Store) -> None:
 def test_a_segment_that_somebody_took_away_is_corrupt_not_settled(store: Store) -> None:
     writer(store).append(joined(*(notes(f"u{n}", n) for n in range(10))))
     view = view_of(store)
-    settle(store, view, {f"u{n}": view.end for n in range(9)}, settings=LogSettings(), new_id=random_id)
+    settle(store, view, {f"u{n}": view.end for n in range(9)}, CutTerms(LogSettings(), random_id))
     store.delete([each.key for each in store.list(f"log/{LOG}/carry")])
     with pytest.raises(Corrupt, match=r"carry/.* is missing in .*, although the newest cut \(1\) of its log needs it"):
         view_of(store)

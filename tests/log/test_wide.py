@@ -13,7 +13,7 @@ from lakewarden.base.setting_sections import LogSettings
 from lakewarden.log.chunk import RowRange
 from lakewarden.log.objects import pack, segment
 from lakewarden.log.objects.cuts import next_cut
-from lakewarden.log.objects.cuts.settle import settle
+from lakewarden.log.objects.cuts.settle import CutTerms, settle
 from lakewarden.log.objects.header import Header, highest_seq, total_bytes, without
 from lakewarden.log.objects.index import Columns
 from lakewarden.log.objects.view import rows_of
@@ -32,7 +32,7 @@ def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
 
 def _settle(store: Store, *users: str, carry_below: float = 0.5) -> None:
     view = view_of(store)
-    settle(store, view, dict.fromkeys(users, view.end), settings=LogSettings(carry_below=carry_below), new_id=random_id)
+    settle(store, view, dict.fromkeys(users, view.end), CutTerms(LogSettings(carry_below=carry_below), random_id))
 
 
 def test_a_mark_hides_rows_of_one_user_alone(store: Store) -> None:

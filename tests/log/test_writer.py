@@ -12,7 +12,7 @@ from lakewarden.base.setting_sections import LogSettings
 from lakewarden.errors import Conflict, NotFound, StorageRefused, StorageUnavailable
 from lakewarden.log.objects import names
 from lakewarden.log.objects.cuts.closing import remove_log, seal
-from lakewarden.log.objects.cuts.settle import settle
+from lakewarden.log.objects.cuts.settle import CutTerms, settle
 from lakewarden.log.position import NOTHING, PartlyAppended, Receipt, position_of, seq_of
 from tests.fixtures.patience import PATIENCE
 from tests.log.build import LOG, Store, joined, notes, pending_ids, view_of, writer
@@ -25,7 +25,7 @@ def store(tmp_path: Path) -> Store:
 
 def settle_all(store: Store) -> None:
     view = view_of(store)
-    settle(store, view, dict.fromkeys(view.pending, view.end), settings=LogSettings(), new_id=random_id)
+    settle(store, view, dict.fromkeys(view.pending, view.end), CutTerms(LogSettings(), random_id))
 
 
 def test_rows_are_numbered_in_the_order_of_their_appends(store: Store) -> None:

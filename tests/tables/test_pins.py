@@ -14,6 +14,7 @@ from lakewarden.base.scope import Scope, TableName
 from lakewarden.base.setting_sections import CompactionSettings
 from lakewarden.base.settings import Settings
 from lakewarden.catalog.target import ScopeTarget
+from lakewarden.delta.commit_log.actions import CommitChange
 from lakewarden.delta.commit_log.stamp import CommitStamp
 from lakewarden.delta.table import ScopeTable
 from lakewarden.errors import Conflict, InvalidArgument, LakewardenError, NotFound
@@ -220,7 +221,7 @@ def test_a_writer_that_runs_through_a_vacuum_keeps_its_file_or_is_told(world: Wo
     world._vacuum(dry_run=False)
     now = datetime.now(UTC)
     with pytest.raises(Conflict):
-        alone(table.commit((), (), stamp=_stamp(), since=now, now=now))
+        alone(table.commit(CommitChange(_stamp()), since=now, now=now))
 
 
 def _stamp() -> CommitStamp:

@@ -18,7 +18,7 @@ from lakewarden.client.k3.messages import DeletedAnswer, TableAnswer
 from lakewarden.client.k3.wire import int64, millis
 from lakewarden.delta.reading.history import history
 from lakewarden.errors import Corrupt, NotFound, StorageRefused, StorageUnavailable
-from lakewarden.maintenance.admin.create_table import add_new, new_table
+from lakewarden.maintenance.admin.create_table import make_table, new_table
 from lakewarden.maintenance.drop.procedure import drop_now
 from lakewarden.maintenance.planning.table_size import TableSize, table_size
 
@@ -48,7 +48,7 @@ class Tables(Calls):
         self._check_active(self._catalog(bucket), bucket, name, "create")
         made = declared(columns, merge_keys)
         table = new_table(self._warehouse, TableName(bucket, name), "SHARED", made, merge_keys, DEFAULTS, partition_columns)
-        add_new(self._warehouse, replace(table, description=description), at_once=True)
+        make_table(self._warehouse, replace(table, description=description), at_once=True)
         return self.get_table(bucket, name)
 
     def get_table(self, bucket: str, table: str) -> TableAnswer:

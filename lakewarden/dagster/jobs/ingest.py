@@ -16,7 +16,7 @@ from lakewarden.client import Lakehouse
 from lakewarden.dagster.assets.health_changes import report_checks
 from lakewarden.dagster.assets.metadata import Metadata, Row, table_value
 from lakewarden.dagster.assets.rules import rejects_of, rule_key, rule_spec
-from lakewarden.dagster.jobs.event_log.behind import book_behind
+from lakewarden.dagster.jobs.event_log.behind import BookingRun, book_behind
 from lakewarden.dagster.jobs.materialize import BOOKED
 from lakewarden.dagster.jobs.runs import OPERATION, RETRIES, declined, job_tags, subject_tags, tag_run
 from lakewarden.dagster.lakehouse import LAKE, lake_of
@@ -95,7 +95,7 @@ def _ingest(context: dg.OpExecutionContext, lake: Lakehouse, mount: Mount, confi
         dg.AssetMaterialization(rule_key(mount, name), description=_description(report), metadata=_metadata(report))
     )
     written = [table for table in lake.tables(name.namespace) if table.name in (name, rejects_name(name))]
-    book_behind(context, lake, mount, written, own=report.job_id)
+    book_behind(context, lake, mount, written, by=BookingRun(report.job_id))
     report_checks(context.instance, [rejects_of(mount, lake, name)])
     context.add_output_metadata(_metadata(report))
 

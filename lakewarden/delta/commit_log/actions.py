@@ -7,7 +7,7 @@ It has what our own tables need, and what other writers' features ask of it wher
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Literal
 
@@ -116,7 +116,8 @@ class CommitChange:
     """What a commit does to a table. `head` where it changes what the table says of itself, or begins it."""
 
     stamp: CommitStamp
-    transactions: Mapping[str, int]
+    transactions: Mapping[str, int] = field(default_factory=dict)
+    """Version by application id (`committing.transactions_of`)."""
     mode: Mode = "Append"
     adds: Sequence[NewFile] = ()
     removes: Sequence[DataFile] = ()
@@ -124,6 +125,7 @@ class CommitChange:
     """How rows changed, where `adds` and `removes` do not say it: all of them, or none."""
     head: TableHead | None = None
     data_change: bool = True
+    """False where the rows stay the same (compact, optimize)."""
     operation: str = WRITE
     """Delta's own word, for those who do not know the stamp."""
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 from lakewarden.catalog.model import TableSchema
 from lakewarden.catalog.target import ScopeTarget
 from lakewarden.delta.change_data import feed_to_set
+from lakewarden.delta.commit_log.actions import CommitChange
 from lakewarden.delta.commit_log.commits import CommitLog, is_fence
 from lakewarden.delta.commit_log.committing import Committer, TooLate
 from lakewarden.delta.commit_log.stamp import CommitStamp
@@ -75,12 +76,12 @@ def _begin(table: ScopeTable | None, target: ScopeTarget, by: Committer) -> Step
     now = by.clock()
     stamp = CommitStamp(by.job_id, CREATE, app_id=target.app_id, user=target.scope.user)
     if table is None:
-        made = yield from create_table(target, (), stamp, None, since=by.since, now=now)
+        made = yield from create_table(target, CommitChange(stamp), since=by.since, now=now)
         write_manifest(target, first_snapshot(made, (), target.app_id, now), now=now)
         return
     owner = owner_of(target)
     named = ({PROPERTY: owner} if owner else {}) | feed_to_set(table, target)
-    made = yield from table.commit((), (), schemas=target.schemas, stamp=stamp, since=by.since, now=now, properties=named)
+    made = yield from table.commit(CommitChange(stamp), since=by.since, now=now, schemas=target.schemas, properties=named)
     write_manifest(target, table.snapshot(target.app_id).after(made, (), (), now), now=now)
 
 
@@ -96,5 +97,5 @@ def _widen(table: ScopeTable, there: TableSchema, target: ScopeTarget, by: Commi
     now, known = by.clock(), {column.id for column in there.columns}
     added = ", ".join(column.name for column in target.schema.columns if column.id not in known)
     stamp = CommitStamp(by.job_id, ADD_COLUMNS, {"columns": added}, app_id=target.app_id, user=target.scope.user)
-    made = yield from table.commit((), (), schemas=target.schemas, stamp=stamp, since=by.since, now=now, operation=ADD_COLUMNS)
+    made = yield from table.commit(CommitChange(stamp, operation=ADD_COLUMNS), since=by.since, now=now, schemas=target.schemas)
     write_manifest(target, table.snapshot(target.app_id).after(made, (), (), now), now=now)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime
 from hashlib import sha256
 from uuid import UUID
@@ -11,11 +11,9 @@ from lakewarden.base.clock import NewId, random_id, to_millis
 from lakewarden.base.faults import Reach, no_faults
 from lakewarden.catalog.target import ScopeTarget
 from lakewarden.delta.commit_log.actions import CHANGE_DATA_FEED, CommitChange, TableHead, commit_text
-from lakewarden.delta.commit_log.committing import held_still, transactions_of
+from lakewarden.delta.commit_log.committing import held_still
 from lakewarden.delta.commit_log.publish import publish
-from lakewarden.delta.commit_log.stamp import CommitStamp
 from lakewarden.delta.ownership import PROPERTY, owner_of
-from lakewarden.delta.parquet.files import NewFile
 from lakewarden.delta.parquet.schema import delta_schema
 from lakewarden.delta.snapshot import OwnCommit
 from lakewarden.storage.steps import Steps
@@ -30,23 +28,18 @@ _LOG_DAYS = 30
 
 def create_table(
     target: ScopeTarget,
-    adds: Sequence[NewFile],
-    stamp: CommitStamp,
-    transaction: tuple[str, int] | None,
+    change: CommitChange,
     *,
     since: datetime,
     now: datetime,
-    batch: int | None = None,
-    direct: int | None = None,
     new_id: NewId = random_id,
     reach: Reach = no_faults,
 ) -> Steps[OwnCommit]:
-    """Commits version 0: the table with these files. `since` and `reach` are as in `ScopeTable.commit`.
+    """Commits version 0: the table with the files that the change adds. `since` and `reach` are as in `ScopeTable.commit`.
 
     Raises:
         Conflict: another process created it meanwhile, or this took too long (`TooLate`); nothing was changed.
     """
-    transactions = transactions_of(transaction, batch, direct)
     table_id = str(UUID(new_id(), version=4))
     head = TableHead(
         table_id,
@@ -57,10 +50,10 @@ def create_table(
     )
     if target.change_data_feed:
         head = head.with_properties({CHANGE_DATA_FEED: "true"})
-    change = CommitChange(stamp, transactions, "ErrorIfExists", adds, head=head, operation="CREATE TABLE")
+    change = replace(change, mode="ErrorIfExists", head=head, operation="CREATE TABLE")
     text = commit_text(change, None, now, new_id())
-    yield from publish(target.location, 0, text, held_still(stamp, since, now), reach)
-    return OwnCommit(0, head, transactions, sha256(text).hexdigest())
+    yield from publish(target.location, 0, text, held_still(change.stamp, since, now), reach)
+    return OwnCommit(0, head, change.transactions, sha256(text).hexdigest())
 
 
 def _configuration(target: ScopeTarget) -> dict[str, str]:

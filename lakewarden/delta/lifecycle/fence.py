@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable, Sequence
 
 from lakewarden.catalog.target import ScopeTarget
+from lakewarden.delta.commit_log.actions import CommitChange
 from lakewarden.delta.commit_log.commits import LAST_CHECKPOINT, LOG
 from lakewarden.delta.commit_log.committing import Committer, TooLate, check_held
 from lakewarden.delta.commit_log.damage import leads_nowhere
@@ -104,7 +105,7 @@ def _settled(
         remove_all_leftovers(store.uri)
     names = keys_of(store)
     stamp = CommitStamp(by.job_id, ERASE)
-    yield from create_table(target, (), stamp, (target.app_id, watermark), since=by.since, now=by.clock())
+    yield from create_table(target, CommitChange(stamp, {target.app_id: watermark}), since=by.since, now=by.clock())
     yield target.uri
     return 0, names
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from lakewarden.catalog.target import ScopeTarget
+from lakewarden.delta.commit_log.actions import CommitChange
 from lakewarden.delta.commit_log.commits import CommitLog, is_fence
 from lakewarden.delta.commit_log.committing import Committer, TooLate
 from lakewarden.delta.commit_log.stamp import MOVE, CommitStamp
@@ -70,7 +71,7 @@ def freeze(target: ScopeTarget, token: int, by: Committer) -> Steps[int]:
             return frozen_version(table, target)
         try:
             if table is None:
-                yield from create_table(target, (), CommitStamp(by.job_id, MOVE), None, since=by.since, now=by.clock())
+                yield from create_table(target, CommitChange(CommitStamp(by.job_id, MOVE)), since=by.since, now=by.clock())
             else:
                 version = table.version if mark.version is None else mark.version
                 yield from _set(table, target, token, str(version), by)

@@ -21,7 +21,7 @@ from lakewarden.delta.scope import open_scope
 from lakewarden.errors import AlreadyExists, InvalidArgument, LakewardenError
 from lakewarden.ingest.pipelines.source import source_of
 from lakewarden.log.once import ANY
-from lakewarden.maintenance.admin.create_table import make_table
+from lakewarden.maintenance.admin.create_table import make_table, new_table
 from lakewarden.maintenance.open_table import open_table
 from lakewarden.maintenance.repair.report import RepairReport, UncertainWriter
 from lakewarden.tables.direct.identities import REJECTS, PipelineMemory, memories_of
@@ -69,7 +69,7 @@ def rejects_table(warehouse: Warehouse, name: TableName) -> Table:
     own = rejects_name(name)
     there = warehouse.catalog.read().tables.get(own)
     if there is None or there.dropping:
-        there = make_table(warehouse, own, "SHARED", COLUMNS, (), {})
+        there = make_table(warehouse, new_table(warehouse, own, "SHARED", COLUMNS, (), {}))
     lacking = [column.name for column in COLUMNS if there.schema.column(column.name) is None]
     if lacking or there.type != "SHARED" or there.schema.keyed:
         raise AlreadyExists(f"there is a table {own} already, which is not one of rejects: rename it, or choose another name")

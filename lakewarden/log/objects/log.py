@@ -37,7 +37,7 @@ from lakewarden.log.objects.cuts.notes import (
     resolved_upto,
     take_position,
 )
-from lakewarden.log.objects.cuts.settle import settle
+from lakewarden.log.objects.cuts.settle import CutTerms, settle
 from lakewarden.log.objects.log_view import ListedLogView
 from lakewarden.log.objects.put import WriterTerms
 from lakewarden.log.objects.segment import read_chunk, read_chunks
@@ -226,10 +226,14 @@ class ObjectLog(ObjectReader):
 
     def _new_writer(self) -> LogWriter:
         terms = self._terms
-        known = WriterTerms(terms.format, self._headers, self._pays_by_request, terms.floor, terms.still_there)
-        return LogWriter(
-            self._store, self._log_id, terms.settings, terms.clock, terms.new_id, terms.mark, known, reach=self._reach
-        )
+        known = WriterTerms(terms.format, self._headers, self._pays_by_request, terms.floor, terms.still_there, reach=self._reach)
+        return LogWriter(self._store, self._log_id, terms.settings, terms.clock, terms.new_id, terms.mark, known)
+
+    def _cut_terms(self, reach: Reach = no_faults, kept_seconds: float | None = None) -> CutTerms:
+        """`kept_seconds` in place of the warehouse's, for the history."""
+        terms = self._terms
+        settings = terms.settings if kept_seconds is None else replace(terms.settings, retention_seconds=kept_seconds)
+        return CutTerms(settings, terms.new_id, terms.format, reach)
 
     def settle(self, view: AnyView, settled: Mapping[str, int], *, keep: bool | float = True, reach: Reach = no_faults) -> None:
         self._settle(view, settled, keep=keep, worth=_WORTH if keep is not False and self._pays_by_request else 1, reach=reach)
@@ -237,19 +241,15 @@ class ObjectLog(ObjectReader):
     def _settle(
         self, view: AnyView, settled: Mapping[str, int], *, keep: bool | float, worth: int, reach: Reach = no_faults
     ) -> None:
-        terms = self._terms
-        now = None if keep is False else terms.clock()
+        now = None if keep is False else self._terms.clock()
         settle(
             self._store,
             _own(view),
             settled,
-            settings=terms.settings if isinstance(keep, bool) else replace(terms.settings, retention_seconds=keep),
-            new_id=terms.new_id,
+            self._cut_terms(reach, None if isinstance(keep, bool) else keep),
             now=now,
-            segment_format=terms.format,
             cache=self._headers,
             worth=worth,
-            reach=reach,
         )
 
     def forget_expired(self, view: AnyView, kept_seconds: float | None = None) -> None:
@@ -280,18 +280,14 @@ class ObjectLog(ObjectReader):
     def leave_out(
         self, user: str, now: datetime, *, found: Callable[[PendingRows], None] = lambda pending: None, reach: Reach = no_faults
     ) -> int:
-        terms = self._terms
         return leave_out(
             self._store,
             self._log_id,
             user,
-            terms.mark(user),
-            settings=terms.settings,
-            new_id=terms.new_id,
+            self._terms.mark(user),
+            self._cut_terms(reach),
             now=now,
-            segment_format=terms.format,
             found=found,
-            reach=reach,
         )
 
     def take_position(self) -> int:
@@ -334,30 +330,10 @@ class ObjectLog(ObjectReader):
         mend.give_up(self._store, faults)
 
     def leave_out_chunks(self, chunks: Collection[RowRange]) -> None:
-        terms = self._terms
-        mend.leave_out_chunks(
-            self._store,
-            self._log_id,
-            chunks,
-            settings=terms.settings,
-            new_id=terms.new_id,
-            now=terms.clock(),
-            segment_format=terms.format,
-        )
+        mend.leave_out_chunks(self._store, self._log_id, chunks, self._cut_terms(), now=self._terms.clock())
 
     def jump(self, position: int, settled: Mapping[str, int], *, lost: bool = False) -> None:
-        terms = self._terms
-        mend.jump(
-            self._store,
-            self._log_id,
-            position,
-            settled,
-            lost=lost,
-            settings=terms.settings,
-            new_id=terms.new_id,
-            mark=terms.mark,
-            segment_format=terms.format,
-        )
+        mend.jump(self._store, self._log_id, position, settled, self._cut_terms(), mark=self._terms.mark, lost=lost)
 
     def drop(self) -> None:
         remove_log(self._store, self._log_id)

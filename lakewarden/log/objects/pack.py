@@ -76,6 +76,9 @@ def stripped(chunk: memoryview) -> memoryview | None:
 LINKED = 2
 """The format whose segments name their predecessors; 1 is that of warehouses made before it."""
 
+FIRST = 1
+"""The schema version of a batch without rows."""
+
 INDEXED = 3
 """The format whose segments and carry objects with many chunks have an index. Those with few are as in the one before."""
 
@@ -148,7 +151,6 @@ def pack_segment(
 
 def pack_naming(
     put_id: str,
-    schema_version: int,
     stored_at: int,
     pieces: Sequence[StagedPiece],
     once: WriterBatch | None = None,
@@ -163,7 +165,7 @@ def pack_naming(
     alone = once is None and len(set(users)) == 1
     columns = {name: [getattr(each, name) for each in pieces] for name in ("object", "rows", "offset", "length")}
     header = {
-        "version": schema_version,
+        "version": pieces[0].schema_version if pieces else FIRST,  # `StagedBatch.of` refuses several
         "stored_at": stored_at,
         "users": users[:1] if alone else users,
         "objects": columns["object"],

@@ -70,6 +70,8 @@ class WriterTerms:
     """The last position that the table's storage knows to be settled; None where that is unknown."""
     still_there: Callable[[], None] = lambda: None
     """Raises `NotFound` if the table was dropped."""
+    pause: Callable[[float], None] = time.sleep
+    reach: Reach = no_faults
 
 
 class PackSegment(Protocol):
@@ -123,9 +125,6 @@ class Puts:
         log_id: str,
         mark: Mark,
         terms: WriterTerms,
-        *,
-        pause: Callable[[float], None] = time.sleep,
-        reach: Reach = no_faults,
     ) -> None:
         self._store = store
         self._log_id = log_id
@@ -134,8 +133,8 @@ class Puts:
         self._links = Links(store, log_id, terms.headers, terms.segment_format)
         self._own = terms.headers if terms.keeps_own else None
         self._floor = terms.floor
-        self._pause = pause
-        self._reach = reach
+        self._pause = terms.pause
+        self._reach = terms.reach
         self._next: int | None = None
         """After a position that was taken before the last look at the cuts; None when it is not known."""
         self._cut = LogCut()

@@ -19,7 +19,7 @@ from lakewarden.log.objects import names
 from lakewarden.log.objects.cache import HeaderCache
 from lakewarden.log.objects.cut import LogCut, newest_cut
 from lakewarden.log.objects.header import NO_KEYS, Header, short
-from lakewarden.log.objects.pack import LINKED, pack_naming, pack_segment
+from lakewarden.log.objects.pack import FIRST, LINKED, pack_naming, pack_segment
 from lakewarden.log.objects.put import Segment
 from lakewarden.log.objects.segment import own_segment, read_segment
 from lakewarden.log.objects.view import read_view
@@ -29,10 +29,6 @@ from lakewarden.storage.objects import Missing, ObjectStore
 
 _ABANDONED = 2 * HELD_AT_MOST
 """After so long by the store's clock, the process that staged a batch names it no more: it does so within `HELD_AT_MOST`."""
-
-
-FIRST = 1
-"""The schema version of a batch without rows."""
 
 
 class StagedBatch(NamedTuple):
@@ -71,7 +67,7 @@ class StagedBatch(NamedTuple):
 
     def segment(self, keys: Mapping[str, int] = NO_KEYS) -> Segment:
         """The segment that names it."""
-        pack = partial(pack_naming, self.put_id, self.schema_version, self.stored_at, self.pieces, self.once, keys=keys)
+        pack = partial(pack_naming, self.put_id, self.stored_at, self.pieces, self.once, keys=keys)
         version = self.schema_version if self.pieces else None
         return Segment(self.put_id, pack, self.users, self.rows, self.since, self.closed, version)
 

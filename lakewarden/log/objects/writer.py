@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, suppress
 from itertools import chain, islice
 
@@ -11,7 +10,6 @@ import pyarrow as pa
 
 from lakewarden.base.clock import Clock, NewId, to_micros
 from lakewarden.base.commit_metadata import carried
-from lakewarden.base.faults import Reach, no_faults
 from lakewarden.base.setting_sections import LogSettings
 from lakewarden.catalog.model import TableSchema
 from lakewarden.errors import (
@@ -26,6 +24,7 @@ from lakewarden.errors import (
 from lakewarden.log.chunk import Chunk, RowRange
 from lakewarden.log.objects import names
 from lakewarden.log.objects.cache import HeaderCache
+from lakewarden.log.objects.cuts.settle import CutTerms
 from lakewarden.log.objects.cuts.writers import last_batch
 from lakewarden.log.objects.gather import Gathering
 from lakewarden.log.objects.group import Parcel, parcels_of
@@ -54,21 +53,18 @@ class Appends:
         self,
         store: ObjectStore,
         log_id: str,
+        terms: CutTerms,
         gathering: Gathering,
         clock: Clock,
-        new_id: NewId,
-        *,
-        stages: bool = True,
-        reach: Reach = no_faults,
     ) -> None:
-        """`stages`: whether the format of the warehouse has staged batches."""
         self._store = store
         self._log_id = log_id
         self._gathering = gathering
         self._clock = clock
-        self._new_id = new_id
-        self._stages = stages
-        self._reach = reach
+        self._new_id = terms.new_id
+        self._stages = terms.segment_format >= INDEXED
+        """Whether the format of the warehouse has staged batches."""
+        self._reach = terms.reach
 
     def append(self, parcels: Sequence[Parcel], after: int | None = None, keys: Touched | None = None) -> Receipt:
         """As `LogWriter.append`, for rows that are encoded already. There is at least one parcel."""
@@ -128,29 +124,22 @@ class Batches:
         self,
         store: ObjectStore,
         log_id: str,
-        settings: LogSettings,
+        terms: CutTerms,
         gathering: Gathering,
         clock: Clock,
-        new_id: NewId,
         headers: HeaderCache,
-        *,
-        stages: bool = True,
-        reach: Reach = no_faults,
     ) -> None:
-        """
-        Args:
-            headers: those that this process has read: a publication looks at the whole log, and reads what is new of it.
-            stages: whether the format of the warehouse has staged batches.
-        """
+        """`headers`: those that this process has read. A publication looks at the whole log, and reads what is new of it."""
         self._store = store
         self._log_id = log_id
-        self._settings = settings
+        self._settings = terms.settings
         self._gathering = gathering
         self._clock = clock
-        self._new_id = new_id
+        self._new_id = terms.new_id
         self._headers = headers
-        self._stages = stages
-        self._reach = reach
+        self._stages = terms.segment_format >= INDEXED
+        """Whether the format of the warehouse has staged batches."""
+        self._reach = terms.reach
 
     def begin(self) -> Staging:
         if not self._stages:
@@ -237,17 +226,14 @@ class LogWriter:
         new_id: NewId,
         mark: Mark,
         terms: WriterTerms | None = None,
-        *,
-        pause: Callable[[float], None] = time.sleep,
-        reach: Reach = no_faults,
     ) -> None:
         terms = terms or WriterTerms()
         self._settings = settings
-        puts = Puts(store, log_id, mark, terms, pause=pause, reach=reach)
+        puts = Puts(store, log_id, mark, terms)
         self._gathering = Gathering(puts, settings, clock, new_id, terms.still_there)
-        stages, headers = terms.segment_format >= INDEXED, terms.headers or HeaderCache()
-        self.batches = Batches(store, log_id, settings, self._gathering, clock, new_id, headers, stages=stages, reach=reach)
-        self._appends = Appends(store, log_id, self._gathering, clock, new_id, stages=stages, reach=reach)
+        staged = CutTerms(settings, new_id, terms.segment_format, terms.reach)
+        self.batches = Batches(store, log_id, staged, self._gathering, clock, terms.headers or HeaderCache())
+        self._appends = Appends(store, log_id, staged, self._gathering, clock)
 
     def look_again(self) -> None:
         """The next append looks at the log as a new process would."""

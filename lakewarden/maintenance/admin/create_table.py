@@ -17,27 +17,6 @@ from lakewarden.maintenance.admin.beginning import begins_at_once, begun
 from lakewarden.tables.warehouse import Warehouse
 
 
-def make_table(
-    warehouse: Warehouse,
-    name: TableName,
-    type: TableType,
-    columns: Sequence[Column],
-    primary_key: Sequence[str],
-    options: Mapping[str, object],
-    partition_by: Sequence[str] = (),
-    *,
-    at_once: bool = False,
-) -> Table:
-    """Args:
-        at_once: begins the Delta table of a SHARED table too, whatever table it is.
-
-    Raises:
-        InvalidArgument, AlreadyExists, NotFound, InUse: nothing was created.
-        StorageUnavailable, StorageRefused, Conflict: the table was created, and its first use begins its Delta table.
-    """
-    return add_new(warehouse, new_table(warehouse, name, type, columns, primary_key, options, partition_by), at_once=at_once)
-
-
 def new_table(
     warehouse: Warehouse,
     name: TableName,
@@ -65,8 +44,15 @@ def new_table(
     )
 
 
-def add_new(warehouse: Warehouse, table: Table, *, at_once: bool = False) -> Table:
-    """Raises as `make_table`."""
+def make_table(warehouse: Warehouse, table: Table, *, at_once: bool = False) -> Table:
+    """Args:
+        table: as `new_table` made it.
+        at_once: begins the Delta table of a SHARED table too, whatever table it is.
+
+    Raises:
+        InvalidArgument, AlreadyExists, NotFound, InUse: nothing was created.
+        StorageUnavailable, StorageRefused, Conflict: the table was created, and its first use begins its Delta table.
+    """
     catalog = warehouse.catalog.change(lambda catalog: add_table(catalog, table, warehouse.base))
     if begins_at_once(table) or (at_once and table.type == "SHARED"):
         begun(warehouse, catalog, table)
@@ -83,6 +69,6 @@ def appearing(warehouse: Warehouse, table: Table) -> Iterator[None]:
     Raises as `make_table`; and Conflict: another process holds the table's lock, or took it over.
     """
     with warehouse.locks.create().hold(table.name.namespace, table.name.name) as lease:
-        add_new(warehouse, replace(table, dropping=True))
+        make_table(warehouse, replace(table, dropping=True))
         yield
         warehouse.catalog.change(under(lease, lambda catalog: show_table(catalog, table)))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from urllib.parse import urlsplit
 
@@ -69,37 +69,40 @@ class StorageChange:
         return check_connection(storage.id, storage.type, after)
 
 
-def new_storage(
-    id: str,
-    type: str,
-    base: str,
-    *,
-    bucket: str = "",
-    connection: Connection = Connection(),  # frozen
-    user_template: str = "",
-    shared_template: str = "",
-    name: str = "",
-    description: str = "",
-    now: datetime,
-) -> Storage:
+@dataclass(frozen=True)
+class StorageDeclaration:
+    """A storage as a caller declares it; empty texts mean the defaults."""
+
+    id: str
+    type: str
+    base: str
+    bucket: str = ""
+    connection: Connection = field(default_factory=Connection)
+    user_template: str = ""
+    shared_template: str = ""
+    name: str = ""
+    description: str = ""
+
+
+def new_storage(declared: StorageDeclaration, now: datetime) -> Storage:
     """A checked storage that is not created yet.
 
     Raises:
         InvalidArgument: the id, type, place, connection or a template is invalid.
         Unsupported: a kind of store, or a place, that cannot hold Delta tables.
     """
-    check_storage_id(id)
-    kind = _kind(type)
+    check_storage_id(declared.id)
+    kind = _kind(declared.type)
     return Storage(
-        id,
+        declared.id,
         kind,
-        _place(id, kind, base.strip(), bucket.strip()),
-        check_template("USER", user_template),
-        check_template("SHARED", shared_template),
-        name=name or id,
-        description=description,
+        _place(declared.id, kind, declared.base.strip(), declared.bucket.strip()),
+        check_template("USER", declared.user_template),
+        check_template("SHARED", declared.shared_template),
+        name=declared.name or declared.id,
+        description=declared.description,
         created_at=now,
-        connection=check_connection(id, kind, connection),
+        connection=check_connection(declared.id, kind, declared.connection),
     )
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from lakewarden.base.scope import Scope
 from lakewarden.catalog.model import Catalog
 from lakewarden.catalog.report import Basis, ScopeReport
-from lakewarden.maintenance.flush.run import Upto, flush_scopes
+from lakewarden.maintenance.flush.run import FlushJob, Upto, flush_scopes
 from lakewarden.maintenance.flush.selection import Only, pending_wanted, users_wanted
 from lakewarden.maintenance.plans.value import PlannedScope
 from lakewarden.maintenance.workplace import Workplace
@@ -52,7 +52,7 @@ def apply_flush(at: Workplace, planned: Sequence[PlannedScope], plan_id: str, jo
     lines = {line.scope: line for line in planned}
     upto = Upto(plan_id, {line.log_id: line.end for line in planned if line.end is not None})
     run, large = at.engine.run, at.engine.flush_large
-    flushed = flush_scopes(at.warehouse, run, large, Only(lines.keys()), job_id=job_id, upto=upto)
+    flushed = flush_scopes(at.warehouse, run, large, Only(lines.keys()), job=FlushJob(job_id), upto=upto)
     made = {report.scope: report for report in flushed if report.outcome != "skipped"}
     unread = [report for report in flushed if report.fault and report.scope not in lines]
     now, before = at.warehouse.clock(), "its rows were already flushed"

@@ -11,7 +11,7 @@ from lakewarden.catalog.report import ScopeReport
 from lakewarden.maintenance.compact import CompactOptions
 from lakewarden.maintenance.compact.procedure import PROCEDURE as COMPACT
 from lakewarden.maintenance.flush.plan import apply_flush, plan_flush
-from lakewarden.maintenance.flush.run import flush_scopes
+from lakewarden.maintenance.flush.run import FlushJob, flush_scopes
 from lakewarden.maintenance.flush.selection import Only
 from lakewarden.maintenance.maintain import MaintenanceRun, maintain_targets
 from lakewarden.maintenance.plans.standing import standing
@@ -86,7 +86,7 @@ def _flush(
     """`catalog` was just read."""
 
     def work(id_: str) -> list[ScopeReport]:
-        return flush_scopes(at.warehouse, at.engine.run, at.engine.flush_large, wanted, job_id=id_, catalog=catalog)
+        return flush_scopes(at.warehouse, at.engine.run, at.engine.flush_large, wanted, job=FlushJob(id_, catalog))
 
     reports = at.as_job("flush", parameters, work, job_id, rechecks=False)  # its watermark shows that it succeeded
     if at.warehouse.settings.flush.compact_after:

@@ -23,6 +23,7 @@ from lakewarden.catalog.report import ScopeReport
 from lakewarden.catalog.state.job import new_job_id
 from lakewarden.delta.apply import ColdApply
 from lakewarden.delta.change import TooLarge
+from lakewarden.delta.commit_log.committing import Committer
 from lakewarden.delta.manifest import refresh_manifest
 from lakewarden.delta.proof import check_settled
 from lakewarden.errors import Conflict, Corrupt, LakewardenError, Terminal
@@ -55,27 +56,34 @@ class Upto:
     ends: Mapping[str, int]
 
 
+@dataclass(frozen=True)
+class FlushJob:
+    """The job that flushes."""
+
+    job_id: str
+    catalog: Catalog | None = None
+    """As it was just read for the job, which spares a read."""
+
+
 def flush_scopes(
     warehouse: Warehouse,
     run: Run,
     large: FlushLarge,
     wanted: Callable[[Scope], bool],
     *,
-    job_id: str | None = None,
+    job: FlushJob | None = None,
     upto: Upto | None = None,
-    catalog: Catalog | None = None,
     reach: Reach = no_faults,
 ) -> list[ScopeReport]:
     """Flushes the wanted pending scopes in one job; one report a scope, and the log settled when it returns. A table whose
     log is corrupt gets one failed report.
 
-    A scope that fails keeps its rows in the log; the others are done. With `upto`, later rows stay in the log. `catalog` was just
-    read, and spares a read.
+    A scope that fails keeps its rows in the log; the others are done. With `upto`, later rows stay in the log.
     """
-    catalog = catalog or warehouse.catalog.read()
+    job = job or FlushJob(new_job_id("flush", warehouse.clock, warehouse.new_id))
+    catalog = job.catalog or warehouse.catalog.read()
     found = warehouse.logs.views(users_wanted(catalog, wanted))
     views = found.sound
-    job_id = job_id or new_job_id("flush", warehouse.clock, warehouse.new_id)
     due = list(due_scopes(catalog, views, wanted))
     if upto is not None:
         due = [early for one in due if (early := until(one, upto.ends.get(one.table.log_id, NOTHING))) is not None]
@@ -89,7 +97,7 @@ def flush_scopes(
         logs[log_id].make_durable(views[log_id])
     reach("planned")
     due, catalog = registered(warehouse, catalog, views, due)
-    planned, held = _tasks(warehouse, catalog, due, job_id)
+    planned, held = _tasks(warehouse, catalog, due, job.job_id)
     if upto is not None:
         planned = [replace(task, plan_id=upto.plan_id) for task in planned]
     present, refused = _refused(warehouse, planned)
@@ -126,12 +134,10 @@ def open_cold(task: FlushTask, reach: Reach = no_faults, *, newest: bool = True)
     """
     cold = ColdApply(
         task.target,
-        job_id=task.job_id,
-        clock=task.clock,
+        Committer(task.job_id, task.clock.moment, task.clock),
         new_id=random_id,
         reach=reach,
         large_bytes=task.large_bytes,
-        planned_at=task.clock.moment,
         named={PLAN: task.plan_id} if task.plan_id else {},
         newest=newest,
     )

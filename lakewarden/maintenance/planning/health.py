@@ -92,11 +92,10 @@ def health_of(warehouse: Warehouse, found: Overview, names: Iterable[TableName] 
     away = {root.storage_id: error for root, error in present.away.items()}
     return [
         _health(
+            found,
             table,
             *by_name[table.name],
             PendingScopes.of([table], views.sound),
-            _with_files(found, table),
-            _opened(found, table, by_name[table.name][1]),
             away.get(table.options.storage_id),
             now,
         )
@@ -130,22 +129,21 @@ def _of_files(table: Table, reason: str, scopes: Sequence[ScopeStatus]) -> Troub
 
 
 def _health(
+    found: Overview,
     table: Table,
     status: TableStatus,
     failed: BrokenScopes,
     pending: PendingScopes,
-    with_files: Sequence[Trouble],
-    opened: Sequence[Trouble],
     away: LakewardenError | None,
     now: datetime,
 ) -> TableHealth:
-    late = late_scopes(table, pending, now)
+    late, opened = late_scopes(table, pending, now), _opened(found, table, failed)
     broken, by_check = _by_reason(failed)
     broken += opened
     known = {scope.user for scope, failure in failed.failed if is_broken(failure.check)}
     others = _without(pending[len(late) :], known.union(*({scope.user for scope in one.examples} for one in opened)))
     missing = [] if away is None else [_away(table, status, away)]
-    troubles = (*missing, *broken, *by_check, *_late(table, late, now), *_waiting(others), *with_files)
+    troubles = (*missing, *broken, *by_check, *_late(table, late, now), *_waiting(others), *_with_files(found, table))
     counts = len(late), _count(broken), _count(by_check), _count(missing)
     return TableHealth(table.name, interval_of(table), status, *counts, troubles)
 

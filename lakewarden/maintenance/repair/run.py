@@ -8,7 +8,7 @@ continues after that.
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from lakewarden.base.clock import CarriedClock
@@ -83,7 +83,7 @@ def repair(
     for table in tables:
         with warehouse.locks.create().hold(table.name.namespace, table.name.name):
             try:
-                found += _repaired(warehouse, run, request, job_id, catalog, table, present, only)
+                found += _TableRepair(warehouse, run, request, job_id, catalog, table, present, only).done()
             except LakewardenError as error:
                 if len(request.tables) == 1:
                     raise
@@ -95,29 +95,6 @@ def repair(
         spared = request.dry_run or (only is not None and ("ledger", Scope(pipeline.table, None)) not in only)
         found += mend_ledger(warehouse, catalog, pipeline, dry_run=spared)
     return found
-
-
-def _repaired(
-    warehouse: Warehouse,
-    run: Run,
-    request: RepairRequest,
-    job_id: str,
-    catalog: Catalog,
-    table: Table,
-    present: Presence,
-    only: frozenset[Key] | None,
-) -> list[RepairReport]:
-    """Columns first: without them, no scope can be read. Behind a backup, each storage may show what the others lack."""
-    if not request.restored:
-        return _TableRepair(warehouse, run, request, job_id, catalog, table, present, only).repaired()
-    present.check()
-    spared = request.dry_run or (only is not None and ("columns", Scope(table.name, None)) not in only)
-    catalog, columns = with_younger_columns(warehouse, catalog, table, request.user, dry_run=spared)
-    table = find_table(catalog, table.name)
-    found = _TableRepair(warehouse, run, request, job_id, catalog, table, present, only).repaired()
-    if columns and not spared:
-        warehouse.log(table).require_columns(table.schema.version)
-    return columns + found
 
 
 def _of_storages(present: Presence, tables: Sequence[Table]) -> list[RepairReport]:
@@ -156,6 +133,19 @@ class _TableRepair:
     table: Table
     present: Presence
     only: frozenset[Key] | None = None
+
+    def done(self) -> list[RepairReport]:
+        """Columns first: without them, no scope can be read. Behind a backup, each storage may show what the others lack."""
+        if not self.request.restored:
+            return self.repaired()
+        self.present.check()
+        spared = self._spared("columns")
+        catalog, columns = with_younger_columns(self.warehouse, self.catalog, self.table, self.request.user, dry_run=spared)
+        table = find_table(catalog, self.table.name)
+        found = replace(self, catalog=catalog, table=table).repaired()
+        if columns and not spared:
+            self.warehouse.log(table).require_columns(table.schema.version)
+        return columns + found
 
     def repaired(self) -> list[RepairReport]:
         table, log = self.table, self.warehouse.log(self.table)

@@ -17,7 +17,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakewarden.base.clock import NewId, random_id
+from lakewarden.delta.commit_log.actions import CommitChange
 from lakewarden.delta.commit_log.commits import LAST_CHECKPOINT, commit_name
+from lakewarden.delta.commit_log.committing import transactions_of
 from lakewarden.delta.commit_log.stamp import CommitStamp
 from lakewarden.delta.lifecycle.create import create_table
 from lakewarden.delta.manifest import refresh_manifest
@@ -126,18 +128,10 @@ def _commit(task: RepairTask, rebuilt: Rebuilt) -> Steps[int]:
         "numRecoveredRows": rebuilt.recovered,
         "numQuarantinedRows": rebuilt.decided.doubtful.num_rows,
     }
-    made = yield from table.commit(
-        files,
-        table.files(),
-        schemas=target.schemas,
-        stamp=CommitStamp(task.job_id, _OPERATION, {}, metrics),
-        since=task.clock.moment,
-        now=now,
-        transaction=(target.app_id, rebuilt.watermark),
-        batch=number if files else None,
-        direct=_direct(rebuilt),
-        identities=rebuilt.identities.transactions,
-    )
+    stamp = CommitStamp(task.job_id, _OPERATION, {}, metrics)
+    own = transactions_of((target.app_id, rebuilt.watermark), number if files else None, _direct(rebuilt))
+    change = CommitChange(stamp, own | dict(rebuilt.identities.transactions), adds=files, removes=table.files())
+    made = yield from table.commit(change, since=task.clock.moment, now=now, schemas=target.schemas)
     _reopened(task)
     return made.version
 
@@ -162,10 +156,10 @@ def _behind_the_last(task: RepairTask) -> Steps[ScopeTable]:
     target = task.target
     if ScopeTable.open(target.location) is None:
         stamp = CommitStamp(task.job_id, _OPERATION, {"lost_version": "0"} if task.known_version >= 0 else {})
-        yield from create_table(target, (), stamp, None, since=task.clock.moment, now=task.clock())
+        yield from create_table(target, CommitChange(stamp), since=task.clock.moment, now=task.clock())
     while (table := _table(task)).version < task.known_version:
         stamp = CommitStamp(task.job_id, _OPERATION, {"lost_version": str(table.version + 1)})
-        yield from table.commit((), (), stamp=stamp, since=task.clock.moment, now=task.clock(), data_change=False)
+        yield from table.commit(CommitChange(stamp, data_change=False), since=task.clock.moment, now=task.clock())
     return table
 
 

@@ -13,7 +13,7 @@ from lakewarden.errors import Moved
 from lakewarden.log.position import NOTHING
 from lakewarden.log.table_log import TableLog
 from lakewarden.log.view import LogView
-from lakewarden.maintenance.flush.run import Upto, flush_scopes
+from lakewarden.maintenance.flush.run import FlushJob, Upto, flush_scopes
 from lakewarden.maintenance.flush.selection import Only
 from lakewarden.maintenance.maintain import MaintenanceRun, TableMaintenance, maintain_targets
 from lakewarden.maintenance.plans.standing import standing
@@ -152,7 +152,7 @@ class TableRewind:
         at, plan_id = self.run.at, self.run.plan_id
         upto = Upto(plan_id, {self.view.log_id: self._end}) if plan_id else None
         flush, large = at.engine.run, at.engine.flush_large
-        return flush_scopes(at.warehouse, flush, large, Only(scopes), job_id=self.run.job_id, upto=upto)
+        return flush_scopes(at.warehouse, flush, large, Only(scopes), job=FlushJob(self.run.job_id), upto=upto)
 
     def _discard(self, targets: Sequence[ScopeTarget]) -> list[ScopeReport]:
         """Restores and drops pending rows: the restoring commit itself settles them, so a flush that has read them is refused."""

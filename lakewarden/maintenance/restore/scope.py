@@ -16,6 +16,7 @@ from lakewarden.base.scope import Scope, TableName, without_table
 from lakewarden.catalog.model import Table
 from lakewarden.catalog.report import ScopeReport
 from lakewarden.catalog.target import ScopeTarget
+from lakewarden.delta.commit_log.actions import CommitChange
 from lakewarden.delta.commit_log.stamp import CommitStamp
 from lakewarden.delta.manifest import write_manifest
 from lakewarden.delta.parquet.files import DataFile, NewFile
@@ -144,13 +145,11 @@ def run_restore(
     again = plan.rewritten
     adds = copied_apart(table, plan.adds, new_id) if again is None else written_again(plan, again, clock, new_id)
     now = clock()
-    transaction = None if plan.watermark is None else (plan.target.app_id, plan.watermark)
+    watermark = {} if plan.watermark is None else {plan.target.app_id: plan.watermark}
     metrics, schemas = _metrics(adds, plan.removes), plan.target.schemas
-    stamp, since = _stamp(job_id, plan.parameters, metrics), plan.planned_at
+    change = CommitChange(_stamp(job_id, plan.parameters, metrics), watermark, adds=adds, removes=plan.removes)
     try:
-        made = yield from table.commit(
-            adds, plan.removes, schemas=schemas, stamp=stamp, since=since, now=now, transaction=transaction, reach=reach
-        )
+        made = yield from table.commit(change, since=plan.planned_at, now=now, schemas=schemas, reach=reach)
     except Conflict:
         returning = {file.path for file in plan.adds}
         discard(plan.target, (file for file in adds if file.path not in returning))

@@ -15,6 +15,7 @@ from lakewarden.base.faults import Reach, no_faults
 from lakewarden.base.scope import Scope, TableName
 from lakewarden.catalog.report import ScopeReport
 from lakewarden.catalog.target import ScopeTarget
+from lakewarden.delta.commit_log.actions import CommitChange
 from lakewarden.delta.commit_log.stamp import CommitStamp
 from lakewarden.delta.features import check_features
 from lakewarden.delta.manifest import write_manifest
@@ -227,7 +228,7 @@ def _summary(found: Removable, hours: float) -> str:
 def _commit_horizon(plan: VacuumPlan, table: ScopeTable, job_id: str, now: datetime) -> Steps[None]:
     metrics = {"numFilesToDelete": plan.metrics["files_deleted"], "sizeOfDataToDelete": plan.metrics["bytes_deleted"]}
     stamp = CommitStamp(job_id, VACUUM_START, dict(plan.parameters), metrics)
-    yield from table.commit((), (), stamp=stamp, since=plan.planned_at, now=now, data_change=False)
+    yield from table.commit(CommitChange(stamp, data_change=False), since=plan.planned_at, now=now)
 
 
 def _delete(plan: VacuumPlan, reach: Reach) -> None:
@@ -251,7 +252,7 @@ def _commit_end(plan: VacuumPlan, job_id: str, clock: Clock, reach: Reach) -> St
             break
         now = clock()
         try:
-            made = yield from table.commit((), (), stamp=stamp, since=looked, now=now, data_change=False)
+            made = yield from table.commit(CommitChange(stamp, data_change=False), since=looked, now=now)
         except Conflict:
             continue
         reach("after-end")

@@ -30,6 +30,7 @@ from lakewarden.serve.http.problems import refusal
 from lakewarden.serve.http.requests import allowance_of, authority_of, lake_of
 from lakewarden.serve.refusal import RequestDeclined
 from lakewarden.serve.tokens import AccessToken
+from lakewarden.sql.handlers.subscribe import Manner
 from lakewarden.tables.changes.log_reader import Event
 from lakewarden.tables.changes.subscription import Subscription
 
@@ -145,7 +146,9 @@ class LiveSource:
 
     def __init__(self, lake: Lakehouse, authority: Authority, token: AccessToken, request: LiveRequest) -> None:
         session = lake.sessions.served(token.principal, request.namespace)
-        self._subscription: Subscription = session.subscribe(request.sql, from_seq=request.from_seq, poll_bytes=_POLL_BYTES)
+        self._subscription: Subscription = session.followed(
+            request.sql, Manner(from_seq=request.from_seq, poll_bytes=_POLL_BYTES)
+        )
         self._authority = authority
         self._token = token
         self._lock = threading.Lock()

@@ -16,9 +16,16 @@ from lakewarden.catalog.options import check_type, ignored_options
 from lakewarden.errors import AlreadyExists, InvalidArgument
 from lakewarden.maintenance.admin.alter_table import alter
 from lakewarden.maintenance.admin.beginning import widen
-from lakewarden.maintenance.admin.create_table import make_table
+from lakewarden.maintenance.admin.create_table import make_table, new_table
 from lakewarden.maintenance.admin.namespaces import make_namespace, make_view, remove_namespace, remove_view
-from lakewarden.maintenance.admin.storages import StorageChange, change_storage, make_storage, new_storage, remove_storage
+from lakewarden.maintenance.admin.storages import (
+    StorageChange,
+    StorageDeclaration,
+    change_storage,
+    make_storage,
+    new_storage,
+    remove_storage,
+)
 from lakewarden.maintenance.admin.users import change_user, remove_user
 from lakewarden.maintenance.admin.users import create_user as make_user
 from lakewarden.maintenance.drop.procedure import drop_now, end_drop
@@ -88,7 +95,8 @@ def create_table(context: Context, statement: CreateTable) -> StatementDone:
     options = options_of(statement.options)
     key, partition_by = declared(statement, statement.primary_key), declared(statement, statement.partition_by)
     at_once = context.rules == "k3"
-    make_table(context.warehouse, name, kind, statement.columns, key, options, partition_by, at_once=at_once)
+    table = new_table(context.warehouse, name, kind, statement.columns, key, options, partition_by)
+    make_table(context.warehouse, table, at_once=at_once)
     ignored = ignored_options(kind, options)
     note = f"; {', '.join(ignored)} {'has' if len(ignored) == 1 else 'have'} no effect on a {kind} table" if ignored else ""
     return StatementDone(f"table {name} created{note}")
@@ -162,19 +170,18 @@ def create_storage(context: Context, statement: CreateStorage) -> StatementDone:
     if statement.id in context.catalog.storages:
         raise AlreadyExists(f"storage {statement.id!r} already exists")
     config = _config(statement.config)
-    wanted = new_storage(
+    declared = StorageDeclaration(
         statement.id,
         statement.type,
         statement.base,
-        bucket=statement.bucket,
-        connection=Connection(config.endpoint or "", statement.region, config.path_style, statement.credentials),
-        user_template=statement.user_template,
-        shared_template=statement.shared_template,
-        name=statement.name,
-        description=statement.description,
-        now=context.warehouse.clock(),
+        statement.bucket,
+        Connection(config.endpoint or "", statement.region, config.path_style, statement.credentials),
+        statement.user_template,
+        statement.shared_template,
+        statement.name,
+        statement.description,
     )
-    make_storage(context.warehouse, wanted)
+    make_storage(context.warehouse, new_storage(declared, context.warehouse.clock()))
     return StatementDone(f"storage {statement.id} created")
 
 

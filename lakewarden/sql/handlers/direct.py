@@ -196,12 +196,11 @@ def _edited(
     context: Context, target: WriteTarget, query: exp.Select, decide: UpdateFile | DeleteFile, operation: str
 ) -> DirectResult:
     return target.client.direct.edit(
-        decide,
+        _spread(context, decide) or decide,
         operation=operation,
         predicate=query.args["where"].this.sql("duckdb"),
         bounds=wanted_by(context, query, target.table).bounds,
         within=within_of(context, target, query) or "",
-        spread=_spread(context, decide),
     )
 
 
@@ -216,7 +215,7 @@ def _spread(context: Context, decide: UpdateFile | DeleteFile) -> Spread | None:
     def run(work: Callable[[T], Steps[R]], items: Sequence[SizedWork[T]]) -> list[R]:
         return services.operator().engine.run_large(work, items, 0)
 
-    return Spread(run, warehouse.settings.flush.large_scope_bytes, there, warehouse.clock(), warehouse.clock)
+    return Spread(run, decide, warehouse.settings.flush.large_scope_bytes, there, warehouse.clock(), warehouse.clock)
 
 
 def _affected(target: WriteTarget, result: DirectResult, rows: int) -> AffectedRows:

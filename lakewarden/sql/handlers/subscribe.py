@@ -43,6 +43,7 @@ class Manner:
     timeout: float | None = None
     pause: Pause = wait
     poll_bytes: int | None = None
+    """About how many bytes of the log a poll takes at most; the next one goes on there. None for all."""
 
 
 def open_subscription(bound: BoundStatement, manner: Manner) -> Subscription:

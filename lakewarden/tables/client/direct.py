@@ -104,7 +104,7 @@ class DirectWrites:
 
     def edit(
         self,
-        decide: Decide,
+        decide: Decide | Spread,
         *,
         operation: str,
         predicate: str,
@@ -112,13 +112,12 @@ class DirectWrites:
         within: str | Within = "",
         added: Given = (),
         once: WriteIdentity | None = None,
-        spread: Spread | None = None,
     ) -> DirectResult:
         """Changes rows, file by file: each file that `decide` changes is written again.
 
         Args:
             decide: takes one file's rows, with `_seq`, and returns what leaves and what comes. Called again where others
-                changed the table meanwhile.
+                changed the table meanwhile. A `Spread` has tasks read and write many bytes.
             operation: `UPDATE`, `DELETE` or `MERGE`, for the history.
             predicate: as text, for the history.
             bounds: files that can have no row within them are not read. A function is called once `added` was read.
@@ -126,7 +125,6 @@ class DirectWrites:
             added: rows that come in the same commit, as in `append`; `decide` does not see them. With a primary key, pending rows
                 are flushed first, each key comes once, and `decide` removes the rows that have it.
             once: as in `append`.
-            spread: has tasks read and write many bytes.
 
         Raises:
             Unsupported: the table is not SHARED; or another writer left deletion vectors.
@@ -134,7 +132,7 @@ class DirectWrites:
         """
         if self.table.schema.primary_key and added != ():
             self.flush_pending(self.warehouse, self.table.name)
-        effect = Revise(decide, bounds, self._partitions(within), spread)
+        effect = Revise.by(decide, bounds, self._partitions(within))
         return self._run(DirectWrite(operation, effect, added, {"predicate": predicate}, self._once(once)))
 
     def last_write(self, writer: str) -> LastBatch:

@@ -17,6 +17,7 @@ from lakewarden.base.faults import Reach, no_faults
 from lakewarden.catalog.model import Catalog
 from lakewarden.catalog.state.job import new_job_id
 from lakewarden.catalog.target import ScopeTarget
+from lakewarden.delta.commit_log.actions import CommitChange
 from lakewarden.delta.commit_log.stamp import CommitStamp
 from lakewarden.delta.lifecycle.freezing import check_not_frozen
 from lakewarden.delta.manifest import write_manifest
@@ -117,7 +118,7 @@ def _commit(warehouse: Warehouse, target: ScopeTarget, job_id: str) -> None:
             break
         now, stamp = warehouse.clock(), CommitStamp(job_id, _OPERATION, {})
         try:
-            made = alone(table.commit((), (), stamp=stamp, since=looked, now=now, data_change=False))
+            made = alone(table.commit(CommitChange(stamp, data_change=False), since=looked, now=now))
         except Conflict:
             continue
         write_manifest(target, table.snapshot(target.app_id).after(made, (), (), now), now=now)

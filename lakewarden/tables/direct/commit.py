@@ -8,15 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime
 from itertools import takewhile
 
-from lakewarden.base.clock import Clock
 from lakewarden.base.faults import Reach, no_faults
 from lakewarden.catalog.target import ScopeTarget
 from lakewarden.delta.change_data import feed_to_set, has_feed, properties_to_set
+from lakewarden.delta.commit_log.actions import CommitChange
 from lakewarden.delta.commit_log.between import between
-from lakewarden.delta.commit_log.committing import DIRECT_APP, TooLate
+from lakewarden.delta.commit_log.committing import DIRECT_APP, Committer, TooLate, transactions_of
 from lakewarden.delta.commit_log.stamp import SILENT, CommitStamp
 from lakewarden.delta.lifecycle.create import create_table
 from lakewarden.delta.lifecycle.freezing import check_not_frozen
@@ -114,26 +113,21 @@ class DirectCommit:
 
     def __init__(
         self,
-        target: ScopeTarget,
         write: DirectWrite,
         numbers: Numbers,
         outputs: Outputs,
+        by: Committer,
         *,
-        job_id: str,
-        planned_at: datetime,
-        clock: Clock,
         still: Callable[[], None],
         announce: Callable[[], None],
         reach: Reach = no_faults,
     ) -> None:
-        self._target = target
+        self._target = outputs.target
         self._write = write
         self._numbers = numbers
         self._outputs = outputs
-        self._job_id = job_id
+        self._by = by
         self._once = write.once
-        self._planned_at = planned_at
-        self._clock = clock
         self._still = still
         self._announce = announce
         self._reach = reach
@@ -242,35 +236,37 @@ class DirectCommit:
         """Whether one of the commits since is ours."""
         above = -1 if since is None else since.version
         entries = takewhile(lambda entry: entry.version > above, walk(open_store(table.location), table.version))
-        return any(entry.stamp is not None and entry.stamp.job_id == self._job_id for entry in entries)
+        return any(entry.stamp is not None and entry.stamp.job_id == self._by.job_id for entry in entries)
 
     def _stands(self, draft: Draft, since: ScopeTable, table: ScopeTable) -> bool:
         found = between(open_store(table.location), since.version, table.version)
         return not found.bar and self._write.effect.stands(draft, found, table, self._target)
 
     def _commit(self, table: ScopeTable | None, draft: Draft, given: tuple[NewFile, ...]) -> Steps[Snapshot]:
-        now, adds, target = self._clock(), (*given, *draft.adds), self._target
-        stamp = stamp_of(self._write.operation, self._write.parameters, target, self._job_id, given, draft)
+        now, adds, target = self._by.clock(), (*given, *draft.adds), self._target
+        stamp = stamp_of(self._write.operation, self._write.parameters, target, self._by.job_id, given, draft)
         position = self._numbers.position
-        transaction = None if self._once is None else (self._once.app, self._once.version)
+        once = None if self._once is None else (self._once.app, self._once.version)
         self._reach("direct:committing")
         if table is None:
-            made = yield from create_table(
-                target, adds, stamp, transaction, since=self._planned_at, now=now, direct=position, reach=self._reach
-            )
+            first = CommitChange(stamp, transactions_of(once, direct=position), adds=adds)
+            made = yield from create_table(target, first, since=self._by.since, now=now, reach=self._reach)
             snapshot = first_snapshot(made, adds, target.app_id, now)
         else:
-            made = yield from table.commit(
-                adds,
-                draft.removes,
-                schemas=target.schemas,
-                stamp=stamp,
-                since=self._planned_at,
-                now=now,
-                transaction=transaction,
-                direct=max(position, table.watermark(DIRECT_APP) or 0),  # who took a position earlier may commit later
-                data_change=bool(given or draft.updated or draft.deleted) or not has_feed(table, target),
+            position = max(position, table.watermark(DIRECT_APP) or 0)  # who took a position earlier may commit later
+            change = CommitChange(
+                stamp,
+                transactions_of(once, direct=position),
+                adds=adds,
+                removes=draft.removes,
                 changes=draft.changes,
+                data_change=bool(given or draft.updated or draft.deleted) or not has_feed(table, target),
+            )
+            made = yield from table.commit(
+                change,
+                since=self._by.since,
+                now=now,
+                schemas=target.schemas,
                 properties=properties_to_set(table, target),
                 reach=self._reach,
             )

@@ -262,6 +262,10 @@ class Outputs:
         self._new_id = new_id
         self._made: list[str] = []
 
+    @property
+    def target(self) -> ScopeTarget:
+        return self._target
+
     def fresh(self, given: Given) -> tuple[NewFile, ...]:
         """Writes new rows, to files of about the table's target size, one after the other; or has tasks write them."""
         if isinstance(given, TaskFiles):

@@ -40,9 +40,11 @@ class Spread:
     """Has tasks revise the files, where they have at least so many bytes together."""
 
     run: Run
+    here: Decide
+    """Decides in this process, where the files have fewer bytes."""
     min_bytes: int
     decide: Decide
-    """The same as that of the write, picklable. No more rows come than the file had."""
+    """The same, picklable. No more rows come than the file had."""
     since: datetime
     """When the place of the table was looked up at the earliest."""
     clock: Clock
@@ -57,6 +59,13 @@ class Revise:
     within: Within | None = None
     """Files of other partitions are not read."""
     spread: Spread | None = None
+
+    @classmethod
+    def by(
+        cls, decide: Decide | Spread, bounds: Sequence[Bound] | Callable[[], Sequence[Bound]], within: Within | None
+    ) -> Revise:
+        """Decided here alone, or spread over tasks where there is much."""
+        return cls(decide.here, bounds, within, decide) if isinstance(decide, Spread) else cls(decide, bounds, within)
 
     def check(self, given: Sequence[NewFile], target: ScopeTarget) -> None:
         return

@@ -17,6 +17,7 @@ from lakewarden.catalog.model import Table
 from lakewarden.catalog.report import ScopeReport
 from lakewarden.catalog.state.job import new_job_id
 from lakewarden.catalog.target import ScopeTarget
+from lakewarden.delta.commit_log.committing import Committer
 from lakewarden.delta.commit_log.stamp import CommitStamp
 from lakewarden.delta.scope import open_scope
 from lakewarden.errors import Conflict, Corrupt, LakewardenError, NotFound, SchemaChanged, StorageUnavailable, Unsupported
@@ -95,17 +96,9 @@ class DirectRun:
         present = Presence.of([target])
         present.check()
         outputs = Outputs(target, self._numbers.reserve, self._warehouse.new_id, numbered=not self._silent_rows)
+        by = Committer(self._job_id, self._planned_at, self._warehouse.clock)
         commit = DirectCommit(
-            target,
-            self._write,
-            self._numbers,
-            outputs,
-            job_id=self._job_id,
-            planned_at=self._planned_at,
-            clock=self._warehouse.clock,
-            still=self._still,
-            announce=self._announce,
-            reach=self._reach,
+            self._write, self._numbers, outputs, by, still=self._still, announce=self._announce, reach=self._reach
         )
         try:
             with alive(self._log, self._note):

@@ -11,6 +11,7 @@ import pytest
 
 from lakewarden.base.clock import HELD_AT_MOST
 from lakewarden.catalog.target import ScopeTarget
+from lakewarden.delta.commit_log.actions import CommitChange
 from lakewarden.delta.commit_log.committing import TooLate
 from lakewarden.delta.commit_log.stamp import CommitStamp
 from lakewarden.delta.lifecycle.create import create_table
@@ -20,10 +21,10 @@ from tests.delta.scopes import PEOPLE, at, flush, people, target
 
 _STAMP = CommitStamp("J-1", "OPTIMIZE")
 _DOORS: dict[str, Callable[[ScopeTable, ScopeTarget, dict[str, Any]], object]] = {
-    "commit": lambda table, _, held: alone(table.commit((), (), schemas=(PEOPLE,), stamp=_STAMP, **held)),
+    "commit": lambda table, _, held: alone(table.commit(CommitChange(_STAMP), schemas=(PEOPLE,), **held)),
     "empty": lambda table, _, held: alone(table.empty(stamp=_STAMP, **held)),
     "property": lambda table, _, held: alone(table.set_property("a.b", "c", stamp=_STAMP, **held)),
-    "create": lambda _, new, held: alone(create_table(new, (), _STAMP, None, **held)),
+    "create": lambda _, new, held: alone(create_table(new, CommitChange(_STAMP), **held)),
 }
 
 

@@ -78,7 +78,7 @@ def _know(scope: ScopeTarget, text: bytes | None) -> None:
 
 
 def _cold(scope: ScopeTarget, reach: Reach = no_faults, *, newest: bool) -> ColdApply:
-    return ColdApply(scope, job_id="FL-1", clock=system_clock, new_id=random_id, reach=reach, newest=newest)
+    return ColdApply(scope, Committer("FL-1", system_clock(), system_clock), new_id=random_id, reach=reach, newest=newest)
 
 
 def _flush(scope: ScopeTarget, first_seq: int, *ids: int, reach: Reach = no_faults) -> None:

@@ -18,7 +18,7 @@ from lakewarden.log.objects.cache import HeaderCache
 from lakewarden.log.objects.cut import LogCut, decode_cut
 from lakewarden.log.objects.cuts.closing import close_user, leave_out, open_user, remove_log
 from lakewarden.log.objects.cuts.mend import faults_of, give_up
-from lakewarden.log.objects.cuts.settle import settle
+from lakewarden.log.objects.cuts.settle import CutTerms, settle
 from lakewarden.log.objects.gather import Gathering
 from lakewarden.log.objects.group import parcels_of
 from lakewarden.log.objects.log_view import ListedLogView
@@ -195,11 +195,11 @@ class Writer:
         self.cache = HeaderCache()
         skew = timedelta(hours=house.world.rng.choice((-1, 0, 0, 1)))
         self.store = Watched(house.store)
-        store, terms = cast("ObjectStore", self.store), WriterTerms(headers=self.cache, keeps_own=True)
-        puts = Puts(store, LOG, str.upper, terms, pause=lambda seconds: None)
+        store, terms = cast("ObjectStore", self.store), WriterTerms(headers=self.cache, keeps_own=True, pause=lambda _: None)
+        puts = Puts(store, LOG, str.upper, terms)
         moment = datetime(2026, 1, 1, tzinfo=UTC) + skew
         self.gathering = Gathering(puts, house.settings, lambda: moment, house.world.new_id, lambda: None)
-        self.appends = Appends(store, LOG, self.gathering, lambda: moment, house.world.new_id)
+        self.appends = Appends(store, LOG, CutTerms(house.settings, house.world.new_id), self.gathering, lambda: moment)
 
     def write(self, times: int) -> None:
         for _ in range(times):
@@ -320,7 +320,7 @@ class Flusher:
         self.house.world.say(f"settles { {user: seq >> 28 for user, seq in settled.items()} }")
         house = self.house
         now, new_id, given = house.moment(), house.world.new_id, house.settings
-        settle(house.store, view, settled, settings=given, new_id=new_id, now=now, cache=self.cache, worth=self.worth)
+        settle(house.store, view, settled, CutTerms(given, new_id), now=now, cache=self.cache, worth=self.worth)
 
 
 class Reader:
@@ -399,7 +399,7 @@ class Eraser:
             close_user(house.store, LOG, user.upper())
             erasure.closed_at = erasure.closed_at or house.world.now
             upto = leave_out(
-                house.store, LOG, user, user.upper(), settings=house.settings, new_id=house.world.new_id, now=house.moment()
+                house.store, LOG, user, user.upper(), CutTerms(house.settings, house.world.new_id), now=house.moment()
             )
             trail = read_trail(house.store, LOG, NOTHING, HeaderCache())
             if trail.ranges(user, NOTHING):

@@ -9,6 +9,7 @@ from typing import NamedTuple, cast
 
 from lakewarden.errors import BeingErased, Conflict, Corrupt, LakewardenError, NotFound, StorageUnavailable
 from lakewarden.log.objects.cache import HeaderCache
+from lakewarden.log.objects.cuts.settle import CutTerms
 from lakewarden.log.objects.gather import Gathering
 from lakewarden.log.objects.group import parcels_of
 from lakewarden.log.objects.put import Puts, WriterTerms
@@ -38,9 +39,10 @@ class Query:
         self.name = name
         self.store = cast("ObjectStore", house.store)
         headers = HeaderCache()
-        puts = Puts(self.store, LOG, str.upper, WriterTerms(headers=headers, keeps_own=True), pause=lambda seconds: None)
+        terms = WriterTerms(headers=headers, keeps_own=True, pause=lambda _: None)
+        puts = Puts(self.store, LOG, str.upper, terms)
         gathering = Gathering(puts, house.settings, lambda: _MOMENT, house.world.new_id, lambda: None)
-        self.batches = Batches(self.store, LOG, house.settings, gathering, lambda: _MOMENT, house.world.new_id, headers)
+        self.batches = Batches(self.store, LOG, CutTerms(house.settings, house.world.new_id), gathering, lambda: _MOMENT, headers)
 
     def publish(self, times: int) -> None:
         for _ in range(times):

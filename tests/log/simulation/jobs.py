@@ -15,7 +15,7 @@ from lakewarden.catalog.target import ScopeTarget
 from lakewarden.errors import Conflict, Corrupt, LakewardenError, NotFound, StorageUnavailable
 from lakewarden.log.drain import drain
 from lakewarden.maintenance.engine import WorkEngine
-from lakewarden.maintenance.flush.run import flush_scopes
+from lakewarden.maintenance.flush.run import FlushJob, flush_scopes
 from lakewarden.maintenance.flush_task import FlushTask
 from lakewarden.maintenance.maintain import MaintainTask, MaintenanceRun
 from lakewarden.maintenance.operator import Operator
@@ -49,7 +49,9 @@ class Job(Flusher):
         world = self.house.world
         world.say("flushes, as a job")
         try:
-            reports = flush_scopes(self.warehouse, self.run, self.flush_large, lambda _: world.rng.random() < share, job_id="J")
+            reports = flush_scopes(
+                self.warehouse, self.run, self.flush_large, lambda _: world.rng.random() < share, job=FlushJob("J")
+            )
         except (Conflict, StorageUnavailable, Corrupt) as error:
             expect(self.house, error)
             return

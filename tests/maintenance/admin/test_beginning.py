@@ -17,7 +17,7 @@ from lakewarden.catalog.evolution import DropColumn, ModifyColumn, RenameColumn
 from lakewarden.catalog.store import CatalogVersion, decode, encode
 from lakewarden.errors import ConstraintViolation, InvalidArgument, LakewardenError, NotFound, Unsupported
 from lakewarden.maintenance.admin.beginning import begun
-from lakewarden.maintenance.admin.create_table import make_table
+from lakewarden.maintenance.admin.create_table import make_table, new_table
 from lakewarden.tables.warehouse import Warehouse, find_table
 
 NAME = TableName("app", "events")
@@ -69,7 +69,7 @@ def test_another_table_begins_with_its_first_flush(lake: Lakehouse) -> None:
     lake.create_table("app.events", columns=COLUMNS, primary_key=["id"])
     with pytest.raises(NotFound, match="nothing was ever flushed"):
         lake.table("app.events").history()
-    make_table(_warehouse(lake), TableName("app", "k3"), "SHARED", COLUMNS, ["id"], {}, at_once=True)
+    make_table(_warehouse(lake), new_table(_warehouse(lake), TableName("app", "k3"), "SHARED", COLUMNS, ["id"], {}), at_once=True)
     assert [entry.version for entry in lake.table("app.k3").history()] == [0]
 
 

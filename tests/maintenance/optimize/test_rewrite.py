@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from lakewarden.base.faults import no_faults
+from lakewarden.delta.commit_log.actions import CommitChange
 from lakewarden.delta.commit_log.stamp import CommitStamp
 from lakewarden.delta.parquet.files import write_files
 from lakewarden.delta.reading.rows import read_files
@@ -21,7 +22,8 @@ def test_a_commit_whose_answer_was_lost_is_found_and_not_discarded(tmp_path: Pat
     table = table_of(scope)
     (output,) = write_files(scope, read_files(table, table.files(), scope.schemas), lambda: "compact-1.parquet")
     rewrite = Rewrite(scope, table, table.files(), (output,), CommitStamp("CO-1", "COMPACT"), later()())
-    alone(table.commit((output,), table.files(), schemas=scope.schemas, stamp=rewrite.stamp, **at(), data_change=False))
+    change = CommitChange(rewrite.stamp, adds=(output,), removes=table.files(), data_change=False)
+    alone(table.commit(change, schemas=scope.schemas, **at()))
     landed = alone(land(rewrite, lambda _: "the tail moved", later(), no_faults))
     assert isinstance(landed, Snapshot)
     assert (landed.version, len(data_files(scope))) == (3, 4)

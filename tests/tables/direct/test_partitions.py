@@ -101,12 +101,12 @@ def test_an_update_runs_again_only_where_a_partition_that_it_read_was_changed(
 def spread(lake: Lakehouse, decide: Decide) -> Spread:
     """Tasks for files of any size, in this process."""
     run = WorkEngine(lake.warehouse.settings, silent, None).run
-    return Spread(run, 0, decide, lake.warehouse.clock(), lake.warehouse.clock)
+    return Spread(run, decide, 0, decide, lake.warehouse.clock(), lake.warehouse.clock)
 
 
 def test_tasks_change_files_side_by_side_with_numbers_of_their_own(lake: Lakehouse, sales: TableClient) -> None:
     change = setting("new", 1, 2, 4)
-    did = sales.direct.edit(change, operation="UPDATE", predicate="", within="day > 0", spread=spread(lake, change))
+    did = sales.direct.edit(spread(lake, change), operation="UPDATE", predicate="", within="day > 0")
     assert (did.rows_updated, did.rows_deleted) == (2, 0)
     assert texts(sales) == {1: "new", 2: "new", 3: "c", 4: "d"}
     seqs = [row["_seq"] for row in stranger_rows(sales)]
@@ -119,7 +119,7 @@ def test_a_change_data_feed_has_what_tasks_change_and_nothing_of_a_run_that_lost
     lake.sql(f"ALTER TABLE {SALES} SET TBLPROPERTIES (CHANGE_DATA_FEED = on)")
     table = lake.table(SALES)
     uri, change = table.reader.target(None).uri, setting("new", 1, 2, 4)
-    table.direct.edit(change, operation="UPDATE", predicate="", within="day > 0", spread=spread(lake, change))
+    table.direct.edit(spread(lake, change), operation="UPDATE", predicate="", within="day > 0")
     assert sorted(fed(uri, DeltaTable(uri).version(), ["id", "text"])) == [
         *(("update_postimage", (id_, "new")) for id_ in (1, 2)),
         *(("update_preimage", (id_, text)) for id_, text in ((1, "a"), (2, "b"))),
@@ -155,7 +155,7 @@ def test_a_task_that_fails_ends_the_write_and_leaves_no_file(lake: Lakehouse, sa
         return setting("new", 1, 3)(found)
 
     with pytest.raises(ConstraintViolation, match="does not fit"):
-        sales.direct.edit(decide, operation="UPDATE", predicate="", spread=spread(lake, decide))
+        sales.direct.edit(spread(lake, decide), operation="UPDATE", predicate="")
     assert texts(sales) == {1: "a", 2: "b", 3: "c", 4: "d"}
     assert not [finding.message for finding in lake.check() if "no commit names" in finding.message]
 

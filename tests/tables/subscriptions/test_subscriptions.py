@@ -31,6 +31,7 @@ from lakewarden.log.logs import Logs
 from lakewarden.log.objects.cache import HeaderCache
 from lakewarden.log.objects.cuts.closing import close_user, open_user
 from lakewarden.log.objects.trail import read_trail
+from lakewarden.sql.handlers.subscribe import Manner
 from lakewarden.tables.changes.log_reader import Event
 from lakewarden.tables.changes.subscription import Subscription
 from lakewarden.tables.client import TableClient
@@ -510,7 +511,7 @@ def test_rows_that_a_flush_brings_while_it_begins_come_once(lake: Lakehouse, mon
 def test_a_poll_of_few_bytes_goes_on_where_the_last_one_ended(lake: Lakehouse, poll_bytes: int) -> None:
     table = make_notes(lake)
     session = lake.session(user="u", role="user")
-    with session.subscribe(f"SELECT id FROM {NOTES} WHERE id > 9", poll_bytes=poll_bytes) as changes:
+    with session.followed(f"SELECT id FROM {NOTES} WHERE id > 9", Manner(poll_bytes=poll_bytes)) as changes:
         for first in range(0, 40, 20):
             table.write(notes(dict.fromkeys(range(first, first + 20), "x" * 20)), user="u")
             lake.flush(NOTES)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice, repeat
 from typing import cast
@@ -44,6 +44,19 @@ _LOOKED_BACK = 20
 """Events of a table without partitions among which one with a version is searched: certificates of erasures have none."""
 
 
+@dataclass(frozen=True)
+class BookingRun:
+    """What a run of Dagster books by itself, and for whom."""
+
+    own: str = ""
+    """Its job, whose commits are not booked afterwards."""
+    others: Versions = frozenset()
+    """Versions that it books itself."""
+    lost: frozenset[str] = frozenset()
+    """The beginnings of the ids of runs that died before they booked. If there are any, their commits are booked, and no others:
+    two retries and `record_job` may be at work at once."""
+
+
 def book_behind(
     context: dg.OpExecutionContext,
     lake: Lakehouse,
@@ -52,18 +65,12 @@ def book_behind(
     user: str | None = None,
     *,
     again: bool = False,
-    others: Versions = frozenset(),
-    lost: frozenset[str] = frozenset(),
-    own: str = "",
+    by: BookingRun = BookingRun(),  # frozen
 ) -> list[ScopeReport]:
     """Books the scopes of the tables, or of the user, whose newest event is not of their newest version.
 
     Args:
         again: books the others too.
-        others: versions that the run itself books.
-        lost: the beginnings of the ids of runs that died before they booked. If there are any, their commits are booked, and
-            no others: two retries and `record_job` may be at work at once.
-        own: the job of this run, whose commits are not booked afterwards.
 
     Returns:
         What was booked, and what could not be read, as failed: one scope keeps no other from its pages.
@@ -74,11 +81,11 @@ def book_behind(
             context.log.info("%s: has too many users for partitions, so its scopes have no events of their own", table.name)
             continue
         known = {} if again else booked_versions(context.instance, mount, table)
-        found, failed = _look_at(lake, table, user, known, lost)
-        behind = [one for one in found if (one.report.scope, one.report.version) not in others]
-        theirs = book_themselves(context.instance, context.run, lake.warehouse.clock) - lost
+        found, failed = _look_at(lake, table, user, known, by.lost)
+        behind = [one for one in found if (one.report.scope, one.report.version) not in by.others]
+        theirs = book_themselves(context.instance, context.run, lake.warehouse.clock) - by.lost
         unbooked = behind if again else _unbooked(context, mount, table, behind, theirs)
-        booked = [replace(one, report=replace(one.report, reason="")) if one.job_id == own else one for one in unbooked]
+        booked = [replace(one, report=replace(one.report, reason="")) if one.job_id == by.own else one for one in unbooked]
         register_users(context.instance, mount, [one.report.scope for one in booked])
         book_events(context, mount, with_values(context, lake, mount, booked))
         context.log.info("%s: booked %d commits", table.name, len(booked))

@@ -18,7 +18,7 @@ from lakewarden.dagster.assets.metadata import NO_BACKLOG, Backlog, crowd_metada
 from lakewarden.dagster.assets.partition_values import is_key
 from lakewarden.dagster.assets.tables import MAX_PARTITIONS, is_crowded
 from lakewarden.dagster.jobs.event_log.batches import AssetEvent, log_events
-from lakewarden.dagster.jobs.event_log.behind import book_behind, named_tables
+from lakewarden.dagster.jobs.event_log.behind import BookingRun, book_behind, named_tables
 from lakewarden.dagster.jobs.event_log.events import ScopeEvent, backlog_of, book_events, event_kind
 from lakewarden.dagster.jobs.event_log.histories import with_histories
 from lakewarden.dagster.jobs.event_log.partitions import mark_failed, register_users
@@ -61,7 +61,7 @@ def book(
     if lost := attempts_before(context):
         own = frozenset((report.scope, report.version) for report in all_reports)
         named = named_tables(lake, named_by(context, mount))
-        book_behind(context, lake, mount, named, others=own, lost=lost)
+        book_behind(context, lake, mount, named, by=BookingRun(others=own, lost=lost))
     register_users(context.instance, mount, [report.scope for report in single])
     backlogs = backlog_of(lake)
     booked = [ScopeEvent(report, backlog=backlogs.get(report.scope, NO_BACKLOG)) for report in single]

@@ -15,9 +15,7 @@ from collections.abc import Callable, Collection
 from dataclasses import replace
 from datetime import datetime
 
-from lakewarden.base.clock import NewId
 from lakewarden.base.faults import Reach, no_faults
-from lakewarden.base.setting_sections import LogSettings
 from lakewarden.errors import Conflict
 from lakewarden.log.objects import names
 from lakewarden.log.objects.cache import HeaderCache
@@ -25,10 +23,9 @@ from lakewarden.log.objects.clean import clean
 from lakewarden.log.objects.cut import HistoryObject, LogCut, newest_cut, read_cut
 from lakewarden.log.objects.cuts.fill import fill
 from lakewarden.log.objects.cuts.next_cut import advance, cut_without
-from lakewarden.log.objects.cuts.settle import make_cut
+from lakewarden.log.objects.cuts.settle import CutTerms, make_cut
 from lakewarden.log.objects.header import Header
 from lakewarden.log.objects.log_view import ListedLogView
-from lakewarden.log.objects.pack import INDEXED
 from lakewarden.log.objects.segment import read_carry
 from lakewarden.log.objects.staging import remove_of
 from lakewarden.log.objects.view import check_given_up, read_view
@@ -59,13 +56,10 @@ def leave_out(
     log_id: str,
     user: str,
     mark: str,
+    terms: CutTerms,
     *,
-    settings: LogSettings,
-    new_id: NewId,
     now: datetime,
-    segment_format: int = INDEXED,
     found: Callable[[PendingRows], None] = lambda pending: None,
-    reach: Reach = no_faults,
 ) -> int:
     """Removes all rows of a closed user from the log and its history, and the user's name; returns the last `_seq` that is
     settled thereby.
@@ -79,8 +73,8 @@ def leave_out(
     history: dict[
         HistoryObject, Header
     ] = {}  # read once: with a read of all for each try, others who settle would come first every time
-    target = fill(store, log_id, new_id, segment_format)
-    reach("erase:filled")
+    target = fill(store, log_id, terms.new_id, terms.segment_format)
+    terms.reach("erase:filled")
     for _ in range(_ATTEMPTS):
         view = read_view(store, log_id, cache, (user,))
         done = view.cut.upto if view.cut.sealed else view.cut.erased.get(mark)
@@ -95,7 +89,7 @@ def leave_out(
         remove_of(store, log_id, user, view.unnamed)
         try:
             history = {kept: history.get(kept) or read_carry(store, kept.key) for kept in view.cut.history}
-            make_cut(store, view, cut_without(view, user, mark, history, now), settings, new_id, reach, segment_format)
+            make_cut(store, view, cut_without(view, user, mark, history, now), terms)
         except Missing as gone:  # others cleaned away what was to be copied
             check_given_up(store, view, gone)
             cache, history = HeaderCache(), {}

@@ -11,9 +11,6 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from itertools import pairwise
 
-from lakewarden.base.clock import NewId
-from lakewarden.base.faults import no_faults
-from lakewarden.base.setting_sections import LogSettings
 from lakewarden.errors import Conflict, Corrupt, InvalidArgument
 from lakewarden.log.chunk import RowRange
 from lakewarden.log.objects import names
@@ -21,11 +18,10 @@ from lakewarden.log.objects.cache import HeaderCache
 from lakewarden.log.objects.clean import remove_below
 from lakewarden.log.objects.cut import EVERYBODY, HistoryObject, LogCut, newest_cut, newest_version
 from lakewarden.log.objects.cuts.next_cut import History, NextCut, advance, cut_leaving_out
-from lakewarden.log.objects.cuts.settle import make_cut
+from lakewarden.log.objects.cuts.settle import CutTerms, make_cut
 from lakewarden.log.objects.cuts.writers import in_doubt
 from lakewarden.log.objects.header import Header, rows_before, same_put
 from lakewarden.log.objects.log_view import ListedLogView
-from lakewarden.log.objects.pack import INDEXED
 from lakewarden.log.objects.segment import read_carry, read_segment
 from lakewarden.log.objects.view import read_view
 from lakewarden.log.once import ANY
@@ -187,20 +183,16 @@ def leave_out_chunks(
     store: ObjectStore,
     log_id: str,
     chunks: Collection[RowRange],
+    terms: CutTerms,
     *,
-    settings: LogSettings,
-    new_id: NewId,
     now: datetime,
-    segment_format: int = INDEXED,
 ) -> None:
     """Goes on without chunks whose bytes are garbled, and carries the rows of all others. As `give_up`, which comes first."""
     _cut_anew(
         store,
         log_id,
-        lambda view: cut_leaving_out(view, chunks, settings, now),
-        settings=settings,
-        new_id=new_id,
-        segment_format=segment_format,
+        lambda view: cut_leaving_out(view, chunks, terms.settings, now),
+        terms,
     )
 
 
@@ -209,12 +201,10 @@ def jump(
     log_id: str,
     position: int,
     settled: Mapping[str, int],
+    terms: CutTerms,
     *,
-    lost: bool = False,
-    settings: LogSettings,
-    new_id: NewId,
     mark: Mark,
-    segment_format: int = INDEXED,
+    lost: bool = False,
 ) -> LogCut:
     """Settles all positions up to one behind that and behind the log's end, and carries the rows that are open; returns the cut.
 
@@ -240,21 +230,11 @@ def jump(
         store,
         log_id,
         lambda view: replace(_behind(view, _adopted(store, view, mark), position, settled), doubts=lost),
-        settings=settings,
-        new_id=new_id,
-        segment_format=segment_format,
+        terms,
     )
 
 
-def _cut_anew(
-    store: ObjectStore,
-    log_id: str,
-    planned: Callable[[ListedLogView], NextCut | None],
-    *,
-    settings: LogSettings,
-    new_id: NewId,
-    segment_format: int,
-) -> LogCut:
+def _cut_anew(store: ObjectStore, log_id: str, planned: Callable[[ListedLogView], NextCut | None], terms: CutTerms) -> LogCut:
     """Makes the cut that is planned for the newest view, and returns the one that counts then: the view's own, where the log is
     sealed or no cut is planned.
 
@@ -267,7 +247,7 @@ def _cut_anew(
             plan = None if view.cut.sealed else planned(view)
             if plan is None:
                 return view.cut
-            made = make_cut(store, view, plan, settings, new_id, no_faults, segment_format)
+            made = make_cut(store, view, plan, terms)
         except Missing:
             continue  # a flush settled it meanwhile
         if made is not None:

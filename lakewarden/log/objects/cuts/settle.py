@@ -40,49 +40,44 @@ from lakewarden.log.objects.view import read_view
 from lakewarden.storage.objects import AlreadyThere, Missing, ObjectStore
 
 
+@dataclass(frozen=True)
+class CutTerms:
+    """What the objects of a log are made by, when a cut or a batch makes some."""
+
+    settings: LogSettings
+    new_id: NewId
+    segment_format: int = INDEXED
+    reach: Reach = no_faults
+
+
 # Moving rows out of segments that go, as they are: nothing here decodes them. Open rows go into the carry, settled ones into
 # the history.
-def make_carry(
-    store: ObjectStore,
-    log_id: str,
-    version: int,
-    moved: Sequence[Sequence[RowRange]],
-    settings: LogSettings,
-    new_id: NewId,
-    segment_format: int,
-) -> list[str]:
+def make_carry(store: ObjectStore, log_id: str, version: int, moved: Sequence[Sequence[RowRange]], terms: CutTerms) -> list[str]:
     """Copies the chunks (those of one object beside each other) into objects for the cut of that version; their keys.
 
     Raises:
         Missing: an object to copy from was cleaned away.
     """
     keys: list[str] = []
-    for chunks in _portions(_copied(store, moved, {}), settings.segment_max_bytes):
-        unique = new_id()
+    for chunks in _portions(_copied(store, moved, {}), terms.settings.segment_max_bytes):
+        unique = terms.new_id()
         keys.append(names.carry_key(log_id, version, unique))
-        store.create(keys[-1], pack_carry(unique, chunks, segment_format))
+        store.create(keys[-1], pack_carry(unique, chunks, terms.segment_format))
     return keys
 
 
 def make_history(
-    store: ObjectStore,
-    log_id: str,
-    version: int,
-    leaving: Leaving,
-    settings: LogSettings,
-    new_id: NewId,
-    segment_format: int,
-    tiny: Mapping[str, bytes],
+    store: ObjectStore, log_id: str, version: int, leaving: Leaving, terms: CutTerms, tiny: Mapping[str, bytes]
 ) -> dict[HistoryObject, Header | None]:
     """The same of settled chunks; the objects, with the headers of tiny ones.
 
     `tiny` has objects of the history that are in memory whole, by key.
     """
     made: dict[HistoryObject, Header | None] = {}
-    for chunks in _portions(_copied(store, leaving.chunks, tiny), settings.segment_max_bytes):
-        unique = new_id()
+    for chunks in _portions(_copied(store, leaving.chunks, tiny), terms.settings.segment_max_bytes):
+        unique = terms.new_id()
         key = names.history_key(log_id, version, unique)
-        data = pack_carry(unique, chunks, segment_format)
+        data = pack_carry(unique, chunks, terms.segment_format)
         store.create(key, data)
         kept = HistoryObject(key, max(each.first_seq + each.rows - 1 for each in chunks), leaving.left_at, leaving.small)
         made[kept] = tiny_carry(key, data)
@@ -116,21 +111,18 @@ def settle(
     store: ObjectStore,
     view: ListedLogView,
     settled: Mapping[str, int],
+    terms: CutTerms,
     *,
-    settings: LogSettings,
-    new_id: NewId,
     now: datetime | None = None,
-    segment_format: int = INDEXED,
     cache: HeaderCache | None = None,
     worth: int = 1,
-    reach: Reach = no_faults,
 ) -> None:
     """Notes that each user's rows up to a `_seq` are durably in the user's table, then cleans up.
 
     `view` is the one that was flushed; a newer or older one does no harm. Without anything settled this is a cleanup.
 
     Args:
-        now: what is settled now is kept for `settings.retention_seconds` from then on; without it, for no time.
+        now: what is settled now is kept for `retention_seconds` of the settings from then on; without it, for no time.
         worth: fewer objects than that are not removed now, if few bytes go and no other process interfered. Who was
             overtaken removes all: by an erasure, maybe, which has looked already.
 
@@ -142,20 +134,20 @@ def settle(
     failure: StorageUnavailable | None = None
     for attempt in range(_ATTEMPTS):
         try:
-            plan = next_cut(view, settled, settings, now)
+            plan = next_cut(view, settled, terms.settings, now)
         except Missing:  # an index was cleaned away by others, or is lost
             cache = HeaderCache()
             view = read_view(store, view.log_id, cache, ())
             continue
         if plan is None:
-            return clean(store, view.log_id, known=view.cut, reach=reach)
+            return clean(store, view.log_id, known=view.cut, reach=terms.reach)
         if failure is not None:
             raise failure
         try:
-            if made := make_cut(store, view, plan, settings, new_id, reach, segment_format, cache):
+            if made := make_cut(store, view, plan, terms, cache):
                 cache.keep(view.log_id, made.cut, made.tiny)
                 least = worth if attempt == 0 and _bytes_let_go(view, plan) < SMALL else 1
-                return remove_below(store, view.log_id, made.cut, made.found, worth=least, reach=reach)
+                return remove_below(store, view.log_id, made.cut, made.found, worth=least, reach=terms.reach)
         except NotDurable:
             raise  # the cut may be seen, and nothing may be removed for its sake
         except StorageUnavailable as error:
@@ -183,14 +175,7 @@ class NewestCut:
 
 
 def make_cut(
-    store: ObjectStore,
-    view: ListedLogView,
-    plan: NextCut,
-    settings: LogSettings,
-    new_id: NewId,
-    reach: Reach,
-    segment_format: int = INDEXED,
-    cache: HeaderCache | None = None,
+    store: ObjectStore, view: ListedLogView, plan: NextCut, terms: CutTerms, cache: HeaderCache | None = None
 ) -> NewestCut | None:
     """Creates the cut that follows the view's, and returns it if it counts.
 
@@ -201,13 +186,13 @@ def make_cut(
     version = view.cut.version + 1
     parts = _parts(store, plan.history.joined, cache or HeaderCache())
     tiny = {header.key: header.tiny for header in parts if header.tiny}
-    carried = make_carry(store, view.log_id, version, plan.moved, settings, new_id, segment_format)
+    carried = make_carry(store, view.log_id, version, plan.moved, terms)
     # First those whose rows are read from the log: they are gone if it was swept, and nothing may be made of it then.
-    left = [make_history(store, view.log_id, version, each, settings, new_id, segment_format, {}) for each in plan.history.left]
+    left = [make_history(store, view.log_id, version, each, terms, {}) for each in plan.history.left]
     leaving = _joined(plan.history.joined, parts)
-    joined = [make_history(store, view.log_id, version, each, settings, new_id, segment_format, tiny) for each in leaving]
+    joined = [make_history(store, view.log_id, version, each, terms, tiny) for each in leaving]
     kept = [*joined, *left]
-    reach("settle:carried")
+    terms.reach("settle:carried")
     passed = view.run[: plan.upto - view.cut.upto]
     taken = [header.put_id for header in passed]
     taken += [UNKNOWN] * min(plan.upto - view.last_position, REMEMBERED)
@@ -236,9 +221,9 @@ def make_cut(
         store.create(names.cut_key(view.log_id, version), encode_cut(cut))
     except AlreadyThere:
         return None
-    reach("settle:cut")
+    terms.reach("settle:cut")
     found = names.listing_of(view.log_id, store.keys(names.home(view.log_id)))
-    reach("settle:confirmed")
+    terms.reach("settle:confirmed")
     headers = tuple(header for made in kept for header in made.values() if header is not None)
     return NewestCut(cut, found, headers) if found.newest_cut == version else None
 
