@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from lakewarden.dagster.jobs.runs import RETRIES, declined, job_tags
     from lakewarden.dagster.mount import Mount, Pools
     from lakewarden.dagster.orchestration.alerts import FailedAssetCheck, FailedRun, Webhook
+    from lakewarden.dagster.orchestration.schedules import Surveys
     from lakewarden.dagster.spark_session import SparkResource
 
 __all__ = [
@@ -27,6 +28,7 @@ __all__ = [
     "Mount",
     "Pools",
     "SparkResource",
+    "Surveys",
     "WarehouseComponent",
     "Webhook",
     "build_definitions",
@@ -41,6 +43,7 @@ _MODULES = {
     "Pools": "mount",
     "RETRIES": "jobs.runs",
     "SparkResource": "spark_session",
+    "Surveys": "orchestration.schedules",
     "WarehouseComponent": "component",
     "Webhook": "orchestration.alerts",
     "build_definitions": "definitions",

@@ -13,6 +13,7 @@ from pydantic import BaseModel, Field
 from lakewarden.dagster.definitions import build_definitions
 from lakewarden.dagster.mount import Pools
 from lakewarden.dagster.orchestration.alerts import Webhook
+from lakewarden.dagster.orchestration.schedules import SURVEY_CRON, Surveys
 from lakewarden.dagster.spark_session import SparkResource
 
 _WAREHOUSE = "URI of the warehouse: a directory, or s3://, gs://, abfss://. No credentials in it. It need not exist yet."
@@ -98,6 +99,14 @@ class WarehouseComponent(dg.Component, dg.Model, dg.Resolvable):
         examples=[{"chat.messages": "expectations/chat.messages.json"}],
     )
 
+    surveys: list[str] = Field(
+        default_factory=list,
+        description="Places with Delta tables that others wrote, by URI: each is an asset that looks at them and writes nothing"
+        " there, with a check that fails where one is damaged.",
+        examples=[["s3://lake/others"]],
+    )
+    survey_cron: str = Field(default=SURVEY_CRON, description="When all of them are looked at, in UTC.")
+
     @classmethod
     def get_spec(cls) -> dg.ComponentTypeSpec:
         return dg.ComponentTypeSpec(
@@ -115,6 +124,7 @@ class WarehouseComponent(dg.Component, dg.Model, dg.Resolvable):
             spark=SparkResource(spark_config=self.spark_config),
             on_failure=Webhook(self.alert_webhook) if self.alert_webhook else None,
             expectations=_found_from(context.path, self.expectations),
+            surveys=Surveys(self.surveys, self.survey_cron),
         )
 
 

@@ -24,6 +24,7 @@ from lakewarden.dagster.assets.health import build_health_assets
 from lakewarden.dagster.assets.rules import build_reject_checks, build_source_specs
 from lakewarden.dagster.assets.suite_checks import build_expectation_checks, checks_of
 from lakewarden.dagster.assets.suites import SuiteSource, suites_of
+from lakewarden.dagster.assets.surveys import build_survey_assets
 from lakewarden.dagster.assets.tables import build_table_specs
 from lakewarden.dagster.jobs.check import build_check_job, check_all_job
 from lakewarden.dagster.jobs.ingest import build_rule_assets
@@ -34,6 +35,7 @@ from lakewarden.dagster.jobs.queue_job import record_job, run_queued_job
 from lakewarden.dagster.jobs.relay import relay_job
 from lakewarden.dagster.jobs.restore import build_restore_jobs
 from lakewarden.dagster.jobs.runs import SLOT, SPARK
+from lakewarden.dagster.jobs.survey import build_survey_job
 from lakewarden.dagster.lakehouse import resources_of, shared_resources, without_forms
 from lakewarden.dagster.mount import Mount, Pools, value_of
 from lakewarden.dagster.orchestration.alerts import OnFailure, Webhook, build_alert_sensor, build_check_alert_sensor
@@ -41,7 +43,7 @@ from lakewarden.dagster.orchestration.checking import build_check_schedule, buil
 from lakewarden.dagster.orchestration.evaluations import with_automation
 from lakewarden.dagster.orchestration.relaying import build_relay_sensor, has_topics
 from lakewarden.dagster.orchestration.reloading import build_catalog_sensor
-from lakewarden.dagster.orchestration.schedules import build_schedules
+from lakewarden.dagster.orchestration.schedules import Surveys, build_schedules, build_survey_schedule
 from lakewarden.dagster.orchestration.sensors import build_sensors
 from lakewarden.dagster.orchestration.uploads import build_upload_sensors
 from lakewarden.dagster.spark_session import SparkResource
@@ -99,6 +101,7 @@ VARIABLE = "LAKEWARDEN_WAREHOUSE"
 DEFAULT = "./warehouse"
 WEBHOOK = "LAKEWARDEN_ALERT_WEBHOOK"
 OWNERS = "LAKEWARDEN_OWNERS"
+SURVEYS = "LAKEWARDEN_SURVEYS"
 
 
 def _jobs_of_operations() -> Iterator[dg.JobDefinition]:
@@ -122,6 +125,7 @@ def build_definitions(
     on_failure: OnFailure | None = None,
     expectations: Mapping[str, SuiteSource] | None = None,
     jobs: Sequence[dg.JobDefinition] = (),
+    surveys: Sequence[str] | Surveys = (),
 ) -> dg.Definitions:
     """The definitions of one warehouse. Those of several merge, if their prefixes differ.
 
@@ -142,9 +146,11 @@ def build_definitions(
             files `expectations/<namespace>.<table>.json` of the working directory, where `lakewarden.toml` is, too.
         jobs: the deployment's own over this warehouse: they get its prefix, its tags, and `lake`, `mount` and `spark` as the
             resources of their ops.
+        surveys: places with Delta tables that others wrote, by URI. Each is an asset that looks at them, with a check that fails
+            where one is damaged; `Surveys` says when, too. Without a `warehouse`, those in `LAKEWARDEN_SURVEYS`, by commas, too.
 
     Raises:
-        InvalidArgument: the URI or the prefix is not valid, or a variable is not set.
+        InvalidArgument: a URI or the prefix is not valid, or a variable is not set.
     """
     configured = warehouse or _of_environment()
     hook = on_failure or (None if warehouse else _webhook_of_environment())
@@ -161,9 +167,12 @@ def build_definitions(
     specs = with_automation(mount, catalog, build_table_specs(mount, opened, catalog), schedules) if opened else []
     keys = [spec.key for spec in specs]
     healths = build_health_assets(mount, catalog) if opened else []
+    wanted = surveys if isinstance(surveys, Surveys) else Surveys(surveys)
+    surveyed = build_survey_assets(mount, [*map(value_of, wanted.places), *(() if warehouse else _listed_in(SURVEYS))])
+    watched = [*([*checks, *expected, *rejects, *healths] if checks else []), *surveyed]
     return dg.Definitions(
         assets=[
-            *_with_code([*build_table_assets(mount, specs, catalog), *build_rule_assets(mount, catalog), *healths]),
+            *_with_code([*build_table_assets(mount, specs, catalog), *build_rule_assets(mount, catalog), *healths, *surveyed]),
             *build_source_specs(mount, catalog),
         ],
         asset_checks=[*checks, *expected, *rejects],
@@ -173,9 +182,10 @@ def build_definitions(
             *build_restore_jobs(mount, catalog, of_jobs),
             *build_partition_jobs(mount, specs, catalog, of_jobs),
             *([build_check_job(mount, [*checks, *expected])] if checks else []),
+            *([build_survey_job(mount, surveyed)] if surveyed else []),
             *([mounted(relay_job, mount, of_jobs)] if has_topics(catalog) else []),
         ],
-        schedules=schedules,
+        schedules=[*schedules, *([build_survey_schedule(mount, wanted.cron)] if surveyed else [])],
         sensors=[
             *build_sensors(mount, keys, _crowded(mount, specs, catalog)),
             *build_upload_sensors(mount, catalog),
@@ -183,7 +193,7 @@ def build_definitions(
             *([build_relay_sensor(mount)] if has_topics(catalog) else []),
             *([build_check_sensor(mount, keys, suites), build_health_sensor(mount, _keys(healths), suites)] if checks else []),
             *([build_alert_sensor(mount, catalog.tables, hook)] if hook else []),
-            *([build_check_alert_sensor(mount, [*checks, *expected, *rejects, *healths], hook)] if hook and checks else []),
+            *([build_check_alert_sensor(mount, watched, hook)] if hook and watched else []),
         ],
         resources=shared_resources(mount, resources),
     )
@@ -218,7 +228,11 @@ def _webhook_of_environment() -> Webhook | None:
 
 def _owners(warehouse: str | None) -> tuple[str, ...]:
     """Those of the environment, where the warehouse is that of the environment too."""
-    return () if warehouse else tuple(filter(None, map(str.strip, os.environ.get(OWNERS, "").split(","))))
+    return () if warehouse else _listed_in(OWNERS)
+
+
+def _listed_in(variable: str) -> tuple[str, ...]:
+    return tuple(filter(None, map(str.strip, os.environ.get(variable, "").split(","))))
 
 
 def _with_code(assets: Sequence[dg.AssetsDefinition]) -> list[dg.AssetsDefinition]:

@@ -18,6 +18,7 @@ WAREHOUSE = ".dagster/lakewarden_warehouse"
 _PART = re.compile("[A-Za-z0-9_]+")
 
 HEALTH = "health"
+SURVEY = "survey"
 FLUSHED = "flushed"
 INGEST = "ingest"
 
@@ -87,6 +88,10 @@ class Mount:
     def health_key(self) -> dg.AssetKey:
         """The key of the warehouse's health."""
         return dg.AssetKey([*self.key_prefix, f"warehouse-{HEALTH}"] if self.key_prefix else [HEALTH])
+
+    def survey_key(self, name: str) -> dg.AssetKey:
+        """The key of a place with tables of others; in one part behind the prefix, so that no table has it."""
+        return dg.AssetKey([*self.key_prefix, f"{SURVEY}-{name}"])
 
     def dotted(self, name: TableName | Scope) -> str:
         """The full name of a table or scope among all warehouses. A table's is the name of its partition definition."""

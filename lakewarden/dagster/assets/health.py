@@ -9,7 +9,6 @@ No `from __future__ import annotations` where Dagster reads a signature.
 """
 
 import os
-import re
 from collections.abc import Iterator, Sequence
 from datetime import timedelta
 from typing import get_args
@@ -20,7 +19,7 @@ from lakewarden.base.quantities import in_units
 from lakewarden.base.scope import Scope, TableName
 from lakewarden.catalog.model import Catalog, Table
 from lakewarden.client.fleet.forms import forms_for
-from lakewarden.dagster.assets.metadata import Metadata, table_value
+from lakewarden.dagster.assets.metadata import Metadata, markdown_line, no_markup, table_value
 from lakewarden.dagster.lakehouse import LAKE, lake_of
 from lakewarden.dagster.mount import FLUSHED, HEALTH, Mount
 from lakewarden.maintenance.planning.health import LATE_AFTER, Severity, TableHealth, Trouble, health, interval_of
@@ -240,7 +239,7 @@ def _warehouse_metadata(mount: Mount, found: Sequence[TableHealth]) -> Metadata:
     worst_first = sorted(
         found, key=lambda one: (one.away_scopes, one.broken_scopes, one.failed_scopes, one.late_scopes, _age(one)), reverse=True
     )
-    lines = [_line(*_cells(one)) for one in worst_first[:_TABLES_SHOWN]]
+    lines = [markdown_line(*_cells(one)) for one in worst_first[:_TABLES_SHOWN]]
     head = [
         "| table | tenants | broken | failed checks | late | rows in the log | files | size |",
         "|---|---|---|---|---|---|---|---|",
@@ -309,7 +308,7 @@ def _worst(mount: Mount, worst: Sequence[Trouble]) -> Metadata:
     shown = ["| scopes | why | which | |", "|---|---|---|---|"]
     for place, one in enumerate(worst):
         forms = " · ".join(f"[{form.verb}]({form.path})" for form in forms_for(one, mount.key_prefix))
-        line = _line(one.count, _reason(one), ", ".join(map(_whose, one.examples)), forms)
+        line = markdown_line(one.count, _reason(one), ", ".join(map(_whose, one.examples)), forms)
         left = f"| | and {len(worst) - place} more reasons | | |"
         if sum(map(len, [*shown, line, left])) + len(shown) + 2 >= _SIGNS:
             shown.append(left)
@@ -322,10 +321,8 @@ _REASON = 160
 
 
 def _reason(one: Trouble) -> str:
-    """The code and the reason, short and as no markup: in it may be what other programs wrote."""
-    said = " ".join(filter(None, [one.code, one.reason]))
-    short = said if len(said) <= _REASON else f"{said[: _REASON - 1]}…"
-    return re.sub(r"([|\\`*<>\[\]])", r"\\\1", short)
+    """The code and the reason."""
+    return no_markup(" ".join(filter(None, [one.code, one.reason])), _REASON)
 
 
 def _whose(scope: Scope) -> str:
@@ -335,7 +332,3 @@ def _whose(scope: Scope) -> str:
 def _user(scope: Scope) -> str:
     """The user as in paths: whatever the id, it is no markup, and an erasure finds it in what Dagster keeps."""
     return "" if scope.user is None else f"`{encode(scope.user, folds_case=False)}`"
-
-
-def _line(*cells: str | int) -> str:
-    return f"| {' | '.join(f'{cell:,}' if isinstance(cell, int) else cell for cell in cells)} |"

@@ -5,6 +5,7 @@ Numbers have the same keys on every event, because Dagster plots them over time.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import astuple, dataclass
 from datetime import datetime
@@ -18,6 +19,18 @@ from lakewarden.catalog.report import ScopeReport
 from lakewarden.dagster.assets.partition_values import PartitionState
 from lakewarden.delta.reading.history import HistoryEntry
 from lakewarden.storage.location import join
+
+
+def no_markup(text: str, most: int) -> str:
+    """A text in Markdown, short and as no markup: in it may be what other programs wrote."""
+    short = text if len(text) <= most else f"{text[: most - 1]}…"
+    return re.sub(r"([|\\`*<>\[\]])", r"\\\1", " ".join(short.split()))
+
+
+def markdown_line(*cells: str | int) -> str:
+    """A line of a table in Markdown."""
+    return f"| {' | '.join(f'{cell:,}' if isinstance(cell, int) else cell for cell in cells)} |"
+
 
 VERSION = "delta/version"
 """The version that the event's commit made. No two events of a partition have the same."""

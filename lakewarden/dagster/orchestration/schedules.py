@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import dagster as dg
 
@@ -12,6 +13,7 @@ from lakewarden.client.maintain_once import CADENCES, why_held
 from lakewarden.dagster.mount import Mount
 from lakewarden.dagster.orchestration.evaluations import build_schedule
 from lakewarden.dagster.orchestration.runs import under_way
+from lakewarden.errors import InvalidArgument
 from lakewarden.tables.warehouse import live_tables
 
 
@@ -69,3 +71,33 @@ def evict_minutely(context: dg.ScheduleEvaluationContext, lake: Lakehouse, mount
     if all(report.outcome == "skipped" for report in lake.evict(dry_run=True)):
         return dg.SkipReason("no row of a STREAM table has expired")
     return dg.RunRequest(run_config={"ops": {"evict": {"config": {"dry_run": False}}}})
+
+
+SURVEY_CRON = "20 4 * * *"
+"""Behind the night's maintenance."""
+
+
+@dataclass(frozen=True)
+class Surveys:
+    """Places with Delta tables that others wrote."""
+
+    places: Sequence[str] = ()
+    """URIs, or `EnvVar`s with them."""
+    cron: str = SURVEY_CRON
+    """When all of them are looked at, in UTC."""
+
+
+def build_survey_schedule(mount: Mount, cron: str) -> dg.ScheduleDefinition:
+    """Raises:
+    InvalidArgument: it is no cron expression.
+    """
+    try:
+        return dg.ScheduleDefinition(
+            name=mount.named("survey_daily"),
+            job_name=mount.named("survey_job"),
+            cron_schedule=cron,
+            description="Looks at tables that others wrote. Nothing is written there.",
+            default_status=dg.DefaultScheduleStatus.RUNNING,
+        )
+    except dg.DagsterInvalidDefinitionError as error:
+        raise InvalidArgument(f"survey_cron {cron!r} is no cron expression: write five fields, as in {SURVEY_CRON!r}") from error

@@ -13,6 +13,7 @@ import msgspec
 from lakewarden.base.clock import Pause
 from lakewarden.base.connection import Location
 from lakewarden.base.version import VERSION
+from lakewarden.catalog.state.survey_sums import SurveySums
 from lakewarden.errors import NoBucket, NotFound
 from lakewarden.maintenance.survey.last_look import LastLook, SeenTable, digest_of
 from lakewarden.maintenance.survey.listing import FoundTable
@@ -71,14 +72,13 @@ def look_again(
 
 def survey_and_keep(
     warehouse: Warehouse, places: Sequence[Location], options: SurveyOptions, progress: Progress | None = None
-) -> tuple[SurveyRound, Callable[[], None]]:
+) -> tuple[SurveyRound, Callable[[], list[SurveySums]]]:
     """Looks at the places, beside what the warehouse keeps of them. Returns what was found, and what keeps it, to be called once
-    it was told: whoever dies in between tells the changes again."""
+    it was told: whoever dies in between tells the changes again. It returns the sums of each place."""
     found = look_again(places, options, lambda place: last_look(warehouse, place), progress)
 
-    def keep_all() -> None:
-        for place, look in found.following.items():
-            keep(warehouse, place, look, warehouse.clock())
+    def keep_all() -> list[SurveySums]:
+        return [keep(warehouse, place, look, warehouse.clock()) for place, look in found.following.items()]
 
     return found, keep_all
 

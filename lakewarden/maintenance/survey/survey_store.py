@@ -71,8 +71,8 @@ def last_look(warehouse: Warehouse, place: str) -> LastLook:
     return dataclasses.replace(begin, rule=rules.pop() if len(rules) == 1 else "", tables=tables)
 
 
-def keep(warehouse: Warehouse, place: str, look: LastLook, now: datetime) -> None:
-    """Keeps a look at a place, and its sums; replaces the one before.
+def keep(warehouse: Warehouse, place: str, look: LastLook, now: datetime) -> SurveySums:
+    """Keeps a look at a place, and its sums, which it returns; replaces the one before.
 
     An erasure may begin while this writes: whoever is being erased, or was, is looked for behind the write again. So either the
     erasure finds what was written, or this finds the erasure.
@@ -87,6 +87,7 @@ def keep(warehouse: Warehouse, place: str, look: LastLook, now: datetime) -> Non
     keys.append(survey_sums.keep(warehouse.state, name, sums))
     erased = HiddenNames((), warehouse.erasures.mark, warehouse.erasures.erased())
     rewrite_objects(warehouse.state, keys, partial(_without, erased.in_sentence))
+    return sums
 
 
 def hide_user(warehouse: Warehouse, user: str, mark: str) -> int:
