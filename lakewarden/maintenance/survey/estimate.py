@@ -78,8 +78,8 @@ _FIXED: Mapping[str, Counter[str]] = {
     "compact": Counter(LIST=3, GET=6, CREATE=3, PUT=2),
     "restore": Counter(LIST=16, GET=18, CREATE=6, PUT=1),
 }
-"""What an operation of ours on one scope requests however large that is, as the meter counted it on MinIO: its plan, its fence, its
-notes in the state, its commit. The rest grows with the files, the commits, and the pages of a listing."""
+"""What an operation of ours on one scope requests however large that is, as the meter counted it on MinIO: its plan, its fence,
+its notes in the state, its commit. The rest grows with the files, the commits, and the pages of a listing."""
 
 ERROR = 0.3
 """The share by which requests differed at most from those that the meter counted, for tables of 2 to 30 files."""
