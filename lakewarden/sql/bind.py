@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, cast
 
@@ -18,11 +19,10 @@ from lakewarden.catalog.model import Table
 from lakewarden.errors import InvalidArgument, NotFound, PermissionDenied, Unsupported
 from lakewarden.maintenance.admin.session_gate import Door
 from lakewarden.sql.block_rules import words_of
-from lakewarden.sql.context import Context
-from lakewarden.sql.plain_values import cells_of, is_plain, values_of
+from lakewarden.sql.context import Context, Subject
 from lakewarden.sql.queries.foreign import taken_apart
 from lakewarden.sql.queries.texts import text_of
-from lakewarden.sql.relations import DEEPEST, ViewQuery, as_they_are, check_view, names
+from lakewarden.sql.relations import DEEPEST, VersionedName, ViewQuery, as_they_are, check_ref, check_view, names
 from lakewarden.sql.results import Result
 from lakewarden.sql.rights import Made, asks_of, check_requirement
 from lakewarden.sql.specs.spec import AuditEntrySpec, StatementSpec
@@ -67,17 +67,11 @@ def queries_of(statement: Statement) -> Iterator[exp.Expr]:
 
 
 def _rows_of(statement: Insert | Overwrite) -> Iterator[exp.Expr]:
-    if statement.rows is not None and not _only_plain(statement.rows):
+    if statement.rows is not None and not statement.is_plain:
         yield statement.rows
     conflict = statement.conflict if isinstance(statement, Insert) else None
     if conflict is not None:
         yield from _computed(*(each.value for each in conflict.assignments or ()), conflict.where)
-
-
-def _only_plain(rows: exp.Query) -> bool:
-    """Whether it is a VALUES that has no name and no function to check."""
-    values = values_of(rows)
-    return values is not None and all(is_plain(cell) for row in values.expressions for cell in cells_of(row))
 
 
 def _computed(*expressions: exp.Expr | None) -> Iterator[exp.Expr]:
@@ -168,7 +162,7 @@ def bind_all(context: Context, statements: Sequence[Statement]) -> list[BoundSta
     made: Made = {}
     bound = []
     for statement in statements:
-        bound.append(bind(context, statement, made))
+        bound.append(bind(context, statement, made, first=len(statements) > 1))
         match statement:
             case UseNamespace(name):
                 context = replace(context, namespace=name)
@@ -183,11 +177,13 @@ def bind_all(context: Context, statements: Sequence[Statement]) -> list[BoundSta
     return bound
 
 
-def bind(context: Context, statement: Statement, made: Made | None = None) -> BoundStatement:
+def bind(context: Context, statement: Statement, made: Made | None = None, *, first: bool = False) -> BoundStatement:
     """Binds one statement. A table that does not exist is not an error yet: an earlier statement may create it.
 
     Args:
         made: tables that earlier statements of the text create; this statement's are added.
+        first: whether other statements run before it, which must not happen if the engine refuses a query. Else the run
+            of a query checks it: that is one message to a worker, not two.
 
     Raises: as `bind_all`.
     """
@@ -195,29 +191,40 @@ def bind(context: Context, statement: Statement, made: Made | None = None) -> Bo
     _check_known(context, statement)
     if isinstance(statement, ExecuteAs):
         return BoundStatement(
-            statement, context, bind(context.through(_glance(context, statement.user)), statement.statement, made)
+            statement, context, bind(context.through(_glance(context, statement.user)), statement.statement, made, first=True)
         )
-    spec, name = STATEMENTS[type(statement)], _name_of(context, statement)
-    own = name is not None and is_about(statement, name, context.shadowing)
+    spec, context = STATEMENTS[type(statement)], _about(context, statement)
+    own = context.subject is not None and is_about(statement, context.subject.name, context.shadowing)
+    queries = () if isinstance(statement, Query) and statement.look_up is not None else tuple(queries_of(statement))
     for ask in () if own else asks_of(context, statement, spec.right, made):
         context.door.allow(ask.act, ask.table)
         if ask.table is not None and ask.act != "drop":
             require_active(context.catalog, ask.table.name)
     readable = {}
-    for table in _read_by(context, statement, made):
+    for table in _read_by(context, statement, queries, made):
         context.door.allow("read", table)
         require_active(context.catalog, table.name)
         readable[table.name] = table
     if spec.requires is not None and not own:
         check_requirement(context, statement, spec.requires, made)
-    with context.door.watched("query"):
-        for query in queries_of(statement):
-            named = query if isinstance(statement, _KEPT_QUERIES) else taken_apart(context, query)[0]
-            context.engine.check(text_of(as_they_are(named)), context.limits)
+    check = partial(_check, context, statement, queries)
     if isinstance(statement, (Query, Explain)):
-        return BoundStatement(statement, replace(context, readable=readable))
+        if first:
+            check()
+        return BoundStatement(statement, replace(context, readable=readable, check=None if first else check))
+    check()
     # writes follow from all rows, and run to their end
     return BoundStatement(statement, replace(context, readable=readable, freshness="strong", cancellation=Cancellation()))
+
+
+def _check(context: Context, statement: Statement, queries: Sequence[exp.Expr]) -> None:
+    """Raises:
+    BadSyntax, PermissionDenied, InvalidArgument, Unsupported: the engine does not take the text of a query.
+    """
+    with context.door.watched("query"):
+        for query in queries:
+            named = query if isinstance(statement, _KEPT_QUERIES) else taken_apart(context, query)[0]
+            context.engine.check(text_of(as_they_are(named)), context.limits)
 
 
 def _check_known(context: Context, statement: Statement) -> None:
@@ -237,10 +244,14 @@ def _check_known(context: Context, statement: Statement) -> None:
         raise InvalidArgument(f"{statement.table}: {verb} needs a WHERE; WHERE true means every row")
 
 
-def _name_of(context: Context, statement: Statement) -> TableName | None:
-    """The table that the statement is about, if it is about one."""
+def _about(context: Context, statement: Statement) -> Context:
+    """The context with the table that the statement is about, if it is about one: nothing looks it up again."""
     ref: Ref | None = getattr(statement, "table", None)
-    return None if ref is None else context.named(ref)
+    context = replace(context, subject=None)
+    if ref is None:
+        return context
+    name = context.named(ref)
+    return replace(context, subject=Subject(ref, name, None if name in context.shadowing else context.guarded(name)))
 
 
 def _glance(context: Context, user: str) -> Door:
@@ -255,10 +266,13 @@ def _glance(context: Context, user: str) -> Door:
         return context.door.execute_as(context.catalog, user)
 
 
-def _read_by(context: Context, statement: Statement, made: Made) -> Iterator[Table | TableOf]:
+def _read_by(context: Context, statement: Statement, queries: Sequence[exp.Expr], made: Made) -> Iterator[Table | TableOf]:
     """The tables that a statement's queries read, and its own table where the result depends on the existing rows."""
     namespace = context.named(statement.view).namespace if isinstance(statement, CreateView) else context.namespace
-    for query in queries_of(statement):
+    if isinstance(statement, Query) and statement.look_up is not None:
+        ref = check_ref(statement.look_up.shape.table)
+        yield from _meant(context, statement, VersionedName(ref, None), namespace, made, 0)
+    for query in queries:
         yield from _named_in(context, statement, query, namespace, made)
     if isinstance(statement, (Update, Delete, Insert, Merge)) and context.named(statement.table) not in context.shadowing:
         name = context.named(statement.table)
@@ -274,26 +288,32 @@ def _named_in(
     if depth > DEEPEST:
         raise Unsupported(f"views are nested more than {DEEPEST} deep")
     for named in names(query):
-        name = context.named(named.ref, namespace)
-        if name in context.shadowing:
-            check_read(statement, name, as_of=named.as_of is not None)
-            continue
-        if name in made:
-            yield made[name]
-            continue
-        try:
-            found = context.relation(named.ref, namespace)
-        except NotFound:
-            continue  # an earlier statement may create it
-        if isinstance(found, ViewQuery):
-            check_view(named)
-            yield from _named_in(context, statement, found.query, found.namespace, made, depth + 1)
-            continue
-        table = context.guarded(found)
-        assert table is not None, "what a name means exists"
-        yield table
-        if named.as_of is not None:  # behind the right to read it
-            require(table, "cold tier", "reading an earlier version")
+        yield from _meant(context, statement, named, namespace, made, depth)
+
+
+def _meant(
+    context: Context, statement: Statement, named: VersionedName, namespace: str | None, made: Made, depth: int
+) -> Iterator[Table | TableOf]:
+    name = context.named(named.ref, namespace)
+    if name in context.shadowing:
+        check_read(statement, name, as_of=named.as_of is not None)
+        return
+    if name in made:
+        yield made[name]
+        return
+    try:
+        found = context.relation(named.ref, namespace)
+    except NotFound:
+        return  # an earlier statement may create it
+    if isinstance(found, ViewQuery):
+        check_view(named)
+        yield from _named_in(context, statement, found.query, found.namespace, made, depth + 1)
+        return
+    table = context.guarded(found)
+    assert table is not None, "what a name means exists"
+    yield table
+    if named.as_of is not None:  # behind the right to read it
+        require(table, "cold tier", "reading an earlier version")
 
 
 # Executes a bound statement.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -27,6 +27,16 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
+class Subject:
+    """The table that a statement is about, which `bind` looked up once."""
+
+    ref: Ref
+    name: TableName
+    table: Table | TableOf | None
+    """As the gate sees it; None where it does not exist yet, and of a temporary table, which is the session's own."""
+
+
+@dataclass(frozen=True)
 class Context:
     """Names are resolved in one version of the catalog, so a name means the same throughout a statement."""
 
@@ -48,7 +58,9 @@ class Context:
     """The session's own."""
     shadowing: frozenset[TableName] = frozenset()
     """The names that mean temporary tables in this statement: of those that exist, and that its text creates before it."""
-
+    subject: Subject | None = None
+    check: Callable[[], None] | None = None
+    """What `bind` left to the run: whether the engine takes the text of the statement's query (`queries.select`)."""
     cancellation: Cancellation = field(default_factory=Cancellation)
     """Of the text's queries. `bind` leaves it out where a statement writes: that runs to its end."""
 
@@ -80,13 +92,15 @@ class Context:
         Raises:
             InvalidArgument: the name has no namespace, and none is in use.
         """
+        if self.subject is not None and ref is self.subject.ref:
+            return self.subject.name
         place = ref.namespace or namespace or self.namespace
         if place is None:
             raise InvalidArgument(f"{ref} has no namespace: write it as in chat.{ref}, or USE one first")
         if place.lower() == SYSTEM:
             return TableName(SYSTEM, ref.name.lower())
         meant = TableName(place, ref.name)
-        if (own := next((name for name in self.shadowing if _alike(name, meant)), None)) is not None:
+        if self.shadowing and (own := next((name for name in self.shadowing if _alike(name, meant)), None)) is not None:
             return own
         catalog = self.catalog
         if meant in catalog.tables or meant in catalog.views:
@@ -98,6 +112,8 @@ class Context:
         """Raises:
         NotFound, InvalidArgument: the table does not exist.
         """
+        if self.subject is not None and ref is self.subject.ref and isinstance(self.subject.table, Table):
+            return self.subject.table
         name = self.named(ref)
         held = self.temporary_table(name)
         return find_table(self.catalog, name) if held is None else held.table
@@ -133,6 +149,8 @@ class Context:
 
     def guarded(self, name: TableName) -> Table | TableOf | None:
         """The table as the gate sees it; None where it does not exist."""
+        if self.subject is not None and name is self.subject.name and self.subject.table is not None:
+            return self.subject.table
         if name.namespace == SYSTEM:
             return TableOf(name, "SYSTEM")
         if (held := self.temporary_table(name)) is not None:

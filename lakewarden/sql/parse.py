@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import cast
 
 from sqlglot.errors import SqlglotError, TokenError
 from sqlglot.tokenizer_core import Token, TokenType
 
 from lakewarden.errors import BadSyntax, InvalidArgument
-from lakewarden.sql.grammar import rows, upkeep
+from lakewarden.sql.grammar import look_ups, rows, upkeep
 from lakewarden.sql.grammar.dialect import Lakewarden, NumberedDialect, Value, count_of, filled
 from lakewarden.sql.reader import STUMBLES, StatementReader
 from lakewarden.sql.specs.spec import Grammar
@@ -120,6 +121,15 @@ def _split(tokens: list[Token]) -> Iterator[list[Token]]:
 
 
 def _statement(tokens: list[Token], text: str) -> Statement:
+    """Not parsed where it is a look-up as one before, but for its values."""
+    found = look_ups.query_of(tokens, lambda: cast("Query", _read(tokens, text)))
+    if found is not None:
+        return found
+    read = _read(tokens, text)
+    return look_ups.recognized(tokens, read) if isinstance(read, Query) else read
+
+
+def _read(tokens: list[Token], text: str) -> Statement:
     read = StatementReader(dialect=_DIALECT).begin(tokens, text)
     try:
         with deeper():

@@ -227,19 +227,23 @@ def checked(node: exp.Table) -> Ref:
     """
     if node.catalog:
         raise PermissionDenied(f"{node.catalog}.{node.db}.{node.name} is in another catalog; a table is namespace.table")
-    if not node.db and "." in node.name:
-        raise PermissionDenied(f"{node.name!r} would be a file; a query reads tables only")
-    if node.db.lower() in _ENGINE_SCHEMAS or (not node.db and node.name.lower().startswith(_ENGINE_TABLES)):
-        raise PermissionDenied(f"{node.sql()} belongs to the engine; a query reads tables only")
+    return check_ref(Ref(node.name, node.db or None))
+
+
+def check_ref(ref: Ref) -> Ref:
+    """Raises as `checked`."""
+    place = ref.namespace
+    if place is None and "." in ref.name:
+        raise PermissionDenied(f"{ref.name!r} would be a file; a query reads tables only")
+    if (place or "").lower() in _ENGINE_SCHEMAS or (place is None and ref.name.lower().startswith(_ENGINE_TABLES)):
+        raise PermissionDenied(f"{ref} belongs to the engine; a query reads tables only")
     try:
-        if node.db and node.db.lower() != SYSTEM:
-            check_namespace(node.db)
-        check_table(node.name)
+        if place is not None and place.lower() != SYSTEM:
+            check_namespace(place)
+        check_table(ref.name)
     except InvalidArgument as error:
-        raise PermissionDenied(
-            f"relation {node.db + '.' if node.db else ''}{node.name} is not one of your tables: {error.message}"
-        ) from error
-    return Ref(node.name, node.db or None)
+        raise PermissionDenied(f"relation {ref} is not one of your tables: {error.message}") from error
+    return ref
 
 
 def _name_table(node: exp.Table, relation: Relation) -> None:

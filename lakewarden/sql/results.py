@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
+from itertools import count
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -54,6 +57,18 @@ class ResultRows:
     def values(self) -> list[list[object]]:
         """Python values, a list a column. A time outside Python's calendar is text; HUGEINT and BIGNUM are int."""
         return [_values(column, kind) for column, kind in zip(self.table.columns, self.types, strict=True)]
+
+
+def names_apart(names: Sequence[str]) -> list[str]:
+    """`id, id` → `id, id_1`: a row's values are keyed by column name."""
+    if len(set(names)) == len(names):
+        return list(names)
+    taken, made = set(names), dict[str, None]()
+    numbers: dict[str, Iterator[int]] = defaultdict(partial(count, 1))
+    for name in names:
+        free = (f"{name}_{number}" for number in numbers[name])
+        made[name if name not in made else next(one for one in free if one not in taken and one not in made)] = None
+    return list(made)
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,6 @@ from lakewarden.sql.block_rules import changes_nothing, takes_effect_at_once, wo
 from lakewarden.sql.context import Context
 from lakewarden.sql.grammar.dialect import Value
 from lakewarden.sql.parse import Single, parse, parse_subscription, singles
-from lakewarden.sql.plain_values import cells_of, is_plain, values_of
 from lakewarden.sql.results import Result, ResultRows
 from lakewarden.sql.services import OpenSession, Services
 from lakewarden.sql.session_block import ReadOnlyBlock, SessionBlock
@@ -68,10 +67,9 @@ def announced(warehouse: Warehouse, namespace: str | None, statements: Sequence[
 
 def _is_short(insert: Insert) -> bool:
     """Whether nothing takes long before it appends: DuckDB computes nothing, and few keys are looked up."""
-    values = None if insert.rows is None or insert.conflict is not None or insert.files else values_of(insert.rows)
-    if values is None or len(values.expressions) > _FEW:
+    if insert.values is None or insert.conflict is not None or insert.files or len(insert.values.expressions) > _FEW:
         return False
-    return all(is_plain(cell) for row in values.expressions for cell in cells_of(row))
+    return insert.is_plain
 
 
 def _known(catalog: Catalog, insert: Insert, namespace: str | None) -> Table | None:
@@ -222,7 +220,7 @@ class SqlSession:
         *first, last = statements
         if not isinstance(last, Query):
             return self.run(statements, freshness=freshness, cancellation=cancellation)[-1]
-        from lakewarden.sql.queries.select import spooled  # as the handlers, imported with the first statement
+        from lakewarden.sql.queries import select  # as the handlers, imported with the first statement
 
         self.run(first, freshness=freshness, cancellation=cancellation)
 
@@ -230,7 +228,7 @@ class SqlSession:
             bound = bind(self._context(freshness, wait=True, cancellation=cancellation), last)
             usual = bound.context.limits
             limits = replace(usual, result_bytes=min(memory_bytes, usual.result_bytes), spooled_bytes=usual.result_bytes)
-            return spooled(bound.context, last.query, limits)
+            return select.streamed(bound.context, last, limits)
 
         return anew(read)
 
@@ -262,7 +260,7 @@ class SqlSession:
         bound = bind(self._context(None, wait=True), statement)
         while bound.inner is not None:
             bound = bound.inner
-        return described(bound.context, bound.statement.query) if isinstance(bound.statement, Query) else None
+        return described(bound.context, bound.statement) if isinstance(bound.statement, Query) else None
 
     def over(self, sql: str, relations: Mapping[str, pa.Table]) -> ResultRows:
         """A query in DuckDB's words over these relations, and over nothing of the warehouse. Raises as `QueryEngine.run`."""

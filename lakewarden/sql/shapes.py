@@ -12,7 +12,6 @@ from lakewarden.base.strategies import WriteStrategy
 from lakewarden.base.strategies import WriteStrategy as To
 from lakewarden.catalog.model import Table
 from lakewarden.errors import Unsupported
-from lakewarden.sql.plain_values import values_of
 from lakewarden.sql.statements.rows import Delete, Insert, Merge, Overwrite, Truncate, Update
 
 # Finds the columns of one table that an expression depends on, those included that its subqueries take from outside.
@@ -328,7 +327,7 @@ def _warnings(shape: Shape, condition: Condition | None, why: str) -> tuple[str,
 def _form(statement: Write, condition: Condition | None) -> Form:
     match statement:
         case Insert() | Overwrite():
-            return _source_form(statement.rows)
+            return _source_form(statement)
         case Merge():
             named = isinstance(statement.source, exp.Table) and isinstance(statement.source.this, exp.Identifier)
             return "rows" if isinstance(statement.source, exp.Values) else "table" if named else "query"
@@ -336,14 +335,12 @@ def _form(statement: Write, condition: Condition | None) -> Form:
             return "any" if condition is None else condition.on_key
 
 
-def _source_form(rows: exp.Query | None) -> Form:
-    """None stands for DEFAULT VALUES; of VALUES, the grammar makes `SELECT * FROM VALUES …`."""
-    if rows is None:
+def _source_form(statement: Insert | Overwrite) -> Form:
+    if statement.rows is None:
         return "one row"
-    values = values_of(rows)
-    if values is None:
+    if statement.values is None:
         return "query"
-    return "one row" if len(values.expressions) == 1 else "rows"
+    return "one row" if len(statement.values.expressions) == 1 else "rows"
 
 
 def _condition(statement: Write, table: Table, columns_of: ColumnsOf) -> Condition | None:

@@ -152,7 +152,7 @@ def truncate(read: StatementReader) -> Statement:
 def query(read: StatementReader) -> Statement:
     """Reads a query from its first word on, which was read to tell what it is."""
     read._retreat(read._index - 1)
-    return Query(read.query())
+    return Query.of(read.query())
 
 
 def explain(read: StatementReader) -> Statement:

@@ -20,7 +20,6 @@ from lakewarden.sql.handlers.revision import fitted_rows
 from lakewarden.sql.handlers.tables import insert_temporary, named_of
 from lakewarden.sql.handlers.target import WriteTarget, columns_named, insert_parts, of_shares, replace_by_parts, target_of
 from lakewarden.sql.handlers.values import rows_of_values
-from lakewarden.sql.plain_values import values_of
 from lakewarden.sql.queries import select
 from lakewarden.sql.query_engine.engine import Limits
 from lakewarden.sql.results import AffectedRows
@@ -79,9 +78,8 @@ def incoming(
     columns = columns_named(schema, statement.columns)
     if statement.rows is None:
         return [{}]
-    values = values_of(statement.rows)
-    if values is not None:
-        return _with_files(context, statement, rows_of_values(context, values, columns), columns)
+    if statement.values is not None:
+        return _with_files(context, statement, rows_of_values(context, statement.values, columns), columns)
     found = select.spooled(context, statement.rows, limits)
     _check_as_many(found.columns, columns)
     return found.each(partial(fitted_rows, columns, found.types))

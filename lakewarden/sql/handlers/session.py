@@ -21,7 +21,7 @@ from lakewarden.sql.system_listings import TEXT
 
 
 def query(context: Context, statement: Query) -> ResultRows:
-    return select.run(context, statement.query)
+    return select.answered(context, statement)
 
 
 def explain(context: Context, statement: Explain) -> ResultRows:

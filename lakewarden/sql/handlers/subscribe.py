@@ -140,7 +140,7 @@ class _Matches:
         assert isinstance(query, exp.Select), "the parser accepts nothing else"
         query.select(exp.alias_(exp.column(SEQ), _PLACE, quoted=True), copy=False)
         context = replace(self.context, catalog=self.context.warehouse.catalog.read())
-        bound = bind(context, Query(query))
+        bound = bind(context, Query.of(query))
         found = select.run(bound.context, query, {self.table: rows}).to_pylist()
         matched = {_place(row): row for row in found}
         if len(matched) < len(found):

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from lakewarden.base.strategies import QueryStrategy, ServedBy
 from lakewarden.catalog.model import Table
 from lakewarden.sql.context import Context
 from lakewarden.sql.relations import Relation
+from lakewarden.sql.results import ResultRows
 from lakewarden.tables.reading.freshness import Freshness
 
 
@@ -28,6 +29,10 @@ class AnswerPlan:
     strategy: QueryStrategy
     served_by: ServedBy
     reason: str = ""
+
+    def shown(self, rows: ResultRows) -> ResultRows:
+        """The rows that were answered so."""
+        return replace(rows, strategy=self.strategy, served_by=self.served_by, strategy_reason=self.reason)
 
 
 @dataclass(frozen=True)

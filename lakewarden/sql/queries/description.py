@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import pyarrow as pa
-from sqlglot import exp
 
 from lakewarden.sql.context import Context
+from lakewarden.sql.queries.look_ups import bound_look_up
 from lakewarden.sql.queries.pushdown import Pushdown
 from lakewarden.sql.queries.scan import for_duck
-from lakewarden.sql.queries.select import PreparedQuery, names_apart, prepare
+from lakewarden.sql.queries.select import PreparedQuery, checked, prepare
 from lakewarden.sql.relations import SYSTEM, Relation
-from lakewarden.sql.results import ResultRows
+from lakewarden.sql.results import ResultRows, names_apart
+from lakewarden.sql.statements.rows import Query
 from lakewarden.sql.system_relations import relation_named
 
 
-def described(context: Context, query: exp.Query) -> ResultRows:
+def described(context: Context, statement: Query) -> ResultRows:
     """Raises as `select.run`."""
-    prepared = prepare(context, query)
-    relations = {str(each): _empty(context, prepared, each, pushdown) for each, pushdown in prepared.pushdowns.items()}
-    found = context.engine.run(f"FROM ({prepared.sql}) LIMIT 0", relations, context.limits)
+    if (look_up := bound_look_up(context, statement.look_up)) is not None:
+        return look_up.described()
+    with checked(context):
+        prepared = prepare(context, statement.query)
+        relations = {str(each): _empty(context, prepared, each, pushdown) for each, pushdown in prepared.pushdowns.items()}
+        found = context.engine.run(f"FROM ({prepared.sql}) LIMIT 0", relations, context.limits)
     return ResultRows(found.rows.rename_columns(names_apart(found.rows.column_names)), found.types)
 
 

@@ -18,7 +18,7 @@ from lakewarden.catalog.model import TableSchema
 from lakewarden.delta.reading.bounds import Value
 from lakewarden.errors import ConstraintViolation
 
-_DATE = re.compile(r"\d{4}-\d\d-\d\d")
+_DATE = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
 _MOMENT = re.compile(r"\d{4}-\d\d-\d\d(?:[ T]\d\d:\d\d:\d\d(?:\.\d{1,6})?(?:Z|[+-]\d\d(?::\d\d)?)?)?")
 _LOCAL = re.compile(r"[\d\-:. T]+")
 _WHOLE = frozenset({"SMALLINT", "INT", "BIGINT"})
@@ -89,13 +89,19 @@ def _text(text: str, kind: ColumnType) -> Value | None:
     form = {"DATE": _DATE, "TIMESTAMP": _MOMENT}.get(kind.name)
     if form is None or not form.fullmatch(text):
         return None
-    try:
-        if kind.name == "DATE":
-            return date.fromisoformat(text)
+    if kind.name == "DATE":
+        return day_of(text)
+    with suppress(ValueError, OverflowError):
         moment = datetime.fromisoformat(text)
         return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
-    except (ValueError, OverflowError):
-        return None
+    return None
+
+
+def day_of(text: str) -> date | None:
+    """A day of the calendar as ISO 8601 writes it in full; None for any other text."""
+    with suppress(ValueError):
+        return date.fromisoformat(text) if _DATE.fullmatch(text) else None
+    return None
 
 
 # Converts literals that are compared with columns to the form that the column stores: UUIDs in lower case, a TIME as

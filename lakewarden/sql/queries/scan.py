@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 
 from lakewarden.base.scope import TableName
-from lakewarden.catalog.model import TableSchema
+from lakewarden.catalog.model import Table, TableSchema
 from lakewarden.maintenance.open_table import open_table
 from lakewarden.sql.context import Context
 from lakewarden.sql.queries.pushdown import Pushdown
@@ -24,10 +24,15 @@ def relation(context: Context, name: TableName, pushdown: Pushdown, read: pa.Tab
         return for_duck(held.rows.select(pushdown.columns), held.table.schema)
     table = find_table(context.catalog, name)
     if read is None:
-        owner = context.owner(table)
-        client = context.block.reading(open_table(context.warehouse, table), owner)
-        read = client.scan(wanted_by(pushdown), user=owner, freshness=context.freshness)
+        read = scanned(context, table, wanted_by(pushdown))
     return for_duck(read.select(pushdown.columns), table.schema)
+
+
+def scanned(context: Context, table: Table, wanted: ReadSelection) -> pa.Table:
+    """The session's rows of a table, those of its block among them; some outside the bounds, too."""
+    owner = context.owner(table)
+    client = context.block.reading(open_table(context.warehouse, table), owner)
+    return client.scan(wanted, user=owner, freshness=context.freshness)
 
 
 def wanted_by(pushdown: Pushdown) -> ReadSelection:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from functools import partial
-from itertools import count
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -15,18 +13,20 @@ from sqlglot import exp
 from lakewarden.base.scope import TableName
 from lakewarden.catalog.access import TableOf
 from lakewarden.catalog.model import OBJECT, Table, TableSchema
-from lakewarden.errors import PermissionDenied
+from lakewarden.errors import LakewardenError, PermissionDenied
 from lakewarden.sql.context import Context
 from lakewarden.sql.queries.answer import AnswerPlan, answer_of, several_tables
 from lakewarden.sql.queries.foreign import ForeignRelation, foreign_rows, taken_apart
 from lakewarden.sql.queries.literals import ColumnTypes, check_numbers, keep_digits, take_kept_forms
+from lakewarden.sql.queries.look_ups import bound_look_up
 from lakewarden.sql.queries.pushdown import Pushdown, hide, pushdown_of
 from lakewarden.sql.queries.session_functions import with_session_values
 from lakewarden.sql.queries.texts import whole_text_of
 from lakewarden.sql.query_engine.engine import Limits
 from lakewarden.sql.query_engine.engine import QueryRows as EngineAnswer
 from lakewarden.sql.relations import SEQ, Relation, ResolvedQuery, resolved
-from lakewarden.sql.results import ResultRows
+from lakewarden.sql.results import ResultRows, names_apart
+from lakewarden.sql.statements.rows import Query
 from lakewarden.tables.rows.intake import RowParts
 
 if TYPE_CHECKING:
@@ -101,6 +101,26 @@ def _pushdown(made: ResolvedQuery, relation: Relation, schema: TableSchema | Non
     return found
 
 
+@contextmanager
+def checked(context: Context) -> Iterator[None]:
+    """Around a query that the engine checks as it runs it. Where it fails, what is wrong with its text itself counts first, as if
+    that had been looked at before anything was read.
+    """
+    try:
+        yield
+    except LakewardenError:
+        if context.check is not None:
+            context.check()
+        raise
+
+
+def answered(context: Context, statement: Query) -> ResultRows:
+    """Raises as `run`."""
+    look_up = bound_look_up(context, statement.look_up)
+    rows = None if look_up is None else look_up.rows()
+    return run(context, statement.query) if rows is None else rows
+
+
 def run(
     context: Context,
     query: exp.Query,
@@ -116,17 +136,16 @@ def run(
         shaped: the schemas of those among them that have the columns of a table.
     """
     extra = extra or {}
-    prepared = prepare(context, query, extra, shaped)
-    answer, found = (answer_of(context, prepared.pushdowns), None) if read or extra else _apart_or_not(context, prepared)
-    if found is None:
-        found = context.engine.run(prepared.sql, relations(context, prepared, read or {}) | dict(extra), context.limits)
+    with checked(context):
+        prepared = prepare(context, query, extra, shaped)
+        answer, found = (answer_of(context, prepared.pushdowns), None) if read or extra else _apart_or_not(context, prepared)
+        if found is None:
+            found = context.engine.run(prepared.sql, relations(context, prepared, read or {}) | dict(extra), context.limits)
     one_users = {relation.table for relation in prepared.pushdowns if _keeps_users_apart(context, relation.table)}
     rows = ResultRows(
         found.rows.rename_columns(names_apart(found.rows.column_names)), found.types, tuple(sorted(map(str, one_users)))
     )
-    if answer is None:
-        return rows
-    return replace(rows, strategy=answer.strategy, served_by=answer.served_by, strategy_reason=answer.reason)
+    return rows if answer is None else answer.shown(rows)
 
 
 @dataclass(frozen=True)
@@ -143,14 +162,24 @@ class SpooledRows:
         return RowParts(lambda: map(make, rows.tables())) if isinstance(rows, RowParts) else make(rows)
 
 
+def streamed(context: Context, statement: Query, limits: Limits) -> SpooledRows:
+    """As `spooled`."""
+    look_up = bound_look_up(context, statement.look_up)
+    rows = None if look_up is None else look_up.rows()
+    if rows is None:
+        return spooled(context, statement.query, limits)
+    return SpooledRows(tuple(rows.columns), rows.types, rows.table)
+
+
 def spooled(context: Context, query: exp.Query, limits: Limits | None = None) -> SpooledRows:
     """As `run`, for rows that go elsewhere: beyond `limits.result_bytes`, or `sql.result_bytes`, they are in a temporary file."""
-    prepared = prepare(context, query)
-    _, found = _apart_or_not(context, prepared)
-    if found is not None:
-        names = names_apart(found.rows.column_names)
-        return SpooledRows(tuple(names), found.types, found.rows.rename_columns(names))
-    spool, types = context.engine.spool(prepared.sql, relations(context, prepared), limits or context.limits)
+    with checked(context):
+        prepared = prepare(context, query)
+        _, found = _apart_or_not(context, prepared)
+        if found is not None:
+            names = names_apart(found.rows.column_names)
+            return SpooledRows(tuple(names), found.types, found.rows.rename_columns(names))
+        spool, types = context.engine.spool(prepared.sql, relations(context, prepared), limits or context.limits)
     names = names_apart(spool.schema.names)
     parts = RowParts(lambda: (part.rename_columns(names) for part in spool.tables()))
     return SpooledRows(tuple(names), types, pa.concat_tables(parts.tables()) if spool.in_memory else parts)
@@ -169,6 +198,8 @@ def _apart_or_not(context: Context, prepared: PreparedQuery) -> tuple[AnswerPlan
         return usual, None
     from lakewarden.sql.queries.federation import FederatedQuery  # imports Delta, which a query without tables does not need
 
+    if context.check is not None:
+        context.check()  # its parts run apart, and no run sees the whole text
     ((relation, pushdown),) = prepared.pushdowns.items()
     return FederatedQuery(context, parted[0], str(relation), prepared.tree, prepared.sql, pushdown).attempt()
 
@@ -178,20 +209,11 @@ def _keeps_users_apart(context: Context, name: TableName) -> bool:
     return isinstance(table, Table) and context.owner(table) is not None
 
 
-def names_apart(names: Sequence[str]) -> list[str]:
-    """`id, id` → `id, id_1`: a row's values are keyed by column name."""
-    taken, made = set(names), dict[str, None]()
-    numbers: dict[str, Iterator[int]] = defaultdict(partial(count, 1))
-    for name in names:
-        free = (f"{name}_{number}" for number in numbers[name])
-        made[name if name not in made else next(one for one in free if one not in taken and one not in made)] = None
-    return list(made)
-
-
 def explain(context: Context, query: exp.Query) -> ResultRows:
     """DuckDB's plan, a row a line."""
-    prepared = prepare(context, query)
-    plan = context.engine.explain(prepared.sql, relations(context, prepared), context.limits)
+    with checked(context):
+        prepared = prepare(context, query)
+        plan = context.engine.explain(prepared.sql, relations(context, prepared), context.limits)
     return ResultRows(pa.table({"plan": plan.rstrip().splitlines()}), ("VARCHAR",))
 
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Literal
 
 from sqlglot import exp
 
+from lakewarden.sql.plain_values import cells_of, is_plain, values_of
 from lakewarden.sql.statements.base import OnTable, Pairs, Ref, Statement
 from lakewarden.sql.statements.definitions import PartitionSpec
 
@@ -38,23 +41,37 @@ class FileValue:
 
 
 @dataclass(frozen=True)
-class Insert(OnTable):
-    """`columns` is empty where the text names none, which means all, in order. `rows` has NULL in place of `files`."""
+class RowSource:
+    """`columns` is empty where the text names none, which means all, in order. `rows` is None for DEFAULT VALUES."""
 
     columns: tuple[str, ...]
     rows: exp.Query | None
-    """None for DEFAULT VALUES."""
+
+    @cached_property
+    def values(self) -> exp.Values | None:
+        """The VALUES that the rows are; None of a query. Recognized once: each step of an INSERT depends on it."""
+        return None if self.rows is None else values_of(self.rows)
+
+    @cached_property
+    def is_plain(self) -> bool:
+        """Whether it is of VALUES that have no name and no function to check, so that DuckDB computes nothing."""
+        values = self.values
+        return values is not None and all(is_plain(cell) for row in values.expressions for cell in cells_of(row))
+
+
+@dataclass(frozen=True)
+class Insert(RowSource, OnTable):
+    """`rows` has NULL in place of `files`."""
+
     conflict: OnConflict | None = None
     alias: str | None = None
     files: tuple[FileValue, ...] = ()
 
 
 @dataclass(frozen=True)
-class Overwrite(OnTable):
-    """INSERT OVERWRITE; `columns` and `rows` as of Insert. The rows have no value for the columns of `partition`."""
+class Overwrite(RowSource, OnTable):
+    """INSERT OVERWRITE. The rows have no value for the columns of `partition`."""
 
-    columns: tuple[str, ...]
-    rows: exp.Query
     partition: PartitionSpec = ()
 
 
@@ -105,8 +122,60 @@ class Merge(OnTable):
 
 
 @dataclass(frozen=True)
+class Constant:
+    """A literal of a look-up. Its value is not part of it: `place` counts among the literals of the text."""
+
+    place: int
+    is_string: bool
+    negative: bool = False
+
+
+@dataclass(frozen=True)
+class ShownItem:
+    """What a look-up shows: a column by its name as written, a literal, or all columns; and the name that the text gives it."""
+
+    what: str | Constant | None
+    alias: str | None = None
+
+
+@dataclass(frozen=True)
+class LookUpShape:
+    """`SELECT columns FROM table WHERE column = literal AND …` without its values: names alone, so that it may be kept."""
+
+    table: Ref
+    alias: str
+    """By which columns may be qualified."""
+    shown: tuple[ShownItem, ...]
+    key: tuple[tuple[str, Constant], ...]
+    """The columns that are compared, as written: whether they are the key is for the table at hand."""
+
+
+@dataclass(frozen=True)
+class LookUp:
+    """A query of one row by its key, with the literals of its text in order."""
+
+    shape: LookUpShape
+    literals: tuple[str, ...]
+
+    def text(self, constant: Constant) -> str:
+        return f"-{self.literals[constant.place]}" if constant.negative else self.literals[constant.place]
+
+
+@dataclass(frozen=True)
 class Query(Statement):
-    query: exp.Query
+    parsed: Callable[[], exp.Query] = field(repr=False)
+    """A look-up that is answered without the engine never needs its tree."""
+    look_up: LookUp | None = None
+
+    __match_args__ = ("query",)
+
+    @classmethod
+    def of(cls, query: exp.Query) -> Query:
+        return cls(lambda: query)
+
+    @cached_property
+    def query(self) -> exp.Query:
+        return self.parsed()
 
 
 @dataclass(frozen=True)

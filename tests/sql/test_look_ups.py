@@ -1,0 +1,290 @@
+"""A look-up is answered without the engine, and says the same as the engine: columns, types, rows and errors."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lakewarden import Lakehouse
+from lakewarden.base.strategies import QueryStrategy
+from lakewarden.errors import FailedPrecondition, LakewardenError, PermissionDenied
+from lakewarden.sql.grammar.dialect import Scalar
+from lakewarden.sql.query_engine.workers.engine import Workers
+from lakewarden.sql.results import ResultRows
+from lakewarden.sql.session import SqlSession
+from lakewarden.tables.reading.freshness import Freshness
+
+_KEYS = {
+    "SMALLINT": ("-32768", "0", "7", "32767"),
+    "INT": ("-2147483648", "0", "7", "2147483647"),
+    "BIGINT": ("-9223372036854775808", "0", "7", "9007199254740993", "9223372036854775807"),
+    "TEXT": ("''", "'7'", "'a'", "'A'", "'a '", "'it''s'", "'é'", "'e\u0301'", "'%'", "'2024-02-29'", "'naïve 🙂'"),
+    "UUID": ("'0191e3c5-7f4a-7cc2-98a1-000000000001'", "'ffffffff-ffff-4fff-bfff-ffffffffffff'"),
+    "DATE": ("DATE '0001-01-01'", "DATE '2024-02-29'", "DATE '9999-12-31'"),
+    "TIMESTAMP": ("TIMESTAMP '2024-02-29 23:59:59.999999'", "TIMESTAMP '1970-01-01 00:00:00'"),
+    "TIME": ("'00:00:00'", "'23:59:59.999999'"),
+    "DECIMAL(10,2)": ("0", "1.10", "-99999999.99"),
+    "BOOLEAN": ("true", "false"),
+    "BYTES": ("'a'::BLOB", "'\\x00'::BLOB"),
+}
+"""Types of keys, and values of each."""
+
+_LITERALS = (
+    *("0", "7", "-7", "007", "7.0", "7.4", "7e0", "1.1", "1.10", "1.100", "-0", "-0.0", "32767", "32768", "-32768", "-32769"),
+    *("2147483647", "2147483648", "-2147483648", "9007199254740993", "9007199254740993.0", "9223372036854775807"),
+    *("9223372036854775808", "-9223372036854775808", "99999999999999999999", "1e400", "NULL", "true", "false"),
+    *("''", "'7'", "' 7 '", "'7.0'", "'7.5'", "'a'", "'A'", "'a '", "'it''s'", "'é'", "'e\u0301'", "'%'", "'naïve 🙂'", "'true'"),
+    *("'0191e3c5-7f4a-7cc2-98a1-000000000001'", "'0191E3C5-7F4A-7CC2-98A1-000000000001'", "'0191e3c57f4a7cc298a1000000000001'"),
+    *("'{0191e3c5-7f4a-7cc2-98a1-000000000001}'", "'ffffffff-ffff-4fff-bfff-ffffffffffff'"),
+    *("'2024-02-29'", "'2024-2-29'", "'2024-02-30'", "'0001-01-01'", "'9999-12-31'", "'20240229'", "' 2024-02-29'", "'infinity'"),
+    *("'2024-02-29 00:00:00'", "DATE '2024-02-29'", "TIMESTAMP '2024-02-29 23:59:59.999999'", "'epoch'", "'2024-W09-4'"),
+    *("'2024-02-29 23:59:59.999999'", "'2024-02-29T23:59:59.999999Z'", "'2024-03-01 01:59:59.999999+02'", "'1970-01-01'"),
+    *("'00:00:00'", "'23:59:59.999999'", "'24:00:00'", "-9223372036854775807", "1", "x'61'", "'\\x00'", "7::SMALLINT", "+7", "(7)"),
+)
+"""Whatever may stand behind `=`, whether it is a value of the key or not."""
+
+_SHOWN = (
+    *("*", "id", "ID", '"id"', "n", "v", "id, n", "n, id, n, ID", "*, id", "*, _seq", "_seq", "_SEQ AS at", "id AS x", 'id AS "x Y"'),
+    *("n AS id", "id AS n", "id AS id", "N AS n", "7", "7, id", "'a', n", "'it''s' AS q, id", "7 AS n", "-7", "1.5", "2147483648"),
+    *("007", "''", "'a' AS id", "t.id", "t.*", "app.t.id", "none", "id, none", "rowid", "current_user", "t", "T.n AS t"),
+    *("d, f, u, j, b, ti, de, raw, w, ts, da", "id 'x'", "NULL", "true", "id + 1", "upper(v)", "DISTINCT id", "count(*)", "7::TEXT"),
+    *("9223372036854775807", "9223372036854775808", "id AS _seq", "COLUMNS(*)", "id AS a, a", "n AS w, w"),
+)
+
+_COLUMNS = (
+    "n INT, v TEXT, d DOUBLE, f FLOAT, u UUID, j JSON, b BOOLEAN, ti TIME, de DECIMAL(20,4), raw BYTES, w SMALLINT, ts TIMESTAMP,"
+    " da DATE"
+)
+_ROW = (
+    "{n}, 'v{n}', {d}, -0e0, '0191e3c5-7f4a-7cc2-98a1-00000000000{n}', '{{\"a\": [{n}, null]}}', {n} % 2 = 0, '00:00:0{n}',"
+    " {n}.0001, '\\xFF'::BLOB, {n}, TIMESTAMP '2024-02-29 23:59:59.99999{n}', DATE '2024-02-2{n}'"
+)
+_PAIRS = ((1, "a"), (1, "A"), (2, "a"))
+
+
+def _table(kind: str) -> str:
+    return "k_" + kind.partition("(")[0].lower()
+
+
+def _filled(lake: Lakehouse) -> None:
+    """Of each kind of key a table, whose rows are in Delta, in the log, in both, and removed."""
+    for kind, values in _KEYS.items():
+        name = f"app.{_table(kind)}"
+        lake.sql(f"CREATE USER TABLE {name} (id {kind} PRIMARY KEY, {_COLUMNS})")
+        for number, value in enumerate(values):
+            special = ("1.5", "'NaN'", "'-Infinity'", "-0e0")[number % 4]
+            row = f"INSERT INTO {name} VALUES ({value}, {_ROW.format(n=number % 10, d=special)})"
+            lake.sql(row, user="ann")
+            if number == 1:
+                lake.flush(name)
+        if len(values) > 2:
+            lake.sql(f"UPDATE {name} SET v = 'hot' WHERE id = {values[0]}; DELETE FROM {name} WHERE id = {values[1]}", user="ann")
+    lake.sql("CREATE SHARED TABLE app.pairs (a BIGINT, b TEXT, c TEXT, PRIMARY KEY (b, a)) PARTITION BY (a)")
+    for one, other in _PAIRS:
+        lake.sql(f"INSERT INTO app.pairs VALUES ({one}, '{other}', '{one}{other}')")
+    lake.flush("app.pairs")
+
+
+@pytest.fixture(scope="module")
+def lake(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lakehouse]:
+    with Lakehouse.open(str(tmp_path_factory.mktemp("warehouse") / "w")) as opened:
+        opened.create_namespace("app")
+        _filled(opened)
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def ann(lake: Lakehouse) -> SqlSession:
+    return lake.session(user="ann", role="service")
+
+
+def _answer(session: SqlSession, text: str, freshness: Freshness = "strong", params: list[Scalar] | None = None) -> object:
+    """All that a door can show of an answer; of an error its class and message."""
+    try:
+        (found,) = session.sql(text, freshness=freshness, params=params)
+    except LakewardenError as error:
+        return type(error), error.message
+    assert isinstance(found, ResultRows)
+    rest = (found.one_users, found.strategy, found.served_by, found.strategy_reason)
+    return found.columns, found.types, found.table.schema, str(found.values()), rest
+
+
+@contextmanager
+def _messages() -> Iterator[list[str]]:
+    """The texts that go to workers."""
+    sent: list[str] = []
+    call = Workers._call
+
+    def counted(self, request, *rest):  # type: ignore[no-untyped-def]
+        sent.append(request.act)
+        return call(self, request, *rest)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Workers, "_call", counted)
+        yield sent
+
+
+@given(
+    kind=st.sampled_from(sorted(_KEYS)),
+    shown=st.sampled_from(_SHOWN),
+    literal=st.sampled_from(_LITERALS) | st.sampled_from(sorted({value for values in _KEYS.values() for value in values})),
+    column=st.sampled_from(("id", "ID", '"id"', "t.id", "n", "_seq")),
+    source=st.sampled_from(("app.{} t", "app.{} AS T", "APP.{}", "app.{} id", "lakewarden.app.{} t")),
+    swapped=st.booleans(),
+    freshness=st.sampled_from(("strong", "eventual", "oltp_only")),
+)
+def test_it_says_the_same_as_the_engine(
+    ann: SqlSession, kind: str, shown: str, literal: str, column: str, source: str, swapped: bool, freshness: Freshness
+) -> None:
+    """The same text with `AND true` is no look-up."""
+    condition = f"{literal} = {column}" if swapped else f"{column} = {literal}"
+    text = f"SELECT {shown} FROM {source.format(_table(kind))} WHERE {condition}"
+    for _ in range(2):  # of a shape that is seen for the first time, and of one that is known
+        assert _answer(ann, text, freshness) == _answer(ann, f"{text} AND true", freshness)
+
+
+@given(
+    kind=st.sampled_from(("BIGINT", "TEXT", "UUID", "DATE")),
+    value=st.none() | st.booleans() | st.integers(-(1 << 70), 1 << 70) | st.floats() | st.decimals(-1_000, 1_000, places=2) | st.text() | st.binary(),
+    mark=st.sampled_from(("?", "$1")),
+)
+def test_parameters_are_as_literals(ann: SqlSession, kind: str, value: Scalar, mark: str) -> None:
+    text = f"SELECT id, v FROM app.{_table(kind)} WHERE id = {mark}"
+    assert _answer(ann, text, params=[value]) == _answer(ann, f"{text} AND true", params=[value])
+
+
+@pytest.mark.parametrize("freshness", ["strong", "eventual", "oltp_only"])
+@pytest.mark.parametrize(
+    "where", ["a = 1 AND b = 'a'", "'A' = b AND a = 1", "a = 1", "a = 1 AND b = 'a' AND a = 1", "a = 1 AND a = 2", "b = 'a' AND c = 'x'"]
+)
+def test_the_whole_key_of_a_partitioned_table(lake: Lakehouse, where: str, freshness: Freshness) -> None:
+    bob = lake.session(user="bob", role="service")
+    found, engine = (_answer(bob, f"SELECT * FROM app.pairs WHERE {where}{more}", freshness) for more in ("", " AND true"))
+    assert found == engine
+    if where.count("=") == 2 and "c" not in where and "a = 2" not in where and freshness == "strong":
+        with _messages() as sent:
+            assert _answer(bob, f"SELECT * FROM app.pairs WHERE {where}")[4][1] is QueryStrategy.UNARY_MERGED_STRONG  # type: ignore[index]
+        assert sent == []
+
+
+@pytest.mark.parametrize("text", ["SELECT * FROM app.k_bigint WHERE id = 7", "SELECT n, 'x' AS x FROM app.k_text WHERE 'a' = id"])
+def test_a_look_up_sends_no_message_to_a_worker(ann: SqlSession, text: str) -> None:
+    with _messages() as sent:
+        (found,) = ann.sql(text)
+    assert isinstance(found, ResultRows)
+    assert found.table.num_rows == 1
+    assert sent == []
+
+
+@pytest.mark.parametrize(
+    "text", ["SELECT count(*) + 41 FROM app.k_bigint", "EXPLAIN SELECT n FROM app.k_bigint", "SELECT n FROM app.k_bigint WHERE id = 7.0"]
+)
+def test_any_other_query_sends_one(ann: SqlSession, text: str) -> None:
+    with _messages() as sent:
+        ann.sql(text)
+    assert sent in (["run"], ["explain"])
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("SELECT getenv('HOME'), n FROM app.k_bigint", "getenv"),
+        ("SELECT getenv('HOME') FROM app.none", "getenv"),
+        ("SELECT read_text('/etc/passwd') FROM app.k_bigint VERSION AS OF 99", "read_text"),
+    ],
+)
+def test_what_the_engine_refuses_counts_before_all_else_and_is_recorded(
+    lake: Lakehouse, ann: SqlSession, text: str, words: str
+) -> None:
+    before = _denials(lake)
+    with pytest.raises(PermissionDenied, match=words):
+        ann.sql(text)
+    assert _denials(lake) == before + 1
+
+
+def _denials(lake: Lakehouse) -> int:
+    (found,) = lake.sql("SELECT * FROM system.audit_log WHERE action = 'DENIED'")
+    assert isinstance(found, ResultRows)
+    return found.table.num_rows
+
+
+def test_no_statement_runs_where_the_engine_refuses_a_later_one(lake: Lakehouse, ann: SqlSession) -> None:
+    with pytest.raises(PermissionDenied):
+        ann.sql("INSERT INTO app.k_bigint (id) VALUES (4711); SELECT getenv('HOME')")
+    assert _rows(ann, "SELECT id FROM app.k_bigint WHERE id = 4711") == []
+
+
+def _rows(session: SqlSession, text: str) -> list[dict[str, object]]:
+    (found,) = session.sql(text)
+    assert isinstance(found, ResultRows)
+    return found.to_pylist()
+
+
+# What is asked at each run, however often the text was seen.
+_TEXT = "SELECT v FROM own.t WHERE id = 1"
+
+
+@pytest.fixture
+def own(lake: Lakehouse) -> Iterator[SqlSession]:
+    """A session of ann's, and a table that the test may change."""
+    lake.sql("CREATE NAMESPACE own; CREATE SHARED TABLE own.t (id BIGINT PRIMARY KEY, v TEXT) WITH (ACCESS_LEVEL = 'PUBLIC')")
+    lake.sql("INSERT INTO own.t VALUES (1, 'shared')")
+    session = lake.session(user="ann", role="user")
+    assert _rows(session, _TEXT) == [{"v": "shared"}]
+    yield session
+    lake.sql("ENABLE ENGINE own; DROP NAMESPACE own CASCADE")
+
+
+def test_a_right_that_was_taken_is_missed_by_a_text_that_was_seen(lake: Lakehouse, own: SqlSession) -> None:
+    lake.sql("ALTER TABLE own.t SET ACCESS LEVEL PRIVATE")
+    with pytest.raises(PermissionDenied):
+        own.sql(_TEXT)
+    assert _rows(lake.session(user="eve", role="dba"), _TEXT) == [{"v": "shared"}]
+
+
+def test_a_disabled_engine_answers_no_look_up(lake: Lakehouse, own: SqlSession) -> None:
+    lake.sql("DISABLE ENGINE own")
+    with pytest.raises(FailedPrecondition):
+        own.sql(_TEXT)
+
+
+def test_a_temporary_table_of_the_name_is_looked_up_instead(own: SqlSession) -> None:
+    own.sql("CREATE TEMPORARY TABLE own.t (id BIGINT PRIMARY KEY, v TEXT); INSERT INTO own.t VALUES (1, 'temporary')")
+    assert _rows(own, _TEXT) == [{"v": "temporary"}]
+    own.sql("DROP TEMPORARY TABLE own.t")
+    assert _rows(own, _TEXT) == [{"v": "shared"}]
+
+
+def test_a_view_of_the_name_is_looked_up_instead(lake: Lakehouse, own: SqlSession) -> None:
+    lake.sql("CREATE SHARED TABLE own.other (id BIGINT PRIMARY KEY, v TEXT) WITH (ACCESS_LEVEL = 'PUBLIC')")
+    lake.sql("DROP TABLE own.t; CREATE VIEW own.t AS SELECT id, 'of the view' AS v FROM own.other")
+    lake.sql("INSERT INTO own.other VALUES (1, 'other')")
+    assert _rows(own, _TEXT) == [{"v": "of the view"}]
+
+
+def test_a_table_that_was_made_anew_has_the_types_that_it_has_now(lake: Lakehouse, own: SqlSession) -> None:
+    lake.sql("DROP TABLE own.t; CREATE SHARED TABLE own.t (id DECIMAL(5,1) PRIMARY KEY, v INT) WITH (ACCESS_LEVEL = 'PUBLIC')")
+    lake.sql("INSERT INTO own.t VALUES (1.0, 7)")
+    assert _rows(own, _TEXT) == [{"v": 7}]
+
+
+def test_each_user_finds_rows_of_the_own_scope(lake: Lakehouse) -> None:
+    lake.sql("INSERT INTO app.k_int (id, v) VALUES (99, 'of eve')", user="eve")
+    text = "SELECT v FROM app.k_int WHERE id = 99"
+    root = lake.session(user="root", role="system")
+    assert _rows(lake.session(user="eve"), text) == [{"v": "of eve"}]
+    assert _rows(lake.session(user="ann"), text) == []
+    assert _rows(root, f"EXECUTE AS USER 'eve' ({text})") == [{"v": "of eve"}]
+
+
+def test_a_block_sees_what_it_wrote(own: SqlSession) -> None:
+    own.sql("BEGIN")
+    try:
+        own.sql("SELECT 1")
+        assert _rows(own, _TEXT) == [{"v": "shared"}]
+    finally:
+        own.sql("ROLLBACK")
