@@ -80,13 +80,13 @@ class StatementCalls(Calls):
         statement = _checked(only(self._session(bucket).parsed(_filled(sql, table))))
         if isinstance(statement, (Query, Explain)):
             require_engine(catalog, bucket)
-            return self._queried(bucket, replace(statement, query=_renamed(statement.query, lookup_tables)), reading, most)
+            return self._queried(bucket, _over(statement, _renamed(statement.query, lookup_tables)), reading, most)
         if isinstance(statement, _WRITES):
             return written(statement.table.name, self._run(bucket, statement))
         return self._defined(bucket, cast("OnTable", statement))
 
     def _queried(self, bucket: str, statement: Query | Explain, reading: Reading, limit: int) -> QueryAnswer:
-        limited = replace(statement, query=_limited(statement.query, limit)) if isinstance(statement, Query) else statement
+        limited = _over(statement, _limited(statement.query, limit)) if isinstance(statement, Query) else statement
         found = self._run(bucket, limited, reading)
         if not isinstance(found, ResultRows):
             raise Internal(f"a query answered {type(found).__name__}")
@@ -130,6 +130,10 @@ def _by_k3(statement: CreateTable | CreateTableAs) -> CreateTable | CreateTableA
         raise Unsupported(f"a bucket has SHARED tables, not {statement.type} ones")
     named = {key.upper() for key, _ in statement.options}
     return replace(statement, options=(*statement.options, *(pair for pair in DEFAULTS.items() if pair[0] not in named)))
+
+
+def _over(statement: Query | Explain, query: exp.Query) -> Query | Explain:
+    return Query.of(query) if isinstance(statement, Query) else Explain(query)
 
 
 def _renamed(query: exp.Query, tables: Mapping[str, str]) -> exp.Query:

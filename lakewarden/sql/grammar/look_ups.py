@@ -6,38 +6,33 @@ What is kept holds names alone: no value of a user, no right, and nothing of wha
 
 from __future__ import annotations
 
-import threading
-from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 
 from sqlglot import exp
 from sqlglot.tokenizer_core import Token, TokenType
 
+from lakewarden.base.recent import Recent
 from lakewarden.sql.plain_values import name_of
 from lakewarden.sql.statements.base import Ref
 from lakewarden.sql.statements.rows import Constant, LookUp, LookUpShape, Query, ShownItem
 
 _LITERALS = frozenset({TokenType.NUMBER, TokenType.STRING})
 _MOST_TOKENS = 200
-_MOST_CHARACTERS = 4_000
-"""Of a shape that is kept; longer ones are parsed each time."""
+"""Of a look-up that is recognized: some fifty columns."""
 
-_MOST_KEPT = 1_000
-"""Shapes: 20 MB at most, and some 2 MB of those that applications send."""
+_MOST_CHARACTERS = 1 << 18
+"""Of the names in all shapes that are kept: of a thousand to ten thousand texts, in some 20 MB with their tokens."""
 
 _Key = tuple[tuple[TokenType, str], ...]
 
-_kept: OrderedDict[_Key, LookUpShape] = OrderedDict()
-_lock = threading.Lock()
+_kept: Recent[_Key, LookUpShape] = Recent(_MOST_CHARACTERS, share=64)
 
 
 def query_of(tokens: Sequence[Token], parsed: Callable[[], Query]) -> Query | None:
     """The query of a text whose shape is known; None of any other. `parsed` is called if its tree is needed."""
     if len(tokens) > _MOST_TOKENS or tokens[0].token_type is not TokenType.SELECT:
         return None
-    with _lock:
-        shape = _kept.get(_key(tokens))
-    if shape is None:
+    if (shape := _kept.get(_key(tokens))) is None:
         return None
     literals = tuple(token.text for token in tokens if token.token_type in _LITERALS)
     return Query(lambda: parsed().query, LookUp(shape, literals))
@@ -52,11 +47,7 @@ def recognized(tokens: Sequence[Token], query: Query) -> Query:
     if shape is None or tuple(found.literals) != literals:  # each literal of the text is one of the look-up, in this order
         return query
     key = _key(tokens)
-    if sum(len(text) for _, text in key) <= _MOST_CHARACTERS:
-        with _lock:
-            _kept[key] = shape
-            if len(_kept) > _MOST_KEPT:
-                _kept.popitem(last=False)
+    _kept.put(key, shape, sum(len(text) for _, text in key))
     return Query(lambda: query.query, LookUp(shape, literals))
 
 
@@ -121,11 +112,12 @@ class _Reader:
 
 
 def _column(node: exp.Expr, alias: str) -> str:
-    _only(node, exp.Column, "this", "table")
-    _only(node.this, exp.Identifier, "this", "quoted")
-    if name_of(node) or (node.table and node.table.lower() != alias.lower()):
+    column = _only(node, exp.Column, "this", "table")
+    _only(column.this, exp.Identifier, "this", "quoted")
+    table = column.text("table").lower()
+    if name_of(column) or table not in ("", alias.lower()):
         raise _NoLookUp
-    return node.name
+    return column.name
 
 
 def _parts(condition: exp.Expr) -> Iterator[exp.Expr]:

@@ -8,6 +8,7 @@ import pyarrow as pa
 
 from lakewarden.base.scope import TableName
 from lakewarden.catalog.model import Table, TableSchema
+from lakewarden.delta.reading.bounds import Bound
 from lakewarden.maintenance.open_table import open_table
 from lakewarden.sql.context import Context
 from lakewarden.sql.queries.pushdown import Pushdown
@@ -33,6 +34,10 @@ def scanned(context: Context, table: Table, wanted: ReadSelection) -> pa.Table:
     owner = context.owner(table)
     client = context.block.reading(open_table(context.warehouse, table), owner)
     return client.scan(wanted, user=owner, freshness=context.freshness)
+
+
+def scanned_within(context: Context, table: Table, columns: tuple[str, ...], bounds: tuple[Bound, ...]) -> pa.Table:
+    return scanned(context, table, ReadSelection(columns, bounds))
 
 
 def wanted_by(pushdown: Pushdown) -> ReadSelection:
