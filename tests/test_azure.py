@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+import lakewarden
 from lakewarden import Lakehouse
 from lakewarden.base.connection import Location
 from lakewarden.errors import StorageRefused
@@ -41,6 +42,21 @@ def test_a_table_is_written_kept_and_restored_there(lake: Lakehouse, base: str) 
     assert eventual(table, "u_1") == {1: "one", 2: "kept"}
     assert all(finding.passed for finding in lake.check("azure"))
     assert list(BucketPath(base).rglob("*.parquet"))
+
+
+def test_a_survey_finds_tables_there(lake: Lakehouse, base: str) -> None:
+    table = make_notes(lake, options={"STORAGE_ID": "azure"})
+    for user in ("ann", "bob"):
+        table.write(notes({1: "a"}), user=user)
+    lake.flush()
+    (gone,) = [path for path in BucketPath(base).rglob("*.parquet") if "/bob/" in str(path)]
+    gone.unlink()
+    found = {each.path: each for each in (*lake.survey(base), *lakewarden.survey(base))}
+    assert {path.removeprefix(base): each.verdict for path, each in found.items()} == {
+        "/chat/notes/ann": "sound",
+        "/chat/notes/bob": "damaged",
+    }
+    assert {each.place_class for each in found.values()} == {"conditional"}
 
 
 def test_a_table_moves_there_and_its_user_is_erased(lake: Lakehouse, base: str, tmp_path: Path) -> None:

@@ -7,11 +7,13 @@ from pathlib import Path
 
 import pytest
 
+import lakewarden
 from lakewarden import Lakehouse
 from lakewarden.base.connection import Connection, Location
 from lakewarden.errors import NotFound, StorageRefused, StorageUnavailable
 from lakewarden.storage.objects import Missing
 from lakewarden.storage.open import open_store
+from tests.delta.hand_written import HandWritten
 from tests.fixtures.gcs import GcsServer
 
 
@@ -38,6 +40,15 @@ def test_files_are_loaded_by_a_pattern(lake: Lakehouse, base: str, gcs: GcsServe
     report = lake.load("n.plain", f"{base}/a=*/*.csv")
     assert (report.files, report.rows, _ids(lake)) == (3, 4, [1, 2, 3, 4])
     assert lake.load("n.plain", f"{base}/a=2/y z.csv").rows == 1
+
+
+def test_a_survey_finds_tables_there(base: str, gcs: GcsServer, tmp_path: Path) -> None:
+    table = HandWritten(Path(str(tmp_path)) / "t")
+    table.begin(table.file("1.parquet", [1]))
+    for path in (each for each in table.path.rglob("*") if each.is_file()):
+        gcs.upload(f"{base}/a/t/{path.relative_to(table.path)}", path.read_bytes())
+    (found,) = lakewarden.survey(base)
+    assert (found.path, found.verdict, found.place_class, found.version) == (f"{base}/a/t", "sound", "conditional", 0)
 
 
 def test_a_prefix_of_more_files_than_a_page_lists_is_loaded(lake: Lakehouse, base: str, gcs: GcsServer) -> None:

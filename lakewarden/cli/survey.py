@@ -198,6 +198,7 @@ def _summary(found: Survey, *, as_json: bool) -> Iterator[str]:
         yield f"the first {_MOST_LINES:,} of {count:,}; --out and --format json have all"
     verdicts = ", ".join(f"{number:,} {verdict}" for verdict, number in found.tables.counts.items())
     yield f"{count:,} {'table' if count == 1 else 'tables'}: {verdicts}" if count else "no Delta table there"
+    yield from (f"{place} is inside of the table {table}: survey that" for place, table in found.inside)
     yield from (f"{each.error.code}: {each.error.message}" for each in found.unlisted)
 
 

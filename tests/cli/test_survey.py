@@ -127,3 +127,31 @@ def test_a_warehouse_surveys_with_its_own_prices_and_connections(place: Path, tm
         found = lake.survey(str(place / "b"), str(place))
         assert [each.verdict for each in found] == ["damaged", "sound"]
         assert lake.maintenance.status.survey(str(place)) == found == lakewarden.survey(str(place))
+
+
+def test_names_that_control_a_terminal_are_printed_in_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for name in ("line\nbreak", "\x1b[31mred", "<script>", "[bold]", "a=%0A"):
+        hollow(tmp_path / name)
+    assert main(str(tmp_path)) == 1
+    printed = capsys.readouterr()
+    assert len(printed.out.splitlines()) == 6
+    assert not [letter for letter in printed.out + printed.err if letter < " " and letter != "\n"]
+    assert all(name in printed.out for name in ("<script>", "[bold]", "a=%0A", "line\\nbreak"))
+
+
+@pytest.mark.parametrize(
+    "uri",
+    [
+        "s3://key:SECRET@bucket/prefix",
+        "s3://bucket/prefix?X-Amz-Signature=SECRET",
+        "s3a://bucket/prefix#SECRET",
+        "abfss://c@account/prefix?sig=SECRET",
+        "https://user:SECRET@host/prefix",
+        "gs://user:SECRET@bucket/prefix",
+    ],
+)
+def test_a_uri_with_a_credential_is_refused_and_not_printed(uri: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(uri, "--format", "json") == 1
+    printed = capsys.readouterr()
+    assert printed.err.startswith("INVALID_ARGUMENT: ")
+    assert "SECRET" not in printed.out + printed.err

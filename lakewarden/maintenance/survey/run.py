@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from lakewarden.base.connection import Connection, Location
 from lakewarden.base.setting_sections import PricesSettings
 from lakewarden.base.threads import Threads
+from lakewarden.delta.replay.segment import LOG
 from lakewarden.errors import LakewardenError, NoBucket, NotFound
 from lakewarden.maintenance.survey.listing import FoundTable
 from lakewarden.maintenance.survey.ranges import list_tables
@@ -45,6 +46,8 @@ class Survey:
 
     tables: RankedTables
     unlisted: tuple[ListingFailure, ...] = ()
+    inside: tuple[tuple[str, str], ...] = ()
+    """Places that are inside of a table, and that table, where nothing was found."""
 
     @property
     def is_well(self) -> bool:
@@ -102,7 +105,8 @@ def survey_places(places: Sequence[Location], look: Look, progress: Progress | N
             run.place(place)
         except LakewardenError as error:
             unlisted.append(ListingFailure(place.uri, error))
-    return Survey(run.tables, tuple(unlisted))
+    around = [(place.uri, table_around(place)) for place in (() if run.tables or unlisted else places)]
+    return Survey(run.tables, tuple(unlisted), tuple((uri, table) for uri, table in around if table is not None))
 
 
 def outermost(places: Sequence[Location]) -> list[Location]:
@@ -157,3 +161,16 @@ def _check_there(place: Location, objects: int) -> None:
         raise NotFound(f"there is nothing at {place.uri}")
     if path is not None and not path.is_dir():
         raise NotFound(f"there is no directory {place.uri}")
+
+
+def table_around(place: Location) -> str | None:
+    """The URI of the innermost table that a place is inside of; None where there is none, or the key may not look there."""
+    uri = canonical(place.uri)
+    while (above := uri.rpartition("/")[0]) and not above.endswith(":/"):
+        uri = above
+        try:
+            if next(iter(open_source(replace(place, uri=uri), links=False).uploads(below=LOG)), None) is not None:
+                return uri
+        except LakewardenError:
+            return None
+    return None
