@@ -216,9 +216,7 @@ def _line(found: TableSurvey) -> Row:
 
 
 def _damage(found: TableSurvey) -> str:
-    counts = Counter[str]()
-    for each in found.damage:
-        counts[each.kind] += each.count
+    counts = Counter(each.kind for each in found.damage)
     return ", ".join(kind if count == 1 else f"{kind} ×{count:,}" for kind, count in counts.items())
 
 

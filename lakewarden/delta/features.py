@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from types import MappingProxyType
 from typing import Literal
 
@@ -213,6 +214,7 @@ class Route:
     reason: str = ""
 
 
+@lru_cache(maxsize=1024)  # most tables of a place have one of a few, and a survey asks for each operation
 def features_of(protocol: Protocol) -> frozenset[str]:
     """The names of all features that a protocol asks for, listed or meant by its versions."""
     listed = {*(protocol.reader_features or ()), *(protocol.writer_features or ())}
@@ -226,6 +228,7 @@ def _is_meant(feature: Feature, protocol: Protocol) -> bool:
     )
 
 
+@lru_cache(maxsize=1024)
 def unknown_features(protocol: Protocol) -> tuple[str, ...]:
     """Those that are not named here, and versions of the protocol above those that are known, in words."""
     unknown = sorted(features_of(protocol) - _BY_NAME.keys())

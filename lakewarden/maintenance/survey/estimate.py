@@ -8,6 +8,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
+
+import pyarrow.compute
 
 from lakewarden.base.setting_sections import PricesSettings
 from lakewarden.delta.examination.kinds import DamageKind
@@ -17,6 +20,9 @@ from lakewarden.delta.replay.log_state import LogState
 from lakewarden.maintenance.survey.table_survey import Damage, OperationEstimate, PlaceClass
 from lakewarden.storage.meter import PAGE, dollars
 from lakewarden.tables.upkeep_files import pack_files
+
+pc: Any = pyarrow.compute
+"""Its stubs do not know chunked columns."""
 
 _LOG: tuple[DamageKind, ...] = (
     "torn-commit",
@@ -98,6 +104,8 @@ class SurveyedTable:
     on_disk: bool
     target_size: int
     """Bytes of a file that an operation writes."""
+    has_lost_all: bool = False
+    """Whether no live file is there."""
 
 
 def estimates(table: SurveyedTable, prices: PricesSettings) -> Mapping[str, OperationEstimate]:
@@ -126,9 +134,7 @@ def _estimate(table: SurveyedTable, operation: Operation, prices: PricesSettings
 
 
 def _refusal(table: SurveyedTable, operation: Operation, kinds: set[DamageKind]) -> str:
-    if operation == "vacuum" and 0 < table.state.files.num_rows == sum(
-        each.count for each in table.damage if each.kind == "hollow"
-    ):
+    if operation == "vacuum" and table.has_lost_all:
         return "hollow: all live files are missing: the place or the log is another one's"
     if by := [kind for kind in _REFUSED_BY[operation] if kind in kinds]:
         return next(f"{each.kind}: {each.detail}" for each in table.damage if each.kind == by[0])
@@ -147,7 +153,7 @@ def _work(table: SurveyedTable, operation: Operation) -> tuple[Counter[str], tup
             deleted = -(-table.dead_files // PAGE)
             return _FIXED["vacuum"] + Counter(LIST=pages, GET=kept, DELETE=deleted), (0, 0)
         case "compact":
-            packing = pack_files(_data_files(table.state), table.target_size)
+            packing = pack_files(_data_files(table.state) if files > 1 else (), table.target_size)
             return _rewrite(table, len(packing.inputs), len(packing.bins), packing.bytes)
         case "cluster":
             return _rewrite(table, files, -(-size // table.target_size), size)
@@ -171,7 +177,7 @@ def _log_reads(state: LogState) -> int:
 
 
 def _sum(state: LogState) -> int:
-    return sum(size or 0 for size in state.files.column("size").to_pylist())
+    return pc.sum(state.files.column("size")).as_py() or 0
 
 
 def _data_files(state: LogState) -> list[DataFile]:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from lakewarden.delta.examination.examination import TableListing
+from lakewarden.delta.examination.listing import TableListing
 from lakewarden.delta.replay.segment import LOG
 from lakewarden.errors import Unsupported
 from lakewarden.storage.sources import ObjectSource, SourceObject

@@ -77,5 +77,5 @@ def _read(run: IO[bytes]) -> Iterator[TableSurvey]:
 
 
 def _rank(found: TableSurvey) -> tuple[bool, int, int, int, str]:
-    damage = sum(each.count for each in found.damage)
+    damage = len(found.damage)
     return found.change == "gone", _ORDER[found.verdict], -damage, -(found.small_files or 0), found.path

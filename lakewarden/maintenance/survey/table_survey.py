@@ -24,8 +24,6 @@ class Damage:
     detail: str
     versions: tuple[int, ...] = ()
     """Of the log, where the damage is in commits or checkpoints."""
-    count: int = 1
-    """How many this stands for: of very many of one kind, only the first are named each."""
 
 
 @dataclass(frozen=True)

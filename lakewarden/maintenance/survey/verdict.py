@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import cast
 
@@ -12,16 +12,13 @@ from lakewarden.base.setting_sections import MaintenanceSettings, PricesSettings
 from lakewarden.delta.examination.examination import OF_CATALOGS, Examination, examine
 from lakewarden.delta.examination.kinds import DamageKind
 from lakewarden.delta.features import features_of, in_use, unknown_features
-from lakewarden.delta.replay.log_state import LogState, Note
+from lakewarden.delta.replay.log_state import LogState
 from lakewarden.errors import LakewardenError, Unsupported
 from lakewarden.maintenance.survey.estimate import SurveyedTable, all_refused, estimates
 from lakewarden.maintenance.survey.listing import MOST_OBJECTS, FoundTable
 from lakewarden.maintenance.survey.place import place_class
 from lakewarden.maintenance.survey.table_survey import Damage, PlaceClass, TableSurvey
 from lakewarden.storage.location import local_path
-
-MOST_OF_A_KIND = 20
-"""Damages of one kind that are named each."""
 
 
 @dataclass(frozen=True)
@@ -64,14 +61,15 @@ def _unreadable(location: Location, found: FoundTable, error: str) -> TableSurve
 
 def _survey(location: Location, found: FoundTable, seen: Examination, options: SurveyOptions) -> TableSurvey:
     figures, state = seen.figures, seen.state
-    damage = _damage(seen.notes)
+    damage = tuple(Damage(cast("DamageKind", note.kind), note.detail, note.versions) for note in seen.notes)
     place = _place(location, seen, options)
     operations = all_refused(seen.error or "no version of it opens")
     if state is not None:
         on_disk = local_path(location.uri) is not None
         # whatever is neither in the log, live, nor another's
         dead = max(0, len(found.listing.keys) - len(found.etags) - (figures.files or 0) - (figures.alien_files or 0))
-        facts = SurveyedTable(state, damage, place, len(found.listing.keys), dead, on_disk, options.target_size)
+        lost = any(each.kind == "hollow" for each in damage) and _has_lost_all(state, found)
+        facts = SurveyedTable(state, damage, place, len(found.listing.keys), dead, on_disk, options.target_size, lost)
         operations = estimates(facts, options.prices)
     return TableSurvey(
         location.uri,
@@ -98,18 +96,8 @@ def _survey(location: Location, found: FoundTable, seen: Examination, options: S
     )
 
 
-def _damage(notes: Sequence[Note]) -> tuple[Damage, ...]:
-    """Of each kind the first ones, and how many more there are: a table may have lost a million files."""
-    found: dict[str, list[Note]] = {}
-    for note in notes:
-        found.setdefault(note.kind, []).append(note)
-    return tuple(each for kind, some in found.items() for each in _of_kind(cast("DamageKind", kind), some))
-
-
-def _of_kind(kind: DamageKind, notes: Sequence[Note]) -> Iterator[Damage]:
-    yield from (Damage(kind, note.detail, note.versions) for note in notes[:MOST_OF_A_KIND])
-    if (more := len(notes) - MOST_OF_A_KIND) > 0:
-        yield Damage(kind, f"and {more:,} more", count=more)
+def _has_lost_all(state: LogState, found: FoundTable) -> bool:
+    return {*found.listing.keys}.isdisjoint(state.files.column("key").to_pylist())
 
 
 def _features(state: LogState | None) -> tuple[str, ...]:

@@ -76,12 +76,6 @@ def test_damage_refuses_what_it_would_make_worse(state: LogState, kind: DamageKi
     assert all(found[name].requests == found[name].dollars == 0 for name in REFUSED[kind])
 
 
-def test_a_table_of_which_all_is_missing_is_not_vacuumed(state: LogState) -> None:
-    named = [Damage("hollow", "x"), Damage("hollow", "and 3 more", count=3)]
-    assert said(state, *named[:1])["vacuum"].route == "native"
-    assert said(state, *named)["vacuum"].route == "refused"
-
-
 def test_a_clone_is_read_and_written_by_spark(state: LogState) -> None:
     found = said(state, Damage("outside-path", "x"))
     assert {name for name, each in found.items() if each.route == "spark"} == {"read", "compact", "cluster"}
