@@ -232,11 +232,7 @@ def _is_meant(feature: Feature, protocol: Protocol) -> bool:
 def unknown_features(protocol: Protocol) -> tuple[str, ...]:
     """Those that are not named here, and versions of the protocol above those that are known, in words."""
     unknown = sorted(features_of(protocol) - _BY_NAME.keys())
-    if protocol.min_reader_version > MOST_READER:
-        unknown.append(f"reader version {protocol.min_reader_version}")
-    if protocol.min_writer_version > MOST_WRITER:
-        unknown.append(f"writer version {protocol.min_writer_version}")
-    return tuple(unknown)
+    return (*unknown, *_versions_above(protocol.min_reader_version, protocol.min_writer_version))
 
 
 def in_use(state: LogState) -> tuple[Feature, ...]:
@@ -264,8 +260,7 @@ def route(state: LogState, operation: Operation) -> Route:
 
 def _unknown_to_readers(protocol: Protocol) -> tuple[str, ...]:
     unknown = sorted({*(protocol.reader_features or ())} - _BY_NAME.keys())
-    above = protocol.min_reader_version > MOST_READER
-    return (*unknown, *([f"reader version {protocol.min_reader_version}"] if above else ()))
+    return (*unknown, *_versions_above(protocol.min_reader_version, 0))
 
 
 def check_readable(state: LogState) -> None:
@@ -278,9 +273,17 @@ def check_readable(state: LogState) -> None:
 
 
 def _not_kept(head: TableHead) -> Iterator[str]:
-    for name in sorted({*head.features}):
+    for name in sorted(head.features):
         if name not in _BY_NAME or not _BY_NAME[name].kept:
             yield name
+    yield from _versions_above(head.reader, head.writer)
+
+
+def _versions_above(reader: int, writer: int) -> Iterator[str]:
+    if reader > MOST_READER:
+        yield f"reader version {reader}"
+    if writer > MOST_WRITER:
+        yield f"writer version {writer}"
 
 
 def check_grows(head: TableHead, where: str) -> None:
