@@ -187,11 +187,13 @@ def _texts(schema: pq.ParquetSchema) -> list[str]:
 
 
 def _wanted(schema: pa.Schema, *, removes: bool) -> list[str]:
-    wanted = [name for name in _OTHERS if name in schema.names]
-    for action in ("add", "remove") if removes else ("add",):
+    wanted = []
+    for action in (*_OTHERS, "add", *(["remove"] if removes else ())):
         kind = schema.field(action).type if action in schema.names else None
         if kind is not None and pa.types.is_struct(kind):
-            wanted += [f"{action}.{name}" for name in said_columns({each.name for each in kind})]
+            there = {each.name for each in kind}
+            fields = _TYPES[action].__struct_encode_fields__ if action in _TYPES else said_columns(there)
+            wanted += [f"{action}.{name}" for name in fields if name in there]
     return wanted
 
 
@@ -226,11 +228,12 @@ def _read_batch(checkpoint: Checkpoint, batch: pa.RecordBatch, root: str) -> Non
 
 
 def _read_others(checkpoint: Checkpoint, name: str, column: Any) -> None:
-    rows = column.drop_null()
-    if len(rows) > (_MOST_OTHERS if name in _MANY else _FEW):
-        raise Unsupported(f"the checkpoint of version {checkpoint.version} has {len(rows):,} {name} actions: too many")
+    count = len(column) - column.null_count
+    if count > (_MOST_OTHERS if name in _MANY else _FEW):
+        raise Unsupported(f"the checkpoint of version {checkpoint.version} has {count:,} {name} actions: too many")
+    rows = column if len(column) <= _FEW else column.drop_null()  # which takes as long as reading a few rows
     for row in rows.to_pylist(maps_as_pydicts="lossy"):
-        if (found := _converted(row, _TYPES[name])) is not None:
+        if row is not None and (found := _converted(row, _TYPES[name])) is not None:
             _take(checkpoint, found)
 
 
