@@ -9,6 +9,7 @@ import pytest
 from deltalake import DeltaTable
 
 from lakewarden.catalog.target import ScopeTarget
+from lakewarden.delta.commit_log.actions import CommitChange
 from lakewarden.delta.commit_log.stamp import CommitStamp
 from lakewarden.delta.features import FEATURES
 from lakewarden.delta.lifecycle.fence import fence
@@ -26,7 +27,7 @@ _ACTS: Mapping[str, Callable[[ScopeTarget], object]] = {
     "a row that is there": lambda scope: flush(scope, people(1, name="new"), first_seq=8),
     "a property": lambda scope: alone(table_of(scope).set_property("lakewarden.a", "b", stamp=CommitStamp("J", "MOVE"), **at())),
     "the same rows": lambda scope: alone(
-        table_of(scope).commit((), (), stamp=CommitStamp("J", "OPTIMIZE"), data_change=False, **at())
+        table_of(scope).commit(CommitChange(CommitStamp("J", "OPTIMIZE"), data_change=False), **at())
     ),
     "a drop": lambda scope: alone(fence(scope, by("DR-1"))),
 }
