@@ -34,7 +34,7 @@ class TableFigures:
     dead_bytes: int | None = None
     """Of listed data files that no live file is."""
     unnamed_files: int | None = None
-    """Listed data files that neither a live file nor a `remove` names."""
+    """Listed data files that neither a live file nor a `remove` names, in what was read of the log."""
     alien_files: int | None = None
     """Listed objects that no writer of Delta makes, but for hidden ones."""
     tombstones: int | None = None

@@ -31,8 +31,8 @@ DamageKind = Literal[
 KINDS: tuple[DamageKind, ...] = get_args(DamageKind)
 
 Verdict = Literal["sound", "damaged", "catalog", "unreadable"]
-"""`catalog`: another catalog decides which commits it has. `unreadable`: no version of it opens, or it has what is not known
-here, so that nobody can say that it is sound."""
+"""`catalog`: another catalog decides which commits it has. `unreadable`: no version of it opens, and no damage with a
+name says why; or it has what is not known here, so that it may be sound for its own writer."""
 
 UNKNOWN: frozenset[str] = frozenset({"unknown-feature", "unknown-action"})
 """What another writer may understand, and this one does not: the table may be sound for that writer."""

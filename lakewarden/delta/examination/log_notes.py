@@ -85,7 +85,7 @@ def contradiction(log: LogObjects, found: NewestVersion, listing: TableListing, 
         return
     if not deep and sum(listing.log[name].size for name in names) > _MOST_COMPARED:
         return
-    commits = by_commits(log, listing.log_files, start, found.writers)
+    commits = by_commits(log, found, start.version)
     if commits is None:
         return
     if isinstance(commits, Note):

@@ -148,20 +148,21 @@ def _writer(commit: CommitActions) -> str:
     return said[:_LONGEST_NAME] if isinstance(said, str) else ""
 
 
-def by_commits(log: LogObjects, files: LogFiles, base: CheckpointFiles, writers: Counter[str]) -> LogState | Note | None:
+def by_commits(log: LogObjects, found: NewestVersion, checkpoint: int) -> LogState | Note | None:
     """The version of a checkpoint by the commits that it replaces, or which of them is torn; None where one is gone meanwhile.
-    Counts their writers."""
-    found = Reconciliation(Checkpoint(-1), log.location)
-    for version in range(base.version + 1):
+    Adds their writers and removals to what was found."""
+    below = Reconciliation(Checkpoint(-1), log.location)
+    for version in range(checkpoint + 1):
         try:
             commit = read_commit(version, log.read(commit_name(version), MOST_COMMIT))
         except Missing:
             return None
         except Corrupt as error:
-            return Note("torn-commit", f"{error.message}; versions from it to {base.version - 1} can't be read", (version,))
-        found.apply(commit)
-        writers[_writer(commit)] += 1
+            return Note("torn-commit", f"{error.message}; versions from it to {checkpoint - 1} can't be read", (version,))
+        below.apply(commit)
+        found.trail.remember(commit)
+        found.writers[_writer(commit)] += 1
     try:
-        return found.state(base.version, files, None, ())
+        return below.state(checkpoint, LogFiles(), None, ())
     except Corrupt:
         return None

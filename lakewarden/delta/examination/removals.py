@@ -50,6 +50,11 @@ class RemovalTrail:
         self._wrong: list[tuple[int, str]] = []
         self._gone: set[FileKey] = set()
         """What commits removed and did not add again."""
+        self._older: set[str] = set()
+
+    def remember(self, commit: CommitActions) -> None:
+        """What a commit below the checkpoint removes, of which the checkpoint may remember nothing."""
+        self._older.update(key_of(action.remove.path, self._root) for action in commit.actions if action.remove is not None)
 
     def apply(self, commit: CommitActions) -> None:
         # a compaction has no digest: it names removals of what was added within its range, and no longer those adds
@@ -87,8 +92,8 @@ class RemovalTrail:
 
     @property
     def removed(self) -> Any:
-        """The keys of all files that a `remove` names, as far as the log remembers; some twice."""
-        own = pa.array([key for key, _ in self._gone], pa.string())
+        """The keys of all files that a `remove` names, in what was read of the log; some twice."""
+        own = pa.array([*self._older, *(key for key, _ in self._gone)], pa.string())
         return pa.concat_arrays([whole(self._tombstones, "key"), own])
 
     @property

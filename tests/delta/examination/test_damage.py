@@ -2,132 +2,42 @@
 
 from __future__ import annotations
 
-import json
-import uuid
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from deltalake import DeltaTable
 
-from lakewarden.delta.examination.examination import Examination, examine
 from lakewarden.delta.examination.kinds import KINDS
-from lakewarden.delta.examination.listing import TableListing
-from lakewarden.delta.replay.vectors import z85
-from lakewarden.storage.open import open_store
-from tests.delta.hand_written import HandWritten, add, bitmap, metadata, protocol, remove
+from tests.delta.examination.damaged import DAMAGES, Damage, checkpoint, log, look, whole
+from tests.delta.hand_written import HandWritten, add, metadata, protocol, remove
 
-PART = [
-    {"name": "p", "type": "string", "nullable": True, "metadata": {}},
-    {"name": "id", "type": "long", "nullable": True, "metadata": {}},
-]
-_DIGITS = "ab^-aqEH.-t@S}K{vb[*"
-"""A UUID in base 85."""
-_ANOTHER: dict[str, object] = {
-    "storageType": "u",
-    "pathOrInlineDv": _DIGITS[::-1],
-    "offset": 1,
-    "sizeInBytes": 40,
-    "cardinality": 1,
-}
+NOT_DAMAGED = {"history-gap": "sound", "unknown-feature": "unreadable", "unknown-action": "unreadable"}
 
 
-def look(table: HandWritten, *, deep: bool = False) -> Examination:
-    return examine(table.location, TableListing.of(open_store(table.location).list("")), deep=deep)
+@pytest.fixture
+def table(tmp_path: Path) -> HandWritten:
+    made = HandWritten(tmp_path / "t")
+    whole(made)
+    return made
 
 
-def kinds(table: HandWritten) -> set[str]:
-    return {note.kind for note in look(table).notes}
+def test_each_kind_has_its_cases() -> None:
+    assert {kind for kind, _, _ in DAMAGES} == {*KINDS}
+    assert len(DAMAGES) >= 24
 
 
-def whole(table: HandWritten) -> None:
-    """Four versions, of which the third has a checkpoint; partitions, a vector, and a file that is gone."""
-    size = table.vector(_name(), bitmap([0]))
-    vector = {"storageType": "u", "pathOrInlineDv": _DIGITS, "offset": 1, "sizeInBytes": size, "cardinality": 1}
-    first = table.file("p=a/1.parquet", [1, 2], partition={"p": "a"})
-    second = table.file("p=b/2.parquet", [3], partition={"p": "b"})
-    table.begin(first, second, fields=PART, partition_by=["p"], features=("deletionVectors",))
-    table.commit(1, remove("p=b/2.parquet"), table.file("p=b/3.parquet", [4], partition={"p": "b"}))
-    table.commit(2, {"commitInfo": {"operation": "X"}})
-    DeltaTable(table.path).create_checkpoint()
-    more = {**first["add"], "deletionVector": vector}
-    table.commit(3, remove("p=a/1.parquet"), {"add": more})
+@pytest.mark.parametrize("deep", [False, True])
+def test_a_whole_table_has_none(table: HandWritten, deep: bool) -> None:
+    found = look(table, deep=deep)
+    assert (found.notes, found.verdict, found.error) == ((), "sound", "")
 
 
-def _name() -> str:
-    return f"deletion_vector_{uuid.UUID(bytes=z85(_DIGITS))}.bin"
-
-
-def _append(table: HandWritten, version: int, **action: object) -> None:
-    with (table.log / f"{version:020d}.json").open("a") as file:
-        file.write(f"{json.dumps(action)}\n")
-
-
-def _cut(path: Path) -> None:
-    path.write_bytes(path.read_bytes()[:-3])
-
-
-def _partition_nulled(table: HandWritten) -> None:
-    table.commit(4, table.file("p=c/4.parquet", [1], partition={"p": None}))
-
-
-def _contradicts(table: HandWritten) -> None:
-    commit = table.log / f"{1:020d}.json"
-    commit.write_text("".join(line for line in commit.read_text().splitlines(keepends=True) if '"add"' not in line))
-
-
-def _second_vector(table: HandWritten) -> None:
-    table.commit(4, {"add": {**table.file("p=a/1.parquet", [1, 2], partition={"p": "a"})["add"]}})
-
-
-def _lost_first_commit(table: HandWritten) -> None:
-    for version in range(3):
-        (table.log / f"{version:020d}.json").unlink()
-    (table.log / f"{2:020d}.checkpoint.parquet").unlink()
-    (table.log / "_last_checkpoint").unlink()
-
-
-DAMAGES: dict[str, Callable[[HandWritten], object]] = {
-    "hollow": lambda table: (table.path / "p=b/3.parquet").unlink(),
-    "size-differs": lambda table: _cut(table.path / "p=b/3.parquet"),
-    "vector-gone": lambda table: (table.path / _name()).unlink(),
-    "vector-short": lambda table: _cut(table.path / _name()),
-    "torn-commit": lambda table: (table.log / f"{4:020d}.json").write_text("{"),
-    "checkpoint-unreadable": lambda table: _cut(table.log / f"{2:020d}.checkpoint.parquet"),
-    "checkpoint-contradicts": _contradicts,
-    "last-checkpoint-wrong": lambda table: (table.log / "_last_checkpoint").write_text('{"version":1,"size":1}'),
-    "log-gap": _lost_first_commit,
-    "history-gap": lambda table: (table.log / f"{1:020d}.json").unlink(),
-    "partition-value-nulled": _partition_nulled,
-    "remove-without-vector": lambda table: table.commit(4, remove("p=a/1.parquet", vector=_ANOTHER)),
-    "duplicate-live-path": _second_vector,
-    "removes-unknown": lambda table: table.commit(4, remove("p=z/9.parquet")),
-    "case-clash": lambda table: table.commit(4, metadata([*PART, {**PART[1], "name": "ID"}], ["p"])),
-    "outside-path": lambda table: table.commit(4, add("../x.parquet", partition={"p": "a"})),
-    "unknown-feature": lambda table: table.commit(4, protocol("deletionVectors", "dreams")),
-    "unknown-action": lambda table: _append(table, 3, dream={"of": 1}),
-    "unknown-storage-type": lambda table: table.commit(
-        4, table.file("p=d/5.parquet", [1], partition={"p": "d"}, vector={**_ANOTHER, "storageType": "z"})
-    ),
-}
-
-
-def test_each_kind_has_its_case() -> None:
-    assert {*DAMAGES} == {*KINDS}
-
-
-def test_a_whole_table_has_none(tmp_path: Path) -> None:
-    table = HandWritten(tmp_path / "t")
-    whole(table)
-    assert kinds(table) == set()
-
-
-@pytest.mark.parametrize("kind", DAMAGES)
-def test_a_damage_is_found_by_its_name(tmp_path: Path, kind: str) -> None:
-    table = HandWritten(tmp_path / "t")
-    whole(table)
-    DAMAGES[kind](table)
-    assert kinds(table) == {kind}
+@pytest.mark.parametrize(("kind", "how", "damage"), DAMAGES, ids=[f"{kind}: {how}" for kind, how, _ in DAMAGES])
+def test_a_damage_is_found_by_its_name(table: HandWritten, kind: str, how: str, damage: Damage) -> None:
+    damage(table)
+    found = look(table)
+    assert {note.kind for note in found.notes} == {kind}, (how, found.notes)
+    assert found.verdict == NOT_DAMAGED.get(kind, "damaged")
+    assert bool(found.error) is (found.state is None)
 
 
 def test_what_no_name_fits_is_unreadable(tmp_path: Path) -> None:
@@ -136,3 +46,103 @@ def test_what_no_name_fits_is_unreadable(tmp_path: Path) -> None:
     found = look(table)
     assert (found.verdict, found.state, found.notes) == ("unreadable", None, ())
     assert "lacks the protocol" in found.error
+
+
+def test_the_version_below_a_damage_is_shown(table: HandWritten) -> None:
+    """Behind a torn commit nothing opens, whatever follows it."""
+    table.commit(4, {"commitInfo": {}})
+    table.commit(5, {"commitInfo": {}})
+    (table.path / log(4)).write_text("{")
+    found = look(table)
+    assert found.state is not None
+    assert (found.state.version, [note.versions for note in found.notes]) == (3, [(4,)])
+    (table.path / log(4)).unlink()
+    found = look(table)
+    assert found.state is not None
+    assert (found.state.version, [(note.kind, note.versions) for note in found.notes]) == (3, [("log-gap", (4,))])
+
+
+def test_several_damages_are_all_named(table: HandWritten) -> None:
+    (table.path / "p=b/3.parquet").unlink()
+    checkpoint(table).write_bytes(b"")
+    table.commit(4, remove("p=y/1.parquet"), add("/elsewhere/x.parquet", partition={"p": "a"}))
+    table.commit(6, {"commitInfo": {}})
+    found = look(table)
+    assert {note.kind for note in found.notes} == {
+        "hollow",
+        "checkpoint-unreadable",
+        "removes-unknown",
+        "outside-path",
+        "log-gap",
+    }
+    assert (found.verdict, found.state and found.state.version) == ("damaged", 4)
+
+
+def test_files_of_a_clone_are_noted_and_no_damage(table: HandWritten) -> None:
+    table.commit(4, add("s3://other/table/x.parquet", partition={"p": "a"}), add("/other/y.parquet", partition={"p": "a"}))
+    found = look(table)
+    assert ([(note.kind, note.damaging) for note in found.notes], found.verdict) == ([("outside-path", False)], "sound")
+
+
+def test_a_link_that_leads_out_is_named(table: HandWritten, tmp_path: Path) -> None:
+    (tmp_path / "elsewhere.parquet").write_bytes(b"x")
+    (table.path / "p=a/link.parquet").symlink_to(tmp_path / "elsewhere.parquet")
+    table.commit(4, add("p=a/link.parquet", partition={"p": "a"}, size=1))
+    found = look(table)
+    assert {note.kind for note in found.notes} <= {"outside-path"}
+
+
+def test_a_catalog_decides_what_its_table_has(table: HandWritten) -> None:
+    table.commit(4, protocol("deletionVectors", "catalogManaged"))
+    (table.path / "p=b/3.parquet").unlink()
+    assert look(table).verdict == "catalog"
+
+
+def test_bytes_that_changed_at_equal_size_show_in_a_deep_look(table: HandWritten) -> None:
+    path = table.path / "p=b/3.parquet"
+    path.write_bytes(bytes(path.stat().st_size))
+    assert look(table).verdict == "sound"
+    found = look(table, deep=True)
+    assert ([note.kind for note in found.notes], found.verdict) == (["size-differs"], "damaged")
+
+
+def test_a_vector_that_is_garbled_shows_in_a_deep_look(table: HandWritten) -> None:
+    (path,) = table.path.glob("*.bin")
+    path.write_bytes(path.read_bytes()[:-1] + b"\0")
+    assert look(table).verdict == "sound"
+    assert [note.kind for note in look(table, deep=True).notes] == ["vector-short"]
+
+
+def test_sound_oddities_are_no_damage(table: HandWritten) -> None:
+    """Directories that differ by case; an absolute path inside; a file that was stored unescaped; a partition for NULL."""
+    table.commit(
+        4,
+        table.file("p=B/3.parquet", [4], partition={"p": "B"}),
+        {"add": {**table.file("p=x/5.parquet", [1], partition={"p": "x"})["add"], "path": f"file:{table.path}/p=x/5.parquet"}},
+        table.file("p=%41/6.parquet", [1], partition={"p": "%41"}),
+        table.file("p=__HIVE_DEFAULT_PARTITION__/7.parquet", [1], partition={"p": None}),
+        table.file("8.parquet", [1], partition={"p": None}),
+    )
+    found = look(table)
+    assert (found.notes, found.verdict, found.figures.unnamed_files) == ((), "sound", 0)
+
+
+def test_figures(table: HandWritten) -> None:
+    for name in ("part-9.parquet", "_hidden/a.parquet", ".x.parquet", "readme.csv", "_change_data/c.parquet", "_p=1/d.parquet"):
+        path = table.path / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(b"12345")
+    table.commit(4, {"commitInfo": {"engineInfo": "A/1"}})
+    figures = look(table).figures
+    sizes = {name: (table.path / name).stat().st_size for name in ("p=a/1.parquet", "p=b/3.parquet", "p=b/2.parquet")}
+    assert (figures.files, figures.bytes, figures.small_files, figures.vector_rows) == (
+        2,
+        sizes["p=a/1.parquet"] + sizes["p=b/3.parquet"],
+        2,
+        1,
+    )
+    assert (figures.dead_bytes, figures.unnamed_files, figures.alien_files) == (sizes["p=b/2.parquet"] + 10, 2, 1)
+    assert (figures.commits_since_checkpoint, figures.oldest_version, figures.tombstones) == (2, 0, 1)
+    assert figures.writers == {"A/1": 1, "": 4}
+    found = [*table.log.iterdir()]
+    assert (figures.log_objects, figures.log_bytes) == (len(found), sum(each.stat().st_size for each in found))

@@ -1,0 +1,296 @@
+"""A sound table with a checkpoint, partitions and a vector, and all ways in which copies of it are damaged."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import uuid
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from deltalake import DeltaTable
+
+from lakewarden.delta.examination.examination import Examination, examine
+from lakewarden.delta.examination.listing import TableListing
+from lakewarden.delta.replay.log_state import replay
+from lakewarden.delta.replay.vectors import z85
+from lakewarden.storage.open import open_store
+from tests.delta.hand_written import HandWritten, Json, add, bitmap, inline, metadata, protocol, remove
+
+PART: list[Json] = [
+    {"name": "p", "type": "string", "nullable": True, "metadata": {}},
+    {"name": "id", "type": "long", "nullable": True, "metadata": {}},
+]
+DIGITS = "ab^-aqEH.-t@S}K{vb[*"
+"""A UUID in base 85."""
+VECTOR = f"deletion_vector_{uuid.UUID(bytes=z85(DIGITS))}.bin"
+ANOTHER: Json = {"storageType": "u", "pathOrInlineDv": DIGITS[::-1], "offset": 1, "sizeInBytes": 40, "cardinality": 1}
+CRC = f"_delta_log/{3:020d}.crc"
+LAST = "_delta_log/_last_checkpoint"
+
+
+def log(version: int) -> str:
+    return f"_delta_log/{version:020d}.json"
+
+
+def checkpoint(table: HandWritten, version: int = 2) -> Path:
+    return table.log / f"{version:020d}.checkpoint.parquet"
+
+
+def whole(table: HandWritten) -> None:
+    """Four versions, of which the third has a checkpoint; partitions, a vector, and a file that is gone."""
+    size = table.vector(VECTOR, bitmap([0]))
+    vector = {"storageType": "u", "pathOrInlineDv": DIGITS, "offset": 1, "sizeInBytes": size, "cardinality": 1}
+    first = table.file("p=a/1.parquet", [1, 2], partition={"p": "a"})
+    second = table.file("p=b/2.parquet", [3], partition={"p": "b"})
+    table.begin(first, second, fields=PART, partition_by=["p"], features=("deletionVectors",))
+    table.commit(1, remove("p=b/2.parquet"), table.file("p=b/3.parquet", [4], partition={"p": "b"}))
+    table.commit(2, {"commitInfo": {"operation": "X"}})
+    DeltaTable(table.path).create_checkpoint()
+    more = {**first["add"], "deletionVector": vector}
+    table.commit(3, remove("p=a/1.parquet"), {"add": more})
+
+
+def with_checksum(table: HandWritten) -> dict[str, Any]:
+    """Writes the checksum of version 3, as Spark does, and returns it."""
+    state = replay(table.location, 3)
+    assert state is not None
+    lines = [json.loads(line) for version in range(4) for line in (table.path / log(version)).read_text().splitlines()]
+    live = {str(key) for key in state.files.column("key").to_pylist()}
+    files = {line["add"]["path"]: line["add"] for line in lines if "add" in line and line["add"]["path"] in live}
+    said: dict[str, Any] = {
+        "txnId": "x",
+        "tableSizeBytes": sum(each["size"] for each in files.values()),
+        "numFiles": len(files),
+        "numMetadata": 1,
+        "numProtocol": 1,
+        "setTransactions": [],
+        "domainMetadata": [],
+        "metadata": next(line["metaData"] for line in lines if "metaData" in line),
+        "protocol": next(line["protocol"] for line in lines if "protocol" in line),
+        "allFiles": [*files.values()],
+    }
+    (table.path / CRC).write_text(json.dumps(said))
+    return said
+
+
+def look(table: HandWritten, *, deep: bool = False) -> Examination:
+    return examine(table.location, TableListing.of(open_store(table.location).list("")), deep=deep)
+
+
+def _append(table: HandWritten, version: int, **action: object) -> None:
+    with (table.path / log(version)).open("a") as file:
+        file.write(f"{json.dumps(action)}\n")
+
+
+def _cut(path: Path, share: float = 0.9) -> None:
+    path.write_bytes(path.read_bytes()[: int(path.stat().st_size * share)])
+
+
+def _without_an_add(table: HandWritten) -> None:
+    commit = table.path / log(1)
+    commit.write_text("".join(line for line in commit.read_text().splitlines(keepends=True) if '"add"' not in line))
+
+
+def _checkpoint_without_a_file(table: HandWritten) -> None:
+    found = pq.read_table(checkpoint(table))
+    keep = [row is None or row["path"] != "p=b/3.parquet" for row in found.column("add").to_pylist()]
+    pq.write_table(found.filter(pa.array(keep)), checkpoint(table))
+
+
+def _checkpoint_by_another_partition(table: HandWritten) -> None:
+    (table.path / log(0)).write_text(
+        (table.path / log(0)).read_text().replace('"partitionColumns": ["p"]', '"partitionColumns": []')
+    )
+
+
+def _lost_first_commits(table: HandWritten) -> None:
+    for version in range(3):
+        (table.path / log(version)).unlink()
+    checkpoint(table).unlink()
+    (table.path / LAST).unlink()
+
+
+def _in_parts(table: HandWritten, lost: int) -> None:
+    """The checkpoint in three parts, of which one is lost."""
+    rows = pq.read_table(checkpoint(table))
+    checkpoint(table).unlink()
+    (table.path / LAST).unlink()
+    for number in range(1, 4):
+        part = table.log / f"{2:020d}.checkpoint.{number:010d}.{3:010d}.parquet"
+        if number != lost:
+            pq.write_table(rows.slice((number - 1) * 2, 2 if number < 3 else None), part)
+
+
+def _in_json(table: HandWritten, cut: Callable[[str], str]) -> None:
+    """A checkpoint by a UUID, in JSON, with its files in a sidecar."""
+    adds = [row for row in pq.read_table(checkpoint(table)).column("add").to_pylist() if row]
+    kind = pa.struct([("path", pa.string()), ("partitionValues", pa.map_(pa.string(), pa.string())), ("size", pa.int64())])
+    (table.log / "_sidecars").mkdir()
+    rows = [{name: row[name] for name in ("path", "partitionValues", "size")} for row in adds]
+    pq.write_table(pa.table({"add": pa.array(rows, kind)}), table.log / "_sidecars" / "s.parquet")
+    checkpoint(table).unlink()
+    (table.path / LAST).unlink()
+    lines = (
+        protocol("deletionVectors", "v2Checkpoint"),
+        metadata(PART, ["p"]),
+        {"checkpointMetadata": {"version": 2}},
+        {"sidecar": {"path": "s.parquet", "sizeInBytes": 1, "modificationTime": 1}},
+    )
+    text = "\n".join(json.dumps(line) for line in lines)
+    (table.log / f"{2:020d}.checkpoint.80a083e8-7026-4e79-81be-64bd76c43a11.json").write_text(cut(text))
+    for version in range(3):  # else the commits, which have another protocol, contradict it
+        (table.path / log(version)).unlink()
+
+
+def _json_without_sidecar(table: HandWritten) -> None:
+    _in_json(table, lambda text: text)
+    (table.log / "_sidecars" / "s.parquet").unlink()
+
+
+def _with_vector(table: HandWritten, vector: Json, path: str = "p=d/5.parquet") -> None:
+    table.commit(4, table.file(path, [1, 2, 3], partition={"p": "d"}, vector=vector))
+
+
+def _short_inline(table: HandWritten) -> None:
+    vector = inline(bitmap([0]), 1)
+    _with_vector(table, {**vector, "sizeInBytes": vector["sizeInBytes"] + 8})
+
+
+def _absolute_vector(table: HandWritten) -> None:
+    place = f"file://{table.path}/gone.bin"
+    _with_vector(table, {"storageType": "p", "pathOrInlineDv": place, "offset": 1, "sizeInBytes": 40, "cardinality": 1})
+
+
+def _prefixed_vector(table: HandWritten) -> None:
+    _with_vector(table, {**ANOTHER, "pathOrInlineDv": f"pre{DIGITS}"})
+
+
+def _offset_beyond(table: HandWritten) -> None:
+    size = (table.path / VECTOR).stat().st_size
+    _with_vector(table, {**ANOTHER, "pathOrInlineDv": DIGITS, "offset": size})
+
+
+def _twice(table: HandWritten) -> None:
+    table.commit(4, table.file("p=a/1.parquet", [1, 2], partition={"p": "a"}))
+
+
+def _gap_behind_the_checkpoint(table: HandWritten) -> None:
+    table.commit(4, {"commitInfo": {}})
+    (table.path / log(3)).unlink()
+
+
+def _twice_in_one_commit(table: HandWritten) -> None:
+    one = table.file("p=d/5.parquet", [1, 2, 3], partition={"p": "d"})
+    table.commit(4, one, {"add": {**one["add"], "deletionVector": inline(bitmap([0]), 1)}})
+
+
+def _overwritten(table: HandWritten) -> None:
+    """A third writer follows a commit of ours that another one replaced."""
+    table.commit(4, table.file("p=e/mine.parquet", [1], partition={"p": "e"}))
+    table.commit(5, remove("p=e/mine.parquet"), table.file("p=e/next.parquet", [1], partition={"p": "e"}))
+    table.commit(4, table.file("p=e/theirs.parquet", [1], partition={"p": "e"}))
+
+
+def _escaped_null(table: HandWritten) -> None:
+    table.file("p=a%2Fb c/4.parquet", [1])
+    size = (table.path / "p=a%2Fb c/4.parquet").stat().st_size
+    table.commit(4, add("p=a%252Fb%20c/4.parquet", size=size, partition={"p": None}))
+
+
+def _two_checkpoints_cut(table: HandWritten) -> None:
+    shutil.copy(checkpoint(table), checkpoint(table, 1))
+    for version in (1, 2):
+        _cut(checkpoint(table, version))
+
+
+Damage = Callable[[HandWritten], object]
+DAMAGES: list[tuple[str, str, Damage]] = [
+    ("hollow", "a file", lambda table: (table.path / "p=b/3.parquet").unlink()),
+    ("hollow", "a directory", lambda table: shutil.rmtree(table.path / "p=a")),
+    ("hollow", "a name in another case", lambda table: (table.path / "p=b/3.parquet").rename(table.path / "p=b/3.PARQUET")),
+    ("size-differs", "shorter", lambda table: _cut(table.path / "p=b/3.parquet")),
+    ("size-differs", "empty", lambda table: (table.path / "p=b/3.parquet").write_bytes(b"")),
+    ("size-differs", "longer", lambda table: (table.path / "p=b/3.parquet").write_bytes(b"x" * 9999)),
+    ("vector-gone", "by a UUID", lambda table: (table.path / VECTOR).unlink()),
+    ("vector-gone", "by a UUID below a prefix", _prefixed_vector),
+    ("vector-gone", "by an absolute path", _absolute_vector),
+    ("vector-short", "cut", lambda table: _cut(table.path / VECTOR)),
+    ("vector-short", "empty", lambda table: (table.path / VECTOR).write_bytes(b"")),
+    ("vector-short", "an offset beyond its end", _offset_beyond),
+    ("vector-short", "in the log", _short_inline),
+    ("torn-commit", "cut", lambda table: (table.path / log(4)).write_text('{"add":{"path"')),
+    ("torn-commit", "empty", lambda table: (table.path / log(4)).write_text("")),
+    ("torn-commit", "no text", lambda table: (table.path / log(4)).write_bytes(b"\xff\xfe\x00")),
+    ("torn-commit", "no action", lambda table: (table.path / log(4)).write_text('{"add":{"size":1}}')),
+    ("torn-commit", "within, between others", lambda table: _cut(table.path / log(3))),
+    ("torn-commit", "below the checkpoint", lambda table: _cut(table.path / log(1))),
+    ("checkpoint-unreadable", "cut", lambda table: _cut(checkpoint(table))),
+    ("checkpoint-unreadable", "empty", lambda table: checkpoint(table).write_bytes(b"")),
+    ("checkpoint-unreadable", "no Parquet", lambda table: checkpoint(table).write_bytes(b"PAR1" * 20)),
+    ("checkpoint-unreadable", "two of them", _two_checkpoints_cut),
+    ("checkpoint-unreadable", "the first part lost", lambda table: _in_parts(table, 1)),
+    ("checkpoint-unreadable", "the last part lost", lambda table: _in_parts(table, 3)),
+    ("checkpoint-unreadable", "JSON cut", lambda table: _in_json(table, lambda text: text[:-9])),
+    ("checkpoint-unreadable", "its sidecar lost", _json_without_sidecar),
+    ("checkpoint-contradicts", "a file too many", _without_an_add),
+    ("checkpoint-contradicts", "a file too few", _checkpoint_without_a_file),
+    ("checkpoint-contradicts", "other partitions", _checkpoint_by_another_partition),
+    ("last-checkpoint-wrong", "an older version", lambda table: (table.path / LAST).write_text('{"version":1,"size":1}')),
+    ("last-checkpoint-wrong", "a newer version", lambda table: (table.path / LAST).write_text('{"version":7,"size":1}')),
+    ("last-checkpoint-wrong", "parts", lambda table: (table.path / LAST).write_text('{"version":2,"size":1,"parts":3}')),
+    ("last-checkpoint-wrong", "no JSON", lambda table: (table.path / LAST).write_text("{")),
+    ("last-checkpoint-wrong", "no version", lambda table: (table.path / LAST).write_text('{"size":1}')),
+    ("last-checkpoint-wrong", "a text", lambda table: (table.path / LAST).write_text('{"version":"2","size":1}')),
+    ("last-checkpoint-wrong", "empty", lambda table: (table.path / LAST).write_text("")),
+    ("log-gap", "at its beginning", _lost_first_commits),
+    ("log-gap", "behind the checkpoint", _gap_behind_the_checkpoint),
+    ("log-gap", "below the newest", lambda table: table.commit(5, {"commitInfo": {}})),
+    ("history-gap", "in the middle", lambda table: (table.path / log(1)).unlink()),
+    ("partition-value-nulled", "plain", lambda table: table.commit(4, table.file("p=c/4.parquet", [1], partition={"p": None}))),
+    ("partition-value-nulled", "empty", lambda table: table.commit(4, table.file("p=c/4.parquet", [1], partition={"p": ""}))),
+    ("partition-value-nulled", "absent", lambda table: table.commit(4, table.file("p=c/4.parquet", [1], partition={}))),
+    ("partition-value-nulled", "escaped", _escaped_null),
+    ("remove-without-vector", "another", lambda table: table.commit(4, remove("p=a/1.parquet", vector=ANOTHER))),
+    ("remove-without-vector", "none", lambda table: table.commit(4, remove("p=a/1.parquet"))),
+    (
+        "duplicate-live-path",
+        "over two commits",
+        lambda table: table.commit(4, table.file("p=a/1.parquet", [1, 2], partition={"p": "a"})),
+    ),
+    ("duplicate-live-path", "over two commits", _twice),
+    ("duplicate-live-path", "in one commit", _twice_in_one_commit),
+    ("removes-unknown", "a file of nobody", lambda table: table.commit(4, remove("p=z/9.parquet"))),
+    ("removes-unknown", "an overwritten commit", _overwritten),
+    ("case-clash", "columns", lambda table: table.commit(4, metadata([*PART, {**PART[1], "name": "ID"}], ["p"]))),
+    (
+        "case-clash",
+        "fields of a struct in a list",
+        lambda table: table.commit(
+            4,
+            metadata(
+                [
+                    *PART,
+                    {
+                        **PART[1],
+                        "name": "s",
+                        "type": {
+                            "type": "array",
+                            "containsNull": True,
+                            "elementType": {"type": "struct", "fields": [{**PART[1], "name": "Ä"}, {**PART[1], "name": "ä"}]},
+                        },
+                    },
+                ],
+                ["p"],
+            ),
+        ),
+    ),
+    ("outside-path", "upwards", lambda table: table.commit(4, add("../x.parquet", partition={"p": "a"}))),
+    ("outside-path", "upwards, escaped", lambda table: table.commit(4, add("%2e%2e/x.parquet", partition={"p": "a"}))),
+    ("unknown-feature", "of readers", lambda table: table.commit(4, protocol("deletionVectors", "dreams"))),
+    ("unknown-action", "in a commit", lambda table: _append(table, 3, dream={"of": 1})),
+    ("unknown-storage-type", "a letter", lambda table: _with_vector(table, {**ANOTHER, "storageType": "z"})),
+]

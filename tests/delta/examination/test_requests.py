@@ -1,0 +1,179 @@
+"""What a look costs, as the meter counts it on an object store: no listing, and each object of the log at most once."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from deltalake import DeltaTable
+
+from lakewarden.base.connection import Location
+from lakewarden.delta.examination.examination import Examination, examine
+from lakewarden.delta.examination.listing import TableListing
+from lakewarden.storage.meter import metered
+from lakewarden.storage.objects import ObjectStore
+from lakewarden.storage.open import open_store
+from tests.delta.examination.damaged import CRC, LAST, log, whole, with_checksum
+from tests.delta.hand_written import HandWritten, add
+from tests.fixtures.minio import MinioServer
+
+MANY = 30
+
+
+class Copy:
+    """A copy of a table in a bucket, looked at by a listing whose times can be set."""
+
+    def __init__(self, table: HandWritten, location: Location) -> None:
+        self.location = location
+        self.store: ObjectStore = open_store(location)
+        for path in sorted(table.path.rglob("*")):
+            if path.is_file():
+                self.store.put(str(path.relative_to(table.path)), path.read_bytes())
+        self.written: dict[str, datetime] = {}
+
+    def look(self, *, deep: bool = False) -> tuple[Examination, dict[str, int]]:
+        found = TableListing.of(self.store.list(""))
+        times = [self.written.get(key, BEFORE) for key in found.keys]
+        with metered() as account:
+            seen = examine(self.location, TableListing(found.keys, found.sizes, times), deep=deep)
+        return seen, {kind: many for kind, many in account.total().items() if kind.isupper() and many}
+
+
+BEFORE = datetime(2026, 1, 1, tzinfo=UTC)
+LATER = BEFORE + timedelta(hours=1)
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> HandWritten:
+    made = HandWritten(tmp_path / "t")
+    whole(made)
+    return made
+
+
+@pytest.fixture
+def copied(minio: MinioServer, request: pytest.FixtureRequest) -> Callable[[HandWritten], Copy]:
+    return lambda table: Copy(table, Location(f"{minio.prefix_for(request.node.name)}/t"))
+
+
+def test_a_checkpoint_and_what_is_behind_it(table: HandWritten, copied: Callable[[HandWritten], Copy]) -> None:
+    """The checkpoint, `_last_checkpoint`, one commit; with more commits as many more, and no request for their files."""
+    seen, spent = copied(table).look()
+    assert (seen.verdict, seen.read, spent) == ("sound", "log", {"GET": 3})
+    for number in range(MANY):
+        table.commit(4 + number, table.file(f"p=c/{number}.parquet", [1], partition={"p": "c"}))
+    seen, spent = copied(table).look()
+    assert (seen.verdict, spent, seen.figures.commits_since_checkpoint) == ("sound", {"GET": 3 + MANY}, 1 + MANY)
+    DeltaTable(table.path).create_checkpoint()
+    seen, spent = copied(table).look()
+    assert (seen.verdict, spent, seen.figures.writers) == ("sound", {"GET": 2}, {})
+
+
+def test_a_whole_checksum_is_all_that_is_read(table: HandWritten, copied: Callable[[HandWritten], Copy]) -> None:
+    by_log, _ = copied(table).look()
+    with_checksum(table)
+    seen, spent = copied(table).look()
+    assert (seen.verdict, seen.read, spent) == ("sound", "checksum", {"GET": 1})
+    assert seen.state is not None
+    assert by_log.state is not None
+    assert seen.state.files.sort_by("key").equals(by_log.state.files.sort_by("key"))
+    assert (seen.state.metadata, seen.state.protocol) == (by_log.state.metadata, by_log.state.protocol)
+    assert (seen.figures.writers, seen.figures.tombstones, seen.figures.unnamed_files) == (None, None, None)
+    # its one tombstone is of the commit behind the checkpoint; that of the dead file has left the checkpoint
+    assert (by_log.figures.unnamed_files, by_log.figures.tombstones) == (1, 1)
+    assert by_log.figures.dead_bytes == seen.figures.dead_bytes
+
+
+def test_a_damage_beside_a_checksum_costs_a_second_look_and_is_found(
+    table: HandWritten, copied: Callable[[HandWritten], Copy]
+) -> None:
+    with_checksum(table)
+    copy = copied(table)
+    copy.store.delete(["p=b/3.parquet"])
+    seen, spent = copy.look()
+    assert ([note.kind for note in seen.notes], seen.verdict, seen.read) == (["hollow"], "damaged", "log")
+    # the checksum; then the log listed, read and listed again around the question for the file, by two keys
+    assert spent == {"GET": 5, "LIST": 2}
+
+
+def _without_files(said: dict[str, object]) -> None:
+    del said["allFiles"]
+
+
+UNFIT: dict[str, Callable[[dict[str, object]], object]] = {
+    "without files": _without_files,
+    "another number of files": lambda said: said.update(numFiles=1),
+    "another size": lambda said: said.update(tableSizeBytes=1),
+    "no metadata": lambda said: said.pop("metadata"),
+    "a path that is none": lambda said: said.update(allFiles=[{"path": 1}]),
+}
+
+
+@pytest.mark.parametrize("how", UNFIT)
+def test_a_checksum_that_contradicts_itself_is_passed_over(
+    table: HandWritten, copied: Callable[[HandWritten], Copy], how: str
+) -> None:
+    said = with_checksum(table)
+    UNFIT[how](said)
+    (table.path / CRC).write_text(json.dumps(said))
+    seen, spent = copied(table).look()
+    assert (seen.verdict, seen.read, spent) == ("sound", "log", {"GET": 4})
+
+
+@pytest.mark.parametrize("text", [b"", b"{", b"\xff", b"[]", b"[" * 100_000])
+def test_a_checksum_that_is_garbled_is_passed_over(
+    table: HandWritten, copied: Callable[[HandWritten], Copy], text: bytes
+) -> None:
+    with_checksum(table)
+    (table.path / CRC).write_bytes(text)
+    assert copied(table).look()[0].read == "log"
+
+
+def test_a_checksum_of_a_commit_that_was_overwritten(table: HandWritten, copied: Callable[[HandWritten], Copy]) -> None:
+    """The commit is younger than its checksum, and so is no live file: what it says now is read."""
+    with_checksum(table)
+    table.commit(3, add("p=z/other.parquet", size=1, partition={"p": "z"}))
+    copy = copied(table)
+    copy.written = {log(3): LATER}
+    seen, _ = copy.look()
+    assert (seen.read, [note.kind for note in seen.notes], seen.verdict) == ("log", ["hollow"], "damaged")
+    copy.written = dict.fromkeys(copy.store.keys(""), LATER) | {CRC: BEFORE}
+    assert copy.look()[0].read == "log"
+
+
+def test_the_times_of_a_copy_say_nothing_of_a_checksum(table: HandWritten, copied: Callable[[HandWritten], Copy]) -> None:
+    """Copied in the order of names, commits come behind their checksums, and live files behind all of the log."""
+    with_checksum(table)
+    copy = copied(table)
+    copy.written = {log(3): LATER, "p=a/1.parquet": LATER + timedelta(seconds=1)}
+    assert (copy.look()[0].read, copy.look()[1]) == ("checksum", {"GET": 1})
+
+
+LATE: dict[str, str] = {"a commit": log(2), "a checkpoint": f"_delta_log/{2:020d}.checkpoint.parquet", "the pointer": LAST}
+
+
+@pytest.mark.parametrize("what", LATE)
+def test_what_was_touched_behind_the_checksum_is_read(
+    table: HandWritten, copied: Callable[[HandWritten], Copy], what: str
+) -> None:
+    with_checksum(table)
+    copy = copied(table)
+    copy.written = {LATE[what]: LATER}
+    assert copy.look()[0].read == "log"
+
+
+def test_a_log_with_a_hole_or_an_empty_commit_is_read(table: HandWritten, copied: Callable[[HandWritten], Copy]) -> None:
+    with_checksum(table)
+    copy = copied(table)
+    copy.store.put(log(3), b"")
+    seen, _ = copy.look()
+    assert ([note.kind for note in seen.notes], seen.state and seen.state.version) == (["torn-commit"], 2)
+
+
+def test_a_deep_look_reads_the_log(table: HandWritten, copied: Callable[[HandWritten], Copy]) -> None:
+    with_checksum(table)
+    seen, spent = copied(table).look(deep=True)
+    # the checkpoint, the pointer, four commits; two footers in two requests each, one vector
+    assert (seen.verdict, seen.read, spent) == ("sound", "log", {"GET": 6 + 2 * 2 + 1})
