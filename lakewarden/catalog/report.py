@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import ClassVar, Literal
 
 from lakewarden.base.connection import Location
-from lakewarden.base.scope import Scope
+from lakewarden.base.scope import Scope, TableName
 from lakewarden.catalog.operations import Operation
-from lakewarden.errors import Conflict, StorageUnavailable
+from lakewarden.errors import Conflict, LakewardenError, Moved, StorageUnavailable, Transient
 
 Outcome = Literal["done", "skipped", "planned", "failed", "deferred"]
 """`deferred`: too large for one task. The job continues the scope in Spark, and no caller sees this status."""
@@ -52,22 +53,74 @@ class Fault:
 
 
 @dataclass(frozen=True)
-class Basis:
-    """What a plan for a scope rests on, besides the version."""
-
-    digest: str = ""
-    """SHA-256 of that version's commit; empty when the plan does not rest on it."""
-    end: int | None = None
-    """The last possible `_seq` of the log as it was read; None when the plan does not rest on the log."""
-
-
-@dataclass(frozen=True)
 class Remains:
     """What a vacuum leaves for a later one, in milliseconds (`catalog.state.floors.entries.UpkeepNote`)."""
 
     dead_since: int
     log_since: int
     dead_bytes: int = -1
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScopePlan:
+    """What an operation would do to one scope, and what that rests on.
+
+    It is made once, by the look at the scope: a dry run shows it, a plan's file and the warehouse keep it as a line of JSON, and
+    an apply does it. It says what the operation has to find again; what follows from that and from the table is read anew.
+    """
+
+    table: str
+    user: str | None
+    log_id: str
+    uri: str
+    """Its place: that of its Delta table."""
+    version: int | None = None
+    digest: str = ""
+    """SHA-256 of that version's commit."""
+    end: int | None = None
+    """The last possible `_seq` of the log as it was read; None where the operation leaves the log alone."""
+    parameters: Mapping[str, str] = field(default_factory=dict)
+    """What was resolved when it was planned, as the version that a timestamp means."""
+    metrics: Mapping[str, int] = field(default_factory=dict)
+    """Expected gain and cost, by the names that the report of the operation has."""
+    files: tuple[str, ...] = ()
+    """The files that it rests on, relative to the scope."""
+    summary: str = ""
+
+    @property
+    def scope(self) -> Scope:
+        return Scope(TableName.parse(self.table), self.user)
+
+    @property
+    def key(self) -> tuple[Scope, str]:
+        """What tells the line from the others: a repair has one for the scope, the log and the floor."""
+        return self.scope, self.parameters.get("subject", "")
+
+    def planned(self, operation: Operation, plan_id: str) -> ScopeReport:
+        """The report of what would be done."""
+        return replace(self._report(operation, "planned", self.summary), files=self.files, plan_id=plan_id)
+
+    def done(self, operation: Operation, at: datetime, reason: str = "") -> ScopeReport:
+        """The report of a scope for which all is done that was planned."""
+        return replace(self._report(operation, "done", reason), finished_at=at)
+
+    def failed(self, operation: Operation, error: LakewardenError, at: datetime) -> ScopeReport:
+        """The report of a scope that was refused."""
+        fault = Fault(error.code, error.message, transient=isinstance(error, Transient))
+        return replace(self._report(operation, "failed", error.message), metrics={}, fault=fault, finished_at=at)
+
+    def _report(self, operation: Operation, outcome: Outcome, reason: str) -> ScopeReport:
+        parameters, metrics = dict(self.parameters), dict(self.metrics)
+        return ScopeReport(self.scope, operation, outcome, Location(self.uri), reason, self.version, parameters, metrics)
+
+    def check_place(self, log_id: str, uri: str) -> None:
+        """Raises:
+        Moved: the table is another one by now, or the scope is at another place.
+        """
+        if log_id != self.log_id:
+            raise Moved(f"{self.scope} was planned on another table of that name, which was dropped; plan again")
+        if uri != self.uri:
+            raise Moved(f"{self.scope} was planned at {self.uri} and is at {uri} now; plan again")
 
 
 @dataclass(frozen=True)
@@ -93,8 +146,8 @@ class ScopeReport:
     files: tuple[str, ...] = ()
     """Files that a dry run would touch, or a vacuum removed, relative to the scope."""
     finished_at: datetime | None = None
-    basis: Basis = Basis()
-    """Set in a plan only."""
+    plan: ScopePlan | None = None
+    """What is planned, where the look rests on more than the version."""
     plan_id: str = ""
     """Id of the plan that a dry run made, or that was applied."""
     quiet: bool = False

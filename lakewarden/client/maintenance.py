@@ -82,14 +82,13 @@ class MaintenanceCalls(Noun):
         plan_id = at.kept(request, as_reports(at.warehouse, found), planned_at, at.warehouse.catalog.read()).plan_id
         return [replace(one, plan_id=plan_id) for one in found]
 
-    @attaches
     def flush(self, *tables: str, user: str | None = None, metadata: Metadata | None = None) -> list[ScopeReport]:
         """Moves pending rows into the Delta tables: by default of all tables and users.
 
         Raises:
             NotFound: a table does not exist; nothing was flushed.
         """
-        return self._run(new_request("flush", tables, user=user), dry_run=False)
+        return self._parts.operator.do(new_request("flush", tables, user=user), dry_run=False, metadata=metadata)
 
     @attaches
     def flush_scopes(self, scopes: Iterable[Scope], *, metadata: Metadata | None = None) -> list[ScopeReport]:
@@ -98,7 +97,6 @@ class MaintenanceCalls(Noun):
 
         return flush_exactly(self._parts.operator, set(scopes))
 
-    @attaches
     def compact(
         self,
         *tables: str,
@@ -124,7 +122,7 @@ class MaintenanceCalls(Noun):
             look: opens each scope. Without it, commits of other programs may be missed until the next rolling look.
         """
         options = CompactOptions(user=user, where=where, ratio=ratio, scheduled=scheduled, look=look)
-        return self._run(Request("compact", tables, options), dry_run)
+        return self._parts.operator.do(Request("compact", tables, options), dry_run=dry_run, metadata=metadata)
 
     def evict(self, *tables: str, user: str | None = None, dry_run: bool = False) -> list[ScopeReport]:
         """Removes STREAM rows that have expired or exceed their scope's size: a report for each such scope.
@@ -132,9 +130,8 @@ class MaintenanceCalls(Noun):
         Raises:
             NotFound, Unsupported: a table does not exist or is not a STREAM table; nothing was evicted.
         """
-        return self._run(new_request("evict", tables, user=user), dry_run)
+        return self._parts.operator.do(new_request("evict", tables, user=user), dry_run=dry_run)
 
-    @attaches
     def optimize(
         self,
         *tables: str,
@@ -158,9 +155,8 @@ class MaintenanceCalls(Noun):
             look: as in `compact`.
         """
         options = OptimizeOptions(tuple(zorder), where, target_file_size, ratio, scheduled, user=user, look=look)
-        return self._run(Request("optimize", tables, options), dry_run)
+        return self._parts.operator.do(Request("optimize", tables, options), dry_run=dry_run, metadata=metadata)
 
-    @attaches
     def vacuum(
         self,
         *tables: str,
@@ -184,9 +180,8 @@ class MaintenanceCalls(Noun):
             InvalidArgument: the retention is below 168 hours, and `force` is not given.
         """
         options = VacuumOptions(retain_hours, force, ignore_checks, user=user, look=look)
-        return self._run(Request("vacuum", tables, options), dry_run)
+        return self._parts.operator.do(Request("vacuum", tables, options), dry_run=dry_run, metadata=metadata)
 
-    @attaches
     def restore(
         self,
         table: str,
@@ -206,9 +201,8 @@ class MaintenanceCalls(Noun):
             InvalidArgument: not exactly one of `version` and `timestamp`, or a version of a USER table without a user.
         """
         options = RestoreOptions(version, timestamp, discard_pending, user=user)
-        return self._run(Request("restore", (table,), options), dry_run)
+        return self._parts.operator.do(Request("restore", (table,), options), dry_run=dry_run, metadata=metadata)
 
-    @attaches
     def run(
         self,
         operation: str,
@@ -222,12 +216,9 @@ class MaintenanceCalls(Noun):
         Raises:
             InvalidArgument, Unsupported, NotFound: the request is not valid, by its row and its options; nothing was done.
         """
-        return self._run(check_request(new_request(operation, tables, **options)), dry_run)
+        request = check_request(new_request(operation, tables, **options))
+        return self._parts.operator.do(request, dry_run=dry_run, metadata=metadata)
 
-    def _run(self, request: Request, dry_run: bool) -> list[ScopeReport]:
-        return [*self._parts.operator.preview(request).reports] if dry_run else self._parts.operator.run(request)
-
-    @attaches
     def move(self, table: str, to: str, *, metadata: Metadata | None = None) -> list[ScopeReport]:
         """Moves a table to another storage: copies, compares, switches, and empties the old place. Reads and writes continue;
         flushes wait while the last part is copied. Continues a move that was interrupted.
@@ -245,7 +236,7 @@ class MaintenanceCalls(Noun):
             InUse: the table is being moved elsewhere, or its place there is not empty.
             Conflict: a reader pins a version, or a user is being erased; try again later.
         """
-        return self._run(new_request("move", (table,), to=to), dry_run=False)
+        return self._parts.operator.do(new_request("move", (table,), to=to), dry_run=False, metadata=metadata)
 
     def cancel_move(self, table: str) -> list[ScopeReport]:
         """Cancels a move before its switch; the table stays where it is, and the copies are removed.

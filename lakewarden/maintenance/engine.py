@@ -50,7 +50,13 @@ class WorkEngine:
     def run(self, work: Callable[[T], Steps[R]], items: Sequence[SizedWork[T]]) -> list[R]:
         """The results in the order of the items."""
         total = len(items)
-        return self._fan_out(total)(work, items, lambda done: self._progress(done, total))
+        if total >= self._settings.flush.in_process_below and self.cluster is not None:
+            return self.cluster.fan_out()(work, items, lambda done: self._progress(done, total))
+        from lakewarden.storage.steps import together
+        from lakewarden.tables.fanout import threads_for  # brings Delta, which a command that only looks need not load
+
+        with threads_for(items) as pool:
+            return together((work(item.work) for item in items), pool.map, lambda: self._progress(1, total))
 
     def run_large(self, work: Callable[[T], Steps[R]], items: Sequence[SizedWork[T]], here: int) -> list[R]:
         """As `run`, in this process where the items have fewer bytes than `here` together, whatever their number."""
@@ -81,9 +87,6 @@ class WorkEngine:
     def close(self) -> None:
         if self.cluster is not None:
             self.cluster.close()
-
-    def _fan_out(self, items: int) -> FanOut:
-        return self._here() if items < self._settings.flush.in_process_below else self._spread()
 
     def _here(self) -> FanOut:
         from lakewarden.tables.fanout import in_process  # brings Delta, which a command that only looks need not load

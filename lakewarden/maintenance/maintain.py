@@ -12,7 +12,7 @@ from lakewarden.base.clock import CarriedClock, Clock, random_id
 from lakewarden.base.scope import Scope, TableName
 from lakewarden.catalog.model import Catalog, Table, TableSchema
 from lakewarden.catalog.operations import Operation
-from lakewarden.catalog.report import ScopeReport
+from lakewarden.catalog.report import ScopePlan, ScopeReport
 from lakewarden.catalog.target import ScopeTarget
 from lakewarden.delta.manifest import refresh_manifest
 from lakewarden.delta.timeline import LogEntry
@@ -20,10 +20,10 @@ from lakewarden.errors import Conflict, LakewardenError, Moved
 from lakewarden.maintenance.options import Options
 from lakewarden.maintenance.plans.needs import Need
 from lakewarden.maintenance.plans.rounds import Round, note_turn
-from lakewarden.maintenance.plans.scope_plan import ScopePlan
+from lakewarden.maintenance.plans.scope_work import ScopeWork
 from lakewarden.maintenance.plans.standing import standing
 from lakewarden.maintenance.plans.still_planned import PLAN, commit_of
-from lakewarden.maintenance.plans.value import Plan, PlannedScope
+from lakewarden.maintenance.plans.value import Plan
 from lakewarden.maintenance.plans.whole_tables import choose_scopes
 from lakewarden.maintenance.procedure import ByScope
 from lakewarden.maintenance.request import Request
@@ -31,7 +31,7 @@ from lakewarden.maintenance.scopes import left_out, named_tables, readable_targe
 from lakewarden.maintenance.workplace import Workplace
 from lakewarden.storage.disk import sync
 from lakewarden.storage.steps import Steps, alone
-from lakewarden.tables.fanout import Run, SizedWork, failed_report, guarded
+from lakewarden.tables.fanout import Run, SizedWork, begin_scope, failed_report, fault_report
 from lakewarden.tables.floors import FloorNote, add_looks, forget_moved, known_of, not_moved, raise_floors
 from lakewarden.tables.presence import Presence
 from lakewarden.tables.upkeep_notes import is_news
@@ -55,11 +55,11 @@ class TableMaintenance(ByScope, Generic[Taken]):
     takes: type[Taken]
 
     @abstractmethod
-    def plan(self, target: ScopeTarget, options: Taken, *, clock: Clock) -> ScopePlan:
+    def plan(self, target: ScopeTarget, options: Taken, *, clock: Clock) -> ScopeWork:
         """Plans the work on a scope."""
 
     @abstractmethod
-    def replan(self, target: ScopeTarget, options: Taken, planned: PlannedScope, plan_id: str, *, clock: Clock) -> ScopePlan:
+    def replan(self, target: ScopeTarget, options: Taken, planned: ScopePlan, plan_id: str, *, clock: Clock) -> ScopeWork:
         """The planned work, on the table as it is now.
 
         Raises:
@@ -162,9 +162,9 @@ class MaintenanceRun(Generic[Taken]):
     job_id: str
     dry_run: bool = False
     plan_id: str = ""
-    lines: Mapping[Scope, PlannedScope] = field(default_factory=dict)
+    lines: Mapping[Scope, ScopePlan] = field(default_factory=dict)
 
-    def applying(self, plan_id: str, lines: Sequence[PlannedScope]) -> MaintenanceRun[Taken]:
+    def applying(self, plan_id: str, lines: Sequence[ScopePlan]) -> MaintenanceRun[Taken]:
         return replace(self, plan_id=plan_id, lines={line.scope: line for line in lines})
 
     def looking(self) -> MaintenanceRun[Taken]:
@@ -182,13 +182,17 @@ class MaintainTask(Generic[Taken]):
     dry_run: bool
     job_id: str
     clock: CarriedClock
-    planned: PlannedScope | None = None
+    planned: ScopePlan | None = None
     """The scope's line of the plan, where a plan is applied."""
     plan_id: str = ""
     large_bytes: int | None = None
     """A plan that reads more is deferred, if it can be spread."""
     spread: Run | None = None
     """Where it is spread then; a task that has it is not sent away."""
+
+    def looked(self) -> datetime:
+        """When pins and file references were read."""
+        return self.clock.moment
 
 
 def maintain_targets(run: MaintenanceRun[Taken], targets: Sequence[ScopeTarget], spread: Run | None = None) -> list[ScopeReport]:
@@ -255,19 +259,18 @@ def _noted(warehouse: Warehouse, targets: Sequence[ScopeTarget], reports: Sequen
 
 
 def maintain_scope(task: MaintainTask[Taken]) -> Steps[ScopeReport]:
-    return guarded(task.target, task.does.operation, task.clock, _maintain(task))
+    """The work on one scope, whose errors become its report, as in `fanout.guarded`."""
+    begin_scope(task.target)
+    try:
+        if task.planned is not None:
+            return (yield from _apply(task, task.planned, task.looked))
+        plan = task.does.plan(task.target, task.options, clock=task.looked)
+        return plan.report() if task.dry_run else (yield from _run(task, plan))
+    except Exception as error:  # noqa: BLE001  # as in `guarded`
+        return fault_report(task.target, task.does.operation, error, task.clock())
 
 
-def _maintain(task: MaintainTask[Taken]) -> Steps[ScopeReport]:
-    def looked() -> datetime:
-        """When pins and file references were read."""
-        return task.clock.moment
-
-    if task.planned is not None:
-        return (yield from _apply(task, task.planned, looked))
-    plan = task.does.plan(task.target, task.options, clock=looked)
-    if task.dry_run:
-        return plan.report()
+def _run(task: MaintainTask[Taken], plan: ScopeWork) -> Steps[ScopeReport]:
     if plan.nothing and plan.table is not None:
         refresh_manifest(task.target, plan.table, task.clock())  # the last committer may have died before writing its manifest
     if task.spread is not None:
@@ -277,7 +280,7 @@ def _maintain(task: MaintainTask[Taken]) -> Steps[ScopeReport]:
     return (yield from plan.run(job_id=task.job_id, clock=task.clock, new_id=random_id))
 
 
-def _apply(task: MaintainTask[Taken], planned: PlannedScope, clock: Clock) -> Steps[ScopeReport]:
+def _apply(task: MaintainTask[Taken], planned: ScopePlan, clock: Clock) -> Steps[ScopeReport]:
     """Applies the plan to the scope; where that is already done, reports what was done.
 
     Raises:
@@ -299,7 +302,7 @@ def _apply(task: MaintainTask[Taken], planned: PlannedScope, clock: Clock) -> St
     return report
 
 
-def _done_before(task: MaintainTask[Taken], planned: PlannedScope, commit: LogEntry) -> ScopeReport:
+def _done_before(task: MaintainTask[Taken], planned: ScopePlan, commit: LogEntry) -> ScopeReport:
     """The report of a scope that an earlier apply has done."""
     return ScopeReport(
         task.target.scope,

@@ -2,23 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TypeVar
-
-from lakewarden.base.scope import Scope, TableName
+from lakewarden.base.scope import TableName
 from lakewarden.catalog.model import Table
-from lakewarden.catalog.report import ScopeReport
-from lakewarden.errors import Conflict
-from lakewarden.maintenance.flush.run import flush_scopes
-from lakewarden.maintenance.flush.selection import Only
-from lakewarden.maintenance.flush_task import FlushTask
-from lakewarden.storage.steps import Steps
+from lakewarden.catalog.state.job_log import JobLog
+from lakewarden.errors import Conflict, Unsupported
+from lakewarden.maintenance.engine import WorkEngine, silent
+from lakewarden.maintenance.request import new_request
 from lakewarden.tables.client.client import TableClient
-from lakewarden.tables.fanout import SizedWork, in_process
 from lakewarden.tables.warehouse import Warehouse
-
-T = TypeVar("T")
-R = TypeVar("R")
 
 
 def open_table(warehouse: Warehouse, table: Table) -> TableClient:
@@ -27,19 +18,21 @@ def open_table(warehouse: Warehouse, table: Table) -> TableClient:
 
 
 def flush_pending(warehouse: Warehouse, table: TableName) -> None:
-    """Flushes a SHARED table in this process.
+    """Flushes a SHARED table in this process. The write is the job that history has, so no other is recorded.
 
     Raises:
         Conflict: rows stayed in the log.
+        FailedPrecondition: the engine of its namespace is disabled.
     """
-    for report in flush_scopes(warehouse, _here, _too_large, Only({Scope(table, None)})):
+    from lakewarden.maintenance.operator import Operator  # brings every operation, which most clients never need
+
+    at = Operator(
+        warehouse, WorkEngine(warehouse.settings, silent, None), JobLog(warehouse.state, warehouse.clock, warehouse.new_id)
+    )
+    try:
+        reports = at.run(new_request("flush", [str(table)]), at.new_job_id("flush"))
+    except Unsupported as error:  # too many rows for one process
+        raise Conflict(f"{error.message}: flush the table first") from error
+    for report in reports:
         if report.fault is not None:
             raise Conflict(f"the pending rows of {table} have to be flushed before an overwrite: {report.reason}")
-
-
-def _here(work: Callable[[T], Steps[R]], items: Sequence[SizedWork[T]]) -> list[R]:
-    return in_process(work, items, lambda _done: None)
-
-
-def _too_large(task: FlushTask) -> ScopeReport:
-    raise Conflict(f"{task.target.scope} has {task.pending.bytes} bytes pending, which need Spark: flush the table first")

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from lakewarden.base.clock import to_millis
-from lakewarden.base.commit_metadata import carried, carrying
+from lakewarden.base.commit_metadata import Metadata, attached, carried, carrying
 from lakewarden.base.scope import Scope
 from lakewarden.catalog.model import Catalog
 from lakewarden.catalog.operations import Operation
@@ -23,7 +23,7 @@ from lakewarden.maintenance.flush.selection import Only
 from lakewarden.maintenance.planning.propose import vacuumable
 from lakewarden.maintenance.plans.still_planned import PLAN
 from lakewarden.maintenance.plans.store import DoneBy, PlanLog
-from lakewarden.maintenance.plans.value import MAX_SCOPES, Plan, PlannedScope
+from lakewarden.maintenance.plans.value import MAX_SCOPES, Plan, plan_of
 from lakewarden.maintenance.procedure import AsAWhole, procedure_of
 from lakewarden.maintenance.request import Request, check_queueable, check_request, new_request, request_of_job
 from lakewarden.maintenance.scopes import named_tables
@@ -41,6 +41,18 @@ class Operator(Workplace):
     def run(self, request: Request, job_id: str | None = None) -> list[ScopeReport]:
         """Runs the request without a plan; raises as the operation does. With `job_id`, the caller records the job."""
         return procedure_of(request.operation).run(self, self.warehouse.catalog.read(), request, job_id)
+
+    def do(self, request: Request, *, dry_run: bool, metadata: Metadata | None = None) -> list[ScopeReport]:
+        """Runs the request, or plans it and stores the plan; the reports of either. Its commits carry the metadata.
+
+        Raises as `run` and `preview`.
+        """
+        with attached(metadata):
+            if not dry_run:
+                return self.run(request)
+            planned_at, catalog = self.warehouse.clock(), self.warehouse.catalog.read()
+            reports = procedure_of(check_request(request).operation).look(self, catalog, request)
+            return [*self.kept(request, reports, planned_at, catalog).reports]
 
     def look(self, request: Request) -> list[ScopeReport]:
         """What a plan would report, without storing one.
@@ -67,7 +79,7 @@ class Operator(Workplace):
         """
         plan_id = f"PL-{to_millis(planned_at):012x}-{self.warehouse.new_id()[:8]}"
         lines = tuple(
-            PlannedScope.of(report, find_table(catalog, report.scope.table).log_id)
+            report.plan or plan_of(report, find_table(catalog, report.scope.table).log_id)
             for report in reports
             if report.outcome == "planned"
         )

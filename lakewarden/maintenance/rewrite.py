@@ -31,7 +31,7 @@ from lakewarden.delta.snapshot import Snapshot
 from lakewarden.delta.table import ScopeTable
 from lakewarden.delta.timeline import walk
 from lakewarden.errors import Conflict
-from lakewarden.maintenance.plans.scope_plan import ScopePlan, check_fresh, unmoved
+from lakewarden.maintenance.plans.scope_work import ScopeWork, check_fresh, unmoved
 from lakewarden.storage.open import open_store
 from lakewarden.storage.steps import Steps
 
@@ -76,7 +76,7 @@ class Rewrite:
 
 
 def run_rewrite(
-    plan: ScopePlan, work: RewriteWork, *, job_id: str, clock: Clock, new_id: NewId, reach: Reach
+    plan: ScopeWork, work: RewriteWork, *, job_id: str, clock: Clock, new_id: NewId, reach: Reach
 ) -> Steps[ScopeReport]:
     """Writes the new files and swaps them in; discards them where others changed what they replace meanwhile.
 
@@ -138,7 +138,7 @@ def live_schema(target: ScopeTarget, table: ScopeTable) -> ScopeTarget:
 
 
 def write_outputs(
-    plan: ScopePlan, target: ScopeTarget, parts: Iterable[pa.Table], clock: Clock, new_id: NewId
+    plan: ScopeWork, target: ScopeTarget, parts: Iterable[pa.Table], clock: Clock, new_id: NewId
 ) -> tuple[NewFile, ...]:
     """Writes each part as a file, or one for each bucket. If one fails, none stays: their rows may have been removed meanwhile.
 

@@ -84,6 +84,12 @@ def of_table(table_id: str) -> Iterator[None]:
         _TABLE.reset(token)
 
 
+def count_for(table_id: str) -> None:
+    """From now on, what is requested is for this table: in the steps of one work, each of which has its context for itself
+    (`storage.steps`)."""
+    _TABLE.set(table_id)
+
+
 def count(kind: Kind, requests: int = 1, *, bytes_in: int = 0, bytes_out: int = 0, table_id: str = "") -> None:
     """Notes requests that were answered, or whose answer was lost; `table_id`: of the table, if the object tells."""
     amounts = {kind: requests} | ({"bytes_in": bytes_in} if bytes_in else {}) | ({"bytes_out": bytes_out} if bytes_out else {})

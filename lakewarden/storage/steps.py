@@ -8,7 +8,8 @@ Work must hold nothing large across a `yield`: a hundred others wait beside it.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable
-from dataclasses import dataclass
+from contextvars import Context, copy_context
+from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any, Generic, TypeVar
 
@@ -34,6 +35,8 @@ class _Work(Generic[R]):
 
     steps: Steps[R]
     finished: Callable[[], None]
+    context: Context = field(default_factory=copy_context)
+    """What it sets for itself, as whose requests it makes, holds for its other steps too, whichever thread they are done in."""
     waits_for: str | None = None
     failure: LakewardenError | None = None
     result: R | None = None
@@ -41,7 +44,10 @@ class _Work(Generic[R]):
     def advance(self) -> None:
         failure, self.failure, self.waits_for = self.failure, None, None
         try:
-            self.waits_for = next(self.steps) if failure is None else self.steps.throw(failure)
+            if failure is None:
+                self.waits_for = self.context.run(next, self.steps)
+            else:
+                self.waits_for = self.context.run(self.steps.throw, failure)
         except StopIteration as end:
             self.result = end.value
             self.finished()

@@ -7,20 +7,20 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
-from typing import Generic, Protocol, TypeVar, cast
+from typing import Generic, Protocol, TypeVar
 
 from lakewarden.base.clock import Clock
-from lakewarden.base.threads import Threads
 from lakewarden.catalog.operations import Operation
 from lakewarden.catalog.report import Fault, ScopeReport
 from lakewarden.catalog.target import ScopeTarget
 from lakewarden.delta.lifecycle.freezing import check_not_frozen
 from lakewarden.delta.scope import open_place
 from lakewarden.errors import Conflict, LakewardenError, Transient
-from lakewarden.storage.meter import of_table
+from lakewarden.storage.meter import count_for
 from lakewarden.storage.owner import named_by
 from lakewarden.storage.steps import Steps, together
 
@@ -79,10 +79,13 @@ def pack(items: Sequence[SizedWork[T]], *, max_bytes: int, max_items: int) -> li
 
 def in_process(work: Callable[[T], Steps[R]], items: Sequence[SizedWork[T]], advance: Advance) -> list[R]:
     """A `FanOut` for a few small scopes: no JVM, a few threads."""
-
-    threads = _THREADS_ON_DISK if all(item.on_disk for item in items) else _THREADS
-    with Threads(threads) as pool:
+    with threads_for(items) as pool:
         return together((work(item.work) for item in items), pool.map, partial(advance, 1))
+
+
+def threads_for(items: Sequence[SizedWork[T]]) -> ThreadPoolExecutor:
+    """The few threads of this process that suit them. Each work brings the context of its caller (`together`)."""
+    return ThreadPoolExecutor(_THREADS_ON_DISK if all(item.on_disk for item in items) else _THREADS)
 
 
 def run_here(work: Callable[[T], Steps[R]], items: Sequence[SizedWork[T]]) -> list[R]:
@@ -114,26 +117,22 @@ def guarded(target: ScopeTarget, operation: Operation, clock: Clock, steps: Step
 
     The one broad `except` of a task: among thousands of scopes, an unforeseen fault in one must not end the others' work.
     """
+    begin_scope(target)
     try:
-        return (yield from _metered(target, steps))
+        return (yield from steps)
     except Exception as error:  # noqa: BLE001  # reported as INTERNAL with its place, and the job fails for it
-        moved = None if isinstance(error, Transient) or operation == "move" else _moved(target)
-        return failed_report(target, operation, moved or error, clock())
+        return fault_report(target, operation, error, clock())
 
 
-def _metered(target: ScopeTarget, steps: Steps[ScopeReport]) -> Steps[ScopeReport]:
-    """The same steps, whose requests are counted for the scope's table, in whichever thread each is done."""
-    table_id = target.floor.table_id if target.floor is not None else ""
-    try:
-        while True:
-            with of_table(table_id):
-                try:
-                    step = next(steps)
-                except StopIteration as ended:
-                    return cast("ScopeReport", ended.value)
-            yield step
-    finally:
-        steps.close()
+def begin_scope(target: ScopeTarget) -> None:
+    """The requests of this work are counted for the scope's table."""
+    count_for(target.floor.table_id if target.floor is not None else "")
+
+
+def fault_report(target: ScopeTarget, operation: Operation, error: Exception, now: datetime) -> ScopeReport:
+    """The report of a scope whose work ended by this error; where the scope was moved meanwhile, that says why."""
+    moved = None if isinstance(error, Transient) or operation == "move" else _moved(target)
+    return failed_report(target, operation, moved or error, now)
 
 
 def failed_report(target: ScopeTarget, operation: Operation, error: Exception, now: datetime) -> ScopeReport:

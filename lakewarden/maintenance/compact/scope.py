@@ -13,7 +13,7 @@ import pyarrow as pa
 from lakewarden.base.clock import Clock, NewId
 from lakewarden.base.faults import Reach, no_faults
 from lakewarden.catalog.kept_settings import TailRule
-from lakewarden.catalog.report import ScopeReport
+from lakewarden.catalog.report import ScopePlan, ScopeReport
 from lakewarden.catalog.target import ScopeTarget
 from lakewarden.delta.parquet.files import DataFile, by_place, place_of
 from lakewarden.delta.parquet.reading import open_file
@@ -21,9 +21,8 @@ from lakewarden.delta.reading.rows import read_files
 from lakewarden.delta.scope import open_scope
 from lakewarden.delta.table import ScopeTable
 from lakewarden.maintenance.compact import CompactOptions
-from lakewarden.maintenance.plans.scope_plan import ScopePlan
+from lakewarden.maintenance.plans.scope_work import ScopeWork
 from lakewarden.maintenance.plans.still_planned import live_inputs, planned_table
-from lakewarden.maintenance.plans.value import PlannedScope
 from lakewarden.maintenance.rewrite import RewriteWork, live_schema, run_rewrite
 from lakewarden.storage.open import open_store
 from lakewarden.storage.steps import Steps
@@ -32,7 +31,7 @@ from lakewarden.tables.upkeep_files import fitting, small_run
 
 
 @dataclass(frozen=True, kw_only=True)
-class CompactPlan(ScopePlan):
+class CompactWork(ScopeWork):
     """Each of `runs`, newest first and of one partition, is merged into one file."""
 
     runs: tuple[tuple[DataFile, ...], ...] = ()
@@ -47,7 +46,7 @@ class CompactPlan(ScopePlan):
         return run_compact(self, job_id=job_id, clock=clock, new_id=new_id)
 
 
-def plan_compact(target: ScopeTarget, options: CompactOptions, *, clock: Clock) -> CompactPlan:
+def plan_compact(target: ScopeTarget, options: CompactOptions, *, clock: Clock) -> CompactWork:
     """Selects the tail.
 
     Raises:
@@ -57,7 +56,7 @@ def plan_compact(target: ScopeTarget, options: CompactOptions, *, clock: Clock) 
     now = clock()
     table = open_scope(target)
     if table is None:
-        return CompactPlan(target=target, operation="compact", planned_at=now, version=None, nothing="nothing was flushed yet")
+        return CompactWork(target=target, operation="compact", planned_at=now, version=None, nothing="nothing was flushed yet")
     table.check_plain()
     rule, where = options.rule(target.rules.tail), options.where or ""
     files = files_where(table, live_schema(target, table).schema, where) if where else table.files()
@@ -87,11 +86,11 @@ def _tail(target: ScopeTarget, table: ScopeTable, newest_first: tuple[DataFile, 
 def replan_compact(
     target: ScopeTarget,
     options: CompactOptions,
-    planned: PlannedScope,
+    planned: ScopePlan,
     plan_id: str,  # noqa: ARG001  # every operation's shape
     *,
     clock: Clock,
-) -> CompactPlan:
+) -> CompactWork:
     """Plans again with exactly these files, on the table as it is now.
 
     Raises:
@@ -103,7 +102,7 @@ def replan_compact(
     return _plan(target, table, runs, now, parameters=planned.parameters, where=options.where or "")
 
 
-def run_compact(plan: CompactPlan, *, job_id: str, clock: Clock, new_id: NewId, reach: Reach = no_faults) -> Steps[ScopeReport]:
+def run_compact(plan: CompactWork, *, job_id: str, clock: Clock, new_id: NewId, reach: Reach = no_faults) -> Steps[ScopeReport]:
     """Writes the merged file and swaps it in; discards it if the tail has moved since, and the next run takes all.
 
     Raises:
@@ -131,11 +130,11 @@ def _plan(
     parameters: Mapping[str, str],
     nothing: str = "",
     where: str = "",
-) -> CompactPlan:
+) -> CompactWork:
     selected = _files(runs)
     rows, size = sum(file.rows or 0 for file in selected), sum(file.size for file in selected)
     become = "one" if len(runs) == 1 else f"{len(runs)}, one in each partition"
-    return CompactPlan(
+    return CompactWork(
         target=target,
         operation="compact",
         planned_at=now,
@@ -188,7 +187,7 @@ def _why_not(tails: Sequence[_Tail], rule: TailRule) -> str:
     return f"its {small} newest files are small (fewer than {rule.max_rows} rows), and {rule.min_files} are needed"
 
 
-def _tail_moved(newer: ScopeTable, plan: CompactPlan) -> str:
+def _tail_moved(newer: ScopeTable, plan: CompactWork) -> str:
     newest_first = by_place(newer.files()[::-1])
     stays = all(newest_first.get(place_of(run[0]), ())[: len(run)] == run for run in plan.runs)
     return "" if stays else "the tail moved: a newer file was flushed meanwhile"

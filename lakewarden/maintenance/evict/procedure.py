@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from lakewarden.base.connection import Location
 from lakewarden.base.scope import Scope, TableName
 from lakewarden.catalog.changes.engines import is_active, require_active
 from lakewarden.catalog.model import Catalog, Table
-from lakewarden.catalog.report import Basis, ScopeReport
+from lakewarden.catalog.report import ScopePlan, ScopeReport
 from lakewarden.errors import Unsupported
 from lakewarden.log.stream import ExpiredRows, to_evict
 from lakewarden.maintenance.plans.standing import standing
-from lakewarden.maintenance.plans.value import Plan, PlannedScope
+from lakewarden.maintenance.plans.value import Plan, plan_of
 from lakewarden.maintenance.procedure import ByScope
 from lakewarden.maintenance.request import Request
 from lakewarden.maintenance.scopes import left_out
@@ -71,7 +72,7 @@ def _evict(warehouse: Warehouse, table: Table, user: str | None, job_id: str | N
 
 
 def _report(warehouse: Warehouse, table: Table, gone: ExpiredRows, job_id: str | None) -> ScopeReport:
-    return ScopeReport(
+    report = ScopeReport(
         Scope(table.name, gone.user),
         "evict",
         "done" if job_id else "planned",
@@ -80,13 +81,13 @@ def _report(warehouse: Warehouse, table: Table, gone: ExpiredRows, job_id: str |
         parameters={"job_id": job_id} if job_id else {},
         metrics={"rows_evicted": gone.rows, "bytes_evicted": gone.bytes},
         finished_at=warehouse.clock(),
-        basis=Basis(end=gone.end),
     )
+    return report if job_id else replace(report, plan=plan_of(report, table.log_id, end=gone.end))
 
 
-def _apply(warehouse: Warehouse, catalog: Catalog, lines: Sequence[PlannedScope]) -> list[ScopeReport]:
+def _apply(warehouse: Warehouse, catalog: Catalog, lines: Sequence[ScopePlan]) -> list[ScopeReport]:
     """Evicts the planned rows, and none after them. Rows that are already gone count as done."""
-    by_table: dict[TableName, list[PlannedScope]] = {}
+    by_table: dict[TableName, list[ScopePlan]] = {}
     for line in lines:
         by_table.setdefault(line.scope.table, []).append(line)
     for name, planned in by_table.items():

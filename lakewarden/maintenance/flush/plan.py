@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from lakewarden.base.scope import Scope
 from lakewarden.catalog.model import Catalog
-from lakewarden.catalog.report import Basis, ScopeReport
+from lakewarden.catalog.report import ScopePlan, ScopeReport
 from lakewarden.maintenance.flush.run import FlushJob, Upto, flush_scopes
 from lakewarden.maintenance.flush.selection import Only, pending_wanted, users_wanted
-from lakewarden.maintenance.plans.value import PlannedScope
+from lakewarden.maintenance.plans.value import plan_of
 from lakewarden.maintenance.workplace import Workplace
 from lakewarden.tables.fanout import fault_of
 from lakewarden.tables.warehouse import Warehouse, cold_tables
@@ -30,22 +31,20 @@ def plan_flush(warehouse: Warehouse, catalog: Catalog, wanted: Callable[[Scope],
         for rows in pending_wanted(table.name, view, wanted):
             scope = Scope(table.name, rows.user or None)
             target = warehouse.target_of(catalog, table, scope.user)
-            reports.append(
-                ScopeReport(
-                    scope,
-                    "flush",
-                    "planned",
-                    target.location,
-                    reason=f"{rows.rows} rows in {rows.bytes} bytes of the log",
-                    version=None if target.known is None else target.known.version,
-                    metrics={"rows_pending": rows.rows, "bytes_pending": rows.bytes},
-                    basis=Basis(end=view.end),
-                )
+            report = ScopeReport(
+                scope,
+                "flush",
+                "planned",
+                target.location,
+                reason=f"{rows.rows} rows in {rows.bytes} bytes of the log",
+                version=None if target.known is None else target.known.version,
+                metrics={"rows_pending": rows.rows, "bytes_pending": rows.bytes},
             )
+            reports.append(replace(report, plan=plan_of(report, table.log_id, end=view.end)))
     return reports
 
 
-def apply_flush(at: Workplace, planned: Sequence[PlannedScope], plan_id: str, job_id: str) -> list[ScopeReport]:
+def apply_flush(at: Workplace, planned: Sequence[ScopePlan], plan_id: str, job_id: str) -> list[ScopeReport]:
     """Flushes the planned rows; later ones stay in the log. Rows that were flushed since count as done."""
     if not planned:
         return []

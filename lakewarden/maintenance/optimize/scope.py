@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from lakewarden.base.clock import Clock, NewId
 from lakewarden.base.faults import Reach, no_faults
-from lakewarden.catalog.report import ScopeReport
+from lakewarden.catalog.report import ScopePlan, ScopeReport
 from lakewarden.catalog.target import ScopeTarget
 from lakewarden.delta.parquet.files import DataFile, NewFile
 from lakewarden.delta.reading.file_group import FileGroup
@@ -22,9 +22,8 @@ from lakewarden.delta.timeline import walk
 from lakewarden.maintenance.optimize import OptimizeOptions
 from lakewarden.maintenance.optimize.bins import BinTask, cut, outputs, write_bin
 from lakewarden.maintenance.optimize.zorder import check_columns
-from lakewarden.maintenance.plans.scope_plan import ScopePlan
+from lakewarden.maintenance.plans.scope_work import ScopeWork
 from lakewarden.maintenance.plans.still_planned import live_inputs, planned_table
-from lakewarden.maintenance.plans.value import PlannedScope
 from lakewarden.maintenance.rewrite import RewriteWork, Written, live_schema, run_rewrite
 from lakewarden.storage.objects import ObjectStore
 from lakewarden.storage.open import open_store
@@ -38,7 +37,7 @@ OPTIMIZE = "OPTIMIZE"
 
 
 @dataclass(frozen=True, kw_only=True)
-class OptimizePlan(ScopePlan):
+class OptimizeWork(ScopeWork):
     """`bins`, each within a partition, are rewritten: to one file each when packing, to several for a Z-order, which has a bin
     for each run of a partition's files."""
 
@@ -56,14 +55,14 @@ class OptimizePlan(ScopePlan):
     def is_larger(self, size: int) -> bool:
         return len(self.bins) > 1 and sum(file.size for packed in self.bins for file in packed) > size
 
-    def spread_over(self, run: Run) -> OptimizePlan:
+    def spread_over(self, run: Run) -> OptimizeWork:
         return replace(self, spread=run)
 
     def run(self, *, job_id: str, clock: Clock, new_id: NewId) -> Steps[ScopeReport]:
         return run_optimize(self, job_id=job_id, clock=clock, new_id=new_id)
 
 
-def plan_optimize(target: ScopeTarget, options: OptimizeOptions, *, clock: Clock) -> OptimizePlan:
+def plan_optimize(target: ScopeTarget, options: OptimizeOptions, *, clock: Clock) -> OptimizeWork:
     """Chooses the files by the rule of tables/upkeep_files.py, or all of them for a Z-order.
 
     Raises:
@@ -81,12 +80,12 @@ def plan_optimize(target: ScopeTarget, options: OptimizeOptions, *, clock: Clock
     table = open_scope(target)
     if table is None:
         nothing = "nothing was flushed yet"
-        return OptimizePlan(
+        return OptimizeWork(
             target=target, operation="optimize", planned_at=now, version=None, parameters=parameters, nothing=nothing
         )
     live_target = live_schema(target, table)
     check_columns(live_target.schema, options.zorder)
-    base = OptimizePlan(
+    base = OptimizeWork(
         target=target,
         operation="optimize",
         planned_at=now,
@@ -106,11 +105,11 @@ def plan_optimize(target: ScopeTarget, options: OptimizeOptions, *, clock: Clock
 def replan_optimize(
     target: ScopeTarget,
     options: OptimizeOptions,
-    planned: PlannedScope,
+    planned: ScopePlan,
     plan_id: str,  # noqa: ARG001  # every operation's shape
     *,
     clock: Clock,
-) -> OptimizePlan:
+) -> OptimizeWork:
     """Plans again with exactly these files, on the table as it is now.
 
     Raises:
@@ -122,7 +121,7 @@ def replan_optimize(
     inputs = live_inputs(table, planned)
     sized = replace(target, target_file_size=int(planned.parameters[TARGET]))
     check_columns(live_schema(sized, table).schema, options.zorder)
-    return OptimizePlan(
+    return OptimizeWork(
         target=sized,
         operation="optimize",
         planned_at=now,
@@ -142,7 +141,7 @@ def replan_optimize(
     )
 
 
-def run_optimize(plan: OptimizePlan, *, job_id: str, clock: Clock, new_id: NewId, reach: Reach = no_faults) -> Steps[ScopeReport]:
+def run_optimize(plan: OptimizeWork, *, job_id: str, clock: Clock, new_id: NewId, reach: Reach = no_faults) -> Steps[ScopeReport]:
     """Writes the new files and swaps them in; discards them when a flush replaced an input meanwhile.
 
     Raises:
@@ -156,7 +155,7 @@ def run_optimize(plan: OptimizePlan, *, job_id: str, clock: Clock, new_id: NewId
     return replace(report, reason=plan.summary) if report.outcome == "done" else report
 
 
-def _packing(base: OptimizePlan, files: Sequence[DataFile], min_gain: float, ratio: float) -> OptimizePlan:
+def _packing(base: OptimizeWork, files: Sequence[DataFile], min_gain: float, ratio: float) -> OptimizeWork:
     target_size = base.target.target_file_size
     packing = pack_files(files, target_size, ratio)
     return replace(
@@ -175,7 +174,7 @@ def _summary(packing: Packing) -> str:
     return f"{done}; left: {left}" if left else done
 
 
-def _clustering(base: OptimizePlan, table: ScopeTable, files: Sequence[DataFile]) -> OptimizePlan:
+def _clustering(base: OptimizeWork, table: ScopeTable, files: Sequence[DataFile]) -> OptimizeWork:
     rows, size = sum(file.rows or 0 for file in files), sum(file.size for file in files)
     runs = runs_to_cluster(files, base.target.target_file_size)
     added = sum(outputs(sum(file.size for file in some), base.target) for some in runs)
@@ -208,13 +207,13 @@ def _clustered_already(store: ObjectStore, table: ScopeTable, files: Sequence[Da
     return False
 
 
-def _parts(plan: OptimizePlan, table: ScopeTable, target: ScopeTarget) -> Iterator[pa.Table]:
+def _parts(plan: OptimizeWork, table: ScopeTable, target: ScopeTarget) -> Iterator[pa.Table]:
     """Yields one bin after the other, so that no more than its rows are in memory."""
     for packed in plan.bins:
         yield from cut(read_files(table, packed, target.schemas), plan.zorder, packed, target)
 
 
-def _spread(plan: OptimizePlan, clock: Clock) -> Written | None:
+def _spread(plan: OptimizeWork, clock: Clock) -> Written | None:
     """Writes the bins side by side, where the plan has an engine for it."""
     spread = plan.spread
     if spread is None:

@@ -9,10 +9,10 @@ from lakewarden.catalog.access import can
 from lakewarden.catalog.changes.engines import require_active
 from lakewarden.catalog.changes.objects import table_place
 from lakewarden.catalog.model import Catalog, Table
-from lakewarden.catalog.report import ScopeReport
+from lakewarden.catalog.report import ScopePlan, ScopeReport
 from lakewarden.catalog.target import ScopeTarget
 from lakewarden.errors import LakewardenError, Moved, NotFound
-from lakewarden.maintenance.plans.value import Plan, PlannedScope
+from lakewarden.maintenance.plans.value import Plan
 from lakewarden.tables.warehouse import Warehouse, find_table
 
 
@@ -20,7 +20,7 @@ from lakewarden.tables.warehouse import Warehouse, find_table
 class StandingPlan:
     """The lines that stand, with their targets (none where an operation needs the log alone), and reports on the others."""
 
-    lines: tuple[PlannedScope, ...]
+    lines: tuple[ScopePlan, ...]
     targets: tuple[ScopeTarget, ...]
     refused: list[ScopeReport]
 
@@ -40,7 +40,7 @@ def standing(warehouse: Warehouse, catalog: Catalog, plan: Plan, *, in_log: bool
     return StandingPlan(tuple(lines), tuple(targets), refused)
 
 
-def _resolved(warehouse: Warehouse, catalog: Catalog, line: PlannedScope, *, in_log: bool) -> ScopeTarget | None:
+def _resolved(warehouse: Warehouse, catalog: Catalog, line: ScopePlan, *, in_log: bool) -> ScopeTarget | None:
     """The scope as the catalog has it now.
 
     Raises:
@@ -71,7 +71,7 @@ def check_standing(warehouse: Warehouse, plan: Plan) -> None:
         _check(warehouse, catalog, line)
 
 
-def _check(warehouse: Warehouse, catalog: Catalog, line: PlannedScope) -> None:
+def _check(warehouse: Warehouse, catalog: Catalog, line: ScopePlan) -> None:
     table = catalog.tables.get(line.scope.table)  # one whose drop was interrupted too
     if table is None:
         raise Moved(f"there is no table {line.scope.table} any more; plan again")

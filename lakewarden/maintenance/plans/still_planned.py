@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import takewhile
 
+from lakewarden.catalog.report import ScopePlan
 from lakewarden.catalog.target import ScopeTarget
 from lakewarden.delta.commit_log.commits import CommitLog
 from lakewarden.delta.parquet.files import DataFile
@@ -12,7 +13,7 @@ from lakewarden.delta.scope import open_scope
 from lakewarden.delta.table import ScopeTable
 from lakewarden.delta.timeline import LogEntry, walk
 from lakewarden.errors import Moved
-from lakewarden.maintenance.plans.value import PlannedScope, plain_path
+from lakewarden.maintenance.plans.value import plain_path
 from lakewarden.storage.open import open_store
 
 PLAN = "plan_id"
@@ -21,7 +22,7 @@ PLAN = "plan_id"
 _FLUSHES = frozenset({"WRITE", "MERGE"})
 
 
-def planned_table(target: ScopeTarget, planned: PlannedScope) -> ScopeTable:
+def planned_table(target: ScopeTarget, planned: ScopePlan) -> ScopeTable:
     """The scope's table as it is now.
 
     Raises:
@@ -34,7 +35,7 @@ def planned_table(target: ScopeTarget, planned: PlannedScope) -> ScopeTable:
     return table
 
 
-def live_inputs(table: ScopeTable, planned: PlannedScope) -> tuple[DataFile, ...]:
+def live_inputs(table: ScopeTable, planned: ScopePlan) -> tuple[DataFile, ...]:
     """The planned files, oldest rows first.
 
     Raises:
@@ -51,7 +52,7 @@ def live_inputs(table: ScopeTable, planned: PlannedScope) -> tuple[DataFile, ...
     return inputs
 
 
-def check_version(table: ScopeTable, planned: PlannedScope, plan_id: str) -> None:
+def check_version(table: ScopeTable, planned: ScopePlan, plan_id: str) -> None:
     """Whether the table is where it was planned, but for the flush with which the plan's apply begins.
 
     Raises:
@@ -68,7 +69,7 @@ def check_version(table: ScopeTable, planned: PlannedScope, plan_id: str) -> Non
         raise Moved(f"version {planned.version} of {planned.scope} is not the commit that was planned on; plan again")
 
 
-def commit_of(target: ScopeTarget, planned: PlannedScope, plan_id: str, operation: str) -> LogEntry | None:
+def commit_of(target: ScopeTarget, planned: ScopePlan, plan_id: str, operation: str) -> LogEntry | None:
     """The commit of that operation in which the plan was applied to the scope; None where there is none."""
     table = open_scope(target)
     if table is None:
@@ -76,7 +77,7 @@ def commit_of(target: ScopeTarget, planned: PlannedScope, plan_id: str, operatio
     return next((entry for entry in _later(table, planned) if entry.operation == operation and _is_of(entry, plan_id)), None)
 
 
-def _later(table: ScopeTable, planned: PlannedScope) -> Iterator[LogEntry]:
+def _later(table: ScopeTable, planned: ScopePlan) -> Iterator[LogEntry]:
     """The commits above the planned version, newest first; nothing is read where there are none."""
     since = -1 if planned.version is None else planned.version
     if table.version > since:
@@ -87,6 +88,6 @@ def _is_of(entry: LogEntry, plan_id: str) -> bool:
     return entry.stamp is not None and entry.stamp.parameters.get(PLAN) == plan_id
 
 
-def _digest(table: ScopeTable, planned: PlannedScope) -> str:
+def _digest(table: ScopeTable, planned: ScopePlan) -> str:
     found = None if planned.version is None else CommitLog(open_store(table.location)).digest(planned.version)
     return "" if found is None else found.hex()

@@ -12,19 +12,11 @@ from functools import partial
 
 import msgspec
 
+from lakewarden.catalog.report import ScopePlan
 from lakewarden.catalog.state.erasures import Erasures
 from lakewarden.catalog.state.records import content, empty_replaced, first_of, newest, rewrite
 from lakewarden.errors import InvalidArgument, Moved, NotFound
-from lakewarden.maintenance.plans.value import (
-    KEPT_FOR,
-    PLAN_ID,
-    VALID_FOR,
-    Plan,
-    PlanHead,
-    PlannedScope,
-    check_head,
-    read_line,
-)
+from lakewarden.maintenance.plans.value import KEPT_FOR, PLAN_ID, VALID_FOR, Plan, PlanHead, check_head, read_line
 from lakewarden.maintenance.request import Request, request_of_wire
 from lakewarden.storage.objects import Missing, ObjectStore, StoredObject
 
@@ -143,7 +135,7 @@ class PlanLog:
         lines = (line for part in parts for line in _lines(content(self.store, part) or b""))
         head = read_line(next(lines, b""), PlanHead)
         check_head(head)
-        scopes = tuple(read_line(line, PlannedScope) for line in lines)
+        scopes = tuple(read_line(line, ScopePlan) for line in lines)
         return head.plan(scopes)
 
     def _done(self, key: str) -> DoneBy | None:
@@ -171,7 +163,7 @@ def _without(key: str, user: str, tables: Collection[str] | None, data: bytes) -
     """The lines of a part that are not about the user; never no bytes at all."""
     lines = _lines(data)
     first = int(first_of(key).endswith(_FIRST))  # the head stands there
-    kept = lines[:first] + [line for line in lines[first:] if not _names(read_line(line, PlannedScope), user, tables)]
+    kept = lines[:first] + [line for line in lines[first:] if not _names(read_line(line, ScopePlan), user, tables)]
     return data if len(kept) == len(lines) else b"\n".join(kept) or b"\n"
 
 
@@ -194,5 +186,5 @@ def _is_for(request: Request, user: str, tables: Collection[str] | None) -> bool
     return request.user == user and (tables is None or (bool(request.tables) and set(request.tables) <= set(tables)))
 
 
-def _names(line: PlannedScope, user: str, tables: Collection[str] | None) -> bool:
+def _names(line: ScopePlan, user: str, tables: Collection[str] | None) -> bool:
     return line.user == user and (tables is None or line.table in tables)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import islice
 from typing import TypeVar
@@ -17,11 +17,9 @@ from typing import TypeVar
 import msgspec
 
 from lakewarden.base.clock import HELD_AT_MOST
-from lakewarden.base.connection import Location
-from lakewarden.base.scope import Scope, TableName
 from lakewarden.catalog.operations import Operation
-from lakewarden.catalog.report import Fault, Outcome, ScopeReport
-from lakewarden.errors import Corrupt, InvalidArgument, LakewardenError, Moved, Transient
+from lakewarden.catalog.report import ScopePlan, ScopeReport
+from lakewarden.errors import Corrupt, InvalidArgument
 from lakewarden.maintenance.request import Request, request_of_wire
 from lakewarden.tables.rows.files import without_name
 
@@ -45,79 +43,21 @@ _FORMAT = 1
 _PARTITION = re.compile(r"[^/]*=[^/]*(?=/)")
 
 
-@dataclass(frozen=True, kw_only=True)
-class PlannedScope:
-    """What would be done to one scope, and what that rests on: a line of the plan."""
-
-    table: str
-    user: str | None
-    log_id: str
-    uri: str
-    """Its place: that of its Delta table."""
-    version: int | None = None
-    digest: str = ""
-    """SHA-256 of that version's commit."""
-    end: int | None = None
-    """The last possible `_seq` of the log as it was read; None where the operation leaves the log alone."""
-    parameters: Mapping[str, str] = field(default_factory=dict)
-    """What was resolved when it was planned, as the version that a timestamp means."""
-    metrics: Mapping[str, int] = field(default_factory=dict)
-    """Expected gain and cost, by the names that the report of the operation has."""
-    files: tuple[str, ...] = ()
-    """The files that it rests on, relative to the scope."""
-    summary: str = ""
-
-    @property
-    def scope(self) -> Scope:
-        return Scope(TableName.parse(self.table), self.user)
-
-    @property
-    def key(self) -> tuple[Scope, str]:
-        """What tells the line from the others: a repair has one for the scope, the log and the floor."""
-        return self.scope, self.parameters.get("subject", "")
-
-    @classmethod
-    def of(cls, report: ScopeReport, log_id: str) -> PlannedScope:
-        """The line for a scope that a dry run reported."""
-        return cls(
-            table=str(report.scope.table),
-            user=report.scope.user,
-            log_id=log_id,
-            uri=report.uri,
-            version=report.version,
-            digest=report.basis.digest,
-            end=report.basis.end,
-            parameters=report.parameters,
-            metrics=report.metrics,
-            files=tuple(map(plain_path, report.files)),
-            summary=report.reason,
-        )
-
-    def planned(self, operation: Operation, plan_id: str) -> ScopeReport:
-        """The report of what would be done."""
-        return replace(self._report(operation, "planned", self.summary), files=self.files, plan_id=plan_id)
-
-    def done(self, operation: Operation, at: datetime, reason: str = "") -> ScopeReport:
-        """The report of a scope for which all is done that was planned."""
-        return replace(self._report(operation, "done", reason), finished_at=at)
-
-    def failed(self, operation: Operation, error: LakewardenError, at: datetime) -> ScopeReport:
-        """The report of a scope that was refused."""
-        fault = Fault(error.code, error.message, transient=isinstance(error, Transient))
-        return replace(self._report(operation, "failed", error.message), metrics={}, fault=fault, finished_at=at)
-
-    def _report(self, operation: Operation, outcome: Outcome, reason: str) -> ScopeReport:
-        parameters, metrics = dict(self.parameters), dict(self.metrics)
-        return ScopeReport(self.scope, operation, outcome, Location(self.uri), reason, self.version, parameters, metrics)
-
-    def check_place(self, log_id: str, uri: str) -> None:
-        """Raises:
-        Moved: the table is another one by now, or the scope is at another place.
-        """
-        if log_id != self.log_id:
-            raise Moved(f"{self.scope} was planned on another table of that name, which was dropped; plan again")
-        if uri != self.uri:
-            raise Moved(f"{self.scope} was planned at {self.uri} and is at {uri} now; plan again")
+def plan_of(report: ScopeReport, log_id: str, *, digest: str = "", end: int | None = None) -> ScopePlan:
+    """The plan for a scope of which this is the report: `digest` and `end` as it has them."""
+    return ScopePlan(
+        table=str(report.scope.table),
+        user=report.scope.user,
+        log_id=log_id,
+        uri=report.uri,
+        version=report.version,
+        digest=digest,
+        end=end,
+        parameters=report.parameters,
+        metrics=report.metrics,
+        files=tuple(map(plain_path, report.files)),
+        summary=report.reason,
+    )
 
 
 @dataclass(frozen=True)
@@ -130,7 +70,7 @@ class Plan:
     planned_at: datetime
     """By the clock of the process that made it, from before its first look at the store."""
     request: Request
-    scopes: tuple[PlannedScope, ...]
+    scopes: tuple[ScopePlan, ...]
     reports: tuple[ScopeReport, ...] = field(default=(), compare=False, repr=False)
     """What was found of each scope, those without anything to do among them, where the plan was just made."""
 
@@ -182,7 +122,7 @@ class PlanHead:
     count: int
     format: int = _FORMAT
 
-    def plan(self, scopes: tuple[PlannedScope, ...]) -> Plan:
+    def plan(self, scopes: tuple[ScopePlan, ...]) -> Plan:
         """The plan of which these are the other lines.
 
         Raises:
@@ -202,7 +142,7 @@ def read_plans(lines: Iterable[str]) -> Iterator[Plan]:
     for line in rest:
         head = read_line(line, PlanHead)
         check_head(head)
-        scopes = tuple(read_line(each, PlannedScope) for each in islice(rest, head.count))
+        scopes = tuple(read_line(each, ScopePlan) for each in islice(rest, head.count))
         if len(scopes) < head.count:
             raise Corrupt(f"plan {head.plan_id} has {head.count} scopes, and {len(scopes)} of them are there: it was cut off")
         yield head.plan(scopes)

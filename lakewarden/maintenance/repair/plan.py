@@ -9,9 +9,9 @@ from datetime import datetime
 from lakewarden.base.connection import Location
 from lakewarden.base.scope import Scope, TableName
 from lakewarden.catalog.model import Catalog, Table
-from lakewarden.catalog.report import ScopeReport
+from lakewarden.catalog.report import ScopePlan, ScopeReport
 from lakewarden.errors import Moved
-from lakewarden.maintenance.plans.value import Plan, PlannedScope
+from lakewarden.maintenance.plans.value import Plan, plan_of
 from lakewarden.maintenance.repair import RepairOptions
 from lakewarden.maintenance.repair.report import RepairReport
 from lakewarden.maintenance.repair.run import Key, RepairRequest, key_of, repair
@@ -74,24 +74,24 @@ def _table(catalog: Catalog, name: TableName) -> Table:
     return catalog.blanks.get(name) or find_table(catalog, name)
 
 
-def _stands(catalog: Catalog, line: PlannedScope) -> bool:
+def _stands(catalog: Catalog, line: ScopePlan) -> bool:
     """Whether its table is the one that was planned for."""
     table = catalog.tables.get(line.scope.table) or catalog.blanks.get(line.scope.table)
     return table is not None and not table.dropping and table.log_id == line.log_id
 
 
-def _lines(warehouse: Warehouse, found: Sequence[RepairReport]) -> dict[Key, PlannedScope]:
+def _lines(warehouse: Warehouse, found: Sequence[RepairReport]) -> dict[Key, ScopePlan]:
     """What a plan would keep of the damage."""
     catalog = warehouse.catalog.read()
     reports = zip(found, as_reports(warehouse, found), strict=True)
     return {
-        key_of(one): PlannedScope.of(report, _table(catalog, one.scope.table).log_id)
+        key_of(one): plan_of(report, _table(catalog, one.scope.table).log_id)
         for one, report in reports
         if one.outcome == "planned"
     }
 
 
-def _refused(line: PlannedScope, now: Mapping[Key, PlannedScope], at: datetime) -> ScopeReport:
+def _refused(line: ScopePlan, now: Mapping[Key, ScopePlan], at: datetime) -> ScopeReport:
     there = now.get(_key(line))
     if there is None:
         return replace(line.done("repair", at, "nothing of what was planned is wrong any more"), outcome="skipped")
@@ -99,5 +99,5 @@ def _refused(line: PlannedScope, now: Mapping[Key, PlannedScope], at: datetime) 
     return line.failed("repair", Moved(why), at)
 
 
-def _key(line: PlannedScope) -> Key:
+def _key(line: ScopePlan) -> Key:
     return line.parameters["subject"], Scope(line.scope.table, line.user)

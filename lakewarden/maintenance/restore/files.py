@@ -19,7 +19,7 @@ from lakewarden.delta.reading.rows import read_files
 from lakewarden.delta.replay.paths import check_inside
 from lakewarden.delta.table import ScopeTable
 from lakewarden.delta.timeline import Timeline
-from lakewarden.maintenance.plans.scope_plan import ScopePlan
+from lakewarden.maintenance.plans.scope_work import ScopeWork
 from lakewarden.maintenance.rewrite import write_outputs
 from lakewarden.storage.open import open_store
 
@@ -83,7 +83,7 @@ def _is_there(timeline: Timeline, parameters: Mapping[str, str]) -> bool:
     return parameters.items() <= last.stamp.parameters.items()
 
 
-def written_again(plan: ScopePlan, source: ScopeTable, clock: Clock, new_id: NewId) -> tuple[NewFile, ...]:
+def written_again(plan: ScopeWork, source: ScopeTable, clock: Clock, new_id: NewId) -> tuple[NewFile, ...]:
     """Writes the rows of every file of `source` to a file of the newest schema.
 
     Raises:

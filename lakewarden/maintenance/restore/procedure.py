@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from lakewarden.base.scope import Scope, TableName
 from lakewarden.catalog.model import Catalog, Table
-from lakewarden.catalog.report import ScopeReport
+from lakewarden.catalog.report import ScopePlan, ScopeReport
 from lakewarden.catalog.target import ScopeTarget
 from lakewarden.errors import Moved
 from lakewarden.log.position import NOTHING
@@ -17,7 +17,7 @@ from lakewarden.maintenance.flush.run import FlushJob, Upto, flush_scopes
 from lakewarden.maintenance.flush.selection import Only
 from lakewarden.maintenance.maintain import MaintenanceRun, TableMaintenance, maintain_targets
 from lakewarden.maintenance.plans.standing import standing
-from lakewarden.maintenance.plans.value import Plan, PlannedScope
+from lakewarden.maintenance.plans.value import Plan
 from lakewarden.maintenance.request import Request
 from lakewarden.maintenance.restore import RestoreOptions
 from lakewarden.maintenance.restore.files import RESTORE
@@ -40,8 +40,7 @@ class RestoreProcedure(TableMaintenance[RestoreOptions]):
         table = _table(catalog, request)
         rewind = TableRewind.of(MaintenanceRun(at, catalog, self, request.options_of(RestoreOptions), "", dry_run=True), table)
         plans = maintain_targets(rewind.run, rewind.targets)
-        end = rewind.view.end
-        return [replace(rewind.with_pending(plan), basis=replace(plan.basis, end=end)) for plan in plans]
+        return [rewind.with_log(plan) for plan in plans]
 
     def run(self, at: Workplace, catalog: Catalog, request: Request, job_id: str | None = None) -> list[ScopeReport]:
         """Restores the scopes that can be; one whose plan fails keeps its pending rows as they are."""
@@ -101,29 +100,36 @@ class TableRewind:
         return cls(run, table, targets, log, view, hot)
 
     def restored(self) -> list[ScopeReport]:
-        """Plans first those with pending rows, which are flushed or dropped only where the scope can be restored."""
-        hot = [target for target in self.targets if target.scope in self.waiting]
+        """Plans first those with pending rows that are to be flushed: only where the scope can be restored. Pending rows that are
+        to be dropped need no look before: the restoring commit drops them."""
+        hot = [] if self.run.options.discard_pending else [one for one in self.targets if one.scope in self.waiting]
         looks = maintain_targets(self.run.looking(), hot)
         held = {look.scope: look for look in looks if look.fault is not None}
         made = {report.scope: report for report in self._restored(held)} | held
         return [made[target.scope] for target in self.targets]
 
     def applied(self) -> list[ScopeReport]:
+        """A scope with later rows is refused, unless the plan was applied to it before, which a look shows."""
         hot = [target for target in self.targets if target.scope in self.waiting]
-        looks = maintain_targets(self.run.looking(), hot)
+        late = {target.scope: why for target in hot if (why := self._late(self.run.lines[target.scope])) is not None}
+        seen = [target for target in hot if target.scope in late] if self.run.options.discard_pending else hot
+        looks = maintain_targets(self.run.looking(), seen)
         held = {look.scope: look for look in looks if look.outcome == "done" or look.fault}
         for target in hot:
-            if target.scope not in held and (late := self._late(self.run.lines[target.scope])) is not None:
-                held[target.scope] = failed_report(target, "restore", late, self.run.at.warehouse.clock())
+            if target.scope in late.keys() - held.keys():
+                held[target.scope] = failed_report(target, "restore", late[target.scope], self.run.at.warehouse.clock())
         return [*held.values(), *self._restored(held)]
 
-    def with_pending(self, plan: ScopeReport) -> ScopeReport:
-        """The plan, with what would happen to the scope's pending rows."""
-        pending = self.view.pending.get(plan.scope.user or "")
-        if pending is None or plan.fault is not None:
-            return plan
+    def with_log(self, look: ScopeReport) -> ScopeReport:
+        """The look at a scope, with the end of the log, and what would happen to the scope's pending rows."""
+        if look.plan is None:  # it failed
+            return look
+        plan, pending = replace(look.plan, end=self.view.end), self.view.pending.get(look.scope.user or "")
+        if pending is None:
+            return replace(look, plan=plan)
         fate = "would be dropped" if self.run.options.discard_pending else "would be flushed first, and then removed too"
-        return replace(plan, outcome="planned", reason=f"{plan.reason}; {pending.rows} pending rows {fate}")
+        said = f"{look.reason}; {pending.rows} pending rows {fate}"
+        return replace(look, outcome="planned", reason=said, plan=replace(plan, summary=said))
 
     def _restored(self, held: Collection[Scope]) -> list[ScopeReport]:
         """Restores the scopes but for these."""
@@ -164,7 +170,7 @@ class TableRewind:
             self.log.settle(self.view, settled, keep=self.run.at.warehouse.retention_of(self.table))
         return reports
 
-    def _late(self, planned: PlannedScope) -> Moved | None:
+    def _late(self, planned: ScopePlan) -> Moved | None:
         """Returns why rows in the log prevent a planned restore; None where the plan has seen them all."""
         last, end = self.view.pending[planned.user or ""].last_seq, NOTHING if planned.end is None else planned.end
         if last <= end:

@@ -14,7 +14,7 @@ from lakewarden.base.clock import Clock, NewId
 from lakewarden.base.faults import Reach, no_faults
 from lakewarden.base.scope import Scope, TableName, without_table
 from lakewarden.catalog.model import Table
-from lakewarden.catalog.report import ScopeReport
+from lakewarden.catalog.report import ScopePlan, ScopeReport
 from lakewarden.catalog.target import ScopeTarget
 from lakewarden.delta.commit_log.actions import CommitChange
 from lakewarden.delta.commit_log.stamp import CommitStamp
@@ -27,9 +27,8 @@ from lakewarden.delta.scope import open_scope
 from lakewarden.delta.table import ScopeTable
 from lakewarden.delta.timeline import Timeline, read_timeline
 from lakewarden.errors import Conflict, InvalidArgument, Moved, NotFound, Unsupported
-from lakewarden.maintenance.plans.scope_plan import ScopePlan, check_fresh, unmoved
+from lakewarden.maintenance.plans.scope_work import ScopeWork, check_fresh, unmoved
 from lakewarden.maintenance.plans.still_planned import check_version, planned_table
-from lakewarden.maintenance.plans.value import PlannedScope
 from lakewarden.maintenance.restore import RestoreOptions
 from lakewarden.maintenance.restore.files import RESTORE, copied_apart, difference, written_again
 from lakewarden.maintenance.rewrite import discard
@@ -57,7 +56,7 @@ def _without_target(what: TableName | Scope) -> InvalidArgument:
 
 
 @dataclass(frozen=True, kw_only=True)
-class RestorePlan(ScopePlan):
+class RestoreWork(ScopeWork):
     """`adds` are added and `removes` removed; `to` is the version whose rows result."""
 
     to: int = 0
@@ -72,7 +71,7 @@ class RestorePlan(ScopePlan):
         return run_restore(self, job_id=job_id, clock=clock, new_id=new_id)
 
 
-def plan_restore(target: ScopeTarget, options: RestoreOptions, *, clock: Clock) -> RestorePlan:
+def plan_restore(target: ScopeTarget, options: RestoreOptions, *, clock: Clock) -> RestoreWork:
     """Plans which files and rows are added and removed.
 
     Raises:
@@ -103,8 +102,8 @@ def plan_restore(target: ScopeTarget, options: RestoreOptions, *, clock: Clock) 
 
 
 def replan_restore(
-    target: ScopeTarget, options: RestoreOptions, planned: PlannedScope, plan_id: str, *, clock: Clock
-) -> RestorePlan:
+    target: ScopeTarget, options: RestoreOptions, planned: ScopePlan, plan_id: str, *, clock: Clock
+) -> RestoreWork:
     """Plans again, to the planned version, on the same version; or on the flush that its apply started with.
 
     Raises:
@@ -121,7 +120,7 @@ def replan_restore(
 
 
 def run_restore(
-    plan: RestorePlan,
+    plan: RestoreWork,
     *,
     job_id: str,
     clock: Clock,
@@ -203,14 +202,14 @@ def _foreign(target: ScopeTarget, table: ScopeTable) -> bool:
 
 def _plan(
     target: ScopeTarget, options: RestoreOptions, table: ScopeTable, source: ScopeTable, timeline: Timeline, now: datetime
-) -> RestorePlan:
+) -> RestoreWork:
     change = difference(target, table, source, timeline)
     metrics = _metrics(change.adds, change.removes)
     discards = options.discard_to is not None and options.discard_to > (table.watermark(target.app_id) or -1)
     requested = {} if options.timestamp is None else {"timestamp": in_utc(options.timestamp).isoformat(timespec="milliseconds")}
     changes = change.adds or change.removes or change.columns or discards or options.always
     again = "; the columns changed since, so the files are written again" if change.rewrites else ""
-    return RestorePlan(
+    return RestoreWork(
         target=target,
         operation="restore",
         planned_at=now,

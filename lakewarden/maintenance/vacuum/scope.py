@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 from lakewarden.base.clock import Clock, NewId
 from lakewarden.base.faults import Reach, no_faults
 from lakewarden.base.scope import Scope, TableName
-from lakewarden.catalog.report import ScopeReport
+from lakewarden.catalog.report import ScopePlan, ScopeReport
 from lakewarden.catalog.target import ScopeTarget
 from lakewarden.delta.commit_log.actions import CommitChange
 from lakewarden.delta.commit_log.stamp import CommitStamp
@@ -24,9 +24,9 @@ from lakewarden.delta.snapshot import Snapshot
 from lakewarden.delta.table import ScopeTable
 from lakewarden.delta.timeline import KEPT, OLDEST, VACUUM_END, VACUUM_START, read_timeline
 from lakewarden.errors import Conflict, Moved, Unsupported
-from lakewarden.maintenance.plans.scope_plan import ScopePlan, check_fresh, unmoved
+from lakewarden.maintenance.plans.scope_work import ScopeWork, check_fresh, unmoved
 from lakewarden.maintenance.plans.still_planned import commit_of
-from lakewarden.maintenance.plans.value import PlannedScope, plain_path
+from lakewarden.maintenance.plans.value import plain_path
 from lakewarden.maintenance.vacuum import VacuumOptions
 from lakewarden.maintenance.vacuum.remains import remains_of
 from lakewarden.maintenance.vacuum.removable import Contents, Removable, removable
@@ -46,7 +46,7 @@ _ATTEMPTS = 10
 
 
 @dataclass(frozen=True, kw_only=True)
-class VacuumPlan(ScopePlan):
+class VacuumWork(ScopeWork):
     """Deletes `data_files` after the horizon's commit, then `log_files`, in this order, then `stray`. `files` are all of them."""
 
     data_files: tuple[StoredObject, ...] = ()
@@ -74,7 +74,7 @@ def retention(options: VacuumOptions, subject: Scope | TableName, retention_hour
     return float(hours)
 
 
-def plan_vacuum(target: ScopeTarget, options: VacuumOptions, *, clock: Clock) -> VacuumPlan:
+def plan_vacuum(target: ScopeTarget, options: VacuumOptions, *, clock: Clock) -> VacuumWork:
     """Plans exactly what a run removes.
 
     Raises:
@@ -86,7 +86,7 @@ def plan_vacuum(target: ScopeTarget, options: VacuumOptions, *, clock: Clock) ->
     horizon = horizon_of(hours, now, options.latest)
     table = open_scope(target)
     if table is None:
-        return VacuumPlan(target=target, operation="vacuum", planned_at=now, version=None, nothing="nothing was flushed yet")
+        return VacuumWork(target=target, operation="vacuum", planned_at=now, version=None, nothing="nothing was flushed yet")
     check_features(table.head, table.uri)
     listing = open_store(target.location).list("")
     timeline = read_timeline(open_store(target.location), table.version, listing)
@@ -94,7 +94,7 @@ def plan_vacuum(target: ScopeTarget, options: VacuumOptions, *, clock: Clock) ->
     found = removable(contents, horizon, now, versions=options.keep_versions, files=options.keep_files)
     dated_ahead = not found.data and timeline.ahead(now + _SKEW) and contents.has_dead()
     marks = dated_ahead or options.recorded
-    return VacuumPlan(
+    return VacuumWork(
         target=target,
         operation="vacuum",
         planned_at=now,
@@ -129,9 +129,7 @@ def _vectors(table: ScopeTable) -> str:
     return ""
 
 
-def replan_vacuum(
-    target: ScopeTarget, options: VacuumOptions, planned: PlannedScope, plan_id: str, *, clock: Clock
-) -> VacuumPlan:
+def replan_vacuum(target: ScopeTarget, options: VacuumOptions, planned: ScopePlan, plan_id: str, *, clock: Clock) -> VacuumWork:
     """Plans again with exactly these files. It commits its marks even if nothing is deleted, to show that it was applied.
 
     Raises:
@@ -169,7 +167,7 @@ def replan_vacuum(
 
 
 def run_vacuum(
-    plan: VacuumPlan,
+    plan: VacuumWork,
     *,
     job_id: str,
     clock: Clock,
@@ -225,13 +223,13 @@ def _summary(found: Removable, hours: float) -> str:
     )
 
 
-def _commit_horizon(plan: VacuumPlan, table: ScopeTable, job_id: str, now: datetime) -> Steps[None]:
+def _commit_horizon(plan: VacuumWork, table: ScopeTable, job_id: str, now: datetime) -> Steps[None]:
     metrics = {"numFilesToDelete": plan.metrics["files_deleted"], "sizeOfDataToDelete": plan.metrics["bytes_deleted"]}
     stamp = CommitStamp(job_id, VACUUM_START, dict(plan.parameters), metrics)
     yield from table.commit(CommitChange(stamp, data_change=False), since=plan.planned_at, now=now)
 
 
-def _delete(plan: VacuumPlan, reach: Reach) -> None:
+def _delete(plan: VacuumWork, reach: Reach) -> None:
     store = open_store(plan.target.location)
     half = len(plan.data_files) // 2
     store.delete(file.key for file in plan.data_files[:half])
@@ -241,7 +239,7 @@ def _delete(plan: VacuumPlan, reach: Reach) -> None:
     reach("after-deletes")
 
 
-def _commit_end(plan: VacuumPlan, job_id: str, clock: Clock, reach: Reach) -> Steps[Snapshot]:
+def _commit_end(plan: VacuumWork, job_id: str, clock: Clock, reach: Reach) -> Steps[Snapshot]:
     """Commits the second mark, on top of whatever others committed meanwhile."""
     metrics = {"numDeletedFiles": plan.metrics["files_deleted"], "sizeOfDeletedData": plan.metrics["bytes_deleted"]}
     stamp = CommitStamp(job_id, VACUUM_END, dict(plan.parameters) | {"status": "COMPLETED"}, metrics)

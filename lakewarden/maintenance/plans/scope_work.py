@@ -9,20 +9,21 @@ from datetime import datetime
 
 from lakewarden.base.clock import Clock, NewId
 from lakewarden.catalog.operations import Operation
-from lakewarden.catalog.report import Basis, Outcome, Remains, ScopeReport, ScopeState
+from lakewarden.catalog.report import Outcome, Remains, ScopeReport, ScopeState
 from lakewarden.catalog.target import ScopeTarget
 from lakewarden.delta.commit_log.commits import CommitLog
 from lakewarden.delta.commit_log.committing import check_held
 from lakewarden.delta.lifecycle.freezing import check_not_frozen
 from lakewarden.delta.table import ScopeTable, check_whole
 from lakewarden.errors import Conflict
+from lakewarden.maintenance.plans.value import plan_of
 from lakewarden.storage.open import open_store
 from lakewarden.storage.steps import Steps
 from lakewarden.tables.fanout import Run
 
 
 @dataclass(frozen=True, kw_only=True)
-class ScopePlan(ABC):
+class ScopeWork(ABC):
     """A plan for one scope; printed, it says what would be done, or why nothing is."""
 
     target: ScopeTarget
@@ -68,7 +69,7 @@ class ScopePlan(ABC):
         """Whether it can be spread over tasks, and reads more than so many bytes."""
         return False
 
-    def spread_over(self, run: Run) -> ScopePlan:
+    def spread_over(self, run: Run) -> ScopeWork:
         """The same plan, which then runs its parts there."""
         return self
 
@@ -79,7 +80,10 @@ class ScopePlan(ABC):
     def report(self) -> ScopeReport:
         """What a dry run answers: `planned` with the files and figures, or `skipped` with the reason."""
         report = self._report("skipped" if self.nothing else "planned", self.nothing or self.summary, self.files)
-        return report if self.table is None else replace(report, basis=Basis(self.table.digest))
+        if self.table is None:
+            return report
+        log_id = self.target.app_id.rpartition("/")[2]
+        return replace(report, plan=plan_of(report, log_id, digest=self.table.digest))
 
     def skipped(self, reason: str, state: ScopeState | None = None) -> ScopeReport:
         """The report of a run that changed nothing."""
@@ -118,7 +122,7 @@ class ScopePlan(ABC):
         )
 
 
-def unmoved(plan: ScopePlan, now: datetime) -> ScopeTable:
+def unmoved(plan: ScopeWork, now: datetime) -> ScopeTable:
     """The table that the plan was made from; a commit on it fails all the same if another comes first.
 
     Raises:
@@ -136,6 +140,6 @@ def unmoved(plan: ScopePlan, now: datetime) -> ScopeTable:
     return table
 
 
-def check_fresh(plan: ScopePlan, now: datetime) -> None:
+def check_fresh(plan: ScopeWork, now: datetime) -> None:
     """Raises as `check_held`."""
     check_held(f"the {plan.operation} of {plan.target.scope}", plan.planned_at, now)
