@@ -24,6 +24,7 @@ from benchmarks import (
     query,
     quiet,
     serve,
+    survey,
     write,
 )
 from benchmarks.ingest import measure as ingest
@@ -36,7 +37,7 @@ from lakewarden.spark.session import start_session
 NAMES = (
     *("flush", "floor", "growth", "maintenance", "write", "query", "quiet", "million", "requests", "booking"),
     *("spark", "serve", "partitions", "fold", "large", "opening"),
-    *("object_store", "ingest"),
+    *("object_store", "ingest", "survey"),
 )
 _BY_DEFAULT = NAMES[:-3]
 """Without the one that takes the machine for an hour, and those that need a process of their own for other JARs."""
@@ -52,6 +53,7 @@ _ALONE = {
     "opening": opening.run,
     "object_store": object_store.run,  # with a session of its own, which must be the process's first: run it alone
     "ingest": ingest.run,  # as well
+    "survey": survey.run,  # as well
 }
 """Those that take no session of Spark from here."""
 

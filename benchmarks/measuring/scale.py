@@ -79,6 +79,8 @@ class Scale:
     """Scopes of unequal traffic that are simulated, and for how many days."""
     fold_real: tuple[int, int]
     """The same on the real product."""
+    surveyed: int
+    """Tables of others."""
 
 
 FULL = Scale(
@@ -107,6 +109,7 @@ FULL = Scale(
     fold=(10, 500),
     fold_days=(50, 90),
     fold_real=(50, 6),
+    surveyed=10_000,
 )
 LARGE = replace(FULL, name="large", large=(100_000_000, 1_000))
 """`make bench-large`: an hour or more."""
@@ -136,6 +139,7 @@ SMALL = Scale(
     fold=(10, 100),
     fold_days=(20, 30),
     fold_real=(20, 3),
+    surveyed=2_000,
 )
 TINY = Scale(
     name="tiny",
@@ -163,6 +167,7 @@ TINY = Scale(
     fold=(2, 6),
     fold_days=(3, 3),
     fold_real=(2, 1),
+    surveyed=8,
 )
 
 SCALES = {scale.name: scale for scale in (FULL, LARGE, SMALL, TINY)}
