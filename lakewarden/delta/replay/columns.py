@@ -254,18 +254,20 @@ def _shaped(stored: Stored, column: DeltaColumn) -> Stored:
     if pa.types.is_struct(kind):
         return _struct(stored, column)
     if pa.types.is_map(kind):
+        _check_stored(pa.types.is_map(stored.type), stored)
         keys, values = _shaped(stored.keys, column.parts[0]), _shaped(stored.items, column.parts[1])
         return pa.MapArray.from_arrays(stored.offsets, keys, values, kind, mask=_nulls(stored))  # type: ignore[call-overload]
     if pa.types.is_list(kind):
-        stored = stored if pa.types.is_list(stored.type) else stored.cast(pa.list_(stored.type.value_type))
+        if not pa.types.is_list(stored.type):
+            _check_stored(pa.types.is_large_list(stored.type) or pa.types.is_fixed_size_list(stored.type), stored)
+            stored = stored.cast(pa.list_(stored.type.value_type))
         values = _shaped(stored.values, column.parts[0])
         return pa.ListArray.from_arrays(stored.offsets, values, kind, mask=_nulls(stored))  # type: ignore[call-overload]
     return pc.cast(stored, kind, safe=not pa.types.is_timestamp(kind))
 
 
 def _struct(stored: Stored, column: DeltaColumn) -> Stored:
-    if not pa.types.is_struct(stored.type):
-        raise pa.ArrowInvalid(f"it is stored as {stored.type}")
+    _check_stored(pa.types.is_struct(stored.type), stored)
     there = dict(zip((field.name for field in stored.type), stored.flatten(), strict=True))
     arrays = []
     for part in column.parts:
@@ -273,6 +275,11 @@ def _struct(stored: Stored, column: DeltaColumn) -> Stored:
         arrays.append(_absent(len(stored), part.type) if name is None else _shaped(there[name], part))
     kind: Any = column.type
     return pa.StructArray.from_arrays(arrays, fields=[*kind], mask=stored.is_null())
+
+
+def _check_stored(is_alike: bool, stored: Stored) -> None:
+    if not is_alike:
+        raise pa.ArrowInvalid(f"it is stored as {stored.type}")
 
 
 def _whole(column: pa.ChunkedArray[Any]) -> Stored:

@@ -219,6 +219,25 @@ def test_a_version_of_the_protocol_above_those_known_is_refused(table: HandWritt
         ForeignTable.open(table.location)
 
 
+@pytest.mark.parametrize("type_", ["array", "map", "struct"])
+@pytest.mark.parametrize(
+    "stored", [pa.array([1]), pa.array([{"x": 1}]), pa.array([[1]]), pa.array([[(1, 1)]], pa.map_(pa.int64(), pa.int64()))]
+)
+def test_a_nested_column_that_is_stored_as_something_else_is_named(table: HandWritten, type_: str, stored: pa.Array[Any]) -> None:
+    kinds: dict[str, dict[str, object]] = {
+        "array": {"elementType": "long", "containsNull": True},
+        "map": {"keyType": "long", "valueType": "long", "valueContainsNull": True},
+        "struct": {"fields": [{"name": "x", "type": "long", "nullable": True, "metadata": {}}]},
+    }
+    field = {"name": "c", "type": {"type": type_, **kinds[type_]}, "nullable": True, "metadata": {}}
+    table.begin(table.file("a.parquet", pa.table({"c": stored})), fields=[field])
+    if str(stored.type).replace("list", "array").startswith(type_):
+        assert rows(table)
+        return
+    with pytest.raises(Corrupt, match=r"the column c of a data file is no .*: it is stored as"):
+        rows(table)
+
+
 @pytest.mark.parametrize(
     ("versions", "meant"),
     [

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import random
 import shutil
+from contextlib import suppress
 from pathlib import Path
 from urllib.parse import unquote
 
@@ -16,10 +17,14 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 
 from lakewarden.base.connection import Location
+from lakewarden.delta.examination.footers import of_contents
+from lakewarden.delta.examination.listing import TableListing
 from lakewarden.delta.reading.foreign import ForeignTable
 from lakewarden.delta.replay.log_state import replay
+from lakewarden.delta.replay.rows import all_rows
 from lakewarden.errors import LakewardenError
-from tests.delta.hand_written import HandWritten, bitmap, inline
+from lakewarden.storage.open import open_store
+from tests.delta.hand_written import ID, HandWritten, bitmap, inline
 
 LOGS = int(os.environ.get("LAKEWARDEN_LOGS", "120"))
 _COMPARED = 4
@@ -74,6 +79,26 @@ def test_a_mutated_log_ends_in_an_error_of_ours_or_in_the_right_version(original
             place.write_bytes(_mutated(texts[name], chance))
         _check(original, compare=number % _COMPARED == 0)
         place.write_bytes(texts[name])
+
+
+def test_a_mutated_data_file_ends_in_an_error_of_ours_or_in_rows(tmp_path: Path) -> None:
+    """Its footer above all: pyarrow ends the process where it is asked for a column of one that contradicts itself."""
+    chance = random.Random(os.environ.get("LAKEWARDEN_SEED", "38"))
+    table = HandWritten(tmp_path / "t")
+    texts = {"type": "array", "elementType": "string", "containsNull": True}
+    fields = [*ID, {"name": "s", "type": texts, "nullable": True, "metadata": {}}]
+    rows = pa.table({"id": pa.array(range(40), pa.int64()), "s": [[f"x{number}"] for number in range(40)]})
+    table.begin(table.file("a.parquet", rows), fields=fields)
+    data = (table.path / "a.parquet").read_bytes()
+    footer = len(data) - 8 - int.from_bytes(data[-8:-4], "little")
+    state = replay(table.location)
+    assert state is not None
+    for _ in range(LOGS * 5):
+        place = chance.choice((chance.randrange(len(data)), chance.randrange(footer, len(data))))
+        (table.path / "a.parquet").write_bytes(data[:place] + chance.randbytes(1) + data[place + 1 :])
+        with suppress(LakewardenError):
+            all_rows(state)
+        list(of_contents(state, TableListing.of(open_store(table.location).list("")).files))
 
 
 def _check(path: Path, *, compare: bool) -> None:

@@ -223,3 +223,17 @@ def test_a_log_without_protocol_or_metadata_is_an_error(tmp_path: Path) -> None:
 def test_no_log_is_no_table(tmp_path: Path) -> None:
     table = HandWritten(tmp_path / "t")
     assert replay(table.location) is None
+
+
+def test_a_text_of_a_checkpoint_that_is_no_utf_8_makes_it_unreadable(tmp_path: Path) -> None:
+    table = _made(tmp_path / "t", 5)
+    DeltaTable(table.path, version=4).create_checkpoint()
+    place = table.log / f"{4:020d}.checkpoint.parquet"
+    pq.write_table(pq.read_table(place), place, compression="none", use_dictionary=False, write_statistics=False)
+    assert replayed(table).notes == ()
+    data = place.read_bytes()
+    place.write_bytes(data.replace(b"a/1", b"a\xa01"))
+    assert place.read_bytes() != data
+    state = replayed(table)
+    assert ([note.kind for note in state.notes], len(keys(state))) == (["checkpoint-unreadable"], len(keys(replayed(table, 5))))
+    assert "UTF8" in state.notes[0].detail
