@@ -17,6 +17,7 @@ from datetime import datetime
 from functools import lru_cache
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
+from lakewarden.base.attempts import Attempts
 from lakewarden.base.clock import Clock, NewId, random_id
 from lakewarden.base.scope import TableName
 from lakewarden.catalog.changes.objects import first_catalog
@@ -153,7 +154,6 @@ _KEPT = 16
 """Versions that a pruning leaves: a reader that listed one of them still finds it."""
 _LINEAGE = 64
 """Earlier writes that a version names. More than `_KEPT`: whoever recreates a pruned number learns that it lost."""
-_ATTEMPTS = 40
 _LONGEST_PAUSE = 0.1
 _RECENT = 1.0
 """Seconds. What every write asks of the catalog must not cost it a request."""
@@ -212,7 +212,9 @@ class CatalogStore:
             StorageUnavailable: the store failed; the change may have happened.
             Whatever the change itself raises; nothing was changed then.
         """
-        for attempt in range(_ATTEMPTS):
+        attempts = Attempts(40, f"the catalog in {self._store.uri} changed", "under this change", "nothing is done")
+        while True:
+            attempt = attempts.next()
             before = self._newest()
             after = change(before.catalog)
             if after == before.catalog:
@@ -221,7 +223,6 @@ class CatalogStore:
             if made is not None:
                 return made
             self._pause(self._spread() * min(_LONGEST_PAUSE, 0.002 * 2**attempt))
-        raise Conflict(f"the catalog in {self._store.uri} changed {_ATTEMPTS} times under this change; nothing is done")
 
     def _spread(self) -> float:
         """From 0 to 1, another for everyone who races."""

@@ -12,8 +12,8 @@ from itertools import takewhile
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakewarden.base.attempts import Attempts
 from lakewarden.catalog.model import TableOptions, TableSchema
-from lakewarden.errors import Conflict
 from lakewarden.log.chunk import RowRange
 from lakewarden.log.log_reader import LogReader
 from lakewarden.log.position import end_of, position_of
@@ -22,7 +22,6 @@ from lakewarden.log.view import PendingRows
 from lakewarden.storage.objects import Missing
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_ATTEMPTS = 100
 
 
 @dataclass(frozen=True)
@@ -41,7 +40,9 @@ def read_stream(log: LogReader, user: str, schemas: tuple[TableSchema, ...], ttl
     Raises:
         Conflict: evictions kept removing rows while they were read.
     """
-    for _ in range(_ATTEMPTS):
+    attempts = Attempts(100, f"log {log.log_id} was evicted", "while it was read")
+    while True:
+        attempts.next()
         pending = log.view((user,)).pending.get(user)
         live = tuple(each for each in pending.ranges if not is_over(each, ttl_seconds, now)) if pending else ()
         try:
@@ -50,7 +51,6 @@ def read_stream(log: LogReader, user: str, schemas: tuple[TableSchema, ...], ttl
             log = log.anew()
             continue
         return undeleted(rows)
-    raise Conflict(f"log {log.log_id} was evicted {_ATTEMPTS} times while it was read; try again")
 
 
 def to_evict(pending: PendingRows, options: TableOptions, now: datetime) -> ExpiredRows | None:

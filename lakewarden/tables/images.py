@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakewarden.base.arrays import flags
+from lakewarden.base.attempts import Attempts
 from lakewarden.base.scope import Scope
 from lakewarden.catalog.buckets import bucket_of
 from lakewarden.catalog.model import Table, TableSchema
@@ -191,9 +192,6 @@ class Current(Generic[T]):
         return held.keys.first_of([rows]) is not None
 
 
-_ATTEMPTS = 1000
-"""Appends of others that a call lets pass; only those of the same keys cost it another look."""
-
 _PART_BYTES = 64 << 20
 """Of rows in the log whose images are taken together."""
 
@@ -235,7 +233,10 @@ class ImagedLog:
 
         touched = touched_by(self.images.table.schema, batch.rows)
         with Current(self.images, taken) as current:
-            for _ in range(_ATTEMPTS):
+            # appends of others that a call lets pass; only those of the same keys cost it another look
+            attempts = Attempts(1000, f"{self.images.table.name} was written to", "in between")
+            while True:
+                attempts.next()
                 with self.log.turn(None) if touched is None else self.log.announced():
                     view = self.log.view(("",))
                     self.ready(view)
@@ -243,7 +244,6 @@ class ImagedLog:
                     made = current.at(position)
                     with suppress(Conflict):
                         return self.log.append(made, position, touched)
-        raise Conflict(f"{self.images.table.name} was written to {_ATTEMPTS} times in between; try again")
 
     def append_whole(self, batches: Iterable[LogBatch], after: int | Behind | None = None) -> Receipt:
         given = iter(batches)

@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import partial
 
+from lakewarden.base.attempts import Attempts
 from lakewarden.base.clock import Clock, NewId
 from lakewarden.catalog.operations import QUEUEABLE, Operation
 from lakewarden.catalog.report import ScopeReport
@@ -109,7 +110,6 @@ _OVER = "over"
 state of a job that was recorded when it had finished."""
 _KEPT = 2
 """How many states of a job are kept: older ones are never read."""
-_ATTEMPTS = 40
 
 
 @dataclass(frozen=True)
@@ -216,7 +216,9 @@ class JobLog:
             Unsupported: the job has finished.
             Conflict: its runner changed it again and again meanwhile.
         """
-        for _ in range(_ATTEMPTS):
+        attempts = Attempts(40, f"job {job_id} changed", "during the cancellation")
+        while True:
+            attempts.next()
             job = self.find(job_id)
             if not job.active:
                 raise Unsupported(f"job {job_id} is {job.status}: only an unfinished job can be cancelled")
@@ -229,7 +231,6 @@ class JobLog:
                 return self.finish(job, "cancelled", said)
             except Conflict:
                 continue
-        raise Conflict(f"job {job_id} changed {_ATTEMPTS} times during the cancellation; try again")
 
     def find(self, job_id: str) -> Job:
         """Returns the job's newest state.

@@ -18,9 +18,9 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import TypeVar
 
+from lakewarden.base.attempts import Attempts
 from lakewarden.base.clock import NewId
 from lakewarden.catalog.state.user_lists import LongList, ShortList, pack_users, read_users, repack_users
-from lakewarden.errors import Conflict
 from lakewarden.storage.objects import AlreadyThere, Missing, ObjectStore
 
 _FOLD_AT = 64
@@ -28,8 +28,6 @@ _FOLD_AT = 64
 
 _FOLD_NAME = "fold-"
 _FOLD = re.compile(rf"/{_FOLD_NAME}(\d{{12}})$")
-_ATTEMPTS = 100
-
 
 _Part = ShortList | LongList
 """The users of an entry; or those of a fold, which replaces entries."""
@@ -178,7 +176,9 @@ class ScopeRegistry:
         Raises:
             Conflict: other processes folded again and again meanwhile.
         """
-        for _ in range(_ATTEMPTS):
+        attempts = Attempts(100, f"the list of scopes of table {table_id} was folded", "meanwhile")
+        while True:
+            attempts.next()
             look = self._look(table_id)
             key = _fold_key(table_id, look.fold + 1)
             left = [stale for stale in look.stale if not _is_fold(stale)]
@@ -191,7 +191,6 @@ class ScopeRegistry:
                 continue
             self._store.delete([*look.stale, *look.entries, _fold_key(table_id, look.fold)])
             return
-        raise Conflict(f"the list of scopes of table {table_id} was folded {_ATTEMPTS} times meanwhile; try again")
 
     def _folded(self, look: _Look, without: frozenset[str], replaced: Collection[str]) -> bytes:
         """The fold of what was looked at. Of a long list, only the lines that change are decoded. Raises as `users`."""
@@ -201,7 +200,9 @@ class ScopeRegistry:
 
     def _read_steadily(self, table_id: str, of: Callable[[_Look], _T]) -> _T:
         """Reads users of a look. What is read of a long list counts if the fold is still the newest: names come again."""
-        for _ in range(_ATTEMPTS):
+        attempts = Attempts(100, f"the list of scopes of table {table_id} was folded", "while it was read")
+        while True:
+            attempts.next()
             look = self._look(table_id)
             try:
                 found = of(look)
@@ -209,12 +210,13 @@ class ScopeRegistry:
                 continue
             if not look.long or look.fold == _newest(self._keys(table_id)):
                 return found
-        raise Conflict(f"the list of scopes of table {table_id} was folded {_ATTEMPTS} times while it was read; try again")
 
     def _look(self, table_id: str) -> _Look:
         """Reads the registry. A listing is not atomic: it is valid if no newer fold exists after it was read. One that shows
         exactly what was read before misses nothing that was folded since."""
-        for _ in range(_ATTEMPTS):
+        attempts = Attempts(100, f"the list of scopes of table {table_id} was folded", "while it was read")
+        while True:
+            attempts.next()
             keys, before = self._keys(table_id), self._read_of(table_id)
             try:
                 look = self._read_all(table_id, keys)
@@ -222,7 +224,6 @@ class ScopeRegistry:
                 continue
             if (keys and before.issuperset(keys) and len(keys) == len(before)) or _newest(self._keys(table_id)) == look.fold:
                 return look
-        raise Conflict(f"the list of scopes of table {table_id} was folded {_ATTEMPTS} times while it was read; try again")
 
     def _read_all(self, table_id: str, keys: list[str]) -> _Look:
         """Reads an object. Raises `Missing` when it was folded since the listing."""

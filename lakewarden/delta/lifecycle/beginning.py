@@ -4,6 +4,7 @@ dropped or erased; and columns are added to it before the next rows come.
 
 from __future__ import annotations
 
+from lakewarden.base.attempts import Attempts
 from lakewarden.catalog.model import TableSchema
 from lakewarden.catalog.target import ScopeTarget
 from lakewarden.delta.change_data import feed_to_set
@@ -29,8 +30,6 @@ CREATE = "CREATE TABLE"
 ADD_COLUMNS = "ADD COLUMNS"
 """As `CREATE`."""
 
-_ATTEMPTS = 20
-
 
 def begin_table(target: ScopeTarget, by: Committer, *, columns: bool = False) -> Steps[ScopeTable]:
     """Opens the scope's table, which is begun where it does not exist. May be repeated, and by several processes at once.
@@ -43,7 +42,9 @@ def begin_table(target: ScopeTarget, by: Committer, *, columns: bool = False) ->
         Conflict: others kept committing; it is being moved, or swept; or it was looked up too long ago (`TooLate`).
         Corrupt: as `open_scope`.
     """
-    for _ in range(_ATTEMPTS):
+    attempts = Attempts(20, f"{target.scope} was committed to", "while its table was to begin or to get columns")
+    while True:
+        attempts.next()
         table = open_scope(target)
         check_not_frozen(table, target)
         check_whole(table, target.location)
@@ -59,7 +60,6 @@ def begin_table(target: ScopeTarget, by: Committer, *, columns: bool = False) ->
             raise
         except Conflict:
             continue
-    raise Conflict(f"{target.scope} was committed to {_ATTEMPTS} times while its table was to begin or to get columns; try again")
 
 
 def has_begun(table: ScopeTable, target: ScopeTarget) -> bool:

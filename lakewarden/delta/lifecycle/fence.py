@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 
+from lakewarden.base.attempts import Attempts
 from lakewarden.catalog.target import ScopeTarget
 from lakewarden.delta.commit_log.actions import CommitChange
 from lakewarden.delta.commit_log.commits import LAST_CHECKPOINT, LOG
@@ -28,9 +29,6 @@ from lakewarden.storage.objects import ObjectStore, keys_of
 from lakewarden.storage.open import open_store
 from lakewarden.storage.steps import Steps
 
-_ATTEMPTS = 20
-"""A flush may commit once more before it learns that the table is gone; more than this is a writer that will not stop."""
-
 Still = Callable[[], None]
 
 _VERSION = re.compile(rf"{LOG}/(\d{{20}})\.")
@@ -43,7 +41,10 @@ def fence(target: ScopeTarget, by: Committer) -> Steps[int | None]:
         Conflict: others kept on committing; or it was looked up too long ago, or another table has begun there (`TooLate`).
     """
     store = open_store(target.location)
-    for _ in range(_ATTEMPTS):
+    # a flush may commit once more before it learns that the table is gone; more than this is a writer that will not stop
+    attempts = Attempts(20, f"{target.scope} was written to", "while it was being dropped", "stop its writers and try again")
+    while True:
+        attempts.next()
         table = open_place(target)
         if table is None:
             return None
@@ -58,7 +59,6 @@ def fence(target: ScopeTarget, by: Committer) -> Steps[int | None]:
             continue
         _clear(store, names, version, by)
         return version
-    raise Conflict(f"{target.scope} was written to {_ATTEMPTS} times while it was being dropped; stop its writers and try again")
 
 
 def fence_settled(target: ScopeTarget, watermark: int, by: Committer, still: Still) -> Steps[int]:
@@ -73,7 +73,9 @@ def fence_settled(target: ScopeTarget, watermark: int, by: Committer, still: Sti
         Conflict: others kept on committing; or it was looked up too long ago, or as `still` says (`TooLate`).
     """
     store = open_store(target.location)
-    for _ in range(_ATTEMPTS):
+    attempts = Attempts(20, f"{target.scope} was written to", "while it was being erased")
+    while True:
+        attempts.next()
         try:
             version, names = yield from _settled(target, store, watermark, by, still)
         except TooLate:
@@ -82,7 +84,6 @@ def fence_settled(target: ScopeTarget, watermark: int, by: Committer, still: Sti
             continue
         _clear(store, names, version, by)
         return version
-    raise Conflict(f"{target.scope} was written to {_ATTEMPTS} times while it was being erased; try again")
 
 
 def _settled(

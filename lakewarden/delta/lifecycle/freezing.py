@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from lakewarden.base.attempts import Attempts
 from lakewarden.catalog.target import ScopeTarget
 from lakewarden.delta.commit_log.actions import CommitChange
 from lakewarden.delta.commit_log.commits import CommitLog, is_fence
@@ -24,9 +25,6 @@ from lakewarden.storage.steps import Steps
 
 _PROPERTY = "lakewarden.frozen"
 """The log's application id, the token of who set it, and the version that was frozen; `-` where it was let go again."""
-
-_ATTEMPTS = 100
-"""Flushes that may each commit once more before they learn of the move."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +62,10 @@ def freeze(target: ScopeTarget, token: int, by: Committer) -> Steps[int]:
         Conflict: others kept on committing; or a process with a newer token was here; or it was looked up too long ago.
         InUse: another program has committed since it was frozen.
     """
-    for _ in range(_ATTEMPTS):
+    # flushes may each commit once more before they learn of the move
+    attempts = Attempts(100, f"{target.scope} was committed to", "while it was to be frozen")
+    while True:
+        attempts.next()
         table = open_scope(target)
         mark = _Mark() if table is None else _taken(table, target, token)
         if table is not None and mark.version is not None and mark.token == token:
@@ -79,7 +80,6 @@ def freeze(target: ScopeTarget, token: int, by: Committer) -> Steps[int]:
             raise
         except Conflict:
             continue
-    raise Conflict(f"{target.scope} was committed to {_ATTEMPTS} times while it was to be frozen; try again")
 
 
 def thaw(target: ScopeTarget, token: int, by: Committer) -> Steps[bool]:
@@ -88,7 +88,9 @@ def thaw(target: ScopeTarget, token: int, by: Committer) -> Steps[bool]:
     Raises:
         Conflict: others kept on committing; or a process with a newer token was here; or it was looked up too long ago.
     """
-    for _ in range(_ATTEMPTS):
+    attempts = Attempts(100, f"{target.scope} was committed to", "while it was to be let go")
+    while True:
+        attempts.next()
         table = open_place(target)
         if table is None or _taken(table, target, token).version is None:
             return False
@@ -99,7 +101,6 @@ def thaw(target: ScopeTarget, token: int, by: Committer) -> Steps[bool]:
         except Conflict:
             continue
         return True
-    raise Conflict(f"{target.scope} was committed to {_ATTEMPTS} times while it was to be let go; try again")
 
 
 def is_left(table: ScopeTable) -> bool:

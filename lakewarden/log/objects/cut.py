@@ -13,7 +13,8 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import astuple, dataclass, field
 
-from lakewarden.errors import Conflict, Corrupt
+from lakewarden.base.attempts import Attempts
+from lakewarden.errors import Corrupt
 from lakewarden.log.objects import names
 from lakewarden.log.objects.header import UNKNOWN, BatchIdentity, short
 from lakewarden.log.once import ANY, LastBatch
@@ -31,8 +32,6 @@ ERASURES_REMEMBERED = 64
 that was forgotten is not among the last `REMEMBERED` either."""
 
 _FORGOTTEN = short(UNKNOWN)
-_ATTEMPTS = 100
-
 WRITERS_REMEMBERED = 4096
 """Writers of batches with an identity, some 150 KiB. One whose last batch is older than the last batches of so many others is
 forgotten, and a batch that it repeats is appended again."""
@@ -239,7 +238,9 @@ def confirm(store: ObjectStore, log_id: str, cut: LogCut) -> None:
 def newest_cut(store: ObjectStore, log_id: str, known: LogCut | None = None) -> LogCut:
     """The cut that counts now. `known` spares the read when it still does."""
     version = newest_version(store, log_id)
-    for _ in range(_ATTEMPTS):
+    attempts = Attempts(100, f"log {log_id} of {store.uri} was cut", "while its newest cut was read")
+    while True:
+        attempts.next()
         if known is not None and known.version == version:
             return known
         try:
@@ -247,4 +248,3 @@ def newest_cut(store: ObjectStore, log_id: str, known: LogCut | None = None) -> 
         except Missing:
             known = None
         version = newest_version(store, log_id)
-    raise Conflict(f"log {log_id} of {store.uri} was cut {_ATTEMPTS} times while its newest cut was read; try again")

@@ -6,7 +6,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from functools import cached_property
 
-from lakewarden.errors import Conflict
+from lakewarden.base.attempts import Attempts
 from lakewarden.log.chunk import RowRange
 from lakewarden.log.objects.cache import HeaderCache
 from lakewarden.log.objects.cut import LogCut
@@ -18,8 +18,6 @@ from lakewarden.log.objects.view import check_given_up, read_view
 from lakewarden.log.position import NOTHING
 from lakewarden.log.view import Upset, UserSigns
 from lakewarden.storage.objects import Missing, ObjectStore
-
-_ATTEMPTS = 100
 
 
 @dataclass(frozen=True)
@@ -88,7 +86,9 @@ def read_trail(
         Corrupt: something of the log or its history is lost.
         Conflict: the log was settled again and again while it was read.
     """
-    for _ in range(_ATTEMPTS):
+    attempts = Attempts(100, f"log {log_id} of {store.uri} was settled", "while its history was read")
+    while True:
+        attempts.next()
         view = read_view(store, log_id, cache, ())
         wanted = [kept for kept in view.cut.history if kept.last_seq > after]
         try:
@@ -100,4 +100,3 @@ def read_trail(
             continue
         cache.keep(log_id, view.cut, headers)
         return trail
-    raise Conflict(f"log {log_id} of {store.uri} was settled {_ATTEMPTS} times while its history was read; try again")

@@ -13,8 +13,9 @@ from itertools import count
 
 import pyarrow as pa
 
+from lakewarden.base.attempts import Attempts
 from lakewarden.catalog.model import TableSchema
-from lakewarden.errors import Conflict, Corrupt, Terminal, Unsupported
+from lakewarden.errors import Corrupt, Terminal, Unsupported
 from lakewarden.log.chunk import noted
 from lakewarden.log.objects import names
 from lakewarden.log.objects.cache import HeaderCache
@@ -28,9 +29,6 @@ from lakewarden.log.objects.segment import may_have_metadata, read_carry, read_c
 from lakewarden.log.record import decode
 from lakewarden.log.view import LogViews, PendingRows
 from lakewarden.storage.objects import Missing, ObjectStore
-
-_ATTEMPTS = 100
-"""Starts of one read. Each new one means that a flush settled something meanwhile."""
 
 
 def read_view(store: ObjectStore, log_id: str, cache: HeaderCache, users: Collection[str] | None = None) -> ListedLogView:
@@ -47,7 +45,9 @@ def read_view(store: ObjectStore, log_id: str, cache: HeaderCache, users: Collec
         Conflict: it was settled again and again meanwhile.
     """
     former = None if users is None else cache.view(log_id)
-    for _ in range(_ATTEMPTS):
+    attempts = Attempts(100, f"log {log_id} of {store.uri} was settled", "while it was read")
+    while True:
+        attempts.next()
         view = None if former is None else _followed(store, former, cache)
         view = view or _assemble(store, log_id, names.listing_of(log_id, store.keys(names.home(log_id))), cache)
         if view is not None and _loaded(store, view, users):
@@ -55,7 +55,6 @@ def read_view(store: ObjectStore, log_id: str, cache: HeaderCache, users: Collec
                 cache.keep_view(view)
             return view
         former = None
-    raise Conflict(f"log {log_id} of {store.uri} was settled {_ATTEMPTS} times while it was read; try again")
 
 
 def _loaded(store: ObjectStore, view: ListedLogView, users: Collection[str] | None) -> bool:

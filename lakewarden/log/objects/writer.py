@@ -8,6 +8,7 @@ from itertools import chain, islice
 
 import pyarrow as pa
 
+from lakewarden.base.attempts import Attempts
 from lakewarden.base.clock import Clock, NewId, to_micros
 from lakewarden.base.commit_metadata import carried
 from lakewarden.base.setting_sections import LogSettings
@@ -110,9 +111,6 @@ class Appends:
 
 
 # Batches of many users that several processes stage and one publishes: all rows have one position.
-_PUBLISH_ATTEMPTS = 1000
-"""Appends of others that a publication lets pass. Each lost attempt is one of theirs, so few come before it."""
-
 _NUMBER_DIGITS = 12
 """Hexadecimal digits of an object's number, which tasks choose by chance: none knows the others."""
 
@@ -162,7 +160,10 @@ class Batches:
 
     def publish(self, staging: Staging, pieces: Pieces, once: WriterBatch | None) -> Receipt | None:
         staged: StagedBatch | None = None
-        for _ in range(_PUBLISH_ATTEMPTS):
+        # each lost attempt is an append of others, which a publication lets pass, so few come before it
+        attempts = Attempts(1000, f"log {self._log_id} was appended to", "in between", "nothing was written: write again")
+        while True:
+            attempts.next()
             view = read_view(self._store, self._log_id, self._headers, ())
             named, known = is_named(staging.put_id, view.cut, view.run), once is not None and _stands_for(once, view)
             if known and not named:
@@ -183,9 +184,6 @@ class Batches:
                 with suppress(LakewardenError):  # as above
                     discard(self._store, self._log_id, staging.put_id)
                 raise
-        raise Conflict(
-            f"log {self._log_id} was appended to {_PUBLISH_ATTEMPTS} times in between; nothing was written: write again"
-        )
 
     def _of(self, staging: Staging, pieces: Sequence[StagedPiece], once: WriterBatch | None) -> StagedBatch:
         """The batch, beside which nothing else is staged any more."""

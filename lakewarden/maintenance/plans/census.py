@@ -14,6 +14,7 @@ from typing import TypeVar
 
 import numpy as np
 
+from lakewarden.base.attempts import Attempts
 from lakewarden.catalog.access import can
 from lakewarden.catalog.model import Catalog, Table
 from lakewarden.catalog.state.floors.entries import NOTHING, UNSEEN, FloorLocation, KnownScopes
@@ -21,11 +22,9 @@ from lakewarden.catalog.state.floors.floor import Floor, FloorScan, floor_at
 from lakewarden.catalog.state.floors.objects import Summary
 from lakewarden.catalog.state.floors.summaries import Whole, earlier_whole, find_whole, keep_whole
 from lakewarden.catalog.state.scope_registry import RegistryNews
-from lakewarden.errors import Conflict, StorageRefused, StorageUnavailable
+from lakewarden.errors import StorageRefused, StorageUnavailable
 from lakewarden.storage.objects import Missing
 from lakewarden.tables.warehouse import Warehouse
-
-_ATTEMPTS = 10
 
 _ONE_SCOPE = "shared"
 """Instead of the registry's version, where a table has one scope, which is not registered."""
@@ -79,10 +78,11 @@ def surveyed(warehouse: Warehouse, catalog: Catalog, table: Table, of: Callable[
         Corrupt: the floor or the registry cannot be read.
         Conflict: the floor changed with each look.
     """
-    for _ in range(_ATTEMPTS):
+    attempts = Attempts(10, f"the floor of {table.name} changed", "while it was read")
+    while True:
+        attempts.next()
         with suppress(Missing):  # objects were merged since the listing
             return of(_survey(warehouse, catalog, table, keeps))
-    raise Conflict(f"the floor of {table.name} changed {_ATTEMPTS} times while it was read; try again")
 
 
 def _survey(warehouse: Warehouse, catalog: Catalog, table: Table, keeps: bool) -> FloorSurvey:

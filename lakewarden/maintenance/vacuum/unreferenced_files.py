@@ -9,17 +9,15 @@ from collections.abc import Iterable, Sequence
 
 import pyarrow as pa
 
+from lakewarden.base.attempts import Attempts
 from lakewarden.catalog.model import Table
 from lakewarden.catalog.target import ScopeTarget
 from lakewarden.delta.reading.rows import read_rows
 from lakewarden.delta.table import ScopeTable
-from lakewarden.errors import Conflict
 from lakewarden.log.view import PendingRows
 from lakewarden.storage.objects import Missing, StoredObject
 from lakewarden.tables.rows.files import file_columns, is_stored_file, references
 from lakewarden.tables.warehouse import Warehouse
-
-_ATTEMPTS = 10
 
 
 def hot_files(warehouse: Warehouse, table: Table) -> dict[str | None, frozenset[str]]:
@@ -30,13 +28,14 @@ def hot_files(warehouse: Warehouse, table: Table) -> dict[str | None, frozenset[
     """
     columns = file_columns(table.schema)
     log = warehouse.log(table)
-    for _ in range(_ATTEMPTS):
+    attempts = Attempts(10, f"the log of {table.name} was settled", "while it was read")
+    while True:
+        attempts.next()
         pending = log.view().pending if columns else dict[str, PendingRows]()
         try:
             return {user or None: _referred(log.rows(rows, table.schemas), columns) for user, rows in pending.items()}
         except Missing:
             continue  # a flush settled them meanwhile
-    raise Conflict(f"the log of {table.name} was settled {_ATTEMPTS} times while it was read; try again")
 
 
 def _referred(rows: pa.Table, columns: Sequence[str]) -> frozenset[str]:

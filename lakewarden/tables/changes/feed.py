@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from lakewarden.base.attempts import Attempts
 from lakewarden.base.scope import Scope, TableName
 from lakewarden.catalog.access import can
 from lakewarden.catalog.changes.engines import require_active
@@ -64,9 +65,6 @@ def _upto(counts: Iterable[tuple[int, int]], limit: int, end: int) -> int:
     return end
 
 
-_ATTEMPTS = 20
-
-
 @dataclass(frozen=True)
 class ChangeFeed:
     """Cheap to make. Every method may raise `NotFound` (dropped), and `Conflict` or `StorageUnavailable` (try again)."""
@@ -117,7 +115,9 @@ class ChangeFeed:
             InvalidArgument: `after` is too old (the message names the oldest that works), or was never given out.
             Ended: the table was restored, changed directly, or a user's rows were erased, after `after` was given: start again.
         """
-        for _ in range(_ATTEMPTS):
+        attempts = Attempts(20, f"{self.name} was settled", "while its changes were read")
+        while True:
+            attempts.next()
             table = self.table()
             end = self.upto(after, limit) if limit is not None or upto is None else upto
             end = end if upto is None else min(end, upto)
@@ -128,7 +128,6 @@ class ChangeFeed:
                 return Changes(self._rows(table, trail, after, end, images), end)
             except (Missing, Behind, Conflict):
                 continue
-        raise Conflict(f"{self.name} was settled {_ATTEMPTS} times while its changes were read; try again")
 
     def snapshot(self) -> tuple[Iterator[pa.Table], int]:
         """The rows as of now as `insert`, scope by scope, and the `_seq` after which their changes come."""
@@ -265,7 +264,9 @@ class ChangeFeed:
         """The rows of a scope, and the reader that showed them: one look at the log does for all scopes, until flushes since have
         settled what it saw."""
         given = reader
-        for _ in range(_ATTEMPTS):
+        attempts = Attempts(20, f"{self.name} was settled", "while it was read")
+        while True:
+            attempts.next()
             check_known(table, reader.trail, seq)
             check_goes_on(table, reader.trail, seq, self._marks([user]))
             try:
@@ -276,7 +277,6 @@ class ChangeFeed:
                 if reader is not given:
                     raise
                 reader = self._reader(table, (user,))
-        raise Conflict(f"{self.name} was settled {_ATTEMPTS} times while it was read; try again")
 
     def _reader(self, table: Table, users: Sequence[str]) -> ScopeReader:
         """Of the log as it is now. Those users are looked up without a search."""

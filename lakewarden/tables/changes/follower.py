@@ -12,6 +12,7 @@ from typing import Any, cast
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakewarden.base.attempts import Attempts
 from lakewarden.base.scope import Scope, TableName
 from lakewarden.catalog.model import Table
 from lakewarden.catalog.state.live_queries import PING, LiveQueries, LiveQuery
@@ -29,8 +30,6 @@ from lakewarden.tables.changes.log_reader import Event, Feeds, Fold, Row
 from lakewarden.tables.reading.as_of import read_as_of
 from lakewarden.tables.reading.scope import read_strong_upto, where_it_lies
 from lakewarden.tables.warehouse import Warehouse, find_table
-
-_ATTEMPTS = 20
 
 Read = Callable[[Sequence[RowRange]], list[memoryview]]
 """Returns the rows of chunks."""
@@ -108,7 +107,9 @@ class Follower:
 
     def next(self, max_age: float) -> list[Event]:
         """The events since, as of a look no older than `max_age` seconds."""
-        for _ in range(_ATTEMPTS):
+        attempts = Attempts(20, f"{self._request.table} was settled", "while it was followed", "poll again")
+        while True:
+            attempts.next()
             table = self._table()
             feed = self._feeds.of(self._warehouse.log(table))
             glance = feed.look(self.live_id, self.delivered_seq, max_age)
@@ -120,7 +121,6 @@ class Follower:
                 return self._counted(self._next_of(table, glance.trail, feed.chunks))
             except (Missing, Conflict):  # removed meanwhile, or written under columns newer than those looked up
                 feed.stale()
-        raise Conflict(f"{self._request.table} was settled {_ATTEMPTS} times while it was followed; poll again")
 
     def leave(self) -> None:
         self._feeds.leave(self._query.log_id, self.live_id)
@@ -224,17 +224,20 @@ class Follower:
             return there_upto(partial(self._target, table), upto), upto
         if table.type != "STREAM":
             return read_strong_upto(partial(self._target, table), warehouse.log(table))
-        for _ in range(_ATTEMPTS):
+        attempts = self._reads(table)
+        while True:
+            attempts.next()
             trail = self._trail(table)
             try:
                 return self._stream_rows(table, trail, trail.end), trail.end
             except Missing:
                 continue
-        raise self._always_settled(table)
 
     def _since(self, table: Table, seq: int) -> list[Event]:
         """From a single trail: the rows as of then, and what came after."""
-        for _ in range(_ATTEMPTS):
+        attempts = self._reads(table)
+        while True:
+            attempts.next()
             trail = self._trail(table)
             self._check_seq(table, trail, seq)
             try:
@@ -248,7 +251,6 @@ class Follower:
                 return self._delivered(table, trail, partial(self._read, table))
             except Missing:
                 continue
-        raise self._always_settled(table)
 
     def _as_of(self, table: Table, trail: Trail, seq: int) -> pa.Table | None:
         if table.type == "STREAM":
@@ -288,8 +290,8 @@ class Follower:
             oldest = end_of(signs.erased)
             raise InvalidArgument(f"from_seq {seq} is too old: the rows were erased; the oldest that works is {oldest}")
 
-    def _always_settled(self, table: Table) -> Conflict:
-        return Conflict(f"{table.name} was settled {_ATTEMPTS} times while it was read; try again")
+    def _reads(self, table: Table) -> Attempts:
+        return Attempts(20, f"{table.name} was settled", "while it was read")
 
     def _ranges(self, table: Table, trail: Trail, after: int) -> tuple[RowRange, ...]:
         """The rows to read; of a STREAM table those that have not expired."""

@@ -11,6 +11,7 @@ from typing import Literal, Protocol
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakewarden.base.attempts import Attempts
 from lakewarden.delta.reading.keys import Keys
 from lakewarden.errors import Conflict
 from lakewarden.log.position import WHOLE, Receipt, position_of
@@ -27,9 +28,6 @@ from lakewarden.tables.reading.scope import EVERYTHING, ReadSelection
 from lakewarden.tables.reading.seen_keys import SeenKeys
 from lakewarden.tables.rows.files import file_columns
 from lakewarden.tables.rows.intake import RowParts
-
-_ATTEMPTS = 20
-"""Attempts to read and append before a write raises CONFLICT."""
 
 
 @dataclass(frozen=True)
@@ -80,12 +78,13 @@ class ComparedWrite:
         """
         log = self.reader.log
         self.reader.check_writable()
-        for _ in range(_ATTEMPTS):
+        attempts = Attempts(20, f"{self.intake.table.name} was written to", "in between")
+        while True:
+            attempts.next()
             view, again = log.view(), list[int]()
             with suppress(Conflict), self.begin() as decisions:
                 receipt = self.reader.appending.append_whole(self._batches(decisions, again), position_of(view.end))
                 return Receipt(receipt.rows - sum(again), receipt.last_seq)
-        raise Conflict(f"{self.intake.table.name} was written to {_ATTEMPTS} times in between; try again")
 
     def _batches(self, decisions: Decisions, again: list[int]) -> Iterator[LogBatch]:
         every = self.reader.scan_to_write(EVERYTHING, self.user) if self.every else None
@@ -178,14 +177,15 @@ class PartsWrite:
 
     def _replaced(self) -> Receipt:
         schema, log = self.intake.table.schema, self.reader.log
-        for _ in range(_ATTEMPTS):
+        attempts = Attempts(20, f"{self.intake.table.name} was written to", "in between")
+        while True:
+            attempts.next()
             view = log.view()
             with self.reader.live_keys(self.user) as live, SeenKeys(schema.primary_key) as seen, suppress(Conflict):
                 receipt = self.reader.appending.append_whole(
                     chain(self._gone(live), self._batches(None if self._repeats else seen)), position_of(view.end)
                 )
                 return Receipt(receipt.rows - live.rows, receipt.last_seq)
-        raise Conflict(f"{self.intake.table.name} was written to {_ATTEMPTS} times in between; try again")
 
     def _gone(self, live: SeenKeys) -> Iterator[LogBatch]:
         return (self.intake.deletes(keys, self.user) for keys in live.parts() if keys.num_rows)

@@ -9,6 +9,7 @@ from typing import TypeVar
 
 import pyarrow as pa
 
+from lakewarden.base.attempts import Attempts
 from lakewarden.base.connection import Location
 from lakewarden.base.scope import Scope
 from lakewarden.catalog.model import Catalog, Table, TableSchema
@@ -22,7 +23,7 @@ from lakewarden.delta.reading.past import check_files, open_numbered, open_past
 from lakewarden.delta.reading.rows import empty_rows, merged, merged_parts, read_parts, read_rows
 from lakewarden.delta.scope import open_scope
 from lakewarden.delta.table import ScopeTable
-from lakewarden.errors import Conflict, Corrupt, LakewardenError
+from lakewarden.errors import Corrupt, LakewardenError
 from lakewarden.log.drain import LogScope, read_hot
 from lakewarden.log.log_reader import LogReader
 from lakewarden.log.position import NOTHING
@@ -35,8 +36,6 @@ T = TypeVar("T")
 
 Place = Callable[[], ScopeTarget]
 """Looks up where a scope is now."""
-
-_ATTEMPTS = 20
 
 
 @dataclass(frozen=True)
@@ -107,7 +106,9 @@ def where_it_lies(place: Place, read: Callable[[ScopeTarget], tuple[T, bool]]) -
         Whatever `read` raises for a scope that was not moved.
     """
     target = place()
-    for _ in range(_ATTEMPTS):
+    attempts = Attempts(20, f"{target.scope} was moved", "while it was read", "read again")
+    while True:
+        attempts.next()
         try:
             found, sure = read(target)
         except (LakewardenError, Missing):
@@ -118,7 +119,6 @@ def where_it_lies(place: Place, read: Callable[[ScopeTarget], tuple[T, bool]]) -
             if sure or (now := place()).location == target.location:
                 return found
         target = now
-    raise Conflict(f"{target.scope} was moved {_ATTEMPTS} times while it was read; read again")
 
 
 def place_of(warehouse: Warehouse, catalog: Catalog, table: Table, user: str | None) -> Place:

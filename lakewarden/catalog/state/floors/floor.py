@@ -17,6 +17,7 @@ from functools import lru_cache, reduce
 from itertools import chain
 from typing import TypeVar
 
+from lakewarden.base.attempts import Attempts
 from lakewarden.base.clock import NewId, random_id
 from lakewarden.catalog.state.floors.entries import NOTHING, FloorLocation, KnownScopes, KnownState
 from lakewarden.catalog.state.floors.objects import (
@@ -31,7 +32,7 @@ from lakewarden.catalog.state.floors.objects import (
     read_head,
     read_part,
 )
-from lakewarden.errors import Conflict, Corrupt
+from lakewarden.errors import Corrupt
 from lakewarden.storage.objects import Missing, ObjectStore
 from lakewarden.storage.open import open_store
 
@@ -46,8 +47,6 @@ _ABSORBED = 512
 
 _SMALL = 1 << 20
 """Bytes up to which an object is read whole, whichever scope of it is looked up."""
-
-_ATTEMPTS = 20
 
 T = TypeVar("T")
 
@@ -270,12 +269,13 @@ class Floor:
 
     def _every(self, read: Callable[[str], T], keys: list[str] | None = None) -> dict[str, T]:
         """What is read of each object; of those of a listing before, if none of them is gone."""
-        for _ in range(_ATTEMPTS):
+        attempts = Attempts(20, f"{self._store.uri}/{self._prefix} changed", "while it was read")
+        while True:
+            attempts.next()
             try:
                 return {key: read(key) for key in (self._list() if keys is None else keys)}
             except Missing:
                 keys = None  # it was merged into another object since the listing
-        raise Conflict(f"{self._store.uri}/{self._prefix} changed {_ATTEMPTS} times while it was read; try again")
 
     def _key(self, last: int) -> str:
         """Returns a new name with that last position."""

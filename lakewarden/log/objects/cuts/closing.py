@@ -15,6 +15,7 @@ from collections.abc import Callable, Collection
 from dataclasses import replace
 from datetime import datetime
 
+from lakewarden.base.attempts import Attempts
 from lakewarden.base.faults import Reach, no_faults
 from lakewarden.errors import Conflict
 from lakewarden.log.objects import names
@@ -75,7 +76,9 @@ def leave_out(
     ] = {}  # read once: with a read of all for each try, others who settle would come first every time
     target = fill(store, log_id, terms.new_id, terms.segment_format)
     terms.reach("erase:filled")
-    for _ in range(_ATTEMPTS):
+    attempts = Attempts(100, f"log {log_id} of {store.uri} was settled by others", "meanwhile")
+    while True:
+        attempts.next()
         view = read_view(store, log_id, cache, (user,))
         done = view.cut.upto if view.cut.sealed else view.cut.erased.get(mark)
         if done is not None and done >= target:
@@ -93,7 +96,6 @@ def leave_out(
         except Missing as gone:  # others cleaned away what was to be copied
             check_given_up(store, view, gone)
             cache, history = HeaderCache(), {}
-    raise Conflict(f"log {log_id} of {store.uri} was settled by others {_ATTEMPTS} times meanwhile; try again")
 
 
 def gone_since(store: ObjectStore, view: ListedLogView, users: Collection[str], mark: Mark) -> set[str]:

@@ -11,7 +11,8 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from itertools import pairwise
 
-from lakewarden.errors import Conflict, Corrupt, InvalidArgument
+from lakewarden.base.attempts import Attempts
+from lakewarden.errors import Corrupt, InvalidArgument
 from lakewarden.log.chunk import RowRange
 from lakewarden.log.objects import names
 from lakewarden.log.objects.cache import HeaderCache
@@ -28,8 +29,6 @@ from lakewarden.log.once import ANY
 from lakewarden.log.position import LAST_POSITION, NOTHING, end_of
 from lakewarden.log.table_log import Mark
 from lakewarden.storage.objects import Missing, ObjectStore
-
-_ATTEMPTS = 100
 
 _SHOWN = 10
 """Lost positions that are named."""
@@ -85,13 +84,14 @@ def faults_of(store: ObjectStore, log_id: str) -> ObjectLogFaults:
         Corrupt: its newest cut cannot be read, or more is missing than `MOST_LOST` positions.
         Conflict: it was settled again and again meanwhile.
     """
-    for _ in range(_ATTEMPTS):
+    attempts = Attempts(100, f"log {log_id} of {store.uri} was settled", "while it was looked at")
+    while True:
+        attempts.next()
         sizes = {each.key: each.size for each in store.list(names.home(log_id))}
         cut = newest_cut(store, log_id)
         found = _look(store, log_id, cut, sizes)
         if newest_version(store, log_id) == cut.version:
             return found
-    raise Conflict(f"log {log_id} of {store.uri} was settled {_ATTEMPTS} times while it was looked at; try again")
 
 
 def _look(store: ObjectStore, log_id: str, cut: LogCut, sizes: Mapping[str, int]) -> ObjectLogFaults:
@@ -241,7 +241,9 @@ def _cut_anew(store: ObjectStore, log_id: str, planned: Callable[[ListedLogView]
     Raises:
         Conflict: others settled the log again and again.
     """
-    for _ in range(_ATTEMPTS):
+    attempts = Attempts(100, f"log {log_id} of {store.uri} was settled by others", "meanwhile")
+    while True:
+        attempts.next()
         view = read_view(store, log_id, HeaderCache())
         try:
             plan = None if view.cut.sealed else planned(view)
@@ -253,7 +255,6 @@ def _cut_anew(store: ObjectStore, log_id: str, planned: Callable[[ListedLogView]
         if made is not None:
             remove_below(store, log_id, made.cut, made.found)
             return made.cut
-    raise Conflict(f"log {log_id} of {store.uri} was settled by others {_ATTEMPTS} times meanwhile; try again")
 
 
 def _adopted(store: ObjectStore, view: ListedLogView, mark: Mark) -> list[tuple[RowRange, ...]]:

@@ -11,9 +11,10 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
+from lakewarden.base.attempts import Attempts
 from lakewarden.base.clock import to_micros
 from lakewarden.base.setting_sections import LogSettings
-from lakewarden.errors import Conflict, NotDurable, StorageUnavailable
+from lakewarden.errors import NotDurable, StorageUnavailable
 from lakewarden.log.chunk import RowRange
 from lakewarden.log.objects import names
 from lakewarden.log.objects.cut import HistoryObject, LogCut, confirm, encode_cut, newest_cut
@@ -278,7 +279,6 @@ def _says_more(view: ListedLogView, plan: NextCut) -> bool:
 
 
 # Computes the next cut when it follows from the last one alone: a copy with the given changes.
-_ATTEMPTS = 100
 
 
 def advance(store: ObjectStore, log_id: str, change: Callable[[LogCut], LogCut | None]) -> LogCut:
@@ -291,7 +291,9 @@ def advance(store: ObjectStore, log_id: str, change: Callable[[LogCut], LogCut |
     """
     failure: StorageUnavailable | None = None
     cut = LogCut()
-    for _ in range(_ATTEMPTS):
+    attempts = Attempts(100, f"log {log_id} of {store.uri} was settled", "while it was to be changed")
+    while True:
+        attempts.next()
         cut = newest_cut(store, log_id, cut)
         wanted = change(cut)
         if wanted is None:
@@ -308,4 +310,3 @@ def advance(store: ObjectStore, log_id: str, change: Callable[[LogCut], LogCut |
             raise
         except StorageUnavailable as error:
             failure = error  # it may be there all the same
-    raise Conflict(f"log {log_id} of {store.uri} was settled {_ATTEMPTS} times while it was to be changed; try again")

@@ -11,10 +11,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from itertools import chain
 
+from lakewarden.base.attempts import Attempts
 from lakewarden.base.clock import NewId
 from lakewarden.base.faults import Reach, no_faults
 from lakewarden.base.setting_sections import LogSettings
-from lakewarden.errors import Conflict, NotDurable, StorageUnavailable
+from lakewarden.errors import NotDurable, StorageUnavailable
 from lakewarden.log.chunk import RowRange
 from lakewarden.log.objects import names
 from lakewarden.log.objects.cache import HeaderCache
@@ -104,9 +105,6 @@ def _portions(chunks: Iterator[CarriedChunk], max_bytes: int) -> Iterator[list[C
         yield portion
 
 
-_ATTEMPTS = 100
-
-
 def settle(
     store: ObjectStore,
     view: ListedLogView,
@@ -132,7 +130,9 @@ def settle(
     """
     cache = cache or HeaderCache()
     failure: StorageUnavailable | None = None
-    for attempt in range(_ATTEMPTS):
+    attempts = Attempts(100, f"log {view.log_id} of {store.uri} was settled by others", "meanwhile", "settle it later")
+    while True:
+        attempt = attempts.next()
         try:
             plan = next_cut(view, settled, terms.settings, now)
         except Missing:  # an index was cleaned away by others, or is lost
@@ -155,7 +155,6 @@ def settle(
         except Missing:
             cache = HeaderCache()  # others cleaned away what was to be carried; or it is lost, which no memory may hide
         view = read_view(store, view.log_id, cache, ())
-    raise Conflict(f"log {view.log_id} of {store.uri} was settled by others {_ATTEMPTS} times meanwhile; settle it later")
 
 
 def _bytes_let_go(view: ListedLogView, plan: NextCut) -> int:
