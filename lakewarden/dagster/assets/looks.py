@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakewarden.base.clock import to_millis
 from lakewarden.base.scope import Scope
 from lakewarden.catalog.model import Table, TableSchema
-from lakewarden.catalog.state.rounds import next_of_round, note_round
+from lakewarden.catalog.state.rounds import RoundPlace, next_behind, note_reached, reached
 from lakewarden.catalog.target import ScopeTarget
 from lakewarden.client import Lakehouse
 from lakewarden.dagster.assets.expectations import Verdict, equal_pair, unique_together, validate_pandas, validate_spark
@@ -223,7 +224,8 @@ class CheckTurn:
     def note(self, lake: Lakehouse) -> None:
         """Lets the next run go on behind these scopes."""
         if self.last:
-            note_round(lake.warehouse.state, self.table_id, self.last)
+            warehouse = lake.warehouse
+            note_reached(warehouse.state, "check-rounds", self.table_id, RoundPlace(self.last, to_millis(warehouse.clock())))
 
 
 def next_turn(lake: Lakehouse, table: Table, users: Sequence[str], most: int, lap: str = "") -> CheckTurn:
@@ -237,7 +239,7 @@ def next_turn(lake: Lakehouse, table: Table, users: Sequence[str], most: int, la
         return CheckTurn([Scope(table.name, user) for user in users if user in there], len(registered))
     failed = failing(lake, table, registered, most // 2 + 1)  # the others have their turn, too
     others = registered.keys() - set(failed)
-    due = next_of_round(warehouse.state, table.id + lap, others, most - len(failed))
+    due = next_behind(reached(warehouse.state, "check-rounds", table.id + lap), others, most - len(failed))
     scopes = [Scope(table.name, registered[mark]) for mark in (*failed, *due)]
     return CheckTurn(scopes, len(registered), table.id + lap, due[-1] if due else "")
 

@@ -14,7 +14,7 @@ from lakewarden.catalog.changes.leases import under
 from lakewarden.catalog.changes.objects import begin_drop, drop_table
 from lakewarden.catalog.model import Catalog, Lease, Table
 from lakewarden.catalog.report import ScopeReport
-from lakewarden.catalog.state.rounds import forget_reached, forget_round
+from lakewarden.catalog.state.rounds import forget_rounds
 from lakewarden.catalog.target import ScopeTarget
 from lakewarden.delta.commit_log.committing import Committer
 from lakewarden.delta.lifecycle.fence import fence
@@ -86,8 +86,7 @@ def drop(warehouse: Warehouse, run: Run, name: TableName, job_id: str, lease: Le
     warehouse.registry.remove(table.id)
     warehouse.user_storages.remove(table.id)
     warehouse.failed_checks.forget(table.id)
-    forget_round(warehouse.state, table.id)
-    forget_reached(warehouse.state, table.id)
+    forget_rounds(warehouse.state, table.id)
     warehouse.catalog.change(under(lease, lambda before: drop_table(before, name)))
     return reports
 

@@ -15,7 +15,7 @@ import numpy as np
 from lakewarden.base.clock import to_millis
 from lakewarden.catalog.model import Table
 from lakewarden.catalog.state.floors.entries import KnownScopes
-from lakewarden.catalog.state.rounds import VacuumPlace, note_reached, reached
+from lakewarden.catalog.state.rounds import RoundPlace, note_reached, reached
 from lakewarden.maintenance.plans.census import FloorSurvey
 from lakewarden.tables.warehouse import Warehouse
 
@@ -27,7 +27,7 @@ class VacuumTurn:
     """The scopes that a vacuum of a table opens next, by keyed hash, and how far the round is then."""
 
     scopes: tuple[str, ...]
-    reached: VacuumPlace
+    reached: RoundPlace
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class Round:
     def of(cls, warehouse: Warehouse, table: Table) -> Round:
         """As many scopes as a rolling look opens in an hour, for each hour since the last vacuum, and for a week at the most."""
         now, settings = to_millis(warehouse.clock()), warehouse.settings.maintenance
-        before = reached(warehouse.state, table.id) or VacuumPlace("", now)
+        before = reached(warehouse.state, "vacuum-rounds", table.id) or RoundPlace("", now)
         hours = min((now - before.at) // _HOUR, settings.look_hours)
         return cls(before.last, max(hours, 0) * settings.looks_per_run, now)
 
@@ -50,16 +50,16 @@ class Round:
         """The next scopes that the state knows; of an erased user nothing is opened."""
         known = KnownScopes.union(survey.parts()) if self.most else KnownScopes.of({})
         if not len(known):
-            return VacuumTurn((), VacuumPlace(self.last, self.now))
+            return VacuumTurn((), RoundPlace(self.last, self.now))
         start = bisect_right(range(len(known)), self.last, key=known.mark)
         chosen = np.zeros(len(known), np.bool_)
         at = (start + np.arange(min(self.most, len(known)))) % len(known)
         chosen[at] = True
-        return VacuumTurn(tuple(known.hexadecimal(chosen)), VacuumPlace(known.mark(int(at[-1])), self.now))
+        return VacuumTurn(tuple(known.hexadecimal(chosen)), RoundPlace(known.mark(int(at[-1])), self.now))
 
 
 def note_turn(warehouse: Warehouse, table: Table, turn: VacuumTurn, *, dry_run: bool) -> None:
     """Lets the next vacuum go on behind these scopes; the one after a dry run opens what that has shown."""
-    before = reached(warehouse.state, table.id)
+    before = reached(warehouse.state, "vacuum-rounds", table.id)
     if before is None or (turn.scopes and not dry_run):
-        note_reached(warehouse.state, table.id, turn.reached)
+        note_reached(warehouse.state, "vacuum-rounds", table.id, turn.reached)

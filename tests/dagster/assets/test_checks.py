@@ -1,5 +1,6 @@
 """The asset checks find what is wrong with a table, on pandas and on Spark, and say what they looked at."""
 
+import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -51,7 +52,8 @@ def round_of(uri: str) -> str:
     """How far the checks of chat.messages have come."""
     with Lakehouse.open(uri) as lake:
         state, table_id = lake.warehouse.state, lake.table(MESSAGES).table.id
-        return next((state.get(found.key).decode() for found in state.list("check-rounds") if table_id in found.key), "")
+        note = next((state.get(one.key) for one in state.list("check-rounds") if table_id in one.key), None)
+        return "" if note is None else str(json.loads(note)["last"])
 
 
 def looked_at(evaluation: dg.AssetCheckEvaluation) -> list[str]:
