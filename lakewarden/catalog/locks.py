@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Literal, Protocol, TypeVar
 
 from lakewarden.base.clock import NewId, random_id, system_clock
 from lakewarden.base.connection import Location
+from lakewarden.base.heartbeat import BeatThread
 from lakewarden.base.setting_sections import LockSettings
 from lakewarden.catalog.changes.leases import give_back, grant, renew
 from lakewarden.catalog.model import Lease
@@ -152,24 +153,16 @@ def _key(text: str) -> int:
 def renewing(name: str, seconds: float, renew: Callable[[], object]) -> Iterator[None]:
     """Calls `renew` three times in a lease's period, until the block ends or it raises `Conflict`: the lease is lost, which the
     next change under it then reports."""
-    done = threading.Event()
 
-    def beat() -> None:
-        while not done.wait(seconds / 3):
-            try:
-                renew()
-            except Conflict:
-                return
-            except StorageUnavailable:
-                continue
+    def beat() -> bool:
+        try:
+            renew()
+        except Conflict:
+            return False
+        return True
 
-    thread = threading.Thread(target=beat, name=f"lease-{name}", daemon=True)
-    thread.start()
-    try:
+    with BeatThread(f"lease-{name}", beat, seconds / 3):
         yield
-    finally:
-        done.set()
-        thread.join()
 
 
 T = TypeVar("T")

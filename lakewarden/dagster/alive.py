@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import itertools
 import os
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
 import dagster as dg
+
+from lakewarden.base.heartbeat import BeatThread
 
 SESSION = "LAKEWARDEN_UI_SESSION"
 """Names the `lakewarden ui` that started this process, if one did (lakewarden/cli/dagster_home.py)."""
@@ -19,24 +20,18 @@ BEAT_SECONDS = 10.0
 @contextmanager
 def alive(instance: dg.DagsterInstance, run_id: str) -> Iterator[None]:
     """Beats inside the block, from a thread."""
-    ended = threading.Event()
-    thread = threading.Thread(target=_beat, args=(instance, run_id, ended), name=f"alive-{run_id[:8]}", daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        ended.set()
-        thread.join()
+    numbers = itertools.count()
 
+    def beat() -> bool:
+        from sqlalchemy.exc import SQLAlchemyError  # a run has it, for its storage; loading the definitions does not need it
 
-def _beat(instance: dg.DagsterInstance, run_id: str, ended: threading.Event) -> None:
-    from sqlalchemy.exc import SQLAlchemyError  # a run has it, for its storage; who only loads the definitions does not need it
-
-    for count in itertools.count():
         with suppress(SQLAlchemyError):  # the storage is busy or away: the next beat tells
-            instance.daemon_cursor_storage.set_cursor_values({key_of(run_id): f"{os.environ.get(SESSION, '')} {count}"})
-        if ended.wait(BEAT_SECONDS):
-            return
+            said = f"{os.environ.get(SESSION, '')} {next(numbers)}"
+            instance.daemon_cursor_storage.set_cursor_values({key_of(run_id): said})
+        return True
+
+    with BeatThread(f"alive-{run_id[:8]}", beat, BEAT_SECONDS, first=0):
+        yield
 
 
 def last_beat(instance: dg.DagsterInstance, run_id: str) -> str | None:

@@ -9,12 +9,13 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass, field, replace
 from types import TracebackType
 
+from lakewarden.base.heartbeat import BeatThread
 from lakewarden.base.setting_sections import JobsSettings
 from lakewarden.catalog.report import Fault
 from lakewarden.catalog.state.job import Job, JobStatus, outcome_of, this_node
 from lakewarden.catalog.state.job_log import JobLog
 from lakewarden.catalog.state.job_work import WorkByTable
-from lakewarden.errors import Conflict, StorageUnavailable, Terminal
+from lakewarden.errors import Conflict, Terminal
 from lakewarden.maintenance.operator import Operator
 from lakewarden.storage.meter import metered
 from lakewarden.tables.fanout import fault_of
@@ -34,11 +35,9 @@ class Heartbeat:
 
     def __init__(self, jobs: JobLog, job: Job, seconds: float) -> None:
         self._jobs = jobs
-        self._seconds = seconds
         self._lock = threading.Lock()
-        self._ended = threading.Event()
         self._lost = threading.Event()
-        self._thread = threading.Thread(target=self._beat, name=f"heartbeat of {job.job_id}", daemon=True)
+        self._thread = BeatThread(f"heartbeat of {job.job_id}", self._beat, seconds)
         self._done = self._total = 0
         self.job = job
         """The last state that this process wrote; to be read after the heartbeat."""
@@ -48,8 +47,7 @@ class Heartbeat:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        self._ended.set()
-        self._thread.join()
+        self._thread.end()
 
     def advance(self, done: int, total: int) -> None:
         """Counts finished scopes (`engine.Progress`).
@@ -65,15 +63,14 @@ class Heartbeat:
     def _progress(self) -> str:
         return f"{self._done} of {self._total} scopes"
 
-    def _beat(self) -> None:
-        while not self._ended.wait(self._seconds):
-            try:
-                self.job = self._jobs.beat(self.job, self._progress() if self._total else "")
-            except StorageUnavailable:
-                continue  # the next one may get through; if none does, the job counts as abandoned
-            except Conflict:
-                self._lost.set()
-                return
+    def _beat(self) -> bool:
+        """Where none gets through, the job counts as abandoned."""
+        try:
+            self.job = self._jobs.beat(self.job, self._progress() if self._total else "")
+        except Conflict:
+            self._lost.set()
+            return False
+        return True
 
 
 @dataclass(frozen=True)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from lakewarden.base.clock import Clock, NewId
+from lakewarden.base.heartbeat import BeatThread
 from lakewarden.base.version import VERSION
 from lakewarden.catalog.state.job import has_ended, this_node
 from lakewarden.errors import Corrupt, StorageRefused, StorageUnavailable
@@ -39,32 +39,27 @@ class WorkingProcess:
     """By the store's time."""
 
 
-class Beat(threading.Thread):
+class Beat(BeatThread):
     """Puts the object of this process, again and again."""
 
     def __init__(self, store: ObjectStore, key: str, content: bytes, after: float) -> None:
-        super().__init__(name=f"beat {key}", daemon=True)
+        super().__init__(f"beat {key}", self._put, BEAT_SECONDS, after)
         self._store = store
         self._key = key
         self._content = content
-        self._after = after
-        self._ended = threading.Event()
         self._noted = False
 
-    def run(self) -> None:
-        wait = self._after
-        while not self._ended.wait(wait):
-            wait = BEAT_SECONDS
-            with suppress(StorageUnavailable, StorageRefused):  # the next one may get through
-                if self._is_gone():
-                    return
-                self._store.put(self._key, self._content)
-                self._noted = True
+    def _put(self) -> bool:
+        with suppress(StorageRefused):  # the next one may get through
+            if self._is_gone():
+                return False
+            self._store.put(self._key, self._content)
+            self._noted = True
+        return True
 
     def end(self) -> None:
         """Removes the object."""
-        self._ended.set()
-        self.join()
+        super().end()
         if self._noted:
             with suppress(StorageUnavailable, StorageRefused):  # as of a process that died
                 self._store.delete([self._key])

@@ -8,12 +8,12 @@ changes nothing.
 from __future__ import annotations
 
 import logging
-import threading
 import time
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
 
 from lakewarden.base.faults import Reach, no_faults
+from lakewarden.base.heartbeat import BeatThread
 from lakewarden.catalog.model import Catalog
 from lakewarden.catalog.state.job import new_job_id
 from lakewarden.catalog.target import ScopeTarget
@@ -44,20 +44,14 @@ _ATTEMPTS = 20
 @contextmanager
 def alive(log: TableLog, write_id: str) -> Iterator[None]:
     """Renews a write's note inside the block, from a thread, once it is noted."""
-    ended = threading.Event()
 
-    def renew() -> None:
-        while not ended.wait(RENEWED_SECONDS):
-            with suppress(Conflict, StorageUnavailable):  # the next time tells
-                log.renew_direct(write_id)
+    def renew() -> bool:
+        with suppress(Conflict):  # the next time tells
+            log.renew_direct(write_id)
+        return True
 
-    thread = threading.Thread(target=renew, name=f"alive-{write_id}", daemon=True)
-    thread.start()
-    try:
+    with BeatThread(f"alive-{write_id}", renew, RENEWED_SECONDS):
         yield
-    finally:
-        ended.set()
-        thread.join()
 
 
 def raise_barriers(warehouse: Warehouse, catalog: Catalog, views: Mapping[str, LogView], reach: Reach = no_faults) -> None:
