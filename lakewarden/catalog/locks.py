@@ -165,6 +165,32 @@ def renewing(name: str, seconds: float, renew: Callable[[], object]) -> Iterator
         yield
 
 
+class LeaseWatch:
+    """Watches a lease for who waits for it. No clock is compared with another machine's: a lease counts as expired once it was
+    seen for its whole duration without a renewal."""
+
+    def __init__(self, catalog: CatalogStore, name: str, monotonic: Callable[[], float] = time.monotonic) -> None:
+        self._catalog = catalog
+        self._name = name
+        self._monotonic = monotonic
+        self._since = monotonic()
+        self.held: Lease | None = None
+        """As of the last look."""
+        self.lives = False
+        """Whether it was renewed, or changed hands, between two looks."""
+
+    def look(self) -> Lease | None:
+        now = self._catalog.read().leases.get(self._name)
+        if now != self.held:
+            self.lives = self.held is not None and now is not None
+            self.held, self._since = now, self._monotonic()
+        return now
+
+    @property
+    def is_free(self) -> bool:
+        return self.held is None or self._monotonic() - self._since >= self.held.seconds
+
+
 T = TypeVar("T")
 
 _FIRST_PAUSE = 0.05
@@ -250,12 +276,10 @@ class CatalogLock:
     def _acquire(self, name: str, until: float) -> Lease:
         """Takes the lease once it is free, or once its holder has not renewed it for its whole duration."""
         owner, pause = self._new_id(), _FIRST_PAUSE
-        seen, since = None, self._monotonic()
+        watch = LeaseWatch(self._catalog, name, self._monotonic)
         while True:
-            held = self._catalog.read().leases.get(name)
-            if held != seen:
-                seen, since = held, self._monotonic()
-            if held is None or self._turns.exclusive or self._monotonic() - since >= held.seconds:
+            held = watch.look()
+            if self._turns.exclusive or watch.is_free:
                 with suppress(Conflict):
                     return self._catalog.change(grant(name, owner, self._settings.lease_seconds, held)).leases[name]
             if self._monotonic() >= until:

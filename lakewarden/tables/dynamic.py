@@ -11,7 +11,7 @@ from lakewarden.base.clock import Pause, wait
 from lakewarden.base.scope import TableName
 from lakewarden.catalog.changes import leases
 from lakewarden.catalog.changes.leases import grant, renew
-from lakewarden.catalog.locks import renewing
+from lakewarden.catalog.locks import LeaseWatch, renewing
 from lakewarden.catalog.model import Lease, Table
 from lakewarden.catalog.store import CatalogStore
 from lakewarden.errors import Conflict, LostPlace, StorageUnavailable
@@ -24,8 +24,7 @@ from lakewarden.tables.warehouse import Warehouse
 
 # The one streaming writer of a dynamic table: a lease in the catalog, which is renewed while the stream lives (FL-40).
 #
-# Flushes, batch writes and maintenance do not need it. No clock is compared with another machine's: who waits counts the lease
-# as expired once it saw no renewal for its whole duration.
+# Flushes, batch writes and maintenance do not need it.
 
 LEASE_SECONDS = 60.0
 
@@ -61,20 +60,15 @@ class StreamingWriter:
             Conflict: another stream writes to the table.
         """
         name = lease_name(table)
-        seen, since = catalog.read().leases.get(name), monotonic()
-        begun, lives = since, False
+        watch, begun = LeaseWatch(catalog, name, monotonic), monotonic()
         while True:
-            held = catalog.read().leases.get(name)
-            if held != seen:
-                lives = seen is not None and held is not None
-                seen, since = held, monotonic()
-            expired = held is not None and monotonic() - since >= held.seconds
+            held = watch.look()
             own = held is not None and held.owner == owner
-            if held is None or own or expired:
+            if held is None or own or watch.is_free:
                 change = renew(held) if held is not None and own else grant(name, owner, float(seconds), held)
                 with suppress(Conflict):
                     return cls(table, catalog.change(change).leases[name], replaced=held is not None)
-            elif lives or monotonic() - begun >= patience:
+            elif watch.lives or monotonic() - begun >= patience:
                 raise Conflict(
                     f"{table} has a streaming writer already, {held.owner}: a dynamic table takes one at a time; stop that one,"
                     f" or try again {held.seconds:g} seconds after it has died"
