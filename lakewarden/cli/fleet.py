@@ -15,7 +15,7 @@ from lakewarden.client import Lakehouse
 from lakewarden.errors import ScopesFailed
 
 if TYPE_CHECKING:
-    from lakewarden.maintenance.fleet.value import Fleet
+    from lakewarden.maintenance.planning.fleet import Fleet
 
 _PAGE = Path("fleet.html")
 _ADDRESS = "LAKEWARDEN_DAGSTER_URL"

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from lakewarden.base.setting_sections import PricesSettings
     from lakewarden.maintenance.admin.health import StorageHealth
     from lakewarden.maintenance.check.scope import Finding
-    from lakewarden.maintenance.fleet.value import Fleet
+    from lakewarden.maintenance.planning.fleet import Fleet
     from lakewarden.maintenance.planning.health import TableHealth
     from lakewarden.maintenance.planning.overview import Overview
     from lakewarden.maintenance.planning.status import ScopeStatus
@@ -65,7 +65,7 @@ class StatusCalls(Noun):
         Args:
             found: an overview that was just made.
         """
-        from lakewarden.maintenance.fleet.run import fleet_of
+        from lakewarden.maintenance.planning.fleet_look import fleet_of
 
         return fleet_of(self._parts.warehouse, self._parts.operator.jobs, found)
 
@@ -76,7 +76,7 @@ class StatusCalls(Noun):
         Args:
             found: the health of all tables, if it was just looked at.
         """
-        from lakewarden.maintenance.fleet.run import FILES_OF, book
+        from lakewarden.maintenance.planning.fleet_look import FILES_OF, book
         from lakewarden.maintenance.planning.health import health
 
         warehouse = self._parts.warehouse

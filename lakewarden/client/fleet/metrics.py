@@ -12,7 +12,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from lakewarden.maintenance.fleet.value import Fleet, FleetTable
+from lakewarden.maintenance.planning.fleet import Fleet, FleetTable
 from lakewarden.storage.meter import READS, WRITES
 
 _LOOKS = {

@@ -16,7 +16,7 @@ from lakewarden.base.scope import Scope
 from lakewarden.catalog.state.survey_sums import WorstTable
 from lakewarden.client.fleet.charts import Sparkline, count_bars, size_bars, sparkline
 from lakewarden.client.fleet.forms import FilledForm, forms_for
-from lakewarden.maintenance.fleet.value import Fleet, FleetTable
+from lakewarden.maintenance.planning.fleet import Fleet, FleetTable
 from lakewarden.maintenance.planning.health import Severity, Trouble
 
 UI = "http://127.0.0.1:3000"

@@ -7,7 +7,7 @@ from dataclasses import asdict, fields
 
 import msgspec
 
-from lakewarden.maintenance.fleet.value import Fleet, FleetTable, PlannedWork, StorageDebt, WeekWork
+from lakewarden.maintenance.planning.fleet import Fleet, FleetTable, PlannedWork, StorageDebt, WeekWork
 
 Figure = object
 

@@ -21,16 +21,21 @@ def _shown(operation: Operation) -> list[OptionField[Any]]:
 
 
 def takes_options(operation: Operation) -> Callable[[type[C]], type[C]]:
-    """A class decorator: adds the operation's options to a config, before the fields that stand in it."""
+    """A class decorator: adds the operation's options to a config, but for those that it asks for by a field of its own; before
+    the field that says whether it is only a look.
+    """
 
     def completed(form: type[C]) -> type[C]:
         base: Any = form.__base__
         hints = get_type_hints(options_type(operation))
-        added: dict[str, Any] = {one.name: _field(one, hints[one.name]) for one in _shown(operation)}
         own: dict[str, Any] = {
             name: (found.annotation, found) for name, found in form.model_fields.items() if name not in base.model_fields
         }
-        made: Any = create_model(form.__name__, __base__=base, __doc__=form.__doc__, __module__=form.__module__, **added, **own)
+        added = {one.name: _field(one, hints[one.name]) for one in _shown(operation) if one.name not in own}
+        names = list(own)
+        first = names[: names.index("dry_run")] if "dry_run" in own else names
+        every: dict[str, Any] = {**{name: own[name] for name in first}, **added, **own}
+        made: Any = create_model(form.__name__, __base__=base, __doc__=form.__doc__, __module__=form.__module__, **every)
         return cast("type[C]", made)
 
     return completed

@@ -5,10 +5,12 @@ from pydantic import Field
 
 from lakewarden.client import Lakehouse
 from lakewarden.dagster.jobs.event_log.book import book
+from lakewarden.dagster.jobs.forms import option_values, takes_options
 from lakewarden.dagster.jobs.runs import RETRIES, SPARK, declined, job_tags
 from lakewarden.dagster.mount import Mount
 
 
+@takes_options("move")
 class MoveConfig(dg.Config):
     """Which table to move, and where to. Repeat it to continue an interrupted move."""
 
@@ -21,7 +23,7 @@ def move(
     context: dg.OpExecutionContext, config: MoveConfig, lake: dg.ResourceParam[Lakehouse], mount: dg.ResourceParam[Mount]
 ) -> None:
     with declined(context):
-        book(context, lake, mount, lake.move(config.table, config.to))
+        book(context, lake, mount, lake.run("move", config.table, **option_values(config, "move")))
 
 
 @dg.job(

@@ -9,6 +9,7 @@ from lakewarden.catalog.report import ScopeReport
 from lakewarden.client import Lakehouse
 from lakewarden.dagster.assets.metadata import table_value
 from lakewarden.dagster.jobs.event_log.book import book
+from lakewarden.dagster.jobs.forms import option_values, takes_options
 from lakewarden.dagster.jobs.plans import plan_field, plan_link, run_or_apply
 from lakewarden.dagster.jobs.runs import RETRIES, declined, job_tags, raise_failures
 from lakewarden.dagster.mount import Mount
@@ -16,6 +17,7 @@ from lakewarden.dagster.mount import Mount
 _SHOWN = 100
 
 
+@takes_options("repair")
 class RepairConfig(dg.Config):
     """What to repair. By default, it only shows what is wrong, and what would be done.
 
@@ -35,7 +37,7 @@ def repair(
     """A storage that is away fails no repair of scopes elsewhere, which are what the form names: the log warns of it."""
     with declined(context):
         tables = (config.table,) if config.table else ()
-        options = {"user": config.user}
+        options = option_values(config, "repair")
         reports = run_or_apply(lake, "repair", tables, options, dry_run=config.dry_run, plan=config.plan)
         context.add_output_metadata({**plan_link(context, reports), "repaired": _shown(reports)})
         scopes = [report for report in reports if _subject(report) == "scope"]

@@ -18,6 +18,7 @@ from lakewarden.client.fleet.forms import RESTORE
 from lakewarden.dagster.assets.links import plan_form, restore_job_name, versions_form
 from lakewarden.dagster.assets.metadata import history_table, line_of_entry
 from lakewarden.dagster.jobs.event_log.book import book
+from lakewarden.dagster.jobs.forms import option_values, takes_options
 from lakewarden.dagster.jobs.plans import check_plan, plan_field, plan_link, planned_restore, run_or_apply
 from lakewarden.dagster.jobs.runs import RETRIES, TABLE, declined, job_tags, subject_tags, tag_run
 from lakewarden.dagster.mount import Mount
@@ -59,6 +60,7 @@ _NO_TARGET = ToTimestamp(timestamp="")
 """What the form has until somebody fills it in: a plan needs no other."""
 
 
+@takes_options("restore")
 class RestoreConfig(dg.Config):
     """What to bring back, and to which state. By default, it only shows which rows and files would change.
 
@@ -71,9 +73,6 @@ class RestoreConfig(dg.Config):
         _NO_TARGET,
         discriminator="by",
         description="Where to: {version: {version: 3}} or {timestamp: {timestamp: 2026-11-21T08:30:00Z}}. A `plan` needs none.",
-    )
-    discard_pending: bool = Field(
-        False, description="Drop the scope's pending rows. By default they are flushed first, and the restore undoes them."
     )
     dry_run: bool = Field(
         True, description="Only show which rows and files would be added and removed. Set it to false to restore."
@@ -98,7 +97,7 @@ def _run(lake: Lakehouse, config: RestoreConfig) -> list[ScopeReport]:
         return lake.apply(config.plan, only=planned_restore(lake, config.plan, TableName.parse(config.table), config.user))
     version = target.version if isinstance(target, ToVersion) else None
     timestamp = moment(target.timestamp) if isinstance(target, ToTimestamp) else None
-    options = {"user": config.user, "version": version, "timestamp": timestamp, "discard_pending": config.discard_pending}
+    options = {**option_values(config, "restore"), "version": version, "timestamp": timestamp}
     return run_or_apply(lake, "restore", (config.table,), options, dry_run=config.dry_run, plan=config.plan)
 
 

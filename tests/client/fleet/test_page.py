@@ -23,7 +23,7 @@ from lakewarden.catalog.state.survey_sums import SurveySums, WorstTable
 from lakewarden.client.fleet.metrics import metrics_text
 from lakewarden.client.fleet.page import fleet_page
 from lakewarden.client.fleet.rows import table_row, warehouse_row
-from lakewarden.maintenance.fleet.value import Fleet
+from lakewarden.maintenance.planning.fleet import Fleet
 from tests.fixtures.clock import Clock
 from tests.fixtures.lakes import NOTES, make_notes, notes
 

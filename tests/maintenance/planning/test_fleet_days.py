@@ -16,8 +16,8 @@ from lakewarden.catalog.state import fleet_days
 from lakewarden.catalog.state.fleet_days import ScheduleStanding, keep_schedules
 from lakewarden.catalog.state.job_log import JobLog
 from lakewarden.errors import Conflict
-from lakewarden.maintenance.fleet.run import BOOK_EVERY
-from lakewarden.maintenance.fleet.value import WeekWork
+from lakewarden.maintenance.planning.fleet import WeekWork
+from lakewarden.maintenance.planning.fleet_look import BOOK_EVERY
 from tests.fixtures.clock import Clock
 from tests.fixtures.lakes import NOTES, make_notes, notes
 
@@ -114,7 +114,7 @@ def test_who_dies_between_two_tables_leaves_each_right(lake: Lakehouse, monkeypa
         fleet_days.keep_day(lake.warehouse.state, table_id, one)
 
     with monkeypatch.context() as patch:
-        patch.setattr("lakewarden.maintenance.fleet.run.keep_day", dying)
+        patch.setattr("lakewarden.maintenance.planning.fleet_look.keep_day", dying)
         with pytest.raises(KeyboardInterrupt):
             _book(lake)
     assert _book(lake) == 1

@@ -24,7 +24,7 @@ from lakewarden.catalog.state.fleet_days import (
     seen_until,
 )
 from lakewarden.catalog.state.job_log import JobLog
-from lakewarden.maintenance.fleet.value import Fleet, FleetTable, look_of
+from lakewarden.maintenance.planning.fleet import Fleet, FleetTable, look_of
 from lakewarden.maintenance.planning.health import TableHealth, health_of
 from lakewarden.maintenance.planning.overview import Overview, overview
 from lakewarden.storage.location import local_path
