@@ -8,16 +8,27 @@ import shutil
 import subprocess
 import sys
 import urllib.request
+from collections import Counter
 from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
 
+import polars as pl
+import pyarrow as pa
 import pytest
 import yaml
+from deltalake import write_deltalake
 
+from lakewarden import Column, Lakehouse
+from tests.fixtures.bucket import BucketPath, copy_tree
+from tests.fixtures.minio import MinioServer
 from tests.fixtures.servers import free_port
 from tests.test_docs import block_after
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 _ROOT = Path(__file__).parent.parent
 _OWN = (
@@ -128,6 +139,55 @@ def test_it_flushes_a_hundred_scopes_on_spark(run: Run, installed: Path, tmp_pat
     (reports,) = run("flush", "app.notes", LAKEWARDEN_FLUSH__IN_PROCESS_BELOW="1")
     assert [report["outcome"] for report in reports] == ["done"] * 100
     assert run("sql", "--user", "u7", "--role", "user", "SELECT * FROM app.notes")[0]["rows"] == [{"id": 1, "body": "7"}]
+
+
+def _written(place: Path, spark: SparkSession) -> list[Path]:
+    """A small table of each writer."""
+    rows = [{"id": number, "text": "x"} for number in range(5)]
+    for day in range(3):
+        write_deltalake(str(place / "0"), pa.Table.from_pylist(rows), mode="append", partition_by=["id"])
+        pl.DataFrame(rows).write_delta(str(place / "1"), mode="append")
+        for number in (3, 4):
+            with_vectors = spark.createDataFrame(rows).write.format("delta").mode("append")
+            with_vectors.option("delta.enableDeletionVectors", str(number == 4).lower()).save(str(place / f"{number}"))
+        with Lakehouse.open(str(place / "warehouse")) as lake:
+            columns = [Column("id", "BIGINT"), Column("text", "TEXT")]
+            lake.create_namespace("n", if_not_exists=True)
+            lake.create_table("n.t", type="SHARED", columns=columns, primary_key=["id"], if_not_exists=True)
+            lake.table("n.t").write([{"id": day, "text": "x"}])
+            lake.flush()
+    spark.sql(f"DELETE FROM delta.`{place / '4'}` WHERE id = 1")
+    return [place / "0", place / "1", place / "warehouse" / "data" / "n" / "t", place / "3", place / "4"]
+
+
+@pytest.mark.night
+def test_a_new_user_surveys_a_thousand_tables_without_java(
+    installed: Path,
+    tmp_path: Path,
+    minio: MinioServer,
+    spark: SparkSession,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Five writers, seven damaged tables, a key that may list and read; on PATH the environment's programs alone."""
+    for name, value in minio.environment.items():
+        monkeypatch.setenv(name, value)
+    place = BucketPath(minio.prefix_for("a new user"))
+    written = _written(tmp_path / "written", spark)
+    for number in range(1_000):
+        copy_tree(written[number % len(written)], place / f"team{number % 10}" / f"t{number:04}")
+    for number in range(7):
+        log = place / f"team{number}" / f"t{number:04}" / "_delta_log"
+        added = [json.loads(line)["add"]["path"] for line in (log / f"{1:020}.json").read_text().splitlines() if '"add"' in line]
+        (log.parent / unquote(added[0])).unlink()
+    keys = minio.session("AWS", "s3:ListBucket", "s3:GetObject")
+    settings = minio.environment | keys | {"PATH": str(installed / "bin"), "JAVA_HOME": "", "LAKEWARDEN_WAREHOUSE": "nowhere"}
+    command = [str(installed / "bin" / "lakewarden"), "survey", str(place), "--format", "json"]
+    done = subprocess.run(command, cwd=tmp_path, env=_clean() | settings, capture_output=True, text=True, check=False)
+    found = json.loads(done.stdout)
+    assert done.returncode == 1
+    assert [one["verdict"] for one in found] == ["damaged"] * 7 + ["sound"] * 993, Counter(one["verdict"] for one in found)
+    assert {each["kind"] for one in found[:7] for each in one["damage"]} == {"hollow"}
+    assert not (tmp_path / "nowhere").exists()
 
 
 _ASSETS = {"query": "{ assetNodes { assetKey { path } } workspaceOrError { ... on Workspace { locationEntries { name } } } }"}

@@ -26,13 +26,14 @@ from benchmarks import (
     query,
     quiet,
     serve,
+    survey,
     write,
 )
 from benchmarks.ingest import measure as ingest
 from benchmarks.measuring.page import Section, Table, rewrite
 from benchmarks.measuring.scale import TINY, Scale
 from benchmarks.spark import measure as source
-from tests.fixtures.minio import MinioServer
+from tests.fixtures.minio import MinioServer, drive
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -280,3 +281,14 @@ def test_opening(tmp_path: Path) -> None:
     (table,) = opening.run(TINY, tmp_path).tables
     assert [row[0] for row in table.rows] == ["the replay", "delta-rs"]
     assert float(table.rows[0][2]) < float(table.rows[1][2])
+
+
+@pytest.mark.minio
+@pytest.mark.slow
+def test_survey(tmp_path: Path) -> None:
+    with drive() as machine, machine.running() as server, flush_requests.environment(server):
+        tables = survey.make_tables(server, machine.root / "drive", survey.templates_of(tmp_path), TINY.surveyed)
+        costs = [*survey.ours(server, tables, tmp_path)]
+    first, again, changed = (cost.requests.get("GET", 0) for cost in costs)
+    assert first > changed > again == 0
+    assert {len(row) for row in survey.shown(costs, len(tables), 3).rows} == {8}
