@@ -185,6 +185,18 @@ def test_bad_files_are_refused(lake: Lakehouse, tmp_path: Path, name: str, data:
     assert not _rows(lake)
 
 
+def test_a_page_whose_checksum_does_not_fit_is_refused(lake: Lakehouse, tmp_path: Path) -> None:
+    sink = pa.BufferOutputStream()
+    rows = pa.table({"id": pa.array(range(5000), pa.int64())})
+    pq.write_table(rows, sink, compression="none", use_dictionary=False, write_page_checksum=True)
+    data = bytearray(sink.getvalue().to_pybytes())
+    data[data.index((2500).to_bytes(8, "little"))] ^= 1  # another number, and still a Parquet file
+    assert pq.read_table(pa.BufferReader(bytes(data))).num_rows == 5000
+    with pytest.raises(InvalidArgument, match="not a Parquet file that can be read"):
+        lake.load("n.plain", _put(tmp_path / "a.parquet", bytes(data)))
+    assert not _rows(lake)
+
+
 @pytest.mark.parametrize("table", ["n.plain", "n.keyed"])
 def test_a_file_with_a_header_alone_loads_nothing(lake: Lakehouse, tmp_path: Path, table: str) -> None:
     report = lake.load(table, _put(tmp_path / "none.csv", "id,name\n"))
