@@ -31,6 +31,9 @@ from lakewarden.storage.open import open_store
 OF_CATALOGS = frozenset({"catalogManaged", "catalogOwned", "catalogOwned-preview", "coordinatedCommits-preview"})
 """Table features by which a catalog decides which commits a table has."""
 
+_MOST_LOOKS = 5
+"""At the log of one table, while others write it. What none of the last two agree on is not said."""
+
 _MOST_ASKED = 100
 """Suspects that are asked for one by one; for more the table is listed again."""
 
@@ -133,15 +136,32 @@ def _again(location: Location, listing: TableListing, first: _Look, *, deep: boo
     not, and what a commit added meanwhile was not looked at: it is no suspect.
     """
     store = open_store(location)
-    listing, look = _follow(location, listing, first, store, deep=deep)
-    if not look.suspects:
-        return listing, look
+    listing, look = _settled(location, listing, first, store, deep=deep)
     missing = _still(store, look.suspects)
-    later_listing, later = _follow(location, listing, look, store, deep=deep) if missing else (listing, look)
-    if later is not look:
+    if missing:
+        _, later = _follow(location, listing, look, store, deep=deep)
         named = {each.file for each in later.suspects}
         missing = [each for each in missing if each.file in named]
-    return later_listing, replace(later, suspects=tuple(missing))
+    return listing, replace(look, suspects=tuple(missing))
+
+
+def _settled(
+    location: Location, listing: TableListing, look: _Look, store: ObjectStore, *, deep: bool
+) -> tuple[TableListing, _Look]:
+    """A look whose notes stand: nothing of the log moved while it was read, or the look before found the same.
+
+    A writer may write an object of the log between its listing and the reading of another that names it.
+    """
+    for _ in range(_MOST_LOOKS):
+        moved, again = _follow(location, listing, look, store, deep=deep)
+        if again is look:
+            return listing, look
+        before = {(note.kind, note.versions) for note in look.notes}
+        stand = tuple(note for note in again.notes if not note.damaging or (note.kind, note.versions) in before)
+        listing, look = moved, again
+        if len(stand) == len(again.notes):
+            break
+    return listing, replace(look, notes=stand)
 
 
 def _follow(
