@@ -24,7 +24,7 @@ from lakewarden.base.setting_sections import SqlSettings
 from lakewarden.base.settings import Settings
 from lakewarden.client import Lakehouse
 from lakewarden.errors import LakewardenError
-from lakewarden.tables.reading.freshness import Freshness
+from lakewarden.tables.freshness import Freshness
 
 _USER = "u"
 _THREADS = 16

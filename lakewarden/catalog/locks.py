@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Literal, Protocol, TypeVar
 
 from lakewarden.base.clock import NewId, random_id, system_clock
 from lakewarden.base.connection import Location
-from lakewarden.base.heartbeat import BeatThread
 from lakewarden.base.setting_sections import LockSettings
 from lakewarden.catalog.changes.leases import give_back, grant, renew
+from lakewarden.catalog.heartbeat import BeatThread
 from lakewarden.catalog.model import Lease
 from lakewarden.catalog.store import CatalogStore
 from lakewarden.errors import Conflict, FailedPrecondition, InvalidArgument, StorageUnavailable

@@ -12,7 +12,7 @@ from lakewarden.cli.output import Row, cell
 from lakewarden.errors import ScopesFailed
 
 if TYPE_CHECKING:
-    from lakewarden.ingest.topics.relays import RelayOutcome
+    from lakewarden.ingest.relays import RelayOutcome
 
 
 _SHOWN = 20

@@ -15,7 +15,7 @@ from lakewarden.cli.output import emit, write_events
 from lakewarden.cli.output import follow as follow_subscription
 from lakewarden.client import Lakehouse
 from lakewarden.errors import InvalidArgument
-from lakewarden.tables.reading.freshness import check_freshness
+from lakewarden.tables.freshness import check_freshness
 
 if TYPE_CHECKING:
     from lakewarden.sql.results import Result

@@ -16,11 +16,11 @@ from lakewarden.errors import InvalidArgument, Transient
 
 if TYPE_CHECKING:
     from lakewarden.client.topics import Topics
-    from lakewarden.ingest.topics.consume import Consumer
-    from lakewarden.ingest.topics.formats import ValueFormat
-    from lakewarden.ingest.topics.relay import Relay
-    from lakewarden.ingest.topics.relays import BackgroundRelays, RelayOutcome
-    from lakewarden.ingest.topics.report import ConsumeReport, RelayReport
+    from lakewarden.ingest.consume import Consumer
+    from lakewarden.ingest.record_formats import ValueFormat
+    from lakewarden.ingest.relay import Relay
+    from lakewarden.ingest.relays import BackgroundRelays, RelayOutcome
+    from lakewarden.ingest.topic_report import ConsumeReport, RelayReport
     from lakewarden.log.once import Resume
 
 

@@ -19,7 +19,7 @@ from lakewarden.tables.rows.files import FileRef
 from lakewarden.tables.rows.text import value_of
 
 if TYPE_CHECKING:
-    from lakewarden.ingest.load.run import OnReject
+    from lakewarden.ingest.load_run import OnReject
     from lakewarden.sql.session_table import SessionTable
 
 
@@ -80,7 +80,7 @@ def load(
 
 def _json_of(call: Invocation, paths: list[str]) -> str | None:
     """`--format json` is about printing first; it is about the files where their names do not end in another format."""
-    from lakewarden.ingest.load.sources import format_of  # imports the catalog
+    from lakewarden.ingest.load_sources import format_of  # imports the catalog
 
     return "json" if call.as_json and not any(format_of(path) for path in paths) else None
 

@@ -13,8 +13,8 @@ from lakewarden.client.maintenance import MaintenanceCalls
 from lakewarden.client.parts import Noun
 
 if TYPE_CHECKING:
-    from lakewarden.ingest.load.run import OnReject
-    from lakewarden.ingest.load.sources import LoadReport
+    from lakewarden.ingest.load_run import OnReject
+    from lakewarden.ingest.load_sources import LoadReport
     from lakewarden.log.once import Resume
     from lakewarden.tables.client import TableClient
 
@@ -60,7 +60,7 @@ class Loads(Noun):
             PartlyAppended: rows of a `user_column` were written in part; the error names users who have all of theirs.
             Unsupported: `once`, and the table is written by key.
         """
-        from lakewarden.ingest.load.run import Load, LoadRequest  # imports Arrow
+        from lakewarden.ingest.load_run import Load, LoadRequest  # imports Arrow
 
         named = (paths,) if isinstance(paths, str) else tuple(paths)
         bound = self._parts.warehouse.settings.load.in_process_bytes

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from lakewarden.sql.services import Services
     from lakewarden.sql.session import SqlSession
     from lakewarden.sql.uploads import File
-    from lakewarden.tables.reading.freshness import Freshness
+    from lakewarden.tables.freshness import Freshness
 
 
 _ONE_REQUEST = (

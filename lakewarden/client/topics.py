@@ -13,11 +13,11 @@ from lakewarden.tables.warehouse import find_table, live_tables
 
 if TYPE_CHECKING:
     from lakewarden.catalog.model import Catalog, Table
-    from lakewarden.ingest.topics.consume import Consumer
-    from lakewarden.ingest.topics.formats import ValueFormat
-    from lakewarden.ingest.topics.relay import Relay
-    from lakewarden.ingest.topics.relays import BackgroundRelays, RelayOutcome, Relays
-    from lakewarden.ingest.topics.report import ConsumeReport, RelayReport
+    from lakewarden.ingest.consume import Consumer
+    from lakewarden.ingest.record_formats import ValueFormat
+    from lakewarden.ingest.relay import Relay
+    from lakewarden.ingest.relays import BackgroundRelays, RelayOutcome, Relays
+    from lakewarden.ingest.topic_report import ConsumeReport, RelayReport
     from lakewarden.log.once import Resume
     from lakewarden.storage.kafka.topics import Topic
 
@@ -135,7 +135,7 @@ class Topics(TopicCalls):
             Unsupported: the extra `lakewarden[kafka]` is not installed.
             StorageUnavailable, StorageRefused: the broker.
         """
-        from lakewarden.ingest.topics.relay import RelayRequest, relaying
+        from lakewarden.ingest.relay import RelayRequest, relaying
         from lakewarden.tables.changes.feed import ChangeFeed  # imports Arrow, with what follows
         from lakewarden.tables.changes.value import Start
 
@@ -154,7 +154,7 @@ class Topics(TopicCalls):
         Raises:
             Unsupported: the extra `lakewarden[kafka]` is not installed. What concerns one table is in its outcome.
         """
-        from lakewarden.ingest.topics.relays import relaying_every  # imports Arrow
+        from lakewarden.ingest.relays import relaying_every  # imports Arrow
 
         with relaying_every(self._with_topic, lambda table: self.relaying(str(table.name))) as relays:
             yield relays
@@ -171,7 +171,7 @@ class Topics(TopicCalls):
 
         A broker that is away, or another error of a table, is in the outcome of that table, and is retried.
         """
-        from lakewarden.ingest.topics.relays import background_relays  # imports Arrow
+        from lakewarden.ingest.relays import background_relays  # imports Arrow
 
         def tables() -> list[Table]:
             found = _with_topic(self._parts.warehouse.catalog.recent())
@@ -188,7 +188,7 @@ class Topics(TopicCalls):
 
     def relay_status_of_every(self) -> list[RelayOutcome]:
         """How far the topics of all tables with `log.system` kafka follow them."""
-        from lakewarden.ingest.topics.relays import RelayOutcome  # as above
+        from lakewarden.ingest.relays import RelayOutcome  # as above
 
         found = []
         for table in sorted(_with_topic(self._parts.warehouse.catalog.recent()), key=lambda table: table.name):
@@ -202,7 +202,7 @@ class Topics(TopicCalls):
         self, table: str, topic: str | None = None, *, brokers: str | None = None, client: Mapping[str, str] | None = None
     ) -> RelayReport:
         """How far the topic follows the table, without a change. Raises as `relaying`."""
-        from lakewarden.ingest.topics.relay import report
+        from lakewarden.ingest.relay import report
         from lakewarden.storage.kafka.publisher import last_position
         from lakewarden.tables.changes.feed import ChangeFeed  # imports Arrow, with what follows
 
@@ -219,7 +219,7 @@ class Topics(TopicCalls):
         Raises:
             Conflict: another stream writes to the dynamic table.
         """
-        from lakewarden.ingest.topics.consume import ConsumeRequest, consuming  # imports Arrow
+        from lakewarden.ingest.consume import ConsumeRequest, consuming  # imports Arrow
 
         name, warehouse = TableName.parse(table), self._parts.warehouse
         source = _topic(find_table(warehouse.catalog.read(), name), topic, options["brokers"], options.get("client"))

@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 
 import dagster as dg
 
-from lakewarden.base.heartbeat import BeatThread
+from lakewarden.catalog.heartbeat import BeatThread
 
 SESSION = "LAKEWARDEN_UI_SESSION"
 """Names the `lakewarden ui` that started this process, if one did (lakewarden/cli/dagster_home.py)."""

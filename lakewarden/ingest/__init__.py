@@ -1,4 +1,4 @@
-"""Rows from outside: files (`load/`), uploaded objects (`pipelines/`), Kafka both ways (`topics/`).
+"""Rows from outside: files that a caller has (`load_run`), uploaded objects (`pipelines/`), Kafka both ways (`consume`, `relay`).
 
-Imports maintenance and below. Begin with `load/run.py` and `objects/run.py`.
+Imports maintenance and below. Begin with `load_run` and `pipelines/run`.
 """

@@ -9,8 +9,8 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass, field, replace
 from types import TracebackType
 
-from lakewarden.base.heartbeat import BeatThread
 from lakewarden.base.setting_sections import JobsSettings
+from lakewarden.catalog.heartbeat import BeatThread
 from lakewarden.catalog.report import Fault
 from lakewarden.catalog.state.job import Job, JobStatus, outcome_of, this_node
 from lakewarden.catalog.state.job_log import JobLog

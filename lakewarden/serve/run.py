@@ -25,7 +25,7 @@ from starlette.applications import Starlette
 from lakewarden.base.settings import load_settings
 from lakewarden.client import Lakehouse
 from lakewarden.errors import InvalidArgument, LakewardenError
-from lakewarden.ingest.topics.relays import NO_TOPIC_SECONDS
+from lakewarden.ingest.relays import NO_TOPIC_SECONDS
 from lakewarden.serve.common import Common
 from lakewarden.serve.flight.service import Port, served
 from lakewarden.serve.http.app import application

@@ -15,7 +15,7 @@ from lakewarden.errors import InvalidArgument
 from lakewarden.log.once import Resume, WriterBatch, check_resume
 from lakewarden.storage.paths import check_user
 from lakewarden.tables.changes.value import Start
-from lakewarden.tables.reading.freshness import Freshness, check_freshness
+from lakewarden.tables.freshness import Freshness, check_freshness
 
 _READ = ("table", "user", "users", "freshness", "version", "timestamp", "push_filters")
 

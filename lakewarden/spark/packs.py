@@ -13,7 +13,7 @@ from lakewarden.catalog.model import Table
 from lakewarden.catalog.state.floors.entries import KnownState
 from lakewarden.catalog.state.floors.floor import RECENT_SECONDS, floor_at
 from lakewarden.log.view import LogView
-from lakewarden.tables.reading.freshness import Freshness
+from lakewarden.tables.freshness import Freshness
 from lakewarden.tables.warehouse import Warehouse
 
 _SCOPE = 64 << 10

@@ -23,8 +23,8 @@ from lakewarden.log.stream import read_stream
 from lakewarden.log.view import LogView
 from lakewarden.spark.columns import Owned
 from lakewarden.spark.connection import SparkConnection
-from lakewarden.tables.reading.freshness import Freshness
-from lakewarden.tables.reading.scope import ReadSelection, place_of, read_cold, read_strong, read_undrained, where_it_lies
+from lakewarden.tables.freshness import Freshness
+from lakewarden.tables.strong_read import ReadSelection, place_of, read_cold, read_strong, read_undrained, where_it_lies
 from lakewarden.tables.warehouse import Warehouse
 
 

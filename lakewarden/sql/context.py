@@ -22,7 +22,7 @@ from lakewarden.sql.temporary import TemporaryTable, TemporaryTables
 from lakewarden.tables.warehouse import Warehouse, find_table
 
 if TYPE_CHECKING:
-    from lakewarden.tables.reading.freshness import Freshness
+    from lakewarden.tables.freshness import Freshness
     from lakewarden.tables.rows.files import Upload
 
 

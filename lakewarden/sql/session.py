@@ -38,7 +38,7 @@ from lakewarden.sql.temporary import TemporaryTables
 from lakewarden.sql.text_bounds import TextBounds
 from lakewarden.sql.uploads import File, uploads_for
 from lakewarden.storage.paths import check_user
-from lakewarden.tables.reading.freshness import Freshness, check_freshness
+from lakewarden.tables.freshness import Freshness, check_freshness
 from lakewarden.tables.rows.files import file_columns
 from lakewarden.tables.warehouse import Warehouse, find_table
 

@@ -17,7 +17,7 @@ from lakewarden.sql.session_block import SessionBlock
 from lakewarden.tables.changes.value import Changes
 from lakewarden.tables.client import FileMode, TableClient, WriteMode
 from lakewarden.tables.files import StoredFile
-from lakewarden.tables.reading.freshness import Freshness
+from lakewarden.tables.freshness import Freshness
 from lakewarden.tables.rows.files import FileRef, RowFile
 from lakewarden.tables.rows.intake import Rows
 from lakewarden.tables.warehouse import find_table

@@ -26,8 +26,8 @@ from lakewarden.log.record import USER, LogBatch
 from lakewarden.storage.objects import AlreadyThere, Missing
 from lakewarden.storage.open import open_store
 from lakewarden.storage.owner import RECENT_SECONDS, confirm
-from lakewarden.tables.reading.scope import where_it_lies
 from lakewarden.tables.rows.files import FileRef, Files, file_columns
+from lakewarden.tables.strong_read import where_it_lies
 
 PIECE = 2 << 20
 """Bytes that are read at once."""

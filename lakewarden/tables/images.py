@@ -34,9 +34,9 @@ from lakewarden.log.touches import Touched
 from lakewarden.log.view import LogView
 from lakewarden.storage.objects import Missing
 from lakewarden.tables.direct.barrier import wait_for_commit
-from lakewarden.tables.reading.keys import key_bounds, live_rows, touched_by
-from lakewarden.tables.reading.scope import ReadSelection, use_live
-from lakewarden.tables.reading.seen_keys import SeenKeys
+from lakewarden.tables.key_lookup import key_bounds, live_rows, touched_by
+from lakewarden.tables.seen_keys import SeenKeys
+from lakewarden.tables.strong_read import ReadSelection, use_live
 from lakewarden.tables.warehouse import Warehouse, find_table
 
 # Takes the row before each row of a write: the live one with its key, or the one before it in the same write.

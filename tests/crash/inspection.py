@@ -13,7 +13,7 @@ from deltalake.exceptions import DeltaError
 
 from lakewarden import Lakehouse
 from lakewarden.errors import LakewardenError, NotFound
-from lakewarden.tables.reading.freshness import Freshness
+from lakewarden.tables.freshness import Freshness
 from tests.crash.perform import finish
 from tests.crash.steps import Expected, Rows, ScopeKey, Step, outcomes, stamp_in
 

@@ -28,8 +28,8 @@ from lakewarden.serve.tokens import operator_token
 from tests.doors import forms
 from tests.doors.samples import COLUMN_TYPES, Sample, column_of
 from tests.fixtures.patience import PATIENCE
+from tests.ingest.fitting import fitted
 from tests.ingest.templates.files import avro
-from tests.ingest.topics.fitting import fitted
 from tests.serve.conftest import serving
 from tests.serve.postgres.conftest import listening
 

@@ -16,8 +16,8 @@ from lakewarden.base.setting_sections import FilesSettings
 from lakewarden.base.settings import Settings
 from lakewarden.catalog.evolution import AddColumn
 from lakewarden.errors import ConstraintViolation, Corrupt, InvalidArgument, NotFound, Unsupported
-from lakewarden.ingest.topics.fit import Fit, RowsOf
-from lakewarden.ingest.topics.formats import decoder
+from lakewarden.ingest.record_fit import Fit, RowsOf
+from lakewarden.ingest.record_formats import decoder
 from lakewarden.log.objects.writer import LogWriter
 from lakewarden.spark.connection import SparkConnection
 from lakewarden.spark.options import WriteOptions

@@ -9,7 +9,7 @@ import pytest
 from lakewarden import Lakehouse
 from lakewarden.base.strategies import QueryStrategy, ServedBy
 from lakewarden.sql.results import ResultRows
-from lakewarden.tables.reading.freshness import Freshness
+from lakewarden.tables.freshness import Freshness
 
 
 @pytest.fixture(scope="module")

@@ -14,7 +14,7 @@ from lakewarden.base.settings import Settings
 from lakewarden.base.strategies import QueryStrategy
 from lakewarden.errors import Corrupt
 from lakewarden.sql.results import ResultRows
-from lakewarden.tables.reading.freshness import Freshness
+from lakewarden.tables.freshness import Freshness
 
 
 @pytest.fixture

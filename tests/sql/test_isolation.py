@@ -20,8 +20,8 @@ from lakewarden.catalog.model import Table
 from lakewarden.sql.context import Context
 from lakewarden.sql.query_engine.workers.engine import pool_of_process
 from lakewarden.tables.client import TableClient
-from lakewarden.tables.reading.freshness import Freshness
-from lakewarden.tables.reading.scope import ReadSelection
+from lakewarden.tables.freshness import Freshness
+from lakewarden.tables.strong_read import ReadSelection
 from tests.fixtures.examples import examples
 from tests.sql.isolation.doors import DOORS, through
 from tests.sql.isolation.world import Leak, World

@@ -10,7 +10,7 @@ from lakewarden import Lakehouse
 from lakewarden.base.setting_sections import LogSettings, SqlSettings
 from lakewarden.base.settings import Settings
 from lakewarden.sql.query_engine import in_process
-from tests.ingest.load.kills import dies_before_change
+from tests.ingest.kills import dies_before_change
 from tests.maintenance.steps import Died
 
 pytestmark = [pytest.mark.slow, pytest.mark.disk]

@@ -20,7 +20,7 @@ from lakewarden.sql.query_engine.workers.engine import Workers
 from lakewarden.sql.query_engine.workers.messages import EngineRequest
 from lakewarden.sql.results import ResultRows
 from lakewarden.sql.session import SqlSession
-from lakewarden.tables.reading.freshness import Freshness
+from lakewarden.tables.freshness import Freshness
 
 _KEYS = {
     "SMALLINT": ("-32768", "0", "7", "32767"),

@@ -15,7 +15,7 @@ from lakewarden.sql.queries.pushdown import pushdown_of
 from lakewarden.sql.relations import resolved
 from lakewarden.sql.results import ResultRows
 from lakewarden.sql.statements.rows import Query
-from lakewarden.tables.reading.freshness import Freshness
+from lakewarden.tables.freshness import Freshness
 from tests.fixtures.examples import FAST
 
 _UUID = "0191e3c5-7f4a-7cc2-98a1-00000000000"

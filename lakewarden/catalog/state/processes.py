@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from lakewarden.base.clock import Clock, NewId
-from lakewarden.base.heartbeat import BeatThread
 from lakewarden.base.version import VERSION
+from lakewarden.catalog.heartbeat import BeatThread
 from lakewarden.catalog.state.job import has_ended, this_node
 from lakewarden.errors import Corrupt, StorageRefused, StorageUnavailable
 from lakewarden.storage.objects import Missing, ObjectStore

@@ -20,7 +20,7 @@ from lakewarden.sql.services import Services
 from lakewarden.sql.session import SqlSession
 from lakewarden.sql.statements.base import Statement
 from lakewarden.tables.client import TableClient
-from lakewarden.tables.reading.freshness import Freshness
+from lakewarden.tables.freshness import Freshness
 from lakewarden.tables.warehouse import Warehouse, find_table, live_tables
 
 

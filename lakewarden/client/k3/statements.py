@@ -26,7 +26,7 @@ from lakewarden.sql.statements.base import OnTable, Statement
 from lakewarden.sql.statements.definitions import AlterTable, CreateTable, CreateTableAs, DropTable
 from lakewarden.sql.statements.others import UnsupportedStatement
 from lakewarden.sql.statements.rows import Delete, Explain, Insert, Merge, Overwrite, Query, Truncate, Update
-from lakewarden.tables.reading.freshness import Freshness as Reading
+from lakewarden.tables.freshness import Freshness as Reading
 
 _READS: Mapping[Freshness, Reading] = {
     Freshness.UNSPECIFIED: "eventual",

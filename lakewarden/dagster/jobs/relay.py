@@ -7,7 +7,7 @@ import dagster as dg
 from lakewarden.client import Lakehouse
 from lakewarden.dagster.assets.metadata import Row, table_value
 from lakewarden.dagster.jobs.runs import RETRIES, declined, job_tags
-from lakewarden.ingest.topics.relays import RelayOutcome
+from lakewarden.ingest.relays import RelayOutcome
 
 RELAY = "relay"
 

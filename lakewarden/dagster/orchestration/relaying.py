@@ -13,7 +13,7 @@ from lakewarden.dagster.jobs.relay import RELAY
 from lakewarden.dagster.mount import Mount
 from lakewarden.dagster.orchestration.evaluations import build_sensor
 from lakewarden.dagster.orchestration.runs import under_way
-from lakewarden.ingest.topics.report import RelayReport
+from lakewarden.ingest.topic_report import RelayReport
 from lakewarden.tables.dynamic import topic_of_table
 from lakewarden.tables.warehouse import live_tables
 

@@ -13,7 +13,7 @@ from lakewarden.delta.scope import open_scope
 from lakewarden.errors import ConstraintViolation, InUse
 from lakewarden.maintenance.scopes import scopes_of
 from lakewarden.tables.direct.barrier import pass_direct_writes
-from lakewarden.tables.reading.scope import read_stream_scope, read_strong
+from lakewarden.tables.strong_read import read_stream_scope, read_strong
 from lakewarden.tables.warehouse import Warehouse, find_table
 
 

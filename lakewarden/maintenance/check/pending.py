@@ -12,7 +12,7 @@ from lakewarden.delta.row_rules import check_known
 from lakewarden.errors import ConstraintViolation, Corrupt, LakewardenError, Unsupported
 from lakewarden.log.garbled_chunks import garbled_of
 from lakewarden.maintenance.check.scope import PENDING_ROWS, CheckedScope, Finding
-from lakewarden.tables.reading.scope import EVERYTHING, read_undrained
+from lakewarden.tables.strong_read import EVERYTHING, read_undrained
 from lakewarden.tables.warehouse import Warehouse, find_table
 
 

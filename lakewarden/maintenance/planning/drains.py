@@ -15,7 +15,7 @@ from lakewarden.delta.parquet.files import by_partition
 from lakewarden.delta.partitions import Partition
 from lakewarden.delta.timeline import LogEntry, walk
 from lakewarden.storage.open import open_store
-from lakewarden.tables.reading.scope import where_it_lies
+from lakewarden.tables.strong_read import where_it_lies
 from lakewarden.tables.warehouse import Warehouse
 
 

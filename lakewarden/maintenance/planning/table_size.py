@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from lakewarden.base.scope import Scope
 from lakewarden.catalog.model import Table
 from lakewarden.catalog.target import ScopeTarget
-from lakewarden.tables.reading.scope import where_it_lies
+from lakewarden.tables.strong_read import where_it_lies
 from lakewarden.tables.warehouse import Warehouse
 
 

@@ -21,7 +21,7 @@ from lakewarden.serve.common import Common, request_id_of
 from lakewarden.serve.flight.messages import wrapped
 from lakewarden.serve.flight.messages_pb2 import ErrorInfo, RequestInfo, Status
 from lakewarden.serve.refusal import RequestDeclined
-from lakewarden.tables.reading.freshness import Freshness, check_freshness
+from lakewarden.tables.freshness import Freshness, check_freshness
 
 # Errors as statuses of gRPC: our code begins the message, and is a detail of its own for programs.
 STATUS: Mapping[str, grpc.StatusCode] = {

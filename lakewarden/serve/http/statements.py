@@ -28,7 +28,7 @@ from lakewarden.serve.idempotency import StatementOutcome, StoredAnswer, places_
 from lakewarden.sql.grammar.dialect import Value
 from lakewarden.sql.results import AffectedRows, Events, OneLine, Result, ResultRows
 from lakewarden.sql.specs.statements import gives_rows
-from lakewarden.tables.reading.freshness import Freshness, check_freshness
+from lakewarden.tables.freshness import Freshness, check_freshness
 
 # An answer that is sent piece by piece: it counts among its user's requests until the client has taken all of it.
 #

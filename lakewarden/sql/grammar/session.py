@@ -35,7 +35,7 @@ from lakewarden.sql.statements.session import (
     ShowStats,
     ShowTables,
 )
-from lakewarden.tables.reading.freshness import check_freshness
+from lakewarden.tables.freshness import check_freshness
 
 
 def set_freshness(read: StatementReader) -> Statement:

@@ -22,10 +22,10 @@ from lakewarden.sql.results import AffectedRows
 from lakewarden.sql.statements.rows import Assignment, Insert, OnConflict
 from lakewarden.tables.client.large_writes import Share
 from lakewarden.tables.intake import Revision
-from lakewarden.tables.reading.keys import key_bounds
-from lakewarden.tables.reading.scope import EVERYTHING, ReadSelection
-from lakewarden.tables.reading.seen_keys import SeenKeys
+from lakewarden.tables.key_lookup import key_bounds
 from lakewarden.tables.rows.intake import RowParts, Rows
+from lakewarden.tables.seen_keys import SeenKeys
+from lakewarden.tables.strong_read import EVERYTHING, ReadSelection
 
 _EXCLUDED = "excluded"
 

@@ -37,7 +37,7 @@ from lakewarden.tables.direct.task_files import TaskNumbers, all_written, write_
 from lakewarden.tables.direct.value import Reserve, TaskFiles
 from lakewarden.tables.fanout import SizedWork
 from lakewarden.tables.intake import TableIntake
-from lakewarden.tables.reading.partitions import Apart, read_apart
+from lakewarden.tables.partitions import Apart, read_apart
 
 
 @dataclass(frozen=True)

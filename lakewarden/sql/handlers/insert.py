@@ -28,8 +28,8 @@ from lakewarden.tables.client.client import WriteMode
 from lakewarden.tables.direct.value import TaskFiles
 from lakewarden.tables.intake import Revision
 from lakewarden.tables.predicate import condition_of
-from lakewarden.tables.reading.scope import ReadSelection
 from lakewarden.tables.rows.intake import RowParts, Rows
+from lakewarden.tables.strong_read import ReadSelection
 
 
 def insert(context: Context, statement: Insert) -> AffectedRows:

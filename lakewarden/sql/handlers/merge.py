@@ -33,9 +33,9 @@ from lakewarden.sql.statements.base import Ref
 from lakewarden.sql.statements.rows import Merge, When
 from lakewarden.tables.client.large_writes import Share
 from lakewarden.tables.intake import Revision
-from lakewarden.tables.reading.scope import EVERYTHING, ReadSelection
-from lakewarden.tables.reading.seen_keys import SeenKeys
 from lakewarden.tables.rows.intake import RowParts
+from lakewarden.tables.seen_keys import SeenKeys
+from lakewarden.tables.strong_read import EVERYTHING, ReadSelection
 
 
 # What a MERGE makes of rows of its source and of the live rows that they match.

@@ -17,7 +17,7 @@ from lakewarden.sql.handlers.target import WriteTarget, column_of, columns_named
 from lakewarden.sql.plain_values import is_default
 from lakewarden.sql.results import ResultRows
 from lakewarden.sql.statements.rows import Assignment, Merge, When
-from lakewarden.tables.reading.keys import bound_of
+from lakewarden.tables.key_lookup import bound_of
 
 
 # The ON of a MERGE: which value of the source each column of the key is compared with.

@@ -44,8 +44,8 @@ from lakewarden.sql.statements.session import SetTableStorage
 from lakewarden.sql.system_listings import FLAG, MOMENT, TEXT, WHOLE
 from lakewarden.sql.temporary import TemporaryTable
 from lakewarden.tables.predicate import condition_of
-from lakewarden.tables.reading.scope import ReadSelection
 from lakewarden.tables.rows.intake import RowParts, Rows
+from lakewarden.tables.strong_read import ReadSelection
 
 
 # Partitions as statements name them, by the values of partition columns.

@@ -20,8 +20,8 @@ from lakewarden.sql.shapes import Write, WritePlan, plan_of
 from lakewarden.sql.statements.base import Ref
 from lakewarden.sql.statements.rows import Insert, Merge, OnConflict, Overwrite, Truncate, Update
 from lakewarden.tables.client import TableClient
-from lakewarden.tables.reading.scope import ReadSelection
 from lakewarden.tables.rows.intake import RowParts
+from lakewarden.tables.strong_read import ReadSelection
 
 
 @dataclass(frozen=True)

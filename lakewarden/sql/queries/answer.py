@@ -10,7 +10,7 @@ from lakewarden.catalog.model import Table
 from lakewarden.sql.context import Context
 from lakewarden.sql.relations import Relation
 from lakewarden.sql.results import ResultRows
-from lakewarden.tables.reading.freshness import Freshness
+from lakewarden.tables.freshness import Freshness
 
 
 @dataclass(frozen=True)

@@ -37,7 +37,7 @@ from lakewarden.sql.query_engine.engine import Limits, QueryRows
 from lakewarden.sql.query_engine.in_process import engine_of_process
 from lakewarden.storage.steps import in_one_step
 from lakewarden.tables.fanout import SizedWork
-from lakewarden.tables.reading.partitions import Apart, read_apart
+from lakewarden.tables.partitions import Apart, read_apart
 
 _AT_ONCE = 2
 """Partitions at once in this process: one is read while another is computed."""

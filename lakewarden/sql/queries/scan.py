@@ -14,7 +14,7 @@ from lakewarden.sql.context import Context
 from lakewarden.sql.queries.pushdown import Pushdown
 from lakewarden.sql.relations import SYSTEM, Relation
 from lakewarden.sql.system_relations import system_relation
-from lakewarden.tables.reading.scope import PastScope, ReadSelection
+from lakewarden.tables.strong_read import PastScope, ReadSelection
 from lakewarden.tables.warehouse import find_table
 
 

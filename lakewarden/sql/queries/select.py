@@ -30,7 +30,7 @@ from lakewarden.sql.statements.rows import Query
 from lakewarden.tables.rows.intake import RowParts
 
 if TYPE_CHECKING:
-    from lakewarden.tables.reading.scope import PastScope
+    from lakewarden.tables.strong_read import PastScope
 
 _NO_SCHEMAS: Mapping[str, TableSchema] = {}
 _NO_ROWS: Mapping[TableName, pa.Table] = {}

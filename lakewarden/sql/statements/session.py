@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from lakewarden.sql.statements.base import OnTable, Statement
-from lakewarden.tables.reading.freshness import Freshness
+from lakewarden.tables.freshness import Freshness
 
 
 @dataclass(frozen=True)

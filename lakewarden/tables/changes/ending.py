@@ -14,7 +14,7 @@ from lakewarden.log.position import NOTHING, end_of
 from lakewarden.log.record import SEQ
 from lakewarden.log.table_log import TableLog
 from lakewarden.log.view import Trail, Upset
-from lakewarden.tables.reading.scope import Place, ReadSelection, read_cold
+from lakewarden.tables.strong_read import Place, ReadSelection, read_cold
 
 # The rows of a table without a primary key, for its subscribers: direct writes add them, and the log has none of them.
 #

@@ -22,7 +22,7 @@ from lakewarden.storage.objects import Missing
 from lakewarden.tables.changes.ending import appended, appended_upto, check_goes_on, check_known, is_keyless, there_upto
 from lakewarden.tables.changes.scope import Behind, ScopeReader
 from lakewarden.tables.changes.value import INSERT, Changes, Start, change_schema, first_after, typed
-from lakewarden.tables.reading.scope import Place, place_of
+from lakewarden.tables.strong_read import Place, place_of
 from lakewarden.tables.warehouse import Warehouse, check_scope, find_table
 
 

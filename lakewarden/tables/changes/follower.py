@@ -25,10 +25,10 @@ from lakewarden.log.record import SEQ, decode
 from lakewarden.log.stream import is_over, undeleted
 from lakewarden.log.view import Trail, UserSigns
 from lakewarden.storage.objects import Missing
+from lakewarden.tables.as_of import read_as_of
 from lakewarden.tables.changes.ending import appended, appended_upto, is_keyless, there_upto
 from lakewarden.tables.changes.log_reader import Event, Feeds, Fold, Row
-from lakewarden.tables.reading.as_of import read_as_of
-from lakewarden.tables.reading.scope import read_strong_upto, where_it_lies
+from lakewarden.tables.strong_read import read_strong_upto, where_it_lies
 from lakewarden.tables.warehouse import Warehouse, find_table
 
 Read = Callable[[Sequence[RowRange]], list[memoryview]]

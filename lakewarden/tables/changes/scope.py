@@ -26,9 +26,9 @@ from lakewarden.log.position import NOTHING
 from lakewarden.log.record import DELETE, OP, SEQ, TARGET, UPSERT, USER, before_of, decode
 from lakewarden.log.stream import is_over, undeleted
 from lakewarden.log.view import Trail
+from lakewarden.tables.as_of import read_as_of
 from lakewarden.tables.changes.value import DELETED, INSERT, POSTIMAGE, PREIMAGE
-from lakewarden.tables.reading.as_of import read_as_of
-from lakewarden.tables.reading.scope import Place, where_it_lies
+from lakewarden.tables.strong_read import Place, where_it_lies
 from lakewarden.tables.warehouse import Warehouse
 
 # Makes changes of rows of the log, with the rows before them: those that the log keeps, or else those that were live before.

@@ -24,9 +24,9 @@ from lakewarden.storage.paths import check_user
 from lakewarden.tables.client.reader import TableReader
 from lakewarden.tables.files import Filing, Held
 from lakewarden.tables.images import inserted
-from lakewarden.tables.reading.keys import key_bounds, touched_by
-from lakewarden.tables.reading.scope import ReadSelection
+from lakewarden.tables.key_lookup import key_bounds, touched_by
 from lakewarden.tables.rows.files import FileRef, Files, file_columns, references
+from lakewarden.tables.strong_read import ReadSelection
 
 # What a change decided from the rows that it read, and whether that still holds where others appended since.
 _USERS = 100

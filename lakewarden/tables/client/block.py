@@ -29,9 +29,9 @@ from lakewarden.tables.client.appending import Decision, DecisionRows, TableAppe
 from lakewarden.tables.client.client import TableClient
 from lakewarden.tables.client.kept_rows import KeptRows, keys_of
 from lakewarden.tables.client.reader import TableReader
-from lakewarden.tables.reading.freshness import Freshness
-from lakewarden.tables.reading.keys import key_bounds, touched_by
-from lakewarden.tables.reading.scope import EVERYTHING, Place, ReadSelection
+from lakewarden.tables.freshness import Freshness
+from lakewarden.tables.key_lookup import key_bounds, touched_by
+from lakewarden.tables.strong_read import EVERYTHING, Place, ReadSelection
 
 T = TypeVar("T")
 

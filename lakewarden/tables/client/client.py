@@ -28,11 +28,11 @@ from lakewarden.tables.client.file_columns import FiledRows, FileMode
 from lakewarden.tables.client.large_writes import ComparedWrite, Decisions, PartsMode, PartsWrite
 from lakewarden.tables.client.versions import TableVersions
 from lakewarden.tables.files import StoredFile, check_batch, check_rows, texts_of
+from lakewarden.tables.freshness import Freshness
 from lakewarden.tables.intake import Revision, TableIntake
-from lakewarden.tables.reading.freshness import Freshness
-from lakewarden.tables.reading.scope import EVERYTHING, ReadSelection
 from lakewarden.tables.rows.files import FileRef, Files, RowFile, RowsWithFiles, Upload, file_columns
 from lakewarden.tables.rows.intake import Renaming, RowParts, Rows, held
+from lakewarden.tables.strong_read import EVERYTHING, ReadSelection
 from lakewarden.tables.warehouse import find_table
 
 WriteMode = Literal["upsert", "insert"]

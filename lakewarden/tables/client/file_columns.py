@@ -16,9 +16,9 @@ from lakewarden.log.position import Receipt
 from lakewarden.storage.open import open_store
 from lakewarden.tables.client.reader import TableReader
 from lakewarden.tables.files import StoredFile, open_file
-from lakewarden.tables.reading.scope import ReadSelection, where_it_lies
 from lakewarden.tables.rows.files import FILES, FileRef, Files, RowFile, RowsWithFiles, Upload, file_columns, take_files
 from lakewarden.tables.rows.intake import Rows, to_arrow
+from lakewarden.tables.strong_read import ReadSelection, where_it_lies
 from lakewarden.tables.warehouse import Warehouse
 
 FileMode = Literal["upsert", "insert", "merge"]

@@ -23,11 +23,11 @@ from lakewarden.tables.client.reader import TableReader
 from lakewarden.tables.direct.value import in_parts
 from lakewarden.tables.files import check_batch, texts_of
 from lakewarden.tables.intake import Revision, TableIntake
-from lakewarden.tables.reading.keys import key_bounds
-from lakewarden.tables.reading.scope import EVERYTHING, ReadSelection
-from lakewarden.tables.reading.seen_keys import SeenKeys
+from lakewarden.tables.key_lookup import key_bounds
 from lakewarden.tables.rows.files import file_columns
 from lakewarden.tables.rows.intake import RowParts
+from lakewarden.tables.seen_keys import SeenKeys
+from lakewarden.tables.strong_read import EVERYTHING, ReadSelection
 
 
 @dataclass(frozen=True)

@@ -21,10 +21,12 @@ from lakewarden.log.pending_keys import Key
 from lakewarden.log.record import SEQ
 from lakewarden.log.table_log import Appending, TableLog
 from lakewarden.log.view import LogView
+from lakewarden.tables.freshness import Freshness, check_freshness
 from lakewarden.tables.images import appending
-from lakewarden.tables.reading.freshness import Freshness, check_freshness
-from lakewarden.tables.reading.keys import first_live, live_rows
-from lakewarden.tables.reading.scope import (
+from lakewarden.tables.key_lookup import first_live, live_rows
+from lakewarden.tables.rows.validate import keys
+from lakewarden.tables.seen_keys import SeenKeys
+from lakewarden.tables.strong_read import (
     EVERYTHING,
     PastScope,
     ReadSelection,
@@ -35,8 +37,6 @@ from lakewarden.tables.reading.scope import (
     read_undrained,
     use_live,
 )
-from lakewarden.tables.reading.seen_keys import SeenKeys
-from lakewarden.tables.rows.validate import keys
 from lakewarden.tables.warehouse import Warehouse, check_scope, find_table
 
 T = TypeVar("T")

@@ -19,7 +19,7 @@ from lakewarden.tables.changes.value import Changes
 from lakewarden.tables.client.direct import FlushPending
 from lakewarden.tables.client.reader import TableReader
 from lakewarden.tables.pins import Pin, pin_version, release
-from lakewarden.tables.reading.scope import where_it_lies
+from lakewarden.tables.strong_read import where_it_lies
 from lakewarden.tables.warehouse import Warehouse, find_table
 
 

@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
 
 from lakewarden.base.faults import Reach, no_faults
-from lakewarden.base.heartbeat import BeatThread
+from lakewarden.catalog.heartbeat import BeatThread
 from lakewarden.catalog.model import Catalog
 from lakewarden.catalog.state.job import new_job_id
 from lakewarden.catalog.target import ScopeTarget

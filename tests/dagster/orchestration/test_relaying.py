@@ -12,7 +12,7 @@ from lakewarden.dagster.jobs.relay import relay_job
 from lakewarden.dagster.lakehouse import resources_of
 from lakewarden.dagster.mount import Mount
 from lakewarden.dagster.orchestration.relaying import TopicLook, build_relay_sensor, look_at
-from lakewarden.ingest.topics.report import RelayReport
+from lakewarden.ingest.topic_report import RelayReport
 from tests.dagster.orchestration.conftest import Load
 from tests.fixtures.dagster import DAGSTER
 from tests.fixtures.kafka import KafkaServer

@@ -11,7 +11,7 @@ import pytest
 from lakewarden import Lakehouse
 from lakewarden.base.setting_sections import PipelinesSettings
 from lakewarden.base.settings import Settings
-from tests.ingest.load.kills import dies_before_change
+from tests.ingest.kills import dies_before_change
 from tests.ingest.pipelines.uploads import ingest, make, rejects, table, upload
 from tests.maintenance.steps import Died
 

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from lakewarden import Lakehouse
 from lakewarden.base.faults import Reach, no_faults
 from lakewarden.base.scope import TableName
-from lakewarden.ingest.topics.consume import ConsumeRequest, consume
-from lakewarden.ingest.topics.relay import RelayRequest, relaying
+from lakewarden.ingest.consume import ConsumeRequest, consume
+from lakewarden.ingest.relay import RelayRequest, relaying
 from lakewarden.storage.kafka.topics import Broker, Topic
 from lakewarden.tables.changes.feed import ChangeFeed
 from lakewarden.tables.warehouse import find_table

@@ -12,8 +12,8 @@ import pytest
 from lakewarden import Lakehouse
 from lakewarden.catalog.model import Table
 from lakewarden.errors import Ended, FencedPublisher, LakewardenError, StorageUnavailable
-from lakewarden.ingest.topics.relays import NO_TOPIC_SECONDS, BackgroundRelays, RelayOutcome
-from lakewarden.ingest.topics.report import RelayReport
+from lakewarden.ingest.relays import NO_TOPIC_SECONDS, BackgroundRelays, RelayOutcome
+from lakewarden.ingest.topic_report import RelayReport
 
 
 @dataclass

@@ -10,8 +10,8 @@ import pytest
 from lakewarden import Lakehouse
 from lakewarden.catalog.model import Table
 from lakewarden.errors import Ended, LakewardenError, StorageUnavailable
-from lakewarden.ingest.topics.relays import relaying_every
-from lakewarden.ingest.topics.report import RelayReport
+from lakewarden.ingest.relays import relaying_every
+from lakewarden.ingest.topic_report import RelayReport
 
 
 class Scripted:

@@ -13,8 +13,8 @@ from lakewarden import Column, Lakehouse
 from lakewarden.base.scope import TableName
 from lakewarden.cli.main import main
 from lakewarden.errors import Ended, InUse, InvalidArgument, LakewardenError, NotFound
-from lakewarden.ingest.topics.relay import RelayRequest, relaying
-from lakewarden.ingest.topics.report import RelayReport
+from lakewarden.ingest.relay import RelayRequest, relaying
+from lakewarden.ingest.topic_report import RelayReport
 from lakewarden.storage.kafka.topics import Broker, Topic, create_topic, delete_topic
 from lakewarden.tables.changes.feed import ChangeFeed
 from lakewarden.tables.client import TableClient

@@ -48,10 +48,10 @@ from lakewarden.maintenance.runner import JobStopped
 from lakewarden.storage.location import local_path
 from lakewarden.storage.steps import Steps, alone
 from lakewarden.tables import files as filing
+from lakewarden.tables import strong_read as read
 from lakewarden.tables.client import TableClient
 from lakewarden.tables.fanout import Run, SizedWork, in_process
-from lakewarden.tables.reading import scope as read
-from lakewarden.tables.reading.scope import read_cold, read_strong
+from lakewarden.tables.strong_read import read_cold, read_strong
 from tests.delta.scopes import by
 from tests.fixtures.bucket import path_of
 from tests.fixtures.children import KILLED, exit_status, killed_at

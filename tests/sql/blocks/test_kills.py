@@ -19,7 +19,7 @@ from lakewarden.base.setting_sections import LogSettings
 from lakewarden.base.settings import Settings
 from lakewarden.errors import Conflict, StorageUnavailable
 from lakewarden.sql.results import ResultRows
-from tests.ingest.load.kills import before_changes, dies_before_change
+from tests.ingest.kills import before_changes, dies_before_change
 from tests.maintenance.steps import Died
 
 pytestmark = pytest.mark.disk

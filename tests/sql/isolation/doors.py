@@ -10,7 +10,7 @@ from contextlib import redirect_stderr, redirect_stdout, suppress
 from lakewarden.cli.main import main
 from lakewarden.errors import LakewardenError
 from lakewarden.sql.results import Result, ResultRows
-from lakewarden.tables.reading.freshness import Freshness
+from lakewarden.tables.freshness import Freshness
 from tests.sql.isolation.places import Person
 from tests.sql.isolation.world import World, logged, refused
 

@@ -14,9 +14,9 @@ from lakewarden import Column, Lakehouse
 from lakewarden.base.scope import TableName
 from lakewarden.cli.main import main
 from lakewarden.errors import Conflict, FailedPrecondition, InvalidArgument, LostPlace, NotFound
-from lakewarden.ingest.topics.consume import ConsumeRequest, consume
-from lakewarden.ingest.topics.formats import ValueFormat
-from lakewarden.ingest.topics.report import ConsumeReport
+from lakewarden.ingest.consume import ConsumeRequest, consume
+from lakewarden.ingest.record_formats import ValueFormat
+from lakewarden.ingest.topic_report import ConsumeReport
 from lakewarden.storage.kafka.topics import Broker, Topic, create_topic, delete_topic
 from lakewarden.tables.dynamic import StreamingWriter, give_back, holder_of, take_place
 from tests.fixtures.children import KILLED, exit_status, killed_at

@@ -8,7 +8,7 @@ from decimal import Decimal
 
 import pyarrow as pa
 
-from lakewarden.ingest.topics.relay import ChangelogMode, MessageForm, messages
+from lakewarden.ingest.relay import ChangelogMode, MessageForm, messages
 
 _ROWS = pa.table({"id": [1, 1, 1, 1], "user": ["a", "a", "b", "b"]})
 _KINDS = ["insert", "update_preimage", "update_postimage", "delete"]

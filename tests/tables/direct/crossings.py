@@ -26,7 +26,7 @@ from lakewarden.tables.direct.commit import DirectWrite
 from lakewarden.tables.direct.effects import Keep, Replace
 from lakewarden.tables.direct.revise import Revise
 from lakewarden.tables.direct.run import DirectRun
-from lakewarden.tables.reading.freshness import Freshness
+from lakewarden.tables.freshness import Freshness
 from tests.tables.direct.boards import setting
 
 Place = tuple[int, int]

@@ -16,7 +16,7 @@ import pytest
 from lakewarden import Lakehouse
 from lakewarden.base.faults import no_faults
 from tests.fixtures.children import CONTEXT, start
-from tests.ingest.load.kills import before_changes
+from tests.ingest.kills import before_changes
 from tests.tables.direct.crossings import KEYED, KEYLESS
 
 _CHANGES = {change.name: change for change in (*KEYED, *KEYLESS)}

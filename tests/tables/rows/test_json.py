@@ -16,13 +16,13 @@ from lakewarden.base.exact_json import ANY, JsonNumber, encode
 from lakewarden.catalog.column_types import ColumnType
 from lakewarden.client.k3.values import native_rows
 from lakewarden.errors import ConstraintViolation, LakewardenError
-from lakewarden.ingest.load.formats import parse_json
+from lakewarden.ingest.load_formats import parse_json
 from lakewarden.ingest.templates.json_files import JSON
 from lakewarden.tables.rows.columns import Unfit
 from lakewarden.tables.rows.intake import to_arrow
 from lakewarden.tables.rows.text import from_json
+from tests.ingest.fitting import fitted
 from tests.ingest.templates.objects import columns, read
-from tests.ingest.topics.fitting import fitted
 
 COLUMNS = [
     Column("id", "BIGINT", nullable=False),

@@ -492,7 +492,7 @@ def test_a_store_that_fails_at_any_call_loses_nothing(warehouse_uri: str) -> Non
 def test_rows_that_a_flush_brings_while_it_begins_come_once(lake: Lakehouse, monkeypatch: pytest.MonkeyPatch) -> None:
     table = make_notes(lake)
     table.write(notes({1: "a"}), user="u")
-    look = "lakewarden.tables.reading.scope.open_scope"
+    look = "lakewarden.tables.strong_read.open_scope"
 
     def after_a_flush(target: ScopeTarget) -> ScopeTable | None:
         monkeypatch.setattr(look, open_scope)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from lakewarden import Lakehouse
-from lakewarden.ingest.topics.fit import Fit, MessageFit, RowsOf
-from lakewarden.ingest.topics.formats import decoder
+from lakewarden.ingest.record_fit import Fit, MessageFit, RowsOf
+from lakewarden.ingest.record_formats import decoder
 from lakewarden.storage.kafka.reader import TopicMessage
 
 

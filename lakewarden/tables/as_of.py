@@ -23,7 +23,7 @@ from lakewarden.log.log_reader import LogReader
 from lakewarden.log.position import NOTHING, end_of
 from lakewarden.log.record import SEQ, decode
 from lakewarden.log.view import Trail
-from lakewarden.tables.reading.keys import key_bounds
+from lakewarden.tables.key_lookup import key_bounds
 
 _NO_TABLE = BaseVersion(None, NOTHING, ())
 
@@ -35,7 +35,7 @@ def read_as_of(
     target: ScopeTarget, log: LogReader, trail: Trail, seq: int, mark: str, keys: pa.Table | None = None
 ) -> tuple[pa.Table | None, bool]:
     """The rows that were live then (the newest schema's columns and `_seq`), or None if the trail is older than the table;
-    and whether no flush can have gone to another place, as `tables.reading.scope.where_it_lies` needs.
+    and whether no flush can have gone to another place, as `tables.strong_read.where_it_lies` needs.
 
     Args:
         trail: all that log and history hold, read before the call.

@@ -14,10 +14,10 @@ from lakewarden.catalog.model import TableSchema
 from lakewarden.catalog.target import ScopeTarget
 from lakewarden.delta.parquet.files import NewFile
 from lakewarden.errors import InvalidArgument, LakewardenError, RowsRejected, Unsupported
-from lakewarden.ingest.load.checking import CheckedBlock, RowCheck, RowOwner
-from lakewarden.ingest.load.pieces import FileLook, count_piece, placed, survey
-from lakewarden.ingest.load.reading import PieceChecked, PieceTask, PieceWritten, Rejects, check_piece, read_piece, write_piece
-from lakewarden.ingest.load.sources import FilePiece, LoadReport, SourceFile, find_sources, total_bytes
+from lakewarden.ingest.load_checks import CheckedBlock, RowCheck, RowOwner
+from lakewarden.ingest.load_pieces import FileLook, count_piece, placed, survey
+from lakewarden.ingest.load_reading import PieceChecked, PieceTask, PieceWritten, Rejects, check_piece, read_piece, write_piece
+from lakewarden.ingest.load_sources import FilePiece, LoadReport, SourceFile, find_sources, total_bytes
 from lakewarden.log.once import Resume
 from lakewarden.log.position import WHOLE, PartlyAppended
 from lakewarden.log.record import UPSERT, USER, LogBatch, log_batch

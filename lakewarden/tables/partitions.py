@@ -13,7 +13,7 @@ from lakewarden.delta.reading.bucket_pruning import files_to_read
 from lakewarden.delta.reading.column_cache import ColdCache
 from lakewarden.delta.reading.file_group import FileGroup
 from lakewarden.delta.table import ScopeTable
-from lakewarden.tables.reading.scope import Place, ReadSelection, where_it_lies
+from lakewarden.tables.strong_read import Place, ReadSelection, where_it_lies
 
 T = TypeVar("T")
 

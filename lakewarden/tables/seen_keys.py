@@ -15,7 +15,7 @@ from lakewarden.delta.reading.bounds import Bound
 from lakewarden.delta.reading.keys import Keys
 from lakewarden.errors import ConstraintViolation, StorageUnavailable
 from lakewarden.log.pending_keys import Key
-from lakewarden.tables.reading.keys import key_bounds
+from lakewarden.tables.key_lookup import key_bounds
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection

@@ -11,9 +11,9 @@ from lakewarden.base.faults import Reach, no_faults
 from lakewarden.base.scope import TableName
 from lakewarden.errors import FailedPrecondition, NotFound
 from lakewarden.ingest.pipelines.rejects import rejects_table
-from lakewarden.ingest.topics.fit import Fit, MessageFit, Misfit, RowsOf
-from lakewarden.ingest.topics.formats import decoder
-from lakewarden.ingest.topics.report import ConsumeReport, PartitionReport
+from lakewarden.ingest.record_fit import Fit, MessageFit, Misfit, RowsOf
+from lakewarden.ingest.record_formats import decoder
+from lakewarden.ingest.topic_report import ConsumeReport, PartitionReport
 from lakewarden.log.once import Resume
 from lakewarden.log.once import WriterBatch as LogOnce
 from lakewarden.log.record import OP, USER, LogBatch

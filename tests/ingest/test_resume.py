@@ -19,10 +19,10 @@ from lakewarden.base.setting_sections import LogSettings
 from lakewarden.base.settings import Settings
 from lakewarden.catalog.state.floors.floor import floor_at
 from lakewarden.errors import FailedPrecondition
-from lakewarden.ingest.topics.consume import ConsumeRequest, PartitionConsumer
-from lakewarden.ingest.topics.fit import Fit, RowsOf
-from lakewarden.ingest.topics.formats import decoder
-from lakewarden.ingest.topics.report import PartitionReport
+from lakewarden.ingest.consume import ConsumeRequest, PartitionConsumer
+from lakewarden.ingest.record_fit import Fit, RowsOf
+from lakewarden.ingest.record_formats import decoder
+from lakewarden.ingest.topic_report import PartitionReport
 from lakewarden.log.once import Resume
 from lakewarden.storage.kafka.reader import MessageBatch, OffsetRange, TopicMessage
 from lakewarden.storage.kafka.topics import Broker, Topic

@@ -23,7 +23,7 @@ from lakewarden.log.pending_keys import Key, Newest, PendingKeys
 from lakewarden.log.record import SEQ, USER, decode
 from lakewarden.log.touches import Touched
 from lakewarden.log.view import LogView, PendingRows
-from lakewarden.tables.reading.scope import ColdRows, Place, ReadSelection, where_it_lies
+from lakewarden.tables.strong_read import ColdRows, Place, ReadSelection, where_it_lies
 
 _KEYS_KNOWN = 100
 """The most rows of a write whose keys are compared with concurrent ones; a larger one conflicts with all rows."""

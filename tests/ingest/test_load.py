@@ -19,7 +19,7 @@ from lakewarden import Column, Lakehouse
 from lakewarden.base.setting_sections import LoadSettings
 from lakewarden.base.settings import Settings
 from lakewarden.errors import InvalidArgument, LakewardenError, NotFound, RowsRejected, Unsupported
-from lakewarden.ingest.load.run import OnReject
+from lakewarden.ingest.load_run import OnReject
 from tests.fixtures.minio import MinioServer
 
 _COLUMNS = [

@@ -9,10 +9,10 @@ import pyarrow as pa
 
 from lakewarden.catalog.target import ScopeTarget
 from lakewarden.errors import LakewardenError, Reject
-from lakewarden.ingest.load.checking import CheckedBlock, RowCheck
-from lakewarden.ingest.load.formats import parse_csv, parse_json, parse_parquet
-from lakewarden.ingest.load.pieces import form_of, named, opened, records_of
-from lakewarden.ingest.load.sources import SHOWN_REJECTS, FilePiece
+from lakewarden.ingest.load_checks import CheckedBlock, RowCheck
+from lakewarden.ingest.load_formats import parse_csv, parse_json, parse_parquet
+from lakewarden.ingest.load_pieces import form_of, named, opened, records_of
+from lakewarden.ingest.load_sources import SHOWN_REJECTS, FilePiece
 from lakewarden.ingest.templates.parquet_files import open_parquet
 from lakewarden.storage.steps import Steps
 from lakewarden.tables.direct.outputs import TaskOutput

@@ -12,7 +12,7 @@ from lakewarden.base.exact_json import decoded, decoded_lines
 from lakewarden.catalog.column_types import ColumnType
 from lakewarden.catalog.model import SchemaColumn, TableSchema
 from lakewarden.errors import InvalidArgument
-from lakewarden.ingest.load.checking import ConvertedBlock, text_column
+from lakewarden.ingest.load_checks import ConvertedBlock, text_column
 from lakewarden.ingest.templates.csv_files import CsvOptions, csv_values, first_values
 from lakewarden.ingest.templates.parquet_files import row_groups
 from lakewarden.tables.rows.columns import Unfit, from_array

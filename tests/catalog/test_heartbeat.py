@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
-from lakewarden.base.heartbeat import BeatThread
+from lakewarden.catalog.heartbeat import BeatThread
 from lakewarden.errors import StorageUnavailable
 
 

@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 from lakewarden.delta.reading.bounds import Bound
 from lakewarden.delta.reading.keys import Keys
 from lakewarden.errors import ConstraintViolation, LakewardenError, StorageUnavailable
-from lakewarden.tables.reading import seen_keys
-from lakewarden.tables.reading.seen_keys import SeenKeys
+from lakewarden.tables import seen_keys
+from lakewarden.tables.seen_keys import SeenKeys
 from tests.fixtures.examples import examples
 
 _VALUES: Mapping[pa.DataType, Sequence[object]] = {

@@ -14,7 +14,7 @@ from lakewarden.delta.reading.bounds import Bound
 from lakewarden.errors import Corrupt, InvalidArgument, LakewardenError, NotFound
 from lakewarden.storage.open import open_store
 from lakewarden.storage.steps import alone
-from lakewarden.tables.reading.scope import EVERYTHING, PastScope, ReadSelection, past_of
+from lakewarden.tables.strong_read import EVERYTHING, PastScope, ReadSelection, past_of
 from tests.delta.scopes import Row, by, column, flush, hot, opened, people, rows_of, schema, table_of, target
 from tests.fixtures.bucket import path_of
 from tests.maintenance.steps import batches, compact, data_files, restore, set_time, vacuum

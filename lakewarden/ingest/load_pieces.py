@@ -11,9 +11,9 @@ from itertools import pairwise
 from typing import BinaryIO, cast
 
 from lakewarden.errors import InvalidArgument, LakewardenError
-from lakewarden.ingest.load.checking import RowCheck
-from lakewarden.ingest.load.formats import header_of
-from lakewarden.ingest.load.sources import FilePiece, SourceFile
+from lakewarden.ingest.load_checks import RowCheck
+from lakewarden.ingest.load_formats import header_of
+from lakewarden.ingest.load_sources import FilePiece, SourceFile
 from lakewarden.ingest.templates.parquet_files import open_parquet
 from lakewarden.log.position import WHOLE
 from lakewarden.storage.finding import open_found

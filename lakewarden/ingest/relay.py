@@ -17,7 +17,7 @@ from lakewarden.base.json_values import Json, json_row
 from lakewarden.catalog.buckets import bucket_of
 from lakewarden.catalog.model import Table, TableSchema
 from lakewarden.errors import Ended, InvalidArgument, NotFound
-from lakewarden.ingest.topics.report import RelayReport
+from lakewarden.ingest.topic_report import RelayReport
 from lakewarden.log.position import NOTHING, position_of
 from lakewarden.log.record import SEQ, USER
 from lakewarden.storage.kafka.ownership import make_topic

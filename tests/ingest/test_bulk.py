@@ -19,15 +19,15 @@ from lakewarden.base.scope import Scope, TableName
 from lakewarden.base.setting_sections import LoadSettings, LogSettings, MaintenanceSettings
 from lakewarden.base.settings import Settings
 from lakewarden.errors import FailedPrecondition, InvalidArgument, RowsRejected, StorageUnavailable, Unsupported
-from lakewarden.ingest.load.run import Load, LoadRequest
-from lakewarden.ingest.load.sources import LoadReport
+from lakewarden.ingest.load_run import Load, LoadRequest
+from lakewarden.ingest.load_sources import LoadReport
 from lakewarden.log.objects.put import Puts
 from lakewarden.log.once import Resume
 from lakewarden.log.position import PartlyAppended
 from lakewarden.tables.fanout import run_here
 from tests.fixtures.bucket import BucketPath, path_of
 from tests.fixtures.lakes import lake_fixture
-from tests.ingest.load.kills import dies_before_change
+from tests.ingest.kills import dies_before_change
 from tests.maintenance.steps import Died, later
 
 if TYPE_CHECKING:
@@ -231,7 +231,7 @@ def test_memory_does_not_grow_with_the_file(tmp_path: Path, table: str) -> None:
 
 def _peak_of_load(warehouse: Path, table: str, path: Path) -> int:
     """Bytes that a process has in memory at most."""
-    code = "import sys; from tests.ingest.load.test_bulk import load_alone; load_alone(*sys.argv[1:])"
+    code = "import sys; from tests.ingest.test_bulk import load_alone; load_alone(*sys.argv[1:])"
     done = subprocess.run(
         [sys.executable, "-c", code, str(warehouse), table, str(path)], check=True, capture_output=True, text=True
     )

@@ -11,8 +11,8 @@ import pyarrow as pa
 from lakewarden.base.clock import Clock, NewId
 from lakewarden.catalog.model import Table, TableSchema
 from lakewarden.errors import ConstraintViolation, InvalidArgument, LakewardenError
-from lakewarden.ingest.topics.connect import value_of
-from lakewarden.ingest.topics.formats import Changes, Decode, MessageChange, Row
+from lakewarden.ingest.record_formats import Changes, Decode, MessageChange, Row
+from lakewarden.ingest.topic_client import value_of
 from lakewarden.log.record import DELETE, UPSERT, USER, LogBatch, log_batch, log_schema
 from lakewarden.storage.kafka.reader import TopicMessage
 from lakewarden.storage.paths import check_user

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from lakewarden import Column, Lakehouse
-from lakewarden.ingest.topics.fit import MessageFit
+from lakewarden.ingest.record_fit import MessageFit
 from lakewarden.log.record import DELETE, OP, UPSERT, USER
-from tests.ingest.topics.fitting import fitted
+from tests.ingest.fitting import fitted
 
 Message = tuple[bytes | None, bytes | None]
 

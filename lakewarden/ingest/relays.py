@@ -15,7 +15,7 @@ from typing import Protocol
 from lakewarden.base.scope import TableName
 from lakewarden.catalog.model import Table
 from lakewarden.errors import FencedPublisher, LakewardenError, Transient
-from lakewarden.ingest.topics.report import RelayReport
+from lakewarden.ingest.topic_report import RelayReport
 
 
 # The relays of all tables that have a topic of their own, in one process.

@@ -10,7 +10,7 @@ from typing import Literal, cast, get_args
 
 from lakewarden.base import exact_json
 from lakewarden.errors import InvalidArgument
-from lakewarden.ingest.topics.connect import ConnectField, schema_of
+from lakewarden.ingest.topic_client import ConnectField, schema_of
 from lakewarden.storage.kafka.reader import TopicMessage
 
 ValueFormat = Literal["debezium-json", "json"]

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from lakewarden import Column, Lakehouse
-from tests.ingest.topics.fitting import fitted
+from tests.ingest.fitting import fitted
 
 _KINDS = (*("DATE", "TIME", "TIMESTAMP", "TEXT", "JSON", "BYTES", "UUID", "INT", "BIGINT", "DOUBLE", "BOOLEAN"), "DECIMAL(38,10)")
 _NAMES = {kind: re.sub(r"\W+", "_", kind.lower()) + "c" for kind in _KINDS}
