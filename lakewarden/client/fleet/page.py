@@ -93,14 +93,14 @@ def _troubles(fleet: Fleet) -> Iterator[TroubleLine]:
 
 
 def _worst_foreign(fleet: Fleet) -> Iterator[ForeignTableLine]:
-    """The worst ten of all places."""
-    found = [
-        ForeignTableLine(verdict, each)
+    """The worst ten of all places; each once, where one place is in another."""
+    found = {
+        each.path: ForeignTableLine(verdict, each)
         for verdict in ("damaged", "unreadable")
         for one in fleet.surveys
         for each in one.worst.get(verdict, ())
-    ]
-    yield from sorted(found, key=lambda one: (one.verdict, -sum(one.table.damage.values())))[:_FOREIGN]
+    }
+    yield from sorted(found.values(), key=lambda one: (one.verdict, -sum(one.table.damage.values())))[:_FOREIGN]
 
 
 def _whose(scope: Scope) -> str:
