@@ -11,13 +11,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pyarrow as pa
-from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
+from deltalake.exceptions import DeltaError, TableNotFoundError
 
-from lakewarden.errors import Conflict, Corrupt, LakewardenError, NotFound, StorageRefused, StorageUnavailable, Unsupported
+from lakewarden.errors import Corrupt, LakewardenError, NotFound, StorageRefused, StorageUnavailable, Unsupported
 from lakewarden.storage.clients import failure_of
-
-_RACE = re.compile(r"Failed to commit transaction: \d+$|concurrent|already exist", re.IGNORECASE)
-"""A lost race. `Failed to commit transaction: 0` is the text when no retries are allowed and another commit came first."""
 
 _REFUSED = re.compile(r"\(os error (?:1|13|28|30|122)\)|\b40[13]\b|AccessDenied|Forbidden|PermissionDenied|Unauthenticated")
 """EPERM, EACCES, ENOSPC, EROFS, EDQUOT, and the refusals of object stores."""
@@ -35,8 +32,6 @@ def delta_errors(what: str) -> Iterator[None]:
         yield
     except LakewardenError:
         raise
-    except CommitFailedError as error:
-        raise _commit_failed(what, error) from error
     except DeltaError as error:
         raise _delta_error(what, error) from error
     except OSError as error:
@@ -69,21 +64,10 @@ def file_errors(path: str) -> Iterator[None]:
             raise Corrupt(f"{what}: it is garbled: {_plain(error)}") from error
 
 
-def _commit_failed(what: str, error: CommitFailedError) -> LakewardenError:
-    text = _plain(error)
-    if failed := _stores_failure(what, error):
-        return failed
-    if _RACE.search(text):
-        return Conflict(f"{what}: another commit came first; nothing was changed, try again")
-    return Unsupported(f"{what}: {text}")
-
-
 def _delta_error(what: str, error: DeltaError) -> LakewardenError:
     text = _plain(error)
     if failed := _stores_failure(what, error):
         return failed
-    if _RACE.search(text):
-        return Conflict(f"{what}: a table was created there meanwhile; nothing was changed, try again")
     if isinstance(error, TableNotFoundError):
         return NotFound(f"{what}: {text}")
     if _UNSUPPORTED.search(text):

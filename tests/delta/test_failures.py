@@ -8,7 +8,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
-from deltalake.exceptions import CommitFailedError, DeltaError
+from deltalake.exceptions import DeltaError
 
 from lakewarden import Lakehouse
 from lakewarden.base.connection import Location
@@ -26,10 +26,6 @@ class PanicException(BaseException):  # pyo3's own name, by which it is told
 
 
 @pytest.mark.parametrize(("error", "ours"), [
-    (CommitFailedError("Failed to commit transaction: 0"), Conflict),
-    (CommitFailedError("Transaction failed: concurrent transaction deleted data"), Conflict),
-    (CommitFailedError("table features must be specified"), Unsupported),
-    (DeltaError("Generic error: A Delta Lake table already exists at that location."), Conflict),
     (DeltaError("Kernel error: Unsupported minimum reader version 99"), Unsupported),
     (DeltaError("Kernel error: Json error: broken"), Corrupt),
     (OSError("Unable to copy data to file\n \x1b[31m↳\x1b[0m No space left on device (os error 28)"), StorageRefused),
@@ -37,7 +33,7 @@ class PanicException(BaseException):  # pyo3's own name, by which it is told
     (OSError("Generic S3 error: server returned 403 Forbidden"), StorageRefused),
     (OSError("error sending request: Connection refused (os error 111)"), StorageUnavailable),
     (DeltaError("Kernel error: Generic S3 error: Error performing GET x, after 4 retries"), StorageUnavailable),
-    (CommitFailedError("Generic S3 error: Error getting list response body: HTTP error: broken"), StorageUnavailable),
+    (DeltaError("Generic S3 error: Error getting list response body: HTTP error: broken"), StorageUnavailable),
     (DeltaError("Kernel error: Generic S3 error: 403 Forbidden: AccessDenied"), StorageRefused),
     (PanicException("odd path"), Corrupt),
     (pa.ArrowInvalid("not a parquet file"), Corrupt),
