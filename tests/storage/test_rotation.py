@@ -186,7 +186,7 @@ def test_a_listing_that_gets_another_client_goes_on_behind_what_it_had(
     bucket, clients = open_store(Location(s3_warehouse_uri)), Clients(Location(s3_warehouse_uri))
     for number in range(5):
         bucket.put(f"{number}", b"x")
-    monkeypatch.setattr("lakewarden.storage.sources._PAGE", 2)
+    monkeypatch.setattr("lakewarden.storage.sources.PAGE", 2)
     pages = _Pages(s3_warehouse_uri.removeprefix("s3://lake/"), None)
     before, after = clients.of(), clients.of(retries=0)
     found = [pages.following(client) for client in (before, after, after, after)]
