@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from lakewarden.base.version import VERSION
+from lakewarden.base import VERSION
 
 if TYPE_CHECKING:
     from lakewarden.base.settings import Settings

@@ -2,3 +2,6 @@
 
 Imports no other room but `lakewarden.errors`. Begin with `scope.py` and `settings.py`.
 """
+
+VERSION = "0.1.0"
+"""The release, as commits name it."""

@@ -14,7 +14,7 @@ from itertools import pairwise
 
 import typer
 
-from lakewarden.base.version import VERSION
+from lakewarden.base import VERSION
 from lakewarden.cli import (
     demo,
     erase,

@@ -12,9 +12,8 @@ from types import TracebackType
 from lakewarden.base.setting_sections import JobsSettings
 from lakewarden.catalog.heartbeat import BeatThread
 from lakewarden.catalog.report import Fault
-from lakewarden.catalog.state.job import Job, JobStatus, outcome_of, this_node
+from lakewarden.catalog.state.job import Job, JobStatus, WorkByTable, outcome_of, this_node
 from lakewarden.catalog.state.job_log import JobLog
-from lakewarden.catalog.state.job_work import WorkByTable
 from lakewarden.errors import Conflict, Terminal
 from lakewarden.maintenance.operator import Operator
 from lakewarden.storage.meter import metered

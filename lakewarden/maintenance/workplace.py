@@ -9,9 +9,8 @@ from typing import TypeVar
 
 from lakewarden.catalog.operations import Operation
 from lakewarden.catalog.report import ScopeReport
-from lakewarden.catalog.state.job import new_job_id
+from lakewarden.catalog.state.job import WorkByTable, new_job_id, work_of
 from lakewarden.catalog.state.job_log import JobLog
-from lakewarden.catalog.state.job_work import WorkByTable, work_of
 from lakewarden.maintenance.engine import WorkEngine
 from lakewarden.storage.meter import Account, metered
 from lakewarden.storage.steps import Steps

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from lakewarden.base.any_year import INFINITE_MOMENT, day_text, moment_text
-from lakewarden.base.strategies import QueryStrategy, ServedBy, WriteStrategy
+from lakewarden.sql.strategies import QueryStrategy, ServedBy, WriteStrategy
 
 if TYPE_CHECKING:
     from lakewarden.tables.changes.log_reader import Event

@@ -8,11 +8,11 @@ from typing import Literal
 
 from sqlglot import exp
 
-from lakewarden.base.strategies import WriteStrategy
-from lakewarden.base.strategies import WriteStrategy as To
 from lakewarden.catalog.model import Table
 from lakewarden.errors import Unsupported
 from lakewarden.sql.statements.rows import Delete, Insert, Merge, Overwrite, Truncate, Update
+from lakewarden.sql.strategies import WriteStrategy
+from lakewarden.sql.strategies import WriteStrategy as To
 
 # Finds the columns of one table that an expression depends on, those included that its subqueries take from outside.
 ColumnsOf = Callable[[exp.Table], Container[str] | None]

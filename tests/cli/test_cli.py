@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from lakewarden import Column, Lakehouse
-from lakewarden.base.version import VERSION
+from lakewarden.base import VERSION
 from lakewarden.cli.main import hoist, main
 from lakewarden.errors import NotFound
 from tests.fixtures.lakes import NOTES, eventual, make_notes, notes, scope_path, strong

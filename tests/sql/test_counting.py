@@ -11,9 +11,9 @@ import pytest
 from lakewarden import Lakehouse
 from lakewarden.base.setting_sections import FederationSettings
 from lakewarden.base.settings import Settings
-from lakewarden.base.strategies import QueryStrategy
 from lakewarden.errors import Corrupt
 from lakewarden.sql.results import ResultRows
+from lakewarden.sql.strategies import QueryStrategy
 from lakewarden.tables.freshness import Freshness
 
 

@@ -12,7 +12,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakewarden import Lakehouse
-from lakewarden.base.strategies import QueryStrategy
 from lakewarden.errors import FailedPrecondition, LakewardenError, PermissionDenied
 from lakewarden.sql.grammar.dialect import Scalar
 from lakewarden.sql.grammar.look_ups import _kept
@@ -20,6 +19,7 @@ from lakewarden.sql.query_engine.workers.engine import Workers
 from lakewarden.sql.query_engine.workers.messages import EngineRequest
 from lakewarden.sql.results import ResultRows
 from lakewarden.sql.session import SqlSession
+from lakewarden.sql.strategies import QueryStrategy
 from lakewarden.tables.freshness import Freshness
 
 _KEYS = {

@@ -14,8 +14,7 @@ from datetime import UTC, date, datetime, timedelta
 import msgspec
 
 from lakewarden.base.clock import from_millis, to_millis
-from lakewarden.catalog.state.job import Job
-from lakewarden.catalog.state.job_work import add
+from lakewarden.catalog.state.job import Job, add
 from lakewarden.errors import Corrupt
 from lakewarden.storage.objects import Missing, ObjectStore
 

@@ -21,8 +21,10 @@ from lakewarden.catalog.operations import QUEUEABLE, Operation
 from lakewarden.catalog.report import ScopeReport
 from lakewarden.catalog.state.erasures import Erasures
 from lakewarden.catalog.state.job import (
+    NO_WORK,
     Job,
     JobStatus,
+    WorkByTable,
     decode,
     encode,
     has_ended,
@@ -32,7 +34,6 @@ from lakewarden.catalog.state.job import (
     outcome_of,
     without_user,
 )
-from lakewarden.catalog.state.job_work import NO_WORK, WorkByTable
 from lakewarden.catalog.state.records import backwards, content, empty_replaced, first_of, newest, rewrite
 from lakewarden.errors import Conflict, Corrupt, InUse, InvalidArgument, NotFound, Unsupported
 from lakewarden.storage.objects import AlreadyThere, Missing, ObjectStore

@@ -8,8 +8,8 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from lakewarden.base import VERSION
 from lakewarden.base.clock import Clock, NewId
-from lakewarden.base.version import VERSION
 from lakewarden.catalog.heartbeat import BeatThread
 from lakewarden.catalog.state.job import has_ended, this_node
 from lakewarden.errors import Corrupt, StorageRefused, StorageUnavailable

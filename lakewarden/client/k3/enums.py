@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lakewarden.base.strategies import WireEnum
+from lakewarden.sql.strategies import WireEnum
 
 
 class EngineStatus(WireEnum):

@@ -8,7 +8,6 @@ from dataclasses import replace
 from sqlglot import exp
 
 from lakewarden.base.commit_metadata import Metadata
-from lakewarden.base.strategies import WriteStrategy
 from lakewarden.catalog.evolution import anew
 from lakewarden.client.k3.answers import written, wrote
 from lakewarden.client.k3.calls import Calls, only
@@ -18,6 +17,7 @@ from lakewarden.client.k3.wire import one_of
 from lakewarden.errors import InvalidArgument
 from lakewarden.sql.statements.base import Ref, Statement
 from lakewarden.sql.statements.rows import Assignment, Delete, Merge, Update, When
+from lakewarden.sql.strategies import WriteStrategy
 
 _SOURCE = "given rows"
 

@@ -10,7 +10,6 @@ from typing import cast
 from sqlglot import exp
 
 from lakewarden.base.commit_metadata import Metadata
-from lakewarden.base.strategies import Freshness
 from lakewarden.catalog.changes.engines import require_engine
 from lakewarden.catalog.evolution import DropColumn, RenameColumn
 from lakewarden.client.k3.answers import queried, written
@@ -26,6 +25,7 @@ from lakewarden.sql.statements.base import OnTable, Statement
 from lakewarden.sql.statements.definitions import AlterTable, CreateTable, CreateTableAs, DropTable
 from lakewarden.sql.statements.others import UnsupportedStatement
 from lakewarden.sql.statements.rows import Delete, Explain, Insert, Merge, Overwrite, Query, Truncate, Update
+from lakewarden.sql.strategies import Freshness
 from lakewarden.tables.freshness import Freshness as Reading
 
 _READS: Mapping[Freshness, Reading] = {

@@ -7,8 +7,8 @@ from datetime import datetime
 from typing import TypeVar
 
 from lakewarden.base.clock import to_millis
-from lakewarden.base.strategies import WireEnum
 from lakewarden.errors import InvalidArgument
+from lakewarden.sql.strategies import WireEnum
 
 E = TypeVar("E", bound=WireEnum)
 

@@ -17,7 +17,7 @@ from lakewarden.client import Lakehouse
 from lakewarden.dagster.assets.health_changes import report_changes
 from lakewarden.dagster.assets.metadata import table_value
 from lakewarden.dagster.jobs.event_log.behind import book_behind
-from lakewarden.dagster.jobs.plans import apply_link, check_plan, plan_field
+from lakewarden.dagster.jobs.forms import apply_link, check_plan, plan_field
 from lakewarden.dagster.jobs.runs import RETRIES, declined, job_tags
 from lakewarden.dagster.mount import Mount
 

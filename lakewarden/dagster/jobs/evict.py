@@ -5,7 +5,7 @@ from pydantic import Field
 
 from lakewarden.client import Lakehouse
 from lakewarden.dagster.jobs.event_log.book import book
-from lakewarden.dagster.jobs.plans import plan_field, plan_link, run_or_apply
+from lakewarden.dagster.jobs.forms import plan_field, plan_link, run_or_apply
 from lakewarden.dagster.jobs.runs import RETRIES, ScopeSelection, declined, job_tags
 from lakewarden.dagster.mount import Mount
 

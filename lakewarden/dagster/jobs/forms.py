@@ -1,8 +1,10 @@
-"""Forms of operations: the fields for its options follow from the operation's own."""
+"""Forms of operations: the fields for the options follow from the operation's own; a dry run makes a plan, and links to the form
+that applies it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import Field as OptionField
 from dataclasses import fields
 from typing import Any, TypeVar, cast, get_type_hints
@@ -10,8 +12,82 @@ from typing import Any, TypeVar, cast, get_type_hints
 import dagster as dg
 from pydantic import Field, create_model
 
+from lakewarden.base.scope import Scope, TableName
 from lakewarden.catalog.operations import Operation
+from lakewarden.catalog.report import ScopeReport
+from lakewarden.client import Lakehouse
+from lakewarden.dagster.assets.links import launchpad
+from lakewarden.errors import InvalidArgument, NotFound
 from lakewarden.maintenance.options import OptionValues, options_type
+from lakewarden.maintenance.plans.store import PlanLog
+from lakewarden.maintenance.request import Request, new_request
+
+
+def plan_field() -> str:
+    """The config field for the id of a plan."""
+    found: str = Field(
+        "",
+        description="The `plan_id` of a dry run of this form: exactly that plan is applied, and scopes that have changed since"
+        " fail. The dry run's own link, `apply`, fills the form with it.",
+    )
+    return found
+
+
+def check_plan(plan: str, *, dry_run: bool) -> None:
+    """Raises:
+    InvalidArgument: a plan is given to a dry run.
+    """
+    if plan and dry_run:
+        raise InvalidArgument("a dry run applies no plan: set dry_run to false to apply it, or omit the plan to preview again")
+
+
+def run_or_apply(
+    lake: Lakehouse, operation: Operation, tables: Sequence[str], options: OptionValues, *, dry_run: bool, plan: str
+) -> list[ScopeReport]:
+    """Runs an operation, previews it, or applies the plan that a preview made of the same request.
+
+    Raises:
+        InvalidArgument: a plan is given to a dry run, or the request is not valid.
+    """
+    if plan:
+        check_plan(plan, dry_run=dry_run)
+        return lake.apply(plan, only=new_request(operation, tables, **options))
+    return lake.run(operation, *tables, dry_run=dry_run, **options)
+
+
+def planned_restore(lake: Lakehouse, plan_id: str, table: TableName, user: str | None = None) -> Request:
+    """What a plan was made for: it knows its scopes and the state, so that a form may hold the plan alone.
+
+    Raises:
+        NotFound: there is no such plan.
+        InvalidArgument: it is not for a restore of this table, or of this user's scope.
+    """
+    found = PlanLog(lake.warehouse.state, lake.warehouse.erasures).request(plan_id)
+    if found is None:
+        raise NotFound(f"there is no plan {plan_id}; launch a dry run of this form for a new one")
+    if found.operation != "restore" or found.tables != (str(table),) or user not in (None, found.user):
+        whose = table if user is None else Scope(table, user)
+        raise InvalidArgument(f"plan {plan_id} is not for a restore of {whose}: launch a dry run of this form for one that is")
+    return found
+
+
+def apply_link(context: dg.OpExecutionContext, plan_id: str) -> dict[str, dg.MetadataValue]:
+    """The form of this run, filled with the plan that its dry run made: launching it applies exactly that plan.
+
+    A URL, since a run's page hides Markdown behind a button.
+    """
+    form = {name: value for name, value in context.op_config.items() if value is not None} | {"plan": plan_id}
+    if "dry_run" in form:
+        form["dry_run"] = False
+    partition = context.partition_key if context.has_partition_key else None
+    return {"apply": dg.MetadataValue.url(launchpad(context.job_name, form, partition, op=context.op.name))}
+
+
+def plan_link(context: dg.OpExecutionContext, reports: Sequence[ScopeReport]) -> dict[str, dg.MetadataValue]:
+    """The same for a dry run's reports; nothing where nothing is planned."""
+    plan_id = next((report.plan_id for report in reports if report.outcome == "planned" and report.plan_id), None)
+    return apply_link(context, plan_id) if plan_id else {}
+
 
 C = TypeVar("C", bound=dg.Config)
 

@@ -9,8 +9,7 @@ from lakewarden.catalog.report import ScopeReport
 from lakewarden.client import Lakehouse
 from lakewarden.dagster.assets.metadata import table_value
 from lakewarden.dagster.jobs.event_log.book import book
-from lakewarden.dagster.jobs.forms import option_values, takes_options
-from lakewarden.dagster.jobs.plans import plan_field, plan_link, run_or_apply
+from lakewarden.dagster.jobs.forms import option_values, plan_field, plan_link, run_or_apply, takes_options
 from lakewarden.dagster.jobs.runs import RETRIES, declined, job_tags, raise_failures
 from lakewarden.dagster.mount import Mount
 

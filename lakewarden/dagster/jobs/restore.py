@@ -18,8 +18,15 @@ from lakewarden.client.fleet.forms import RESTORE
 from lakewarden.dagster.assets.links import plan_form, restore_job_name, versions_form
 from lakewarden.dagster.assets.metadata import history_table, line_of_entry
 from lakewarden.dagster.jobs.event_log.book import book
-from lakewarden.dagster.jobs.forms import option_values, takes_options
-from lakewarden.dagster.jobs.plans import check_plan, plan_field, plan_link, planned_restore, run_or_apply
+from lakewarden.dagster.jobs.forms import (
+    check_plan,
+    option_values,
+    plan_field,
+    plan_link,
+    planned_restore,
+    run_or_apply,
+    takes_options,
+)
 from lakewarden.dagster.jobs.runs import RETRIES, TABLE, declined, job_tags, subject_tags, tag_run
 from lakewarden.dagster.mount import Mount
 from lakewarden.errors import InvalidArgument

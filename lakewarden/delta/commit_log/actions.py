@@ -13,8 +13,8 @@ from typing import Literal
 
 import msgspec
 
+from lakewarden.base import VERSION
 from lakewarden.base.clock import to_millis
-from lakewarden.base.version import VERSION
 from lakewarden.catalog.buckets import bucket_named
 from lakewarden.delta.commit_log.stamp import CommitStamp
 from lakewarden.delta.parquet.change_files import ChangeFile

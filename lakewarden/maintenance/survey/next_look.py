@@ -10,9 +10,9 @@ from typing import TypeVar
 
 import msgspec
 
+from lakewarden.base import VERSION
 from lakewarden.base.clock import Pause
 from lakewarden.base.connection import Location
-from lakewarden.base.version import VERSION
 from lakewarden.catalog.state.survey_sums import SurveySums
 from lakewarden.errors import NoBucket, NotFound
 from lakewarden.maintenance.survey.last_look import LastLook, SeenTable, digest_of

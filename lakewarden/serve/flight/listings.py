@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from lakewarden.base.version import VERSION
+from lakewarden.base import VERSION
 from lakewarden.catalog.model import Table
 from lakewarden.serve.flight.messages import Command
 from lakewarden.serve.flight.messages_pb2 import (

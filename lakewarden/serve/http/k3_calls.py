@@ -16,7 +16,6 @@ from starlette.responses import Response
 
 from lakewarden.base.cancellation import Cancellation
 from lakewarden.base.scope import TableName
-from lakewarden.base.strategies import WriteStrategy
 from lakewarden.catalog.access import Principal
 from lakewarden.client import Lakehouse
 from lakewarden.client.k3 import K3
@@ -24,6 +23,7 @@ from lakewarden.client.k3.answers import wrote
 from lakewarden.errors import NotFound
 from lakewarden.serve.http.requests import admitted, body_of, ended_with, lake_of, once
 from lakewarden.serve.idempotency import StatementOutcome, StoredAnswer
+from lakewarden.sql.strategies import WriteStrategy
 
 CALLS = (
     *("createBucket", "getEngine", "enableEngine", "disableEngine"),

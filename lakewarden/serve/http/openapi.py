@@ -15,8 +15,8 @@ from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 from swagger_ui_bundle import swagger_ui_path
 
+from lakewarden.base import VERSION
 from lakewarden.base.json_values import Json
-from lakewarden.base.version import VERSION
 from lakewarden.client.answers import Answer, MessageAnswer
 from lakewarden.serve.authority import LoginAnswer
 from lakewarden.serve.http.auth import LoginRequest, RefreshRequest

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from sqlglot import exp, parse_one
 
-from lakewarden.base.version import VERSION
+from lakewarden.base import VERSION
 from lakewarden.errors import Unsupported
 from lakewarden.serve.postgres.catalog_relations import CLASSES, OWNER_NAME
 from lakewarden.serve.postgres.kinds import KINDS

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 
-from lakewarden.base.strategies import QueryStrategy, ServedBy
 from lakewarden.catalog.model import Table
 from lakewarden.sql.context import Context
 from lakewarden.sql.relations import Relation
 from lakewarden.sql.results import ResultRows
+from lakewarden.sql.strategies import QueryStrategy, ServedBy
 from lakewarden.tables.freshness import Freshness
 
 

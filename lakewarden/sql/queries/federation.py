@@ -17,7 +17,6 @@ import pyarrow as pa
 from sqlglot import exp
 
 from lakewarden.base.setting_sections import SqlSettings
-from lakewarden.base.strategies import QueryStrategy
 from lakewarden.base.threads import Threads
 from lakewarden.catalog.model import Table, TableSchema
 from lakewarden.delta.reading.bounds import Bound, rows_within
@@ -35,6 +34,7 @@ from lakewarden.sql.queries.scan import for_duck, wanted_by
 from lakewarden.sql.queries.texts import text_of
 from lakewarden.sql.query_engine.engine import Limits, QueryRows
 from lakewarden.sql.query_engine.in_process import engine_of_process
+from lakewarden.sql.strategies import QueryStrategy
 from lakewarden.storage.steps import in_one_step
 from lakewarden.tables.fanout import SizedWork
 from lakewarden.tables.partitions import Apart, read_apart

@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 
 from lakewarden import Lakehouse
+from lakewarden.base import VERSION
 from lakewarden.base.clock import random_id, system_clock
-from lakewarden.base.version import VERSION
 from lakewarden.catalog.state import processes
 from lakewarden.catalog.state.job import this_node
 from lakewarden.catalog.state.processes import Processes

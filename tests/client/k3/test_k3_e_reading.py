@@ -8,7 +8,6 @@ import pytest
 
 from lakewarden import Lakehouse
 from lakewarden.base.scope import Scope, TableName
-from lakewarden.base.strategies import Freshness, QueryStrategy, ServedBy
 from lakewarden.catalog.report import ScopeReport
 from lakewarden.client.k3 import K3
 from lakewarden.client.k3.messages import QueryAnswer
@@ -16,6 +15,7 @@ from lakewarden.errors import InvalidArgument, Unsupported
 from lakewarden.maintenance.flush.run import flush_scopes
 from lakewarden.maintenance.flush.selection import Only
 from lakewarden.maintenance.flush_task import FlushTask
+from lakewarden.sql.strategies import Freshness, QueryStrategy, ServedBy
 from lakewarden.tables.fanout import Run, in_process
 from tests.client.k3.tables import BUCKET, event, kinds, make, run, version
 

@@ -8,12 +8,12 @@ import pytest
 from sqlglot import exp
 
 from lakewarden.base.scope import TableName
-from lakewarden.base.strategies import WriteStrategy
 from lakewarden.catalog.column_types import ColumnType
 from lakewarden.catalog.model import SchemaColumn, Table, TableOptions, TableSchema, TableType
 from lakewarden.errors import Unsupported
 from lakewarden.sql.parse import parse
 from lakewarden.sql.shapes import SHAPES, Rules, Write, WritePlan, plan_of
+from lakewarden.sql.strategies import WriteStrategy
 
 _COLUMNS = ("id", "user_id", "n", "event_type")
 _KEYS = {"keyed": ("id", "user_id"), "single": ("id",), "keyless": (), "mine": ("id",), "stream": ()}

@@ -1,3 +1,0 @@
-"""The release, as commits name it."""
-
-VERSION = "0.1.0"
