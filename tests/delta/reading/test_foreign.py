@@ -17,6 +17,7 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 
 from lakewarden.base.connection import Location
+from lakewarden.delta.examination.second_opinion import _vectors_differ
 from lakewarden.delta.features import FEATURES, OPERATIONS, features_of, in_use, route
 from lakewarden.delta.past import AsOf
 from lakewarden.delta.reading.foreign import ForeignTable
@@ -365,7 +366,17 @@ def _difference(path: Path, theirs: DeltaTable) -> str:
         return "features"
     if theirs.metadata().configuration != ours.metadata.configuration:
         return "configuration"
+    if differs := [*_vectors_differ(ours, theirs)] if _reads_vectors(theirs) else []:
+        return differs[0]
     return _rows_differ(path, theirs)
+
+
+def _reads_vectors(theirs: DeltaTable) -> bool:
+    try:
+        pa.RecordBatchReader.from_stream(theirs.deletion_vectors()).read_all()
+    except Exception:  # noqa: BLE001  # vectors that are missing, and files without a count
+        return False
+    return True
 
 
 def _rows_differ(path: Path, theirs: DeltaTable) -> str:
