@@ -65,7 +65,7 @@ def survey(  # noqa: PLR0913, PLR0917  # a parameter an option
 
     connection = Connection(endpoint, region, path_style, credentials)
     call = invocation(context)
-    looks = Looks(call, [Location(uri, connection) for uri in uris], out)
+    looks = SurveyCommand(call, [Location(uri, connection) for uri in uris], out)
     options = SurveyOptions(read_prices(prices) if prices else PricesSettings(), deep)
     if keep:
         with call.lake("survey") as lake:
@@ -82,7 +82,7 @@ def survey(  # noqa: PLR0913, PLR0917  # a parameter an option
 
 
 @dataclass(frozen=True)
-class Looks:
+class SurveyCommand:
     """The looks of one command. Each of the three ways returns whether all was well at the last one."""
 
     call: Invocation
