@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from lakewarden.catalog.state.survey_looks import keep_look, kept_look, rewrite_looks
 from lakewarden.errors import StorageUnavailable
-from lakewarden.maintenance.survey.survey_looks import keep_look, kept_look, rewrite_looks
 from lakewarden.storage.local import LocalObjects
 
 _IDS = count(1)
