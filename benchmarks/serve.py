@@ -60,6 +60,7 @@ def run(scale: Scale, place: Path) -> Section:
             works = _works(lake, address, scale)
             section.tables.append(_side_by_side(works, size))
             section.tables.append(_together(lake, works[1], size))
+            section.tables.append(_of_a_constant(lake, address, works, scale))
             section.tables.append(_in_blocks(lake, size))
         with served(uri, {"LAKEWARDEN_SQL__TIMEOUT_SECONDS": str(scale.query_heavy)}) as address:
             section.tables.append(_beside_heavy(lake, address, scale))
@@ -183,6 +184,32 @@ def _together(lake: Lakehouse, single: _Work, size: ServeScale) -> Table:
         lines.append((way, f"{rows:,}", f"{segments:,}", f"{rows / segments:.1f}"))
     said = f"Inserts of one row, by SQL, of {clients} clients at once, who are as many users. Target: at least 8 rows a segment."
     return Table(said, ("way", "rows", "segments", "rows a segment"), lines)
+
+
+def _of_a_constant(lake: Lakehouse, address: tuple[str, int], works: Sequence[_Work], scale: Scale) -> Table:
+    """Beside a text without a statement, which the same server answers under the same token: what a request costs at least."""
+    size, numbers = scale.serve, iter(range(1 << 43, 1 << 44))
+    clients = min(16, max(size.clients))
+    users = data.users(max(size.clients))
+    http_ = Clients(address, [operator_token(lake.warehouse, user, _ROLE, timedelta(hours=6)) for user in users])
+    calls: dict[str, Call] = {
+        "a text without a statement": lambda at, _: http_.post(at, "/v1/api/sql", {"sql": ""}),
+        **{work.name: work.over_http for work in works[:2]},
+    }
+    rates: dict[str, list[float]] = {name: [] for name in calls}
+    for turn in range(size.turns + 2):
+        for name, call in calls.items():
+            _, rate = _crowd(call, clients, size.small if turn else clients, numbers)
+            if turn:
+                rates[name].append(rate)
+    least = percentile(rates["a text without a statement"], 50)
+    found = {name: percentile(each, 50) for name, each in rates.items()}
+    lines = [(name, f"{rate:,.0f}", f"{rate / least:.2f}") for name, rate in found.items()]
+    said = (
+        f"{clients} clients over HTTP, by turns; medians of {size.turns + 1}. Targets: look-ups at least 0.25 of the answers to "
+        "a text without a statement, under the same tokens, and inserts 0.15."
+    )
+    return Table(said, ("what", "a second", "of the first"), lines)
 
 
 def _in_blocks(lake: Lakehouse, size: ServeScale) -> Table:

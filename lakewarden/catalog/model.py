@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import cached_property
 from operator import attrgetter
 from typing import Literal
 
@@ -127,10 +128,15 @@ class TableSchema:
     def names(self) -> list[str]:
         return [column.name for column in self.columns]
 
-    @property
+    @cached_property
     def shown(self) -> tuple[SchemaColumn, ...]:
         """The columns that `*` means: all but the hidden one of a pipeline's table."""
         return tuple(column for column in self.columns if column.name != OBJECT)
+
+    @cached_property
+    def of_files(self) -> tuple[str, ...]:
+        """The columns of type FILE."""
+        return tuple(column.name for column in self.columns if column.type.name == "FILE")
 
     @property
     def keyed(self) -> bool:
@@ -219,7 +225,7 @@ class Table:
         moving = () if self.move is None else (self.move.source, self.move.target)
         return frozenset((self.options.storage_id, *moving))
 
-    @property
+    @cached_property
     def schema(self) -> TableSchema:
         return self.schemas[-1]
 

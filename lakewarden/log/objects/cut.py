@@ -220,8 +220,7 @@ def read_cut(store: ObjectStore, log_id: str, version: int) -> LogCut:
 
 
 def newest_version(store: ObjectStore, log_id: str) -> int:
-    numbers = (names.number_of(key) for key in store.keys(names.cuts(log_id)))
-    return max((number for number in numbers if number is not None), default=0)
+    return max(filter(None, map(names.number_of, store.keys(names.cuts(log_id)))), default=0)
 
 
 def confirm(store: ObjectStore, log_id: str, cut: LogCut) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cached_property
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -95,13 +96,17 @@ class PendingChunks(Mapping[str, PendingRows]):
         return [each for each in ranges if each.last_seq > upto]
 
 
+# Each read and each INSERT of a key sums its user's chunks: a getter in C costs a fifth of an expression for each.
+_ROWS, _LENGTH, _STORED_AT, _FIRST_SEQ = map(attrgetter, ("rows", "length", "stored_at", "first_seq"))
+
+
 def _summed(user: str, ranges: Sequence[RowRange]) -> PendingRows:
     return PendingRows(
         user=user,
-        rows=sum(each.rows for each in ranges),
-        bytes=sum(each.length for each in ranges),
-        oldest=datetime.fromtimestamp(min(each.stored_at for each in ranges) / 1_000_000, UTC),
-        ranges=tuple(sorted(ranges, key=lambda each: each.first_seq)),
+        rows=sum(map(_ROWS, ranges)),
+        bytes=sum(map(_LENGTH, ranges)),
+        oldest=datetime.fromtimestamp(min(map(_STORED_AT, ranges)) / 1_000_000, UTC),
+        ranges=tuple(sorted(ranges, key=_FIRST_SEQ)),
     )
 
 

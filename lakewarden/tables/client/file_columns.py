@@ -44,7 +44,7 @@ class FiledRows:
     client: Rewritable
 
     @cached_property
-    def _columns(self) -> list[str]:
+    def _columns(self) -> tuple[str, ...]:
         return file_columns(self.client.table.schema)
 
     def take(self, rows: Rows, user: str | None) -> RowsWithFiles:

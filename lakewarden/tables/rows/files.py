@@ -127,8 +127,8 @@ def without_name(path: str) -> str:
     return found[1] if found else path
 
 
-def file_columns(schema: TableSchema) -> list[str]:
-    return [column.name for column in schema.columns if column.type.name == "FILE"]
+def file_columns(schema: TableSchema) -> tuple[str, ...]:
+    return schema.of_files
 
 
 def references(rows: pa.Table, columns: Iterable[str]) -> Iterator[FileRef]:
