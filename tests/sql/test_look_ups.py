@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakewarden import Lakehouse
@@ -180,6 +180,7 @@ def _messages() -> Iterator[list[str]]:
         yield sent
 
 
+@settings(max_examples=examples(40))
 @given(
     kind=st.sampled_from(sorted(_KEYS)),
     shown=st.sampled_from(_SHOWN),
@@ -199,6 +200,7 @@ def test_it_says_the_same_as_the_engine(
         assert _answer(ann, text, freshness) == _answer(ann, f"{text} AND true", freshness)
 
 
+@settings(max_examples=examples(40))
 @given(
     kind=st.sampled_from(("BIGINT", "TEXT", "UUID", "DATE")),
     value=st.none()
