@@ -18,9 +18,13 @@ from lakewarden.storage.sources import ObjectSource, SourceObject
 SIDE_BY_SIDE = 16
 """Listings at once."""
 
-_FIRST_PAGES = 8
+_FIRST_PAGES = 16
+"""Of a place that is not cut."""
+
 _DEEPER = 2
-"""Levels of directories that are looked into where there are few above."""
+"""Levels of directories that are looked into where there are few above: with the first one that costs at most nine requests."""
+
+_FEW = 4
 
 _PAGES_EACH = 16
 """Of one range: so all ranges together cost at most a sixteenth more."""
@@ -75,7 +79,7 @@ def _cuts(source: ObjectSource, last: str) -> Sequence[str]:
     """The directories behind a key at which ranges begin. None of them is in a table."""
     newest = found = [*source.folders()]
     for _ in range(_DEEPER):
-        if f"{LOG}/" in found or not 0 < len(found) < SIDE_BY_SIDE:
+        if f"{LOG}/" in found or not 0 < len(newest) <= _FEW:
             break
         newest = [inner for folder in newest for inner in _inside(source, folder)]
         found = [*found, *newest]

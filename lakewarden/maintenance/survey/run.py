@@ -26,6 +26,8 @@ Progress = Callable[[int, int], None]
 """Takes how many tables are done, and how many are found so far."""
 
 _AT_ONCE = 16
+"""Tables: a store answers after some tens of milliseconds, in which others are read."""
+_ON_A_DISK = 4
 _WAITING = 64
 """Tables that are listed and not yet looked at. The listing waits for them."""
 
@@ -131,7 +133,7 @@ class _Run:
         StorageUnavailable, StorageRefused: it can't be listed.
         """
         waiting = threading.Semaphore(_WAITING)
-        with Threads(_AT_ONCE) as threads:
+        with Threads(_AT_ONCE if local_path(place.uri) is None else _ON_A_DISK) as threads:
 
             def take(found: FoundTable) -> None:
                 waiting.acquire()

@@ -142,3 +142,10 @@ def test_a_store_that_lists_in_another_order_is_refused() -> None:
     by_parts = Walk(Listed([]), lambda _found: None, Room())
     for key in ("a/x", "a-b/x"):  # as stores with directories sort
         by_parts.add(SourceObject(key, 1, "", AT))
+
+
+def test_files_before_a_log_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(listing, "_PRUNED", 2)
+    monkeypatch.setattr(listing, "_UNKNOWN", 4)
+    keys = [f"t/Day={n}/x.parquet" for n in range(9)]
+    assert tables([*keys, "t/_delta_log/0.json"]) == {"t": {*(key[2:] for key in keys), "_delta_log/0.json"}}
