@@ -13,7 +13,7 @@ from jinja2 import Environment, StrictUndefined, Template
 
 from lakewarden.base.quantities import in_units
 from lakewarden.base.scope import Scope
-from lakewarden.catalog.state.survey_sums import WorstTable
+from lakewarden.catalog.state.fleet_days import WorstTable
 from lakewarden.client.fleet.charts import Sparkline, count_bars, size_bars, sparkline
 from lakewarden.client.fleet.forms import FilledForm, forms_for
 from lakewarden.maintenance.planning.fleet import Fleet, FleetTable

@@ -14,7 +14,7 @@ from hashlib import blake2b
 import dagster as dg
 
 from lakewarden.base.quantities import in_units
-from lakewarden.catalog.state.survey_sums import SurveySums, WorstTable
+from lakewarden.catalog.state.fleet_days import SurveySums, WorstTable
 from lakewarden.client import Lakehouse
 from lakewarden.dagster.assets.metadata import Metadata, markdown_line, no_markup
 from lakewarden.dagster.lakehouse import LAKE, lake_of

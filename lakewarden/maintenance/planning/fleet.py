@@ -7,10 +7,9 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 
 from lakewarden.base.setting_sections import PricesSettings
-from lakewarden.catalog.state.fleet_days import FleetDay, ScheduleStanding, TableLook
+from lakewarden.catalog.state.fleet_days import FleetDay, ScheduleStanding, SurveySums, TableLook
 from lakewarden.catalog.state.floors.summaries import RewriteSum
 from lakewarden.catalog.state.job import add
-from lakewarden.catalog.state.survey_sums import SurveySums
 from lakewarden.maintenance.planning.health import TableHealth
 from lakewarden.storage.meter import GB, READS, WRITES, dollars
 

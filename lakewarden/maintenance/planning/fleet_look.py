@@ -9,7 +9,6 @@ from lakewarden.base.clock import from_millis
 from lakewarden.base.scope import TableName
 from lakewarden.base.threads import at_once
 from lakewarden.catalog.model import Table
-from lakewarden.catalog.state import survey_sums
 from lakewarden.catalog.state.fleet_days import (
     LATE,
     ROOT,
@@ -22,6 +21,7 @@ from lakewarden.catalog.state.fleet_days import (
     looked,
     schedules_kept,
     seen_until,
+    survey_sums_kept,
 )
 from lakewarden.catalog.state.job_log import JobLog
 from lakewarden.maintenance.planning.fleet import Fleet, FleetTable, look_of
@@ -61,7 +61,7 @@ def fleet_of(warehouse: Warehouse, jobs: JobLog, found: Overview | None = None) 
         return FleetTable(table.id, healths[table.name], week, warehouse.retention_hours(table), disk, prices, now)
 
     ordered = sorted(map(table_of, tables), key=lambda one: (one.rank, one.name))
-    surveys = survey_sums.kept(warehouse.state, listed)
+    surveys = survey_sums_kept(warehouse.state, listed)
     return Fleet(warehouse.uri, now, tuple(ordered), tuple(schedules), at, prices, tuple(surveys))
 
 

@@ -13,7 +13,7 @@ import msgspec
 from lakewarden.base import VERSION
 from lakewarden.base.clock import Pause
 from lakewarden.base.connection import Location
-from lakewarden.catalog.state.survey_sums import SurveySums
+from lakewarden.catalog.state.fleet_days import SurveySums
 from lakewarden.errors import NoBucket, NotFound
 from lakewarden.maintenance.survey.last_look import LastLook, SeenTable, digest_of
 from lakewarden.maintenance.survey.listing import FoundTable

@@ -21,13 +21,12 @@ import msgspec
 import pyarrow as pa
 
 from lakewarden.base.clock import to_millis
-from lakewarden.catalog.state import survey_sums
-from lakewarden.catalog.state.survey_looks import keep_look, kept_look, rewrite_looks, rewrite_objects
-from lakewarden.catalog.state.survey_sums import SurveySums, WorstTable
+from lakewarden.catalog.state.fleet_days import SurveySums, WorstTable, keep_survey_sums, survey_sum_keys
 from lakewarden.delta.examination.kinds import Verdict
 from lakewarden.maintenance.planning.users import known_users
 from lakewarden.maintenance.survey.hidden_names import HiddenNames
 from lakewarden.maintenance.survey.last_look import LastLook, SeenTable, TableDigest
+from lakewarden.maintenance.survey.survey_looks import keep_look, kept_look, rewrite_looks, rewrite_objects
 from lakewarden.maintenance.survey.table_survey import TableSurvey
 from lakewarden.storage.paths import without_id
 from lakewarden.tables.warehouse import Warehouse
@@ -84,7 +83,7 @@ def keep(warehouse: Warehouse, place: str, look: LastLook, now: datetime) -> Sur
     parts = [encoded(look.rule, dict(islice(items, TABLES))) for _ in range(0, max(len(tables), 1), TABLES)]
     keys = keep_look(warehouse.state, name, parts, warehouse.new_id)
     sums = sums_of(hide(place), [one.survey for one in tables.values()], now, name[:_ID_DIGITS])
-    keys.append(survey_sums.keep(warehouse.state, name, sums))
+    keys.append(keep_survey_sums(warehouse.state, name, sums))
     erased = HiddenNames((), warehouse.erasures.mark, warehouse.erasures.erased())
     rewrite_objects(warehouse.state, keys, partial(_without, erased.in_sentence))
     return sums
@@ -99,7 +98,7 @@ def hide_user(warehouse: Warehouse, user: str, mark: str) -> int:
         return names.in_sentence(without_id(text, user, mark))
 
     change = partial(_without, hide)
-    return rewrite_looks(warehouse.state, change) + rewrite_objects(warehouse.state, survey_sums.keys(warehouse.state), change)
+    return rewrite_looks(warehouse.state, change) + rewrite_objects(warehouse.state, survey_sum_keys(warehouse.state), change)
 
 
 def hidden_names(warehouse: Warehouse) -> HiddenNames:

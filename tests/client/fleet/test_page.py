@@ -19,7 +19,7 @@ from lakewarden import Lakehouse
 from lakewarden.base.setting_sections import CompactionSettings
 from lakewarden.base.settings import Settings
 from lakewarden.catalog.state.failed_checks import CheckResult
-from lakewarden.catalog.state.survey_sums import SurveySums, WorstTable
+from lakewarden.catalog.state.fleet_days import SurveySums, WorstTable
 from lakewarden.client.fleet.metrics import metrics_text
 from lakewarden.client.fleet.page import fleet_page
 from lakewarden.client.fleet.rows import table_row, warehouse_row

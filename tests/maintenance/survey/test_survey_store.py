@@ -12,12 +12,12 @@ import pytest
 
 from lakewarden import Lakehouse
 from lakewarden.base.clock import random_id
-from lakewarden.catalog.state import survey_sums
-from lakewarden.catalog.state.survey_looks import keep_look
+from lakewarden.catalog.state.fleet_days import keep_survey_sums
 from lakewarden.delta.examination.kinds import KINDS
 from lakewarden.maintenance.survey import survey_store
 from lakewarden.maintenance.survey.hidden_names import HiddenNames
 from lakewarden.maintenance.survey.last_look import LastLook, SeenTable, digest_of
+from lakewarden.maintenance.survey.survey_looks import keep_look
 from lakewarden.maintenance.survey.survey_store import decoded, encoded, keep, last_look, name_in, sums_of
 from lakewarden.maintenance.survey.table_survey import Damage, OperationEstimate, TableSurvey
 from tests.fixtures.lakes import lake_fixture, make_notes, notes
@@ -167,7 +167,7 @@ def test_a_planted_name_is_found(lake: Lakehouse, spelled: str, room: str) -> No
     if room == "surveys":
         keep_look(lake.warehouse.state, "f" * 32, [encoded("r", _look(bad).tables)], random_id)
     else:
-        survey_sums.keep(lake.warehouse.state, "f" * 32, sums_of(PLACE, [bad], _AT))
+        keep_survey_sums(lake.warehouse.state, "f" * 32, sums_of(PLACE, [bad], _AT))
     make_notes(lake).write(notes({1: "x"}), user="ann")
     with pytest.MonkeyPatch.context() as sleeping:
         sleeping.setattr("lakewarden.maintenance.erase.run.hide_user", lambda *_: 0)
