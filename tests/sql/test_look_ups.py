@@ -21,6 +21,7 @@ from lakewarden.sql.results import ResultRows
 from lakewarden.sql.session import SqlSession
 from lakewarden.sql.strategies import QueryStrategy
 from lakewarden.tables.freshness import Freshness
+from tests.fixtures.examples import examples
 
 _KEYS = {
     "SMALLINT": ("-32768", "0", "7", "32767"),
