@@ -153,7 +153,7 @@ def test_a_value_is_what_its_schema_says_or_a_reject(
 
 
 def test_the_table_in_the_docs_has_each_name_and_what_takes_it() -> None:
-    page = (Path(__file__).parents[3] / "docs" / "kafka.md").read_text()
+    page = (Path(__file__).parents[2] / "docs" / "kafka.md").read_text()
     table = page.partition("| the schema's name |")[2].partition("\n\n")[0]
     rows = re.findall(r"^\| (.*`.*) \| (.*) \| (.*) \|$", table, re.MULTILINE)
     said = {name: takes for names, _, takes in rows for name in re.findall(r"`([\w.]+)`", names)}

@@ -92,7 +92,7 @@ class DirectWrites:
                 " the same keys: overwrite the whole table, or change rows by key"
             )
         if key:
-            self.flush_pending(self.warehouse, self.table.name)
+            self._flush_pending()
             if isinstance(given, TaskFiles):
                 self._check_keyless()
             else:
@@ -131,9 +131,14 @@ class DirectWrites:
             Conflict, NotFound, StorageUnavailable: as `DirectRun.run`.
         """
         if self.table.schema.primary_key and added != ():
-            self.flush_pending(self.warehouse, self.table.name)
+            self._flush_pending()
         effect = Revise.by(decide, bounds, self._partitions(within))
         return self._run(DirectWrite(operation, effect, added, {"predicate": predicate}, self._once(once)))
+
+    def _flush_pending(self) -> None:
+        """Of a table that does not appear yet, nobody can have written to the log, and no operation finds it."""
+        if not self.hidden:
+            self.flush_pending(self.warehouse, self.table.name)
 
     def last_write(self, writer: str) -> LastBatch:
         """The newest write with the identity of that writer that is in the table."""

@@ -23,7 +23,7 @@ from lakewarden.tables.direct.commit import DirectWrite
 from lakewarden.tables.direct.effects import Effect, Keep, Replace
 from lakewarden.tables.direct.revise import Revise
 from lakewarden.tables.direct.run import DirectRun
-from tests.delta.test_foreign import DELETION_VECTORS, commit_by_hand, delete_row_by_vector
+from tests.delta.test_foreign import commit_by_hand, delete_row_by_vector
 from tests.fixtures.clock import Clock
 from tests.fixtures.mounts import Disk, disk
 from tests.maintenance.steps import Died, dies, then
@@ -147,7 +147,8 @@ def test_columns_that_change_under_a_write_are_not_undone(lake: Lakehouse, event
 
 
 def test_a_feed_that_cannot_be_is_refused_before_anything_is_named(lake: Lakehouse, events: TableClient) -> None:
-    commit_by_hand(events.reader.target(None), DELETION_VECTORS, lambda _: None)
+    row_ids = {"minReaderVersion": 1, "minWriterVersion": 7, "writerFeatures": ["rowTracking", "domainMetadata"]}
+    commit_by_hand(events.reader.target(None), row_ids, lambda _: None)
     lake.sql(f"ALTER TABLE {EVENTS} SET TBLPROPERTIES (CHANGE_DATA_FEED = on)")
     table = lake.table(EVENTS)
     with pytest.raises(Unsupported, match="features of another writer"):
