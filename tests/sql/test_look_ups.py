@@ -12,9 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakewarden import Lakehouse
+from lakewarden.catalog.column_types import ColumnType
 from lakewarden.errors import FailedPrecondition, LakewardenError, PermissionDenied
 from lakewarden.sql.grammar.dialect import Scalar
 from lakewarden.sql.grammar.look_ups import _kept
+from lakewarden.sql.queries.look_ups import exact_value
 from lakewarden.sql.query_engine.workers.engine import Workers
 from lakewarden.sql.query_engine.workers.messages import EngineRequest
 from lakewarden.sql.results import ResultRows
@@ -199,6 +201,44 @@ def test_it_says_the_same_as_the_engine(
     text = f"SELECT {shown} FROM {source.format(_table(kind))} WHERE {condition}"
     for _ in range(2):  # of a shape that is seen for the first time, and of one that is known
         assert _answer(ann, text, freshness) == _answer(ann, f"{text} AND true", freshness)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT id 'x' FROM app.k_bigint WHERE id = 7",
+        "SELECT n, 'x' y FROM app.k_text 'z' WHERE id = 'a'",
+        "SELECT n FROM app.k_smallint WHERE id = 32768",
+        "SELECT n FROM app.k_bigint WHERE id = '7'",
+        "SELECT n FROM app.k_uuid WHERE id = '0191E3C5-7F4A-7CC2-98A1-000000000001'",
+    ],
+)
+def test_what_looks_like_a_look_up_says_the_same_as_the_engine(ann: SqlSession, text: str) -> None:
+    assert _answer(ann, text) == _answer(ann, f"{text} AND true")
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "is_string", "value"),
+    [
+        ("SMALLINT", "32767", False, 32767),
+        ("SMALLINT", "32768", False, None),
+        ("INT", "-2147483648", False, -2147483648),
+        ("INT", "-2147483649", False, None),
+        ("BIGINT", "7", False, 7),
+        ("BIGINT", "7", True, None),
+        ("BIGINT", "7.0", False, None),
+        ("TEXT", "7", True, "7"),
+        ("TEXT", "7", False, None),
+        ("TEXT", "a\0b", True, None),
+        ("UUID", "0191e3c5-7f4a-7cc2-98a1-000000000001", True, "0191e3c5-7f4a-7cc2-98a1-000000000001"),
+        ("UUID", "0191E3C5-7F4A-7CC2-98A1-000000000001", True, None),
+        ("UUID", "0191e3c57f4a7cc298a1000000000001", True, None),
+        ("DATE", "2024-2-29", True, None),
+        ("BOOLEAN", "true", True, None),
+    ],
+)
+def test_a_literal_is_looked_up_where_it_is_exactly_a_value(kind: str, text: str, is_string: bool, value: object) -> None:
+    assert exact_value(ColumnType.parse(kind), text, is_string=is_string) == value
 
 
 @settings(max_examples=examples(40))
