@@ -54,11 +54,11 @@ def whole(table: HandWritten) -> None:
     table.commit(3, remove("p=a/1.parquet"), {"add": more})
 
 
-def with_checksum(table: HandWritten) -> dict[str, Any]:
-    """Writes the checksum of version 3, as Spark does, and returns it."""
-    state = replay(table.location, 3)
+def with_checksum(table: HandWritten, version: int = 3) -> dict[str, Any]:
+    """Writes the checksum of a version, as Spark does, and returns it."""
+    state = replay(table.location, version)
     assert state is not None
-    lines = [json.loads(line) for version in range(4) for line in (table.path / log(version)).read_text().splitlines()]
+    lines = [json.loads(line) for each in range(version + 1) for line in (table.path / log(each)).read_text().splitlines()]
     live = {str(key) for key in state.files.column("key").to_pylist()}
     files = {line["add"]["path"]: line["add"] for line in lines if "add" in line and line["add"]["path"] in live}
     said: dict[str, Any] = {
@@ -73,7 +73,7 @@ def with_checksum(table: HandWritten) -> dict[str, Any]:
         "protocol": next(line["protocol"] for line in lines if "protocol" in line),
         "allFiles": [*files.values()],
     }
-    (table.path / CRC).write_text(json.dumps(said))
+    (table.path / log(version)).with_suffix(".crc").write_text(json.dumps(said))
     return said
 
 

@@ -164,7 +164,16 @@ def test_what_was_touched_behind_the_checksum_is_read(
     assert copy.look()[0].read == "log"
 
 
-def test_a_log_with_a_hole_or_an_empty_commit_is_read(table: HandWritten, copied: Callable[[HandWritten], Copy]) -> None:
+def test_a_log_with_a_hole_is_read(table: HandWritten, copied: Callable[[HandWritten], Copy]) -> None:
+    table.commit(4, table.file("p=c/4.parquet", [1], partition={"p": "c"}))
+    with_checksum(table, 4)
+    copy = copied(table)
+    copy.store.delete([log(3)])
+    seen, _ = copy.look()
+    assert ([note.kind for note in seen.notes], seen.state and seen.state.version) == (["log-gap"], 2)
+
+
+def test_a_log_with_an_empty_commit_is_read(table: HandWritten, copied: Callable[[HandWritten], Copy]) -> None:
     with_checksum(table)
     copy = copied(table)
     copy.store.put(log(3), b"")

@@ -5,8 +5,9 @@ from __future__ import annotations
 import random
 import shutil
 import threading
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -14,8 +15,12 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 
 from lakewarden.base.connection import Location
-from lakewarden.delta.examination.examination import Examination, examine
+from lakewarden.delta.examination import examination
+from lakewarden.delta.examination.examination import Examination, _Look, examine
+from lakewarden.delta.examination.file_notes import SuspectObject
 from lakewarden.delta.examination.listing import TableListing
+from lakewarden.delta.replay.log_state import Note
+from lakewarden.storage.objects import ObjectStore
 from lakewarden.storage.open import open_store
 from tests.delta.examination.damaged import checkpoint, log, whole
 from tests.delta.hand_written import HandWritten, remove
@@ -100,6 +105,47 @@ def test_a_pointer_that_came_behind_the_listing_names_a_checkpoint(table: HandWr
     table.commit(4, {"commitInfo": {}})
     DeltaTable(table.path).create_checkpoint()
     assert kinds(examine(table.location, before)) == []
+
+
+def test_a_suspect_that_a_commit_removes_while_it_is_asked_for_is_not_missed(
+    table: HandWritten, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table.commit(4, table.file("p=c/4.parquet", [1], partition={"p": "c"}))
+    now = listing(table)
+    rows = [row for row in zip(now.keys, now.sizes, now.modified, strict=True) if row[0] != "p=c/4.parquet"]
+    keys, sizes, modified = zip(*rows, strict=True)  # the file came behind its part of the listing
+    ask = examination._still
+
+    def removed_first(store: ObjectStore, odd: Collection[SuspectObject]) -> list[SuspectObject]:
+        table.commit(5, remove("p=c/4.parquet"))
+        (table.path / "p=c/4.parquet").unlink()
+        return ask(store, odd)
+
+    monkeypatch.setattr(examination, "_still", removed_first)
+    assert kinds(examine(table.location, TableListing([*keys], [*sizes], [*modified]))) == []
+
+
+def test_what_one_look_alone_finds_in_a_log_that_moves_is_not_said(table: HandWritten, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As a pointer that is read behind a listing without its checkpoint: the look after it finds nothing."""
+    found = listing(table)
+    (table.path / "p=b/3.parquet").unlink()  # what a second look is for
+    follow, passing, turns = examination._follow, Note("last-checkpoint-wrong", "it names version 9", (9,)), iter(range(9))
+
+    def moving(
+        location: Location, listing: TableListing, look: _Look, store: ObjectStore, *, deep: bool
+    ) -> tuple[TableListing, _Look]:
+        match next(turns):
+            case 0:
+                return listing, replace(look, notes=(*look.notes, passing))
+            case 1:
+                return listing, replace(look, notes=tuple(note for note in look.notes if note is not passing))
+            case _:
+                return follow(location, listing, look, store, deep=deep)
+
+    monkeypatch.setattr(examination, "_follow", moving)
+    lacking = [row for row in zip(found.keys, found.sizes, found.modified, strict=True) if row[0] != "p=b/3.parquet"]
+    keys, sizes, modified = zip(*lacking, strict=True)
+    assert kinds(examine(table.location, TableListing([*keys], [*sizes], [*modified]))) == ["hollow"]
 
 
 def test_very_many_suspects_cost_a_listing(table: HandWritten) -> None:
