@@ -86,7 +86,7 @@ def test_every_acknowledged_commit_to_one_scope_is_there_once(
         expected = sorted(int(line) for line in told.read())
         assert len(expected) == _PROCESSES * _COMMITS
         assert _ids(_scope_uri(lake)) == expected
-        check_second_opinions(lake)
+        assert check_second_opinions(lake)
 
 
 def _change_catalog(uri: str, worker: int, acknowledged: Note) -> None:
@@ -167,7 +167,7 @@ def test_operations_against_each_other_and_a_stranger(warehouse_uri: str, tmp_pa
         uri = _scope_uri(lake)
         added = _replayed(lake, uri)
         assert sorted(added) == sorted([_FIRST, *(int(line) for line in ours.read() + strangers.read())])
-        check_second_opinions(lake)
+        assert check_second_opinions(lake)
 
 
 def _replayed(lake: Lakehouse, uri: str) -> list[int]:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import Any, TypeVar
@@ -23,6 +24,7 @@ from lakewarden.base.faults import Reach, no_faults
 from lakewarden.base.scope import Scope, TableName
 from lakewarden.base.setting_sections import LockSettings
 from lakewarden.base.settings import Settings
+from lakewarden.base.threads import at_once
 from lakewarden.catalog.access import OPERATOR
 from lakewarden.catalog.changes.users import UserChange
 from lakewarden.catalog.evolution import SetOptions
@@ -742,7 +744,7 @@ def test_a_mover_that_slept_through_anothers_whole_move_loses_and_doubles_nothin
     lake: Lakehouse, work: Callable[[MoveTask, Reach], Steps[ScopeReport]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It wakes when the table was flushed, rewritten and vacuumed at its new place."""
-    monkeypatch.setattr(moving, "_AT_ONCE", 1)
+    monkeypatch.setattr(moving, "at_once", partial(at_once, threads=1))
     sleeper = _asleep(lake, work, [])
     assert all(report.fault is None for report in lake.move(NOTES, "cold"))
     lake.flush(NOTES)
@@ -757,7 +759,7 @@ def test_a_mover_that_slept_through_anothers_whole_move_loses_and_doubles_nothin
 def test_a_mover_that_slept_until_the_user_was_erased_leaves_nothing(
     lake: Lakehouse, work: Callable[[MoveTask, Reach], Steps[ScopeReport]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(moving, "_AT_ONCE", 1)
+    monkeypatch.setattr(moving, "at_once", partial(at_once, threads=1))
     reports: list[ScopeReport] = []
     sleeper = _asleep(lake, work, reports)
     lake.move(NOTES, "cold")
