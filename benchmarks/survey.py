@@ -69,7 +69,7 @@ class Cost:
 
     def row(self) -> Sequence[str]:
         factor = _MANY / self.tables
-        asked = {kind: round(count * factor) for kind, count in self.requests.items()}
+        sent = {kind: round(count * factor) for kind, count in self.requests.items()}
         reads, lists = (sum(self.requests.get(kind, 0) for kind in kinds) for kinds in (("GET", "HEAD"), ("LIST",)))
         return (
             self.way,
@@ -78,7 +78,7 @@ class Cost:
             f"{reads / self.tables:.2f}",
             f"{self.cpu / self.tables * 1000:.2f} ms",
             f"{self.wall:.1f} s",
-            f"${dollars(asked, PricesSettings()):.3f}",
+            f"${dollars(sent, PricesSettings()):.3f}",
             f"{self.cpu * factor:,.0f} s",
         )
 
@@ -167,8 +167,8 @@ def _by_delta_rs(server: MinioServer, tables: Sequence[str], proxy: Proxy) -> Co
     with environment(server, proxy.endpoint):
         for uri in few:
             _open(uri)
-    asked = {kind: round(count * len(sample) / len(few)) for kind, count in _kinds(proxy).items()}
-    return Cost("a loop of delta-rs", len(sample), timed.cpu, timed.wall, asked)
+    sent = {kind: round(count * len(sample) / len(few)) for kind, count in _kinds(proxy).items()}
+    return Cost("a loop of delta-rs", len(sample), timed.cpu, timed.wall, sent)
 
 
 def _describe(spark: SparkSession, tables: Sequence[str], proxy: Proxy) -> Cost:

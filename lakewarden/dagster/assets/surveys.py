@@ -90,11 +90,11 @@ def _looked(lake: Lakehouse, uri: str) -> dg.MaterializeResult[None]:
     (sums,) = keep_all()
     if found.survey.unlisted:
         raise found.survey.unlisted[0].error
-    asked = spent.total()
-    requests = sum(count for kind, count in asked.items() if kind.isupper())
+    sent = spent.total()
+    requests = sum(count for kind, count in sent.items() if kind.isupper())
     cost = {
         "cost/requests": dg.MetadataValue.int(requests),
-        "cost/dollars": dg.MetadataValue.float(dollars(asked, prices) if "://" in canonical(uri) else 0.0),
+        "cost/dollars": dg.MetadataValue.float(dollars(sent, prices) if "://" in canonical(uri) else 0.0),
     }
     return dg.MaterializeResult(metadata={**_worst(sums), **_numbers(sums, found), **cost}, check_results=[_check(sums)])
 

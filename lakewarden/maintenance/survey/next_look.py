@@ -1,4 +1,4 @@
-"""Looks at places again and again: what a listing shows to be as it was costs no request, and changes are told."""
+"""Looks at places again and again: what a listing shows to be as it was costs no request, and changes are reported."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def survey_and_keep(
     warehouse: Warehouse, places: Sequence[Location], options: SurveyOptions, progress: Progress | None = None
 ) -> tuple[SurveyRound, Callable[[], list[SurveySums]]]:
     """Looks at the places, beside what the warehouse keeps of them. Returns what was found, and what keeps it, to be called once
-    it was told: whoever dies in between tells the changes again. It returns the sums of each place."""
+    it was reported: a process that dies in between leaves its changes to be reported again. It returns the sums of each place."""
     found = look_again(places, options, lambda place: last_look(warehouse, place), progress)
 
     def keep_all() -> list[SurveySums]:
