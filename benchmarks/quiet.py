@@ -26,8 +26,8 @@ from benchmarks.measuring.scale import Scale
 from lakewarden.base.clock import system_clock, to_millis
 from lakewarden.base.scope import Scope, TableName
 from lakewarden.catalog.report import ScopeReport
-from lakewarden.catalog.state.floors.entries import NEVER, SCHEMA, KnownScopes
-from lakewarden.catalog.state.floors.floor import floor_at
+from lakewarden.catalog.state.floor import floor_at
+from lakewarden.catalog.state.floor_entries import NEVER, SCHEMA, KnownScopes
 from lakewarden.catalog.target import ScopeTarget
 from lakewarden.client import Lakehouse
 from lakewarden.storage import local

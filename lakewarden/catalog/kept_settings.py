@@ -1,6 +1,6 @@
 """Settings of the whole warehouse: its catalog keeps them, so that all its processes go by the same.
 
-They are those by which scopes are found to have nothing to do (`catalog.state.floors.entries.UpkeepNote`). Were they each
+They are those by which scopes are found to have nothing to do (`catalog.state.floor_entries.UpkeepNote`). Were they each
 process's own, two processes with different ones would open each other's quiet scopes again and again. And the prices, so that
 all figures of the fleet count with the same.
 """

@@ -64,6 +64,8 @@ class OperationSpec:
     """Whether the right to write is enough for the caller's own scope."""
     tables: Literal["any", "one", "none"] = "any"
     """How many tables a request names; `any` means all of them when it names none."""
+    takes: Literal["nothing", "user", "own"] = "own"
+    """What it takes besides tables: nothing, whose scopes they are, or the options that its package declares."""
     required: Mapping[str, str] = field(default_factory=dict)
     """Which of its options have to be given, and what each names."""
     command: Command | None = None
@@ -80,6 +82,7 @@ SPECS: Mapping[Operation, OperationSpec] = {
         queueable=True,
         plannable=True,
         act="flush",
+        takes="user",
         command=Command("skipped: no pending writes", "chat.messages --user u_42"),
     ),
     "compact": OperationSpec(
@@ -96,6 +99,7 @@ SPECS: Mapping[Operation, OperationSpec] = {
         queueable=True,
         plannable=True,
         act="evict",
+        takes="user",
         command=Command(
             "skipped: nothing has expired", "chat.typing --dry-run", "Show what would be removed, and remove nothing."
         ),
@@ -133,7 +137,7 @@ SPECS: Mapping[Operation, OperationSpec] = {
             "Restore and erase",
         ),
     ),
-    "drop": OperationSpec("CL", "Remove a table with all its data", plannable=True, tables="one", act="drop"),
+    "drop": OperationSpec("CL", "Remove a table with all its data", plannable=True, tables="one", takes="nothing", act="drop"),
     "erase": OperationSpec(
         "UC",
         "Remove all data of a user, search for remains, and certify it",

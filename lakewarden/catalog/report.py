@@ -54,7 +54,7 @@ class Fault:
 
 @dataclass(frozen=True)
 class Remains:
-    """What a vacuum leaves for a later one, in milliseconds (`catalog.state.floors.entries.UpkeepNote`)."""
+    """What a vacuum leaves for a later one, in milliseconds (`catalog.state.floor_entries.UpkeepNote`)."""
 
     dead_since: int
     log_since: int

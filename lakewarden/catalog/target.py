@@ -8,7 +8,7 @@ from lakewarden.base.connection import Location, StorageRoot
 from lakewarden.base.scope import Scope
 from lakewarden.catalog.kept_settings import UpkeepRules
 from lakewarden.catalog.model import Compression, TableSchema
-from lakewarden.catalog.state.floors.entries import FloorLocation, KnownState
+from lakewarden.catalog.state.floor_entries import FloorLocation, KnownState
 from lakewarden.storage.location import local_path
 
 

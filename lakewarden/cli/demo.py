@@ -14,11 +14,10 @@ import typer
 from lakewarden.base.settings import load_settings
 from lakewarden.cli.context import invocation
 from lakewarden.cli.output import Cell, Row, cell, emit, progress
-from lakewarden.client.demo.journal import Stage, Step
 from lakewarden.spark.java import require_java
 
 if TYPE_CHECKING:
-    from lakewarden.client.demo.story import DemoResult
+    from lakewarden.client.demo_story import DemoResult, Step
     from lakewarden.delta.reading.history import HistoryEntry
 
 
@@ -36,7 +35,7 @@ def demo(
     warehouse stays.
     """
     from lakewarden.client import Lakehouse
-    from lakewarden.client.demo.story import tell  # imports Delta and Arrow, which other commands do not need
+    from lakewarden.client.demo_story import tell  # imports Delta and Arrow, which other commands do not need
 
     call = invocation(context)
     if aircraft is None or aircraft >= load_settings(os.environ).flush.in_process_below:
@@ -50,8 +49,8 @@ def demo(
         _print(story, call.warehouse)
 
 
-class Screen(Stage):
-    """A progress bar during each step, and a line after it."""
+class Screen:
+    """A progress bar during each step, and a line after it (`demo_story.Stage`)."""
 
     def __init__(self, *, silent: bool) -> None:
         self._silent = silent

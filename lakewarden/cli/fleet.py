@@ -34,7 +34,7 @@ def report(
 
     The page is one file without scripts, which loads nothing. Writes nothing to the warehouse.
     """
-    from lakewarden.client.fleet.page import UI, fleet_page  # brings the engine of templates
+    from lakewarden.client.fleet_page import UI, fleet_page  # brings the engine of templates
 
     call = invocation(context)
     found = _fleet(call)
@@ -54,7 +54,7 @@ def metrics(
     out: Path | None = typer.Option(None, help="A file, replaced as a whole, for a textfile collector; else standard output."),
 ) -> None:
     """Print each table's figures in Prometheus' text format. No label names a user."""
-    from lakewarden.client.fleet.metrics import metrics_text
+    from lakewarden.client.fleet_metrics import metrics_text
 
     text = metrics_text(_fleet(invocation(context)))
     if out is None or str(out) == "-":

@@ -56,7 +56,7 @@ class _Handler(BaseHTTPRequestHandler):
         if self.path.partition("?")[0] not in ("/", "/fleet"):
             self._answer(404, "text/plain", "the page is at /fleet")
             return
-        from lakewarden.client.fleet.page import fleet_page  # at the first request: the template engine takes time to load
+        from lakewarden.client.fleet_page import fleet_page  # at the first request: the template engine takes time to load
 
         try:
             with Lakehouse.open(self.server.warehouse, create=False) as lake:

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from lakewarden.base.scope import TableName
+from lakewarden.base.scope import Scope, TableName
 from lakewarden.catalog.access import OPERATOR
 from lakewarden.catalog.model import Column, Namespace, Table, TableType
 from lakewarden.client.parts import Noun
 from lakewarden.client.storages import Storages
-from lakewarden.client.tags import Tags
 from lakewarden.maintenance.admin.namespaces import make_namespace, make_view, remove_namespace, remove_view, switch_engine
 from lakewarden.tables.warehouse import find_table, live_tables
 
@@ -18,6 +17,7 @@ if TYPE_CHECKING:
     from lakewarden.catalog.evolution import Alteration
     from lakewarden.maintenance.admin.settings import WarehouseSetting
     from lakewarden.tables.client import TableClient
+    from lakewarden.tables.pins import Tag
 
 
 class CatalogCalls(Noun):
@@ -117,7 +117,7 @@ class CatalogCalls(Noun):
         """
         from lakewarden.maintenance.admin.create_table import make_table, new_table
         from lakewarden.maintenance.admin.dynamic_tables import DynamicDeclaration, make_dynamic_table
-        from lakewarden.maintenance.drop.procedure import end_drop
+        from lakewarden.maintenance.drop import end_drop
 
         full, warehouse = TableName.parse(name), self._parts.warehouse
         there = warehouse.catalog.read().tables.get(full)
@@ -155,7 +155,7 @@ class CatalogCalls(Noun):
         self._drop(TableName.parse(name))
 
     def _drop(self, name: TableName) -> None:
-        from lakewarden.maintenance.drop.procedure import drop_now
+        from lakewarden.maintenance.drop import drop_now
 
         drop_now(self._parts.operator, name)
 
@@ -207,3 +207,46 @@ class LakeCatalog(CatalogCalls):
     def tags(self) -> Tags:
         """The tags, each a name of a version."""
         return Tags(self._parts)
+
+
+# The tags of a warehouse: names of versions that no vacuum removes.
+
+
+class TagCalls(Noun):
+    """The calls of `lake.catalog.tags`, as `Lakehouse` has them."""
+
+    def tag(self, table: str, name: str, *, user: str | None = None, version: int | None = None) -> Tag:
+        """Names a version of a scope, by default the newest; no vacuum removes what a tag names."""
+        from lakewarden.tables.pins import add_tag
+
+        catalog = self._parts.warehouse.catalog.read()
+        scope = Scope(TableName.parse(table), user)
+        target = self._parts.warehouse.target(catalog, scope)
+        return add_tag(self._parts.warehouse.state, find_table(catalog, scope.table).id, target, name, version)
+
+    def tags(self, table: str, *, user: str | None = None) -> list[Tag]:
+        """The tags of a table, or of one user's scope, by user and name."""
+        from lakewarden.tables.pins import tags_of
+
+        found = tags_of(self._parts.warehouse.state, find_table(self._parts.warehouse.catalog.read(), TableName.parse(table)).id)
+        return sorted((tag for tag in found if user in (None, tag.user)), key=lambda tag: (tag.user or "", tag.name))
+
+    def drop_tag(self, table: str, name: str, *, user: str | None = None) -> None:
+        """Removes a tag; the next vacuum may remove the version.
+
+        Raises:
+            NotFound: the table does not exist, or the scope has no tag of that name.
+        """
+        from lakewarden.tables.pins import drop_tag
+
+        catalog, scope = self._parts.warehouse.catalog.read(), Scope(TableName.parse(table), user)
+        self._parts.warehouse.target(catalog, scope)  # raises if the user is not valid
+        drop_tag(self._parts.warehouse.state, find_table(catalog, scope.table).id, user, name)
+
+
+class Tags(TagCalls):
+    """`lake.catalog.tags`: the same by shorter names."""
+
+    add = TagCalls.tag
+    of = TagCalls.tags
+    drop = TagCalls.drop_tag

@@ -11,19 +11,17 @@ from typing import TYPE_CHECKING
 from lakewarden.base.clock import Clock, NewId, random_id, system_clock
 from lakewarden.base.settings import Settings, check_settings, load_settings
 from lakewarden.catalog.state.processes import Processes
-from lakewarden.client.catalog import CatalogCalls, LakeCatalog
+from lakewarden.client.catalog import CatalogCalls, LakeCatalog, TagCalls
 from lakewarden.client.jobs import JobCalls, Jobs
-from lakewarden.client.loads import Loads
 from lakewarden.client.maintenance import Maintenance, MaintenanceCalls
 from lakewarden.client.parts import Parts
-from lakewarden.client.pipelines import IngestCalls, Pipelines
+from lakewarden.client.pipelines import IngestCalls, Loads, Pipelines
 from lakewarden.client.plans import PlanCalls
 from lakewarden.client.privacy import Privacy, PrivacyCalls
 from lakewarden.client.sessions import SqlCalls, SqlSessions
 from lakewarden.client.status import StatusCalls
 from lakewarden.client.storages import StorageCalls
 from lakewarden.client.subscriptions import SubscriptionCalls, Subscriptions
-from lakewarden.client.tags import TagCalls
 from lakewarden.client.topics import TopicCalls, Topics
 from lakewarden.maintenance.engine import Progress, WorkEngine, silent
 from lakewarden.spark.cluster import SparkCluster, StartSpark

@@ -8,7 +8,7 @@ from datetime import timedelta
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from lakewarden.catalog.state.live_queries import LiveQueries
+from lakewarden.catalog.state.processes import LiveQueries
 from lakewarden.maintenance.engine import WorkEngine
 from lakewarden.spark.cluster import SparkCluster
 from lakewarden.sql.services import Sessions

@@ -48,7 +48,7 @@ class PrivacyCalls(Noun):
             NotFound: the export is missing or unfinished, or a table is missing in it or here; nothing was written.
             Corrupt: a file differs from the manifest; nothing was written.
         """
-        from lakewarden.client.importing import import_export
+        from lakewarden.maintenance.export.contents import import_export
 
         return import_export(CatalogCalls(self._parts).table, source, user, tuple(tables or ()))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lakewarden.base.clock import Pause, wait
-from lakewarden.catalog.state.live_queries import LiveQueries, LiveQuery
+from lakewarden.catalog.state.processes import LiveQueries, LiveQuery
 from lakewarden.client.parts import Noun
 from lakewarden.client.sessions import SqlCalls
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from lakewarden.ingest.relays import BackgroundRelays, RelayOutcome, Relays
     from lakewarden.ingest.topic_report import ConsumeReport, RelayReport
     from lakewarden.log.once import Resume
-    from lakewarden.storage.kafka.topics import Topic
+    from lakewarden.storage.kafka_topics import Topic
 
 _SERVERS = "bootstrap.servers"
 
@@ -203,7 +203,7 @@ class Topics(TopicCalls):
     ) -> RelayReport:
         """How far the topic follows the table, without a change. Raises as `relaying`."""
         from lakewarden.ingest.relay import report
-        from lakewarden.storage.kafka.publisher import last_position
+        from lakewarden.storage.kafka_publisher import last_position
         from lakewarden.tables.changes.feed import ChangeFeed  # imports Arrow, with what follows
 
         warehouse = self._parts.warehouse
@@ -246,7 +246,7 @@ def _topic(table: Table, name: str | None, brokers: str | None, client: Mapping[
     """Raises:
     InvalidArgument: no brokers are named.
     """
-    from lakewarden.storage.kafka.topics import topic_of
+    from lakewarden.storage.kafka_topics import topic_of
     from lakewarden.tables.dynamic import topic_of_table
 
     own = topic_of_table(table)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import dagster as dg
 
 from lakewarden.base.scope import Scope, TableName
-from lakewarden.client.fleet.definition_names import definition_name, spelled, table_definition_name
+from lakewarden.client.dagster_links import definition_name, spelled, table_definition_name
 from lakewarden.errors import InvalidArgument
 
 WAREHOUSE = ".dagster/lakewarden_warehouse"

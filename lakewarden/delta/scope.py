@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from functools import reduce
 
-from lakewarden.catalog.state.floors.entries import NOTHING, FloorLocation, KnownState
-from lakewarden.catalog.state.floors.floor import floor_at
+from lakewarden.catalog.state.floor import floor_at
+from lakewarden.catalog.state.floor_entries import NOTHING, FloorLocation, KnownState
 from lakewarden.catalog.target import ScopeTarget
 from lakewarden.delta.kept.known_rules import KNOWN_RULES
 from lakewarden.delta.kept.newest import kept_snapshot

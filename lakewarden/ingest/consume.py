@@ -18,8 +18,7 @@ from lakewarden.log.once import Resume
 from lakewarden.log.once import WriterBatch as LogOnce
 from lakewarden.log.record import OP, USER, LogBatch
 from lakewarden.maintenance.open_table import open_table
-from lakewarden.storage.kafka.reader import MessageBatch, OffsetRange, reading
-from lakewarden.storage.kafka.topics import Topic, partitions_of, topic_id
+from lakewarden.storage.kafka_topics import MessageBatch, OffsetRange, Topic, partitions_of, reading, topic_id
 from lakewarden.tables.client import TableClient
 from lakewarden.tables.direct.value import WriteIdentity
 from lakewarden.tables.dynamic import StreamPlace, holding_place, writing

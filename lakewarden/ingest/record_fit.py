@@ -14,7 +14,7 @@ from lakewarden.errors import ConstraintViolation, InvalidArgument, LakewardenEr
 from lakewarden.ingest.record_formats import Changes, Decode, MessageChange, Row
 from lakewarden.ingest.topic_client import value_of
 from lakewarden.log.record import DELETE, UPSERT, USER, LogBatch, log_batch, log_schema
-from lakewarden.storage.kafka.reader import TopicMessage
+from lakewarden.storage.kafka_topics import TopicMessage
 from lakewarden.storage.paths import check_user
 from lakewarden.tables.files import Targets, check_batch
 from lakewarden.tables.rows.columns import in_halves

@@ -11,7 +11,7 @@ from typing import Literal, cast, get_args
 from lakewarden.base import exact_json
 from lakewarden.errors import InvalidArgument
 from lakewarden.ingest.topic_client import ConnectField, schema_of
-from lakewarden.storage.kafka.reader import TopicMessage
+from lakewarden.storage.kafka_topics import TopicMessage
 
 ValueFormat = Literal["debezium-json", "json"]
 Row = Mapping[str, object]

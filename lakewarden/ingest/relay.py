@@ -20,9 +20,16 @@ from lakewarden.errors import Ended, InvalidArgument, NotFound
 from lakewarden.ingest.topic_report import RelayReport
 from lakewarden.log.position import NOTHING, position_of
 from lakewarden.log.record import SEQ, USER
-from lakewarden.storage.kafka.ownership import make_topic
-from lakewarden.storage.kafka.publisher import Outgoing, Position, Publisher, SnapshotProgress, last_position, publishing
-from lakewarden.storage.kafka.topics import Topic, create_position_topic, create_topic, partitions_of
+from lakewarden.storage.kafka_publisher import (
+    Outgoing,
+    Position,
+    Publisher,
+    SnapshotProgress,
+    last_position,
+    make_topic,
+    publishing,
+)
+from lakewarden.storage.kafka_topics import Topic, create_position_topic, create_topic, partitions_of
 from lakewarden.tables.changes.feed import ChangeFeed
 from lakewarden.tables.changes.value import CHANGE_TYPE, Start
 

@@ -1,6 +1,7 @@
 """What an operation takes, besides its tables: a frozen dataclass in the `__init__` of its package.
 
-That brings neither Delta nor Arrow, so that a command line can list the options of all operations.
+That brings neither Delta nor Arrow, so that a command line can list the options of all operations. An operation without own
+options may be a module by itself: its row says what it takes (`catalog.operations`).
 
 The flags of its command, the form in Dagster, what SQL takes by `WITH (…)`, the JSON of its plans and the reference follow from
 the fields.
@@ -73,8 +74,8 @@ def says_something(value: object) -> bool:
 def options_type(operation: Operation) -> type[Options]:
     """The options of an operation."""
     spec = SPECS[operation]
-    if not (spec.plannable or spec.queueable):
-        return Options
+    if spec.takes != "own" or not (spec.plannable or spec.queueable):
+        return OfUser if spec.takes == "user" else Options
     found: type[Options] = import_module(f"lakewarden.maintenance.{operation}").OPTIONS
     return found
 

@@ -69,6 +69,12 @@ class AsAWhole(Procedure):
 
 
 def procedure_of(operation: Operation) -> ByScope | AsAWhole:
-    """The procedure, whose module is imported when it is first needed: all of them bring Delta and Arrow."""
-    found: ByScope | AsAWhole = import_module(f"lakewarden.maintenance.{operation}.procedure").PROCEDURE
+    """The procedure, whose module is imported when it is first needed: all of them bring Delta and Arrow.
+
+    An operation is a module, or a package with a module `procedure`.
+    """
+    home = import_module(f"lakewarden.maintenance.{operation}")
+    if hasattr(home, "__path__"):
+        home = import_module(f"{home.__name__}.procedure")
+    found: ByScope | AsAWhole = home.PROCEDURE
     return found

@@ -14,8 +14,7 @@ from pyspark.sql.types import StructType
 
 from lakewarden.errors import InvalidArgument, NotFound
 from lakewarden.spark.connection import called_by_spark
-from lakewarden.storage.kafka.reader import OffsetRange, TopicMessage, reading
-from lakewarden.storage.kafka.topics import Topic, partitions_of, topic_of
+from lakewarden.storage.kafka_topics import OffsetRange, Topic, TopicMessage, partitions_of, reading, topic_of
 
 # The options of a read of a topic, named as those of Spark's own source of Kafka.
 _PREFIX = "kafka."

@@ -10,8 +10,8 @@ import numpy as np
 
 from lakewarden.catalog.access import can
 from lakewarden.catalog.model import Table
-from lakewarden.catalog.state.floors.entries import KnownState
-from lakewarden.catalog.state.floors.floor import RECENT_SECONDS, floor_at
+from lakewarden.catalog.state.floor import RECENT_SECONDS, floor_at
+from lakewarden.catalog.state.floor_entries import KnownState
 from lakewarden.log.view import LogView
 from lakewarden.tables.freshness import Freshness
 from lakewarden.tables.warehouse import Warehouse

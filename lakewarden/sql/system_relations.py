@@ -20,8 +20,7 @@ from lakewarden.base.settings import described_settings
 from lakewarden.catalog.kept_settings import KEPT
 from lakewarden.catalog.passwords import REDACTED
 from lakewarden.catalog.state.job import Job, this_node
-from lakewarden.catalog.state.live_queries import LiveQueries
-from lakewarden.catalog.state.processes import Processes
+from lakewarden.catalog.state.processes import LiveQueries, Processes
 from lakewarden.delta.manifest import shown_manifest
 from lakewarden.errors import NotFound, StorageRefused, StorageUnavailable
 from lakewarden.maintenance.planning.pending import pending_in

@@ -16,9 +16,8 @@ from lakewarden.catalog.model import Lease, Table
 from lakewarden.catalog.store import CatalogStore
 from lakewarden.errors import Conflict, LostPlace, StorageUnavailable
 from lakewarden.log.once import check_fence, fenced
-from lakewarden.storage.kafka.ownership import made_or_undone, unmake_topic
-from lakewarden.storage.kafka.publisher import Position
-from lakewarden.storage.kafka.topics import TOPIC, Topic, check_free, topic_of
+from lakewarden.storage.kafka_publisher import Position, made_or_undone, unmake_topic
+from lakewarden.storage.kafka_topics import TOPIC, Topic, check_free, topic_of
 from lakewarden.tables.direct.barrier import pass_direct_writes
 from lakewarden.tables.warehouse import Warehouse
 

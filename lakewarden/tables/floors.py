@@ -1,4 +1,4 @@
-"""Records what a job settles, on storages and in the warehouse's state, before the log releases it (catalog/state/floors/)."""
+"""Records what a job settles, on storages and in the warehouse's state, before the log releases it (catalog/state/floor.py)."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from lakewarden.base.connection import StorageRoot
 from lakewarden.base.threads import at_once
 from lakewarden.catalog.report import ScopeReport
 from lakewarden.catalog.state.fleet_days import remove_days
-from lakewarden.catalog.state.floors.entries import NO_TABLE, NOTHING, FloorLocation, KnownState, UpkeepNote, absent
-from lakewarden.catalog.state.floors.floor import RECENT_SECONDS, Floor, floor_at
-from lakewarden.catalog.state.floors.summaries import remove_totals, remove_whole
+from lakewarden.catalog.state.floor import RECENT_SECONDS, Floor, floor_at
+from lakewarden.catalog.state.floor_entries import NO_TABLE, NOTHING, FloorLocation, KnownState, UpkeepNote, absent
+from lakewarden.catalog.state.floor_summaries import remove_totals, remove_whole
 from lakewarden.catalog.target import ScopeTarget
 from lakewarden.errors import Corrupt, LakewardenError, StorageRefused, StorageUnavailable
 from lakewarden.log.logs import reader_of

@@ -9,7 +9,7 @@ from lakewarden.base.clock import to_millis
 from lakewarden.catalog.kept_settings import TailRule
 from lakewarden.catalog.operations import Operation
 from lakewarden.catalog.report import Remains, ScopeReport, ScopeState
-from lakewarden.catalog.state.floors.entries import NEVER, OPERATIONS, UNSEEN, KnownState, UpkeepNote
+from lakewarden.catalog.state.floor_entries import NEVER, OPERATIONS, UNSEEN, KnownState, UpkeepNote
 from lakewarden.catalog.target import ScopeTarget
 from lakewarden.tables.rows.files import file_columns
 from lakewarden.tables.upkeep_files import MIN_GAIN, RATIO, TARGET, ZORDER, fitting, pack_files, rule_of, small_run, why_not

@@ -22,8 +22,8 @@ from lakewarden.catalog.model import Catalog, Storage, Table
 from lakewarden.catalog.state.erasures import Erasures
 from lakewarden.catalog.state.exports import Exports
 from lakewarden.catalog.state.failed_checks import FailedChecks
-from lakewarden.catalog.state.floors.entries import NOTHING, FloorLocation
-from lakewarden.catalog.state.floors.floor import RECENT_SECONDS, floor_at
+from lakewarden.catalog.state.floor import RECENT_SECONDS, floor_at
+from lakewarden.catalog.state.floor_entries import NOTHING, FloorLocation
 from lakewarden.catalog.state.founding import FILE, FIRST_FORMAT, INDEXED_FORMAT, Identity, found_warehouse, read_identity
 from lakewarden.catalog.state.scope_registry import RegisteredUsers, ScopeRegistry
 from lakewarden.catalog.state.user_storages import THE_TABLES, UserStorages

@@ -11,7 +11,7 @@ import dagster as dg
 import pytest
 
 from lakewarden.client import Lakehouse
-from lakewarden.client.demo.tables import FLIGHTS
+from lakewarden.client.demo_tables import FLIGHTS
 from tests.fixtures.dagster import sqlite_instance
 
 DEFINITIONS = Path(__file__).parents[2] / "orchestration" / "definitions.py"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from lakewarden import Lakehouse
 from lakewarden.ingest.record_fit import Fit, MessageFit, RowsOf
 from lakewarden.ingest.record_formats import decoder
-from lakewarden.storage.kafka.reader import TopicMessage
+from lakewarden.storage.kafka_topics import TopicMessage
 
 
 def fitted(lake: Lakehouse, name: str, value_format: str, *messages: tuple[bytes | None, bytes | None]) -> MessageFit:

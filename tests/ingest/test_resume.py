@@ -17,15 +17,14 @@ from lakewarden.base.faults import no_faults
 from lakewarden.base.scope import TableName
 from lakewarden.base.setting_sections import LogSettings
 from lakewarden.base.settings import Settings
-from lakewarden.catalog.state.floors.floor import floor_at
+from lakewarden.catalog.state.floor import floor_at
 from lakewarden.errors import FailedPrecondition
 from lakewarden.ingest.consume import ConsumeRequest, PartitionConsumer
 from lakewarden.ingest.record_fit import Fit, RowsOf
 from lakewarden.ingest.record_formats import decoder
 from lakewarden.ingest.topic_report import PartitionReport
 from lakewarden.log.once import Resume
-from lakewarden.storage.kafka.reader import MessageBatch, OffsetRange, TopicMessage
-from lakewarden.storage.kafka.topics import Broker, Topic
+from lakewarden.storage.kafka_topics import Broker, MessageBatch, OffsetRange, Topic, TopicMessage
 
 KEYED, KEYLESS = "n.keyed", "n.keyless"
 APP = "kafka/topic/0"

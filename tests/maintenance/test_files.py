@@ -22,7 +22,7 @@ from lakewarden.log.objects.writer import LogWriter
 from lakewarden.spark.connection import SparkConnection
 from lakewarden.spark.options import WriteOptions
 from lakewarden.spark.staged_write import StagedWrite
-from lakewarden.storage.kafka.reader import TopicMessage
+from lakewarden.storage.kafka_topics import TopicMessage
 from lakewarden.tables.client import TableClient
 from lakewarden.tables.client.reader import TableReader
 from lakewarden.tables.rows.files import FileRef, Upload

@@ -10,7 +10,7 @@ from random import Random
 import pytest
 
 from lakewarden import Lakehouse
-from lakewarden.catalog.state.floors.floor import floor_at
+from lakewarden.catalog.state.floor import floor_at
 from lakewarden.errors import LakewardenError
 from tests.fixtures.lakes import NOTES, Rows, make_notes, notes, strong
 

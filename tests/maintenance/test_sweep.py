@@ -22,7 +22,7 @@ from lakewarden.delta.parquet.files import batch_folder
 from lakewarden.errors import Conflict, NotFound
 from lakewarden.maintenance.compact import CompactOptions
 from lakewarden.maintenance.compact.scope import plan_compact, run_compact
-from lakewarden.maintenance.drop.run import DropTask, drop_scope
+from lakewarden.maintenance.drop import DropTask, drop_scope
 from lakewarden.maintenance.erase.run import EraseTask, erase_scope
 from lakewarden.maintenance.optimize import OptimizeOptions
 from lakewarden.maintenance.optimize.scope import plan_optimize, run_optimize

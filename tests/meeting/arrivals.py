@@ -7,7 +7,7 @@ import threading
 
 from confluent_kafka import Producer
 
-from lakewarden.storage.kafka.topics import Topic
+from lakewarden.storage.kafka_topics import Topic
 from tests.meeting.writes import Write, first_id
 
 _KEYS = 31

@@ -27,7 +27,7 @@ from dagster_graphql import DagsterGraphQLClient, DagsterGraphQLClientError
 from lakewarden.client import Lakehouse
 from lakewarden.errors import NotFound
 from lakewarden.serve.tokens import operator_token
-from lakewarden.storage.kafka.topics import Topic, create_topic
+from lakewarden.storage.kafka_topics import Topic, create_topic
 from lakewarden.tables.warehouse import find_table
 from tests.fixtures.kafka import KafkaServer
 from tests.fixtures.patience import PATIENCE

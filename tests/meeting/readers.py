@@ -11,7 +11,7 @@ from lakewarden.base.setting_sections import SparkSettings
 from lakewarden.client import Lakehouse
 from lakewarden.spark import register
 from lakewarden.spark.session import start_session
-from lakewarden.storage.kafka.topics import Topic
+from lakewarden.storage.kafka_topics import Topic
 from tests.meeting.writes import TABLE, Row
 from tests.serve.kills.readers import changes_of, delta_table, duckdb_rows, folded
 from tests.storage.kafka.topics import committed

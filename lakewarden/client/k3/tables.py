@@ -19,7 +19,7 @@ from lakewarden.client.k3.wire import int64, millis
 from lakewarden.delta.reading.history import history
 from lakewarden.errors import Corrupt, NotFound, StorageRefused, StorageUnavailable
 from lakewarden.maintenance.admin.create_table import make_table, new_table
-from lakewarden.maintenance.drop.procedure import drop_now
+from lakewarden.maintenance.drop import drop_now
 from lakewarden.maintenance.planning.table_size import TableSize, table_size
 
 DEFAULTS = {"ON_DUPLICATE": "replace", "FLUSH_POLICY": "rows:1"}

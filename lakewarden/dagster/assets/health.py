@@ -18,7 +18,7 @@ import dagster as dg
 from lakewarden.base.quantities import in_units
 from lakewarden.base.scope import Scope, TableName
 from lakewarden.catalog.model import Catalog, Table
-from lakewarden.client.fleet.forms import forms_for
+from lakewarden.client.dagster_links import forms_for
 from lakewarden.dagster.assets.metadata import Metadata, markdown_line, no_markup, table_value
 from lakewarden.dagster.lakehouse import LAKE, lake_of
 from lakewarden.dagster.mount import FLUSHED, HEALTH, Mount

@@ -8,7 +8,7 @@ from urllib.parse import urlencode
 import dagster as dg
 
 from lakewarden.base.scope import Scope, TableName
-from lakewarden.client.fleet.forms import RESTORE, form_path
+from lakewarden.client.dagster_links import RESTORE, form_path
 from lakewarden.dagster.mount import Mount
 
 

@@ -16,7 +16,6 @@ import pyarrow.compute as pc
 from lakewarden.base.clock import to_millis
 from lakewarden.base.scope import Scope
 from lakewarden.catalog.model import Table, TableSchema
-from lakewarden.catalog.state.rounds import RoundPlace, next_behind, note_reached, reached
 from lakewarden.catalog.target import ScopeTarget
 from lakewarden.client import Lakehouse
 from lakewarden.dagster.assets.expectations import Verdict, equal_pair, unique_together, validate_pandas, validate_spark
@@ -25,6 +24,7 @@ from lakewarden.delta.parquet.schema import LiveColumn, delta_schema, live_colum
 from lakewarden.delta.reading.rows import scanned_rows
 from lakewarden.delta.table import ScopeTable
 from lakewarden.errors import LakewardenError, Terminal
+from lakewarden.maintenance.plans.rounds import RoundPlace, next_behind, note_reached, reached
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

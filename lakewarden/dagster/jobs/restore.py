@@ -14,7 +14,7 @@ from lakewarden.base.scope import Scope, TableName
 from lakewarden.catalog.model import Catalog, Table
 from lakewarden.catalog.report import ScopeReport
 from lakewarden.client import Lakehouse
-from lakewarden.client.fleet.forms import RESTORE
+from lakewarden.client.dagster_links import RESTORE
 from lakewarden.dagster.assets.links import plan_form, restore_job_name, versions_form
 from lakewarden.dagster.assets.metadata import history_table, line_of_entry
 from lakewarden.dagster.jobs.event_log.book import book

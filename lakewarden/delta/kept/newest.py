@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lakewarden.catalog.state.floors.entries import NOTHING
+from lakewarden.catalog.state.floor_entries import NOTHING
 from lakewarden.catalog.target import ScopeTarget
 from lakewarden.delta.kept.look import is_current
 from lakewarden.delta.kept.memory import KEPT_TEXTS, KEPT_VERSIONS

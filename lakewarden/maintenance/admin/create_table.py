@@ -64,7 +64,7 @@ def appearing(warehouse: Warehouse, table: Table) -> Iterator[None]:
     """Creates a table that other callers see only once the block, which fills it, is done.
 
     Until then the catalog has it as one whose drop has begun: what a crash, or an error in the block, leaves is removed by
-    whoever drops it, or takes its name next (`maintenance.drop.procedure.end_drop`).
+    whoever drops it, or takes its name next (`maintenance.drop.end_drop`).
 
     Raises as `make_table`; and Conflict: another process holds the table's lock, or took it over.
     """

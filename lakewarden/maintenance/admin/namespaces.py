@@ -44,7 +44,7 @@ def remove_namespace(warehouse: Warehouse, name: str, drop: Callable[[TableName]
     before = warehouse.catalog.read()
     if drop is not None:
         tables = [table for table in (*before.tables, *before.blanks) if table.namespace == name]
-        from lakewarden.maintenance.drop.run import check_present  # brings Delta, which most commands need not load
+        from lakewarden.maintenance.drop import check_present  # brings Delta, which most commands need not load
 
         for table in tables:
             check_present(warehouse, table)

@@ -17,8 +17,8 @@ from lakewarden.base.threads import at_once
 from lakewarden.catalog.changes.objects import identify
 from lakewarden.catalog.kept_settings import take_over
 from lakewarden.catalog.model import Catalog, Storage
-from lakewarden.catalog.state.floors.entries import NO_TABLE, FloorLocation, KnownState
-from lakewarden.catalog.state.floors.floor import floor_at
+from lakewarden.catalog.state.floor import floor_at
+from lakewarden.catalog.state.floor_entries import NO_TABLE, FloorLocation, KnownState
 from lakewarden.catalog.state.founding import FILE, NEWEST_FORMAT, Identity
 from lakewarden.catalog.target import ScopeTarget
 from lakewarden.delta.lifecycle.freezing import frozen_version, is_frozen

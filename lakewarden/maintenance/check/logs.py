@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 
 from lakewarden.catalog.access import can
 from lakewarden.catalog.model import Catalog, Pipeline, Table
-from lakewarden.catalog.state.floors.entries import FloorLocation
-from lakewarden.catalog.state.floors.floor import floor_at
+from lakewarden.catalog.state.floor import floor_at
+from lakewarden.catalog.state.floor_entries import FloorLocation
 from lakewarden.catalog.state.ledger import Ledger
 from lakewarden.catalog.state.ledger_faults import faults_of
 from lakewarden.errors import Corrupt, LakewardenError, StorageRefused, StorageUnavailable

@@ -31,9 +31,9 @@ from lakewarden.catalog.state.erasures import (
     keep_request,
 )
 from lakewarden.catalog.state.exports import ExportRecord
-from lakewarden.catalog.state.floors.entries import absent
+from lakewarden.catalog.state.floor_entries import absent
 from lakewarden.catalog.state.job_log import JobLog
-from lakewarden.catalog.state.live_queries import LiveQueries
+from lakewarden.catalog.state.processes import LiveQueries
 from lakewarden.catalog.target import ScopeTarget
 from lakewarden.delta.commit_log.committing import Committer, TooLate
 from lakewarden.delta.lifecycle.fence import fence_settled

@@ -1,10 +1,10 @@
-"""The contents of an export, and how they are read back."""
+"""The contents of an export, and how they are read back and imported for a user of this warehouse."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -18,7 +18,8 @@ from lakewarden.errors import Corrupt, InvalidArgument, NotFound
 from lakewarden.storage.location import canonical
 from lakewarden.storage.objects import Missing, ObjectStore, check_key
 from lakewarden.storage.open import open_store
-from lakewarden.tables.rows.files import Files, references
+from lakewarden.tables.client.client import TableClient
+from lakewarden.tables.rows.files import Files, RowsWithFiles, file_columns, references
 
 MANIFEST = "manifest.json"
 
@@ -115,3 +116,20 @@ def _check(store: ObjectStore, file: CopiedFile) -> None:
         raise Corrupt(f"{store.uri}/{file.path}, which the manifest names, is missing") from None
     if hashlib.sha256(data).hexdigest() != file.sha256:
         raise Corrupt(f"{store.uri}/{file.path} does not match the manifest: its checksum differs")
+
+
+def import_export(open_table: Callable[[str], TableClient], source: str, user: str, tables: Sequence[str]) -> dict[str, int]:
+    """As `Lakehouse.import_user`; no names mean all of the export. The rows of all tables are checked before any is written."""
+    found = read_manifest(source)
+    wanted = [(open_table(table.name), table) for table in chosen(found, tables)]
+    taken = [(table.name, client, _taken(found, table, client, user)) for client, table in wanted]
+    return {name: client.write_taken(rows, user=user).rows for name, client, rows in taken}
+
+
+def _taken(found: Export, table: ExportedTable, client: TableClient, user: str) -> RowsWithFiles:
+    columns = client.table.schema.names
+    there = exported_rows(found, table).scan()
+    if missing := [name for name in columns if name not in there.schema.names]:
+        raise InvalidArgument(f"the export's {table.name} has no column {missing[0]!r}, which the table here has: drop it first")
+    rows = client.completed(there.select(columns), user=user, follows=False)
+    return RowsWithFiles(rows, exported_files(found, table, rows, file_columns(client.table.schema)), follows=False)

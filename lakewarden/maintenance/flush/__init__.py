@@ -1,5 +1,1 @@
-"""Flush: moves pending rows from the log into the scopes' Delta tables. Its options."""
-
-from lakewarden.maintenance.options import OfUser
-
-OPTIONS = OfUser
+"""Flush: moves pending rows from the log into the scopes' Delta tables. Begin with `procedure.py`."""

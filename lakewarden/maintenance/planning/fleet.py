@@ -8,7 +8,7 @@ from datetime import UTC, date, datetime, timedelta
 
 from lakewarden.base.setting_sections import PricesSettings
 from lakewarden.catalog.state.fleet_days import FleetDay, ScheduleStanding, SurveySums, TableLook
-from lakewarden.catalog.state.floors.summaries import RewriteSum
+from lakewarden.catalog.state.floor_summaries import RewriteSum
 from lakewarden.catalog.state.job import add
 from lakewarden.maintenance.planning.health import TableHealth
 from lakewarden.storage.meter import GB, READS, WRITES, dollars

@@ -17,8 +17,8 @@ from lakewarden.base.clock import from_millis
 from lakewarden.catalog.access import can
 from lakewarden.catalog.model import Catalog, Table
 from lakewarden.catalog.operations import Operation
-from lakewarden.catalog.state.floors.entries import NO_TABLE, KnownScopes, Rows
-from lakewarden.catalog.state.floors.summaries import Totals, find_totals, keep_totals
+from lakewarden.catalog.state.floor_entries import NO_TABLE, KnownScopes, Rows
+from lakewarden.catalog.state.floor_summaries import Totals, find_totals, keep_totals
 from lakewarden.errors import Corrupt, LakewardenError, StorageRefused
 from lakewarden.maintenance.planning.broken_scopes import BrokenScopes
 from lakewarden.maintenance.planning.pending import PendingScopes

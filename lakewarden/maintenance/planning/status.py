@@ -11,7 +11,7 @@ from lakewarden.base.threads import at_once
 from lakewarden.catalog.access import can
 from lakewarden.catalog.model import Catalog, Table
 from lakewarden.catalog.report import ScopeState
-from lakewarden.catalog.state.floors.entries import NO_TABLE, OPERATIONS, KnownState
+from lakewarden.catalog.state.floor_entries import NO_TABLE, OPERATIONS, KnownState
 from lakewarden.catalog.target import ScopeTarget
 from lakewarden.delta.commit_log.damage import torn_error
 from lakewarden.delta.reading.history import history

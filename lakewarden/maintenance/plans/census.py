@@ -1,6 +1,6 @@
 """What the state knows of a table's scopes, and which registered scopes it does not know.
 
-That every registered user is known is noted (`catalog.state.floors.summaries`). Users who were added since are compared alone.
+That every registered user is known is noted (`catalog.state.floor_summaries`). Users who were added since are compared alone.
 Without that note, or if the floor on a storage has settled more than the state knows, as when the state was deleted or
 replaced by an older one, every user is compared once.
 """
@@ -17,10 +17,10 @@ import numpy as np
 from lakewarden.base.attempts import Attempts
 from lakewarden.catalog.access import can
 from lakewarden.catalog.model import Catalog, Table
-from lakewarden.catalog.state.floors.entries import NOTHING, UNSEEN, FloorLocation, KnownScopes
-from lakewarden.catalog.state.floors.floor import Floor, FloorScan, floor_at
-from lakewarden.catalog.state.floors.objects import Summary
-from lakewarden.catalog.state.floors.summaries import Whole, earlier_whole, find_whole, keep_whole
+from lakewarden.catalog.state.floor import Floor, FloorScan, floor_at
+from lakewarden.catalog.state.floor_entries import NOTHING, UNSEEN, FloorLocation, KnownScopes
+from lakewarden.catalog.state.floor_objects import Summary
+from lakewarden.catalog.state.floor_summaries import Whole, earlier_whole, find_whole, keep_whole
 from lakewarden.catalog.state.scope_registry import RegistryNews
 from lakewarden.errors import StorageRefused, StorageUnavailable
 from lakewarden.storage.objects import Missing

@@ -9,8 +9,8 @@ from typing import Literal
 import numpy as np
 
 from lakewarden.catalog.model import Table
-from lakewarden.catalog.state.floors.entries import NO_TABLE, UNSEEN, KnownScopes, Rows
-from lakewarden.catalog.state.floors.objects import Summary
+from lakewarden.catalog.state.floor_entries import NO_TABLE, UNSEEN, KnownScopes, Rows
+from lakewarden.catalog.state.floor_objects import Summary
 from lakewarden.tables.upkeep_rules import UNKNOWN, FoldRule, PackRule, UpkeepRule
 from lakewarden.tables.warehouse import Warehouse
 

@@ -15,8 +15,8 @@ import pyarrow as pa
 from lakewarden.base.arrays import flags
 from lakewarden.base.clock import to_millis
 from lakewarden.catalog.model import Catalog, Table
-from lakewarden.catalog.state.floors.entries import NO_TABLE, UNSEEN, KnownScopes, Rows
-from lakewarden.catalog.state.floors.objects import Summary
+from lakewarden.catalog.state.floor_entries import NO_TABLE, UNSEEN, KnownScopes, Rows
+from lakewarden.catalog.state.floor_objects import Summary
 from lakewarden.maintenance.plans.census import FloorSurvey, surveyed
 from lakewarden.maintenance.plans.needs import Need
 from lakewarden.maintenance.plans.rounds import Round, VacuumTurn

@@ -13,8 +13,8 @@ from collections.abc import Iterable, Mapping
 from lakewarden.base.scope import Scope
 from lakewarden.catalog.access import can
 from lakewarden.catalog.model import Catalog, Table
-from lakewarden.catalog.state.floors.entries import NOTHING, FloorLocation, KnownScopes, KnownState
-from lakewarden.catalog.state.floors.floor import FloorLook, floor_at
+from lakewarden.catalog.state.floor import FloorLook, floor_at
+from lakewarden.catalog.state.floor_entries import NOTHING, FloorLocation, KnownScopes, KnownState
 from lakewarden.catalog.target import ScopeTarget
 from lakewarden.delta.ownership import copied_from
 from lakewarden.delta.scope import open_place

@@ -16,8 +16,8 @@ from lakewarden.base.connection import StorageRoot
 from lakewarden.base.scope import Scope, TableName
 from lakewarden.catalog.access import can
 from lakewarden.catalog.model import Catalog, Pipeline, Table
-from lakewarden.catalog.state.floors.entries import FloorLocation, KnownState
-from lakewarden.catalog.state.floors.floor import floor_at
+from lakewarden.catalog.state.floor import floor_at
+from lakewarden.catalog.state.floor_entries import FloorLocation, KnownState
 from lakewarden.catalog.target import ScopeTarget
 from lakewarden.errors import BeingErased, LakewardenError
 from lakewarden.log.position import NOTHING, end_of, position_of

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from lakewarden.base.clock import CarriedClock
-from lakewarden.catalog.state.floors.entries import KnownState
+from lakewarden.catalog.state.floor_entries import KnownState
 from lakewarden.catalog.target import ScopeTarget
 from lakewarden.log.chunk import RowRange
 from lakewarden.log.position import NOTHING

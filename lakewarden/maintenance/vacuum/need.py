@@ -10,8 +10,8 @@ import numpy as np
 from lakewarden.base.clock import to_millis
 from lakewarden.catalog.model import Table
 from lakewarden.catalog.operations import Operation
-from lakewarden.catalog.state.floors.entries import UNSEEN, KnownScopes, Rows
-from lakewarden.catalog.state.floors.objects import Summary
+from lakewarden.catalog.state.floor_entries import UNSEEN, KnownScopes, Rows
+from lakewarden.catalog.state.floor_objects import Summary
 from lakewarden.maintenance.plans.needs import Need, to_compact, to_optimize
 from lakewarden.maintenance.vacuum import VacuumOptions
 from lakewarden.maintenance.vacuum.removable import LOG_AGE

@@ -7,7 +7,7 @@ from datetime import datetime
 
 from lakewarden.base.clock import to_millis
 from lakewarden.catalog.report import Remains
-from lakewarden.catalog.state.floors.entries import NEVER
+from lakewarden.catalog.state.floor_entries import NEVER
 from lakewarden.delta.table import ScopeTable
 from lakewarden.delta.timeline import Timeline, superfluous_log_since
 from lakewarden.maintenance.vacuum.orphans import orphans, table_files, unnamed_commits

@@ -12,8 +12,8 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
 from lakewarden.catalog.access import ADMINS
-from lakewarden.client.fleet.metrics import metrics_text
-from lakewarden.client.fleet.page import UI, fleet_page
+from lakewarden.client.fleet_metrics import metrics_text
+from lakewarden.client.fleet_page import UI, fleet_page
 from lakewarden.errors import InvalidArgument, PermissionDenied
 from lakewarden.serve.figures import Figures
 from lakewarden.serve.http.requests import admitted, lake_of

@@ -12,7 +12,7 @@ from lakewarden.catalog.model import Column, Table
 from lakewarden.catalog.options import check_type
 from lakewarden.errors import AlreadyExists, InvalidArgument, LakewardenError, Unsupported
 from lakewarden.maintenance.admin.create_table import appearing, new_table
-from lakewarden.maintenance.drop.procedure import end_drop
+from lakewarden.maintenance.drop import end_drop
 from lakewarden.maintenance.open_table import open_table
 from lakewarden.sql.context import Context
 from lakewarden.sql.handlers.copying import Copying, copying_of

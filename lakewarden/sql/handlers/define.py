@@ -28,7 +28,7 @@ from lakewarden.maintenance.admin.storages import (
 )
 from lakewarden.maintenance.admin.users import change_user, remove_user
 from lakewarden.maintenance.admin.users import create_user as make_user
-from lakewarden.maintenance.drop.procedure import drop_now, end_drop
+from lakewarden.maintenance.drop import drop_now, end_drop
 from lakewarden.maintenance.request import new_request
 from lakewarden.sql.context import Context
 from lakewarden.sql.handlers.operate import planned

@@ -10,7 +10,7 @@ from lakewarden.catalog.model import Table
 from lakewarden.catalog.report import ScopeReport
 from lakewarden.catalog.state.job import Job, outcome_of
 from lakewarden.catalog.state.job_log import AlreadyActive
-from lakewarden.catalog.state.live_queries import LiveQueries
+from lakewarden.catalog.state.processes import LiveQueries
 from lakewarden.delta.past import parse_moment
 from lakewarden.errors import Conflict, Corrupt, InvalidArgument, NotFound, ScopesFailed, StorageUnavailable
 from lakewarden.maintenance.export.run import own_place

@@ -9,7 +9,7 @@ from lakewarden.base.scope import Scope
 from lakewarden.catalog.access import can, may
 from lakewarden.catalog.model import Table
 from lakewarden.catalog.report import ScopeState
-from lakewarden.catalog.state.floors.entries import NO_TABLE
+from lakewarden.catalog.state.floor_entries import NO_TABLE
 from lakewarden.catalog.state.job import Job
 from lakewarden.delta.scope import open_scope
 from lakewarden.errors import NotFound, StorageRefused, StorageUnavailable

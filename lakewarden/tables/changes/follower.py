@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from lakewarden.base.attempts import Attempts
 from lakewarden.base.scope import Scope, TableName
 from lakewarden.catalog.model import Table
-from lakewarden.catalog.state.live_queries import PING, LiveQueries, LiveQuery
+from lakewarden.catalog.state.processes import PING, LiveQueries, LiveQuery
 from lakewarden.catalog.target import ScopeTarget
 from lakewarden.delta.reading.rows import upserts
 from lakewarden.errors import BeingErased, Conflict, Ended, InvalidArgument, NotFound, Unsupported

@@ -10,7 +10,7 @@ from typing import Literal, cast
 import pyarrow as pa
 
 from lakewarden.catalog.model import TableSchema
-from lakewarden.catalog.state.live_queries import LiveQueries
+from lakewarden.catalog.state.processes import LiveQueries
 from lakewarden.log.chunk import RowRange
 from lakewarden.log.log_reader import LogReader
 from lakewarden.log.record import OP, SEQ, TARGET, UPSERT

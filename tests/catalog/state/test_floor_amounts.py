@@ -9,10 +9,10 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from lakewarden.catalog.state.floors.entries import AMOUNTS, NO_TABLE, UNSEEN, KnownScopes, KnownState, UpkeepNote
-from lakewarden.catalog.state.floors.floor import Floor
-from lakewarden.catalog.state.floors.objects import encoded, packed
-from lakewarden.catalog.state.floors.summaries import Totals
+from lakewarden.catalog.state.floor import Floor
+from lakewarden.catalog.state.floor_entries import AMOUNTS, NO_TABLE, UNSEEN, KnownScopes, KnownState, UpkeepNote
+from lakewarden.catalog.state.floor_objects import encoded, packed
+from lakewarden.catalog.state.floor_summaries import Totals
 from lakewarden.storage.local import LocalObjects
 
 _SCOPES = 5_000
@@ -39,7 +39,7 @@ def test_a_note_is_at_most_48_bytes_longer() -> None:
 def test_notes_are_read_by_blocks_whichever_columns_they_have(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, upkeep: UpkeepNote
 ) -> None:
-    monkeypatch.setattr("lakewarden.catalog.state.floors.floor._SMALL", 0)
+    monkeypatch.setattr("lakewarden.catalog.state.floor._SMALL", 0)
     Floor(LocalObjects(str(tmp_path)), "known/t").add(9, _noted(upkeep))
     found = Floor(LocalObjects(str(tmp_path)), "known/t").known([_mark(17)])
     assert found[_mark(17)].upkeep == upkeep

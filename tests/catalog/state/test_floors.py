@@ -14,8 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from lakewarden.base.connection import Location
-from lakewarden.catalog.state.floors.entries import NOTHING, SCHEMA, FloorLocation, KnownScopes, KnownState
-from lakewarden.catalog.state.floors.floor import Floor, floor_at
+from lakewarden.catalog.state.floor import Floor, floor_at
+from lakewarden.catalog.state.floor_entries import NOTHING, SCHEMA, FloorLocation, KnownScopes, KnownState
 from lakewarden.errors import Corrupt, StorageRefused
 from lakewarden.storage.local import LocalObjects
 from lakewarden.storage.objects import ObjectStore
@@ -69,8 +69,8 @@ class Ranged(LocalObjects):
 @pytest.fixture
 def large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Ranged:
     """A floor with one object in blocks of four scopes; four hashes begin alike, and stand in two blocks."""
-    monkeypatch.setattr("lakewarden.catalog.state.floors.floor._SMALL", 0)
-    monkeypatch.setattr("lakewarden.catalog.state.floors.objects.SCOPES", 4)
+    monkeypatch.setattr("lakewarden.catalog.state.floor._SMALL", 0)
+    monkeypatch.setattr("lakewarden.catalog.state.floor_objects.SCOPES", 4)
     alike = {f"{'7f' * 4}{number:024x}": KnownState(1, number, number) for number in range(4)}
     others = {mark(number): KnownState(2, number, number) for number in range(62)}
     Floor(LocalObjects(str(tmp_path)), PREFIX).add(9, alike | others)

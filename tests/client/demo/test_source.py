@@ -6,7 +6,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from lakewarden.client.demo.source import ACTUALS, KEY, USER_COLUMN, Waves, read, read_waves
+from lakewarden.client.demo_tables import ACTUALS, KEY, USER_COLUMN, Waves, read, read_waves
 
 AIRCRAFT = 4_043
 FLOWN = 328_521

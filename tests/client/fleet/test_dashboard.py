@@ -17,7 +17,7 @@ import httpx
 import pytest
 
 from lakewarden import Lakehouse
-from lakewarden.client.fleet.metrics import metrics_text
+from lakewarden.client.fleet_metrics import metrics_text
 from tests.fixtures.lakes import make_notes, notes
 from tests.fixtures.patience import PATIENCE
 from tests.fixtures.servers import free_port, unavailable

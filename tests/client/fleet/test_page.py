@@ -20,9 +20,9 @@ from lakewarden.base.setting_sections import CompactionSettings
 from lakewarden.base.settings import Settings
 from lakewarden.catalog.state.failed_checks import CheckResult
 from lakewarden.catalog.state.fleet_days import SurveySums, WorstTable
-from lakewarden.client.fleet.metrics import metrics_text
-from lakewarden.client.fleet.page import fleet_page
-from lakewarden.client.fleet.rows import table_row, warehouse_row
+from lakewarden.cli.observe import table_row, warehouse_row
+from lakewarden.client.fleet_metrics import metrics_text
+from lakewarden.client.fleet_page import fleet_page
 from lakewarden.maintenance.planning.fleet import Fleet
 from tests.fixtures.clock import Clock
 from tests.fixtures.lakes import NOTES, make_notes, notes

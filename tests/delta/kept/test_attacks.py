@@ -17,7 +17,7 @@ import pytest
 from lakewarden.base.clock import HELD_AT_MOST, CarriedClock, random_id, system_clock
 from lakewarden.base.connection import Location
 from lakewarden.base.faults import Reach, no_faults
-from lakewarden.catalog.state.floors.entries import KnownState
+from lakewarden.catalog.state.floor_entries import KnownState
 from lakewarden.catalog.target import ScopeTarget
 from lakewarden.delta.apply import ColdApply
 from lakewarden.delta.commit_log.checkpoint import write_checkpoint

@@ -11,7 +11,7 @@ import pytest
 from lakewarden import Lakehouse
 from lakewarden.base.setting_sections import PipelinesSettings
 from lakewarden.base.settings import Settings
-from lakewarden.catalog.state.floors.floor import floor_at
+from lakewarden.catalog.state.floor import floor_at
 from lakewarden.errors import Corrupt, FailedPrecondition, LakewardenError
 from lakewarden.log.once import Resume
 from tests.ingest.pipelines.states import STATES, Parts, State

@@ -9,7 +9,7 @@ from lakewarden.base.faults import Reach, no_faults
 from lakewarden.base.scope import TableName
 from lakewarden.ingest.consume import ConsumeRequest, consume
 from lakewarden.ingest.relay import RelayRequest, relaying
-from lakewarden.storage.kafka.topics import Broker, Topic
+from lakewarden.storage.kafka_topics import Broker, Topic
 from lakewarden.tables.changes.feed import ChangeFeed
 from lakewarden.tables.warehouse import find_table
 from tests.fixtures.children import killed_at

@@ -18,7 +18,7 @@ from lakewarden.base.faults import Reach
 from lakewarden.base.scope import TableName
 from lakewarden.log.once import WriterBatch
 from lakewarden.log.record import DELETE, UPSERT, LogBatch, log_batch
-from lakewarden.storage.kafka.topics import Broker, Topic
+from lakewarden.storage.kafka_topics import Broker, Topic
 from lakewarden.tables.warehouse import find_table
 from tests.fixtures.children import KILLED, exit_status, killed_at
 from tests.fixtures.gate import kills

@@ -15,7 +15,7 @@ from lakewarden.cli.main import main
 from lakewarden.errors import Ended, InUse, InvalidArgument, LakewardenError, NotFound
 from lakewarden.ingest.relay import RelayRequest, relaying
 from lakewarden.ingest.topic_report import RelayReport
-from lakewarden.storage.kafka.topics import Broker, Topic, create_topic, delete_topic
+from lakewarden.storage.kafka_topics import Broker, Topic, create_topic, delete_topic
 from lakewarden.tables.changes.feed import ChangeFeed
 from lakewarden.tables.client import TableClient
 from lakewarden.tables.warehouse import find_table

@@ -7,7 +7,7 @@ import pytest
 from lakewarden import Column, Lakehouse
 from lakewarden.base.scope import TableName
 from lakewarden.ingest.relay import snapshot_parts
-from lakewarden.storage.kafka.publisher import SnapshotProgress
+from lakewarden.storage.kafka_publisher import SnapshotProgress
 from lakewarden.tables.changes.feed import ChangeFeed
 
 COLUMNS = [Column("id", "BIGINT", nullable=False), Column("text", "TEXT")]

@@ -10,7 +10,7 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 
 from lakewarden import Lakehouse
-from lakewarden.catalog.state.floors.floor import floor_at
+from lakewarden.catalog.state.floor import floor_at
 from tests.fixtures.lakes import NOTES, make_notes, notes, scope_path
 
 pytestmark = pytest.mark.disk

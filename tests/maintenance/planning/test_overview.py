@@ -11,7 +11,7 @@ import pytest
 from lakewarden import Lakehouse
 from lakewarden.base.setting_sections import CompactionSettings, MaintenanceSettings
 from lakewarden.base.settings import Settings
-from lakewarden.catalog.state.floors.floor import floor_at
+from lakewarden.catalog.state.floor import floor_at
 from lakewarden.maintenance.planning import overview as module
 from lakewarden.maintenance.planning.overview import Overview, TableStatus
 from tests.fixtures.lakes import NOTES, make_notes, notes
@@ -74,7 +74,7 @@ def test_the_sums_are_kept_as_long_as_the_floor_is_the_same(lake: Lakehouse, mon
     monkeypatch.setattr(module, "_WORTH_KEEPING", 0)
     before = _of_notes(lake.overview())
     with monkeypatch.context() as unread:
-        unread.setattr("lakewarden.catalog.state.floors.summaries.Totals.of", None)
+        unread.setattr("lakewarden.catalog.state.floor_summaries.Totals.of", None)
         assert _of_notes(lake.overview()).files == before.files
     lake.compact()
     after = _of_notes(lake.overview())

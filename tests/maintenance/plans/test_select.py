@@ -16,8 +16,8 @@ from lakewarden.base.clock import system_clock
 from lakewarden.base.setting_sections import CompactionSettings, MaintenanceSettings
 from lakewarden.base.settings import Settings
 from lakewarden.catalog.report import ScopeReport
-from lakewarden.catalog.state.floors.entries import ON_STORAGES
-from lakewarden.catalog.state.floors.floor import floor_at
+from lakewarden.catalog.state.floor import floor_at
+from lakewarden.catalog.state.floor_entries import ON_STORAGES
 from lakewarden.maintenance.plans.whole_tables import QUIET
 from lakewarden.tables.upkeep_rules import FoldRule, PackRule, _ungraded
 from tests.fixtures.lakes import NOTES, make_notes, notes, scope_path
@@ -260,7 +260,7 @@ def test_only_newcomers_are_compared(lake: Lakehouse, monkeypatch: pytest.Monkey
 @pytest.mark.slow
 def test_a_comparison_outlasts_all_the_objects_that_it_named(lake: Lakehouse, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("lakewarden.maintenance.plans.census._compared", None)
-    monkeypatch.setattr("lakewarden.catalog.state.floors.floor._ABSORBED", 6)
+    monkeypatch.setattr("lakewarden.catalog.state.floor._ABSORBED", 6)
     for turn in range(1, 9):
         _write(lake, "bob", turn)
         _write(lake, "ann", turn)

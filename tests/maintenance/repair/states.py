@@ -13,8 +13,8 @@ from lakewarden import Column, Lakehouse
 from lakewarden.base.setting_sections import LogSettings
 from lakewarden.base.settings import Settings
 from lakewarden.catalog.report import ScopeReport
-from lakewarden.catalog.state.floors.entries import ON_STORAGES
-from lakewarden.catalog.state.floors.floor import floor_at
+from lakewarden.catalog.state.floor import floor_at
+from lakewarden.catalog.state.floor_entries import ON_STORAGES
 from lakewarden.maintenance.engine import WorkEngine, silent
 from lakewarden.maintenance.flush.run import flush_scopes
 from lakewarden.maintenance.flush_task import FlushTask

@@ -15,8 +15,8 @@ import pytest
 from lakewarden import Column
 from lakewarden.base.scope import TableName
 from lakewarden.catalog.evolution import AddColumn
-from lakewarden.catalog.state.floors.entries import ON_STORAGES, FloorLocation
-from lakewarden.catalog.state.floors.floor import floor_at
+from lakewarden.catalog.state.floor import floor_at
+from lakewarden.catalog.state.floor_entries import ON_STORAGES, FloorLocation
 from lakewarden.cli.main import main
 from lakewarden.errors import InvalidArgument, LakewardenError, NotFound, StorageUnavailable
 from lakewarden.log.objects.log import ObjectLog

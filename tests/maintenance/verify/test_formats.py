@@ -7,7 +7,7 @@ import json
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from lakewarden.catalog.state.floors.entries import SCHEMA
+from lakewarden.catalog.state.floor_entries import SCHEMA
 from lakewarden.log.chunk import Chunk
 from lakewarden.log.objects.pack import CarriedChunk, pack_carry, pack_segment
 from lakewarden.maintenance.verify import formats

@@ -18,7 +18,7 @@ import pytest
 
 from lakewarden import Lakehouse
 from lakewarden.base.scope import TableName
-from lakewarden.storage.kafka.topics import Topic
+from lakewarden.storage.kafka_topics import Topic
 from lakewarden.tables.warehouse import find_table
 from tests.fixtures.children import KILLED, exit_status
 from tests.fixtures.gate import kills

@@ -12,7 +12,7 @@ from pyspark.sql import Row, SparkSession
 
 from lakewarden.errors import InvalidArgument
 from lakewarden.spark.kafka import NAME, TopicBatch, TopicOptions, TopicRange, TopicStream, register
-from lakewarden.storage.kafka.topics import Topic, create_topic
+from lakewarden.storage.kafka_topics import Topic, create_topic
 from tests.fixtures.kafka import KafkaServer
 from tests.storage.kafka.topics import topic_for
 

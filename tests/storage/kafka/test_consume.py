@@ -17,7 +17,7 @@ from lakewarden.errors import Conflict, FailedPrecondition, InvalidArgument, Los
 from lakewarden.ingest.consume import ConsumeRequest, consume
 from lakewarden.ingest.record_formats import ValueFormat
 from lakewarden.ingest.topic_report import ConsumeReport
-from lakewarden.storage.kafka.topics import Broker, Topic, create_topic, delete_topic
+from lakewarden.storage.kafka_topics import Broker, Topic, create_topic, delete_topic
 from lakewarden.tables.dynamic import StreamingWriter, give_back, holder_of, take_place
 from tests.fixtures.children import KILLED, exit_status, killed_at
 from tests.fixtures.kafka import KafkaServer

@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 
 from lakewarden.errors import AlreadyExists, StorageUnavailable
-from lakewarden.storage.kafka.ownership import made_or_undone, make_topic, unmake_topic
-from lakewarden.storage.kafka.publisher import Position
-from lakewarden.storage.kafka.topics import Broker, Topic, create_position_topic, create_topic, partitions_of
+from lakewarden.storage.kafka_publisher import Position, made_or_undone, make_topic, unmake_topic
+from lakewarden.storage.kafka_topics import Broker, Topic, create_position_topic, create_topic, partitions_of
 from tests.fixtures.kafka import KafkaServer
 from tests.fixtures.servers import free_port
 from tests.storage.kafka.topics import topic_for

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 import pytest
 
 from lakewarden.errors import Ended, InUse, InvalidArgument, NotFound
-from lakewarden.storage.kafka.publisher import Outgoing, Position, last_position, publishing
-from lakewarden.storage.kafka.topics import Broker, Topic, create_position_topic, create_topic
+from lakewarden.storage.kafka_publisher import Outgoing, Position, last_position, publishing
+from lakewarden.storage.kafka_topics import Broker, Topic, create_position_topic, create_topic
 from tests.fixtures.children import KILLED, exit_status, killed_at
 from tests.fixtures.kafka import KafkaServer, java_words
 from tests.storage.kafka.topics import committed, topic_for

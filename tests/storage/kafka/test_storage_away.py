@@ -10,7 +10,7 @@ from lakewarden import Lakehouse
 from lakewarden.errors import StorageUnavailable
 from lakewarden.storage import remote
 from lakewarden.storage.clients import Outages
-from lakewarden.storage.kafka.topics import create_topic
+from lakewarden.storage.kafka_topics import create_topic
 from tests.fixtures.kafka import KafkaServer
 from tests.fixtures.minio import MinioServer
 from tests.fixtures.stores_away import far_storage, gone

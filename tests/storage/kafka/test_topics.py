@@ -6,7 +6,7 @@ import pytest
 from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
 
 from lakewarden.errors import AlreadyExists, InvalidArgument, StorageUnavailable
-from lakewarden.storage.kafka.topics import (
+from lakewarden.storage.kafka_topics import (
     Broker,
     Topic,
     check_free,

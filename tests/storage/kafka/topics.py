@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 
-from lakewarden.storage.kafka.topics import Topic
+from lakewarden.storage.kafka_topics import Topic
 from tests.fixtures.kafka import KafkaServer
 from tests.fixtures.patience import PATIENCE
 

@@ -11,8 +11,8 @@ import pytest
 
 from lakewarden import Column, Lakehouse
 from lakewarden.catalog.evolution import AddColumn
-from lakewarden.catalog.state.floors.entries import ON_STORAGES
-from lakewarden.catalog.state.floors.floor import floor_at
+from lakewarden.catalog.state.floor import floor_at
+from lakewarden.catalog.state.floor_entries import ON_STORAGES
 from lakewarden.errors import Conflict, Corrupt, NotDurable, SchemaChanged, StorageUnavailable, Unsupported
 from lakewarden.log.table_log import TableLog
 from lakewarden.storage import disk as durability

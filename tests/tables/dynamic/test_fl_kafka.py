@@ -23,7 +23,7 @@ from lakewarden.cli.main import main
 from lakewarden.errors import AlreadyExists, Ended, InvalidArgument, NotFound, StorageUnavailable
 from lakewarden.serve.tokens import operator_token
 from lakewarden.sql.results import Result, ResultRows
-from lakewarden.storage.kafka.topics import Topic, create_topic, partitions_of
+from lakewarden.storage.kafka_topics import Topic, create_topic, partitions_of
 from tests.fixtures.kafka import KafkaServer, kafka_machine
 from tests.fixtures.patience import PATIENCE
 from tests.fixtures.servers import free_port

@@ -16,8 +16,8 @@ from lakewarden.base.clock import from_millis, system_clock
 from lakewarden.base.scope import Scope, TableName
 from lakewarden.base.setting_sections import CompactionSettings, MaintenanceSettings
 from lakewarden.base.settings import Settings
-from lakewarden.catalog.state.floors.entries import NEVER, OPERATIONS, UNSEEN, FloorLocation, UpkeepNote
-from lakewarden.catalog.state.floors.floor import floor_at
+from lakewarden.catalog.state.floor import floor_at
+from lakewarden.catalog.state.floor_entries import NEVER, OPERATIONS, UNSEEN, FloorLocation, UpkeepNote
 from lakewarden.catalog.target import ScopeTarget
 from lakewarden.delta.table import ScopeTable
 from lakewarden.maintenance.compact import CompactOptions

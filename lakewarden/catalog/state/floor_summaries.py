@@ -11,8 +11,8 @@ from dataclasses import asdict, astuple, dataclass
 import msgspec
 import numpy as np
 
-from lakewarden.catalog.state.floors.entries import AMOUNTS, NO_TABLE, UNSEEN, KnownScopes, Numbers, Rows
-from lakewarden.catalog.state.floors.floor import FloorScan
+from lakewarden.catalog.state.floor import FloorScan
+from lakewarden.catalog.state.floor_entries import AMOUNTS, NO_TABLE, UNSEEN, KnownScopes, Numbers, Rows
 from lakewarden.storage.objects import AlreadyThere, Missing, ObjectStore
 
 # The sums over all scopes of a table, kept for one state of its floor: so that they are read without the floor's notes.

@@ -102,7 +102,7 @@ class KnownState:
 
 @dataclass(frozen=True)
 class FloorLocation:
-    """Where one copy of a table's floor is (`catalog.state.floors.floor`)."""
+    """Where one copy of a table's floor is (`catalog.state.floor`)."""
 
     location: Location
     prefix: str

@@ -1,26 +1,36 @@
-"""Runs the demo: two waves of flights, a flush after each, maintenance, and a restore of one aircraft and back."""
+"""Runs the demo: two waves of flights, a flush after each, maintenance, and a restore of one aircraft and back.
+
+Between them, a pipeline takes the weather at New York's airports: a CSV file for each month, and one file that is torn. What the
+tables hold at the end is read from the tables themselves, not from counts of earlier steps.
+"""
 
 from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Protocol
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from lakewarden.catalog.report import ScopeReport
+from lakewarden.base.connection import Location
+from lakewarden.base.scope import Scope, TableName
+from lakewarden.base.threads import at_once
+from lakewarden.catalog.report import ScopeReport, ScopeState
 from lakewarden.client import Lakehouse
-from lakewarden.client.demo import tables
-from lakewarden.client.demo.journal import Journal, Stage, Step
-from lakewarden.client.demo.source import KEY, USER_COLUMN, Waves, read, read_waves
-from lakewarden.client.demo.summary import TableSummary, summarize
-from lakewarden.client.demo.uploads import ingest_weather
+from lakewarden.client import demo_tables as tables
+from lakewarden.client.demo_tables import KEY, NAMESPACE, USER_COLUMN, Waves, read, read_text, read_waves
 from lakewarden.delta.reading.history import HistoryEntry
+from lakewarden.delta.scope import open_scope
 from lakewarden.errors import Internal
+from lakewarden.sql.results import ResultRows
+from lakewarden.storage.location import join
+from lakewarden.storage.open import open_store
 
 FLIGHTS = str(tables.FLIGHTS.name)
 BY_DAY = str(tables.BY_DAY.name)
@@ -62,7 +72,7 @@ def tell(
         Internal: a table does not have the rows that were written to it.
     """
     start = seconds()
-    journal = Journal(stage or Stage(), seconds)
+    journal = Journal(stage, seconds)
     waves = _read(journal, aircraft)
     with journal.step("create") as step:
         replaced = tables.replace(lake)
@@ -185,3 +195,170 @@ def _done(reports: Sequence[ScopeReport]) -> Sequence[ScopeReport]:
         scope, fault = faults[0]
         raise Internal(f"{len(faults)} of {len(reports)} scopes failed; the first, {scope}: {fault.code}: {fault.message}")
     return reports
+
+
+# What each step did, and how long it took.
+
+
+@dataclass(frozen=True)
+class Step:
+    """A finished step. `figures` are whole numbers by snake_case names."""
+
+    title: str
+    text: str
+    seconds: float
+    figures: dict[str, int]
+
+
+@dataclass
+class StepReport:
+    """What a step reports; filled while it runs."""
+
+    text: str = ""
+    figures: dict[str, int] = field(default_factory=dict)
+
+    def say(self, text: str, **figures: int) -> None:
+        self.text = text
+        self.figures = figures
+
+
+class Stage(Protocol):
+    """Shows a step."""
+
+    def during(self, title: str) -> AbstractContextManager[None]:
+        """A progress bar."""
+
+    def after(self, step: Step) -> None:
+        """The printed line."""
+
+
+class Journal:
+    """Runs steps in order and keeps what they reported."""
+
+    def __init__(self, stage: Stage | None, seconds: Callable[[], float]) -> None:
+        self._stage = stage
+        self._seconds = seconds
+        self.steps: list[Step] = []
+
+    def step(self, title: str) -> AbstractContextManager[StepReport]:
+        return self._step(title)
+
+    @contextmanager
+    def _step(self, title: str) -> Iterator[StepReport]:
+        report = StepReport()
+        start = self._seconds()
+        with self._stage.during(title) if self._stage else nullcontext():
+            yield report
+        done = Step(title, report.text, round(self._seconds() - start, 3), report.figures)
+        self.steps.append(done)
+        if self._stage:
+            self._stage.after(done)
+
+
+# The final state of the tables.
+
+
+@dataclass(frozen=True)
+class TableSummary:
+    """All scopes of one table. `bytes` are those of the live data files."""
+
+    table: str
+    scopes: int
+    rows: int
+    files: int
+    bytes: int
+
+
+def summarize(lake: Lakehouse, name: TableName, shared: bool) -> TableSummary:
+    """Opens every scope's Delta table."""
+    users: list[str | None] = [None] if shared else list(lake.table(str(name)).users())
+    catalog = lake.warehouse.catalog.read()
+
+    def look(user: str | None) -> ScopeState | None:
+        target = lake.warehouse.target(catalog, Scope(name, user))
+        table = open_scope(target)
+        return table.state(target.app_id) if table else None
+
+    states = [state for state in at_once(look, users) if state]
+    return TableSummary(
+        table=str(name),
+        scopes=len(states),
+        rows=sum(state.rows for state in states),
+        files=sum(state.files for state in states),
+        bytes=sum(state.bytes for state in states),
+    )
+
+
+# The pipeline.
+
+WEATHER = TableName(NAMESPACE, "weather")
+
+_AGAIN = "weather/2013-03.csv"
+_TORN = "weather/torn.csv"
+_STORMS = """
+SELECT count(*) AS flights, round(coalesce(avg(f.dep_delay), 0)) AS delay
+FROM nyc.flights_by_day f JOIN nyc.weather w ON f.origin = w.origin AND f.time_hour = w.time_hour
+WHERE w.wind_speed > 25
+"""
+
+
+def monthly() -> dict[str, bytes]:
+    """The shipped file's lines by month, as files of their own, each with the header."""
+    header, *lines = read_text("weather").splitlines(keepends=True)
+    months: dict[str, list[str]] = {}
+    for line in lines:
+        months.setdefault(line.split(",", 3)[2], []).append(line)
+    return {f"weather/2013-{int(month):02}.csv": (header + "".join(those)).encode() for month, those in months.items()}
+
+
+def ingest_weather(lake: Lakehouse, journal: Journal) -> None:
+    """Makes the pipeline again, uploads, ingests, delivers a file once more, and asks for the flights in strong wind.
+
+    Raises:
+        Internal: the table does not have each line of the files once.
+    """
+    files = monthly()
+    rows = sum(content.count(b"\n") - 1 for content in files.values())
+    uploads = open_store(Location(join(lake.warehouse.uri, f"uploads/{NAMESPACE}")))
+    with journal.step("ingest uploaded files") as step:
+        _replace(lake)
+        for key, content in files.items():
+            uploads.put(key, content)
+        uploads.put(_TORN, files[_AGAIN][:-20])
+        report = lake.ingest(str(WEATHER))
+        step.say(
+            f"by the rule weather/*.csv; {_TORN} is in {WEATHER}_rejects",
+            objects=report.ingested,
+            rows=report.rows,
+            rejected=report.rejected,
+        )
+    with journal.step(f"ingest {_AGAIN} again") as step:
+        uploads.put(_AGAIN, files[_AGAIN])
+        report = lake.ingest(str(WEATHER))
+        step.say("delivered once more: its earlier rows are replaced", objects=report.ingested, rows=report.rows)
+    found = _ask(lake, "SELECT count(*) AS lines FROM nyc.weather")["lines"]
+    if found != rows:
+        raise Internal(f"{WEATHER} has {found} rows, and the uploaded files have {rows} lines")
+    with journal.step("ask for the flights in strong wind") as step:
+        storms = _ask(lake, _STORMS)
+        step.say("flights joined with the weather of their hour", flights=storms["flights"], minutes_late=storms["delay"])
+
+
+def _replace(lake: Lakehouse) -> None:
+    """Creates the pipeline after dropping that of an earlier demo: a pipeline outlives its table."""
+    there = {table.name for table in lake.tables(NAMESPACE)}
+    for name in (WEATHER, TableName(NAMESPACE, f"{WEATHER.name}_rejects")):
+        if name in there:
+            lake.drop_table(str(name))
+    for pipeline in lake.pipelines.all():
+        if pipeline.table == WEATHER:
+            lake.pipelines.drop(pipeline.id)
+    lake.sql(f"CREATE SHARED TABLE {WEATHER} FROM TEMPLATE csv WITH (NULLS = 'NA', GLOBS = 'weather/*.csv')")
+
+
+def _ask(lake: Lakehouse, text: str) -> dict[str, int]:
+    """The numbers of a query's only row."""
+    (found,) = lake.sql(text)
+    assert isinstance(found, ResultRows)
+    (row,) = found.to_pylist()
+    return {name: int(float(str(value))) for name, value in row.items()}

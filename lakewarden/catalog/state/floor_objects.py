@@ -14,7 +14,7 @@ import pyarrow as pa
 from lakewarden.base.arrays import numbers
 from lakewarden.base.recent import Recent
 from lakewarden.base.threads import at_once
-from lakewarden.catalog.state.floors.entries import NEVER, SCHEMA, KnownScopes, Numbers
+from lakewarden.catalog.state.floor_entries import NEVER, SCHEMA, KnownScopes, Numbers
 from lakewarden.errors import Corrupt
 from lakewarden.storage.objects import ObjectStore
 
@@ -145,7 +145,7 @@ class FloorHead:
     storages: Mapping[str, int] = field(default_factory=dict)
     """By storage id, the position that its writer saw in the floor there."""
     absorbed: tuple[str, ...] = ()
-    """Names of objects whose notes it has, as far as another one may still count on them (`catalog.state.floors.summaries`)."""
+    """Names of objects whose notes it has, as far as another one may still count on them (`catalog.state.floor_summaries`)."""
     summary: Summary | None = None
     """None in objects of earlier releases."""
     blocks: Blocks | None = None

@@ -19,8 +19,8 @@ from typing import TypeVar
 
 from lakewarden.base.attempts import Attempts
 from lakewarden.base.clock import NewId, random_id
-from lakewarden.catalog.state.floors.entries import NOTHING, FloorLocation, KnownScopes, KnownState
-from lakewarden.catalog.state.floors.objects import (
+from lakewarden.catalog.state.floor_entries import NOTHING, FloorLocation, KnownScopes, KnownState
+from lakewarden.catalog.state.floor_objects import (
     BlockCache,
     FloorHead,
     FloorPart,
@@ -80,7 +80,7 @@ class FloorScan:
     heads: Mapping[str, FloorHead]
     """By key."""
     others: tuple[str, ...]
-    """Keys of what else is kept beside it (`catalog.state.floors.summaries`)."""
+    """Keys of what else is kept beside it (`catalog.state.floor_summaries`)."""
 
     @property
     def position(self) -> int:

@@ -1,5 +1,0 @@
-"""Drop: removes a table with its data. Its options."""
-
-from lakewarden.maintenance.options import Options
-
-OPTIONS = Options

@@ -1,1 +1,0 @@
-"""The old place of what templates of others import: `lakewarden.ingest.templates` is the new one."""

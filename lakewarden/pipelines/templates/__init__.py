@@ -1,1 +1,0 @@
-"""As `lakewarden.ingest.templates`."""

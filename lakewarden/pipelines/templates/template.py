@@ -1,5 +1,0 @@
-"""As `lakewarden.ingest.templates.template`."""
-
-from lakewarden.ingest.templates.template import Columns, NoOptions, Template
-
-__all__ = ["Columns", "NoOptions", "Template"]
