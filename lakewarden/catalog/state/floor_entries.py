@@ -167,7 +167,7 @@ class KnownScopes:
     def of(cls, known: Mapping[str, KnownState]) -> KnownScopes:
         """Returns the notes by keyed hash, in hexadecimal digits."""
         rows = sorted((bytes.fromhex(mark), one) for mark, one in known.items())
-        hashes = pa.Array.from_buffers(_HASH, len(rows), [None, pa.py_buffer(b"".join(mark for mark, _ in rows))])
+        hashes = scope_hashes(b"".join(mark for mark, _ in rows))
         counts = [numbers(np.array([getattr(one, name) for _, one in rows], np.int64)) for name in _COUNTS]
         forgotten = flags(np.array([one.forgotten for _, one in rows], np.bool_))
         noted = [(_NONE if one.upkeep is None else vars(one.upkeep)) for _, one in rows]
@@ -253,8 +253,7 @@ class KnownScopes:
 
     def hexadecimal(self, rows: Rows) -> list[str]:
         """Returns the hashes of these rows."""
-        hashes = cast("list[bytes]", self.table.column("scope").filter(flags(rows)).to_pylist())
-        return [mark.hex() for mark in hashes]
+        return hexadecimal(self.table.column("scope").filter(flags(rows)))
 
     def _row(self, mark: str) -> int | None:
         key = bytes.fromhex(mark)
@@ -265,6 +264,16 @@ class KnownScopes:
                 return row
             row += 1
         return None
+
+
+def scope_hashes(data: bytes) -> pa.Array[Any]:
+    """Returns keyed hashes that follow one another as an array."""
+    return pa.Array.from_buffers(_HASH, len(data) // _HASH.byte_width, [None, pa.py_buffer(data)])
+
+
+def hexadecimal(hashes: pa.Array[Any] | pa.ChunkedArray[Any]) -> list[str]:
+    """Returns keyed hashes in the digits by which scopes are looked up."""
+    return [mark.hex() for mark in cast("list[bytes]", hashes.to_pylist())]
 
 
 def _column(name: str, found: Numbers) -> pa.Array[Any]:

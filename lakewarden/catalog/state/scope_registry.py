@@ -94,6 +94,10 @@ class _Look:
     def everything(self) -> RegistryNews:
         return RegistryNews(users := self.users, self._names, len(users))
 
+    def each_block(self, of: Callable[[Collection[str]], _T]) -> tuple[list[_T], frozenset[str]]:
+        parts = (self.folded, *self.entries.values())
+        return [of(block) for part in parts for block in part.blocks()], self._names
+
     @property
     def _names(self) -> frozenset[str]:
         fold = [f"{_FOLD_NAME}{self.fold:012d}"] if self.fold else []
@@ -131,6 +135,11 @@ class ScopeRegistry:
     def everything(self, table_id: str) -> RegistryNews:
         """Returns all users, as added since there were no objects. Raises as `users`."""
         return self._read_steadily(table_id, lambda look: look.everything)
+
+    def each_block(self, table_id: str, of: Callable[[Collection[str]], _T]) -> tuple[list[_T], frozenset[str]]:
+        """Returns what follows from each few thousand users, of whom some may stand in two blocks, and the names of the objects
+        that have them: a million names at once take 200 MB. Raises as `users`."""
+        return self._read_steadily(table_id, lambda look: look.each_block(of))
 
     def added(self, table_id: str, since: Collection[str]) -> RegistryNews | None:
         """Returns what was added since the registry had these objects (`RegistryNews.objects`); None where that cannot be said:

@@ -35,6 +35,10 @@ class ShortList:
         """Those of the users who are in it."""
         return self.users.intersection(users)
 
+    def blocks(self) -> Iterator[Collection[str]]:
+        """All users, a part at a time."""
+        yield self.users
+
 
 @dataclass(frozen=True)
 class LongList:
@@ -59,6 +63,11 @@ class LongList:
             return self.users.intersection(users)
         lines = ((self._lines(number, number + 1)[0], theirs) for number, theirs in by_line.items())
         return frozenset().union(*(line.intersection(theirs) for line, theirs in lines))
+
+    def blocks(self) -> Iterator[Collection[str]]:
+        """All users, a line at a time: of a million, no more than some thousand names are in memory. Raises as `users`."""
+        for number, data in enumerate(self._data(0, len(self.firsts))):
+            yield self._names(number, data)
 
     def changed(self, coming: Iterable[str], going: Iterable[str]) -> Iterator[tuple[str, bytes]]:
         """The lines of the list with some users more and others less, each with its first user. Only lines that change are

@@ -176,11 +176,9 @@ def _worst(survey: FloorSurvey, notes: KnownScopes, due: Mapping[Operation, Rows
     """Those with the most files."""
     chosen = np.flatnonzero(reduce(np.logical_or, due.values(), np.zeros(len(notes), np.bool_)))
     chosen = chosen[np.argsort(-notes["files"][chosen], kind="stable")[:most]]
-    if not len(chosen):
-        return
-    users = survey.registered()
-    for row in chosen:
-        mark = notes.mark(int(row))
+    marks = [notes.mark(int(row)) for row in chosen]
+    users = survey.named(marks)
+    for row, mark in zip(chosen, marks, strict=True):
         known = notes.get(mark)
         if mark in users and known is not None:
             reason = ", ".join(operation for operation, rows in due.items() if rows[row])

@@ -7,30 +7,28 @@ replaced by an older one, every user is compared once.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import TypeVar
+from itertools import chain
+from typing import Any, TypeVar
 
-import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from lakewarden.base.attempts import Attempts
 from lakewarden.catalog.access import can
 from lakewarden.catalog.model import Catalog, Table
 from lakewarden.catalog.state.floor import Floor, FloorScan, floor_at
-from lakewarden.catalog.state.floor_entries import NOTHING, UNSEEN, FloorLocation, KnownScopes
+from lakewarden.catalog.state.floor_entries import NOTHING, UNSEEN, FloorLocation, KnownScopes, hexadecimal, scope_hashes
 from lakewarden.catalog.state.floor_objects import Summary
 from lakewarden.catalog.state.floor_summaries import Whole, earlier_whole, find_whole, keep_whole
-from lakewarden.catalog.state.scope_registry import RegistryNews
 from lakewarden.errors import StorageRefused, StorageUnavailable
 from lakewarden.storage.objects import Missing
 from lakewarden.tables.warehouse import Warehouse
 
 _ONE_SCOPE = "shared"
 """Instead of the registry's version, where a table has one scope, which is not registered."""
-
-_SHARED = RegistryNews(frozenset({""}), frozenset(), 1)
-"""In place of what is registered there; its hash is that of the empty name."""
 
 T = TypeVar("T")
 
@@ -59,12 +57,20 @@ class FloorSurvey:
         """Returns the notes, of which a scope may have several. Raises `Missing` when objects were merged since."""
         return list(self.floor.parts(self.scan.heads).values())
 
-    def registered(self) -> dict[str, str | None]:
-        """Returns the table's users by keyed hash; the one scope of a SHARED table has no user."""
-        mark = self.warehouse.erasures.mark
+    def named(self, marks: Collection[str]) -> dict[str, str | None]:
+        """Returns those of these keyed hashes whose user is registered; the one scope of a SHARED table has no user."""
+        hashes_of = self.warehouse.erasures.marks
+        wanted = {bytes.fromhex(mark) for mark in marks}
         if not can(self.table.type, "a scope per user"):
-            return {mark(""): None}
-        return {mark(user): user for user in self.warehouse.registry.users(self.table.id)}
+            return {mark: None for mark in (hashes_of([""]).hex(),) if mark in marks}
+
+        def among(users: Collection[str]) -> list[tuple[str, str]]:
+            hashes = hashes_of(users)
+            places = ((hashes[16 * at : 16 * at + 16], user) for at, user in enumerate(users))
+            return [(one.hex(), user) for one, user in places if one in wanted]
+
+        blocks, _ = self.warehouse.registry.each_block(self.table.id, among) if wanted else ([], None)
+        return dict(chain.from_iterable(blocks))
 
 
 def surveyed(warehouse: Warehouse, catalog: Catalog, table: Table, of: Callable[[FloorSurvey], T], *, keeps: bool = True) -> T:
@@ -122,19 +128,27 @@ def _extended(warehouse: Warehouse, table: Table, version: str, scan: FloorScan,
 def _compared(warehouse: Warehouse, catalog: Catalog, table: Table, version: str, keeps: bool) -> FloorSurvey:
     """Compares all registered users with what the floors know of them."""
     floor = floor_at(warehouse.floor(table))
-    users = can(table.type, "a scope per user")
-    everything = warehouse.registry.everything(table.id) if users else _SHARED
-    registered = {warehouse.erasures.mark(user) for user in everything.users}
-    if not registered:
+    registered, objects = _registered(warehouse, table)
+    if not len(registered):
         return FloorSurvey(warehouse, table, floor, FloorScan({}, ()), 0)
     if keeps:
         _restored(warehouse, catalog, table, floor)
-    scan = floor.scan()
-    known = KnownScopes.union(floor.parts(scan.heads).values())
-    unknown = registered.difference(known.hexadecimal(np.ones(len(known), np.bool_)))
-    if not unknown and keeps:
-        keep_whole(warehouse.state, table.id, version, Whole(len(registered), everything.objects, scan.names))
-    return FloorSurvey(warehouse, table, floor, scan, len(registered), frozenset(unknown), keeps)
+    scan, unknown = floor.scan(), registered
+    for part in floor.parts(scan.heads).values():
+        unknown = unknown.filter(pc.invert(pc.is_in(unknown, value_set=part.table.column("scope").combine_chunks())))
+    if not len(unknown) and keeps:
+        keep_whole(warehouse.state, table.id, version, Whole(len(registered), objects, scan.names))
+    return FloorSurvey(warehouse, table, floor, scan, len(registered), frozenset(hexadecimal(unknown)), keeps)
+
+
+def _registered(warehouse: Warehouse, table: Table) -> tuple[pa.Array[Any], frozenset[str]]:
+    """The keyed hashes of a table's scopes, each once, and the names of the registry's objects. No scope is an object of Python,
+    of which a million take 100 MB."""
+    marks = warehouse.erasures.marks
+    if not can(table.type, "a scope per user"):  # its one scope is not registered; its hash is that of the empty name
+        return scope_hashes(marks([""])), frozenset()
+    hashes, objects = warehouse.registry.each_block(table.id, marks)
+    return pc.unique(scope_hashes(b"".join(hashes))), objects
 
 
 def _restored(warehouse: Warehouse, catalog: Catalog, table: Table, floor: Floor) -> None:

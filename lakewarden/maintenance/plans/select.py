@@ -85,7 +85,7 @@ def _selected(
     """The users who were erased are not registered, and not among them."""
     turn = going_round.turn(survey) if going_round else None
     marks = survey.unknown.union(due(survey, need, rolling), besides, turn.scopes if turn else ())
-    users = tuple(user for mark, user in survey.registered().items() if mark in marks) if marks else ()
+    users = tuple(survey.named(marks).values())
     return SelectedScopes(users, survey.scopes - len(users), turn)
 
 

@@ -31,6 +31,11 @@ def test_the_hash_is_the_warehouses_own(store: LocalObjects, tmp_path: Path) -> 
     assert len(mark) == 32
 
 
+def test_hashes_of_many_are_those_of_each(store: LocalObjects) -> None:
+    erasures, users = Erasures(store), ["ann", "", "é/\0", "x" * 300]
+    assert erasures.marks(users).hex() == "".join(map(erasures.mark, users))
+
+
 def test_one_that_was_interrupted_goes_on_and_may_grow(store: LocalObjects) -> None:
     erasures = Erasures(store)
     assert erasures.begin(_wanted("UC-1", "a"), _LIVE).job_id == "UC-1"

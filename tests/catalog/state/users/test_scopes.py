@@ -48,6 +48,19 @@ def test_many_objects_are_folded(store: ObjectStore) -> None:
     assert registry.users("t") == {f"u{number}" for number in range(300)}
 
 
+def test_all_users_come_in_blocks_whatever_their_list(store: ObjectStore) -> None:
+    registry = ScopeRegistry(store, random_id)
+    registry.add("t", ["a", "b", "c"])
+    registry.discard("t", "b")  # folds
+    registry.add("t", ["a", "é"])
+    blocks, objects = registry.each_block("t", list)
+    assert sorted(user for block in blocks for user in block) == ["a", "a", "c", "é"]
+    assert max(map(len, blocks)) <= max(user_lists.BLOCK, 2)
+    assert objects == registry.everything("t").objects
+    blocks, objects = registry.each_block("nothing", list)
+    assert (any(blocks), objects) == (False, frozenset())
+
+
 def test_what_was_added_since_is_read_from_the_new_objects_alone(store: ObjectStore) -> None:
     registry = ScopeRegistry(store, random_id)
     registry.add("t", ["a", "b"])
