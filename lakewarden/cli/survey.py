@@ -103,7 +103,8 @@ class SurveyCommand:
         from lakewarden.maintenance.survey.next_look import survey_and_keep
 
         def look(number: int) -> bool:
-            found, keep_all = survey_and_keep(warehouse, self.places, options)
+            with progress("survey") as advance:
+                found, keep_all = survey_and_keep(warehouse, self.places, options, advance)
             is_well = self._emit(found, number)
             keep_all()
             return is_well
@@ -117,7 +118,8 @@ class SurveyCommand:
         memory = Memory()
 
         def look(number: int) -> bool:
-            found = look_again(self.places, options, memory)
+            with progress("survey") as advance:
+                found = look_again(self.places, options, memory, advance)
             memory.looks.update(found.following)
             return self._emit(found, number)
 
@@ -171,9 +173,9 @@ def emit_survey(
     if found.unlisted and not found.tables and before is None:
         raise found.unlisted[0].error
     if out is not None:
-        write_whole(out, json_list(map(row_of, found.tables)))
+        write_whole(out, json_list(map(_row, found.tables)))
     if call.as_json:
-        sys.stdout.writelines(json_list(row_of(each) for each in found.tables if whole or each.change))
+        sys.stdout.writelines(json_list(_row(each) for each in found.tables if whole or each.change))
     else:
         _emit_lines(call, found, before, whole)
     sys.stderr.writelines(f"{printable(line)}\n" for line in _summary(found, as_json=call.as_json))
@@ -200,6 +202,11 @@ def _summary(found: Survey, *, as_json: bool) -> Iterator[str]:
     yield f"{count:,} {'table' if count == 1 else 'tables'}: {verdicts}" if count else "no Delta table there"
     yield from (f"{place} is inside of the table {table}: survey that" for place, table in found.inside)
     yield from (f"{each.error.code}: {each.error.message}" for each in found.unlisted)
+
+
+def _row(found: TableSurvey) -> Row:
+    """All fields; those that people look for come first."""
+    return {"path": found.path, "verdict": found.verdict, **row_of(found)}
 
 
 def _line(found: TableSurvey) -> Row:

@@ -17,9 +17,16 @@ from lakewarden.delta.examination.file_notes import SuspectObject, case_clashes,
 from lakewarden.delta.examination.footers import of_contents
 from lakewarden.delta.examination.kinds import Verdict, verdict_of
 from lakewarden.delta.examination.listing import MOST_LOG_OBJECTS, TableListing
-from lakewarden.delta.examination.log_notes import checkpoint_parts, contradiction, history_gaps, last_checkpoint
+from lakewarden.delta.examination.log_notes import (
+    checkpoint_parts,
+    contradiction,
+    history_gaps,
+    is_doubtful,
+    of_pointer,
+    read_pointer,
+)
 from lakewarden.delta.examination.newest_version import LogWalk, NewestVersion
-from lakewarden.delta.examination.version_checksum import read_by_checksum
+from lakewarden.delta.examination.version_checksum import read_checksum
 from lakewarden.delta.features import features_of, unknown_features
 from lakewarden.delta.replay.log_objects import LogObjects
 from lakewarden.delta.replay.log_state import LogState, Note
@@ -104,14 +111,19 @@ def _look(location: Location, listing: TableListing, *, deep: bool, by_checksum:
         raise Unsupported(f"the log has {len(listing.log):,} objects; at most {MOST_LOG_OBJECTS:,} are looked at")
     log = LogObjects(location)
     # requests are what a checksum saves, and a disk has none
-    state = read_by_checksum(log, listing) if by_checksum and not log.on_disk else None
-    if state is not None:
+    checksum = read_checksum(log, listing) if by_checksum and not log.on_disk else None
+    if checksum is not None and checksum.state is not None:
+        state = checksum.state
         notes = [*_of_names(listing), *_of_version(state, listing)]
         return _Look(state, tuple(dict.fromkeys(notes)), tuple(suspects(state, listing.files)), None)
     found = LogWalk(log, listing.log_files).newest()
-    notes = [*_of_names(listing), *found.notes, *last_checkpoint(log, listing)]
+    # beside a checksum that names no files the pointer would be a request above the bound of a look: its times are right
+    pointer = read_pointer(log, listing) if checksum is None else None
+    notes = [*_of_names(listing), *found.notes, *(() if pointer is None else of_pointer(pointer, listing))]
     if found.state is not None:
-        notes += [*contradiction(log, found, listing, deep=deep), *found.trail.notes(), *_of_version(found.state, listing)]
+        if deep or log.on_disk or is_doubtful(found, listing, pointer, checksum):
+            notes += contradiction(log, found, listing, deep=deep)
+        notes += [*found.trail.notes(), *_of_version(found.state, listing)]
     odd = () if found.state is None else tuple(suspects(found.state, listing.files))
     return _Look(found.state, tuple(dict.fromkeys(notes)), odd, found, found.error)
 

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute
 
-from lakewarden.delta.examination.listing import ListedFiles, TableListing, whole
+from lakewarden.delta.examination.listing import ListedFiles, TableListing
 from lakewarden.delta.examination.newest_version import NewestVersion
+from lakewarden.delta.replay.live_files import whole
 from lakewarden.delta.replay.log_state import PASSED_OVER, LogState, Note
 
 pc: Any = pyarrow.compute
@@ -20,7 +21,7 @@ SMALL = 32 << 20
 """Bytes below which a data file is small: a quarter of what engines aim at."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class TableFigures:
     """How a table is, by its log and its listing. Sizes in bytes; None where it was not read or can't be known."""
 
@@ -39,8 +40,8 @@ class TableFigures:
     """Listed objects that no writer of Delta makes, but for hidden ones."""
     tombstones: int | None = None
     """Files that were removed, and that the log still remembers."""
-    writers: Mapping[str, int] | None = None
-    """Commits that were read, by `engineInfo`; None where none was read."""
+    writers: Mapping[str, int] = field(default_factory=dict)
+    """How many of the commits that were read each `engineInfo` made."""
     commits_since_checkpoint: int | None = None
     log_bytes: int | None = None
     log_objects: int | None = None
@@ -73,7 +74,7 @@ def figures_of(
         unnamed_files=_unnamed(dead, found),
         alien_files=alien,
         tombstones=None if found is None else found.trail.tombstones,
-        writers=None if found is None else dict(found.writers),
+        writers={} if found is None else dict(found.writers),
         commits_since_checkpoint=state.version - (-1 if state.checkpoint is None else state.checkpoint.version),
         log_bytes=log_bytes,
         log_objects=len(listing.log),

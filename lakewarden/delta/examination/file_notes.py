@@ -17,8 +17,9 @@ import pyarrow as pa
 import pyarrow.compute
 
 from lakewarden.base.connection import Location
-from lakewarden.delta.examination.listing import ListedFiles, whole
+from lakewarden.delta.examination.listing import ListedFiles
 from lakewarden.delta.replay.actions import Metadata, Vector
+from lakewarden.delta.replay.live_files import whole
 from lakewarden.delta.replay.log_state import LogState, Note
 from lakewarden.delta.replay.paths import PLAIN, OutsideTable, check_inside
 from lakewarden.delta.replay.vectors import check_inline, vector_key

@@ -26,11 +26,6 @@ _HIDDEN = r"(?:^|/)(?:\.|_[^/=]*(?:/|$))"
 """A part that begins with a dot, or with an underscore unless it is a partition, as `_col=1` is: no reader looks there."""
 
 
-def whole(files: pa.Table, name: str) -> Any:
-    """A column as one array: kernels of Arrow end the process where they are handed columns that are cut differently."""
-    return files.column(name).combine_chunks()
-
-
 class ListingLine(Protocol):
     """A line of a listing, as `SourceObject` and `StoredObject` are."""
 

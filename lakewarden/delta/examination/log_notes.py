@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import pairwise
 from typing import Any
 
@@ -10,10 +10,12 @@ import msgspec
 import pyarrow as pa
 import pyarrow.compute
 
-from lakewarden.delta.examination.listing import TableListing, whole
+from lakewarden.delta.examination.listing import TableListing
 from lakewarden.delta.examination.newest_version import NewestVersion, by_commits
 from lakewarden.delta.examination.removals import MOST_VERSIONS
+from lakewarden.delta.examination.version_checksum import VersionChecksum
 from lakewarden.delta.features import features_of
+from lakewarden.delta.replay.live_files import whole
 from lakewarden.delta.replay.log_objects import LogObjects
 from lakewarden.delta.replay.log_state import PASSED_OVER, LogState, Note
 from lakewarden.delta.replay.segment import LAST_CHECKPOINT, LogFiles, commit_name
@@ -24,7 +26,7 @@ pc: Any = pyarrow.compute
 """Its stubs do not know chunked columns."""
 
 _MOST_COMPARED = 32 << 20
-"""Bytes of the commits below a checkpoint that are read on a disk to compare it with them."""
+"""Bytes of the commits below a checkpoint that are read to compare it with them, but for a deep look."""
 
 _MOST_HINT = 1 << 20
 """Bytes of `_last_checkpoint`; some writers put the schema of the checkpoint into it."""
@@ -47,21 +49,27 @@ def history_gaps(files: LogFiles) -> Iterator[Note]:
         yield Note("history-gap", detail, gaps[:MOST_VERSIONS], damaging=False)
 
 
-def last_checkpoint(log: LogObjects, listing: TableListing) -> Iterator[Note]:
-    """`_last_checkpoint` leads to a checkpoint that is not there, or is no JSON: readers that trust it are misled.
+Pointer = Mapping[str, object]
+"""What `_last_checkpoint` says. Source: Delta's protocol, "Last Checkpoint File"."""
 
-    Source: Delta's protocol, "Last Checkpoint File".
-    """
+
+def read_pointer(log: LogObjects, listing: TableListing) -> Pointer | None:
+    """None where it is not there; empty where it is no JSON object."""
     if LAST_CHECKPOINT not in listing.log:
-        return
+        return None
     try:
         said = msgspec.json.decode(log.read(LAST_CHECKPOINT, _MOST_HINT))
     except Missing:
-        return
+        return None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, Unsupported):
-        said = None
-    version = said.get("version") if isinstance(said, dict) else None
-    if not isinstance(said, dict) or type(version) is not int:
+        return {}
+    return said if isinstance(said, dict) else {}
+
+
+def of_pointer(said: Pointer, listing: TableListing) -> Iterator[Note]:
+    """It leads to a checkpoint that is not there, or nowhere: readers that trust it are misled."""
+    version = said.get("version")
+    if type(version) is not int:
         yield Note("last-checkpoint-wrong", "_last_checkpoint is no JSON with a version")
         return
     there = [each for each in listing.log_files.checkpoints if each.version == version]
@@ -72,13 +80,27 @@ def last_checkpoint(log: LogObjects, listing: TableListing) -> Iterator[Note]:
         yield Note("last-checkpoint-wrong", detail, (version,))
 
 
-def contradiction(log: LogObjects, found: NewestVersion, listing: TableListing, *, deep: bool) -> Iterator[Note]:
-    """The checkpoint says something else than the commits that it replaces, where all of them are there.
+def is_doubtful(found: NewestVersion, listing: TableListing, pointer: Pointer | None, checksum: VersionChecksum | None) -> bool:
+    """Whether what was read of the log anyway has other figures than the checkpoint. That proves nothing, since two writers may
+    write the checkpoint of one version; but then the commits that it replaces are worth their requests."""
+    if found.state is None or (start := found.state.checkpoint) is None:
+        return False
+    if checksum is not None and not checksum.fits(found.state):
+        return True
+    if pointer is None or pointer.get("version") != start.version:
+        return False
+    files, size = pointer.get("numOfAddFiles"), pointer.get("sizeInBytes")
+    if type(files) is int and files != found.base.rows:
+        return True
+    # of a checkpoint with sidecars or parts it is the sum, and a classic one may stand beside those
+    is_one = start.kind == "classic" and pointer.keys().isdisjoint({"parts", "v2Checkpoint"})
+    return type(size) is int and is_one and size != listing.log[start.names[0]].size
 
-    They are read for nothing else, so on an object store only a deep look compares them.
-    """
+
+def contradiction(log: LogObjects, found: NewestVersion, listing: TableListing, *, deep: bool) -> Iterator[Note]:
+    """The checkpoint says something else than the commits that it replaces, where all of them are there."""
     start = found.state.checkpoint if found.state is not None else None
-    if start is None or not (deep or log.on_disk):
+    if start is None:
         return
     names = [commit_name(version) for version in range(start.version + 1)]
     if not all(name in listing.log for name in names):

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from lakewarden.delta.examination.removals import RemovalTrail
-from lakewarden.delta.replay.actions import CommitActions, read_actions, read_commit
+from lakewarden.delta.replay.actions import CommitActions, read_commit, read_compaction
 from lakewarden.delta.replay.checkpoints import Checkpoint, read_checkpoint
 from lakewarden.delta.replay.log_objects import MOST_COMMIT, LogObjects
 from lakewarden.delta.replay.log_state import PASSED_OVER, LogState, Note, Reconciliation
@@ -97,16 +97,16 @@ class LogWalk:
         """Applies commits until one is missing or torn."""
         location = self._log.location
         found, trail, version = Reconciliation(base, location), RemovalTrail(base, root_of(location)), base.version
-        try:
-            for commit in self._commits(base.version):
-                found.apply(commit)
-                trail.apply(commit)
-                self._writers[_writer(commit)] += 1
-                version = commit.version
-        except _Stop as stop:
-            self._notes += [] if stop.note is None else [stop.note]
         error, state = "", None
         try:
+            try:
+                for commit in self._commits(base.version):
+                    found.apply(commit)
+                    trail.apply(commit)
+                    self._writers[_writer(commit)] += 1
+                    version = commit.version
+            except _Stop as stop:
+                self._notes += [] if stop.note is None else [stop.note]
             state = found.state(version, self._files, start, ())
         except Corrupt as failure:
             error = failure.message
@@ -121,7 +121,7 @@ class LogWalk:
             if text is None:
                 raise _Stop(self._gap(last))
             try:
-                yield read_commit(last, text) if name == commit_name(last) else _compaction(last, name, text)
+                yield read_commit(last, text) if name == commit_name(last) else read_compaction(last, name, text)
             except Corrupt as error:
                 raise _Stop(Note("torn-commit", f"{error.message}; the version below is shown", (last,))) from None
 
@@ -138,10 +138,6 @@ class LogWalk:
         return Note("log-gap", f"commit {version} is missing, and {self._files.newest} is the newest", missing or (version,))
 
 
-def _compaction(last: int, name: str, text: bytes) -> CommitActions:
-    return CommitActions(last, tuple(read_actions(name, text)), "", frozenset())
-
-
 def _writer(commit: CommitActions) -> str:
     """Its `engineInfo`; empty where its writer left none."""
     said = commit.info.get("engineInfo")
@@ -152,17 +148,15 @@ def by_commits(log: LogObjects, found: NewestVersion, checkpoint: int) -> LogSta
     """The version of a checkpoint by the commits that it replaces, or which of them is torn; None where one is gone meanwhile.
     Adds their writers and removals to what was found."""
     below = Reconciliation(Checkpoint(-1), log.location)
-    for version in range(checkpoint + 1):
-        try:
-            commit = read_commit(version, log.read(commit_name(version), MOST_COMMIT))
-        except Missing:
-            return None
-        except Corrupt as error:
-            return Note("torn-commit", f"{error.message}; versions from it to {checkpoint - 1} can't be read", (version,))
-        below.apply(commit)
-        found.trail.remember(commit)
-        found.writers[_writer(commit)] += 1
     try:
+        for version in range(checkpoint + 1):
+            try:
+                commit = read_commit(version, log.read(commit_name(version), MOST_COMMIT))
+            except Corrupt as error:
+                return Note("torn-commit", f"{error.message}; versions from it to {checkpoint - 1} can't be read", (version,))
+            below.apply(commit)
+            found.trail.remember(commit)
+            found.writers[_writer(commit)] += 1
         return below.state(checkpoint, LogFiles(), None, ())
-    except Corrupt:
+    except (Missing, Corrupt):
         return None

@@ -10,10 +10,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute
 
-from lakewarden.delta.examination.listing import whole
 from lakewarden.delta.replay.actions import AddFile, CommitActions, RemoveFile
 from lakewarden.delta.replay.checkpoints import Checkpoint
-from lakewarden.delta.replay.live_files import NO_FILES, FileKey
+from lakewarden.delta.replay.live_files import NO_FILES, FileKey, whole
 from lakewarden.delta.replay.log_state import Note
 from lakewarden.delta.replay.paths import key_of
 

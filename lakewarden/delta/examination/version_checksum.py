@@ -15,14 +15,17 @@ that is asked to read files (`deep`) reads the log instead.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import Any
 
 import msgspec
+import pyarrow.compute as pc
 
 from lakewarden.base.connection import Location
 from lakewarden.delta.examination.listing import TableListing
 from lakewarden.delta.replay.actions import AddFile, DomainMetadata, Metadata, Protocol, Transaction
-from lakewarden.delta.replay.live_files import of_adds
+from lakewarden.delta.replay.live_files import of_adds, whole
 from lakewarden.delta.replay.log_objects import LogObjects
 from lakewarden.delta.replay.log_state import LogState
 from lakewarden.delta.replay.paths import root_of
@@ -42,7 +45,7 @@ class _Checksum(msgspec.Struct, frozen=True, rename="camel"):
     metadata: Metadata
     num_files: int
     table_size_bytes: int
-    all_files: tuple[AddFile, ...]
+    all_files: tuple[AddFile, ...] | None = None
     set_transactions: tuple[Transaction, ...] = ()
     domain_metadata: tuple[DomainMetadata, ...] = ()
 
@@ -50,20 +53,37 @@ class _Checksum(msgspec.Struct, frozen=True, rename="camel"):
 _decode = msgspec.json.Decoder(_Checksum).decode
 
 
-def read_by_checksum(log: LogObjects, listing: TableListing) -> LogState | None:
-    """The newest version by its checksum, in one request. None where it has none that can stand for the log."""
+@dataclass(frozen=True)
+class VersionChecksum:
+    """What a checksum says of the newest version."""
+
+    files: int
+    bytes: int
+    state: LogState | None
+    """None where it does not name the files."""
+
+    def fits(self, state: LogState) -> bool:
+        """Whether that state of the version has as many files and bytes."""
+        size: Any = pc.sum(whole(state.files, "size"))
+        return (self.files, self.bytes) == (state.files.num_rows, size.as_py() or 0)
+
+
+def read_checksum(log: LogObjects, listing: TableListing) -> VersionChecksum | None:
+    """That of the newest version, in one request. None where there is none that can stand for the log."""
     version = listing.log_files.newest
     name = f"{LOG}/{version:020d}.crc"
     if version is None or name not in listing.log or not _is_whole(listing, version):
         return None
     late = _later(listing, name, version)
-    if late is not None and not any(modified >= late for modified in listing.modified):
-        return None
+    if late is not None and (pc.max(listing.files.modified).as_py() or late) <= late:
+        return None  # by no file can its times be those of a copy
     try:
-        state = _read(log, name, listing, version)
+        found = _read(log, name, listing, version)
     except (Missing, Unsupported, Corrupt, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
-    return state if state is not None and (late is None or _is_copy(state, listing, late)) else None
+    if found is None or found.state is None or late is None or _is_copy(found.state, listing, late):
+        return found
+    return None
 
 
 def _is_whole(listing: TableListing, version: int) -> bool:
@@ -89,15 +109,17 @@ def _later(listing: TableListing, name: str, version: int) -> datetime | None:
     return max(late, default=None)
 
 
-def _read(log: LogObjects, name: str, listing: TableListing, version: int) -> LogState | None:
+def _read(log: LogObjects, name: str, listing: TableListing, version: int) -> VersionChecksum | None:
     """None where it contradicts itself."""
     found = _decode(log.read(name, _MOST))
+    if found.all_files is None:
+        return VersionChecksum(found.num_files, found.table_size_bytes, None)
     size = sum(each.size or 0 for each in found.all_files)
     if (found.num_files, found.table_size_bytes) != (len(found.all_files), size):
         return None
     location: Location = log.location
     files = listing.log_files
-    return LogState(
+    state = LogState(
         location,
         version,
         found.protocol,
@@ -109,6 +131,7 @@ def _read(log: LogObjects, name: str, listing: TableListing, version: int) -> Lo
         None,
         files.checkpoints[0] if files.checkpoints else None,
     )
+    return VersionChecksum(found.num_files, size, state)
 
 
 def _is_copy(state: LogState, listing: TableListing, late: datetime) -> bool:

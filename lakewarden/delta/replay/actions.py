@@ -5,9 +5,10 @@ Source: Delta's protocol, "Actions". What it does not name is skipped where it i
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from hashlib import sha256
+from io import BytesIO
 
 import msgspec
 
@@ -149,6 +150,10 @@ class LogAction(msgspec.Struct, frozen=True, rename="camel"):
 NAMES = frozenset(LogAction.__struct_encode_fields__)
 """The actions that Delta's protocol names."""
 
+_MOST_KEPT = 1 << 20
+"""Bytes of a text up to which its actions are kept: those of a larger one are read again each time, since they take several
+times its memory."""
+
 _decode = msgspec.json.Decoder(LogAction).decode
 _names = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _nothing = LogAction()
@@ -160,7 +165,8 @@ class CommitActions:
     """A commit that was read whole."""
 
     version: int
-    actions: tuple[LogAction, ...]
+    actions: Iterable[LogAction]
+    """Iterated as often as needed."""
     digest: str
     """SHA-256 of its text."""
     unknown: frozenset[str]
@@ -185,13 +191,33 @@ def read_commit(version: int, text: bytes) -> CommitActions:
         TornText: it is empty, or a line of it is not a JSON object.
         Corrupt: an action lacks what Delta's protocol requires, or is nested deeper than a reader can follow.
     """
-    actions, unknown = [], set[str]()
-    for action, names in _lines(f"commit {version}", text):
-        actions.append(action)
+    what = f"commit {version}"
+    actions, unknown, is_empty = [], set[str](), True
+    for action, names in _lines(what, text):
+        if len(text) <= _MOST_KEPT:
+            actions.append(action)
         unknown |= names
-    if not actions:
-        raise TornText(f"commit {version} is empty")
-    return CommitActions(version, tuple(actions), sha256(text).hexdigest(), frozenset(unknown))
+        is_empty = False
+    if is_empty:
+        raise TornText(f"{what} is empty")
+    return CommitActions(version, tuple(actions) or _TextActions(what, text), sha256(text).hexdigest(), frozenset(unknown))
+
+
+def read_compaction(version: int, name: str, text: bytes) -> CommitActions:
+    """Reads the text of a compaction that ends with that version. It has no digest. Raises as `read_commit`."""
+    actions = _TextActions(name, text) if len(text) > _MOST_KEPT else tuple(read_actions(name, text))
+    return CommitActions(version, actions, "", frozenset())
+
+
+@dataclass(frozen=True)
+class _TextActions:
+    """The actions of a long text, of which none is kept."""
+
+    what: str
+    text: bytes
+
+    def __iter__(self) -> Iterator[LogAction]:
+        return read_actions(self.what, self.text)
 
 
 def read_actions(what: str, text: bytes) -> Iterator[LogAction]:
@@ -202,8 +228,8 @@ def read_actions(what: str, text: bytes) -> Iterator[LogAction]:
 
 def _lines(what: str, text: bytes) -> Iterator[tuple[LogAction, frozenset[str]]]:
     """Each action, and the names of it that are unknown."""
-    for line in text.splitlines():
-        if not line.strip():
+    for line in BytesIO(text):  # which copies no text; lines that end with a carriage return too are JSON with a space
+        if line.isspace():
             continue
         try:
             action = _decode(line)

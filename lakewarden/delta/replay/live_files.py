@@ -55,6 +55,12 @@ FileKey = tuple[str, str]
 """Key and vector id."""
 
 
+def whole(files: pa.Table, name: str) -> Any:
+    """A column as one array: kernels of Arrow end the process where they are handed columns that are cut differently, and
+    `indices_nonzero` does where it is handed one that is cut at all."""
+    return files.column(name).combine_chunks()
+
+
 def said_columns(names: Collection[str]) -> list[str]:
     """Of the columns that an `add` of a checkpoint has, those that are read."""
     return [name for name in _SAID.names if name in names]
@@ -115,9 +121,9 @@ def without(files: pa.Table, gone: Collection[FileKey]) -> pa.Table:
         keys = zip(*(files.column(name).to_pylist() for name in ("key", "vectorId")), strict=True)
         kept = [key not in gone for key in keys]
         return files if all(kept) else files.filter(pa.array(kept))
-    suspects = pc.is_in(files.column("key"), value_set=pa.array({key for key, _ in gone}, pa.string()))
-    places = pc.indices_nonzero(suspects)
-    pairs = zip(*(files.column(name).take(places).to_pylist() for name in ("key", "vectorId")), strict=True)
+    keys = whole(files, "key")
+    places = pc.indices_nonzero(pc.is_in(keys, value_set=pa.array({key for key, _ in gone}, pa.string())))
+    pairs = zip(keys.take(places).to_pylist(), whole(files, "vectorId").take(places).to_pylist(), strict=True)
     drop = [place for place, pair in zip(places.to_pylist(), pairs, strict=True) if pair in gone]
     if not drop:
         return files

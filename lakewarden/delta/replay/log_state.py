@@ -13,9 +13,9 @@ from functools import cached_property
 import pyarrow as pa
 
 from lakewarden.base.connection import Location
-from lakewarden.delta.replay.actions import AddFile, CommitActions, Metadata, Protocol, TornText, read_actions, read_commit
+from lakewarden.delta.replay.actions import AddFile, CommitActions, Metadata, Protocol, TornText, read_commit, read_compaction
 from lakewarden.delta.replay.checkpoints import MOST_FILES, Checkpoint, read_checkpoint
-from lakewarden.delta.replay.live_files import NO_FILES, FileKey, of_adds, without
+from lakewarden.delta.replay.live_files import FileKey, of_adds, without
 from lakewarden.delta.replay.log_objects import MOST_COMMIT, LogObjects
 from lakewarden.delta.replay.paths import key_of, root_of
 from lakewarden.delta.replay.segment import CheckpointFiles, LogFiles, commit_name
@@ -141,6 +141,10 @@ def _is_torn(log: LogObjects, version: int) -> bool:
     return False
 
 
+_MOST_TOUCHED = 50_000
+"""Files that commits may name before they become columns: some 50 MB. Each time costs one pass over the keys of all files."""
+
+
 class Reconciliation:
     """What the actions of a log come to: those of a checkpoint, then commit by commit those behind it.
 
@@ -151,16 +155,19 @@ class Reconciliation:
         self.newest: CommitActions | None = None
         """The last one that was applied."""
         self._location, self._root = location, root_of(location)
-        self._base = base
+        self._files = base.files
         self._protocol, self._metadata = base.protocol, base.metadata
         self._transactions, self._domains = dict(base.transactions), dict(base.domains)
         self._adds: dict[FileKey, AddFile] = {}
+        """Live files that are not among `_files` yet."""
         self._touched: set[FileKey] = set()
+        """What was added or removed since then."""
         self._unknown: set[str] = set()
 
     def apply(self, commit: CommitActions) -> None:
         """Raises:
         Unsupported: there are more files than are read.
+        Corrupt: an `add` is not one that Delta allows.
         """
         self.newest = commit
         self._unknown |= commit.unknown
@@ -173,6 +180,8 @@ class Reconciliation:
                 key = key_of(action.remove.path, self._root), action.remove.vector_id
                 self._touched.add(key)
                 self._adds.pop(key, None)
+            if len(self._touched) >= _MOST_TOUCHED:
+                self._fold()
             self._protocol, self._metadata = action.protocol or self._protocol, action.meta_data or self._metadata
             if action.txn is not None:
                 self._transactions[action.txn.app_id] = action.txn.version
@@ -180,8 +189,15 @@ class Reconciliation:
                 self._domains[domain.domain] = domain.configuration
                 if domain.removed:
                     del self._domains[domain.domain]
-        if len(self._touched) > MOST_FILES:
+
+    def _fold(self) -> None:
+        """Brings the columns of files up to date: they take a fraction of the memory of actions."""
+        kept, new = without(self._files, self._touched), of_adds([*self._adds.values()], self._root)
+        self._files = pa.concat_tables([kept, new]) if kept.num_rows and new.num_rows else kept if kept.num_rows else new
+        if self._files.num_rows > MOST_FILES:
             raise Unsupported(f"{self._location.uri} has more files than are read: {MOST_FILES:,} at most")
+        self._touched.clear()
+        self._adds.clear()
 
     def state(self, version: int, log: LogFiles, checkpoint: CheckpointFiles | None, notes: Iterable[Note]) -> LogState:
         """Raises:
@@ -190,13 +206,13 @@ class Reconciliation:
         protocol, metadata = self._protocol, self._metadata
         if protocol is None or metadata is None:
             raise Corrupt(f"the log of {self._location.uri} lacks the {'protocol' if protocol is None else 'metadata'}")
-        kept, new = without(self._base.files, self._touched), of_adds([*self._adds.values()], self._root)
+        self._fold()
         return LogState(
             self._location,
             version,
             protocol,
             metadata,
-            pa.concat_tables([kept, new]) if kept.num_rows and new.num_rows else (kept if kept.num_rows else new) or NO_FILES,
+            self._files,
             self._transactions,
             self._domains,
             log,
@@ -250,7 +266,7 @@ class _Replay:
             if name == commit_name(last):
                 yield self._commit(last, text)
             else:
-                yield CommitActions(last, tuple(read_actions(name, text)), "", frozenset())
+                yield read_compaction(last, name, text)
 
     def _own_commit(self) -> CommitActions | None:
         """The commit of a version that was read from its checkpoint."""

@@ -15,11 +15,10 @@ import pyarrow.compute
 from lakewarden.base.setting_sections import PricesSettings
 from lakewarden.delta.examination.kinds import DamageKind
 from lakewarden.delta.features import OPERATIONS, Operation, route
-from lakewarden.delta.parquet.files import DataFile
 from lakewarden.delta.replay.log_state import LogState
 from lakewarden.maintenance.survey.table_survey import Damage, OperationEstimate, PlaceClass
 from lakewarden.storage.meter import PAGE, dollars
-from lakewarden.tables.upkeep_files import pack_files
+from lakewarden.tables.upkeep_files import FULL, first_fit
 
 pc: Any = pyarrow.compute
 """Its stubs do not know chunked columns."""
@@ -153,8 +152,7 @@ def _work(table: SurveyedTable, operation: Operation) -> tuple[Counter[str], tup
             deleted = -(-table.dead_files // PAGE)
             return _FIXED["vacuum"] + Counter(LIST=pages, GET=kept, DELETE=deleted), (0, 0)
         case "compact":
-            packing = pack_files(_data_files(table.state) if files > 1 else (), table.target_size)
-            return _rewrite(table, len(packing.inputs), len(packing.bins), packing.bytes)
+            return _rewrite(table, *_packed(table.state, table.target_size))
         case "cluster":
             return _rewrite(table, files, -(-size // table.target_size), size)
         case "restore":
@@ -180,14 +178,22 @@ def _sum(state: LogState) -> int:
     return pc.sum(state.files.column("size")).as_py() or 0
 
 
-def _data_files(state: LogState) -> list[DataFile]:
-    """As the planner of a compaction has them: those of one partition may become one."""
-    columns = (state.files.column(name).to_pylist() for name in ("key", "size"))
-    partitions = _partitions(state)
-    return [
-        DataFile(key, size or 0, None, 0, None, None, None, partition)
-        for key, size, partition in zip(*columns, partitions, strict=True)
-    ]
+def _packed(state: LogState, target_size: int) -> tuple[int, int, int]:
+    """How many files the planner of a compaction would pack, into how many, and their bytes: those of one partition may become
+    one. By sizes alone, since there may be millions."""
+    by_partition: dict[object, list[int]] = {}
+    for size, partition in zip(state.files.column("size").to_pylist(), _partitions(state), strict=True):
+        if (size or 0) < FULL * target_size:
+            by_partition.setdefault(partition, []).append(size or 0)
+    inputs, made, packed = 0, 0, 0
+    for sizes in by_partition.values():
+        sizes.sort(reverse=True)
+        bins = first_fit(sizes, target_size)
+        counts = Counter(bins)
+        several = [size for size, place in zip(sizes, bins, strict=True) if counts[place] > 1]
+        inputs, packed = inputs + len(several), packed + sum(several)
+        made += sum(count > 1 for count in counts.values())
+    return inputs, made, packed
 
 
 def _partitions(state: LogState) -> list[tuple[tuple[str, str | None], ...]]:

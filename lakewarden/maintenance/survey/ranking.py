@@ -36,15 +36,13 @@ class RankedTables(Collection[TableSurvey]):
         """How many tables have each verdict, the worst first; without those that none has."""
         return {verdict: self._verdicts[verdict] for verdict in _ORDER if self._verdicts[verdict]}
 
-    def add(self, found: TableSurvey) -> int:
-        """Returns how many there are now."""
+    def add(self, found: TableSurvey) -> None:
         with self._lock:
             self._verdicts[found.verdict] += found.change != "gone"
             self._newest.append(found)
             if len(self._newest) >= self._most:
                 self._runs.append(self._run())
                 self._newest = []
-            return len(self)
 
     def __len__(self) -> int:
         return self._verdicts.total()

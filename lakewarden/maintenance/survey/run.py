@@ -23,7 +23,7 @@ Look = Callable[[Location, FoundTable], TableSurvey]
 """How one table is looked at: by `survey_table`, or by what an earlier look found."""
 
 Progress = Callable[[int, int], None]
-"""Takes how many tables are done, and how many are found so far."""
+"""Called with the number of tables just finished, and how many were found so far."""
 
 _AT_ONCE = 16
 """Tables: a store answers after some tens of milliseconds, in which others are read."""
@@ -149,9 +149,9 @@ class _Run:
         _check_there(place, objects)
 
     def _one(self, location: Location, found: FoundTable) -> None:
-        done = self.tables.add(self._look(location, found))
+        self.tables.add(self._look(location, found))
         with self._lock:
-            self._progress(done, self._found)
+            self._progress(1, self._found)
 
 
 def _check_there(place: Location, objects: int) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from lakewarden.delta.examination.figures import TableFigures
 from lakewarden.delta.examination.kinds import DamageKind, Verdict
 from lakewarden.delta.features import Engine
 
@@ -44,8 +45,8 @@ class OperationEstimate:
 
 
 @dataclass(frozen=True)
-class TableSurvey:
-    """One table, as of one look. Sizes in bytes; a figure that is not known is None."""
+class TableSurvey(TableFigures):
+    """One table, as of one look, with its figures."""
 
     path: str
     """Its URI in the canonical form: an absolute path, or `scheme://bucket/prefix`, `s3` for `s3a`."""
@@ -55,27 +56,9 @@ class TableSurvey:
     damage: tuple[Damage, ...] = ()
     features: tuple[str, ...] = ()
     """In use, not only in the protocol."""
-    writers: Mapping[str, int] = field(default_factory=dict)
-    """How many of the commits in the log each `engineInfo` made."""
     place_class: PlaceClass = "unknown"
-    files: int | None = None
-    bytes: int | None = None
-    small_files: int | None = None
-    vector_rows: int | None = None
-    """Rows that deletion vectors take out."""
-    dead_bytes: int | None = None
-    """Of files in its directory that no live version names, whether a commit removed them or none ever named them."""
-    unnamed_files: int | None = None
-    """Data files that neither a live version nor a `remove` names."""
-    alien_files: int | None = None
-    """Of other kinds than Delta's."""
-    commits_since_checkpoint: int | None = None
-    log_bytes: int | None = None
-    log_objects: int | None = None
-    oldest_version: int | None = None
-    """The oldest that opens."""
     error: str = ""
     """Why it is unreadable; empty where it is not."""
     operations: Mapping[str, OperationEstimate] = field(default_factory=dict)
     change: Change = ""
-    """Empty too where there is no last look to compare with."""
+    """Since the last look; empty too where there is none to compare with."""

@@ -78,21 +78,10 @@ def _survey(location: Location, found: FoundTable, seen: Examination, options: S
         None if state is None else state.version,
         damage,
         _features(state),
-        dict(figures.writers or {}),
         place,
-        figures.files,
-        figures.bytes,
-        figures.small_files,
-        figures.vector_rows,
-        figures.dead_bytes,
-        figures.unnamed_files,
-        figures.alien_files,
-        figures.commits_since_checkpoint,
-        figures.log_bytes,
-        figures.log_objects,
-        figures.oldest_version,
         seen.error,
         operations,
+        **vars(figures),
     )
 
 
@@ -110,5 +99,5 @@ def _features(state: LogState | None) -> tuple[str, ...]:
 def _place(location: Location, seen: Examination, options: SurveyOptions) -> PlaceClass:
     if seen.state is not None and not OF_CATALOGS.isdisjoint(features_of(seen.state.protocol)):
         return "catalog"
-    engines = ("Apache-Spark/",) if seen.read == "checksum" else (seen.figures.writers or {}).keys()
+    engines = ("Apache-Spark/",) if seen.read == "checksum" else seen.figures.writers
     return place_class(location.uri, engines, options.environment)

@@ -7,6 +7,8 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable
 
@@ -16,7 +18,7 @@ from lakewarden.delta.examination.listing import TableListing
 from lakewarden.storage.meter import metered
 from lakewarden.storage.objects import ObjectStore
 from lakewarden.storage.open import open_store
-from tests.delta.examination.damaged import CRC, LAST, log, whole, with_checksum
+from tests.delta.examination.damaged import CRC, LAST, _checkpoint_without_a_file, checkpoint, log, whole, with_checksum
 from tests.delta.hand_written import HandWritten, add
 from tests.fixtures.minio import MinioServer
 
@@ -80,7 +82,7 @@ def test_a_whole_checksum_is_all_that_is_read(table: HandWritten, copied: Callab
     assert by_log.state is not None
     assert seen.state.files.sort_by("key").equals(by_log.state.files.sort_by("key"))
     assert (seen.state.metadata, seen.state.protocol) == (by_log.state.metadata, by_log.state.protocol)
-    assert (seen.figures.writers, seen.figures.tombstones, seen.figures.unnamed_files) == (None, None, None)
+    assert (seen.figures.writers, seen.figures.tombstones, seen.figures.unnamed_files) == ({}, None, None)
     # its one tombstone is of the commit behind the checkpoint; that of the dead file has left the checkpoint
     assert (by_log.figures.unnamed_files, by_log.figures.tombstones) == (1, 1)
     assert by_log.figures.dead_bytes == seen.figures.dead_bytes
@@ -98,12 +100,7 @@ def test_a_damage_beside_a_checksum_costs_a_second_look_and_is_found(
     assert spent == {"GET": 5, "LIST": 2}
 
 
-def _without_files(said: dict[str, object]) -> None:
-    del said["allFiles"]
-
-
 UNFIT: dict[str, Callable[[dict[str, object]], object]] = {
-    "without files": _without_files,
     "another number of files": lambda said: said.update(numFiles=1),
     "another size": lambda said: said.update(tableSizeBytes=1),
     "no metadata": lambda said: said.pop("metadata"),
@@ -120,6 +117,54 @@ def test_a_checksum_that_contradicts_itself_is_passed_over(
     (table.path / CRC).write_text(json.dumps(said))
     seen, spent = copied(table).look()
     assert (seen.verdict, seen.read, spent) == ("sound", "log", {"GET": 4})
+
+
+def test_a_checksum_without_files_costs_no_more_than_none(table: HandWritten, copied: Callable[[HandWritten], Copy]) -> None:
+    """As Spark writes of larger tables. In place of the pointer, whose age the listing shows."""
+    said = with_checksum(table)
+    del said["allFiles"]
+    (table.path / CRC).write_text(json.dumps(said))
+    seen, spent = copied(table).look()
+    assert (seen.verdict, seen.read, spent) == ("sound", "log", {"GET": 3})
+    (table.path / LAST).write_text("{")
+    copy = copied(table)
+    copy.written = {LAST: LATER}
+    assert [note.kind for note in copy.look()[0].notes] == ["last-checkpoint-wrong"]
+
+
+def _rewritten(table: HandWritten) -> None:
+    """The checkpoint without a file, and of the size that it had."""
+    path = checkpoint(table)
+    size = path.stat().st_size
+    _checkpoint_without_a_file(table)
+    assert path.stat().st_size != size
+    pointer = json.loads((table.path / LAST).read_text())
+    (table.path / LAST).write_text(json.dumps({**pointer, "sizeInBytes": path.stat().st_size}))
+
+
+def _checkpoint_beside_a_checksum(table: HandWritten) -> None:
+    said = with_checksum(table)
+    del said["allFiles"]
+    (table.path / CRC).write_text(json.dumps(said))
+    _checkpoint_without_a_file(table)
+
+
+def _with_another_file(table: HandWritten) -> None:
+    """As many files as before."""
+    found = pq.read_table(checkpoint(table))
+    column = found.column("add")
+    rows = [row and {**row, "path": row["path"].replace("p=b/3", "p=b/other")} for row in column.to_pylist()]
+    place = found.schema.get_field_index("add")
+    pq.write_table(found.set_column(place, "add", pa.array(rows, column.type)), checkpoint(table))
+
+
+@pytest.mark.parametrize("how", [_checkpoint_without_a_file, _with_another_file, _rewritten, _checkpoint_beside_a_checksum])
+def test_a_checkpoint_that_has_other_figures_than_what_is_read_anyway_is_compared(
+    table: HandWritten, copied: Callable[[HandWritten], Copy], how: Callable[[HandWritten], None]
+) -> None:
+    how(table)
+    seen, _ = copied(table).look()
+    assert ("checkpoint-contradicts" in {note.kind for note in seen.notes}, seen.verdict) == (True, "damaged")
 
 
 @pytest.mark.parametrize("text", [b"", b"{", b"\xff", b"[]", b"[" * 100_000])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 import shutil
 from pathlib import Path
 from typing import Literal
@@ -14,6 +15,7 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 
 from lakewarden.base.connection import Location
+from lakewarden.delta.replay import actions, log_state
 from lakewarden.delta.replay.log_state import LogState, replay
 from lakewarden.errors import Corrupt, NotFound
 from tests.delta.hand_written import HandWritten, add, metadata, protocol, remove
@@ -237,3 +239,34 @@ def test_a_text_of_a_checkpoint_that_is_no_utf_8_makes_it_unreadable(tmp_path: P
     state = replayed(table)
     assert ([note.kind for note in state.notes], len(keys(state))) == (["checkpoint-unreadable"], len(keys(replayed(table, 5))))
     assert "UTF8" in state.notes[0].detail
+
+
+def _random_log(table: HandWritten, chosen: random.Random) -> None:
+    """Thirty commits that add, remove and replace twelve files, some with vectors."""
+    vectors = [None, *({"storageType": "u", "pathOrInlineDv": name, "sizeInBytes": 1, "cardinality": 1} for name in "ab")]
+    table.begin(add("f0"), add("f1"))
+    for version in range(1, 30):
+        names = (f"f{chosen.randrange(12)}" for _ in range(chosen.randrange(5)))
+        table.commit(
+            version, *(chosen.choice((add, remove))(name, vector=chosen.choice(vectors)) for name in names), {"commitInfo": {}}
+        )
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_logs_of_any_length_are_read_alike(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
+    """Small bounds stand for long commits: of those no actions are kept, and files become columns some at a time."""
+    table = HandWritten(tmp_path / "t")
+    _random_log(table, random.Random(seed))
+    (table.log / f"{3:020d}.{5:020d}.compacted.json").write_text(
+        "".join((table.log / f"{version:020d}.json").read_text() for version in (3, 4, 5))
+    )
+    for version in (3, 4, 5):
+        (table.log / f"{version:020d}.json").unlink()
+    whole = replayed(table)
+    monkeypatch.setattr(actions, "_MOST_KEPT", 0)
+    monkeypatch.setattr(log_state, "_MOST_TOUCHED", 3)
+    cut = replayed(table)
+    by_name = [("key", "ascending"), ("vectorId", "ascending")]
+    assert cut.files.sort_by(by_name).equals(whole.files.sort_by(by_name))
+    assert (cut.version, cut.digest, cut.commit_info, cut.metadata) == (29, whole.digest, whole.commit_info, whole.metadata)
+    assert len(whole.files) > 2

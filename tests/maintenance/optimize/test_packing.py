@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakewarden.delta.parquet.files import DataFile
-from lakewarden.tables.upkeep_files import CLUSTERED_BYTES, FULL, not_worth_it, pack_files, runs_to_cluster
+from lakewarden.tables.upkeep_files import CLUSTERED_BYTES, FULL, first_fit, not_worth_it, pack_files, runs_to_cluster
 
 _TARGET = 100
 
@@ -78,3 +78,14 @@ def test_a_z_order_holds_no_more_than_a_bounded_run_of_one_partition(given_files
 
 def _size(file: DataFile) -> int:
     return file.size
+
+
+@given(st.lists(st.integers(0, _TARGET), max_size=80))
+def test_each_size_is_in_the_first_bin_with_room(sizes: list[int]) -> None:
+    """Beside what tries bin after bin."""
+    rooms, expected = [_TARGET] * (len(sizes) + 1), []
+    for size in sizes:
+        place = next(number for number, room in enumerate(rooms) if room >= size)
+        rooms[place] -= size
+        expected.append(place)
+    assert first_fit(sizes, _TARGET) == expected
