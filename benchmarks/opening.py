@@ -14,7 +14,7 @@ from benchmarks.flush_requests import environment
 from benchmarks.measuring.page import Section, Table
 from benchmarks.measuring.scale import Scale
 from lakewarden.base.connection import Location
-from lakewarden.delta.commit_log.log_version import LogVersion
+from lakewarden.delta.commit_log.version import LogVersion
 from lakewarden.delta.replay.log_state import replay
 from lakewarden.storage.options import delta_options
 from tests.fixtures.minio import serve_minio

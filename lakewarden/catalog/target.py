@@ -31,7 +31,7 @@ class ScopeTarget:
     mark: str = ""
     """The scope's keyed hash (`catalog.state.erasure`); empty in a warehouse of format 1."""
     manifest_key: str = field(default="", repr=False)
-    """The key under which the scope's newest version is kept (`delta.kept`); empty in a warehouse of format 1: none is."""
+    """Signs what is kept of the newest version (`delta.commit_log.kept_versions`); empty in a warehouse of format 1."""
     floor: FloorLocation | None = None
     """The floor of its table in the warehouse's state; None in a warehouse of format 1."""
     known: KnownState | None = None

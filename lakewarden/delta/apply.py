@@ -22,6 +22,7 @@ from lakewarden.delta.change_data import has_feed, properties_to_set
 from lakewarden.delta.commit_log.actions import CommitChange
 from lakewarden.delta.commit_log.commits import CommitLog, is_fence
 from lakewarden.delta.commit_log.committing import Committer, TooLate, check_held, transactions_of
+from lakewarden.delta.commit_log.snapshot import Snapshot, first_snapshot
 from lakewarden.delta.commit_log.stamp import CommitStamp
 from lakewarden.delta.lifecycle.create import create_table
 from lakewarden.delta.lifecycle.freezing import check_not_frozen
@@ -31,7 +32,6 @@ from lakewarden.delta.parquet.files import DataFile, NewFile, batch_name, write_
 from lakewarden.delta.parquet.schema import SEQ
 from lakewarden.delta.partitions import Partition
 from lakewarden.delta.scope import open_place, open_scope
-from lakewarden.delta.snapshot import Snapshot, first_snapshot
 from lakewarden.delta.table import check_whole
 from lakewarden.errors import Conflict, ConstraintViolation, Unsupported
 from lakewarden.log.chunk import bare, taken

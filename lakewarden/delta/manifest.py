@@ -3,7 +3,7 @@
 
 It is derived. Every commit rewrites it; if it is lost, late or broken, it is rebuilt from the Delta log, and from the
 Parquet footers if the table has had several schema versions. It also keeps what a later commit or read needs of the version
-(`delta.kept`).
+(`delta.commit_log.kept_versions`).
 """
 
 from __future__ import annotations
@@ -16,14 +16,13 @@ from datetime import datetime
 from lakewarden.base.clock import to_millis
 from lakewarden.base.connection import Location
 from lakewarden.catalog.target import ScopeTarget
-from lakewarden.delta.commit_log.commits import CommitLog, checkpoint_name, is_fence
-from lakewarden.delta.kept.memory import KEPT_TEXTS, KEPT_VERSIONS
-from lakewarden.delta.kept.newest import NAME
-from lakewarden.delta.kept.signature import kept_part, sign, verified
+from lakewarden.delta.commit_log.commits import CommitLog, checkpoint_name
+from lakewarden.delta.commit_log.kept_versions import KEPT_TEXTS, KEPT_VERSIONS, NAME
+from lakewarden.delta.commit_log.signature import kept_part, sign, verified
+from lakewarden.delta.commit_log.snapshot import Snapshot
 from lakewarden.delta.parquet.files import DataFile
 from lakewarden.delta.parquet.reading import open_file
 from lakewarden.delta.scope import open_place
-from lakewarden.delta.snapshot import Snapshot
 from lakewarden.delta.table import ScopeTable
 from lakewarden.storage.location import local_path
 from lakewarden.storage.objects import Missing, ObjectStore
@@ -164,8 +163,7 @@ def shown_manifest(location: Location) -> str | None:
 
 
 def _is_fence(table: ScopeTable) -> bool:
-    commit = None if table.files() else CommitLog(open_store(table.location)).read(table.version)
-    return commit is not None and is_fence(commit)
+    return not table.files() and CommitLog(open_store(table.location)).is_fenced(table.version)
 
 
 def _segment(file: DataFile, schema_version: int, stats: str | None) -> str:

@@ -7,7 +7,7 @@ its commits say it.
 from __future__ import annotations
 
 from lakewarden.catalog.target import ScopeTarget
-from lakewarden.delta.commit_log.stamp import DROP, ERASE, CommitStamp
+from lakewarden.delta.commit_log.stamp import CommitStamp
 from lakewarden.delta.table import ScopeTable
 from lakewarden.delta.timeline import walk
 from lakewarden.errors import Corrupt
@@ -78,7 +78,7 @@ def last_flush(table: ScopeTable) -> CommitStamp | None:
     """Returns the stamp of our last flush, which names the log and the user; None also when a fence is newer."""
     for entry in walk(open_store(table.location), table.version):
         stamp = entry.stamp
-        if stamp is not None and stamp.operation in (DROP, ERASE):
+        if stamp is not None and stamp.fences:
             return None
         if stamp is not None and stamp.app_id is not None:
             return stamp

@@ -8,9 +8,8 @@ from functools import reduce
 from lakewarden.catalog.state.floor import floor_at
 from lakewarden.catalog.state.floor_entries import NOTHING, FloorLocation, KnownState
 from lakewarden.catalog.target import ScopeTarget
-from lakewarden.delta.kept.known_rules import KNOWN_RULES
-from lakewarden.delta.kept.newest import kept_snapshot
-from lakewarden.delta.kept.version import KeptVersion
+from lakewarden.delta.commit_log.kept_versions import KeptVersion, kept_snapshot
+from lakewarden.delta.commit_log.known_rules import KNOWN_RULES
 from lakewarden.delta.ownership import check_owner
 from lakewarden.delta.row_rules import rules_of
 from lakewarden.delta.table import ScopeTable
@@ -22,7 +21,7 @@ _LOOKS = 20
 
 def open_scope(target: ScopeTarget, version: int | None = None, *, newest: bool = True) -> ScopeTable | None:
     """Opens the newest version of the scope's table, or that version; None when the storage is present and has no table.
-    The newest one is read from the log only if it is not known (`delta.kept`).
+    The newest one is read from the log only if it is not known (`delta.commit_log.kept_versions`).
 
     Args:
         newest: without it, one that was the newest may do, because a commit follows that is refused if it is not.

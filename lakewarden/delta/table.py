@@ -21,16 +21,16 @@ from lakewarden.delta.commit_log.actions import READER, CommitChange, Mode, Tabl
 from lakewarden.delta.commit_log.checkpoint import is_due, write_checkpoint
 from lakewarden.delta.commit_log.committing import held_still, transactions_of
 from lakewarden.delta.commit_log.damage import check_name, torn_error
-from lakewarden.delta.commit_log.log_version import LogVersion
 from lakewarden.delta.commit_log.publish import publish
+from lakewarden.delta.commit_log.snapshot import OwnCommit
 from lakewarden.delta.commit_log.stamp import CommitStamp
+from lakewarden.delta.commit_log.version import LogVersion
 from lakewarden.delta.features import check_features, check_grows, check_readable
 from lakewarden.delta.parquet.files import DataFile, NewFile
 from lakewarden.delta.parquet.reading import open_file
 from lakewarden.delta.parquet.schema import SEQ, SEQ_ID, delta_schema, read_schema, version_of
 from lakewarden.delta.replay.log_state import PASSED_OVER, replay
 from lakewarden.delta.row_rules import RowRule, check_rows, check_understood, rules_of
-from lakewarden.delta.snapshot import OwnCommit
 from lakewarden.delta.table_contents import TableContents
 from lakewarden.delta.uri import delta_uri
 from lakewarden.errors import InvalidArgument, LakewardenError, Unsupported

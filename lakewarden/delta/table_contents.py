@@ -13,6 +13,8 @@ from lakewarden.catalog.model import TableSchema
 from lakewarden.catalog.report import ScopeState
 from lakewarden.delta.commit_log.actions import DELETION_VECTORS, MOST_WRITER, READER, TableHead
 from lakewarden.delta.commit_log.committing import BATCH_APP, SWEPT
+from lakewarden.delta.commit_log.snapshot import MOST_KEPT, Snapshot, state_of
+from lakewarden.delta.commit_log.version import LogVersion
 from lakewarden.delta.parquet.column_ends import Bounds, Value
 from lakewarden.delta.parquet.files import DataFile
 from lakewarden.delta.parquet.outward import outward
@@ -22,8 +24,6 @@ from lakewarden.delta.partitions import value_of
 from lakewarden.delta.replay.live_files import vectors_of
 from lakewarden.delta.replay.log_state import LogState
 from lakewarden.delta.replay.rows import all_rows
-from lakewarden.delta.snapshot import MOST_KEPT, Snapshot, state_of
-from lakewarden.delta.table_version import TableVersion
 from lakewarden.errors import Corrupt, Unsupported
 from lakewarden.storage.open import open_store
 
@@ -32,7 +32,7 @@ class TableContents:
     """One version, as it was opened, or by what is known of it."""
 
     def __init__(
-        self, location: Location, found: TableVersion, torn: int | None = None, *, mended: bool = False, is_kept: bool = False
+        self, location: Location, found: LogVersion, torn: int | None = None, *, mended: bool = False, is_kept: bool = False
     ) -> None:
         """
         Args:

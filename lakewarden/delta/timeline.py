@@ -14,7 +14,7 @@ from itertools import accumulate
 
 from lakewarden.base.clock import to_millis
 from lakewarden.base.threads import at_once
-from lakewarden.delta.commit_log.stamp import DROP, ERASE, CommitStamp
+from lakewarden.delta.commit_log.stamp import CommitStamp
 from lakewarden.delta.replay.actions import read_commit
 from lakewarden.delta.replay.paths import key_of, root_at
 from lakewarden.delta.replay.segment import LogFiles, commit_name, version_of
@@ -50,7 +50,7 @@ class LogEntry:
     @property
     def fences(self) -> bool:
         """Whether nothing that was committed before it is there any more."""
-        return self.stamp is not None and self.stamp.operation in (DROP, ERASE)
+        return self.stamp is not None and self.stamp.fences
 
     @property
     def since(self) -> int:
@@ -232,13 +232,12 @@ def entry_of(version: int, text: bytes, uri: str) -> LogEntry:
     adds = {key_of(each.add.path, root): each.add.modification_time or 0 for each in actions if each.add is not None}
     gone = [each.remove for each in actions if each.remove is not None]
     removes = {key_of(remove.path, root): remove.deletion_timestamp or 0 for remove in gone}
-    said, operation = info.get("userMetadata"), str(info.get("operation", "UNKNOWN"))
-    stamp = CommitStamp.parse(said if isinstance(said, str) else None)
+    stamp = CommitStamp.of(commit)
     times = (info.get("inCommitTimestamp"), info.get("timestamp"), max([0, *adds.values(), *removes.values()]))
     return LogEntry(
         version,
         next((time for time in times if isinstance(time, int) and time), 0),
-        stamp.operation if stamp else operation,
+        stamp.operation if stamp else str(info.get("operation", "UNKNOWN")),
         stamp,
         frozenset(adds),
         frozenset(removes),

@@ -4,15 +4,25 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
+from uuid import UUID
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable
 
 from lakewarden import Column, Lakehouse
+from lakewarden.base.connection import Location
+from lakewarden.delta.reading.foreign import ForeignTable
+from lakewarden.delta.replay.log_state import replay
 from lakewarden.errors import BeingErased, Conflict, Corrupt, InUse, InvalidArgument, LakewardenError, NotFound
 from lakewarden.maintenance.export.run import export
-from tests.fixtures.lakes import NOTES, make_notes, notes, strong
+from tests.delta.hand_written import HandWritten, Json, add, bitmap, protocol, remove, z85
+from tests.fixtures.lakes import NOTES, make_notes, notes, scope_path, strong
 
 pytestmark = pytest.mark.disk  # they look into the directories themselves
 
@@ -186,3 +196,56 @@ def test_a_copy_of_an_export_below_the_warehouse_is_found(lake: Lakehouse, tmp_p
     assert failed.value.code == "CONFLICT"
     whats = {finding.what for finding in lake.verify_erased("ann").findings}
     assert whats == {"an export of the user", "its footer names the user"}
+
+
+def test_what_readers_need_of_other_writers_comes_along(lake: Lakehouse, tmp_path: Path) -> None:
+    """A deletion vector in a file, and a checkpoint with a sidecar in place of the commits below it."""
+    lake.flush()
+    scope = Path(str(scope_path(lake, "ann")))
+    state = replay(Location(str(scope)))
+    assert state is not None
+    version, (file, *_), mark = state.version + 1, state.files.column("path").to_pylist(), UUID(int=7)
+    size = HandWritten.vector(cast("HandWritten", SimpleNamespace(path=scope)), f"deletion_vector_{mark}.bin", bitmap([0]))
+    said = {"storageType": "u", "pathOrInlineDv": z85(mark.bytes), "offset": 1, "sizeInBytes": size, "cardinality": 1}
+    features = protocol("deletionVectors", "v2Checkpoint")
+    actions = [features, remove(str(file)), add(str(file), vector=said)]
+    (scope / "_delta_log" / f"{version:020d}.json").write_text("\n".join(map(json.dumps, actions)))
+    rows = ForeignTable.open(Location(str(scope))).rows()
+    _as_sidecar(scope, version, features)
+    lake.export("ann", str(tmp_path / "out"))
+    copied = ForeignTable.open(Location(str(tmp_path / "out" / "chat" / "notes")))
+    assert copied.state.checkpoint is not None
+    assert copied.rows().equals(rows)
+    assert 0 < rows.num_rows < 2
+
+
+def _as_sidecar(scope: Path, version: int, features: Json) -> None:
+    """Replaces all but the newest commit by a checkpoint whose files are in a sidecar."""
+    log = scope / "_delta_log"
+    found = replay(Location(str(scope)))
+    assert found is not None
+    (log / "_sidecars").mkdir()
+    kind = found.files.select(["path", "partitionValues", "size", "deletionVector"])
+    adds = pa.StructArray.from_arrays([column.combine_chunks() for column in kind.columns], fields=[*kind.schema])
+    pq.write_table(pa.table({"add": adds}), log / "_sidecars" / "one.parquet")
+    first = (log / f"{0:020d}.json").read_text().splitlines()
+    lines = [json.dumps(features), next(line for line in first if "metaData" in line)]
+    lines += [json.dumps({"txn": {"appId": app, "version": number}}) for app, number in found.transactions.items()]
+    lines.append(json.dumps({"sidecar": {"path": "one.parquet", "sizeInBytes": 1}}))
+    (log / f"{version:020d}.checkpoint.80a083e8-7026-4e79-81be-64bd76c43a11.json").write_text("\n".join(lines))
+    for older in range(version):
+        (log / f"{older:020d}.json").unlink()
+
+
+@pytest.mark.parametrize("place", ["old.parquet", "_files/x"])
+def test_a_link_that_leads_out_is_not_followed(lake: Lakehouse, tmp_path: Path, place: str) -> None:
+    """Of an older version's file, and of one that no version names."""
+    scope, secret = Path(str(scope_path(lake, "ann"))), tmp_path / "secret"
+    secret.write_text("another tenant's")
+    (scope / place).parent.mkdir(exist_ok=True)
+    (scope / place).symlink_to(secret)
+    for version, action in ((3, add("old.parquet")), (4, remove("old.parquet"))):
+        (scope / "_delta_log" / f"{version:020d}.json").write_text(json.dumps(action))
+    with suppress(LakewardenError):
+        lake.export("ann", str(tmp_path / "out"))
+    assert not [found for found in (tmp_path / "out").rglob("*") if found.is_file() and b"tenant" in found.read_bytes()]

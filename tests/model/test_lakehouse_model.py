@@ -23,9 +23,8 @@ from lakewarden.base.settings import Settings
 from lakewarden.catalog.report import ScopeReport
 from lakewarden.catalog.target import ScopeTarget
 from lakewarden.delta import manifest
-from lakewarden.delta.kept.memory import KEPT_TEXTS, KEPT_VERSIONS
-from lakewarden.delta.kept.newest import NAME
-from lakewarden.delta.snapshot import Snapshot
+from lakewarden.delta.commit_log.kept_versions import KEPT_TEXTS, KEPT_VERSIONS, NAME
+from lakewarden.delta.commit_log.snapshot import Snapshot
 from lakewarden.errors import ConstraintViolation, NotFound
 from lakewarden.maintenance.plans.whole_tables import QUIET
 from lakewarden.storage.open import open_store

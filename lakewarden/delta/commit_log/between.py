@@ -48,7 +48,6 @@ def between(store: ObjectStore, since: int, newest: int) -> Between:
 def _bar(commit: CommitActions) -> str:
     if any(action.meta_data is not None or action.protocol is not None for action in commit.actions):
         return "the table's columns or properties were changed"
-    text = commit.info.get("userMetadata")
-    stamp = CommitStamp.parse(text if isinstance(text, str) else None)
+    stamp = CommitStamp.of(commit)
     operation = str(commit.info.get("operation", "")) if stamp is None else stamp.operation
     return "a vacuum started" if operation.startswith("VACUUM") else ""

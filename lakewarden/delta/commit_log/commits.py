@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from hashlib import sha256
 
-from lakewarden.delta.commit_log.stamp import DROP, ERASE, CommitStamp
+from lakewarden.delta.commit_log.stamp import CommitStamp
 from lakewarden.delta.partitions import Partition
 from lakewarden.delta.replay.actions import CommitActions, read_commit
 from lakewarden.delta.replay.segment import LAST_CHECKPOINT, LOG, checkpoint_name, commit_name
@@ -16,9 +16,8 @@ __all__ = ["LAST_CHECKPOINT", "LOG", "CommitLog", "checkpoint_name", "commit_nam
 
 def is_fence(commit: CommitActions) -> bool:
     """Whether nothing that was committed before it is there any more."""
-    text = commit.info.get("userMetadata")
-    stamp = CommitStamp.parse(text if isinstance(text, str) else None)
-    return stamp is not None and stamp.operation in (DROP, ERASE)
+    stamp = CommitStamp.of(commit)
+    return stamp is not None and stamp.fences
 
 
 def without_nested(listing: Sequence[StoredObject]) -> list[StoredObject]:
@@ -40,6 +39,11 @@ class CommitLog:
         except Missing:
             return None
         return read_commit(version, text) if text else None  # emptied below the fence of a dropped table
+
+    def is_fenced(self, version: int) -> bool:
+        """Whether that commit is a fence; False where it has left the log."""
+        commit = self.read(version)
+        return commit is not None and is_fence(commit)
 
     def digest(self, version: int) -> bytes | None:
         """What tells a commit from any other; None when there is none, or it has left the log."""

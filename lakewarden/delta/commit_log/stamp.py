@@ -10,6 +10,7 @@ import msgspec
 
 from lakewarden.base import exact_json
 from lakewarden.base.commit_metadata import carried, merged
+from lakewarden.delta.replay.actions import CommitActions
 
 _MARK = "lakewarden"
 _METADATA = "metadata"
@@ -83,6 +84,17 @@ class CommitStamp:
         if not said.pop(_METADATA):
             return _encoded(said).decode()
         return _encoded(said | {_METADATA: msgspec.Raw(self.metadata.encode())}).decode()
+
+    @property
+    def fences(self) -> bool:
+        """Whether nothing that was committed before it is there any more."""
+        return self.operation in (DROP, ERASE)
+
+    @classmethod
+    def of(cls, commit: CommitActions) -> CommitStamp | None:
+        """As `parse`."""
+        text = commit.info.get("userMetadata")
+        return cls.parse(text if isinstance(text, str) else None)
 
     @classmethod
     def parse(cls, text: str | None) -> CommitStamp | None:

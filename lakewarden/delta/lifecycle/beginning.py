@@ -9,8 +9,9 @@ from lakewarden.catalog.model import TableSchema
 from lakewarden.catalog.target import ScopeTarget
 from lakewarden.delta.change_data import feed_to_set
 from lakewarden.delta.commit_log.actions import CommitChange
-from lakewarden.delta.commit_log.commits import CommitLog, is_fence
+from lakewarden.delta.commit_log.commits import CommitLog
 from lakewarden.delta.commit_log.committing import Committer, TooLate
+from lakewarden.delta.commit_log.snapshot import first_snapshot
 from lakewarden.delta.commit_log.stamp import CommitStamp
 from lakewarden.delta.lifecycle.create import create_table
 from lakewarden.delta.lifecycle.freezing import check_not_frozen
@@ -18,7 +19,6 @@ from lakewarden.delta.manifest import write_manifest
 from lakewarden.delta.ownership import PROPERTY, owner_of
 from lakewarden.delta.parquet.schema import version_of
 from lakewarden.delta.scope import open_scope
-from lakewarden.delta.snapshot import first_snapshot
 from lakewarden.delta.table import ScopeTable, check_whole
 from lakewarden.errors import Conflict
 from lakewarden.storage.open import open_store
@@ -68,8 +68,7 @@ def has_begun(table: ScopeTable, target: ScopeTarget) -> bool:
         return True
     if table.is_swept:
         raise Conflict(f"the remains of an earlier table at {target.location} are being removed; try again")
-    newest = CommitLog(open_store(target.location)).read(table.version)
-    return newest is None or not is_fence(newest)
+    return not CommitLog(open_store(target.location)).is_fenced(table.version)
 
 
 def _begin(table: ScopeTable | None, target: ScopeTarget, by: Committer) -> Steps[None]:

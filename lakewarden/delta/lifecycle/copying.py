@@ -1,27 +1,33 @@
-"""Copies a scope's table elsewhere with its history: the log up to one version, and the files that it names."""
+"""Copies a scope's table elsewhere with its history: the log up to one version, and the files that it names.
+
+The copy has what any reader of Delta may need of it: data and change files, deletion vectors, checkpoints with their sidecars.
+"""
 
 from __future__ import annotations
 
 import hashlib
-import json
-import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
-from urllib.parse import unquote
 
-import pyarrow as pa
-import pyarrow.parquet as pq
-
+from lakewarden.base.connection import Location
 from lakewarden.base.faults import Reach, no_faults
-from lakewarden.delta.commit_log.commits import LOG
-from lakewarden.delta.failures import delta_errors
+from lakewarden.delta.replay.actions import Vector, read_commit
+from lakewarden.delta.replay.checkpoints import Checkpoint, read_checkpoint, sidecar_name
+from lakewarden.delta.replay.live_files import vectors_of
+from lakewarden.delta.replay.log_objects import MOST_COMMIT, LogObjects
+from lakewarden.delta.replay.paths import OutsideTable, check_inside, key_of, root_of
+from lakewarden.delta.replay.segment import commit_name
+from lakewarden.delta.replay.vectors import vector_key
 from lakewarden.delta.table import ScopeTable
 from lakewarden.errors import Conflict, Corrupt
 from lakewarden.storage.objects import Missing, ObjectStore, keys_of
 from lakewarden.storage.open import open_store
 
-_VERSION = re.compile(rf"{LOG}/(\d{{20}})\.(json|.*parquet)$")
 _FILES = "_files"
+
+_Named = tuple[str, str, Vector | None]
+"""A file's key, its path as a log has it, and its deletion vector."""
 
 
 @dataclass(frozen=True)
@@ -38,15 +44,17 @@ def copy_table(table: ScopeTable, target: ObjectStore, folder: str, reach: Reach
 
     Raises:
         Conflict: a live file vanished meanwhile: others rewrote and vacuumed the table; try again.
+        Corrupt: a commit of its history is garbled.
+        OutsideTable: a live file, or a link in the table's directory, leads out of it. Older versions' files are left out then.
     """
-    store = open_store(table.location)
-    log = [name for name in keys_of(store, LOG) if (found := _VERSION.match(name)) and int(found[1]) <= table.version]
-    live = {file.path for file in table.files()}
-    named = sorted(live.union(*(_named(store, name) for name in log)))
+    location, store = table.location, open_store(table.location)
+    live = {place for file in table.files() for place in _places((file.path, *(file.logged or (file.path, None))), location)}
+    log, named = _history(location, table.version)
     copied = []
-    for path in [*named, *keys_of(store, _FILES), *log]:  # the log last: a reader never sees files that are not there yet
+    # the log last: a reader never sees files that are not there yet
+    for path in [*sorted(live | named), *keys_of(store, _FILES), *log]:
         try:
-            data = store.get(path)
+            data = store.get(check_inside(path, path, location))
         except Missing:
             if path in live:
                 raise Conflict(f"{table.uri}/{path} vanished while it was copied; try again") from None
@@ -68,27 +76,53 @@ def put_copy(target: ObjectStore, path: str, data: bytes) -> CopiedFile:
     return file
 
 
-def _named(store: ObjectStore, name: str) -> set[str]:
-    """Paths of the files within the table that a commit or a checkpoint names, but for what it removes."""
+def _history(location: Location, newest: int) -> tuple[list[str], set[str]]:
+    """The objects of the log up to that version, and the files inside of the table that they name, but for what they remove.
+
+    A checkpoint that can't be read is left out, as readers of ours pass it over; others would fail at it.
+    """
+    files = LogObjects(location).files()
+    commits = [version for version in sorted(files.commits) if version <= newest]
+    log, named = [*map(commit_name, commits)], set[str]()
+    for version in commits:
+        named |= _inside(_of_commit(location, version), location)
+    for each in files.checkpoints:
+        if each.version <= newest:
+            with suppress(Corrupt):
+                checkpoint = read_checkpoint(LogObjects(location), each)
+                log += [*(sidecar_name(sidecar, location) for sidecar in checkpoint.sidecars), *each.names]
+                named |= _inside(_of_checkpoint(checkpoint), location)
+    return log, named
+
+
+def _of_commit(location: Location, version: int) -> Iterator[_Named]:
     try:
-        data = store.get(name)
+        text = LogObjects(location).read(commit_name(version), MOST_COMMIT)
     except Missing:
-        return set()
-    paths = _of_commit(name, data) if name.endswith(".json") else _of_checkpoint(data)
-    return {unquote(path) for path in paths if "://" not in path and not path.startswith("/")}
+        return
+    for action in read_commit(version, text).actions if text else ():  # emptied below the fence of a dropped table
+        if action.add is not None:
+            yield key_of(action.add.path, root_of(location)), action.add.path, action.add.deletion_vector
+        if action.cdc is not None:
+            yield key_of(action.cdc.path, root_of(location)), action.cdc.path, None
 
 
-def _of_commit(name: str, data: bytes) -> Iterator[str]:
-    for line in data.splitlines():
-        try:
-            action = json.loads(line) if line.strip() else {}
-        except ValueError as error:
-            raise Corrupt(f"{name} is no commit: {error}") from error
-        if (file := action.get("add") or action.get("cdc")) is not None:
-            yield file["path"]
+def _of_checkpoint(checkpoint: Checkpoint) -> Iterator[_Named]:
+    for part in checkpoint.parts:
+        yield from zip(part.column("key").to_pylist(), part.column("path").to_pylist(), vectors_of(part), strict=True)
 
 
-def _of_checkpoint(data: bytes) -> Iterable[str]:
-    with delta_errors("cannot read a checkpoint"):
-        adds = pq.read_table(pa.BufferReader(data), columns=["add"]).column("add").to_pylist()
-    return [add["path"] for add in adds if add is not None]
+def _inside(named: Iterator[_Named], location: Location) -> set[str]:
+    found = set[str]()
+    for each in named:
+        with suppress(OutsideTable):
+            found.update(_places(each, location))
+    return found
+
+
+def _places(named: _Named, location: Location) -> Iterator[str]:
+    """Where the file is, and its vector if that is in a file of its own."""
+    key, path, vector = named
+    yield check_inside(key, path, location)
+    if vector is not None and (place := vector_key(vector, location)) is not None:
+        yield place

@@ -7,7 +7,6 @@ fence once no process can hold such a snapshot any more (delta/lifecycle/sweep.p
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 
 from lakewarden.base.attempts import Attempts
@@ -20,7 +19,7 @@ from lakewarden.delta.commit_log.publish import version_of_unnamed
 from lakewarden.delta.commit_log.stamp import DROP, ERASE, CommitStamp
 from lakewarden.delta.lifecycle.create import create_table
 from lakewarden.delta.ownership import begun_anew
-from lakewarden.delta.replay.segment import LogFiles
+from lakewarden.delta.replay.segment import LogFiles, leading_version
 from lakewarden.delta.scope import open_place
 from lakewarden.delta.table import ScopeTable, check_whole
 from lakewarden.errors import Conflict, Corrupt
@@ -30,8 +29,6 @@ from lakewarden.storage.open import open_store
 from lakewarden.storage.steps import Steps
 
 Still = Callable[[], None]
-
-_VERSION = re.compile(rf"{LOG}/(\d{{20}})\.")
 
 
 def fence(target: ScopeTarget, by: Committer) -> Steps[int | None]:
@@ -142,7 +139,7 @@ def _clear(store: ObjectStore, names: Sequence[str], fence_version: int, by: Com
     remove_all_leftovers(store.uri)
     check_held("the fence's end", by.since, by.clock())
     log = keys_of(store, LOG)
-    older = [name for name in log if (found := _VERSION.match(name)) and int(found[1]) < fence_version]
+    older = [name for name in log if (version := leading_version(name)) is not None and version < fence_version]
     for name in older:
         if name.endswith(".json"):
             store.replace(name, b"")

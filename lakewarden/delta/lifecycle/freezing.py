@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from lakewarden.base.attempts import Attempts
 from lakewarden.catalog.target import ScopeTarget
 from lakewarden.delta.commit_log.actions import CommitChange
-from lakewarden.delta.commit_log.commits import CommitLog, is_fence
+from lakewarden.delta.commit_log.commits import CommitLog
 from lakewarden.delta.commit_log.committing import Committer, TooLate
 from lakewarden.delta.commit_log.stamp import MOVE, CommitStamp
 from lakewarden.delta.lifecycle.create import create_table
@@ -105,8 +105,7 @@ def thaw(target: ScopeTarget, token: int, by: Committer) -> Steps[bool]:
 
 def is_left(table: ScopeTable) -> bool:
     """Whether a fence is on top: the move has taken all that was there."""
-    newest = CommitLog(open_store(table.location)).read(table.version)
-    return newest is not None and is_fence(newest)
+    return CommitLog(open_store(table.location)).is_fenced(table.version)
 
 
 def frozen_version(table: ScopeTable, target: ScopeTarget) -> int:
@@ -121,8 +120,7 @@ def frozen_version(table: ScopeTable, target: ScopeTarget) -> int:
     log = CommitLog(open_store(table.location))
     for version in range(frozen + 1, table.version + 1):
         commit = log.read(version)
-        text = None if commit is None else commit.info.get("userMetadata")
-        if CommitStamp.parse(text if isinstance(text, str) else None) is None:
+        if commit is None or CommitStamp.of(commit) is None:
             raise InUse(
                 f"{table.uri}: another program committed version {version} after the scope was frozen for its move, which would"
                 " stay behind: keep what it wrote, remove that commit, and stop that program"

@@ -19,9 +19,10 @@ from lakewarden.base.threads import at_once
 from lakewarden.catalog.target import ScopeTarget
 from lakewarden.delta.commit_log.commits import LOG
 from lakewarden.delta.commit_log.committing import Committer, TooLate, check_held
-from lakewarden.delta.kept.newest import NAME as MANIFEST
+from lakewarden.delta.commit_log.kept_versions import NAME as MANIFEST
 from lakewarden.delta.lifecycle.freezing import is_left
 from lakewarden.delta.parquet.change_files import FOLDER
+from lakewarden.delta.replay.paths import check_inside
 from lakewarden.delta.scope import open_scope
 from lakewarden.delta.table import ScopeTable
 from lakewarden.errors import Conflict, Corrupt, InUse
@@ -121,6 +122,7 @@ class _Copier:
         live: frozenset[str] = frozenset(),
     ) -> None:
         """`version` is the last that is copied, -1 as long as none is; `live` its files, which must not be missing."""
+        self._source = source
         self._from = open_store(source)
         self._target = target
         self._to = open_store(target)
@@ -161,9 +163,9 @@ class _Copier:
             room.leave(found.size)
 
     def _copy(self, name: str) -> int | None:
-        """Its bytes; None where it is gone."""
+        """Its bytes; None where it is gone. Raises `OutsideTable` at a link that leads out of the table."""
         try:
-            data = self._from.get(name)
+            data = self._from.get(check_inside(name, name, self._source))
         except Missing:
             if name in self._live:
                 raise Conflict(f"{self._from.uri}/{name} vanished while it was copied; try again") from None

@@ -14,7 +14,7 @@ from typing import Literal
 
 from lakewarden.base.connection import Location
 from lakewarden.base.faults import Reach, no_faults
-from lakewarden.delta.commit_log.commits import LOG, CommitLog, checkpoint_name, is_fence, without_nested
+from lakewarden.delta.commit_log.commits import LOG, CommitLog, checkpoint_name, without_nested
 from lakewarden.delta.commit_log.committing import SWEPT, Committer
 from lakewarden.delta.commit_log.stamp import SWEEP, CommitStamp
 from lakewarden.delta.parquet.change_files import FOLDER
@@ -53,8 +53,7 @@ def sweep_fence(location: Location, before: datetime, by: Committer, still: Stil
         remove_empty_directories(location.uri)
         return "gone"
     if not table.is_swept:
-        commit = CommitLog(open_store(location)).read(table.version)
-        if commit is None or not is_fence(commit):
+        if not CommitLog(open_store(location)).is_fenced(table.version):
             return "in use"
         if any(found.modified >= before for found in listing):
             return "too young"

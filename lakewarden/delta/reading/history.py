@@ -113,8 +113,7 @@ def _commits(location: Location, newest: int) -> Iterator[CommitActions]:
 
 def _entry(commit: CommitActions) -> HistoryEntry:
     info = commit.info
-    text = info.get("userMetadata")
-    stamp = CommitStamp.parse(text if isinstance(text, str) else None)
+    text, stamp = info.get("userMetadata"), CommitStamp.of(commit)
     operation = stamp.operation if stamp else str(info.get("operation", "UNKNOWN"))
     metrics = _numbers(stamp.metrics if stamp else _mapping(info.get("operationMetrics")))
     return HistoryEntry(

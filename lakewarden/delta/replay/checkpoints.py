@@ -14,6 +14,7 @@ import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from lakewarden.base.connection import Location
 from lakewarden.delta.failures import file_errors
 from lakewarden.delta.replay.actions import AddFile, DomainMetadata, Metadata, Protocol, Sidecar, Transaction, read_actions
 from lakewarden.delta.replay.live_files import MOST_UNPACKED, NO_FILES, of_adds, of_checkpoint, said_columns
@@ -102,7 +103,7 @@ def read_checkpoint(log: LogObjects, files: CheckpointFiles, *, tombstones: bool
             read = _read_json if name.endswith(".json") else _read_parquet
             read(checkpoint, name, data, log)
         for sidecar in checkpoint.sidecars:
-            name = _sidecar_name(sidecar, log)
+            name = sidecar_name(sidecar, log.location)
             _read_parquet(checkpoint, name, log.read(name, MOST_CHECKPOINT), log)
     except Missing as error:
         raise Corrupt(f"{error} is named by the checkpoint of version {files.version} and missing") from None
@@ -111,11 +112,11 @@ def read_checkpoint(log: LogObjects, files: CheckpointFiles, *, tombstones: bool
     return checkpoint
 
 
-def _sidecar_name(sidecar: Sidecar, log: LogObjects) -> str:
-    """A path without a directory is a name below `_sidecars`; an absolute one may lead there, too."""
-    key = key_of(sidecar.path, root_of(log.location))
+def sidecar_name(sidecar: Sidecar, location: Location) -> str:
+    """Its key. A path without a directory is a name below `_sidecars`; an absolute one may lead there, too."""
+    key = key_of(sidecar.path, root_of(location))
     name = key if key.startswith(f"{_SIDECARS}/") else f"{_SIDECARS}/{key}"
-    return check_inside(key if key.startswith("/") or "://" in key else name, sidecar.path, log.location)
+    return check_inside(key if key.startswith("/") or "://" in key else name, sidecar.path, location)
 
 
 def _read_json(checkpoint: Checkpoint, name: str, data: bytes, log: LogObjects) -> None:

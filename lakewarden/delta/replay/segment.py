@@ -18,6 +18,7 @@ LAST_CHECKPOINT = f"{LOG}/_last_checkpoint"
 _COMMIT = re.compile(rf"{LOG}/(\d{{20}})\.json")
 _CHECKPOINT = re.compile(rf"{LOG}/(\d{{20}})\.checkpoint(?:\.(\d{{10}})\.(\d{{10}})|\.([0-9a-f-]{{36}}))?\.(?:parquet|json)")
 _COMPACTION = re.compile(rf"{LOG}/(\d{{20}})\.(\d{{20}})\.compacted\.json")
+_NUMBERED = re.compile(rf"{LOG}/(\d{{20}})\.")
 _STAGED = f"{LOG}/_staged_commits/"
 _LAST = 2**63 - 1
 """The highest version that Delta can count; a name with a higher one is no commit."""
@@ -30,6 +31,12 @@ def commit_name(version: int) -> str:
 def version_of(name: str) -> int | None:
     """Of which version an object of the log is the commit, or a part of a checkpoint; None for any other."""
     found = _COMMIT.fullmatch(name) or _CHECKPOINT.fullmatch(name)
+    return int(found[1]) if found else None
+
+
+def leading_version(name: str) -> int | None:
+    """The version with which the name of an object of the log begins, whatever it is: also a checksum, or one of a later form."""
+    found = _NUMBERED.match(name)
     return int(found[1]) if found else None
 
 

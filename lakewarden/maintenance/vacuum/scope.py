@@ -16,11 +16,11 @@ from lakewarden.base.scope import Scope, TableName
 from lakewarden.catalog.report import ScopePlan, ScopeReport
 from lakewarden.catalog.target import ScopeTarget
 from lakewarden.delta.commit_log.actions import CommitChange
+from lakewarden.delta.commit_log.snapshot import Snapshot
 from lakewarden.delta.commit_log.stamp import CommitStamp
 from lakewarden.delta.features import check_features
 from lakewarden.delta.manifest import write_manifest
 from lakewarden.delta.scope import open_scope
-from lakewarden.delta.snapshot import Snapshot
 from lakewarden.delta.table import ScopeTable
 from lakewarden.delta.timeline import KEPT, OLDEST, VACUUM_END, VACUUM_START, read_timeline
 from lakewarden.errors import Conflict, Moved, Unsupported

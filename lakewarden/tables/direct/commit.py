@@ -16,6 +16,7 @@ from lakewarden.delta.change_data import feed_to_set, has_feed, properties_to_se
 from lakewarden.delta.commit_log.actions import CommitChange
 from lakewarden.delta.commit_log.between import between
 from lakewarden.delta.commit_log.committing import DIRECT_APP, Committer, TooLate, transactions_of
+from lakewarden.delta.commit_log.snapshot import Snapshot, first_snapshot
 from lakewarden.delta.commit_log.stamp import SILENT, CommitStamp
 from lakewarden.delta.lifecycle.create import create_table
 from lakewarden.delta.lifecycle.freezing import check_not_frozen
@@ -24,7 +25,6 @@ from lakewarden.delta.parquet.change_files import INSERT
 from lakewarden.delta.parquet.files import NewFile
 from lakewarden.delta.reading.file_group import FileGroup
 from lakewarden.delta.scope import open_scope
-from lakewarden.delta.snapshot import Snapshot, first_snapshot
 from lakewarden.delta.table import ScopeTable, check_whole
 from lakewarden.delta.timeline import walk
 from lakewarden.errors import Conflict, ConstraintViolation

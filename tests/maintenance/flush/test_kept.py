@@ -16,8 +16,7 @@ from lakewarden.base.setting_sections import CompactionSettings
 from lakewarden.base.settings import Settings
 from lakewarden.catalog.report import ScopeReport
 from lakewarden.catalog.target import ScopeTarget
-from lakewarden.delta.kept.memory import KEPT_TEXTS
-from lakewarden.delta.kept.newest import NAME, kept_snapshot
+from lakewarden.delta.commit_log.kept_versions import KEPT_TEXTS, NAME, kept_snapshot
 from lakewarden.maintenance.flush.run import flush_scopes
 from lakewarden.maintenance.flush_task import FlushTask
 from lakewarden.sql.results import ResultRows

@@ -193,6 +193,16 @@ def test_from_a_disk_into_a_bucket_and_out_of_it(lake: Lakehouse, s3_warehouse_u
     assert _data_left(s3_warehouse_uri) == []
 
 
+@pytest.mark.disk
+def test_a_link_that_leads_out_is_not_followed(lake: Lakehouse, tmp_path: Path) -> None:
+    (tmp_path / "secret").write_text("another tenant's")
+    (Path(_target(lake, "ann").uri) / "x.parquet").symlink_to(tmp_path / "secret")
+    with suppress(LakewardenError):
+        assert any("outside-path" in report.reason for report in _move(lake))
+    (base,) = [storage.base for storage in lake.warehouse.catalog.read().storages.values() if storage.id == "cold"]
+    assert not [found for found in path_of(base).rglob("*") if found.is_file() and b"tenant" in found.read_bytes()]
+
+
 def test_a_shared_table_and_one_that_was_never_flushed(lake: Lakehouse) -> None:
     columns = [Column("id", "BIGINT")]
     shared = lake.create_table("chat.rooms", type="SHARED", columns=columns, primary_key=["id"])

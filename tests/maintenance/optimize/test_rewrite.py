@@ -6,10 +6,10 @@ from pathlib import Path
 
 from lakewarden.base.faults import no_faults
 from lakewarden.delta.commit_log.actions import CommitChange
+from lakewarden.delta.commit_log.snapshot import Snapshot
 from lakewarden.delta.commit_log.stamp import CommitStamp
 from lakewarden.delta.parquet.files import write_files
 from lakewarden.delta.reading.rows import read_files
-from lakewarden.delta.snapshot import Snapshot
 from lakewarden.maintenance.rewrite import Rewrite, land
 from lakewarden.storage.steps import alone
 from tests.delta.scopes import at, paths, people, rows_of, table_of, target

@@ -20,14 +20,12 @@ from lakewarden.base.faults import Reach, no_faults
 from lakewarden.catalog.state.floor_entries import KnownState
 from lakewarden.catalog.target import ScopeTarget
 from lakewarden.delta.apply import ColdApply
+from lakewarden.delta.commit_log import kept_versions
 from lakewarden.delta.commit_log.checkpoint import write_checkpoint
 from lakewarden.delta.commit_log.commits import commit_name
 from lakewarden.delta.commit_log.committing import Committer
-from lakewarden.delta.kept import look
-from lakewarden.delta.kept.look import YOUNG, is_current
-from lakewarden.delta.kept.memory import KEPT_TEXTS
-from lakewarden.delta.kept.newest import NAME, kept_snapshot
-from lakewarden.delta.kept.signature import verified
+from lakewarden.delta.commit_log.kept_versions import KEPT_TEXTS, NAME, YOUNG, is_current, kept_snapshot
+from lakewarden.delta.commit_log.signature import verified
 from lakewarden.delta.lifecycle.fence import fence
 from lakewarden.delta.lifecycle.sweep import sweep_fence
 from lakewarden.delta.manifest import refresh_manifest
@@ -38,7 +36,7 @@ from lakewarden.storage.location import local_path
 from lakewarden.storage.objects import ObjectStore
 from lakewarden.storage.open import open_store
 from lakewarden.storage.steps import alone
-from tests.delta.kept.test_signature import KEY
+from tests.delta.commit_log.test_signature import KEY
 from tests.delta.scopes import hot, people, rows_of, target
 from tests.fixtures.bucket import AnyPath
 
@@ -464,13 +462,13 @@ def test_a_torn_commit_above_what_is_kept(scope: ScopeTarget) -> None:
 def test_an_old_commit_on_a_disk_is_listed(scope: ScopeTarget, monkeypatch: pytest.MonkeyPatch) -> None:
     _flush(scope, 0, 1)
     listed: list[bool] = []
-    last = look._is_last
+    last = kept_versions._is_last
 
     def noted(place: ObjectStore, version: int) -> bool:
         listed.append(True)
         return last(place, version)
 
-    monkeypatch.setattr(look, "_is_last", noted)
+    monkeypatch.setattr(kept_versions, "_is_last", noted)
     assert kept_snapshot(scope, newest=True) is not None
     assert not listed
     old = (datetime.now(UTC) - 2 * YOUNG).timestamp()

@@ -10,11 +10,11 @@ import pytest
 
 from lakewarden.base.clock import system_clock
 from lakewarden.catalog.target import ScopeTarget
-from lakewarden.delta.kept.memory import KEPT_TEXTS, KEPT_VERSIONS
+from lakewarden.delta.commit_log.kept_versions import KEPT_TEXTS, KEPT_VERSIONS
 from lakewarden.delta.manifest import refresh_manifest
 from lakewarden.delta.scope import open_scope
-from tests.delta.kept.test_attacks import _agrees, _flush, _named, _rows, _stranger, _swept, _text
-from tests.delta.kept.test_signature import KEY
+from tests.delta.commit_log.test_attacks import _agrees, _flush, _named, _rows, _stranger, _swept, _text
+from tests.delta.commit_log.test_signature import KEY
 from tests.delta.scopes import table_of, target
 from tests.fixtures.bucket import AnyPath
 

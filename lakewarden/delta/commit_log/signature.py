@@ -2,7 +2,7 @@
 
 The key follows from the warehouse's, and from the scope's location, log and user (`Erasures.derived_key`). So text of another
 place, scope, log or warehouse does not verify, and neither does text that is cut off or forged. That it verifies says that a
-process of this warehouse once wrote it, not that it is the newest: look.py finds that out.
+process of this warehouse once wrote it, not that it is the newest: kept_versions.py finds that out.
 """
 
 from __future__ import annotations
@@ -12,30 +12,19 @@ from collections.abc import Mapping
 
 import msgspec
 
-from lakewarden.delta.commit_log.actions import READER, TableHead
+from lakewarden.delta.commit_log.actions import TableHead
+from lakewarden.delta.commit_log.snapshot import Snapshot
 from lakewarden.delta.parquet.files import DataFile
-from lakewarden.delta.snapshot import Snapshot
 
 _BEGIN, _END = b', "mac": "', b'"}\n'
 _DIGITS = 64
 _LENGTH = len(_BEGIN) + _DIGITS + len(_END)
 
 
-class _Table(msgspec.Struct, frozen=True):
-    id: str
-    schema: str
-    configuration: dict[str, str]
-    created_ms: int | None
-    name: str | None
-    description: str | None
-    writer: int
-    partition_columns: tuple[str, ...] = ()
-
-
 class _Kept(msgspec.Struct, frozen=True):
     """What a manifest holds besides the list of files. `digest` and `transactions` are those of the snapshot."""
 
-    table: _Table
+    table: TableHead
     transactions: dict[str, int | None]
     digest: str
 
@@ -65,18 +54,7 @@ _decoder = msgspec.json.Decoder(_Manifest)
 
 def kept_part(snapshot: Snapshot) -> bytes:
     """Returns what is kept of the snapshot besides its files, as JSON."""
-    head = snapshot.head
-    table = _Table(
-        head.id,
-        head.schema,
-        dict(head.configuration),
-        head.created_ms,
-        head.name,
-        head.description,
-        head.writer,
-        head.partition_columns,
-    )
-    return msgspec.json.encode(_Kept(table, dict(snapshot.transactions), snapshot.digest))
+    return msgspec.json.encode(_Kept(snapshot.head, dict(snapshot.transactions), snapshot.digest))
 
 
 def sign(text: bytes, key: str) -> bytes:
@@ -93,22 +71,10 @@ def verified(text: bytes, key: str, app_id: str) -> Snapshot | None:
         found = _decoder.decode(text)
     except msgspec.DecodeError:  # a later release's
         return None
-    table = found.snapshot.table
-    head = TableHead(
-        table.id,
-        table.schema,
-        table.configuration,
-        table.created_ms,
-        table.name,
-        table.description,
-        table.partition_columns,
-        reader=READER,
-        writer=table.writer,
-    )
     files = tuple(_file(each) for each in found.segments)
     stats: Mapping[str, str] = {each.path: each.stats for each in found.segments if each.stats is not None}
     kept = found.snapshot
-    return Snapshot(found.delta_version, head, files, stats, app_id, kept.transactions, kept.digest)
+    return Snapshot(found.delta_version, kept.table, files, stats, app_id, kept.transactions, kept.digest)
 
 
 def _file(each: _Segment) -> DataFile:

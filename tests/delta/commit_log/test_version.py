@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from lakewarden.catalog.target import ScopeTarget
-from lakewarden.delta.kept.version import KeptVersion
+from lakewarden.delta.commit_log.kept_versions import KeptVersion
 from lakewarden.delta.scope import open_scope
 from lakewarden.delta.table import ScopeTable
-from tests.delta.kept.test_signature import KEY
+from tests.delta.commit_log.test_signature import KEY
 from tests.delta.scopes import PEOPLE, flush, schema, table_of, target
 
 _TYPES = schema(

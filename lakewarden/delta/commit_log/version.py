@@ -1,4 +1,4 @@
-"""One version of a table as its log has it. Everything but the version is worked out on demand."""
+"""One version of a table as its log has it, all but its number worked out on demand. What fails raises as `ScopeTable.open`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from lakewarden.delta.replay.log_state import LogState
 
 
 class LogVersion:
-    """A version that was replayed. `TableVersion` says what the methods return."""
+    """A version that was replayed."""
 
     def __init__(self, state: LogState) -> None:
         self.state = state
@@ -46,6 +46,7 @@ class LogVersion:
 
     @cached_property
     def files(self) -> tuple[DataFile, ...]:
+        """Its live files, in any order."""
         paths, sizes, modified = (self._column(name) for name in ("key", "size", "modificationTime"))
         ends = ((whole(each.rows), _seq(each.lowest), _seq(each.highest)) for each in self._ends)
         found = zip(paths, sizes, modified, ends, self._partitions(), self._logged(), strict=True)
@@ -60,22 +61,27 @@ class LogVersion:
 
     @cached_property
     def stats(self) -> Mapping[str, str]:
+        """Delta's statistics of each file that has any, as JSON, by path."""
         texts = zip(self._column("key"), self._column("stats"), strict=True)
         return {path: text for path, text in texts if text is not None}
 
     def bounds(self, column: str) -> Bounds | None:
+        """The bounds of the column in each of `files`; None where no file has any."""
         return bounds_of(self.head.schema, column, self._ends)
 
     def transaction(self, app_id: str) -> int | None:
+        """The version of that transaction identifier; None where there is none."""
         found = self._asked[app_id] = self.state.transactions.get(app_id)
         return found
 
     @property
     def known_transactions(self) -> Mapping[str, int | None]:
+        """Those that are known without another look, as `transaction` returns them."""
         return self._asked
 
     @property
     def digest(self) -> str:
+        """SHA-256 of the commit that made it; empty when that has left the log."""
         return self.state.digest
 
     @cached_property

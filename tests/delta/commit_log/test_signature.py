@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from lakewarden.catalog.target import ScopeTarget
-from lakewarden.delta.kept.signature import sign, verified
-from lakewarden.delta.snapshot import Snapshot
+from lakewarden.delta.commit_log.signature import sign, verified
+from lakewarden.delta.commit_log.snapshot import Snapshot
 from tests.delta.scopes import APP, flush, people, table_of, target
 
 KEY = "0123456789abcdef" * 8

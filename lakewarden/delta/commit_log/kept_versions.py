@@ -1,0 +1,179 @@
+"""What is kept of a scope's newest version: by its manifest, or by this process. It is looked at before it is used.
+
+That version v + 1 does not exist proves neither that v does nor that it is the same: the log may have expired below a
+checkpoint, a dropped table may have been swept away and started again, a backup may have been restored. So commit v is read
+and its digest compared; no two commits are equal. If it is there and young, nothing above it can have been removed, and a
+commit that is created as v + 1 can only follow it. If it is old, one listing shows whether something is above it
+(docs/decisions/0033-snapshots-without-opening.md).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from datetime import timedelta
+from functools import cached_property
+from hashlib import sha256
+
+from lakewarden.base.clock import HELD_AT_MOST, Clock, system_clock
+from lakewarden.base.connection import Location
+from lakewarden.base.recent import Recent
+from lakewarden.catalog.state.floor_entries import NOTHING
+from lakewarden.catalog.target import ScopeTarget
+from lakewarden.delta.commit_log.commits import LOG, commit_name
+from lakewarden.delta.commit_log.signature import verified
+from lakewarden.delta.commit_log.snapshot import MOST_KEPT, Snapshot
+from lakewarden.delta.commit_log.version import LogVersion
+from lakewarden.delta.parquet.said_bounds import SaidEnds, said_ends
+from lakewarden.delta.replay.log_state import LogState, replay
+from lakewarden.delta.replay.segment import leading_version
+from lakewarden.errors import Corrupt
+from lakewarden.storage.location import local_path
+from lakewarden.storage.objects import Missing, ObjectStore, keys_of
+from lakewarden.storage.open import open_store
+
+NAME = "manifest.json"
+"""The object beside the table that holds it (delta/manifest.py)."""
+
+_MOST_BYTES = 64 << 20
+"""Bytes of manifests; that of a small scope has two thousand."""
+
+KEPT_TEXTS: Recent[str, bytes] = Recent(_MOST_BYTES)
+"""The manifests that this process wrote last on object stores, by the scope's URI, which saves reading them again."""
+
+KEPT_VERSIONS: Recent[str, Snapshot] = Recent(MOST_KEPT)
+"""Versions with too many files for a manifest to list them, by the key that their manifest would be signed with."""
+
+YOUNG = HELD_AT_MOST / 2
+"""A commit that is younger, by the store's time, has nothing above it that is old enough to be removed within
+`HELD_AT_MOST` of the look: fences stay for twice that time, log entries longer. The other half is for clocks that differ."""
+
+_LOG_STAYS = "delta.logRetentionDuration"
+_HOURS = re.compile(r"interval (\d+) hours")
+
+
+def kept_snapshot(target: ScopeTarget, *, newest: bool) -> Snapshot | None:
+    """The scope's version by what is kept of it, after a look at its commit; None where the table has to be opened.
+
+    Args:
+        newest: as in `is_current`. Without it, a newer version may exist: a commit on this one is refused then.
+    """
+    if not target.manifest_key or _is_new(target):
+        return None
+    for snapshot in _versions(target):
+        if not _is_less(snapshot, target) and is_current(target.location, snapshot, newest=newest):
+            return snapshot
+    return None
+
+
+def _versions(target: ScopeTarget) -> Iterator[Snapshot]:
+    """What is kept: in this process, of a scope with very many files; otherwise in the manifest."""
+    if (remembered := KEPT_VERSIONS.get(target.manifest_key)) is not None:
+        yield remembered
+    for text in _texts(target):
+        if (snapshot := verified(text, target.manifest_key, target.app_id)) is not None:
+            yield snapshot
+
+
+def _texts(target: ScopeTarget) -> Iterator[bytes]:
+    """The manifest as this process remembers it, and, if that is not used, the one that is there."""
+    remembered = KEPT_TEXTS.get(target.uri)
+    if remembered is not None:
+        yield remembered
+    try:
+        text = open_store(target.location).get(NAME)
+    except Missing:
+        return
+    if text != remembered:
+        yield text
+
+
+def _is_new(target: ScopeTarget) -> bool:
+    """Whether nothing has to be looked for on an object store: as far as is known, no flush has committed yet."""
+    return target.floor is not None and target.known is None and local_path(target.uri) is None
+
+
+def _is_less(snapshot: Snapshot, target: ScopeTarget) -> bool:
+    """Whether more than this is known of the scope. Opening finds out which of the two is wrong."""
+    known = target.known
+    if known is None or known.forgotten:
+        return False
+    watermark = NOTHING if snapshot.watermark is None else snapshot.watermark
+    return snapshot.version < known.version or watermark < known.watermark
+
+
+def is_current(location: Location, kept: Snapshot, *, newest: bool, clock: Clock = system_clock) -> bool:
+    """Returns whether a commit that follows this version may be tried: its own commit is there.
+
+    Args:
+        newest: also whether it is the newest version. On a disk that is always looked at.
+        clock: compared with the store's times.
+    """
+    store, version = open_store(location), kept.version
+    if (newest or local_path(location.uri) is not None) and store.has(commit_name(version + 1)):
+        return False
+    try:
+        text, modified = store.get_dated(commit_name(version))
+    except Missing:
+        return False
+    if sha256(text).hexdigest() != kept.digest:
+        return False
+    young = abs(clock() - modified) < YOUNG
+    return (young and _keeps_its_log(kept)) or _is_last(store, version)
+
+
+def _keeps_its_log(kept: Snapshot) -> bool:
+    """Whether no program removes young entries of its log. Our tables say so in hours, Delta's default is 30 days; where another
+    program has set it in other words, that is not known."""
+    said = kept.head.configuration.get(_LOG_STAYS)
+    if said is None:
+        return True
+    hours = _HOURS.fullmatch(said)
+    return hours is not None and timedelta(hours=int(hours[1])) >= 2 * HELD_AT_MOST
+
+
+def _is_last(store: ObjectStore, version: int) -> bool:
+    """Whether one listing shows that version as the last. What removes a log leaves a checkpoint above it until the end."""
+    names = keys_of(store, LOG)
+    above = any((leading_version(name) or 0) > version for name in names)
+    return commit_name(version) in names and not above
+
+
+class KeptVersion(LogVersion):
+    """A version that is kept. The log is read for what that lacks alone."""
+
+    def __init__(self, location: Location, snapshot: Snapshot) -> None:
+        self._location = location
+        self._snapshot = snapshot
+        self.head, self.files, self.stats = snapshot.head, snapshot.files, snapshot.stats or {}
+
+    @property
+    def version(self) -> int:
+        return self._snapshot.version
+
+    @cached_property
+    def state(self) -> LogState:  # type: ignore[override]  # read where it is needed
+        found = replay(self._location, self.version)
+        if found is None:
+            raise Corrupt(f"{self._location}: version {self.version} cannot be read from its log")
+        return found
+
+    @property
+    def has_files(self) -> bool:
+        return bool(self.files)
+
+    def transaction(self, app_id: str) -> int | None:
+        known = self._snapshot.transactions
+        return known[app_id] if app_id in known else self.state.transactions.get(app_id)
+
+    @property
+    def known_transactions(self) -> Mapping[str, int | None]:
+        return self._snapshot.transactions
+
+    @property
+    def digest(self) -> str:
+        return self._snapshot.digest
+
+    @cached_property
+    def _ends(self) -> list[SaidEnds]:
+        return [said_ends(self.stats.get(file.path)) for file in self.files]
