@@ -16,7 +16,6 @@ from lakewarden.base.faults import Reach, no_faults
 from lakewarden.base.threads import at_once
 from lakewarden.catalog.report import ScopeState
 from lakewarden.catalog.target import ScopeTarget
-from lakewarden.delta.batch_keys import Numbers
 from lakewarden.delta.change import AT_ONCE, BatchChanges, PartitionChange, TooLarge, changes_of, fresh
 from lakewarden.delta.change_data import has_feed, properties_to_set
 from lakewarden.delta.commit_log.actions import CommitChange
@@ -31,6 +30,7 @@ from lakewarden.delta.parquet.change_files import ChangeFile, write_changes
 from lakewarden.delta.parquet.files import DataFile, NewFile, batch_name, write_files
 from lakewarden.delta.parquet.schema import SEQ
 from lakewarden.delta.partitions import Partition
+from lakewarden.delta.reading.keys import Numbers
 from lakewarden.delta.scope import open_place, open_scope
 from lakewarden.delta.table import check_whole
 from lakewarden.errors import Conflict, ConstraintViolation, Unsupported

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakewarden.base.attempts import Attempts
-from lakewarden.catalog.model import TableOptions, TableSchema
+from lakewarden.catalog.model import Table, TableOptions
 from lakewarden.log.chunk import RowRange
 from lakewarden.log.log_reader import LogReader
 from lakewarden.log.position import end_of, position_of
@@ -34,17 +34,19 @@ class ExpiredRows:
     end: int
 
 
-def read_stream(log: LogReader, user: str, schemas: tuple[TableSchema, ...], ttl_seconds: int, now: datetime) -> pa.Table:
-    """Returns the rows that have not expired, in order: the newest schema's columns and `_seq`.
+def read_stream(log: LogReader, table: Table, user: str, now: datetime) -> pa.Table:
+    """Returns a user's rows in a STREAM table that have not expired, in order: the newest schema's columns and `_seq`.
 
     Raises:
         Conflict: evictions kept removing rows while they were read.
     """
+    ttl, schemas = table.options.ttl_seconds, table.schemas
+    assert ttl is not None, "a STREAM table has a TTL"
     attempts = Attempts(100, f"log {log.log_id} was evicted", "while it was read")
     while True:
         attempts.next()
         pending = log.view((user,)).pending.get(user)
-        live = tuple(each for each in pending.ranges if not is_over(each, ttl_seconds, now)) if pending else ()
+        live = tuple(each for each in pending.ranges if not is_over(each, ttl, now)) if pending else ()
         try:
             rows = log.rows(replace(pending, ranges=live), schemas) if pending and live else decode([], [], schemas)
         except Missing:

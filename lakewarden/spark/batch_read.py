@@ -38,7 +38,7 @@ from lakewarden.spark.connection import SparkConnection, called_by_spark
 from lakewarden.spark.options import ReadOptions
 from lakewarden.spark.packs import scope_packs
 from lakewarden.spark.rows import ScopeRead, SharedTasks, shared_tasks
-from lakewarden.tables.strong_read import PastScope, ReadSelection, past_of, place_of
+from lakewarden.tables.strong_read import PastScope, ReadSelection, past_of
 from lakewarden.tables.warehouse import Warehouse, check_scope, find_table
 
 # What Spark's filters say of users and columns. Each filter is applied again by Spark: in doubt, one says nothing here.
@@ -292,5 +292,5 @@ def check_alike(past: PastScope, schema: TableSchema) -> None:
 
 def _past(warehouse: Warehouse, table: Table, as_of: AsOf | None, user: str | None) -> PastScope:
     assert as_of is not None, "a version is read"
-    place = place_of(warehouse, warehouse.catalog.read(), table, user)
+    place = warehouse.place(warehouse.catalog.read(), table, user)
     return past_of(place, as_of, warehouse.clock())

@@ -24,7 +24,7 @@ from lakewarden.log.view import LogView
 from lakewarden.spark.columns import Owned
 from lakewarden.spark.connection import SparkConnection
 from lakewarden.tables.freshness import Freshness
-from lakewarden.tables.strong_read import ReadSelection, place_of, read_cold, read_strong, read_undrained, where_it_lies
+from lakewarden.tables.strong_read import ReadSelection, read_cold, read_strong, read_undrained, where_it_lies
 from lakewarden.tables.warehouse import Warehouse
 
 
@@ -57,17 +57,15 @@ class ScopeRead:
 
     def _scope(self, warehouse: Warehouse, catalog: Catalog, user: str | None, view: LogView | None) -> pa.Table:
         """`view` has pending rows of the user; None where there are none."""
-        place = place_of(warehouse, catalog, self.table, user)
+        place = warehouse.place(catalog, self.table, user)
         if view is None:
             return read_cold(place, self.wanted)
         read = read_undrained if self.freshness == "oltp_only" else read_strong
         return read(place, warehouse.log(self.table), self.wanted, None, view)
 
     def _streams(self, warehouse: Warehouse, users: Sequence[str]) -> Iterator[Owned]:
-        ttl = self.table.options.ttl_seconds
-        assert ttl is not None, "a STREAM table has a TTL"
         for user in users:
-            yield user, read_stream(warehouse.log(self.table), user, self.table.schemas, ttl, warehouse.clock())
+            yield user, read_stream(warehouse.log(self.table), self.table, user, warehouse.clock())
 
 
 _MOST_PENDING = 32 << 20
@@ -116,7 +114,7 @@ def shared_tasks(read: ScopeRead, warehouse: Warehouse, part_bytes: int) -> Shar
         strong = read_hot(lambda: LogScope.of(log, view, "", target.schemas), partial(_Snapshot, target))
         return _tasks(strong.cold, read, strong.rows, part_bytes), False
 
-    return where_it_lies(place_of(warehouse, catalog, read.table, None), found)
+    return where_it_lies(warehouse.place(catalog, read.table, None), found)
 
 
 class _Snapshot:

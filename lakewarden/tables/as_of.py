@@ -13,6 +13,7 @@ from lakewarden.catalog.target import ScopeTarget
 from lakewarden.delta.commit_log.stamp import CommitStamp
 from lakewarden.delta.lifecycle.freezing import is_frozen
 from lakewarden.delta.reading.asof import BaseVersion, base_at
+from lakewarden.delta.reading.bounds import key_bounds
 from lakewarden.delta.reading.keys import Keys
 from lakewarden.delta.reading.rows import empty_rows, merged, read_keyed, read_rows
 from lakewarden.delta.scope import open_scope
@@ -23,7 +24,6 @@ from lakewarden.log.log_reader import LogReader
 from lakewarden.log.position import NOTHING, end_of
 from lakewarden.log.record import SEQ, decode
 from lakewarden.log.view import Trail
-from lakewarden.tables.key_lookup import key_bounds
 
 _NO_TABLE = BaseVersion(None, NOTHING, ())
 

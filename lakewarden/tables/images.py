@@ -23,6 +23,7 @@ from lakewarden.catalog.buckets import bucket_of
 from lakewarden.catalog.model import Table, TableSchema
 from lakewarden.catalog.target import ScopeTarget
 from lakewarden.delta.reading.before import rows_before
+from lakewarden.delta.reading.bounds import key_bounds
 from lakewarden.delta.reading.keys import Keys
 from lakewarden.delta.reading.rows import empty_rows
 from lakewarden.errors import Conflict, LakewardenError, NotFound, SchemaChanged
@@ -34,8 +35,8 @@ from lakewarden.log.touches import Touched
 from lakewarden.log.view import LogView
 from lakewarden.storage.objects import Missing
 from lakewarden.tables.direct.barrier import wait_for_commit
-from lakewarden.tables.key_lookup import key_bounds, live_rows, touched_by
-from lakewarden.tables.seen_keys import SeenKeys
+from lakewarden.tables.keys.lookup import live_rows, touched_by
+from lakewarden.tables.keys.seen_keys import SeenKeys
 from lakewarden.tables.strong_read import ReadSelection, use_live
 from lakewarden.tables.warehouse import Warehouse, find_table
 

@@ -11,8 +11,7 @@ import pyarrow as pa
 
 from lakewarden.base.attempts import Attempts
 from lakewarden.base.connection import Location
-from lakewarden.base.scope import Scope
-from lakewarden.catalog.model import Catalog, Table, TableSchema
+from lakewarden.catalog.model import TableSchema
 from lakewarden.catalog.target import ScopeTarget
 from lakewarden.delta.lifecycle.freezing import is_frozen
 from lakewarden.delta.past import AsOf
@@ -27,10 +26,8 @@ from lakewarden.errors import Corrupt, LakewardenError
 from lakewarden.log.drain import LogScope, read_hot
 from lakewarden.log.log_reader import LogReader
 from lakewarden.log.position import NOTHING
-from lakewarden.log.stream import read_stream
 from lakewarden.log.view import LogView
 from lakewarden.storage.objects import Missing
-from lakewarden.tables.warehouse import Warehouse
 
 T = TypeVar("T")
 
@@ -121,16 +118,6 @@ def where_it_lies(place: Place, read: Callable[[ScopeTarget], tuple[T, bool]]) -
         target = now
 
 
-def place_of(warehouse: Warehouse, catalog: Catalog, table: Table, user: str | None) -> Place:
-    """Looks the scope up in the given catalog first, then in the newest one."""
-    given = iter((catalog,))
-
-    def place() -> ScopeTarget:
-        return warehouse.target(next(given, None) or warehouse.catalog.read(), Scope(table.name, user))
-
-    return place
-
-
 def read_cold(place: Place, wanted: ReadSelection = EVERYTHING, cache: ColdCache | None = None) -> pa.Table:
     """The scope's Delta table as of its last flush: the newest schema's columns and `_seq`, or the selected part."""
 
@@ -139,13 +126,6 @@ def read_cold(place: Place, wanted: ReadSelection = EVERYTHING, cache: ColdCache
         return cold.rows(), cold.sure
 
     return where_it_lies(place, read)
-
-
-def read_stream_scope(warehouse: Warehouse, table: Table, user: str) -> pa.Table:
-    """The unexpired rows of a STREAM table's scope, in order: the newest schema's columns and `_seq`."""
-    ttl = table.options.ttl_seconds
-    assert ttl is not None, "a STREAM table has a TTL"
-    return read_stream(warehouse.log(table), user, table.schemas, ttl, warehouse.clock())
 
 
 def read_undrained(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
@@ -34,7 +34,6 @@ from lakewarden.delta.reading.reopening import TableCache
 from lakewarden.delta.uri import delta_uri
 from lakewarden.errors import Conflict, FailedPrecondition, InUse, InvalidArgument, NotFound, StorageRefused, StorageUnavailable
 from lakewarden.log.logs import Logs
-from lakewarden.log.pending_keys import PendingKeys
 from lakewarden.log.table_log import LogTerms, TableLog
 from lakewarden.storage.folders import Folders
 from lakewarden.storage.location import canonical, join
@@ -42,6 +41,7 @@ from lakewarden.storage.objects import Missing, ObjectStore
 from lakewarden.storage.open import open_store
 from lakewarden.storage.paths import STATE, check_user, scope_path
 from lakewarden.storage.probe import probe_at_open
+from lakewarden.tables.keys.pending import PendingKeys
 
 _LOG = logging.getLogger(__name__)
 
@@ -151,6 +151,11 @@ class Warehouse:
         require(table, "cold tier", "flushes, maintenance, versions")
         check_scope(table, scope)
         return self.target_of(catalog, table, scope.user)
+
+    def place(self, catalog: Catalog, table: Table, user: str | None) -> Callable[[], ScopeTarget]:
+        """Returns what looks the scope up, in this catalog first, then in the newest one: a `Place`."""
+        first = iter((catalog,))
+        return lambda: self.target(next(first, None) or self.catalog.read(), Scope(table.name, user))
 
     def target_of(self, catalog: Catalog, table: Table, user: str | None) -> ScopeTarget:
         """Returns the same for a table that may be in the middle of a drop."""

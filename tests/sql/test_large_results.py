@@ -18,8 +18,8 @@ from lakewarden.errors import ConstraintViolation, InvalidArgument, StorageUnava
 from lakewarden.sql.query_engine import in_process
 from lakewarden.sql.results import AffectedRows, ResultRows
 from lakewarden.tables.client.reader import TableReader
+from lakewarden.tables.keys.seen_keys import SeenKeys
 from lakewarden.tables.rows.intake import RowParts
-from lakewarden.tables.seen_keys import SeenKeys
 from tests.fixtures.lakes import lake_fixture
 
 _TABLES = """

@@ -71,6 +71,34 @@ def rows_within(rows: pa.Table, bounds: Sequence[Bound]) -> pa.Table:
     return rows if 2 * (pc.sum(inside).as_py() or 0) > rows.num_rows else rows.filter(inside)
 
 
+def key_bounds(primary_key: Sequence[str], rows: pa.Table) -> tuple[Bound, ...]:
+    """Where rows with the keys of these may be."""
+    return tuple(bound for name in primary_key if (bound := bound_of(name, rows.column(name))) is not None)
+
+
+def bound_of(name: str, values: pa.ChunkedArray[Any]) -> Bound | None:
+    """Where a column may be equal to one of these; None for values without bounds, and for none."""
+    if not any(has_kind(values.type) for has_kind in _BOUNDED):
+        return None
+    ends = pc.min_max(values)
+    try:
+        least, most = ends["min"].as_py(), ends["max"].as_py()
+    except (OverflowError, ValueError):
+        return None  # a moment behind the year 9999, where Python's end
+    return None if least is None else Bound(name, least, most)
+
+
+_BOUNDED = (pa.types.is_integer, pa.types.is_string, pa.types.is_date, pa.types.is_timestamp)
+"""Kinds of values that have bounds here. A file's statistics of the others are cut off, or compare in another way."""
+
+
+def are_apart(one: Sequence[Bound], other: Sequence[Bound]) -> bool:
+    """Whether no row is within the bounds of both."""
+    there = {bound.column: bound for bound in other}
+    pairs = ((bound, there[bound.column]) for bound in one if bound.column in there)
+    return any(_beyond(bound, beside.low, beside.high) for bound, beside in pairs)
+
+
 def _tests(column: pa.ChunkedArray[Any], bound: Bound) -> list[Any]:
     """Not of DECIMALs: Arrow compares only those whose digits together fit 38."""
     ends = ((bound.low, pc.greater_equal), (bound.high, pc.less_equal))

@@ -1,9 +1,9 @@
-"""Looks rows up by their primary keys."""
+"""Primary keys in memory: looks rows up by them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, cast
 
@@ -13,6 +13,10 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from lakewarden.delta.parquet.schema import SEQ
+from lakewarden.delta.partitions import Partition, divided
+
+Key = tuple[object, ...]
+"""The values of the primary key's columns, as Arrow gives them to Python."""
 
 _Integers = NDArray[np.integer[Any]]
 
@@ -30,6 +34,12 @@ _NUMBERS: Mapping[int, Any] = {
     pa.timestamp("us").id: pa.int64(),
 }
 """By the id of a type, the numbers that its values are."""
+
+
+def key_values(rows: pa.Table, primary_key: Sequence[str]) -> list[Key]:
+    """The key of each row."""
+    columns: list[list[Any]] = [rows.column(name).to_pylist() for name in primary_key]
+    return list(zip(*columns, strict=True))
 
 
 @dataclass(frozen=True)
@@ -163,3 +173,50 @@ def _plain(column: pa.ChunkedArray[Any]) -> list[Any]:
         if not values.null_count:
             return cast("list[Any]", values.to_numpy().tolist())
     return cast("list[Any]", values.to_pylist())
+
+
+# The keys of a batch, as the files of each partition are compared with them.
+Numbers = np.ndarray[tuple[int], np.dtype[np.int64]]
+
+_OFTEN = 8
+"""Files from which a dictionary of the keys is worth its making."""
+
+_NUMBER = "number in the batch"
+"""A column beside those of the key; no column of a table has such a name."""
+
+
+@dataclass(frozen=True)
+class SomeKeys:
+    """Keys of the batch, and the number of each in it."""
+
+    keys: Keys
+    numbers: Numbers
+
+
+@dataclass(frozen=True)
+class BatchKeys:
+    """The keys of a batch, as the files of a partition are compared with them: in ten thousand partitions, each file with all
+    of them took minutes."""
+
+    fixed: tuple[str, ...]
+    """Partition columns that are in the key: a file has only keys with the values of its own partition."""
+    parts: Mapping[Partition, SomeKeys]
+    """By the values of `fixed`."""
+
+    @classmethod
+    def of(cls, hot: Keys, partition_by: Sequence[str], files: int) -> BatchKeys:
+        """`files` are compared with them."""
+        key = hot.primary_key
+        fixed = tuple(name for name in partition_by if name in key)
+        if not fixed:
+            often = replace(hot, often=files > _OFTEN)
+            return cls((), {(): SomeKeys(often, np.arange(hot.rows.num_rows, dtype=np.int64))})
+        numbered = hot.rows.select(key).append_column(_NUMBER, pa.array(np.arange(hot.rows.num_rows, dtype=np.int64)))
+        parts = {
+            partition: SomeKeys(Keys(rows, key), rows.column(_NUMBER).to_numpy()) for partition, rows in divided(numbered, fixed)
+        }
+        return cls(fixed, parts)
+
+    def within(self, partition: Partition) -> SomeKeys:
+        """Those that files of the partition may have."""
+        return self.parts[tuple(pair for pair in partition if pair[0] in self.fixed)]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from datetime import date, datetime
 from functools import cached_property
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -16,7 +15,7 @@ import pyarrow.compute as pc
 
 from lakewarden.catalog.model import OBJECT, Table, TableSchema
 from lakewarden.catalog.state.ledger import LOOKS, Attempt, ObjectBatch, ObjectFate
-from lakewarden.delta.reading.bounds import Bound
+from lakewarden.delta.reading.bounds import Bound, key_bounds
 from lakewarden.delta.reading.keys import Keys
 from lakewarden.ingest.pipelines.context import CountingAttempt, IngestContext
 from lakewarden.ingest.pipelines.fit import FitResult
@@ -93,17 +92,9 @@ class _SameKeys:
         return _without(self.schema, there, pc.is_valid(self._keys.places(there)))
 
     @cached_property
-    def bounds(self) -> list[Bound]:
+    def bounds(self) -> tuple[Bound, ...]:
         """Files without a key in this range are not read."""
-        if not self._keys.rows.num_rows:
-            return []
-        found = []
-        for name in self.schema.primary_key:
-            ends = pc.min_max(self._keys.rows.column(name))
-            low, high = ends["min"].as_py(), ends["max"].as_py()
-            if isinstance(low, (int, str, date, datetime)) and not isinstance(low, bool):
-                found.append(Bound(name, low, high))
-        return found
+        return key_bounds(self.schema.primary_key, self._keys.rows)
 
 
 def _without(schema: TableSchema, there: pa.Table, gone: Any) -> Edit:

@@ -11,9 +11,10 @@ from lakewarden.catalog.evolution import Alteration, SetNullable, SetOptions, al
 from lakewarden.catalog.model import Catalog, Table
 from lakewarden.delta.scope import open_scope
 from lakewarden.errors import ConstraintViolation, InUse
+from lakewarden.log.stream import read_stream
 from lakewarden.maintenance.scopes import scopes_of
 from lakewarden.tables.direct.barrier import pass_direct_writes
-from lakewarden.tables.strong_read import read_stream_scope, read_strong
+from lakewarden.tables.strong_read import read_strong
 from lakewarden.tables.warehouse import Warehouse, find_table
 
 
@@ -71,7 +72,7 @@ def _check_no_null(warehouse: Warehouse, catalog: Catalog, table: Table, column:
     """Checks every row, hot and cold."""
     for scope in _scopes_with_rows(warehouse, table):
         if table.schema.append_only:
-            rows = read_stream_scope(warehouse, table, scope.user or "")
+            rows = read_stream(warehouse.log(table), table, scope.user or "", warehouse.clock())
         else:
             rows = read_strong(partial(warehouse.target, catalog, scope), warehouse.log(table))
         if rows.column(column).null_count:

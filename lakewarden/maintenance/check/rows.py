@@ -14,7 +14,7 @@ from lakewarden.delta.reading.file_group import FileGroup
 from lakewarden.delta.reading.rows import read_rows
 from lakewarden.delta.table import ScopeTable
 from lakewarden.log.record import SEQ
-from lakewarden.tables.seen_keys import AT_ONCE, SeenKeys
+from lakewarden.tables.keys.seen_keys import AT_ONCE, SeenKeys
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from sqlglot import exp
 
+from lakewarden.delta.reading.bounds import key_bounds
 from lakewarden.delta.reading.rows import matches
 from lakewarden.errors import InvalidArgument
 from lakewarden.sql.context import Context
@@ -22,9 +23,8 @@ from lakewarden.sql.results import AffectedRows
 from lakewarden.sql.statements.rows import Assignment, Insert, OnConflict
 from lakewarden.tables.client.large_writes import Share
 from lakewarden.tables.intake import Revision
-from lakewarden.tables.key_lookup import key_bounds
+from lakewarden.tables.keys.seen_keys import SeenKeys
 from lakewarden.tables.rows.intake import RowParts, Rows
-from lakewarden.tables.seen_keys import SeenKeys
 from lakewarden.tables.strong_read import EVERYTHING, ReadSelection
 
 _EXCLUDED = "excluded"

@@ -33,8 +33,8 @@ from lakewarden.sql.statements.base import Ref
 from lakewarden.sql.statements.rows import Merge, When
 from lakewarden.tables.client.large_writes import Share
 from lakewarden.tables.intake import Revision
+from lakewarden.tables.keys.seen_keys import SeenKeys
 from lakewarden.tables.rows.intake import RowParts
-from lakewarden.tables.seen_keys import SeenKeys
 from lakewarden.tables.strong_read import EVERYTHING, ReadSelection
 
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 from sqlglot import exp
 
 from lakewarden.catalog.model import SchemaColumn, TableSchema
-from lakewarden.delta.reading.bounds import Bound
+from lakewarden.delta.reading.bounds import Bound, bound_of
 from lakewarden.errors import InvalidArgument, Unsupported
 from lakewarden.sql.context import Context
 from lakewarden.sql.handlers.revision import assigned_to, changed, fitted, revision_query
@@ -17,7 +17,6 @@ from lakewarden.sql.handlers.target import WriteTarget, column_of, columns_named
 from lakewarden.sql.plain_values import is_default
 from lakewarden.sql.results import ResultRows
 from lakewarden.sql.statements.rows import Assignment, Merge, When
-from lakewarden.tables.key_lookup import bound_of
 
 
 # The ON of a MERGE: which value of the source each column of the key is compared with.

@@ -22,7 +22,7 @@ from lakewarden.storage.objects import Missing
 from lakewarden.tables.changes.ending import appended, appended_upto, check_goes_on, check_known, is_keyless, there_upto
 from lakewarden.tables.changes.scope import Behind, ScopeReader
 from lakewarden.tables.changes.value import INSERT, Changes, Start, change_schema, first_after, typed
-from lakewarden.tables.strong_read import Place, place_of
+from lakewarden.tables.strong_read import Place
 from lakewarden.tables.warehouse import Warehouse, check_scope, find_table
 
 
@@ -285,7 +285,7 @@ class ChangeFeed:
     def _places(self, table: Table) -> Callable[[str], Place]:
         """Where the users' scopes are: for all of them, the catalog is read once."""
         catalog = self.warehouse.catalog.read()
-        return lambda user: place_of(self.warehouse, catalog, table, user or None)
+        return lambda user: self.warehouse.place(catalog, table, user or None)
 
 
 def _by_seq(rows: pa.Table) -> pa.Table:

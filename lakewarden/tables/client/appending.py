@@ -12,9 +12,9 @@ import pyarrow.compute as pc
 
 from lakewarden.catalog.model import Table, TableSchema
 from lakewarden.delta.reading.bounds import rows_within
+from lakewarden.delta.reading.keys import Key
 from lakewarden.delta.reading.rows import matches
 from lakewarden.errors import BeingErased, Conflict, ConstraintViolation, SchemaChanged, Terminal
-from lakewarden.log.pending_keys import Key
 from lakewarden.log.position import NOTHING, Receipt, position_of
 from lakewarden.log.record import USER, Batch, PlainRow, decode
 from lakewarden.log.touches import Touched, united
@@ -24,7 +24,7 @@ from lakewarden.storage.paths import check_user
 from lakewarden.tables.client.reader import TableReader
 from lakewarden.tables.files import Filing, Held
 from lakewarden.tables.images import inserted
-from lakewarden.tables.key_lookup import key_bounds, touched_by
+from lakewarden.tables.keys.lookup import touched_by
 from lakewarden.tables.rows.files import FileRef, Files, file_columns, references
 from lakewarden.tables.strong_read import ReadSelection
 
@@ -78,7 +78,7 @@ def key_taken(table: Table, key: Key) -> ConstraintViolation:
 
 def absent(batch: Batch, schema: TableSchema) -> DecisionRows | None:
     """Of a decision that depends on no row with one of these keys being live."""
-    users = [str(user) for user in batch.rows.column(USER).unique().to_pylist()]
+    users = _users_of(batch)
     if len(users) > _USERS:
         return None
     return DecisionRows(users, lambda later: not _any(matches(later, batch.rows, schema.primary_key)))
@@ -151,13 +151,13 @@ class TableAppender:
         keys = None if file_columns(schema) else touched_by(schema, batch.rows)
 
         def unless_taken(view: LogView) -> Decision:
-            self._check_absent(batch, None if keys is None else view)
+            self._check_absent(batch, view)
             made = inserted(batch, schema) if schema.keeps_before else batch
             return Decision(made, None if file_columns(schema) else absent(batch, schema), keys)
 
         if not batch.rows.num_rows:
             return Receipt(0, NOTHING)
-        return self.behind(unless_taken, filing, () if keys is None else keys.keys(), short=keys is not None)
+        return self.behind(unless_taken, filing, _users_of(batch) if keys is None else keys.keys(), short=keys is not None)
 
     def behind(
         self, decide: Callable[[LogView], Decision], filing: Filing, users: Collection[str] = (), *, short: bool = False
@@ -245,18 +245,11 @@ class TableAppender:
         for user, rows in _by_user(batch) if columns else ():
             yield from ((user, ref) for ref in references(rows, columns))
 
-    def _check_absent(self, batch: Batch, view: LogView | None) -> None:
-        """With a view, looks each key up; without one, the rows are many, and all keys are read."""
+    def _check_absent(self, batch: Batch, view: LogView) -> None:
         for user, mine in _by_user(batch):
-            taken = self._first_live(mine, user) if view is None else self.reader.first_live(mine, user, view)
+            taken = self.reader.first_live(mine, user, view)
             if taken is not None:
                 raise key_taken(self.reader.table, taken)
-
-    def _first_live(self, rows: pa.Table, user: str | None) -> Key | None:
-        key = self.reader.table.schema.primary_key
-        live = self.reader.scan_to_write(ReadSelection(key, key_bounds(key, rows)), user)
-        taken = rows.filter(matches(rows, live, key)) if live.num_rows else live
-        return tuple(taken[name][0].as_py() for name in key) if taken.num_rows else None
 
 
 def _only_there(rows: pa.Table, others: pa.Table, columns: Sequence[str]) -> Iterator[FileRef]:
@@ -274,6 +267,10 @@ def _only_there(rows: pa.Table, others: pa.Table, columns: Sequence[str]) -> Ite
 def _ids(texts: pa.ChunkedArray[Any]) -> Any:
     """The id in each reference, found without reading all of it; NULL where there is none."""
     return pc.struct_field(pc.extract_regex(texts, r'"id"\s*:\s*"(?P<id>[0-9]+)"'), "id")
+
+
+def _users_of(batch: Batch) -> list[str]:
+    return [str(user) for user in batch.rows.column(USER).unique().to_pylist()]
 
 
 def _by_user(batch: Batch) -> Iterator[tuple[str | None, pa.Table]]:

@@ -15,10 +15,11 @@ import pyarrow.compute as pc
 
 from lakewarden.base.commit_metadata import carried, carrying
 from lakewarden.catalog.model import Table
+from lakewarden.delta.reading.bounds import key_bounds
+from lakewarden.delta.reading.keys import Key, key_values
 from lakewarden.delta.reading.rows import matches, merged, merged_parts
 from lakewarden.errors import BeingErased, Conflict, SchemaChanged, Unsupported
 from lakewarden.log.once import Pieces, Staging, WriterBatch
-from lakewarden.log.pending_keys import Key
 from lakewarden.log.position import NOTHING, Receipt
 from lakewarden.log.record import SEQ, TARGET, Batch, LogBatch
 from lakewarden.log.stream import undeleted
@@ -27,10 +28,10 @@ from lakewarden.log.touches import Touched
 from lakewarden.log.view import LogView
 from lakewarden.tables.client.appending import Decision, DecisionRows, TableAppender, absent
 from lakewarden.tables.client.client import TableClient
-from lakewarden.tables.client.kept_rows import KeptRows, keys_of
+from lakewarden.tables.client.kept_rows import KeptRows
 from lakewarden.tables.client.reader import TableReader
 from lakewarden.tables.freshness import Freshness
-from lakewarden.tables.key_lookup import key_bounds, touched_by
+from lakewarden.tables.keys.lookup import touched_by
 from lakewarden.tables.strong_read import EVERYTHING, Place, ReadSelection
 
 T = TypeVar("T")
@@ -127,7 +128,7 @@ class TableBlock:
         else:
             found = reader.scan_to_write(wanted, self.user)
             live = found.filter(matches(found, keys, key))
-        return dict(zip(keys_of(live, key), live.column(SEQ).to_pylist(), strict=True))
+        return dict(zip(key_values(live, key), live.column(SEQ).to_pylist(), strict=True))
 
 
 @dataclass(frozen=True)
@@ -154,7 +155,7 @@ class BlockReader(TableReader):
         """The `_seq` with which the last look found these keys outside the block."""
         there: dict[Key, int | None] = {}
         for rows in self._found:
-            there.update(zip(keys_of(rows, self.table.schema.primary_key), rows.column(SEQ).to_pylist(), strict=True))
+            there.update(zip(key_values(rows, self.table.schema.primary_key), rows.column(SEQ).to_pylist(), strict=True))
         return [there.get(key) for key in keys]
 
     def scan_to_write(self, wanted: ReadSelection, user: str | None) -> pa.Table:
@@ -177,7 +178,7 @@ class BlockReader(TableReader):
     def first_live(self, rows: pa.Table, user: str | None, view: LogView) -> Key | None:
         key, kept = self.table.schema.primary_key, self.block.kept.keys
         self._found.clear()
-        keys = keys_of(rows, key)
+        keys = key_values(rows, key)
         own = next((each for each in keys if each in kept and kept[each].live), None)
         others = rows.filter(pa.array([each not in kept for each in keys], pa.bool_()))
         return own or (super().first_live(others, user, view) if others.num_rows else None)
@@ -186,7 +187,7 @@ class BlockReader(TableReader):
         key = self.table.schema.primary_key
         rows = super().with_keys(keys, EVERYTHING, user, view)
         self._found[:] = [rows.select([*key, SEQ])]
-        hot = self.block.kept.hot(dict.fromkeys(keys_of(keys, key)))
+        hot = self.block.kept.hot(dict.fromkeys(key_values(keys, key)))
         found = merged(rows, hot, key) if hot.num_rows else rows
         return found if wanted.columns is None else found.select(wanted.columns)
 

@@ -23,8 +23,8 @@ from lakewarden.tables.direct.identities import last_write, transaction_app
 from lakewarden.tables.direct.revise import Revise, Spread
 from lakewarden.tables.direct.run import DirectRun, resume
 from lakewarden.tables.direct.value import Batches, Decide, DirectResult, Given, TaskFiles, Within, WriteIdentity
+from lakewarden.tables.keys.seen_keys import SeenKeys
 from lakewarden.tables.predicate import check_predicate, partitions_within
-from lakewarden.tables.seen_keys import SeenKeys
 from lakewarden.tables.warehouse import Warehouse
 
 FlushPending = Callable[[Warehouse, TableName], None]

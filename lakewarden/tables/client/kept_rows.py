@@ -11,8 +11,8 @@ import pyarrow.compute as pc
 
 from lakewarden.base.arrays import numbers
 from lakewarden.catalog.model import TableSchema
+from lakewarden.delta.reading.keys import Key, key_values
 from lakewarden.errors import Unsupported
-from lakewarden.log.pending_keys import Key
 from lakewarden.log.position import LAST_POSITION, seq_of
 from lakewarden.log.record import BEFORE, DELETE, OP, SEQ, TARGET, UPSERT, USER, LogBatch, log_schema
 
@@ -97,7 +97,7 @@ class KeptRows:
             self._parts = [pa.concat_tables(self._parts).combine_chunks()]
 
     def _note(self, rows: pa.Table, seqs: Callable[[Sequence[Key]], Sequence[int | None]]) -> None:
-        keys = keys_of(rows, self._schema.primary_key)
+        keys = key_values(rows, self._schema.primary_key)
         new = list(dict.fromkeys(key for key in keys if key not in self._known))
         found = dict(zip(new, seqs(new) if new else (), strict=True))
         lives = (rows.column(OP).to_numpy() == UPSERT).tolist()
@@ -162,8 +162,3 @@ class KeptRows:
         if len(self._parts) > 1:
             self._parts = [pa.concat_tables(self._parts).combine_chunks()]
         return self._parts[0].take(numbers(chosen))
-
-
-def keys_of(rows: pa.Table, primary_key: Sequence[str]) -> list[Key]:
-    columns: list[list[Any]] = [rows.column(name).to_pylist() for name in primary_key]
-    return list(zip(*columns, strict=True))

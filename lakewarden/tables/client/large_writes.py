@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakewarden.base.attempts import Attempts
+from lakewarden.delta.reading.bounds import key_bounds
 from lakewarden.delta.reading.keys import Keys
 from lakewarden.errors import Conflict
 from lakewarden.log.position import WHOLE, Receipt, position_of
@@ -23,10 +24,9 @@ from lakewarden.tables.client.reader import TableReader
 from lakewarden.tables.direct.value import in_parts
 from lakewarden.tables.files import check_batch, texts_of
 from lakewarden.tables.intake import Revision, TableIntake
-from lakewarden.tables.key_lookup import key_bounds
+from lakewarden.tables.keys.seen_keys import SeenKeys
 from lakewarden.tables.rows.files import file_columns
 from lakewarden.tables.rows.intake import RowParts
-from lakewarden.tables.seen_keys import SeenKeys
 from lakewarden.tables.strong_read import EVERYTHING, ReadSelection
 
 

@@ -15,24 +15,24 @@ from lakewarden.catalog.changes.engines import require_active
 from lakewarden.catalog.model import Catalog, Table, TableSchema
 from lakewarden.catalog.target import ScopeTarget
 from lakewarden.delta.past import AsOf
+from lakewarden.delta.reading.keys import Key
 from lakewarden.delta.reading.rows import matches
 from lakewarden.errors import SchemaChanged, Unsupported
-from lakewarden.log.pending_keys import Key
 from lakewarden.log.record import SEQ
+from lakewarden.log.stream import read_stream
 from lakewarden.log.table_log import Appending, TableLog
 from lakewarden.log.view import LogView
 from lakewarden.tables.freshness import Freshness, check_freshness
 from lakewarden.tables.images import appending
-from lakewarden.tables.key_lookup import first_live, live_rows
+from lakewarden.tables.keys.lookup import first_live, live_rows
+from lakewarden.tables.keys.seen_keys import SeenKeys
 from lakewarden.tables.rows.validate import keys
-from lakewarden.tables.seen_keys import SeenKeys
 from lakewarden.tables.strong_read import (
     EVERYTHING,
     PastScope,
     ReadSelection,
     past_of,
     read_cold,
-    read_stream_scope,
     read_strong,
     read_undrained,
     use_live,
@@ -178,7 +178,7 @@ class TableReader:
         table = find_table(self._active(self.warehouse.catalog.read()), self.table.name)
         self._check_names(wanted or EVERYTHING, table.schema)
         check_scope(table, Scope(table.name, user))
-        return read_stream_scope(self.warehouse, table, user or "")
+        return read_stream(self.warehouse.log(table), table, user or "", self.warehouse.clock())
 
     def row_of(self, live: pa.Table, row: pa.Table) -> pa.Table:
         """The live row with a row's key, without `_seq`. A key that is left to its default matches no row yet."""

@@ -8,14 +8,15 @@ from datetime import UTC, date, datetime
 from random import Random
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from lakewarden import Column, Lakehouse
 from lakewarden.errors import ConstraintViolation, StorageUnavailable
 from lakewarden.log.objects.log import ObjectLog
-from lakewarden.log.pending_keys import PendingKeys
 from lakewarden.storage.local import LocalObjects
 from lakewarden.tables.client import TableClient
+from lakewarden.tables.keys.pending import PendingKeys
 from tests.fixtures.lakes import NOTES, keys, lake_fixture, make_notes, notes, strong
 
 USER = "ann"
@@ -221,15 +222,15 @@ def test_each_pending_chunk_is_read_once(lake: Lakehouse, monkeypatch: pytest.Mo
 
 
 def test_what_is_kept_of_keys_is_bounded(lake: Lakehouse) -> None:
-    kept = PendingKeys(most=8)
+    kept, wanted = PendingKeys(most=8), pa.table({"id": range(4)})
     table = lake.table(NOTES)
     for number in range(12):
         user = f"u{number}"
         table.write(notes({1: "", 2: ""}), user=user)
         pending = table.log.view().pending[user]
-        assert kept.of(table.log, pending, table.table.schemas).keys() == {(1,), (2,)}
+        assert kept.of(table.log, pending, table.table.schemas, wanted).keys() == {(1,), (2,)}
     assert sum(len(scope.newest) for scope, _ in kept._scopes._values.values()) == 8
     table.write(notes(dict.fromkeys(range(3), "")), user="large")
-    large = kept.of(table.log, table.log.view().pending["large"], table.table.schemas)
+    large = kept.of(table.log, table.log.view().pending["large"], table.table.schemas, wanted)
     assert large.keys() == {(0,), (1,), (2,)}
     assert all(user != "large" for _, user in kept._scopes._values)

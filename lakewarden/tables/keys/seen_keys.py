@@ -11,11 +11,9 @@ from typing import TYPE_CHECKING, Any, Self
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakewarden.delta.reading.bounds import Bound
-from lakewarden.delta.reading.keys import Keys
+from lakewarden.delta.reading.bounds import Bound, key_bounds
+from lakewarden.delta.reading.keys import Key, Keys
 from lakewarden.errors import ConstraintViolation, StorageUnavailable
-from lakewarden.log.pending_keys import Key
-from lakewarden.tables.key_lookup import key_bounds
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection

@@ -6,23 +6,23 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakewarden.catalog.model import TableSchema
 from lakewarden.catalog.target import ScopeTarget
-from lakewarden.delta.reading.bounds import Bound
+from lakewarden.delta.reading.bounds import key_bounds
 from lakewarden.delta.reading.column_cache import ColdCache
+from lakewarden.delta.reading.keys import Key, key_values
 from lakewarden.delta.reading.rows import matches, merged
 from lakewarden.log.chunk import RowRange
 from lakewarden.log.drain import read_hot
 from lakewarden.log.log_reader import LogReader
-from lakewarden.log.pending_keys import Key, Newest, PendingKeys
 from lakewarden.log.record import SEQ, USER, decode
 from lakewarden.log.touches import Touched
 from lakewarden.log.view import LogView, PendingRows
+from lakewarden.tables.keys.pending import Newest, PendingKeys
 from lakewarden.tables.strong_read import ColdRows, Place, ReadSelection, where_it_lies
 
 _KEYS_KNOWN = 100
@@ -31,15 +31,17 @@ _KEYS_KNOWN = 100
 
 @dataclass(frozen=True)
 class _Hot:
-    """The newest pending rows by key, as far as they are newer than the table."""
+    """The newest pending rows of some keys, as far as they are newer than the table."""
 
     newest: Newest
     after: int = -1
 
-    def is_live(self, key: Key) -> bool | None:
-        """None where the table decides."""
-        seq, live = self.newest.get(key, (-1, False))
-        return live if seq > self.after else None
+    def signs(self, rows: pa.Table, primary_key: Sequence[str]) -> list[bool | None]:
+        """For each row, whether its key is live; None where the table decides."""
+        if not self.newest:
+            return [None] * rows.num_rows  # as for most rows that are many
+        found = [self.newest.get(key, (-1, False)) for key in key_values(rows, primary_key)]
+        return [live if seq > self.after else None for seq, live in found]
 
 
 @dataclass(frozen=True)
@@ -51,6 +53,8 @@ class HotKeys:
     user: str
     schemas: tuple[TableSchema, ...]
     known: PendingKeys
+    wanted: pa.Table
+    """Rows with the keys that are looked up."""
 
     @property
     def end(self) -> int:
@@ -61,7 +65,7 @@ class HotKeys:
         return self.view.pending_of((self.user,)).get(self.user)
 
     def rows(self) -> _Hot:
-        return _Hot(self.known.of(self.log, self.pending, self.schemas) if self.pending else {})
+        return _Hot(self.known.of(self.log, self.pending, self.schemas, self.wanted) if self.pending else {})
 
     def later(self, rows: _Hot, after: int) -> _Hot:
         return _Hot(rows.newest, after)
@@ -78,7 +82,7 @@ def first_live(place: Place, log: LogReader, view: LogView, rows: pa.Table, know
 
     Args:
         view: of the log; what is acknowledged later need not be seen.
-        rows: with the columns of the primary key, of few rows.
+        rows: with the columns of the primary key.
 
     Raises:
         Conflict: flushes kept settling the rows while they were read.
@@ -86,38 +90,23 @@ def first_live(place: Place, log: LogReader, view: LogView, rows: pa.Table, know
 
     def read(target: ScopeTarget) -> tuple[Key | None, bool]:
         primary_key = target.schema.primary_key
-        keys = list(zip(*(rows.column(name).to_pylist() for name in primary_key), strict=True))
-        wanted = ReadSelection(primary_key, _bounds(primary_key, keys))
-        hot = HotKeys(log, view, target.scope.user or "", target.schemas, known)
+        wanted = ReadSelection(primary_key, key_bounds(primary_key, rows))
+        hot = HotKeys(log, view, target.scope.user or "", target.schemas, known, rows)
         found = read_hot(lambda: hot, partial(ColdRows, target, wanted, cache))
         assert found.rows is not None, "a look-up returns its rows, however few"
-        signs = [found.rows.is_live(key) for key in keys]
+        signs = found.rows.signs(rows, primary_key)
         if None in signs:
-            cold = found.cold.rows()
-            in_table = matches(rows, cold, primary_key).to_pylist() if cold.num_rows else [False] * len(keys)
-            signs = [there if sign is None else sign for sign, there in zip(signs, in_table, strict=True)]
-        return next((key for key, sign in zip(keys, signs, strict=True) if sign), None), found.cold.sure
+            there = _are_among(rows, found.cold.rows(), primary_key)
+            signs = [in_table if sign is None else sign for sign, in_table in zip(signs, there, strict=True)]
+        return key_values(rows.slice(signs.index(True), 1), primary_key)[0] if True in signs else None, found.cold.sure
 
     return where_it_lies(place, read)
 
 
-def _bounds(primary_key: Sequence[str], keys: Sequence[Key]) -> tuple[Bound, ...]:
-    """Of columns of whole numbers and of text; between the least and the greatest value."""
-    columns = zip(primary_key, zip(*keys, strict=True), strict=True)
-    return tuple(Bound(name, min(values), max(values)) for name, values in columns if type(values[0]) in (int, str))
-
-
-def key_bounds(primary_key: Sequence[str], rows: pa.Table) -> tuple[Bound, ...]:
-    """Where rows with the keys of these may be."""
-    return tuple(bound for name in primary_key if (bound := bound_of(name, rows.column(name))) is not None)
-
-
-def bound_of(name: str, values: pa.ChunkedArray[Any]) -> Bound | None:
-    """Where a column of whole numbers or of text may be equal to one of these; None for other values, and for none."""
-    if not (pa.types.is_integer(values.type) or pa.types.is_string(values.type)):
-        return None
-    least = pc.min(values).as_py()
-    return None if least is None else Bound(name, least, pc.max(values).as_py())
+def _are_among(rows: pa.Table, cold: pa.Table, primary_key: Sequence[str]) -> list[bool]:
+    """For each row, whether one in the table has its key. Of the table's rows, which may be many, none is hashed."""
+    same = cold.filter(matches(cold, rows, primary_key))
+    return matches(rows, same, primary_key).to_pylist() if same.num_rows else [False] * rows.num_rows
 
 
 def touched_by(schema: TableSchema, rows: pa.Table) -> Touched | None:
@@ -125,8 +114,7 @@ def touched_by(schema: TableSchema, rows: pa.Table) -> Touched | None:
     if rows.num_rows > _KEYS_KNOWN:
         return None
     found: dict[str, set[Key]] = {}
-    columns = (rows.column(name).to_pylist() for name in schema.primary_key)
-    for user, key in zip(rows.column(USER).to_pylist(), zip(*columns, strict=True), strict=True):
+    for user, key in zip(rows.column(USER).to_pylist(), key_values(rows, schema.primary_key), strict=True):
         found.setdefault(str(user), set()).add(key)
     return {user: frozenset(keys) for user, keys in found.items()}
 
@@ -137,15 +125,13 @@ class _HotRows:
     """The newest pending rows with some keys: a `HotScope`."""
 
     keys: HotKeys
-    wanted: frozenset[Key]
 
     @property
     def end(self) -> int:
         return self.keys.end
 
     def rows(self) -> pa.Table:
-        newest = self.keys.rows().newest
-        seqs = sorted(newest[key][0] for key in self.wanted if key in newest)
+        seqs = sorted(seq for seq, _ in self.keys.rows().newest.values())
         pending = self.keys.pending
         ranges = () if pending is None else tuple(each for each in pending.ranges if _has_any(each, seqs))
         rows = decode([self.keys.log.chunk(each) for each in ranges], ranges, self.keys.schemas)
@@ -181,9 +167,8 @@ def live_rows(place: Place, log: LogReader, view: LogView, rows: pa.Table, known
     def read(target: ScopeTarget) -> tuple[pa.Table, bool]:
         primary_key, user = target.schema.primary_key, target.scope.user or ""
         wanted = ReadSelection(bounds=key_bounds(primary_key, rows))
-        keys = frozenset(zip(*(rows.column(name).to_pylist() for name in primary_key), strict=True))
         found = read_hot(
-            lambda: _HotRows(HotKeys(log, view, user, target.schemas, known), keys),
+            lambda: _HotRows(HotKeys(log, view, user, target.schemas, known, rows)),
             partial(ColdRows, target, wanted, cache),
         )
         cold = found.cold.rows()

@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 from lakewarden.delta.reading.bounds import Bound
 from lakewarden.delta.reading.keys import Keys
 from lakewarden.errors import ConstraintViolation, LakewardenError, StorageUnavailable
-from lakewarden.tables import seen_keys
-from lakewarden.tables.seen_keys import SeenKeys
+from lakewarden.tables.keys import seen_keys
+from lakewarden.tables.keys.seen_keys import SeenKeys
 from tests.fixtures.examples import examples
 
 _VALUES: Mapping[pa.DataType, Sequence[object]] = {
@@ -88,10 +88,10 @@ def test_equal_keys_stand_in_two_parts(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_bounds_are_around_the_keys_of_all_parts() -> None:
-    with SeenKeys(["id", "day"]) as seen:
+    with SeenKeys(["id", "done"]) as seen:
         assert not seen.bounds
         for ids in ([3, 5], [1, 2], [9], []):
-            seen.add(pa.table({"id": pa.array(ids, pa.int64()), "day": pa.array([date(2024, 1, 1)] * len(ids))}))
+            seen.add(pa.table({"id": pa.array(ids, pa.int64()), "done": pa.array([True] * len(ids))}))
         assert seen.bounds == (Bound("id", 1, 9),)
 
 
