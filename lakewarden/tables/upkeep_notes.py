@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
 from lakewarden.base.clock import to_millis
-from lakewarden.catalog.kept_settings import TailRule
 from lakewarden.catalog.operations import Operation
 from lakewarden.catalog.report import Remains, ScopeReport, ScopeState
 from lakewarden.catalog.state.floor_entries import NEVER, OPERATIONS, UNSEEN, KnownState, UpkeepNote
 from lakewarden.catalog.target import ScopeTarget
+from lakewarden.delta.parquet.files import DataFile
 from lakewarden.tables.rows.files import file_columns
-from lakewarden.tables.upkeep_files import MIN_GAIN, RATIO, TARGET, ZORDER, fitting, pack_files, rule_of, small_run, why_not
-from lakewarden.tables.upkeep_rules import UNKNOWN, FoldRule, PackRule, files_of, loosest
+from lakewarden.tables.upkeep_files import MIN_GAIN, RATIO, TARGET, ZORDER, fitting, pack_files, rule_of, small_run
+from lakewarden.tables.upkeep_rules import UNKNOWN, FoldRule, PackRule, UpkeepRule, files_of, loosest
 
 
 # What a compaction and a packing of a scope would rewrite, by their own functions: noted while the files' sizes are at hand.
@@ -30,20 +31,19 @@ FREE = RewritePrice(0, 0, 0)
 UNKNOWN_PRICE = RewritePrice(UNSEEN, UNSEEN, UNSEEN)
 
 
-def fold_price(report: ScopeReport, state: ScopeState, rule: TailRule, known: RewritePrice) -> RewritePrice:
-    """Of a compaction by this rule; `known`: what was noted of the same version before."""
-    if not state.is_listed:
+def fold_price(report: ScopeReport, files: Sequence[DataFile] | None, rule: FoldRule, known: RewritePrice) -> RewritePrice:
+    """Of a compaction by this rule; `files`: if all are listed; `known`: what was noted of the same version before."""
+    if files is None:
         return _of_report(report, "compact", known)
-    taken = fitting(small_run(files_of(state), rule), rule)
+    taken = fitting(small_run(files, rule.tail), rule.tail)
     return RewritePrice(len(taken), 1, sum(file.size for file in taken)) if taken else FREE
 
 
-def pack_price(report: ScopeReport, state: ScopeState, rule: PackRule, known: RewritePrice) -> RewritePrice:
+def pack_price(report: ScopeReport, files: Sequence[DataFile] | None, rule: PackRule, known: RewritePrice) -> RewritePrice:
     """The same of a packing."""
-    if not state.is_listed:
+    if files is None:
         return _of_report(report, "optimize", known)
-    files = files_of(state)
-    if why_not(files, rule.target_file_size, rule.min_gain, rule.ratio):
+    if rule.finds_nothing(files):
         return FREE
     packing = pack_files(files, rule.target_file_size, rule.ratio)
     return RewritePrice(len(packing.inputs), len(packing.bins), packing.bytes)
@@ -73,15 +73,18 @@ def upkeep_of(target: ScopeTarget, report: ScopeReport, state: ScopeState, now: 
     at, done = to_millis(report.finished_at or now), report.outcome == "done"
     follows = known is not None and known.version + 1 == state.version
     remains = report.remains or _remains(target, report, state, before if done else still, at)
-    folding, packing = _prices(target, report, state, still)
+    files = files_of(state) if state.is_listed else None
+    fold, pack = FoldRule(target.rules.tail), PackRule(target.target_file_size, target.rules.min_gain, target.rules.tail.ratio)
+    known_folding, known_packing = _known_prices(still)
+    folding, packing = fold_price(report, files, fold, known_folding), pack_price(report, files, pack, known_packing)
     return UpkeepNote(
         files=state.files,
         bytes=state.bytes,
         committed_at=at if done else 0 if still is None else still.committed_at,
         operation=_operation(report) if done else 0 if still is None else still.operation,
         looked_at=at,
-        compacted=_compacted(target, report, state, UNKNOWN if still is None else still.compacted),
-        optimized=_optimized(target, report, state, UNKNOWN if still is None else still.optimized),
+        compacted=_verdict(fold, _compacted(report), files, folding, UNKNOWN if still is None else still.compacted),
+        optimized=_verdict(pack, _optimized(report), files, packing, UNKNOWN if still is None else still.optimized),
         dead_since=remains.dead_since,
         log_since=remains.log_since,
         dead_bytes=remains.dead_bytes if report.remains else _dead_bytes(report, state, before if follows else None, still),
@@ -93,17 +96,12 @@ def upkeep_of(target: ScopeTarget, report: ScopeReport, state: ScopeState, now: 
     )
 
 
-def _prices(
-    target: ScopeTarget, report: ScopeReport, state: ScopeState, still: UpkeepNote | None
-) -> tuple[RewritePrice, RewritePrice]:
-    """Of what a schedule would fold and pack in this version."""
-    tail = target.rules.tail
-    known = (UNKNOWN_PRICE, UNKNOWN_PRICE)
-    if still is not None:
-        folding = RewritePrice(still.compact_files, min(still.compact_files, 1), still.compact_bytes)
-        known = folding, RewritePrice(still.optimize_files, still.optimize_made, still.optimize_bytes)
-    rule = PackRule(target.target_file_size, target.rules.min_gain, tail.ratio)
-    return fold_price(report, state, tail, known[0]), pack_price(report, state, rule, known[1])
+def _known_prices(still: UpkeepNote | None) -> tuple[RewritePrice, RewritePrice]:
+    """What is noted of this version: of folding, and of packing."""
+    if still is None:
+        return UNKNOWN_PRICE, UNKNOWN_PRICE
+    folding = RewritePrice(still.compact_files, min(still.compact_files, 1), still.compact_bytes)
+    return folding, RewritePrice(still.optimize_files, still.optimize_made, still.optimize_bytes)
 
 
 def _dead_bytes(report: ScopeReport, state: ScopeState, before: UpkeepNote | None, still: UpkeepNote | None) -> int:
@@ -129,20 +127,26 @@ def is_news(known: KnownState, before: KnownState | None) -> bool:
     return replace(before, deleted_upto=known.deleted_upto, upkeep=looked_now) != known
 
 
-def _compacted(target: ScopeTarget, report: ScopeReport, state: ScopeState, still: int) -> int:
-    """The verdict that holds under most rules: of the operation itself, of its rules by the sizes, and that from before."""
-    own = FoldRule(target.rules.tail)
-    found = FoldRule(rule_of(report.parameters)).number if _found_nothing(report, "compact") else UNKNOWN
-    return loosest((found, own.loosest.verdict(state), own.verdict(state), still), (own.loosest, own))
+def _verdict(own: UpkeepRule, found: int, files: Sequence[DataFile] | None, price: RewritePrice, still: int) -> int:
+    """The verdict that holds under most rules: `found` by the operation itself, by the files' sizes, and that from before.
+
+    Where the own rule would rewrite something, which the price says, the loosest one would too: it is not tried.
+    """
+    sizes_say = () if files is None or price != FREE else (own.loosest.verdict(files), own.number)
+    return loosest((found, *sizes_say, still), (own.loosest, own))
 
 
-def _optimized(target: ScopeTarget, report: ScopeReport, state: ScopeState, still: int) -> int:
+def _compacted(report: ScopeReport) -> int:
+    """The rule by which a compaction itself had nothing to do, if this is its report."""
+    return FoldRule(rule_of(report.parameters)).number if _found_nothing(report, "compact") else UNKNOWN
+
+
+def _optimized(report: ScopeReport) -> int:
     """The same for packing."""
-    own, found = PackRule(target.target_file_size, target.rules.min_gain, target.rules.tail.ratio), UNKNOWN
-    if _found_nothing(report, "optimize") and ZORDER not in report.parameters:
-        size, gain, ratio = (report.parameters[name] for name in (TARGET, MIN_GAIN, RATIO))
-        found = PackRule(int(size), float(gain), float(ratio)).number
-    return loosest((found, own.loosest.verdict(state), own.verdict(state), still), (own.loosest, own))
+    if not _found_nothing(report, "optimize") or ZORDER in report.parameters:
+        return UNKNOWN
+    size, gain, ratio = (report.parameters[name] for name in (TARGET, MIN_GAIN, RATIO))
+    return PackRule(int(size), float(gain), float(ratio)).number
 
 
 def _found_nothing(report: ScopeReport, operation: Operation) -> bool:

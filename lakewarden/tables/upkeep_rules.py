@@ -36,6 +36,11 @@ class UpkeepRule(ABC):
 
     @property
     @abstractmethod
+    def loosest(self) -> UpkeepRule:
+        """The same without a ratio: what it finds nothing to do for, this one does not either."""
+
+    @property
+    @abstractmethod
     def number(self) -> int:
         """What is noted where it finds nothing to do."""
 
@@ -47,9 +52,9 @@ class UpkeepRule(ABC):
     def finds_nothing(self, newest_first: Sequence[DataFile]) -> bool:
         """Whether these files are to stay."""
 
-    def verdict(self, state: ScopeState) -> int:
-        """Its number, if it finds nothing to do in this state; else `UNKNOWN`: the files' schemas count too."""
-        return self.number if state.is_listed and self.finds_nothing(files_of(state)) else UNKNOWN
+    def verdict(self, newest_first: Sequence[DataFile]) -> int:
+        """Its number, if it finds nothing to do with these files; else `UNKNOWN`: their schemas count too."""
+        return self.number if self.finds_nothing(newest_first) else UNKNOWN
 
 
 @dataclass(frozen=True)
@@ -164,6 +169,7 @@ def _digest(*bounds: object) -> int:
     return _ungraded(*bounds) & ((1 << _BITS) - 1)
 
 
+@lru_cache(maxsize=4096, typed=True)  # 0 and 0.0 are different texts
 def _ungraded(*rule: object) -> int:
     """A positive number for the rule with these parameters."""
     return int.from_bytes(hashlib.sha256(repr(rule).encode()).digest()[:7], "big") + 1

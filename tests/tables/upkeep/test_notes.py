@@ -16,6 +16,7 @@ from lakewarden.base.clock import from_millis, system_clock
 from lakewarden.base.scope import Scope, TableName
 from lakewarden.base.setting_sections import CompactionSettings, MaintenanceSettings
 from lakewarden.base.settings import Settings
+from lakewarden.catalog.report import ScopeState
 from lakewarden.catalog.state.floor import floor_at
 from lakewarden.catalog.state.floor_entries import NEVER, OPERATIONS, UNSEEN, FloorLocation, UpkeepNote
 from lakewarden.catalog.target import ScopeTarget
@@ -26,6 +27,7 @@ from lakewarden.maintenance.optimize import OptimizeOptions
 from lakewarden.maintenance.optimize.scope import plan_optimize
 from lakewarden.maintenance.vacuum import VacuumOptions
 from lakewarden.maintenance.vacuum.scope import plan_vacuum
+from lakewarden.tables.upkeep_notes import upkeep_of
 from lakewarden.tables.upkeep_rules import FoldRule, PackRule
 from tests.fixtures.lakes import NOTES, make_notes, notes
 
@@ -148,3 +150,13 @@ def test_a_restore_leaves_open_how_much_is_dead(tmp_path: Path) -> None:
             lake.flush()
         lake.restore(NOTES, user="ann", version=0, dry_run=False)
         assert _upkeep(_target(lake)).dead_bytes == UNSEEN
+
+
+def test_sizes_say_nothing_where_not_all_files_are_listed(tmp_path: Path) -> None:
+    with Lakehouse.open(str(tmp_path), settings=SETTINGS) as lake:
+        make_notes(lake).write(notes({1: "text"}), user="ann")
+        flushed = lake.flush()[0]
+        target = _target(lake)
+    listed = ScopeState(1, 1, 1, 1000, 1, layout=((1, 1000),))
+    noted = [upkeep_of(target, flushed, state, from_millis(0)) for state in (listed, replace(listed, files=2))]
+    assert [(each.compacted == 0, each.optimized == 0) for each in noted] == [(False, False), (True, True)]
