@@ -7,8 +7,8 @@ task of thousands of scopes: every call of it is inside `delta_errors`.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from types import TracebackType
 
 import pyarrow as pa
 from deltalake.exceptions import DeltaError, TableNotFoundError
@@ -25,43 +25,61 @@ _NOISE = re.compile(r"\x1b\[\d*m")
 _LENGTH = 300
 
 
-@contextmanager
-def delta_errors(what: str) -> Iterator[None]:
+class ErrorTranslation:
+    """Raises what `translate` makes of an error inside the block; None lets the error itself go on.
+
+    A class, since a data file is read inside four of them: a generator's costs three times as much.
+    """
+
+    __slots__ = ("_translate", "_what")
+
+    def __init__(self, what: str, translate: Callable[[str, BaseException], LakewardenError | None]) -> None:
+        self._what = what
+        self._translate = translate
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        if error is not None and (ours := self._translate(self._what, error)) is not None:
+            raise ours from error
+
+
+def delta_errors(what: str) -> ErrorTranslation:
     """Turns the libraries' errors into ours. `what` begins the message, such as `cannot commit to <uri>`."""
-    try:
-        yield
-    except LakewardenError:
-        raise
-    except DeltaError as error:
-        raise _delta_error(what, error) from error
-    except OSError as error:
-        raise _os_error(what, error) from error
-    except pa.ArrowException as error:
-        raise Corrupt(f"{what}: {_plain(error)}") from error
-    except BaseException as error:
-        # the panic's class cannot be imported: pyo3 makes it inside the extension
-        if type(error).__name__ == "PanicException":
-            raise Corrupt(f"{what}: deltalake panicked on the data there: {_plain(error)}") from error
-        raise
+    return ErrorTranslation(what, _of_library)
 
 
-@contextmanager
-def file_errors(path: str) -> Iterator[None]:
+def file_errors(path: str) -> ErrorTranslation:
     """The same for the bytes of one data file: what no store has failed at is garbled.
 
     Raises:
         Corrupt: the file is garbled.
     """
-    what = f"cannot read {path}"
-    with delta_errors(what):
-        try:
-            yield
-        except OSError as error:
-            if error.errno is not None or failure_of(str(error)) is not None:
-                raise
-            raise Corrupt(f"{what}: it is garbled: {_plain(error)}") from error
-        except (ValueError, KeyError, TypeError) as error:
-            raise Corrupt(f"{what}: it is garbled: {_plain(error)}") from error
+    return ErrorTranslation(f"cannot read {path}", _of_file)
+
+
+def _of_library(what: str, error: BaseException) -> LakewardenError | None:
+    match error:
+        case LakewardenError():
+            return None
+        case DeltaError():
+            return _delta_error(what, error)
+        case OSError():
+            return _os_error(what, error)
+        case pa.ArrowException():
+            return Corrupt(f"{what}: {_plain(error)}")
+    # a panic's class cannot be imported: pyo3 makes it inside the extension
+    if type(error).__name__ == "PanicException":
+        return Corrupt(f"{what}: deltalake panicked on the data there: {_plain(error)}")
+    return None
+
+
+def _of_file(what: str, error: BaseException) -> LakewardenError | None:
+    stores = isinstance(error, OSError) and (error.errno is not None or failure_of(str(error)) is not None)
+    if isinstance(error, OSError | ValueError | KeyError | TypeError) and not stores:
+        return Corrupt(f"{what}: it is garbled: {_plain(error)}")
+    return _of_library(what, error)
 
 
 def _delta_error(what: str, error: DeltaError) -> LakewardenError:

@@ -10,6 +10,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
+from itertools import chain
 from pathlib import Path, PurePosixPath
 
 from lakewarden.base.clock import Clock, system_clock
@@ -162,7 +163,8 @@ def sync_each(uris: Iterable[str]) -> dict[str, LakewardenError]:
     below: dict[int, list[str]] = defaultdict(list)
     for uri in uris:
         if (path := local_path(uri)) is not None:
-            present = next(above for above in (path, *path.parents) if above.exists())
+            # mostly the place itself: to make all of its parents would take longer than the look
+            present = next(above for above in chain((path,), path.parents) if above.exists())
             device = present.stat().st_dev
             devices.setdefault(device, present)
             below[device].append(uri)

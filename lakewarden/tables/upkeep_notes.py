@@ -132,8 +132,10 @@ def _verdict(own: UpkeepRule, found: int, files: Sequence[DataFile] | None, pric
 
     Where the own rule would rewrite something, which the price says, the loosest one would too: it is not tried.
     """
-    sizes_say = () if files is None or price != FREE else (own.loosest.verdict(files), own.number)
-    return loosest((found, *sizes_say, still), (own.loosest, own))
+    if files is None or price != FREE:
+        return loosest((found, still), (own.loosest, own))
+    widest = own.loosest.verdict(files)
+    return widest if widest != UNKNOWN else loosest((found, own.number, still), (own.loosest, own))
 
 
 def _compacted(report: ScopeReport) -> int:
