@@ -95,9 +95,9 @@ class KnownState:
         return self.watermark, self.forgotten, self.version, UNSEEN if self.upkeep is None else self.upkeep.looked_at
 
     def joined(self, other: KnownState) -> KnownState:
-        newer = max(self, other, key=lambda known: known.rank)
+        newer = self if self.rank >= other.rank else other
         deleted = max(self.deleted_upto, other.deleted_upto)
-        return replace(newer, deleted_upto=deleted)
+        return newer if newer.deleted_upto == deleted else replace(newer, deleted_upto=deleted)
 
 
 @dataclass(frozen=True)
