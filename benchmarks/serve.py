@@ -19,8 +19,9 @@ from benchmarks.measuring.scale import Scale, ServeScale
 from benchmarks.measuring.timing import percentile, seconds
 from benchmarks.query import HEAVY
 from benchmarks.serving import Clients, served
-from lakewarden.catalog.access import Principal, Role
+from lakewarden.catalog.access import Principal
 from lakewarden.catalog.model import Column
+from lakewarden.catalog.names import Role
 from lakewarden.client import Lakehouse
 from lakewarden.serve.tokens import operator_token
 from lakewarden.sql.results import ResultRows

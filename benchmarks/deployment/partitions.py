@@ -25,8 +25,7 @@ from lakewarden.catalog.evolution import SetOptions
 from lakewarden.catalog.report import ScopeReport, ScopeState
 from lakewarden.client import Lakehouse
 from lakewarden.dagster import build_definitions
-from lakewarden.dagster.jobs.event_log.events import ScopeEvent, book_events
-from lakewarden.dagster.jobs.event_log.partitions import register_users
+from lakewarden.dagster.jobs.event_log.events import ScopeEvent, book_events, register_users
 from lakewarden.dagster.mount import Mount
 from tests.fixtures.dagster import on_postgres
 from tests.fixtures.postgres import serve_postgres

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from lakewarden.errors import InvalidArgument, NotFound
@@ -47,3 +48,8 @@ def without_table(scope: Scope) -> NotFound:
     return NotFound(
         f"{scope} has no Delta table, so no version: nothing was ever flushed there; flush its rows, if it has any{known}"
     )
+
+
+def scopes_by_user(table: TableName, users: Sequence[str]) -> list[Scope]:
+    """The table's scopes of these users; without any, the one of a SHARED table."""
+    return [Scope(table, user) for user in users] if users else [Scope(table)]

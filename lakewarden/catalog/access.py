@@ -11,10 +11,8 @@ from dataclasses import dataclass, field, replace
 from typing import Literal, Protocol, cast, get_args
 
 from lakewarden.base.scope import TableName
+from lakewarden.catalog.names import AccessLevel, Role
 from lakewarden.errors import InvalidArgument, PermissionDenied, Unsupported
-
-# Roles of sessions, in five levels of trust.
-Role = Literal["anonymous", "user", "service", "dba", "system"]
 
 ROLES: tuple[Role, ...] = get_args(Role)
 """From the least trusted to the most."""
@@ -43,7 +41,6 @@ def parse_role(text: str) -> Role:
 
 # Which roles may do what, and which table types take which options, as data for the checks and docs/reference/access.md.
 TableKind = Literal["USER", "SHARED", "STREAM", "SYSTEM"]
-AccessLevel = Literal["PUBLIC", "PRIVATE", "RESTRICTED", "DBA"]
 KINDS: tuple[TableKind, ...] = get_args(TableKind)
 ACCESS_LEVELS: tuple[AccessLevel, ...] = get_args(AccessLevel)
 

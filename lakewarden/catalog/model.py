@@ -10,9 +10,9 @@ from typing import Literal
 
 from lakewarden.base.connection import Connection, Location
 from lakewarden.base.scope import TableName
-from lakewarden.catalog.access import AccessLevel, Role
 from lakewarden.catalog.column_types import ColumnType
 from lakewarden.catalog.dynamic_options import DynamicOptions
+from lakewarden.catalog.names import AccessLevel, Role
 from lakewarden.storage.location import canonical, within
 
 # Pipelines and their rules: objects of the catalog of their own, which outlive the table that they were made with.

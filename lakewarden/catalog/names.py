@@ -1,10 +1,15 @@
-"""Rules for the names of namespaces, tables, columns and storages."""
+"""Rules for the names of namespaces, tables, columns and storages; and the words for roles and access levels."""
 
 from __future__ import annotations
 
 import re
+from typing import Literal
 
 from lakewarden.errors import InvalidArgument
+
+# Roles of sessions, in five levels of trust; and who may see a SHARED table. What they may do is in `access`.
+Role = Literal["anonymous", "user", "service", "dba", "system"]
+AccessLevel = Literal["PUBLIC", "PRIVATE", "RESTRICTED", "DBA"]
 
 MAX_LENGTH = 64
 

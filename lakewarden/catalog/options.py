@@ -14,10 +14,10 @@ from types import MappingProxyType
 from typing import Any, Literal, cast
 
 from lakewarden.base.quantities import seconds_of, text_of
-from lakewarden.catalog.access import ACCESS_LEVELS, AccessLevel, TableKind
+from lakewarden.catalog.access import ACCESS_LEVELS, TableKind
 from lakewarden.catalog.kept_settings import check_ratio
 from lakewarden.catalog.model import Compression, EvictionStrategy, FlushPolicy, OnDuplicate, TableOptions, TableType
-from lakewarden.catalog.names import check_storage_id
+from lakewarden.catalog.names import AccessLevel, check_storage_id
 from lakewarden.errors import InvalidArgument
 
 _COMPRESSIONS = ("none", "snappy", "zstd")

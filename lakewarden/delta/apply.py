@@ -26,8 +26,7 @@ from lakewarden.delta.commit_log.stamp import CommitStamp
 from lakewarden.delta.lifecycle.create import create_table
 from lakewarden.delta.lifecycle.freezing import check_not_frozen
 from lakewarden.delta.manifest import refresh_manifest, write_manifest
-from lakewarden.delta.parquet.change_files import ChangeFile, write_changes
-from lakewarden.delta.parquet.files import DataFile, NewFile, batch_name, write_files
+from lakewarden.delta.parquet.files import ChangeFile, DataFile, NewFile, batch_name, write_changes, write_files
 from lakewarden.delta.parquet.schema import SEQ
 from lakewarden.delta.partitions import Partition
 from lakewarden.delta.reading.keys import Numbers

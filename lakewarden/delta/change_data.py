@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from lakewarden.catalog.target import ScopeTarget
 from lakewarden.delta.commit_log.actions import CHANGE_DATA_FEED
-from lakewarden.delta.ownership import PROPERTY, owner_of, owner_to_set
+from lakewarden.delta.scope import PROPERTY, owner_of, owner_to_set
 from lakewarden.delta.table import ScopeTable
 
 

@@ -21,9 +21,17 @@ from lakewarden.catalog.report import ScopeReport
 from lakewarden.catalog.target import ScopeTarget
 from lakewarden.delta.apply import WrittenFiles
 from lakewarden.delta.change import may_hold
-from lakewarden.delta.parquet import change_files
-from lakewarden.delta.parquet.change_files import CHANGE_TYPE, ChangeFile, write_changes
-from lakewarden.delta.parquet.files import DataFile, NewFile, batch_folder, batch_name, write_files
+from lakewarden.delta.parquet import files as data_files
+from lakewarden.delta.parquet.files import (
+    CHANGE_TYPE,
+    ChangeFile,
+    DataFile,
+    NewFile,
+    batch_folder,
+    batch_name,
+    write_changes,
+    write_files,
+)
 from lakewarden.delta.parquet.reading import open_file
 from lakewarden.delta.parquet.schema import SEQ, read_schema, rows_schema
 from lakewarden.errors import Conflict
@@ -62,10 +70,10 @@ def changed_rows(hot: DataFrame, old: DataFrame, key: Sequence[str]) -> DataFram
     """
     there = old.select(*key).distinct()
     upserts = hot.filter(F.col(OP) != DELETE).drop(OP)
-    word = F.when(F.col(OP) == DELETE, change_files.DELETED).otherwise(change_files.PREIMAGE)
+    word = F.when(F.col(OP) == DELETE, data_files.DELETED).otherwise(data_files.PREIMAGE)
     before = old.join(hot.select(*key, word.alias(CHANGE_TYPE)), list(key)).select(*old.columns, CHANGE_TYPE)
-    updates = upserts.join(there, list(key), "left_semi").withColumn(CHANGE_TYPE, F.lit(change_files.POSTIMAGE))
-    inserts = upserts.join(there, list(key), "left_anti").withColumn(CHANGE_TYPE, F.lit(change_files.INSERT))
+    updates = upserts.join(there, list(key), "left_semi").withColumn(CHANGE_TYPE, F.lit(data_files.POSTIMAGE))
+    inserts = upserts.join(there, list(key), "left_anti").withColumn(CHANGE_TYPE, F.lit(data_files.INSERT))
     return before.unionByName(updates).unionByName(inserts)
 
 
@@ -79,7 +87,7 @@ def _change_writer(target: ScopeTarget) -> Callable[[Iterable[pa.RecordBatch]], 
     def write(batches: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
         rows = [batch for batch in batches if batch.num_rows]
         if rows:
-            schema = rows_schema(target.schema).append(change_files.change_type())
+            schema = rows_schema(target.schema).append(data_files.change_type())
             made = write_changes(target, pa.Table.from_batches(rows).cast(schema), random_id)
             sync([target.uri])  # on this machine, which need not be the one that commits
             told = [asdict(file) | {"partition": json.dumps(file.partition)} for file in made]

@@ -6,8 +6,9 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from lakewarden.base.scope import TableName
-from lakewarden.catalog.access import AccessLevel, TableAct, TableOf, require
+from lakewarden.catalog.access import TableAct, TableOf, require
 from lakewarden.catalog.dynamic_declaration import FILE_PATH
+from lakewarden.catalog.names import AccessLevel
 from lakewarden.catalog.operations import SPECS
 from lakewarden.catalog.options import check_type
 from lakewarden.errors import Unsupported

@@ -29,8 +29,7 @@ from lakewarden.catalog.state.scope_registry import RegisteredUsers, ScopeRegist
 from lakewarden.catalog.state.user_storages import THE_TABLES, UserStorages
 from lakewarden.catalog.store import CatalogStore
 from lakewarden.catalog.target import ScopeTarget
-from lakewarden.delta.reading.column_cache import ColdCache, ColumnCache
-from lakewarden.delta.reading.reopening import TableCache
+from lakewarden.delta.reading.column_cache import ColdCache, ColumnCache, TableCache
 from lakewarden.delta.uri import delta_uri
 from lakewarden.errors import Conflict, FailedPrecondition, InUse, InvalidArgument, NotFound, StorageRefused, StorageUnavailable
 from lakewarden.log.logs import Logs

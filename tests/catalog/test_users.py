@@ -4,10 +4,10 @@ from datetime import timedelta
 
 import pytest
 
-from lakewarden.catalog.access import Role
 from lakewarden.catalog.changes.objects import drop_storage, first_catalog
 from lakewarden.catalog.changes.users import UserChange, add_user, alter_user, drop_user, find_user, role_of
 from lakewarden.catalog.model import Catalog, User
+from lakewarden.catalog.names import Role
 from lakewarden.catalog.passwords import check_password, hash_password, is_password
 from lakewarden.catalog.store import CatalogVersion, decode, encode
 from lakewarden.errors import AlreadyExists, InUse, InvalidArgument, NotFound, PermissionDenied

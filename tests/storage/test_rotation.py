@@ -20,7 +20,7 @@ from lakewarden import Lakehouse
 from lakewarden.base.clock import random_id
 from lakewarden.base.connection import Connection, Location
 from lakewarden.base.scope import Scope, TableName
-from lakewarden.delta.reading.reopening import TableCache
+from lakewarden.delta.reading.column_cache import TableCache
 from lakewarden.errors import AccessRefused, StorageRefused
 from lakewarden.serve.tokens import operator_token
 from lakewarden.storage.clients import Clients

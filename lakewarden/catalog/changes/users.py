@@ -6,8 +6,8 @@ import re
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from lakewarden.catalog.access import Role
 from lakewarden.catalog.model import Catalog, StorageMode, User
+from lakewarden.catalog.names import Role
 from lakewarden.errors import AlreadyExists, InvalidArgument, NotFound, PermissionDenied
 from lakewarden.storage.paths import check_user
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from lakewarden.catalog.changes.engines import check_settings, engine_changed_at, engine_id, namespace_of
 from lakewarden.client.k3.calls import Calls
-from lakewarden.client.k3.enums import EngineStatus
 from lakewarden.client.k3.messages import EngineAnswer
-from lakewarden.client.k3.wire import millis
+from lakewarden.client.k3.wire import EngineStatus, millis
 from lakewarden.maintenance.admin.namespaces import make_namespace, switch_engine
 
 

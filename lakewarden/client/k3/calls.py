@@ -1,17 +1,21 @@
-"""What K3's calls share: the warehouse, the gate, and how buckets and tables are found."""
+"""What K3's calls share: the warehouse, the gate, how buckets and tables are found, and the types of arguments."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from functools import cached_property
+from collections.abc import Callable, Sequence
+from functools import cache, cached_property, wraps
+from inspect import Signature, signature
+from typing import Concatenate, ParamSpec, TypeVar, get_type_hints
+
+import msgspec
 
 from lakewarden.base.cancellation import Cancellation
+from lakewarden.base.commit_metadata import attached
 from lakewarden.base.scope import TableName
 from lakewarden.catalog.access import OPERATOR, Act, Principal, TableAct, TableOf
 from lakewarden.catalog.changes.engines import namespace_of, require_active
 from lakewarden.catalog.model import Catalog, Table
 from lakewarden.catalog.state.audit import AuditLog
-from lakewarden.client.k3.arguments import checked
 from lakewarden.errors import InvalidArgument, Unsupported
 from lakewarden.maintenance.admin.session_gate import Door
 from lakewarden.maintenance.open_table import open_table
@@ -22,6 +26,10 @@ from lakewarden.sql.statements.base import Statement
 from lakewarden.tables.client import TableClient
 from lakewarden.tables.freshness import Freshness
 from lakewarden.tables.warehouse import Warehouse, find_table, live_tables
+
+DEFAULTS = {"ON_DUPLICATE": "replace", "FLUSH_POLICY": "rows:1"}
+"""Options of tables that K3's calls make: a later insert of a key wins (K3-99), and what is in the log is drained when the flush
+sensor looks next (K3-98)."""
 
 
 class Calls:
@@ -115,3 +123,36 @@ def only(statements: Sequence[Statement]) -> Statement:
     if len(statements) != 1:
         raise InvalidArgument(f"a call takes one statement, and this text has {len(statements)}: make a call for each")
     return statements[0]
+
+
+C = TypeVar("C")
+P = ParamSpec("P")
+A = TypeVar("A")
+
+
+def checked(call: Callable[Concatenate[C, P], A]) -> Callable[Concatenate[C, P], A]:
+    """The call, behind a look at the types of its arguments: what HTTP refuses in a request's body, Python refuses, too. What it
+    commits carries its `user_metadata`.
+
+    Raises:
+        InvalidArgument: an argument is not of its declared type; the call has done nothing.
+    """
+
+    @wraps(call)
+    def looked_at(self: C, /, *args: P.args, **kwargs: P.kwargs) -> A:
+        shape, kinds = _declared(call)
+        given = shape.bind(self, *args, **kwargs).arguments
+        for name, value in list(given.items())[1:]:
+            try:
+                msgspec.convert(value, kinds[name])
+            except msgspec.ValidationError as error:
+                raise InvalidArgument(f"{call.__name__}: {name}: {error}") from error
+        with attached(given.get("user_metadata")):
+            return call(self, *args, **kwargs)
+
+    return looked_at
+
+
+@cache
+def _declared(call: Callable[..., object]) -> tuple[Signature, dict[str, object]]:
+    return signature(call), get_type_hints(call)

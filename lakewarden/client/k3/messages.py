@@ -7,7 +7,7 @@ from typing import Annotated, NotRequired, TypedDict
 
 from msgspec import Meta
 
-from lakewarden.client.k3.enums import ColumnKind, EngineStatus, K3TableStatus, TableSource
+from lakewarden.client.k3.wire import ColumnKind, EngineStatus, K3TableStatus, TableSource
 from lakewarden.sql.strategies import QueryStrategy, ServedBy, WireEnum, WriteStrategy
 
 

@@ -13,9 +13,8 @@ from lakewarden.base.commit_metadata import Metadata
 from lakewarden.catalog.changes.engines import require_engine
 from lakewarden.catalog.evolution import DropColumn, RenameColumn
 from lakewarden.client.k3.answers import queried, written
-from lakewarden.client.k3.calls import Calls, only
+from lakewarden.client.k3.calls import DEFAULTS, Calls, only
 from lakewarden.client.k3.messages import DefinitionAnswer, QueryAnswer, WriteAnswer
-from lakewarden.client.k3.tables import DEFAULTS
 from lakewarden.client.k3.wire import int64, member, whole
 from lakewarden.errors import Internal, InvalidArgument, Unsupported
 from lakewarden.maintenance.planning.table_size import table_size

@@ -1,4 +1,4 @@
-"""Tables of a bucket (K3-18 to K3-34)."""
+"""Tables of a bucket (K3-18 to K3-34); pipelines, their rules, and ingests (K3-22 to K3-26, K3-119 to K3-125)."""
 
 from __future__ import annotations
 
@@ -8,23 +8,20 @@ from dataclasses import replace
 from lakewarden.base.clock import to_millis
 from lakewarden.base.commit_metadata import Metadata
 from lakewarden.base.scope import Scope, TableName
-from lakewarden.catalog.access import TableOf
+from lakewarden.catalog.access import ADMINS, TableOf
 from lakewarden.catalog.changes.engines import engine_id, namespace_of
-from lakewarden.catalog.model import Catalog, Table
-from lakewarden.client.k3.calls import Calls
-from lakewarden.client.k3.columns import declared, shown
-from lakewarden.client.k3.enums import K3TableStatus, TableSource
-from lakewarden.client.k3.messages import DeletedAnswer, TableAnswer
-from lakewarden.client.k3.wire import int64, millis
+from lakewarden.catalog.changes.pipelines import pipelines_in, rule_named, rule_of
+from lakewarden.catalog.model import Catalog, Column, IngestRule, SchemaColumn, Table
+from lakewarden.client.k3.calls import DEFAULTS, Calls
+from lakewarden.client.k3.messages import ColumnAnswer, DeletedAnswer, IngestAnswer, RuleAnswer, TableAnswer
+from lakewarden.client.k3.wire import KIND_OF_TYPE, TYPE_OF_KIND, ColumnKind, K3TableStatus, TableSource, int64, member, millis
 from lakewarden.delta.reading.history import history
-from lakewarden.errors import Corrupt, NotFound, StorageRefused, StorageUnavailable
+from lakewarden.errors import Corrupt, InvalidArgument, NotFound, StorageRefused, StorageUnavailable
+from lakewarden.ingest.pipelines.create import edit_rule, make_pipeline
+from lakewarden.ingest.pipelines.run import IngestRequest, ingest
 from lakewarden.maintenance.admin.create_table import make_table, new_table
 from lakewarden.maintenance.drop import drop_now
 from lakewarden.maintenance.planning.table_size import TableSize, table_size
-
-DEFAULTS = {"ON_DUPLICATE": "replace", "FLUSH_POLICY": "rows:1"}
-"""Options of tables that K3's calls make: a later insert of a key wins (K3-99), and what is in the log is drained when the flush
-sensor looks next (K3-98)."""
 
 
 class Tables(Calls):
@@ -129,3 +126,177 @@ class Tables(Calls):
 
 def _table_id(table: Table) -> str:
     return f"tbl_{table.id}"
+
+
+# Columns of requests and answers.
+
+_FIELDS = ("name", "type", "nullable", "default_expression")
+
+
+def declared(columns: Sequence[Mapping[str, object]], merge_keys: Sequence[str]) -> list[Column]:
+    """The columns of a table to create.
+
+    Raises:
+        InvalidArgument: there are none, one has no valid type, or a column cannot be a merge key.
+    """
+    if not columns:
+        raise InvalidArgument("columns is empty: a manual table needs columns; with create_table_pipeline, its template has them")
+    found = [_column(each) for each in columns]
+    nullable = {column.name: column.nullable for column in found}
+    for name in merge_keys:
+        if name not in nullable:
+            raise InvalidArgument(f"merge_keys names {name!r}, which is no column; the columns are {', '.join(nullable)}")
+        if nullable[name]:
+            raise InvalidArgument(f"merge_keys names {name!r}, which is nullable: a key column has nullable = false")
+    return found
+
+
+def _column(given: Mapping[str, object]) -> Column:
+    unknown = [name for name in given if name not in _FIELDS]
+    if unknown:
+        raise InvalidArgument(f"a column has no field {unknown[0]!r}; its fields are {', '.join(_FIELDS)}")
+    name, default = given.get("name"), given.get("default_expression") or ""
+    if not isinstance(name, str) or not isinstance(default, str):
+        raise InvalidArgument(f"a column's name and default_expression are text: {dict(given)!r}")
+    kind = member(ColumnKind, f"type of column {name!r}", given.get("type", ColumnKind.UNSPECIFIED))
+    if kind not in TYPE_OF_KIND:
+        raise InvalidArgument(f"column {name!r} needs a type: one of {', '.join(each.wire for each in TYPE_OF_KIND)}")
+    nullable = given.get("nullable", False)
+    if not isinstance(nullable, bool):
+        raise InvalidArgument(f"column {name!r}: nullable is true or false, not {nullable!r}")
+    return Column(name, TYPE_OF_KIND[kind], nullable=nullable, default=default or None)
+
+
+def shown(column: SchemaColumn) -> ColumnAnswer:
+    return {
+        "name": column.name,
+        "type": KIND_OF_TYPE[column.type.name].wire,
+        "nullable": column.nullable,
+        "defaultExpression": column.default or "",
+    }
+
+
+class PipelineCalls(Tables, Calls):
+    """The calls about pipelines."""
+
+    def create_table_pipeline(
+        self,
+        bucket: str,
+        name: str,
+        template: str,
+        options: Mapping[str, object] | None = None,
+        description: str = "",
+        columns: Sequence[object] = (),
+    ) -> TableAnswer:
+        """Creates a table without columns, its pipeline and its rule. Answers the table.
+
+        Raises:
+            NotFound: the bucket or the template does not exist.
+            InvalidArgument, AlreadyExists, PermissionDenied, FailedPrecondition: nothing was created.
+        """
+        self._check_active(self._catalog(bucket), bucket, name, "create")
+        if columns:
+            raise InvalidArgument(f"create_table_pipeline({name!r}) takes no columns: the template {template!r} owns the schema")
+        given = {key.upper(): value for key, value in (options or {}).items()}
+        if "SOURCE" in given:
+            self._door.allow("manage storages")
+        make_pipeline(self._warehouse, TableName(bucket, name), template.lower(), DEFAULTS | given, description)
+        return self.get_table(bucket, name)
+
+    def list_rules(self, bucket: str) -> list[RuleAnswer]:
+        """Every rule of the bucket's pipelines, in the order of creation."""
+        catalog = self._catalog(bucket, "look at what exists")
+        return [self._rule(bucket, rule_of(catalog, pipeline)) for pipeline in pipelines_in(catalog, bucket)]
+
+    def get_rule(self, bucket: str, rule_id: str) -> RuleAnswer:
+        """Raises:
+        NotFound: the bucket has no such rule.
+        """
+        return self._rule(bucket, rule_named(self._catalog(bucket, "look at what exists"), rule_id, bucket))
+
+    def update_rule(
+        self,
+        bucket: str,
+        rule_id: str,
+        *,
+        globs: Sequence[str] | None = None,
+        excludes: Sequence[str] | None = None,
+        mime_types: Sequence[str] | None = None,
+        min_size: int | str | None = None,
+        max_size: int | str | None = None,
+        enabled: bool | None = None,
+    ) -> RuleAnswer:
+        """Changes what is given. Answers the rule.
+
+        Args:
+            max_size: bytes; the text `NULL` for any.
+
+        Raises:
+            NotFound: the bucket has no such rule.
+            InvalidArgument: nothing, or a bad value, is given; nothing was changed.
+            PermissionDenied, FailedPrecondition: the principal may not, or the bucket's engine is disabled.
+        """
+        catalog = self._catalog(bucket)
+        self._check_active(catalog, bucket, "", "alter")
+        rule_named(catalog, rule_id, bucket)
+        given: dict[str, object] = {
+            "globs": globs,
+            "excludes": excludes,
+            "mime_types": mime_types,
+            "min_size": min_size,
+            "max_size": max_size,
+            "enabled": enabled,
+        }
+        changes = {key: value for key, value in given.items() if value is not None}
+        return self._rule(bucket, edit_rule(self._warehouse, rule_id, changes))
+
+    def trigger_ingest(self, bucket: str, table: str, object: str, user_metadata: Metadata | None = None) -> IngestAnswer:
+        """Takes one object, whether or not it was taken before, and whatever the rule says.
+
+        Raises:
+            NotFound: the bucket, the table or the object does not exist.
+            FailedPrecondition: the table is a manual one, or the bucket's engine is disabled.
+            PermissionDenied: the principal may not write.
+        """
+        name = self._blank_or_table(bucket, table)
+        request = IngestRequest(name, (object,), force=True, anywhere=self._principal.role in ADMINS)
+        report = ingest(self._services.operator(), request, principal=self._principal)
+        (one, *_) = report.objects
+        return {
+            "bucket": bucket,
+            "table": table,
+            "pipelineId": report.pipeline_id,
+            "object": one.object,
+            "etag": one.etag,
+            "status": f"INGEST_STATUS_{one.outcome.upper()}",
+            "reason": one.reason,
+            "rowsWritten": int64(report.rows),
+            "version": int64(report.version or 0),
+            "jobId": report.job_id,
+        }
+
+    def _blank_or_table(self, bucket: str, name: str) -> TableName:
+        blank = self._catalog(bucket).blanks.get(TableName(bucket, name))
+        if blank is None:
+            return self._table(bucket, name, "write").name
+        self._door.allow("write", self._blank_gate(blank))
+        return blank.name
+
+    def _rule(self, bucket: str, rule: IngestRule) -> RuleAnswer:
+        pipeline = self._warehouse.catalog.recent().pipelines.get(rule.pipeline_id)
+        if pipeline is None:
+            raise NotFound(f"bucket {bucket!r} has no rule {rule.id!r}: its pipeline was dropped")
+        return {
+            "ruleId": rule.id,
+            "bucket": bucket,
+            "pipelineId": rule.pipeline_id,
+            "table": pipeline.table.name,
+            "globs": list(rule.globs),
+            "excludes": list(rule.excludes),
+            "mimeTypes": list(rule.mime_types),
+            "minSize": int64(rule.min_size),
+            "maxSize": "" if rule.max_size is None else int64(rule.max_size),
+            "enabled": rule.enabled,
+            "createdAt": millis(rule.created_at),
+            "updatedAt": millis(rule.updated_at),
+        }

@@ -10,7 +10,7 @@ from lakewarden.base.scope import Scope, TableName
 from lakewarden.client import Lakehouse
 from lakewarden.dagster.assets.tables import is_crowded
 from lakewarden.dagster.jobs.event_log.batches import log_events
-from lakewarden.dagster.jobs.event_log.partitions import register_users
+from lakewarden.dagster.jobs.event_log.events import register_users
 from lakewarden.dagster.jobs.runs import RETRIES, declined, job_tags
 from lakewarden.dagster.mount import Mount
 from lakewarden.maintenance.export.contents import Export

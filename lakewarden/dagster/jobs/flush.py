@@ -1,11 +1,9 @@
 """`flush_job`: moves pending rows from the write log into the scopes' Delta tables."""
 
-from collections.abc import Sequence
-
 import dagster as dg
 from pydantic import Field
 
-from lakewarden.base.scope import Scope, TableName
+from lakewarden.base.scope import Scope, TableName, scopes_by_user
 from lakewarden.catalog.report import ScopeReport
 from lakewarden.client import Lakehouse
 from lakewarden.dagster.jobs.event_log.book import book
@@ -26,12 +24,7 @@ class FlushConfig(dg.Config):
     )
 
     def exact(self) -> list[Scope]:
-        return [scope for table, users in self.scopes.items() for scope in scopes_of(TableName.parse(table), users)]
-
-
-def scopes_of(table: TableName, users: Sequence[str]) -> list[Scope]:
-    """The table's scopes of these users; without any, the one of a SHARED table."""
-    return [Scope(table, user) for user in users] if users else [Scope(table)]
+        return [scope for table, users in self.scopes.items() for scope in scopes_by_user(TableName.parse(table), users)]
 
 
 @dg.op(retry_policy=RETRIES, tags={"kind": "spark"}, description="Flush the scopes, and book one event for each.")

@@ -15,7 +15,7 @@ from lakewarden.catalog.report import ScopeReport
 from lakewarden.client import Lakehouse
 from lakewarden.dagster.internals.definitions import SYSTEM_METADATA_KEY_SOURCE_ASSET_OBSERVATION
 from lakewarden.dagster.jobs.event_log.book import book
-from lakewarden.dagster.jobs.event_log.values import book_selected, book_unchanged
+from lakewarden.dagster.jobs.event_log.histories import book_selected, book_unchanged
 from lakewarden.dagster.jobs.flush import FlushConfig, flush_by
 from lakewarden.dagster.jobs.runs import OPERATION, RETRIES, declined, named_by, subject_tags, tag_run
 from lakewarden.dagster.lakehouse import LAKE, SPARK, lake_of

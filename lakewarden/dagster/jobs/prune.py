@@ -8,7 +8,7 @@ from pydantic import Field
 
 from lakewarden.client import Lakehouse
 from lakewarden.dagster.assets.health import flushed_key, health_key
-from lakewarden.dagster.jobs.event_log.partitions import strangers
+from lakewarden.dagster.jobs.event_log.events import strangers
 from lakewarden.dagster.jobs.runs import RETRIES, declined, job_tags
 from lakewarden.dagster.mount import Mount
 

@@ -7,7 +7,7 @@ from lakewarden.catalog.state.job import Job
 from lakewarden.client import Lakehouse
 from lakewarden.dagster.assets.metadata import table_value
 from lakewarden.dagster.jobs.event_log.behind import book_behind
-from lakewarden.dagster.jobs.event_log.partitions import mark_failed
+from lakewarden.dagster.jobs.event_log.events import mark_failed
 from lakewarden.dagster.jobs.runs import RETRIES, SPARK, ScopeSelection, declined, job_tags, raise_failures
 from lakewarden.dagster.mount import Mount
 

@@ -12,8 +12,7 @@ from datetime import datetime, timedelta
 
 import msgspec
 
-from lakewarden.base.scope import Scope, TableName
-from lakewarden.dagster.jobs.flush import scopes_of
+from lakewarden.base.scope import Scope, TableName, scopes_by_user
 from lakewarden.errors import InvalidArgument
 from lakewarden.maintenance.planning.pending import ScopeBacklog
 
@@ -160,7 +159,7 @@ def flush_run(config: Mapping[str, object], seen_until: datetime, ended: datetim
 
 def _scopes(users: Mapping[str, Sequence[str]]) -> Iterator[Scope]:
     for table in _named(users):
-        yield from scopes_of(table, users[str(table)])
+        yield from scopes_by_user(table, users[str(table)])
 
 
 def _named(names: Iterable[object]) -> Iterator[TableName]:

@@ -17,8 +17,7 @@ from lakewarden.base import VERSION
 from lakewarden.base.clock import to_millis
 from lakewarden.catalog.buckets import bucket_named
 from lakewarden.delta.commit_log.stamp import CommitStamp
-from lakewarden.delta.parquet.change_files import ChangeFile
-from lakewarden.delta.parquet.files import DataFile, LoggedName, NewFile
+from lakewarden.delta.parquet.files import ChangeFile, DataFile, LoggedName, NewFile
 from lakewarden.delta.replay.actions import Vector
 
 READER, WRITER = 1, 2

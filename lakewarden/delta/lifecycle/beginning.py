@@ -16,9 +16,8 @@ from lakewarden.delta.commit_log.stamp import CommitStamp
 from lakewarden.delta.lifecycle.create import create_table
 from lakewarden.delta.lifecycle.freezing import check_not_frozen
 from lakewarden.delta.manifest import write_manifest
-from lakewarden.delta.ownership import PROPERTY, owner_of
 from lakewarden.delta.parquet.schema import version_of
-from lakewarden.delta.scope import open_scope
+from lakewarden.delta.scope import PROPERTY, open_scope, owner_of
 from lakewarden.delta.table import ScopeTable, check_whole
 from lakewarden.errors import Conflict
 from lakewarden.storage.open import open_store

@@ -18,9 +18,8 @@ from lakewarden.delta.commit_log.damage import leads_nowhere
 from lakewarden.delta.commit_log.publish import version_of_unnamed
 from lakewarden.delta.commit_log.stamp import DROP, ERASE, CommitStamp
 from lakewarden.delta.lifecycle.create import create_table
-from lakewarden.delta.ownership import begun_anew
 from lakewarden.delta.replay.segment import LogFiles, leading_version
-from lakewarden.delta.scope import open_place
+from lakewarden.delta.scope import begun_anew, open_place
 from lakewarden.delta.table import ScopeTable, check_whole
 from lakewarden.errors import Conflict, Corrupt
 from lakewarden.storage.disk import remove_all_leftovers, remove_emptied_directories

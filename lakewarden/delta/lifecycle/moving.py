@@ -21,7 +21,7 @@ from lakewarden.delta.commit_log.commits import LOG
 from lakewarden.delta.commit_log.committing import Committer, TooLate, check_held
 from lakewarden.delta.commit_log.kept_versions import NAME as MANIFEST
 from lakewarden.delta.lifecycle.freezing import is_left
-from lakewarden.delta.parquet.change_files import FOLDER
+from lakewarden.delta.parquet.files import CHANGE_FOLDER
 from lakewarden.delta.replay.paths import check_inside
 from lakewarden.delta.scope import open_scope
 from lakewarden.delta.table import ScopeTable
@@ -106,7 +106,7 @@ def _belongs(name: str, version: int) -> bool:
 
 
 def _hidden(name: str) -> bool:
-    return any(part.startswith(("_", ".")) for part in name.removeprefix(f"{FOLDER}/").split("/"))
+    return any(part.startswith(("_", ".")) for part in name.removeprefix(f"{CHANGE_FOLDER}/").split("/"))
 
 
 class _Copier:

@@ -17,8 +17,7 @@ from lakewarden.base.faults import Reach, no_faults
 from lakewarden.delta.commit_log.commits import LOG, CommitLog, checkpoint_name, without_nested
 from lakewarden.delta.commit_log.committing import SWEPT, Committer
 from lakewarden.delta.commit_log.stamp import SWEEP, CommitStamp
-from lakewarden.delta.parquet.change_files import FOLDER
-from lakewarden.delta.parquet.files import SHUFFLE
+from lakewarden.delta.parquet.files import CHANGE_FOLDER, SHUFFLE
 from lakewarden.delta.table import ScopeTable
 from lakewarden.errors import Conflict
 from lakewarden.storage.disk import remove_empty_directories
@@ -26,7 +25,7 @@ from lakewarden.storage.objects import keys_of
 from lakewarden.storage.open import open_store
 from lakewarden.storage.steps import Steps
 
-_DATA = re.compile(rf"({FOLDER}/)?((batch-\d+-[0-9a-f]{{32}}|[^/=]+=[^/]+)/)*[^/]+\.parquet|{SHUFFLE.pattern}")
+_DATA = re.compile(rf"({CHANGE_FOLDER}/)?((batch-\d+-[0-9a-f]{{32}}|[^/=]+=[^/]+)/)*[^/]+\.parquet|{SHUFFLE.pattern}")
 """Data and change files, also those in directories of flushes and of partitions, and what was to become data files; what else is
 deeper may be another scope."""
 

@@ -1,4 +1,8 @@
-"""Columns of data files, kept in memory: a data file never changes, and another one never has its name."""
+"""What a process keeps of tables that it reads: snapshots that were opened before, and columns of data files.
+
+Whether a snapshot is still the newest, a look at two names in the log tells. A data file never changes, and another one never has
+its name.
+"""
 
 from __future__ import annotations
 
@@ -10,11 +14,47 @@ import pyarrow as pa
 
 from lakewarden.base.recent import Recent
 from lakewarden.delta.parquet.fitting import field_id, fitted
-from lakewarden.delta.reading.reopening import TableCache
 
 if TYPE_CHECKING:
+    from lakewarden.base.connection import Location
+    from lakewarden.catalog.target import ScopeTarget
     from lakewarden.delta.parquet.files import DataFile
     from lakewarden.delta.parquet.reading import OpenDataFile
+    from lakewarden.delta.table import ScopeTable
+
+
+@dataclass(frozen=True)
+class _KeptTable:
+    table: ScopeTable
+    commit: bytes
+    """Its digest: versions may count anew where a dropped table has long been swept away."""
+
+
+class TableCache:
+    """The newest snapshots of the tables that were read last, for reading alone; safe for threads."""
+
+    def __init__(self, max_tables: int = 64) -> None:
+        self._kept: Recent[Location, _KeptTable] = Recent(max_tables)
+
+    def open(self, target: ScopeTarget) -> ScopeTable | None:
+        """As `open_scope`."""
+        from lakewarden.delta.commit_log.commits import CommitLog  # Delta: not for a warehouse that is opened for something else
+        from lakewarden.delta.scope import compared, open_scope
+        from lakewarden.storage.open import open_store
+
+        location = target.location
+        log = CommitLog(open_store(location))
+        kept = self._kept.get(location)
+        if kept is not None and log.ends_with(kept.table.version, kept.commit):
+            return compared(kept.table, target)
+        table = open_scope(target)
+        commit = None if table is None else log.digest(table.version)
+        if table is None or commit is None:
+            self._kept.forget(location)
+        else:
+            self._kept.put(location, _KeptTable(table, commit))
+        return table
+
 
 _SHARE = 4
 """A file with more than this part of all the bytes would push out the others for one reader."""

@@ -12,9 +12,8 @@ from lakewarden.delta.commit_log.committing import DIRECT_APP
 from lakewarden.delta.commit_log.damage import damage_of
 from lakewarden.delta.examination.second_opinion import second_opinion
 from lakewarden.delta.lifecycle.freezing import is_frozen
-from lakewarden.delta.ownership import check_owner, copied_from
 from lakewarden.delta.row_rules import rules_of
-from lakewarden.delta.scope import open_place, what_is_lost
+from lakewarden.delta.scope import check_owner, copied_from, open_place, what_is_lost
 from lakewarden.delta.table import ScopeTable
 from lakewarden.delta.timeline import read_timeline
 from lakewarden.errors import Corrupt, LakewardenError, Unsupported

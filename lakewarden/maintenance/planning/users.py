@@ -6,7 +6,8 @@ from collections import defaultdict
 from dataclasses import dataclass
 
 from lakewarden.base.scope import TableName
-from lakewarden.catalog.access import Role, can
+from lakewarden.catalog.access import can
+from lakewarden.catalog.names import Role
 from lakewarden.tables.warehouse import Warehouse, live_tables
 
 

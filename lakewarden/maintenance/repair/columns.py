@@ -17,9 +17,8 @@ from lakewarden.catalog.changes.objects import replace_table
 from lakewarden.catalog.column_types import ColumnType
 from lakewarden.catalog.column_values import canonical_default, initial_of
 from lakewarden.catalog.model import Catalog, SchemaColumn, Table, TableSchema
-from lakewarden.delta.ownership import copied_from
 from lakewarden.delta.parquet.schema import SEQ, LiveColumn, is_ours, version_of
-from lakewarden.delta.scope import open_place
+from lakewarden.delta.scope import copied_from, open_place
 from lakewarden.errors import Corrupt, InvalidArgument, Unsupported
 from lakewarden.log.position import NOTHING
 from lakewarden.maintenance.repair.report import RepairReport

@@ -16,8 +16,7 @@ from lakewarden.catalog.model import Catalog, Table
 from lakewarden.catalog.state.floor import FloorLook, floor_at
 from lakewarden.catalog.state.floor_entries import NOTHING, FloorLocation, KnownScopes, KnownState
 from lakewarden.catalog.target import ScopeTarget
-from lakewarden.delta.ownership import copied_from
-from lakewarden.delta.scope import open_place
+from lakewarden.delta.scope import copied_from, open_place
 from lakewarden.errors import Corrupt
 from lakewarden.maintenance.repair.report import RepairReport
 from lakewarden.maintenance.scopes import scopes_of

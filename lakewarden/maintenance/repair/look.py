@@ -7,8 +7,8 @@ from functools import cached_property
 
 from lakewarden.delta.commit_log.commits import LOG
 from lakewarden.delta.commit_log.damage import LogDamage, damage_of
-from lakewarden.delta.ownership import copied_from
 from lakewarden.delta.parquet.files import DataFile
+from lakewarden.delta.scope import copied_from
 from lakewarden.delta.table import ScopeTable
 from lakewarden.errors import Corrupt
 from lakewarden.log.position import NOTHING

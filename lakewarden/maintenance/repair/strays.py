@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from lakewarden.catalog.model import Catalog, Storage, Table
 from lakewarden.delta.commit_log.commits import LOG
-from lakewarden.delta.ownership import last_flush
+from lakewarden.delta.scope import last_flush
 from lakewarden.delta.table import ScopeTable
 from lakewarden.errors import Corrupt
 from lakewarden.storage.open import open_store

@@ -10,8 +10,7 @@ from datetime import datetime, timedelta
 
 from lakewarden.delta.commit_log.commits import without_nested
 from lakewarden.delta.commit_log.publish import version_of_unnamed
-from lakewarden.delta.parquet.change_files import FOLDER
-from lakewarden.delta.parquet.files import SHUFFLE
+from lakewarden.delta.parquet.files import CHANGE_FOLDER, SHUFFLE
 from lakewarden.delta.timeline import Timeline
 from lakewarden.storage.objects import StoredObject
 
@@ -27,7 +26,7 @@ def data_files(listing: Sequence[StoredObject]) -> list[StoredObject]:
 def table_files(listing: Sequence[StoredObject]) -> list[StoredObject]:
     """The same, change files, and files on the way to becoming data files: all that the table's writers write."""
     own = without_nested(listing)
-    return [found for found in own if _is_data(found.key.removeprefix(f"{FOLDER}/")) or SHUFFLE.fullmatch(found.key)]
+    return [found for found in own if _is_data(found.key.removeprefix(f"{CHANGE_FOLDER}/")) or SHUFFLE.fullmatch(found.key)]
 
 
 def orphans(listing: Sequence[StoredObject], timeline: Timeline, live: frozenset[str]) -> list[StoredObject]:

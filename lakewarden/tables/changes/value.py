@@ -10,19 +10,19 @@ from typing import Final, Literal
 import pyarrow as pa
 
 from lakewarden.catalog.model import Table, TableSchema
-from lakewarden.delta.parquet import change_files
+from lakewarden.delta.parquet import files as data_files
 from lakewarden.errors import InvalidArgument
 from lakewarden.log.chunk import RowRange
 from lakewarden.log.position import NOTHING, end_of, position_of
 from lakewarden.log.record import SEQ, USER
 from lakewarden.log.view import Trail
 
-CHANGE_TYPE: Final = change_files.CHANGE_TYPE
+CHANGE_TYPE: Final = data_files.CHANGE_TYPE
 
-INSERT: Final = change_files.INSERT
-PREIMAGE: Final = change_files.PREIMAGE
-POSTIMAGE: Final = change_files.POSTIMAGE
-DELETED: Final = change_files.DELETED
+INSERT: Final = data_files.INSERT
+PREIMAGE: Final = data_files.PREIMAGE
+POSTIMAGE: Final = data_files.POSTIMAGE
+DELETED: Final = data_files.DELETED
 
 
 @dataclass(frozen=True)

@@ -21,8 +21,7 @@ from lakewarden.delta.commit_log.stamp import SILENT, CommitStamp
 from lakewarden.delta.lifecycle.create import create_table
 from lakewarden.delta.lifecycle.freezing import check_not_frozen
 from lakewarden.delta.manifest import write_manifest
-from lakewarden.delta.parquet.change_files import INSERT
-from lakewarden.delta.parquet.files import NewFile
+from lakewarden.delta.parquet.files import INSERT, NewFile
 from lakewarden.delta.reading.file_group import FileGroup
 from lakewarden.delta.scope import open_scope
 from lakewarden.delta.table import ScopeTable, check_whole

@@ -14,8 +14,16 @@ import pyarrow as pa
 from lakewarden.base.arrays import numbers
 from lakewarden.base.clock import NewId, random_id
 from lakewarden.catalog.target import ScopeTarget
-from lakewarden.delta.parquet.change_files import ChangeFile, with_type, write_changes
-from lakewarden.delta.parquet.files import NewFile, direct_name, shuffle_name, write_files, write_partition
+from lakewarden.delta.parquet.files import (
+    ChangeFile,
+    NewFile,
+    direct_name,
+    shuffle_name,
+    with_type,
+    write_changes,
+    write_files,
+    write_partition,
+)
 from lakewarden.delta.parquet.schema import SEQ, rows_schema
 from lakewarden.delta.partitions import Partition, divided
 from lakewarden.errors import LakewardenError

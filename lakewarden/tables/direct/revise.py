@@ -20,8 +20,7 @@ from lakewarden.catalog.target import ScopeTarget
 from lakewarden.delta.change_data import has_feed
 from lakewarden.delta.commit_log.between import Between
 from lakewarden.delta.commit_log.committing import check_held
-from lakewarden.delta.parquet.change_files import DELETED, INSERT, POSTIMAGE, PREIMAGE, ChangeFile
-from lakewarden.delta.parquet.files import DataFile, NewFile, by_partition
+from lakewarden.delta.parquet.files import DELETED, INSERT, POSTIMAGE, PREIMAGE, ChangeFile, DataFile, NewFile, by_partition
 from lakewarden.delta.partitions import Partition
 from lakewarden.delta.reading.bounds import Bound, may_have_within
 from lakewarden.delta.reading.bucket_pruning import files_to_read

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from lakewarden.client.k3 import K3
-from lakewarden.client.k3.enums import ColumnKind
+from lakewarden.client.k3.wire import ColumnKind
 from lakewarden.errors import ConstraintViolation, InvalidArgument, LakewardenError
 from tests.client.k3.tables import BUCKET, column, run
 

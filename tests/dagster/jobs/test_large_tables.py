@@ -16,7 +16,7 @@ from lakewarden.dagster.assets.links import OPTIMIZE, compact_job_name, optimize
 from lakewarden.dagster.assets.metadata import lines_in
 from lakewarden.dagster.assets.tables import build_table_specs
 from lakewarden.dagster.jobs.compact import compact_job
-from lakewarden.dagster.jobs.event_log import values
+from lakewarden.dagster.jobs.event_log import histories
 from lakewarden.dagster.jobs.event_log.behind import booked_versions
 from lakewarden.dagster.jobs.flush import flush_job
 from lakewarden.dagster.jobs.one_partition import build_partition_jobs
@@ -193,7 +193,7 @@ def test_above_the_bound_the_asset_has_no_partitions_and_says_so(web: str) -> No
 def test_above_the_bound_only_the_table_is_booked(
     instance: dg.DagsterInstance, run_web: RunJob, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(values, "MAX_VALUES", 2)
+    monkeypatch.setattr(histories, "MAX_VALUES", 2)
     assert run_web(record_job).success
     assert [partition for partition, _ in booked(instance)] == [None]
     assert not instance.get_dynamic_partitions(VISITS)

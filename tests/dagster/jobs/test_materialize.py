@@ -14,7 +14,7 @@ from lakewarden.client import Lakehouse
 from lakewarden.dagster import build_definitions
 from lakewarden.dagster.assets.tables import build_table_specs
 from lakewarden.dagster.jobs import materialize as materialize_module
-from lakewarden.dagster.jobs.event_log.values import book_unchanged
+from lakewarden.dagster.jobs.event_log.histories import book_unchanged
 from lakewarden.dagster.jobs.flush import FlushConfig, flush_by, flush_job
 from lakewarden.dagster.jobs.materialize import build_table_assets
 from lakewarden.dagster.jobs.queue_job import record_job

@@ -17,8 +17,7 @@ from lakewarden.base.setting_sections import CompactionSettings
 from lakewarden.base.settings import Settings
 from lakewarden.catalog.state.audit import AuditLog
 from lakewarden.cli.main import main
-from lakewarden.delta.ownership import PROPERTY
-from lakewarden.delta.scope import open_scope
+from lakewarden.delta.scope import PROPERTY, open_scope
 from lakewarden.errors import Corrupt, InvalidArgument, LakewardenError, StorageUnavailable
 from lakewarden.storage.owner import MARKER
 from tests.fixtures.lakes import NOTES, notes

@@ -8,9 +8,10 @@ import pytest
 
 from lakewarden import Lakehouse
 from lakewarden.base.scope import TableName
-from lakewarden.catalog.access import OPERATOR, Principal, Role, TableOf
+from lakewarden.catalog.access import OPERATOR, Principal, TableOf
 from lakewarden.catalog.changes.users import UserChange, find_user
 from lakewarden.catalog.model import User
+from lakewarden.catalog.names import Role
 from lakewarden.catalog.state.audit import AuditLog
 from lakewarden.errors import InvalidArgument, NotFound, PermissionDenied
 from lakewarden.maintenance.admin.session_gate import Door

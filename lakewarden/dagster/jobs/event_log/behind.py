@@ -20,10 +20,8 @@ from lakewarden.client import Lakehouse
 from lakewarden.dagster.assets.metadata import NO_BACKLOG, SHOWN, VERSION, line_of_entry
 from lakewarden.dagster.assets.partition_values import MAX_VALUES, has_values, is_key
 from lakewarden.dagster.assets.tables import is_crowded
-from lakewarden.dagster.jobs.event_log.events import ScopeEvent, book_events
-from lakewarden.dagster.jobs.event_log.histories import Now, booked_commit, look
-from lakewarden.dagster.jobs.event_log.partitions import register_users
-from lakewarden.dagster.jobs.event_log.values import with_values
+from lakewarden.dagster.jobs.event_log.events import ScopeEvent, book_events, register_users
+from lakewarden.dagster.jobs.event_log.histories import Now, booked_commit, look, with_values
 from lakewarden.dagster.jobs.runs import book_themselves, tables_in
 from lakewarden.dagster.lakehouse import run_of
 from lakewarden.dagster.mount import Mount

@@ -19,10 +19,8 @@ from lakewarden.dagster.assets.partition_values import is_key
 from lakewarden.dagster.assets.tables import MAX_PARTITIONS, is_crowded
 from lakewarden.dagster.jobs.event_log.batches import AssetEvent, log_events
 from lakewarden.dagster.jobs.event_log.behind import BookingRun, book_behind, named_tables
-from lakewarden.dagster.jobs.event_log.events import ScopeEvent, backlog_of, book_events, event_kind
-from lakewarden.dagster.jobs.event_log.histories import with_histories
-from lakewarden.dagster.jobs.event_log.partitions import mark_failed, register_users
-from lakewarden.dagster.jobs.event_log.values import with_values
+from lakewarden.dagster.jobs.event_log.events import ScopeEvent, backlog_of, book_events, event_kind, mark_failed, register_users
+from lakewarden.dagster.jobs.event_log.histories import with_histories, with_values
 from lakewarden.dagster.jobs.runs import attempts_before, named_by, raise_failures, scopes_table
 from lakewarden.dagster.mount import Mount
 from lakewarden.errors import LakewardenError

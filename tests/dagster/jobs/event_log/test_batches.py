@@ -17,9 +17,8 @@ from lakewarden.catalog.report import ScopeReport, ScopeState
 from lakewarden.dagster.assets.metadata import CommitLine
 from lakewarden.dagster.jobs.event_log import batches
 from lakewarden.dagster.jobs.event_log.batches import log_events
-from lakewarden.dagster.jobs.event_log.events import ScopeEvent, book_events
+from lakewarden.dagster.jobs.event_log.events import ScopeEvent, book_events, register_users
 from lakewarden.dagster.jobs.event_log.packed_storage import relaxed
-from lakewarden.dagster.jobs.event_log.partitions import register_users
 from lakewarden.dagster.mount import Mount
 from tests.fixtures.dagster import DAGSTER
 

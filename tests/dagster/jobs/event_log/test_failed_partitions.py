@@ -10,7 +10,7 @@ import pytest
 from dagster._core.storage.partition_status_cache import get_and_update_asset_status_cache_value
 
 from lakewarden.catalog.report import Fault
-from lakewarden.dagster.jobs.event_log.partitions import is_of_the_scope
+from lakewarden.dagster.jobs.event_log.events import is_of_the_scope
 from lakewarden.dagster.jobs.flush import flush_job
 from lakewarden.dagster.jobs.prune import prune_job
 from lakewarden.dagster.jobs.restore import restore_job
