@@ -59,6 +59,8 @@ def with_metadata(chunks: Sequence[Chunk], text: str) -> Sequence[Chunk]:
     if not text:
         return chunks
     data = text.encode()
+    # So that the chunk's length is four beyond a multiple of eight: rows alone never have that, and so the length tells
+    # (docs/decisions/0123-metadata-goes-with-its-rows.md).
     filled = data + b" " * ((_ODD - len(data)) % _WORD)
     behind = filled + len(data).to_bytes(_LENGTH_BYTES, "little") + _MARK
     return [Chunk(chunk.user, chunk.rows, b"".join((chunk.data, behind))) for chunk in chunks]
@@ -87,6 +89,7 @@ def noted(rows: pa.Table, data: Sequence[Payload], where: Sequence[RowRange]) ->
 def taken(rows: pa.Table, watermark: int) -> list[str]:
     """What `noted` kept of the chunks that have rows beyond the watermark, in their order."""
     kept = (rows.schema.metadata or {}).get(_KEY)
+    # A write whose rows the table has already (a flush died before it settled) adds nothing to the next commit.
     return [] if kept is None else [text for last, text in json.loads(kept) if last > watermark]
 
 

@@ -68,6 +68,7 @@ class Body:
             start: where the first user's rows begin.
         """
         parts = [part for column in self.columns for part in column.parts(start, len(messages), rows)]
+        # The body ends the message, so its place is counted from the end; the metadata in front is the same for the shape.
         at = messages.shape[1] - sum(_padded(part.shape[1]) for part in parts)
         for part in parts:
             messages[:, at : at + part.shape[1]] = part
@@ -98,6 +99,7 @@ class _Column:
     def parts(self, start: int, users: int, rows: int) -> Iterator[Block]:
         """The column's buffers, a line for each user; those without a byte are left out."""
         end = start + users * rows
+        # All users of a shape have as many NULLs in the column, so the first one speaks for all.
         if self.unset[start : start + rows].any():
             yield _packed(1 - self.unset[start:end].reshape(users, rows))
         if self.ends is None:
@@ -243,8 +245,10 @@ def crowd_of(data: pa.Table, users: pa.Array[Any], which: Numbers, most_rows: in
         return None
     counts = np.bincount(which, minlength=len(users))
     shapes = _numbered([counts, *variable_bytes(data, which, len(users))])
+    # A user with more rows than a chunk takes has to be cut into several, which is not done by columns.
     if counts.max() > most_rows or (shapes.max() + 1) * _USERS_OF_A_SHAPE > len(users):
         return None
+    # Stable, here and below: within a user the rows keep the order of their arrival, which gives them their `_seq`.
     order = np.argsort(shapes, kind="stable")
     place = np.empty(len(users), np.int64)
     place[order] = np.arange(len(users))
@@ -259,6 +263,7 @@ def _encoded(rows: pa.RecordBatch, users: pa.Array[Any], counts: Numbers, shapes
     patterns = tuple(each.serialize().to_pybytes() for each in alone)
     sizes = np.array([len(each) for each in patterns], np.int64)[shapes]
     crowd = Crowd(Body.of(rows), users, counts, sizes, starts, shapes, patterns)
+    # The layout is Arrow's own and no promise: for each shape one message is compared with what Arrow itself writes.
     if all(crowd[int(first)].data == pattern for first, pattern in zip(firsts, patterns, strict=True)):
         return crowd
     return None  # another release of Arrow lays its messages out in another way
@@ -269,6 +274,7 @@ def _numbered(parts: Sequence[Numbers]) -> Numbers:
     found = parts[0]
     for each in parts:
         _, dense = np.unique(found, return_inverse=True)
+        # Dense numbers before each step: the product of all ranges may not fit 64 bits.
         found = dense * (each.max() + 1) + each
     _, dense = np.unique(found, return_inverse=True)
     return dense

@@ -94,8 +94,11 @@ def drain(
     for _ in range(attempts):
         cold = open_cold()
         reach("drain:opened")
+        # Read from the very snapshot that the commit has to follow: a flush that came between changes both.
         watermark = _checked(cold.watermark(), hot)
         try:
+            # At or below the watermark another flush has committed them: a crash between its commit and its cut leaves exactly
+            # this.
             rows = hot.later(hot.rows(), watermark) if watermark < hot.end else None
         except Missing as missing:
             failure = Conflict(f"{missing} was settled by another flush meanwhile")
@@ -103,7 +106,9 @@ def drain(
             continue
         reach("drain:read")
         if rows is None:
+            # Nothing of this scope is left up to the log's end, which another's flush may have passed.
             return DrainResult(max(watermark, hot.end), committed=False)
+        # Up to the log's end, and not to the scope's last row: no row can come at or below a position that is taken.
         committing = cold.commit(rows, hot.end)
         del rows  # frees memory for other scopes while this one waits
         try:
@@ -150,6 +155,7 @@ def _checked(watermark: int | None, hot: HotScope[R]) -> int:
     """Returns the watermark if it can belong to this log: a flush that started later may have raised it beyond our view."""
     if watermark is None:
         return NOTHING
+    # A flush that read a longer log may have committed since; only a log that is shorter now shows a foreign table.
     if watermark > hot.end and watermark > (end := hot.again().end):
         raise Corrupt(
             f"the table's watermark {watermark} is beyond the end of its write log ({end}): the table was copied, imported, "
@@ -189,5 +195,7 @@ class LogScope:
     def again(self) -> LogScope:
         log = self.log.anew()
         view = log.view((self.user,))
+        # The view's end becomes the table's watermark, and a crash must not take those segments back
+        # (docs/decisions/0018-links-and-lost-positions.md).
         log.make_durable(view)
         return replace(self, end=view.end, pending=view.pending.get(self.user))

@@ -29,6 +29,7 @@ class Logs:
     def __init__(self, store: ObjectStore, kept: int = _KEPT) -> None:
         self._store = store
         self._headers = HeaderCache()
+        # A caller's log must stay the same object also after it left the recent ones.
         self._open: WeakValueDictionary[str, ObjectLog] = WeakValueDictionary()
         self._recent: Recent[str, ObjectLog] = Recent(kept)
         self._lock = threading.Lock()
@@ -36,6 +37,8 @@ class Logs:
     def of(self, log_id: str, terms: Callable[[], LogTerms]) -> TableLog:
         """Returns the log: one object as long as a caller holds it, and a while longer."""
         with self._lock:
+            # One object for a log, whoever opens it: calls share segments only within one, and a new one has to list first
+            # (docs/decisions/0024-one-log-object.md).
             log = self._open.get(log_id)
             if log is None:
                 log = self._open[log_id] = ObjectLog(self._store, log_id, terms(), self._headers)
@@ -56,6 +59,7 @@ class Logs:
         """
         found = read_views(self._store, self._headers, users)
         with self._lock:
+            # A writer that remembers its position would put rows behind what was found to be lost.
             doubted = [log for log in self._open.values() if log.log_id in found.faults]
         for log in doubted:
             log.look_again()

@@ -48,6 +48,7 @@ class LastBatch:
             return cls(None)
         if kept > UNTAKEN:
             return cls(kept)
+        # One number holds both: from -3 downwards an uncertain batch, -2 an uncertain one without a number, -1 none.
         return cls(None if kept == _UNKNOWN else _UNKNOWN - 1 - kept, certain=False)
 
     @property
@@ -65,6 +66,7 @@ class LastBatch:
         """
         if not self.certain:
             raise stopped(writer, table, self.number)
+        # A later batch stands for this one too, since a writer's numbers ascend.
         return self.number is not None and self.number > floor
 
 
@@ -129,6 +131,7 @@ def check_fence(fence: int, token: int | None) -> None:
     """Raises:
     LostPlace: the write carries a token below the fence.
     """
+    # Writes that are no stream's carry no token, and pass (docs/decisions/0122-a-stream-keeps-its-place-while-it-lives.md).
     if token is not None and token < fence:
         raise LostPlace("another stream has taken over the place of the table's streaming writer: nothing was written")
 

@@ -42,6 +42,7 @@ def end_of(position: int) -> int:
 
 def whole(seq: int) -> int:
     """Returns the end of the last position all of whose rows are at or below `seq`."""
+    # With one added, a `seq` that is itself the end of a position keeps that position.
     return end_of(position_of(seq + 1) - 1)
 
 

@@ -146,6 +146,7 @@ def _chunks(batch: LogBatch, settings: LogSettings) -> Sequence[Chunk]:
     rows = batch.rows
     data = rows.drop_columns([USER])
     owners = rows.column(USER)
+    # Most calls bring one row: nothing to sort, to split or to count.
     if len(rows) == 1:
         return list(_cut_out(data.combine_chunks().to_batches(), owners[0].as_py(), 0, 1))
     limit = _chunk_rows(data, settings)
@@ -158,6 +159,7 @@ def _by_owner(data: pa.Table, owners: pa.DictionaryArray[Any, Any], limit: int) 
     users = cast("list[str]", owners.dictionary.to_pylist())
     which = owners.indices.to_numpy()
     counts = np.bincount(which, minlength=len(users))
+    # Rows that come user by user need no new order.
     if len(which) > 1 and bool(np.any(which[1:] < which[:-1])):
         # Few users fit 16 bits, where numpy's stable sort is a radix sort.
         order = np.argsort(which.astype(np.uint16) if len(users) < 1 << 16 else which, kind="stable")
@@ -234,6 +236,7 @@ def decode(
     seqs = pa.chunked_array([numbers(each) for each in ranges])
     rows = parts[0] if len(parts) == 1 else pa.concat_tables(parts)
     try:
+        # Reading a message checks no values: text with broken offsets would be read beyond its buffer.
         rows.validate()
     except pa.ArrowInvalid as error:  # of an earlier release, whose chunks have no checksum
         raise Corrupt(
@@ -250,6 +253,7 @@ def hot_schema(schema: TableSchema) -> pa.Schema:
 
 
 def _columns(data: Payload, where: RowRange, schemas: tuple[TableSchema, ...], with_before: bool) -> pa.Table:
+    # Rows of a version that this process does not know were written behind an ALTER that it has not seen.
     written = next((schema for schema in schemas if schema.version == where.schema_version), None)
     if written is None:
         raise Conflict(
@@ -260,6 +264,7 @@ def _columns(data: Payload, where: RowRange, schemas: tuple[TableSchema, ...], w
         batch = pa.ipc.read_record_batch(pa.py_buffer(data), stored_schema(written))
     except (pa.ArrowInvalid, OSError) as error:
         raise Corrupt(f"rows of {where.user!r} in {where.key} cannot be read: {error}") from error
+    # `_seq` is counted on from the header's number of rows: another count would move every later row's.
     if batch.num_rows != where.rows:
         raise Corrupt(f"{where.key} holds {batch.num_rows} rows of {where.user!r} where its header says {where.rows}")
     table = pa.Table.from_batches([batch])
@@ -283,6 +288,7 @@ def _as_newest(table: pa.Table, written: TableSchema, newest: TableSchema) -> pa
 
 
 def _columns_of(table: pa.Table, written: TableSchema, newest: TableSchema) -> list[Any]:
+    # By id: a name may have been given to another column since.
     at = {column.id: index for index, column in enumerate(written.columns)}
     return [
         table.column(at[column.id]).cast(column.type.arrow)

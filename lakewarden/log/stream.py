@@ -46,6 +46,7 @@ def read_stream(log: LogReader, table: Table, user: str, now: datetime) -> pa.Ta
     while True:
         attempts.next()
         pending = log.view((user,)).pending.get(user)
+        # Read by the clock, not by what was evicted: an eviction that is late must not show expired rows.
         live = tuple(each for each in pending.ranges if not is_over(each, ttl, now)) if pending else ()
         try:
             rows = log.rows(replace(pending, ranges=live), schemas) if pending and live else decode([], [], schemas)
@@ -61,8 +62,10 @@ def to_evict(pending: PendingRows, options: TableOptions, now: datetime) -> Expi
     Rows are removed in the order of their `_seq`: a later row stays while an earlier one does.
     """
     by_time = options.eviction_strategy in ("time_based", "hybrid") and options.ttl_seconds is not None
+    # `takewhile` and no filter: a writer's clock may run behind, and rows go in the order of their `_seq`.
     over = list(takewhile(lambda each: is_over(each, options.ttl_seconds or 0, now), pending.ranges)) if by_time else []
     if options.eviction_strategy in ("size_based", "hybrid") and options.max_stream_size:
+        # Both take from the oldest on, so the longer list has the other in it.
         over = max(over, _beyond(pending.ranges, options.max_stream_size), key=len)
     whole = _whole_positions(over, pending.ranges)
     if not whole:
@@ -101,6 +104,7 @@ def _whole_positions(taken: list[RowRange], ranges: tuple[RowRange, ...]) -> lis
 
 
 def undeleted(rows: pa.Table) -> pa.Table:
+    # A delete of a stream names the `_seq` of the row that it removes: there is no key by which a later row could replace it.
     gone = rows.column(TARGET).drop_null()
     alive = rows.filter(pc.equal(rows.column(OP), pa.scalar(UPSERT, pa.int8()))).drop_columns([TARGET, OP])
     return alive.filter(pc.invert(pc.is_in(alive.column(SEQ), value_set=gone))) if len(gone) else alive

@@ -24,6 +24,7 @@ def apart(one: Touched, other: Touched) -> bool:
     """Returns whether neither touches a row of the other."""
     if one is ANYTHING or other is ANYTHING:
         return False
+    # The work follows the smaller of the two: a statement of one key meets a load of many users.
     few, many = (one, other) if len(one) <= len(other) else (other, one)
     return all(_apart(keys, many[user]) for user, keys in few.items() if user in many)
 
@@ -50,6 +51,7 @@ class OwnPuts:
         self._puts: deque[tuple[int, Touched]] = deque(maxlen=_PUTS)
 
     def made(self, position: int, touched: Touched) -> None:
+        # Forgotten puts leave a gap in the positions, and a gap is a conflict. So it counts as touching everything.
         if touched is ANYTHING or len(touched) > _MOST_USERS:
             self._puts.clear()
         else:
@@ -63,6 +65,7 @@ class OwnPuts:
         reached = after
         for position, put in self._puts:
             if position > reached:
+                # A position that is not ours is another process's, or of a put whose outcome is unknown.
                 if position != reached + 1 or not apart(put, touched):
                     return after
                 reached = position

@@ -37,12 +37,15 @@ class HeaderCache:
         if version == 0:
             return LogCut()
         cut = self._cuts.get(log_id)
+        # The number alone would not do: a pruned number is free again. It holds because the listing showed no newer cut
+        # (docs/decisions/0038-what-a-flush-job-requests.md).
         return cut if cut is not None and cut.version == version else None
 
     def keep(self, log_id: str, cut: LogCut, headers: Iterable[Header]) -> None:
         if cut.version:
             self._cuts[log_id] = cut
         for header in headers:
+            # A header that is there already is not weighed a second time.
             if self._headers.get(header.key) is not header:
                 self._headers.put(header.key, header, header.weight)
 

@@ -28,6 +28,8 @@ def clean(store: ObjectStore, log_id: str, *, known: LogCut | None = None, reach
     cut = newest_cut(store, log_id, known)
     if cut.version == 0:
         return
+    # Another's cut is seen before it is durable. If it went in a crash, the rows that were removed for its sake would be in no
+    # place.
     confirm(store, log_id, cut)
     remove_below(store, log_id, cut, names.listing_of(log_id, store.keys(names.home(log_id))), reach=reach)
 
@@ -38,6 +40,7 @@ def remove_below(
     """Does so for a durable cut that counts, and a listing that began after the cut was made or read. Fewer than `worth`
     objects stay for a later time."""
     doomed = [*chain.from_iterable(_doomed(log_id, cut, found).values())]
+    # Each removal is a request, and late removal harms no reader (docs/decisions/0038-what-a-flush-job-requests.md).
     if len(doomed) >= worth:
         store.delete(doomed)
     reach("clean:removed")
@@ -59,6 +62,8 @@ def _doomed(log_id: str, cut: LogCut, found: LogListing) -> dict[str, list[str]]
         "cuts": [names.cut_key(log_id, version) for version in sorted(found.cuts) if is_old(version, cut.version)],
         "segments": [names.segment_key(log_id, position) for position in sorted(found.segments) if position <= cut.upto],
         "carry": [key for key, version in sorted(found.carry.items()) if version <= cut.version and key not in cut.carry],
+        # Staged objects go with the position of the segment that names them; a cut knows that by the ids of the puts it
+        # settled.
         "staged": [key for key, batch in sorted(found.staged.items()) if cut.sealed or short(batch) in taken],
         "history": [key for key, version in sorted(found.history.items()) if version <= cut.version and key not in history],
     }

@@ -92,9 +92,9 @@ class LogCut:
     restated: Mapping[str, int] = field(default_factory=dict)
     """By a writer's key, or `ANY`: the position up to which segments do not say any more what the writer's last batch is."""
     columns: int = 0
-    """The schema version below which no rows are appended: the table was altered (cuts/columns.py)."""
+    """The schema version below which no rows are appended: the table was altered (cuts/notes.py)."""
     fence: int = 0
-    """The token of the last stream that took the place of the table's streaming writer (cuts/fence.py)."""
+    """The token of the last stream that took the place of the table's streaming writer (cuts/notes.py)."""
 
     keyed: Mapping[str, int] = field(default_factory=dict)
     """Of the last writes up to `upto` that a client may send again, the last ones last: their rows (`write_key`)."""
@@ -104,10 +104,12 @@ class LogCut:
     @property
     def last_taken(self) -> int:
         """The last position that is taken, as far as the cut knows."""
+        # Lost positions may lie above the last segment that is there; writers go on behind them.
         return max(self.upto, *self.lost) if self.lost else self.upto
 
     def rewound_to(self, mark: str) -> int | None:
         """The position that was taken after the last restore of a user's table; None where none is known."""
+        # A jump concerns every user, so it stands beside the user's own restores and does not take one of their places.
         return max((self.rewound[key] for key in (mark, EVERYBODY) if key in self.rewound), default=None)
 
     def signs(self, mark: str) -> UserSigns:
@@ -117,6 +119,7 @@ class LogCut:
 
     def may_have_erased(self, position: int) -> bool:
         """Whether more erasures came after that position than are remembered."""
+        # Below the bound nothing was forgotten. At the bound, what was forgotten came before the oldest that is remembered.
         return len(self.erased) >= ERASURES_REMEMBERED and min(self.erased.values()) > position
 
     def covers(self, position: int) -> bool:
@@ -125,6 +128,7 @@ class LogCut:
 
     def took(self, position: int, put_id: str) -> bool | None:
         """Whether this put's segment is what was settled at a position at or below `upto`; None when forgotten or lost."""
+        # The memory ends at `upto`, so a position's place in it is counted from its end.
         index = len(self.taken) - 1 - (self.upto - position)
         if position > self.upto or index < 0 or self.taken[index] == _FORGOTTEN:
             return None
@@ -138,6 +142,7 @@ class LogCut:
 
 def remember_erased(erased: Mapping[str, int], more: Mapping[str, int]) -> dict[str, int]:
     """The same of erasures."""
+    # The user's older entry goes first, so that the new one stands last and is forgotten last.
     before = {user: position for user, position in erased.items() if user not in more}
     return dict(list({**before, **more}.items())[-ERASURES_REMEMBERED:])
 
@@ -152,7 +157,9 @@ def remember_published(published: Mapping[str, int], more: Iterable[BatchIdentit
     known = dict(published)
     for writer, batch in more:
         kept = known.pop(writer, NOTHING)
+        # What a segment says does not make an uncertain number certain: batches between may be lost.
         known[writer] = max(batch, kept) if LastBatch.of(kept).certain else kept
+    # It stands for all writers that are not kept, so it takes no part in what is forgotten.
     any_writer = {ANY: known.pop(ANY)} if ANY in known else {}
     return any_writer | dict(list(known.items())[-WRITERS_REMEMBERED:])
 
@@ -172,11 +179,14 @@ def encode_cut(cut: LogCut) -> bytes:
         "direct": dict(cut.direct),
         "lost": cut.lost,
         "published": dict(cut.published),
+        # Left out where it says nothing, as with the fence: most logs have no keyed writes.
         **({"keyed": dict(cut.keyed), "keys_gone": cut.keys_gone} if cut.keyed else {}),
         "restated": dict(cut.restated),
         "columns": cut.columns,
         **({"fence": cut.fence} if cut.fence else {}),
     }
+    # Nothing else would show a bit that turned over: numbers and hashes are compared with nothing
+    # (docs/decisions/0113-checksums-where-there-was-none.md).
     return with_sum(json.dumps(content, separators=(",", ":")).encode())
 
 
@@ -193,9 +203,11 @@ def decode_cut(key: str, version: int, data: bytes) -> LogCut:
             settled=content["settled"],
             taken=tuple(taken[at : at + digits] for at in range(0, len(taken), digits)),
             sealed=content["sealed"],
+            # From here on, members that cuts of earlier releases do not have.
             closed=tuple(content.get("closed", ())),
             erased=content.get("erased", {}),
             history=tuple(HistoryObject(*each) for each in content.get("history", ())),
+            # A cut of a release without history: all that it had settled is gone.
             forgotten=content.get("forgotten", NOTHING if content["upto"] == NOTHING else end_of(content["upto"])),
             rewound=content.get("rewound", {}),
             direct={id_: (at, since) for id_, (at, since) in content.get("direct", {}).items()},
@@ -220,6 +232,7 @@ def read_cut(store: ObjectStore, log_id: str, version: int) -> LogCut:
 
 
 def newest_version(store: ObjectStore, log_id: str) -> int:
+    # Number 0 is the state before the first cut, and no object.
     return max(filter(None, map(names.number_of, store.keys(names.cuts(log_id)))), default=0)
 
 

@@ -78,16 +78,19 @@ class Gathering:
 
     def append(self, parcels: Sequence[Parcel], after: int | None = None, keys: Touched | None = None) -> Receipt:
         """As `LogWriter.append`, for rows that are encoded already. There is at least one parcel."""
+        # Made by the calling thread: it takes along the key, the deadline and the token that this thread carries.
         call = AppendCall(parcels, after, keys if keys is not None else _all_rows_of(parcels, after))
         with self._lock:
             self._waiting.append(call)
             if self._announced:
                 self._arrived(threading.get_ident())
+            # Whoever finds no leader becomes it, in the same hold of the lock: there is never a waiting call without one.
             follows, self._led = self._led, True
             if follows:
                 call.wake.acquire()
         if follows:
             call.wake.acquire()
+        # Woken without a result: the lead was handed over.
         if not call.over:
             self._lead(call)
         if call.receipt is None:
@@ -110,8 +113,10 @@ class Gathering:
             with self._lock:
                 if group is None:
                     self._waiting.remove(own)
+                # The lead goes on before the others are woken, so that no call that comes now finds the log without a leader.
                 heir = self._waiting[0] if self._waiting else None
                 self._led = heir is not None
+            # A call without a receipt or an error may have been in the segment that was being put.
             for call in group.calls[1:] if group is not None else ():
                 call.error = call.error or (None if call.receipt else _interrupted())
                 call.wake.release()
@@ -139,6 +144,7 @@ class Gathering:
     def _next_group(self) -> Group:
         with self._lock:
             group = Group(self._waiting.popleft(), self._own, self._settings)
+            # Only from the front: a call that does not fit keeps its turn, and those behind it wait.
             while self._waiting and group.takes(self._waiting[0]):
                 self._waiting.popleft()
         return group
@@ -157,6 +163,7 @@ class Gathering:
                 call.error = error
 
     def _serve_shared(self, group: Group) -> None:
+        # Each round refuses at least one call, whose user is being erased; the others are put without it.
         while calls := _open(group.calls):
             try:
                 self._put_shared(calls, group)
@@ -177,6 +184,7 @@ class Gathering:
             calls[0].until if len(calls) == 1 else min([call.until for call in calls]),
         )
         self._own.made(position, group.touched)
+        # Behind the put, whose look at the cuts is newer: for a user who was closed in between the rows go with the erasure.
         _refuse(calls, self._puts.refused(users, position))
         for call, last in zip(calls, lasts, strict=True):
             if call.error is None:
@@ -192,10 +200,12 @@ class Gathering:
                 if refused := self._puts.refused(parcel.users, position):
                     raise BeingErased(refused)
             except LakewardenError as error:
+                # Nothing was put yet, so the error says all by itself.
                 if index == 0:
                     raise
                 raise _half_way(call.parcels, index, error) from error
             done += parcel.rows
+            # The call's own segments come directly behind each other; another's between them is a conflict.
             after = None if after is None else position
         return Receipt(done, seq_of(position, call.parcels[-1].rows - 1))
 
@@ -205,6 +215,7 @@ class Gathering:
         """
         if parcel.staged is None:
             return self._segment(parcel.schema_version, parcel.encoded, keys)
+        # Cleanups remove an unnamed batch after two days. A day less leaves room for a put that sleeps.
         if to_micros(self._clock() - HELD_AT_MOST) > parcel.staged.stored_at:
             raise StorageUnavailable(
                 "the rows were staged more than a day ago, and may be gone: nothing was written; write them again"
@@ -217,13 +228,18 @@ class Gathering:
 
     def _put(self, segment: Segment, after: int | None, until: float) -> int:
         began = self._clock()
+        # In that time others may have lost segments, or the state may have come from a backup
+        # (docs/decisions/0018-links-and-lost-positions.md).
         if self._doubted or began - self._seen > _LONG_SLEEP:
             self._doubted = False
             self._puts.slept()
+        # A dropped table's seal is swept after a week, and then nothing in the log refuses the rows
+        # (docs/decisions/0006-fences.md).
         if began - self._seen > HELD_AT_MOST:
             self._still_there()
         position = self._puts.put(segment if until == inf else segment._replace(until=until), after)
         self._seen = self._clock()
+        # Again behind the put, which may itself have slept beyond the seal.
         if self._seen - began > HELD_AT_MOST:
             self._still_there()
         return position
@@ -255,6 +271,7 @@ def _refuse(group: Sequence[AppendCall], users: frozenset[str]) -> None:
 def _half_way(parcels: Sequence[Parcel], index: int, error: LakewardenError) -> PartlyAppended:
     rows = sum(parcel.rows for parcel in parcels[:index])
     total = rows + sum(parcel.rows for parcel in parcels[index:])
+    # A user whose rows continue in a later segment is not done.
     open_users = {user for parcel in parcels[index:] for user in parcel.users}
     users = frozenset(user for parcel in parcels[:index] for user in parcel.users) - open_users
     named = ", ".join(repr(user) for user in sorted(users)[:5]) + (", …" if len(users) > 5 else "")

@@ -92,6 +92,8 @@ def laid_out(parcels: Sequence[Parcel]) -> tuple[Sequence[Chunk], list[int]]:
         chunks += parcel.chunks
         rows += parcel.rows
         lasts[index] = rows - 1
+    # Plain rows come behind the chunks: their ordinals must be those of the bytes, as a reader numbers rows by the order of
+    # chunks.
     for user, theirs in plain.items():
         chunks.append(Chunk(user, len(theirs), encoded(theirs[0][1].schema, [row.values for _, row in theirs])))
         for index, _ in theirs:
@@ -152,10 +154,13 @@ class Group:
     def takes(self, call: AppendCall) -> bool:
         """Whether the call goes with the others; then it is one of them."""
         first, parcel = self.calls[0], call.parcels[0]
+        # A call of several segments, a staged batch and a fenced stream's call stand alone; a stream's refusal would take other
+        # callers along.
         if not (first.shares and call.shares and self._goes_with(call)):
             return False
         before = first.parcels[0].bytes if self._bytes is None else self._bytes
         rows, size = self._rows + parcel.rows, before + parcel.bytes
+        # A segment's header has one schema version for all of its rows.
         if not fits(rows, size, self._settings) or parcel.schema_version != first.parcels[0].schema_version:
             return False
         self._rows, self._bytes = rows, size
@@ -164,6 +169,8 @@ class Group:
         return True
 
     def _goes_with(self, call: AppendCall) -> bool:
+        # A conditional call may share a segment only with calls that change nothing of what it read, since all of them become
+        # visible at once.
         return self._reached(call) == self.after and (self.after is None or apart(call.touched, self.touched))
 
     def _reached(self, call: AppendCall) -> int | None:

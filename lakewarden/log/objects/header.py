@@ -109,6 +109,7 @@ class Header:
         """The chunks with rows above their users' marks."""
         if isinstance(self.chunks, tuple):
             return tuple(each for each in self.chunks if each.last_seq > marks.get(each.user, NOTHING))
+        # An index reads all of its blocks here: open chunks are those of everyone without a mark.
         every = Columns.of(self.key, self.put_id, self.ranges)
         return every.taken(~every.settled(marks))
 
@@ -128,6 +129,7 @@ class Header:
 
     def has_open(self, marks: Mapping[str, int]) -> bool:
         """Whether any chunk has rows above its user's mark."""
+        # By bytes, so that of an index only the blocks of marked users are read.
         return self.bytes > total_bytes(self.settled(marks))
 
 
@@ -170,6 +172,7 @@ def rows_before(link: str) -> int | None:
 
 def counted(rows: int | None) -> bytes:
     """A number of rows as it is stored."""
+    # Zero bytes have to mean "not known", as in objects of format 1, so a count is kept one higher.
     return (0 if rows is None or rows >= _UNCOUNTED else rows + 1).to_bytes(_COUNT_BYTES, "little")
 
 
@@ -182,4 +185,5 @@ def counted_in(data: bytes) -> int | None:
 def same_put(one: str, other: str) -> bool:
     """Whether two ids, or beginnings of them, are of the same put; an unknown one may be any."""
     first, second = short(one), short(other)
+    # Zeros are compared with nothing: a writer that could not learn the put before left them, which is no fault.
     return first == second or _UNKNOWN in (first, second)

@@ -87,6 +87,7 @@ class Columns(Sequence[RowRange]):
     def taken(self, which: Numbers | Mask) -> Columns:
         """The chunks at these indices, or where the mask is true."""
         at = np.asarray(np.flatnonzero(which) if which.dtype == np.bool_ else which, np.int64)
+        # A full mask keeps the order, so nothing is copied. As many indices may still be another order.
         if len(at) == len(self) and which.dtype == np.bool_:
             return self
         return Columns(self.key, self.put_id, self.users.take(numbers(at)), *(each[at] for each in self._numbers))
@@ -104,6 +105,7 @@ class Columns(Sequence[RowRange]):
         if not marks:
             return np.zeros(len(self), np.bool_)
         found = pc.index_in(self.users, value_set=texts(marks.keys())).fill_null(len(marks)).cast(pa.int64())
+        # Users without a mark get the index behind the last mark, which is `NOTHING`: none of their rows is settled.
         upto = np.array([*marks.values(), NOTHING], np.int64)[values(found)]
         return np.asarray(self.last_seqs <= upto)
 
@@ -127,8 +129,11 @@ def pack_index(
     """The head, and the blocks, of the index of chunks in the order of their bytes; `others` follow as in `Columns`."""
     names = pa.array(users, pa.string())
     columns = [names, *(pa.array(each) for each in (rows, np.cumsum(lengths) - lengths, lengths, *others))]
+    # Only the index is sorted. The chunks stay as they came, and so does each row's `_seq`
+    # (docs/decisions/0031-a-million-users-in-one-segment.md).
     table = pa.record_batch(columns, schema=_SCHEMA).take(cast("Any", pc.sort_indices(names)))
     parts = [table.slice(start, BLOCK) for start in range(0, table.num_rows, BLOCK)]
+    # A block begins as a chunk does: a later segment of the same name is not taken for it.
     blocks = [put_id + message for message in _messages(parts)]
     head = {
         "chunks": len(rows),
@@ -157,6 +162,7 @@ def _messages(parts: Sequence[pa.RecordBatch]) -> Iterator[bytes]:
 
 
 def _sum(put_id: bytes, text: bytes) -> bytes:
+    # With the id, so that the head of another object has another sum.
     return zlib.crc32(put_id + text).to_bytes(_SUM_BYTES, "little")
 
 
@@ -177,6 +183,7 @@ class Index:
         self._put_id = put_id
         self._base = base
         self._read = read
+        # Weak: of a million chunks the columns go when no caller holds them, and the head stays.
         self._loaded: ReferenceType[Columns] | None = None
         text = head[:-_SUM_BYTES]
         if len(head) < _SUM_BYTES or head[-_SUM_BYTES:] != _sum(bytes.fromhex(put_id), text):
@@ -218,6 +225,7 @@ class Index:
         found = self._loaded() if self._loaded is not None else None
         if found is None:
             found = self._joined(self._between(0, self.blocks), self.chunks)
+            # Each block may be whole and one be missing: only the totals show an incomplete index.
             totals = (len(found), int(found.rows.sum()), int(found.lengths.sum()))
             if totals != (self.chunks, self.rows, self.bytes):
                 raise self._damaged(
@@ -229,6 +237,7 @@ class Index:
     def of_users(self, users: Collection[str]) -> Columns:
         """Those users' chunks. Reads only blocks that may have them. Raises as `columns`."""
         wanted = sorted({number for user in users for number in self._blocks_of(user)})
+        # More than half of the blocks one by one costs more requests than all of them in one read.
         if 2 * len(wanted) > self.blocks or (self._loaded is not None and self._loaded() is not None):
             return self.columns().of_users(users)
         groups: list[list[int]] = []
@@ -242,6 +251,7 @@ class Index:
 
     def _blocks_of(self, user: str) -> range:
         """Those that may have the user's chunks; a user may have several."""
+        # One block before the first that begins with the user: it may end with chunks of theirs.
         return range(max(0, bisect_left(self._firsts, user) - 1), bisect_right(self._firsts, user))
 
     def _between(self, first: int, last: int) -> Iterator[pa.RecordBatch]:
@@ -257,6 +267,7 @@ class Index:
             block = pa.ipc.read_record_batch(pa.py_buffer(data[_ID_BYTES:]), _SCHEMA)
         except (pa.ArrowInvalid, OSError) as error:
             raise self._damaged(f"block {number}: {error}") from error
+        # A block with a right sum in the wrong place would say that users have nothing.
         if not block.num_rows or block.column(0)[0].as_py() != self._firsts[number]:
             raise self._damaged(f"block {number} does not begin with {self._firsts[number]!r}")
         return block
@@ -268,6 +279,7 @@ class Index:
             end = count + block.num_rows
             if end > most:
                 raise self._damaged(f"there are more chunks than the {most} that its head counts")
+            # Into arrays of the whole size: a list of decoded blocks would take the memory twice.
             for whole, part in zip(found, block.columns[1:], strict=True):
                 whole[count:end] = values(part)
             users.append(block.column(0))

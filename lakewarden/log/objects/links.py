@@ -34,10 +34,12 @@ class Links:
             StorageUnavailable: the store failed.
         """
         previous = position - 1
+        # Below the cut nothing is compared; and the segment behind a lost position follows one that nobody can read any more.
         if self._format < LINKED or previous < cut.upto or previous in cut.lost:
             return UNKNOWN
         if previous == self._own[0]:
             return self._own[1]
+        # The segment itself may be removed by now. The cut remembers the put, but not its number of rows.
         if previous == cut.upto:
             return link_to(cut.last_put, None)
         return self._found(names.segment_key(self._log_id, previous))

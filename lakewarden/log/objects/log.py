@@ -81,6 +81,7 @@ class QueuedTurns:
                 own[1].acquire()
                 queue.append(own)
             else:
+                # In front: the turn is free, or the thread has it already.
                 queue.appendleft(own)
         try:
             if waits:
@@ -92,6 +93,7 @@ class QueuedTurns:
                 queue.remove(own)
                 if not queue:
                     del self._queues[name]
+                # A thread that entered twice still has the turn after it left once.
                 elif had_it and queue[0][0] != own[0]:
                     queue[0][1].release()
 
@@ -138,6 +140,7 @@ class ObjectReader:
         return read_chunk(self._store, where)
 
     def chunks(self, where: Sequence[RowRange]) -> list[memoryview]:
+        # By object and offset, so that neighbours are read at once; the caller gets its own order back.
         order = sorted(range(len(where)), key=lambda number: (where[number].key, where[number].offset))
         found = dict(zip(order, read_chunks(self._store, [where[number] for number in order], apart=_APART), strict=True))
         return [found[number] for number in range(len(where))]
@@ -149,7 +152,9 @@ class ObjectReader:
         return newest_cut(self._store, self._log_id).signs(mark)
 
     def trace(self, key: str) -> Trace:
+        # Without a cache: the answer is about what the log holds, and not what this process has seen of it.
         view = read_view(self._store, self._log_id, HeaderCache(0), ())
+        # The cut has the keys of settled segments, the headers those above: a key is in one of the two.
         rows = dict(view.cut.keyed)
         for header in view.run:
             rows.update(header.keys)
@@ -168,6 +173,7 @@ class ObjectLog(ObjectReader):
         super().__init__(store, log_id, headers)
         self._terms = terms
         self._reach = reach
+        # On a disk a removal costs no request, so settled objects go at once.
         self._pays_by_request = local_path(store.uri) is None
         self._writer: LogWriter | None = None
         self._making = threading.Lock()
@@ -287,6 +293,8 @@ class ObjectLog(ObjectReader):
 
     def close_user(self, mark: str) -> int:
         close_user(self._store, self._log_id, mark)
+        # As the fence's watermark, this hides rows that a sleeping writer may still put at one of the filled positions
+        # (docs/decisions/0104-an-erasure-hides-a-scope-at-once.md).
         return end_of(fill(self._store, self._log_id, self._terms.new_id, self._terms.format))
 
     def open_user(self, mark: str) -> None:

@@ -50,6 +50,7 @@ class PendingChunks(Mapping[str, PendingRows]):
 
     def of(self, users: Collection[str]) -> dict[str, PendingRows]:
         """Those of the users who have pending rows."""
+        # Already made for all users: then no header is searched.
         if "_by_user" in self.__dict__:
             return {user: _summed(user, self._by_user[user]) for user in users if user in self._by_user}
         found = ((user, self._open(user, ranges)) for user, ranges in self._search.of(users).items())
@@ -62,6 +63,7 @@ class PendingChunks(Mapping[str, PendingRows]):
         return len(self.counts.users)
 
     def __bool__(self) -> bool:
+        # Without `_by_user`, which would read every block of every index.
         return any(header.has_open(self._marks) for header in self._search.headers)
 
     @cached_property
@@ -73,6 +75,7 @@ class PendingChunks(Mapping[str, PendingRows]):
         names = [part.users for part in parts]
         users = names[0] if len(names) == 1 else pa.concat_arrays(names)
         rows, sizes, stored = (_joined([getattr(part, name) for part in parts]) for name in ("rows", "lengths", "stored_ats"))
+        # Before the sort, which needs about as much memory again for a million users.
         del parts, names
         order = values(pc.sort_indices(users))
         if not _ascends(order):
@@ -184,7 +187,9 @@ class ListedLogView:
     def since(self, former: AnyView, users: Collection[str]) -> tuple[RowRange, ...] | None:
         """As `log.view.LogView.since`."""
         assert isinstance(former, ListedLogView), "a view of a log of objects"
+        # With the same cut both runs begin at the same position, so what is new stands behind.
         new = self.run[len(former.run) :]
+        # A segment without rows (filled, or of a direct write) stands for something that no row says.
         if former.cut.version != self.cut.version or not all(header.rows for header in new):
             return None
         found = (each for pending in self.pending_of(users).values() for each in pending.ranges)
@@ -214,6 +219,8 @@ class ListedLogView:
 
     @property
     def removals(self) -> tuple[tuple[str, int], ...]:
+        # A jump counts as a removal of everyone: the registry may have come from the backup too
+        # (docs/decisions/0038-what-a-flush-job-requests.md).
         return (*self.cut.erased.items(), (EVERYBODY, self.cut.rewound.get(EVERYBODY, NOTHING)))
 
     @property

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from lakewarden.log.position import NOTHING
 
 ROOT = "log"
+# Of fixed width, so that stores list positions and versions in their order.
 _DIGITS = 20
 
 
@@ -88,6 +89,7 @@ def listings(keys: Iterable[str]) -> dict[str, LogListing]:
     """Keys under `log/` by partition."""
     found: dict[str, LogListing] = {}
     for key in keys:
+        # Names that are not ours are passed over here; a stray file must not stop a log.
         _, log_id, *rest = key.split("/")
         _enter(found.get(log_id) or found.setdefault(log_id, LogListing()), key, rest)
     return found

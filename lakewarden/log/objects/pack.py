@@ -52,6 +52,7 @@ def behind(chunk: Payload) -> bytes:
 
 def sealed(chunk: memoryview) -> Payload:
     """The chunk with its sum: as it is, where it has one, even a wrong one; of an earlier release, with a new one."""
+    # A new sum over garbled rows would make them look whole (docs/decisions/0113-checksums-where-there-was-none.md).
     return chunk if chunk[-SUM_BYTES:-_KEPT] == _MARK else bytes(chunk) + behind(chunk)
 
 
@@ -86,7 +87,7 @@ OF_ROWS = 0
 WITH_INDEX = 1
 NAMING = 2
 NAMING_USERS = 3
-"""Kinds. The last two have no chunks: they name those of a staged batch (`objects.staged`), of one user, or of several and
+"""Kinds. The last two have no chunks: they name those of a staged batch (`objects.staging`), of one user, or of several and
 maybe with an identity."""
 
 FIXED = struct.Struct("<8sIB3s16s")
@@ -131,6 +132,7 @@ def pack_segment(
     """
     linked = segment_format >= LINKED
     start = _Start(min(segment_format, LINKED), put_id, bytes.fromhex(after) if linked else b"")
+    # Older formats have no index, and a process of an older release must be able to read what is written here.
     if segment_format >= INDEXED and len(chunks) >= MANY and not keys:
         constant = (np.full(len(chunks), each, np.int64) for each in (schema_version, stored_at))
         if isinstance(chunks, Crowd):
@@ -145,6 +147,7 @@ def pack_segment(
     data = [chunk.data for chunk in chunks]
     columns = _columns(chunks, AROUND)
     header = {"version": schema_version, "stored_at": stored_at, **columns, **({"keys": keys} if keys else {})}
+    # In format 1 these bytes are zeros, which says "not known".
     rows_in_all = counted(sum([chunk.rows for chunk in chunks])) if linked else counted(None)
     return start.joined(header, map(_with_sum, data), rows_in_all)
 
@@ -162,6 +165,7 @@ def pack_naming(
     """The bytes of a segment that names a staged batch; the other arguments as in `pack_segment`, of format 3."""
     start = _Start(min(segment_format, LINKED), put_id, bytes.fromhex(after))
     users = [each.user for each in pieces]
+    # One user's batch names the user once, not for each piece.
     alone = once is None and len(set(users)) == 1
     columns = {name: [getattr(each, name) for each in pieces] for name in ("object", "rows", "offset", "length")}
     header = {
@@ -184,6 +188,7 @@ def pack_naming(
 def pack_carry(put_id: str, chunks: Sequence[CarriedChunk], segment_format: int = INDEXED) -> bytes:
     """A carry object's bytes."""
     data = [chunk.data for chunk in chunks]
+    # Carry has no neighbour: it is found by its key in the cut, so it needs no link.
     start = _Start(1, put_id, b"")
     if segment_format >= INDEXED and len(chunks) >= MANY:
         users, rows, _, *others = zip(*chunks, strict=True)
@@ -195,6 +200,7 @@ def pack_carry(put_id: str, chunks: Sequence[CarriedChunk], segment_format: int 
         "versions": [chunk.schema_version for chunk in chunks],
         "stored_ats": [chunk.stored_at for chunk in chunks],
     }
+    # The chunks come with their sums from where they were copied.
     return start.joined(header, ((each,) for each in data), counted(None))
 
 

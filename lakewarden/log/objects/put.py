@@ -52,6 +52,7 @@ _WAITS = (0.0, 0.02, 0.1, 0.5, 2.0)
 """Seconds before each look for a put whose answer was lost; then the outcome is called unknown."""
 
 
+# An append ends in one of three ways. An outcome that is not known is an error, and none of these.
 class _Fate(Enum):
     MADE = "our segment is at the position"
     LOST = "the position was another's, or was settled before our put: our rows were not seen"
@@ -163,46 +164,65 @@ class Puts:
         floor = None if self._awake else self._floor()  # first: what is settled by now, the look at the log shows
         looked, lost = False, None
         for attempt in range(_LOST_RACES):
+            # An erasure fills PROBES positions behind the last one taken and no more: a writer that probed on without a listing
+            # could put rows behind them.
             listed = known is None or (attempt > 0 and attempt % PROBES == 0)
             looked = looked or listed
             position = self._choose(None if listed else known, after)
+            # Before the put: a segment below the floor would be acknowledged, and every flush would take its rows for settled.
             self._check_floor(floor, position)
             if position > LAST_POSITION:  # a seal's end was read through
                 raise self._sealed()
             self._admit(segment, lost)
+            # Behind the choice of the position. Who looks for the key later takes the next position, so a put that was chosen
+            # before that is found, or finds its place taken (docs/decisions/0105-a-write-carries-its-key.md).
             if segment.until < time.monotonic():
                 raise Conflict(f"the write took more than {WITHIN_SECONDS:.0f} seconds, and was not done; try again")
             if self._append_at(position, segment):
+                # Only now: after an error the next call lists the log.
                 self._next = self._beyond(position)
+                # The next segment of this writer then names this one without a request.
                 self._links.made(position, segment.put_id, segment.rows)
                 self._awake = True
                 return position
             # Who chose the position in an earlier call may have begun this one after an erasure that it has not seen.
             lost = position if looked else None
             if after is not None:
+                # A conditional append probes no further: behind the other write, what was read may be wrong.
                 raise Conflict(f"log {self._log_id}: another write came after position {after}, which was read; read again")
             known = self._beyond(position)
         raise Conflict(f"log {self._log_id}: {_LOST_RACES} positions were taken by others, one after the other; try again")
 
     def refused(self, users: frozenset[str], position: int | None) -> frozenset[str]:
         """Those of the users who are closed, as the last look saw it, or whose rows up to the position were left out."""
+        # The cut still says up to where an erased user's rows were left out when the user is open again: a put that slept
+        # through all of it is below.
         late = set() if position is None else {user for user, upto in self._cut.erased.items() if upto >= position}
         gone = late.union(self._cut.closed)
         return frozenset(user for user in users if self._mark(user) in gone) if gone else frozenset()
 
     def _admit(self, segment: Segment, position: int | None) -> None:
+        # Matched by column id, older rows would bring NULL into a column that has become NOT NULL, and values of dropped
+        # columns (docs/decisions/0106-rows-of-older-columns.md).
         if segment.schema_version is not None and segment.schema_version < self._cut.columns:
             raise SchemaChanged(
                 f"the rows have the columns of schema version {segment.schema_version}, and log {self._log_id} takes those of"
                 f" version {self._cut.columns} now: the table was altered meanwhile; nothing was written, try again"
             )
         check_fence(self._cut.fence, segment.token)
+        # An erasure takes its positions first and removes what is staged after that: a batch begun in between is refused by who
+        # was closed then (docs/decisions/0073-batches-begun-during-an-erasure.md).
         if closed := frozenset(user for user in segment.users if segment.closed and self._mark(user) in segment.closed):
             raise BeingErased(closed)  # open again perhaps, but what was staged is gone
         if segment.since is not None:  # not above a position that was lost since
+            # Staged before any position of ours was lost: an erasure of the user since then has removed the objects that the
+            # segment would name.
             position = segment.since + 1
+            # A cut remembers a bounded number of erasures. Older ones than that cannot be excluded, so the whole batch is
+            # refused.
             if self._cut.may_have_erased(segment.since):
                 raise StorageUnavailable("many users were erased since the rows were staged: nothing was written; write again")
+        # A refusal by an older cut is no proof; an acceptance by one is caught by the look behind the put.
         if self.refused(segment.users, position):
             self._cut = self._not_sealed(newest_cut(self._store, self._log_id, self._cut))  # they may be open again
             if refused := self.refused(segment.users, position):
@@ -219,10 +239,13 @@ class Puts:
         """In this order: who sees a segment that was put after some cut sees that cut as well."""
         found = names.listing_of(self._log_id, self._store.keys(names.segments(self._log_id)))
         self._cut = self._not_sealed(newest_cut(self._store, self._log_id, self._cut))
+        # A segment that is put into a gap would be acknowledged, and hide that the one before it is lost
+        # (docs/decisions/0018-links-and-lost-positions.md).
         check_whole(self._store, self._log_id, found, self._cut)
         return self._beyond(found.last_position)
 
     def _beyond(self, position: int) -> int:
+        # Positions that a repair gave up count as taken: nothing is put there again.
         return max(position, self._cut.last_taken) + 1
 
     def _check_floor(self, floor: int | None, position: int) -> None:
@@ -238,14 +261,19 @@ class Puts:
 
     def _append_at(self, position: int, segment: Segment) -> bool:
         """Whether the segment is appended at the position; if not, no reader has seen it there and none will."""
+        # The link depends on the position, so the segment is packed anew for each try.
         after = self._links.before(position, self._cut)
         put = _Put(segment.put_id, segment.pack(after=after, segment_format=self._format))
+        # First the put, then the look: a cut that settled the position before the put made its rows invisible, and only a look
+        # behind the put is sure to see it.
         fate = self._create(position, put)
         self._reach("append:put")
         if fate is _Fate.MADE:
             fate = self._look(position, put)
         self._reach("append:looked")
         if fate is _Fate.MADE:
+            # Behind the look alone: who lost the race for the position would take its own rows for the winner's
+            # (docs/decisions/0038-what-a-flush-job-requests.md).
             self._keep(position, put)
         return fate is not _Fate.LOST
 
@@ -257,8 +285,12 @@ class Puts:
     def _create(self, position: int, put: _Put) -> _Fate:
         try:
             self._store.create(names.segment_key(self._log_id, position), put.data)
+        # The store compares ids (storage/remote.py), so this is another's object, and never our own from a repeated request
+        # (docs/decisions/0109-a-created-object-has-an-id.md).
         except AlreadyThere:
             return _Fate.LOST
+        # The object can be read, yet a crash may take it back: it counts neither as appended nor as absent
+        # (docs/decisions/0018-links-and-lost-positions.md).
         except NotDurable as error:
             raise self._unknown(position, error) from error
         except StorageUnavailable as error:
@@ -305,16 +337,20 @@ class Puts:
             self._cut = newest_cut(self._store, self._log_id, self._cut)
         except StorageUnavailable as error:
             return self._find_out(position, put, error)
+        # The look was refused, but the segment is there: the rows may be taken, whatever the caller does.
         except StorageRefused as error:
             raise self._unknown(position, error) from error
         return self._verdict(position, put) if self._cut.covers(position) else _Fate.MADE
 
     def _verdict(self, position: int, put: _Put) -> _Fate:
+        # A seal settles every position and remembers no puts.
         took = None if self._cut.sealed else self._cut.took(position, put.put_id)
         if took:
             return _Fate.SETTLED
+        # No reader looks at a settled position; the object would be litter under a name that was used before.
         self._remove(position)
         self._not_sealed(self._cut)
+        # Neither lost nor appended can be proved: to append again further up could write the rows twice.
         if took is None:
             raise self._unknown(position, StorageUnavailable("the position was settled long ago"))
         return _Fate.LOST

@@ -31,11 +31,15 @@ def read_run(
         Corrupt: it cannot be read.
     """
     headers = []
+    # The cut may name lost positions behind the last segment; they have to be in the run, which has one header for each
+    # position.
     for position in range(cut.upto + 1 + len(known), max(listing.last_position, cut.last_taken) + 1):
         key = names.segment_key(log_id, position)
         if position in cut.lost:
             headers.append(_given_up(store, key, position))
             continue
+        # A segment that the listing misses is read from the store: what is remembered of it does not prove that it is still
+        # there.
         cached = cache.header(key) if position in listing.segments else None
         headers.append(cached or read_segment(store, key, position))
     return tuple(headers)
@@ -45,6 +49,8 @@ def _given_up(store: ObjectStore, key: str, position: int) -> Header:
     """A lost position is empty, unless a writer who did not know took it before it was given up; or whole chunks are left."""
     try:
         header = read_segment(store, key, position)
+        # What is left of a given-up segment is read as far as its objects go; a chunk that is cut off is what was reported as
+        # lost.
         sizes = {each: _size(store, each) for each in {each.key for each in header.ranges}}
         return replace(header, chunks=tuple(each for each in header.ranges if each.offset + each.length <= sizes[each.key]))
     except (Missing, Corrupt):
@@ -64,6 +70,7 @@ def unlinked(cut: LogCut, run: Sequence[Header], first: int) -> int | None:
     The first segment above the cut is compared with nothing: what is settled was read.
     """
     for position, (one, other) in enumerate(pairwise(run), first):
+        # A lost position may hold what a late writer put there: the segment behind it follows the one that was lost.
         if position not in cut.lost and not same_put(one.put_id, other.after):
             return position
     return None
@@ -75,12 +82,14 @@ def check_whole(store: ObjectStore, log_id: str, listing: LogListing, cut: LogCu
     Raises:
         Corrupt: a position is lost.
     """
+    # Up to the last one that was listed, which is there. A listing may miss a segment, so each gap is looked at by name.
     for position in range(cut.upto + 1, listing.last_position):
         if position in listing.segments or position in cut.lost:
             continue
         try:
             read_put_id(store, names.segment_key(log_id, position))
         except Missing as gone:
+            # With a newer cut the segment may have been settled and removed since: the append's own look decides then.
             if newest_version(store, log_id) == cut.version:
                 raise lost(store, log_id, position) from gone
             return

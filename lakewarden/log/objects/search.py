@@ -21,6 +21,8 @@ class _Layer:
     def of(cls, headers: Iterable[Header]) -> _Layer:
         found: dict[str, list[RowRange]] = {}
         for header in headers:
+            # Wide headers are searched on their own: an entry for each of a million users would cost more than the search
+            # saves.
             for each in () if header.wide else header.ranges:
                 found.setdefault(each.user, []).append(each)
         return cls(sum(map(len, found.values())), found)
@@ -47,6 +49,7 @@ class Layers:
     def followed_by(self, headers: Sequence[Header]) -> Layers:
         """The same with the chunks of further headers."""
         kept, last = [*self.layers], _Layer.of(headers)
+        # As in a merge tree: layers at least double in size, so a look-up passes few of them.
         while kept and kept[-1].size <= 2 * last.size:
             last = kept.pop().joined(last)
         return Layers((*kept, last)) if last.size else self
@@ -86,9 +89,11 @@ class ChunkSearch:
             Corrupt: an index is damaged.
         """
         if users is None:
+            # An index keeps its columns by a weak reference; this holds them for as long as the view is there.
             self._held = [header.ranges for header in self.wide]
         elif self.wide:
             found = self.of(users)
+            # Users without chunks too, so that their look-up does not read the index again.
             self._known = {user: found.get(user, []) for user in users}
 
     def of(self, users: Collection[str]) -> dict[str, list[RowRange]]:

@@ -53,6 +53,7 @@ def read_link(store: ObjectStore, key: str) -> str:
 
 
 def _read_fixed(store: ObjectStore, key: str) -> _Fixed:
+    # 48 bytes: all that a link, or a put whose answer was lost, needs.
     return _fixed(key, store.get_range(key, 0, FIXED.size + ID_BYTES))
 
 
@@ -149,8 +150,10 @@ def _index(store: ObjectStore, key: str, fixed: _Fixed, data: bytes, base: int) 
         return bytes(_whole(store, key, fixed.put_id, found, length, "its index ends before its last block"))
 
     index = Index(key, fixed.put_id, data[fixed.start : fixed.end], fixed.end, base, read)
+    # Two counts, written apart: an index that misses chunks would read as users without rows.
     if fixed.rows is not None and fixed.rows != index.rows:
         raise Corrupt(f"the index of {key} cannot be read: it counts {index.rows} rows of {fixed.rows}")
+    # The first read may have brought all blocks: then no request follows.
     return index if len(data) < index.data else index.of_bytes(data)
 
 
@@ -170,6 +173,7 @@ def _read_header(store: ObjectStore, key: str) -> tuple[_Fixed, bytes]:
     while True:
         data = store.get_range(key, 0, length)
         fixed = _fixed(key, data)
+        # Else all of it is read once more, and not the rest alone: between two reads another segment may get the name.
         if fixed.end <= length:
             return fixed, data
         length = fixed.end
@@ -188,11 +192,13 @@ def _decoded(key: str, fixed: _Fixed, data: bytes) -> dict[str, Any]:
 
 def _fixed(key: str, data: bytes) -> _Fixed:
     number = _FORMATS.get(data[:8])
+    # Format 1, and carry, have no link.
     start = FIXED.size + (ID_BYTES if number == LINKED else 0)
     if number is None or len(data) < start:
         raise Corrupt(f"{key} is not a segment of the write log: it does not begin as one does, but with {data[:8]!r}")
     _, length, kind, rows, unique = FIXED.unpack_from(data)
     if kind not in (OF_ROWS, WITH_INDEX, NAMING, NAMING_USERS):
+        # A later release writes a sum; a bit that turned over in the kind must not send the operator looking for one.
         if not is_whole(data[start : start + length], data[:start], needed=True):
             raise Corrupt(f"{key} is garbled: it has kind {kind}, and its header has no checksum, or another one")
         raise Unsupported(f"{key} was written by a later release of Lakewarden (its kind is {kind}); read it with that one")
@@ -221,8 +227,10 @@ def may_have_metadata(where: RowRange) -> bool:
 
 def read_metadata(store: ObjectStore, where: RowRange) -> str:
     """The metadata behind a chunk's rows, without a read of the rows. Raises `Missing` as `read_chunk`."""
+    # Metadata is at the end of the chunk and bounded, so the rows need not be read.
     length = min(where.length, MOST_BEHIND + SUM_BYTES)
     end = store.get_range(where.key, where.offset + where.length - length, length)
+    # The end of a chunk does not say whose it is, unlike its beginning; so the object is looked at.
     if read_put_id(store, where.key) != where.put_id:
         raise Missing(where.key)
     return metadata_behind(memoryview(end)[:-SUM_BYTES])
@@ -250,6 +258,7 @@ def copied_chunks(store: ObjectStore, wanted: Sequence[RowRange], tiny: bytes = 
         Missing, Corrupt: the object was cleaned away, or is cut off.
     """
     for each, data in _parts(store, wanted, tiny):
+        # The chunk's own id may be what is garbled: the object tells then whether it is still the same.
         is_own = data[:ID_BYTES] == bytes.fromhex(each.put_id) or read_put_id(store, each.key) == each.put_id
         if not is_own or len(data) < each.length:
             _checked(store, each, data)

@@ -74,6 +74,7 @@ class StagedBatch(NamedTuple):
 
 def begin(store: ObjectStore, log_id: str, put_id: str, stored_at: int) -> Staging:
     """Begins a batch."""
+    # Before the first object is put: an erasure that takes a later position may have removed what is staged.
     listed = names.listing_of(log_id, store.keys(names.segments(log_id))).last_position
     cut = newest_cut(store, log_id)
     return Staging(put_id, stored_at, max(listed, cut.last_taken), cut.closed)
@@ -97,6 +98,7 @@ def put_object(
         StorageUnavailable: the store failed.
     """
     key = names.staged_key(log_id, staging.put_id, number)
+    # In format 2, which has no index: the segment that names the batch says where each chunk is.
     data = pack_segment(staging.put_id, schema_version, staging.stored_at, chunks, segment_format=LINKED)
     store.create(key, data)
     header = own_segment(key, 0, data)
@@ -120,6 +122,7 @@ def stage(
     rows = 0
     for number, chunks in enumerate(objects):
         user, rows = _one_user(chunks, user), rows + sum(chunk.rows for chunk in chunks)
+        # While they come, and not at the end: nobody has to write 2^28 rows to learn that they are too many.
         check_rows(rows)
         pieces += put_object(store, log_id, staging, number, schema_version, chunks)
     return StagedBatch.of(staging, pieces, None)
@@ -146,6 +149,7 @@ def discard(store: ObjectStore, log_id: str, put_id: str) -> None:
 
 def remove_others(store: ObjectStore, log_id: str, put_id: str, pieces: Iterable[StagedPiece]) -> None:
     """Removes objects of a batch that are not among these: tasks put them that were repeated."""
+    # Before the segment names the pieces: once it does, removal would have to follow the cut.
     wanted = {names.staged_key(log_id, put_id, each.object) for each in pieces}
     store.delete([key for key in store.keys(names.staged(log_id, put_id)) if key not in wanted])
 
@@ -160,6 +164,7 @@ def remove_abandoned(store: ObjectStore, log_id: str, unnamed: Iterable[str], no
     if not old:
         return
     view = read_view(store, log_id, HeaderCache(0), ())  # behind the look at their age
+    # A batch may have been named between the view and the look at its age; a named one is part of the log.
     for put_id in old:
         if not is_named(put_id, view.cut, view.run):
             store.delete(store.keys(names.staged(log_id, put_id)))
@@ -169,16 +174,19 @@ def remove_of(store: ObjectStore, log_id: str, user: str, unnamed: Iterable[str]
     """Removes a closed user's batches that no segment names: none will, since the user's appends are refused."""
     for put_id in unnamed:
         keys = store.keys(names.staged(log_id, put_id))
+        # All objects of the batch: it is published whole or not at all, and without the user's it never can be.
         if any(_holds(store, key, user) for key in keys):
             store.delete(keys)
 
 
 def is_named(put_id: str, cut: LogCut, run: Sequence[Header]) -> bool:
     """Whether a segment of this view names the batch, or one did that is settled."""
+    # Of settled puts, only as long as the cut remembers them (`REMEMBERED`).
     return put_id in {header.put_id for header in run} or short(put_id) in cut.taken
 
 
 def _age(store: ObjectStore, log_id: str, put_id: str, now: datetime) -> timedelta:
+    # By the youngest object: a batch whose tasks are still staging is not old.
     return min((now - found.modified for found in store.list(names.staged(log_id, put_id))), default=_ABANDONED)
 
 

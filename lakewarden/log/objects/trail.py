@@ -43,6 +43,7 @@ class ListedTrail:
 
     def complete_after(self, seq: int) -> bool:
         """Whether every row of the log beyond this `_seq` is here. One scope's rows may all be here even if not."""
+        # Below `after` the trail read no history; below `forgotten` there is none.
         return seq >= max(self.after, self.cut.forgotten)
 
     def ranges(self, user: str, after: int) -> tuple[RowRange, ...]:
@@ -61,6 +62,7 @@ class ListedTrail:
 
     def settled_upto(self, user: str) -> int:
         """The highest `_seq` up to which flushes have surely settled the user's rows; `NOTHING` where none is known."""
+        # What is in the history has left the log, and so was settled.
         keys = {header.key for header in self.history}
         kept = [each.last_seq for each in self._search.of((user,)).get(user, ()) if each.key in keys]
         return max([self.cut.settled.get(user, NOTHING), *kept])
@@ -89,6 +91,8 @@ def read_trail(
     attempts = Attempts(100, f"log {log_id} of {store.uri} was settled", "while its history was read")
     while True:
         attempts.next()
+        # The history is read below the view's cut: a chunk that leaves the log is named by the cut that lets it go, so none is
+        # in neither.
         view = read_view(store, log_id, cache, ())
         wanted = [kept for kept in view.cut.history if kept.last_seq > after]
         try:

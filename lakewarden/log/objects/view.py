@@ -44,6 +44,8 @@ def read_view(store: ObjectStore, log_id: str, cache: HeaderCache, users: Collec
         Corrupt: something of it is lost or cannot be read.
         Conflict: it was settled again and again meanwhile.
     """
+    # Who reads all of the log reads it anew: that is where a loss from outside shows
+    # (docs/decisions/0079-look-ups-follow-the-log.md).
     former = None if users is None else cache.view(log_id)
     attempts = Attempts(100, f"log {log_id} of {store.uri} was settled", "while it was read")
     while True:
@@ -87,9 +89,11 @@ def read_views(
             view = _assemble(store, log_id, listing, cache, glance=True)
             if view is None or not _loaded(store, view, wanted):
                 view = read_view(store, log_id, cache, wanted)
+        # One log's fault is that table's: the rows of all others can be flushed.
         except (Corrupt, Unsupported) as fault:
             faults[log_id] = fault
         else:
+            # A dropped table has nothing to flush.
             if not view.cut.sealed:
                 sound[log_id] = view
     return LogViews(sound, faults)
@@ -104,6 +108,7 @@ def make_durable(store: ObjectStore, view: ListedLogView) -> None:
     Raises:
         NotDurable: the disk reported an error.
     """
+    # A lost position has no object that could be synced.
     last = next((header.key for header in reversed(view.run) if header.put_id != UNKNOWN), None)
     if last is not None:
         with suppress(Missing):  # settled meanwhile, and who removed it had confirmed the cut
@@ -138,14 +143,17 @@ def _followed(store: ObjectStore, former: ListedLogView, cache: HeaderCache) -> 
     if len(former.run) < 2 or last in cut.lost:
         return None  # a short log has little to list; and what was given up has no name
     following = (names.segment_key(log_id, position) for position in count(last))
+    # From the last known one on, not behind it: whether it is still there tells whether the two views fit.
     keys = store.keys_after(names.segments(log_id), names.segment_key(log_id, last - 1), following)
     listing = names.listing_of(log_id, keys)
+    # Removed by a cut, by a drop, or from outside: the full read tells which.
     if last not in listing.segments:
         return None
     try:
         new = read_run(store, log_id, listing, cut, cache, known=former.run)
     except Missing:
         return None
+    # The link proves that the new segments follow the one that is remembered, and the cut that nothing came too late.
     if unlinked(cut, (former.run[-1], *new), last) is not None or newest_version(store, log_id) != cut.version:
         return None
     cache.keep(log_id, cut, new)
@@ -169,11 +177,14 @@ def _assemble(
         if newest_version(store, log_id) == version:
             raise _lost(store, log_id, version, str(gone)) from gone
         return None
+    # A log that is known and empty is believed without a second listing: planning looks at all logs of a warehouse.
     quiet = known is not None and not carry and not run
     if not (glance and quiet) and newest_version(store, log_id) != version:
         return None
+    # Behind the look at the cut: a segment that came too late breaks a link without anything being lost.
     if broken is not None:
         raise replaced(store, log_id, broken)
+    # A given-up position is read anew each time: a writer that did not know may have put a segment there.
     cache.keep(log_id, cut, (header for header in (*carry, *run) if header.put_id != UNKNOWN))
     return ListedLogView.of(log_id, cut, carry, run, _litter(cut, listing), frozenset(listing.staged.values()))
 
@@ -184,6 +195,7 @@ def check_given_up(store: ObjectStore, view: ListedLogView, gone: Missing) -> No
     Raises:
         Corrupt: no newer cut has given it up.
     """
+    # What a repair gave up is missing by design.
     given_up = [names.segment_key(view.log_id, position) for position in view.cut.lost]
     if newest_version(store, view.log_id) == view.cut.version and str(gone) not in given_up:
         raise _lost(store, view.log_id, view.cut.version, str(gone)) from gone

@@ -69,12 +69,15 @@ class Appends:
 
     def append(self, parcels: Sequence[Parcel], after: int | None = None, keys: Touched | None = None) -> Receipt:
         """As `LogWriter.append`, for rows that are encoded already. There is at least one parcel."""
+        # Rows of one user must become visible together, so they take one position, by a segment that names them. Rows of many
+        # users need not: their scopes are apart (docs/decisions/0047-direct-writes.md).
         if len(parcels) > 1 and self._stages and len({user for parcel in parcels for user in parcel.users}) == 1:
             return self._staged(parcels[0].schema_version, parcels, after, keys)
         return self._gathering.append(parcels, after, keys)
 
     def append_whole(self, parcels: Iterator[Parcel], after: int | Behind | None = None) -> Receipt:
         """As `LogWriter.append_whole`, for rows that are encoded as they are needed."""
+        # Two parcels tell whether the rows fit one segment, without taking all of them into memory.
         first = [*islice(parcels, 2)]
         if not first:
             return Receipt(0, NOTHING)
@@ -95,6 +98,7 @@ class Appends:
         self._reach("append:staged")
         try:
             return self._named((Parcel.naming(staged),), after, keys)
+        # Only errors that say that nothing was written. After any other, a segment may name what is staged, and it must stay.
         except (Conflict, ConstraintViolation, LostPlace, SchemaChanged):
             with suppress(LakewardenError):  # what stays here is removed when it is abandoned
                 discard(self._store, self._log_id, put_id)
@@ -104,6 +108,7 @@ class Appends:
         """Appends behind `after`, which is found anew where others came between."""
         if not callable(after):
             return self._gathering.append(parcels, after, keys)
+        # The last try is outside of the loop, so that its own Conflict reaches the caller.
         for _ in range(_ATTEMPTS - 1):
             with suppress(Conflict):
                 return self._gathering.append(parcels, after(), keys)
@@ -154,6 +159,8 @@ class Batches:
     def _put(self, staging: Staging, parcel: Parcel) -> list[StagedPiece]:
         chunks = [*parcel.chunks]
         while True:
+            # By chance, and created only if absent: a task that Spark repeats makes further objects, which the publication
+            # removes.
             number = int(self._new_id()[:_NUMBER_DIGITS], 16)
             with suppress(AlreadyThere):
                 return put_object(self._store, self._log_id, staging, number, parcel.schema_version, chunks)
@@ -165,10 +172,13 @@ class Batches:
         while True:
             attempts.next()
             view = read_view(self._store, self._log_id, self._headers, ())
+            # Two ways to be there: this very staging was named before (its answer was lost), or another attempt at the same
+            # number was.
             named, known = is_named(staging.put_id, view.cut, view.run), once is not None and _stands_for(once, view)
             if known and not named:
                 with suppress(LakewardenError):  # what stays here is removed when it is abandoned
                     discard(self._store, self._log_id, staging.put_id)
+            # A staging that is there under no identity, or another, would make this number pass for written.
             if named and once is not None and not known:
                 raise InvalidArgument("what was staged was published before, with another identity: begin each batch by itself")
             if named or known:
@@ -177,6 +187,8 @@ class Batches:
                 staged = self._of(staging, pieces(position_of(view.end)) if callable(pieces) else pieces, once)
             self._reach("batch:looked")
             try:
+                # Directly behind what was looked at: of two processes that publish the same batch, the second one loses, looks
+                # again and finds it.
                 return self._gathering.append((Parcel.naming(staged),), position_of(view.end), ANYTHING)
             except Conflict:
                 continue
@@ -197,6 +209,7 @@ class Batches:
             where = RowRange(
                 key, staging.put_id, each.user, each.rows, each.offset, each.length, 0, each.schema_version, staging.stored_at
             )
+            # Staged rows have no position, so the `_seq` that was decoded means nothing.
             yield decode([read_chunk(self._store, where)], [where], schemas).drop_columns([SEQ])
 
     def abandon(self, staging: Staging) -> None:
@@ -259,6 +272,7 @@ class LogWriter:
             StorageUnavailable: the store failed; the message says so if the rows may have been taken all the same.
         """
         metadata = carried()
+        # A plain row has no chunk yet, and metadata stands behind a chunk's rows.
         if isinstance(batch, PlainRow) and not metadata:
             return self._gathering.append((Parcel.of(batch),), after, keys)
         parcels = parcels_of(batch.schema_version, _encoded(batch, self._settings, metadata), self._settings)

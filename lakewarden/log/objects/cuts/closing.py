@@ -74,26 +74,32 @@ def leave_out(
     history: dict[
         HistoryObject, Header
     ] = {}  # read once: with a read of all for each try, others who settle would come first every time
+    # First the positions, then the view: what a writer who has not seen the user closed can still put is at or below the
+    # target.
     target = fill(store, log_id, terms.new_id, terms.segment_format)
     terms.reach("erase:filled")
     attempts = Attempts(100, f"log {log_id} of {store.uri} was settled by others", "meanwhile")
     while True:
         attempts.next()
         view = read_view(store, log_id, cache, (user,))
+        # A sealed log has no rows of anyone. Else an erasure that began later, by another process, counts for this one too.
         done = view.cut.upto if view.cut.sealed else view.cut.erased.get(mark)
         if done is not None and done >= target:
             remove_of(store, log_id, user, view.unnamed)  # settled ones too, which a cut names for some time only
             _forget_name(store, log_id, user)
             return end_of(done)
+        # A cut below the target would leave positions open at which a sleeping writer's rows could still appear.
         if view.last_position < target:
             continue  # the listing passed one over
         if user in view.pending:
+            # Before the cut: once it is there, the rows are in no view, and what is to be counted could not be read any more.
             found(view.pending[user])
         remove_of(store, log_id, user, view.unnamed)
         try:
             history = {kept: history.get(kept) or read_carry(store, kept.key) for kept in view.cut.history}
             make_cut(store, view, cut_without(view, user, mark, history, now), terms)
         except Missing as gone:  # others cleaned away what was to be copied
+            # Else the loop would wait for an object that is lost for good.
             check_given_up(store, view, gone)
             cache, history = HeaderCache(), {}
 
@@ -106,7 +112,9 @@ def gone_since(store: ObjectStore, view: ListedLogView, users: Collection[str], 
     cut = newest_cut(store, view.log_id, view.cut)
     if cut.sealed:
         return set(users)
+    # Without any erasure in the cut, no user's first row has to be looked up.
     rows = view.pending_of(users) if cut.erased else {}
+    # The user may be open again by now; then only the position up to which rows were left out tells.
     left_out = {user: cut.erased.get(mark(user), NOTHING) >= position_of(each.first_seq) for user, each in rows.items()}
     return {user for user in users if left_out.get(user) or mark(user) in cut.closed}
 
@@ -128,6 +136,7 @@ def _forget_name(store: ObjectStore, log_id: str, user: str) -> None:
         cut = newest_cut(store, log_id)
         if cut.sealed or not _named(store, log_id, user, cut.version):
             return
+        # Cleaning keeps the last few cuts, so newer ones have to push out those that name the user.
         advance(store, log_id, lambda newest, passed=cut.version: None if newest.version > passed else newest)  # type: ignore[misc]
     raise Conflict(f"log {log_id} of {store.uri} kept naming a user who is being erased; try again")
 
@@ -136,6 +145,7 @@ def _named(store: ObjectStore, log_id: str, user: str, newest: int) -> bool:
     for found in store.list(names.cuts(log_id)):
         version = names.number_of(found.key)
         try:
+            # A cut behind the erasure has no mark of the user: no row of theirs is left for it to hide.
             if version is not None and version < newest and user in read_cut(store, log_id, version).settled:
                 return True
         except Missing:
@@ -170,9 +180,12 @@ def remove_log(store: ObjectStore, log_id: str, *, reach: Reach = no_faults) -> 
 def remove_seal(store: ObjectStore, log_id: str, before: datetime) -> bool:
     """Removes a sealed log, the seal last; whether it is gone. One that was written to since that moment has to wait."""
     found = store.list(names.home(log_id))
+    # A late writer may be about to look at the seal: while anything is younger, the seal has to wait
+    # (docs/decisions/0006-fences.md).
     if any(each.modified >= before for each in found):
         return False
     keys = [each.key for each in found]
+    # First everything else: where a crash leaves rows behind, the seal is still there to hide them.
     store.delete([key for key in keys if "/cuts/" not in key])
     store.delete(keys)
     return True

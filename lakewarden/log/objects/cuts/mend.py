@@ -96,6 +96,7 @@ def faults_of(store: ObjectStore, log_id: str) -> ObjectLogFaults:
 
 def _look(store: ObjectStore, log_id: str, cut: LogCut, sizes: Mapping[str, int]) -> ObjectLogFaults:
     last = names.listings(sizes).get(log_id, names.LogListing()).last_position
+    # Each gap would be asked for by name, and named in the cut that gives it up: more than this is no loss of segments.
     if last - cut.upto - len(sizes) > MOST_LOST:
         raise Corrupt(
             f"log {log_id} of {store.uri} misses more than {MOST_LOST} positions between its newest cut, at {cut.upto}, and"
@@ -107,6 +108,7 @@ def _look(store: ObjectStore, log_id: str, cut: LogCut, sizes: Mapping[str, int]
             continue
         key = names.segment_key(log_id, position)
         try:
+            # By name and past every cache: what this process remembers of a segment does not prove that it is still there.
             headers[position] = _whole(read_segment(store, key, position), sizes)
         except Missing:
             missing.append(position)
@@ -126,6 +128,7 @@ def _rows(following: Header | None) -> int | None:
 
 def _replaced(headers: Mapping[int, Header]) -> Iterable[int]:
     for (position, one), (following, other) in pairwise(headers.items()):
+        # Neighbours only: across a gap the link names the segment that is missing.
         if position + 1 == following and not same_put(one.put_id, other.after):
             yield position
 
@@ -144,6 +147,7 @@ def _whole(header: Header, sizes: Mapping[str, int]) -> Header:
         the listing that `sizes` are of may not know.
     """
     for key, end in header.ends.items():
+        # Staged objects lie elsewhere, and the listing has every one of them: one that it lacks is gone.
         size = sizes.get(key, end if key == header.key else 0)
         if size < end:
             raise Corrupt(f"{key} is cut off: it has {size} bytes of {end}")
@@ -165,15 +169,20 @@ def give_up(store: ObjectStore, faults: ObjectLogFaults) -> LogCut:
     gone += [end_of(position) for position in faults.positions]
 
     def without(cut: LogCut) -> LogCut | None:
+        # A position at or below `upto` was settled meanwhile, and needs no entry: nothing reads it any more.
         lost = tuple(sorted({*cut.lost, *(position for position in faults.positions if position > cut.upto)}))
         carry = tuple(key for key in cut.carry if key not in faults.carry)
         history = tuple(kept for kept in cut.history if kept not in faults.history)
         if cut.sealed or (lost, carry, history) == (cut.lost, cut.carry, cut.history):
             return None
+        # Carry holds rows from anywhere below `upto`, so all of that may be incomplete for who follows the log.
         carried = [end_of(cut.upto)] if carry != cut.carry else []
         cut = replace(cut, lost=lost, carry=carry, history=history, forgotten=max([cut.forgotten, *gone, *carried]))
+        # Lost history takes nothing from any table: its rows had been flushed, with the identities of their batches in the cut.
         if not (faults.positions or faults.carry):
             return cut
+        # A lost segment may have been any writer's batch, or have carried any key
+        # (docs/decisions/0100-identities-behind-a-repair.md).
         return replace(cut, published=in_doubt(cut, {}, lost=True), restated={**cut.restated, ANY: faults.last}, keys_gone=True)
 
     return advance(store, faults.log_id, without)
@@ -246,6 +255,7 @@ def _cut_anew(store: ObjectStore, log_id: str, planned: Callable[[ListedLogView]
         attempts.next()
         view = read_view(store, log_id, HeaderCache())
         try:
+            # The table was dropped: a seal needs no repair, and must not be replaced by a cut that takes rows.
             plan = None if view.cut.sealed else planned(view)
             if plan is None:
                 return view.cut
@@ -260,12 +270,15 @@ def _cut_anew(store: ObjectStore, log_id: str, planned: Callable[[ListedLogView]
 def _adopted(store: ObjectStore, view: ListedLogView, mark: Mark) -> list[tuple[RowRange, ...]]:
     """Rows in carry that a newer cut than the view's would have named, and that the view does not have, each once."""
     found = names.listing_of(view.log_id, store.keys(names.home(view.log_id)))
+    # Cuts that came after the backup are lost, and with them the only names of these rows, which left their segments.
     keys = [key for key, version in sorted(found.carry.items()) if version > view.cut.version]
+    # A row keeps its `_seq` wherever it is copied, so this tells the copies of one chunk.
     seen = {(each.user, each.first_seq) for header in (*view.carry, *view.run) for each in header.ranges}
     adopted: list[tuple[RowRange, ...]] = []
     for key in keys:
         ranges = tuple(each for each in read_carry(store, key).ranges if (each.user, each.first_seq) not in seen)
         seen |= {(each.user, each.first_seq) for each in ranges}
+        # An object may be older than an erasure that the restored cut still knows.
         adopted.append(tuple(each for each in ranges if not _erased(view.cut, mark(each.user), each)))
     return [ranges for ranges in adopted if ranges]
 
@@ -275,7 +288,10 @@ def _erased(cut: LogCut, mark: str, rows: RowRange) -> bool:
 
 
 def _behind(view: ListedLogView, adopted: Sequence[tuple[RowRange, ...]], position: int, settled: Mapping[str, int]) -> NextCut:
+    # One beyond everything that any cut, floor or watermark speaks of: tables take rows at or below their watermark for
+    # settled.
     upto = max(position, view.last_position) + 1
+    # Two sources, because the restored cut may be older than the tables; a chunk that either one covers is in its table.
     marks = [view.cut.settled, settled]
 
     def is_open(each: RowRange) -> bool:

@@ -85,6 +85,7 @@ def history_after(cut: LogCut, left: Chunks, seconds: float, now: datetime | Non
 def _joined(kept: Sequence[HistoryObject], seconds: float) -> tuple[HistoryObject, ...]:
     """The oldest small objects, if they are many and left at about the same time: together they go when the last one does."""
     small = tuple(each for each in kept if each.small)[:JOINED]
+    # An object goes when its youngest rows may. Joined over a wide span, old rows would stay far beyond the retention.
     if len(small) < JOINED or small[-1].left_at - small[0].left_at > seconds * 1_000_000 / 8:
         return ()
     return small
@@ -99,6 +100,7 @@ def history_without(cut: LogCut, left: Chunks, headers: Mapping[HistoryObject, H
     theirs = {kept: header for kept, header in headers.items() if header.of({user})}
     left = tuple(part for chunks in left if (part := without(chunks, user)))
     remade = ((kept, without(header.ranges, user)) for kept, header in theirs.items())
+    # Remade parts keep the moment when their rows left, or each erasure would prolong the retention of all others.
     others = [Leaving(to_micros(now), left), *(Leaving(kept.left_at, (part,) if part else ()) for kept, part in remade)]
     return History(
         tuple(kept for kept in headers if kept not in theirs),
@@ -158,6 +160,8 @@ def next_cut(
         return None
     marks = _merged(view.cut.settled, settled)
     plan = _planned(view, marks, settings.carry_below, settings.retention_seconds, now)
+    # Many single users were flushed: to copy the open rows once costs less than a cut that every process reads
+    # (docs/decisions/0031-a-million-users-in-one-segment.md).
     if len(plan.marks) > MOST_MARKS:
         plan = _planned(view, marks, _ANY_SHARE, settings.retention_seconds, now)
     return plan if _says_more(view, plan) else None
@@ -168,6 +172,7 @@ def _planned(view: ListedLogView, marks: Mapping[str, int], share: float, second
     upto = _reach(view, marks, share)
     gone = view.run[: upto - view.cut.upto]
     moved = [open_ranges for header in gone if (open_ranges := header.open(marks))]
+    # Carry joins what is moved anyway, and so each row is copied again only when the objects have about doubled.
     kept, joined = _sorted_carry(view.carry, marks, sum(map(total_bytes, moved)), share)
     moved = [*(header.open(marks) for header in joined), *moved]
     live = [*kept, *view.run[upto - view.cut.upto :]]
@@ -184,7 +189,9 @@ def cut_without(view: ListedLogView, user: str, mark: str, history: Mapping[Hist
     Args:
         history: what is in each object of `view.cut.history`; nothing of the user stays there either.
     """
+    # As a mark over the whole view, the user's rows count as settled, and what is settled is not carried.
     marks = {**view.cut.settled, user: view.end}
+    # An object with rows of the user goes even if others' rows in it are open; these are copied.
     theirs = {header.key for header in view.carry if header.of({user})}
     kept = [header for header in view.carry if header.key not in theirs and header.has_open(marks)]
     stay = tuple(header.key for header in kept)
@@ -203,9 +210,11 @@ def cut_leaving_out(view: ListedLogView, chunks: Collection[RowRange], settings:
     headers = (*view.carry, *view.run)
     open_ranges = [part for header in headers if (part := header.open(marks))]
     moved = tuple(part for ranges in open_ranges if (part := tuple(r for r in ranges if (r.user, r.first_seq) not in left)))
+    # Another repair, or a flush, was faster.
     if sum(map(len, moved)) == sum(map(len, open_ranges)):
         return None
     history = history_after(view.cut, _settled(headers, marks), settings.retention_seconds, now)
+    # Subscribers have to learn that rows are missing which they were not shown.
     forgotten = max(history.forgotten, *(each.last_seq for each in chunks))
     needed = _needed(marks, (), view.last_position)
     return NextCut(view.last_position, (), moved, needed, replace(history, forgotten=forgotten), doubts=True)
@@ -214,6 +223,7 @@ def cut_leaving_out(view: ListedLogView, chunks: Collection[RowRange], settings:
 def _merged(old: Mapping[str, int], new: Mapping[str, int]) -> dict[str, int]:
     marks = dict(old)
     for user, seq in new.items():
+        # Whole positions only: a segment is let go as one, so a mark within a position would hide rows that no table has.
         marks[user] = max(marks.get(user, NOTHING), whole(seq))
     return marks
 
@@ -228,6 +238,7 @@ def _open_bytes(header: Header, marks: Mapping[str, int]) -> int:
 
 
 def _pays(moved: int, of: int, share: float) -> bool:
+    # What frees space without a copy always pays, also where the share is 0.
     return moved == 0 or moved < share * of
 
 
@@ -239,6 +250,7 @@ def _reach(view: ListedLogView, marks: Mapping[str, int], share: float) -> int:
         position += 1
         moved += _open_bytes(header, marks)
         total += header.bytes
+        # The sum may pay again further on: one scope's rows near the beginning do not keep all that is behind them.
         if _pays(moved, total, share):
             upto = position
     return upto
@@ -250,10 +262,12 @@ def _sorted_carry(
     """Carry objects that stay, and those whose open rows join the new one; those without open rows are in neither."""
     kept: list[Header] = []
     joined: list[Header] = []
+    # Small ones first, so that each join makes the next larger one worth its copy.
     for header in sorted(carry, key=lambda each: each.bytes):
         live, size = _open_bytes(header, marks), header.bytes
         if live == 0:
             continue
+        # Either the object is mostly settled, or there is a new object to be made anyway and this one is not much larger.
         if (live < size and _pays(live, size, share)) or (moved and live <= _GROWTH * moved):
             joined.append(header)
             moved += live
@@ -265,7 +279,9 @@ def _sorted_carry(
 def _needed(marks: Mapping[str, int], live: Sequence[Header], last_position: int) -> dict[str, int]:
     """Marks that hide something which is still there, or that speak of positions not seen here."""
     end = end_of(last_position)
+    # A mark may go only with the last thing that it hides: else settled rows would be pending again.
     hiding = {each.user for header in live for each in header.settled(marks)}
+    # A mark beyond the view is of a later flush, whose segments this view does not show.
     return {user: seq for user, seq in marks.items() if user in hiding or seq > end}
 
 
@@ -299,6 +315,8 @@ def advance(store: ObjectStore, log_id: str, change: Callable[[LogCut], LogCut |
         if wanted is None:
             confirm(store, log_id, cut)
             return cut
+        # The attempt before failed and the cut that it may have made is not there: the store takes none now. Else this would
+        # loop.
         if failure is not None:
             raise failure
         version = cut.version + 1
@@ -306,6 +324,7 @@ def advance(store: ObjectStore, log_id: str, change: Callable[[LogCut], LogCut |
             store.create(names.cut_key(log_id, version), encode_cut(replace(wanted, version=version)))
         except AlreadyThere:
             continue
+        # A cut that can be seen and may vanish must not be built upon, nor made a second time under the next number.
         except NotDurable:
             raise
         except StorageUnavailable as error:

@@ -49,6 +49,8 @@ class StoreClock:
     def learn(self, version: int) -> None:
         """Compares the clocks, by a cut that this process has made just now; one that is gone already says nothing."""
         own, key = self._clock(), names.cut_key(self._log_id, version)
+        # The clock is read before the listing, so the difference is too high by a request at most, which `_TOLERATED` allows
+        # for.
         made = next((each.modified for each in self._store.list(names.cuts(self._log_id)) if each.key == key), None)
         if made is not None:
             self._differs = made - own if abs(made - own) > _TOLERATED else timedelta()
@@ -64,16 +66,19 @@ def open_direct(store: ObjectStore, log_id: str, write_id: str, clock: StoreCloc
     Raises:
         Conflict, StorageUnavailable: try again.
     """
+    # Before the note: what was taken by now is below every position that the write can get.
     listed = names.listing_of(log_id, store.keys(names.segments(log_id))).last_position
 
     def noted(cut: LogCut) -> LogCut | None:
         if cut.sealed or write_id in cut.direct:
             return None
+        # The cut counts too: where everything was settled and removed, the listing shows no position.
         return replace(cut, direct={**cut.direct, write_id: (max(listed, cut.last_taken), to_millis(clock()))})
 
     cut = advance(store, log_id, noted)
     if not clock.is_known:
         clock.learn(cut.version)
+        # The note was made by the wrong clock and could count as quiet at once (docs/decisions/0108-the-stores-time.md).
         if clock.differs:
             cut = _renewed(store, log_id, write_id, clock(), back=True)
     return bool(quiet(cut, clock()))
@@ -84,6 +89,7 @@ def _touched(store: ObjectStore, log_id: str) -> int:
     before: list[int] = []
 
     def same(cut: LogCut) -> LogCut | None:
+        # The first call sees the cut before; a newer one afterwards was made just now, by whomever, and will do.
         before.append(cut.version)
         return None if cut.sealed or cut.version > before[0] else cut
 
@@ -104,6 +110,7 @@ def _renewed(store: ObjectStore, log_id: str, write_id: str, now: datetime, *, b
 
     def renewed(cut: LogCut) -> LogCut | None:
         noted = cut.direct.get(write_id)
+        # A note that was taken away is not made again: a barrier stands in its place, and the write must be refused.
         if noted is None or noted[1] == millis or (noted[1] > millis and not back):
             return None
         return replace(cut, direct={**cut.direct, write_id: (noted[0], millis)})
@@ -132,6 +139,8 @@ def replace_quiet(store: ObjectStore, log_id: str, barrier_id: str, clock: Store
         gone = quiet(cut, now)
         if cut.sealed or not gone:
             return None
+        # One cut takes the notes away and puts the barrier in their place: in between, readers of changes would pass the rows
+        # that a quiet write may still commit.
         left = {id_: entry for id_, entry in cut.direct.items() if id_ not in gone}
         return replace(cut, direct=left | {barrier_id: (min(cut.direct[id_][0] for id_ in gone), to_millis(now))})
 
@@ -143,6 +152,7 @@ def close_direct(store: ObjectStore, log_id: str, write_id: str) -> None:
     `open_direct`."""
 
     def forgotten(cut: LogCut) -> LogCut | None:
+        # Each attempt of a statement notes itself under the statement's id.
         left = {id_: entry for id_, entry in cut.direct.items() if id_ != write_id and not id_.startswith(f"{write_id}/")}
         return None if len(left) == len(cut.direct) else replace(cut, direct=left)
 
@@ -182,6 +192,7 @@ def require_columns(store: ObjectStore, log_id: str, version: int, new_id: NewId
     def required(cut: LogCut) -> LogCut | None:
         return None if cut.sealed or cut.columns >= version else replace(cut, columns=version)
 
+    # First the cut: a writer that finds these positions taken has to list the log, and then reads the version.
     if not advance(store, log_id, required).sealed:
         fill(store, log_id, new_id, segment_format)
 
@@ -189,7 +200,7 @@ def require_columns(store: ObjectStore, log_id: str, version: int, new_id: NewId
 # Says in the log which stream is the last that took the place of the table's streaming writer: earlier ones append nothing
 # more.
 #
-# As where columns are required (columns.py): a cut has the token. Where a stream may still be at work that was replaced, the
+# As where columns are required: a cut has the token. Where a stream may still be at work that was replaced, the
 # positions are filled that it could take without another look at the cuts. Writes of others carry no token, and pass.
 
 
@@ -203,6 +214,7 @@ def raise_fence(store: ObjectStore, log_id: str, token: int, new_id: NewId, segm
     def raised(cut: LogCut) -> LogCut | None:
         return None if cut.sealed or cut.fence >= token else replace(cut, fence=token)
 
+    # Where the place was given back no stream is at work under the old token, and eight positions are spared.
     if not advance(store, log_id, raised).sealed and replaces:
         fill(store, log_id, new_id, segment_format)
 
@@ -219,6 +231,7 @@ def take_position(store: ObjectStore, log_id: str, mark: Mark, new_id: NewId, *,
         NotFound: the table was dropped.
         StorageUnavailable: the store failed.
     """
+    # A put by the protocol of appends, so that it comes behind all that is there, and a seal refuses it.
     return Puts(store, log_id, mark, WriterTerms(segment_format)).put(Segment.of(new_id(), 1, 0, ()))
 
 
@@ -232,6 +245,7 @@ def note_rewound(store: ObjectStore, log_id: str, marks: Sequence[str], position
     def noted(cut: LogCut) -> LogCut | None:
         if cut.sealed or all(cut.rewound.get(mark, -1) >= position for mark in marks):
             return None
+        # Kept apart: it must not be pushed out by single users' restores.
         everybody = {mark: at for mark, at in cut.rewound.items() if mark == EVERYBODY}
         earlier = {mark: at for mark, at in cut.rewound.items() if mark not in (*marks, EVERYBODY)}
         return replace(cut, rewound=everybody | dict(list(earlier.items())[-_REMEMBERED:]) | dict.fromkeys(marks, position))

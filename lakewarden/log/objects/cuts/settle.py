@@ -96,6 +96,7 @@ def _portions(chunks: Iterator[CarriedChunk], max_bytes: int) -> Iterator[list[C
     portion: list[CarriedChunk] = []
     size = 0
     for chunk in chunks:
+        # A single chunk beyond the bound makes an object of its own: a chunk is never split.
         if portion and size + len(chunk.data) > max_bytes:
             yield portion
             portion, size = [], 0
@@ -146,6 +147,8 @@ def settle(
         try:
             if made := make_cut(store, view, plan, terms, cache):
                 cache.keep(view.log_id, made.cut, made.tiny)
+                # Small amounts wait for more, but not behind a lost race: what was made for a cut that does not count may have
+                # rows of a user whose erasure has looked already (docs/decisions/0038-what-a-flush-job-requests.md).
                 least = worth if attempt == 0 and _bytes_let_go(view, plan) < SMALL else 1
                 return remove_below(store, view.log_id, made.cut, made.found, worth=least, reach=terms.reach)
         except NotDurable:
@@ -182,9 +185,13 @@ def make_cut(
         Missing: others cleaned away what was to be carried.
         StorageUnavailable: the cut may be there all the same.
     """
+    # The number follows the view's cut. If another cut came first the creation fails, and everything is decided anew from that
+    # one.
     version = view.cut.version + 1
     parts = _parts(store, plan.history.joined, cache or HeaderCache())
     tiny = {header.key: header.tiny for header in parts if header.tiny}
+    # What the cut names exists before the cut does. A crash in between leaves objects that no cut names, which a cleanup
+    # removes.
     carried = make_carry(store, view.log_id, version, plan.moved, terms)
     # First those whose rows are read from the log: they are gone if it was swept, and nothing may be made of it then.
     left = [make_history(store, view.log_id, version, each, terms, {}) for each in plan.history.left]
@@ -194,7 +201,10 @@ def make_cut(
     terms.reach("settle:carried")
     passed = view.run[: plan.upto - view.cut.upto]
     taken = [header.put_id for header in passed]
+    # A jump settles positions that were never seen here: their writers learn that the outcome is unknown.
     taken += [UNKNOWN] * min(plan.upto - view.last_position, REMEMBERED)
+    # The segments go, and with them the headers that had the keys: from here on the cut is what answers for a repeated request
+    # (docs/decisions/0105-a-write-carries-its-key.md).
     keyed = dict(chain(view.cut.keyed.items(), *(each.keys.items() for each in passed if each.keys)))
     cut = LogCut(
         version,
@@ -206,12 +216,15 @@ def make_cut(
         erased=remember_erased(view.cut.erased, plan.erased),
         history=(*plan.history.kept, *chain.from_iterable(kept)),
         forgotten=plan.history.forgotten,
+        # Whatever a plan does not change has to be copied: a cut replaces the one before it whole.
         rewound=plan.rewound or view.cut.rewound,
         direct=view.cut.direct,
         lost=tuple(position for position in view.cut.lost if position > plan.upto),
         keyed=dict([*keyed.items()][-KEYS_REMEMBERED:]),
+        # Once a key was forgotten or may be lost, "not found" proves nothing any more.
         keys_gone=view.cut.keys_gone or plan.doubts or len(keyed) > KEYS_REMEMBERED,
         published=_published(view.cut, published_in(view.cut, passed), doubts=plan.doubts),
+        # Needed only while a segment at or below that position is still above the cut.
         restated={key: position for key, position in view.cut.restated.items() if position > plan.upto},
         columns=view.cut.columns if plan.columns is None else plan.columns,
         fence=view.cut.fence if plan.fence is None else plan.fence,
@@ -221,9 +234,12 @@ def make_cut(
     except AlreadyThere:
         return None
     terms.reach("settle:cut")
+    # Creation alone proves little: a process that slept may take a number that was pruned. One listing tells, and shows what
+    # can go (docs/decisions/0038-what-a-flush-job-requests.md).
     found = names.listing_of(view.log_id, store.keys(names.home(view.log_id)))
     terms.reach("settle:confirmed")
     headers = tuple(header for made in kept for header in made.values() if header is not None)
+    # What was made for a cut that does not count is litter; the next cleanup removes it.
     return NewestCut(cut, found, headers) if found.newest_cut == version else None
 
 

@@ -26,6 +26,7 @@ _CERTAIN = "+"
 def last_batch(cut: LogCut, run: Sequence[Header], key: str) -> LastBatch:
     """The last batch of the writer with this key, in a view."""
     kept = cut.published.get(key)
+    # Segments above do not help: a batch between the last certain one and these may be among what is lost.
     if kept is not None and not LastBatch.of(kept).certain:
         return LastBatch.of(kept)
     above = [each.batch for each in published_in(cut, run) if each.writer == key]
@@ -35,6 +36,7 @@ def last_batch(cut: LogCut, run: Sequence[Header], key: str) -> LastBatch:
 
 def published_in(cut: LogCut, run: Sequence[Header]) -> list[BatchIdentity]:
     """The batches that segments behind the cut name, and that count."""
+    # A repair restates all writers at once, up to the log's end as it was then.
     every = cut.restated.get(ANY, NOTHING)
     numbered = enumerate(run, cut.upto + 1)
     named = ((position, header.published) for position, header in numbered if header.published is not None)
@@ -46,6 +48,7 @@ def last_batches(store: ObjectStore, log_id: str) -> dict[str, LastBatch]:
     try:
         view = read_view(store, log_id, HeaderCache(0), ())
         cut, run = view.cut, view.run
+    # For a repair, which needs to know the writers of a log that cannot be read.
     except Corrupt:
         cut, run = newest_cut(store, log_id), ()
     keys = {*_keys(cut.published), *(each.writer for each in published_in(cut, run))}
@@ -94,7 +97,9 @@ def in_doubt(cut: LogCut, above: Mapping[str, int], *, lost: bool = False) -> di
         if last.certain:
             number = max(last.kept, above.get(key, last.kept))
             published[key] = LastBatch(None if lost else number, certain=False).kept
+            # For a resume by `repeat`, which goes on from here: beyond that number anything may be missing.
             published |= {f"{key}{_CERTAIN}": last.kept} if lost else {}
+    # A writer whose only batches were lost is in no list, and must not pass for one that never wrote.
     return published | ({ANY: LastBatch(None, certain=False).kept} if lost else {})
 
 
@@ -112,8 +117,10 @@ def _resumed(cut: LogCut, key: str, how: Resume, end: int | None, upto: int) -> 
         return None
     certain = LastBatch.of(cut.published.get(f"{key}{_CERTAIN}"))
     skipped = LastBatch(end if last.number is None else last.number)
+    # `repeat` takes the last number that is sure to be whole; `skip` the last one that may be there.
     kept = certain if how == "repeat" else skipped
     published = {other: number for other, number in cut.published.items() if other not in (key, f"{key}{_CERTAIN}")}
+    # Segments that are still in the log would bring the doubtful number back; up to here they are not heard.
     return replace(cut, published={**published, key: kept.kept}, restated={**cut.restated, key: max(upto, cut.upto)})
 
 
