@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
@@ -14,6 +14,7 @@ from lakewarden.catalog.report import ScopeReport
 from lakewarden.cli.output import Row, cell, emit, progress
 from lakewarden.client import Lakehouse
 from lakewarden.errors import ScopesFailed
+from lakewarden.maintenance.engine import silent
 
 if TYPE_CHECKING:
     from lakewarden.maintenance.plans.value import Plan
@@ -39,10 +40,11 @@ class Invocation:
     """Make the warehouse if it does not exist, whatever the command."""
 
     @contextmanager
-    def lake(self, title: str, *, create: bool = False) -> Iterator[Lakehouse]:
+    def lake(self, title: str, *, create: bool = False, bar: bool = True) -> Iterator[Lakehouse]:
         """Opens the warehouse, with a progress bar named `title` while it works.
 
         Args:
+            bar: false where the command has a bar of its own.
             create: the command may be the first of a warehouse, and makes it.
 
         Raises:
@@ -50,7 +52,7 @@ class Invocation:
         """
         create = create or self.create
         with (
-            progress(title) as advance,
+            progress(title) if bar else nullcontext(silent) as advance,
             Lakehouse.open(self.warehouse, progress=advance, create=create) as lake,
             lake.noted("command", title, after=_SHORT_SECONDS),
         ):

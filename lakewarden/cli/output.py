@@ -146,7 +146,9 @@ def progress(title: str) -> Iterator[Callable[[int, int], None]]:
 
     console = Console(stderr=True)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=console, transient=True) as bar:
+    # else what is printed meanwhile would come out of the standard error, where only that is a terminal
+    on_terminal = sys.stdout.isatty()
+    with Progress(*columns, console=console, transient=True, redirect_stdout=on_terminal) as bar:
         task = bar.add_task(title, total=None)
         yield lambda done, total: bar.update(task, total=total, advance=done)
 

@@ -68,7 +68,7 @@ def survey(  # noqa: PLR0913, PLR0917  # a parameter an option
     looks = SurveyCommand(call, [Location(uri, connection) for uri in uris], out)
     options = SurveyOptions(read_prices(prices) if prices else PricesSettings(), deep)
     if keep:
-        with call.lake("survey") as lake:
+        with call.lake("survey", bar=False) as lake:
             if prices is None:
                 warehouse = lake.warehouse
                 options = replace(options, prices=warehouse.kept_settings(warehouse.catalog.read()).prices)

@@ -130,8 +130,8 @@ class StatusCalls(Noun):
         options = SurveyOptions(prices or warehouse.kept_settings(catalog).prices, deep)
         places = [catalog.location_of(each) for each in (uri, *more)]
         if not keep:
-            return whole_survey(places, options)
-        found, keep_all = survey_and_keep(warehouse, places, options)
+            return whole_survey(places, options, self._parts.engine.progress)
+        found, keep_all = survey_and_keep(warehouse, places, options, self._parts.engine.progress)
         keep_all()
         if found.survey.unlisted:
             raise found.survey.unlisted[0].error

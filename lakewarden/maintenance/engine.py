@@ -44,32 +44,32 @@ class WorkEngine:
     def __init__(self, settings: Settings, progress: Progress, cluster: Cluster | None) -> None:
         """Without a cluster, all work is done in this process."""
         self._settings = settings
-        self._progress = progress
+        self.progress = progress
         self.cluster = cluster
 
     def run(self, work: Callable[[T], Steps[R]], items: Sequence[SizedWork[T]]) -> list[R]:
         """The results in the order of the items."""
         total = len(items)
         if total >= self._settings.flush.in_process_below and self.cluster is not None:
-            return self.cluster.fan_out()(work, items, lambda done: self._progress(done, total))
+            return self.cluster.fan_out()(work, items, lambda done: self.progress(done, total))
         from lakewarden.storage.steps import together
         from lakewarden.tables.fanout import threads_for  # brings Delta, which a command that only looks need not load
 
         with threads_for(items) as pool:
-            return together((work(item.work) for item in items), pool.map, lambda: self._progress(1, total))
+            return together((work(item.work) for item in items), pool.map, lambda: self.progress(1, total))
 
     def run_large(self, work: Callable[[T], Steps[R]], items: Sequence[SizedWork[T]], here: int) -> list[R]:
         """As `run`, in this process where the items have fewer bytes than `here` together, whatever their number."""
         total = len(items)
         fan_out = self._here() if sum(item.bytes for item in items) < here else self._spread()
-        return fan_out(work, items, lambda done: self._progress(done, total))
+        return fan_out(work, items, lambda done: self.progress(done, total))
 
     def watched(self, watch: Progress) -> WorkEngine:
         """The same engine for one job: `watch` is called too, and stops the work when it raises."""
 
         def both(done: int, total: int) -> None:
             watch(done, total)
-            self._progress(done, total)
+            self.progress(done, total)
 
         return WorkEngine(self._settings, both, self.cluster)
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +12,7 @@ import pytest
 
 import lakewarden
 from lakewarden.cli.main import main as run
+from lakewarden.cli.output import progress
 from lakewarden.errors import InvalidArgument, NotFound
 from tests.delta.hand_written import HandWritten
 
@@ -82,6 +85,30 @@ def test_sound_tables_end_with_0(place: Path, capsys: pytest.CaptureFixture[str]
     printed = capsys.readouterr()
     assert "sound" in printed.out
     assert printed.err == "1 table: 1 sound\n"
+
+
+def test_a_terminal_has_a_bar_that_counts_each_table_once(
+    place: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    monkeypatch.setenv("COLUMNS", "100")
+    for number in range(4):
+        sound(place / "a" / f"t{number}")
+    for keep in ((), ("--warehouse", "kept", "--create", "--keep")):
+        assert main(str(place), "--format", "json", *keep) == 1
+        printed = capsys.readouterr()
+        assert len(found_in(printed.out)) == 6
+        assert re.findall(r"(\d+)/(\d+)", printed.err)[-1] == ("6", "6")
+
+
+def test_what_is_printed_beside_a_bar_stays_on_standard_output(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As where a terminal's command writes into a file."""
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    with progress("work"):
+        sys.stdout.write("found\n")
+    assert capsys.readouterr().out == "found\n"
 
 
 def test_a_place_without_tables_is_an_empty_list(place: Path, capsys: pytest.CaptureFixture[str]) -> None:

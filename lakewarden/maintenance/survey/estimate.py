@@ -88,8 +88,8 @@ _FIXED: Mapping[str, Counter[str]] = {
 its notes in the state, its commit. The rest grows with the files, the commits, and the pages of a listing."""
 
 ERROR = 0.2
-"""The share by which requests differed at most from those that the meter counted, for tables of 2 to 30 files. Of an erasure nothing
-was counted: no operation of ours erases a table of others."""
+"""The share by which requests differed at most from those that the meter counted, for tables of 2 to 30 files. Of an
+erasure nothing was counted: no operation of ours erases a table of others."""
 
 
 @dataclass(frozen=True)

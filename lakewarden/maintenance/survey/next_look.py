@@ -15,10 +15,11 @@ from lakewarden.base.clock import Pause
 from lakewarden.base.connection import Location
 from lakewarden.catalog.state.fleet_days import SurveySums
 from lakewarden.errors import NoBucket, NotFound
+from lakewarden.maintenance.engine import Progress, silent
 from lakewarden.maintenance.survey.last_look import LastLook, SeenTable, digest_of
 from lakewarden.maintenance.survey.listing import FoundTable
 from lakewarden.maintenance.survey.ranking import RankedTables
-from lakewarden.maintenance.survey.run import ListingFailure, Look, Progress, Survey, outermost, survey_places
+from lakewarden.maintenance.survey.run import ListingFailure, Look, Survey, outermost, survey_places
 from lakewarden.maintenance.survey.survey_store import keep, last_look
 from lakewarden.maintenance.survey.table_survey import TableSurvey
 from lakewarden.maintenance.survey.verdict import SurveyOptions, survey_table
@@ -50,7 +51,7 @@ LookedBefore = Callable[[str], LastLook]
 
 
 def look_again(
-    places: Sequence[Location], options: SurveyOptions, before: LookedBefore, progress: Progress | None = None
+    places: Sequence[Location], options: SurveyOptions, before: LookedBefore, progress: Progress = silent
 ) -> SurveyRound:
     """Looks at each place, and compares it with the look before.
 
@@ -71,7 +72,7 @@ def look_again(
 
 
 def survey_and_keep(
-    warehouse: Warehouse, places: Sequence[Location], options: SurveyOptions, progress: Progress | None = None
+    warehouse: Warehouse, places: Sequence[Location], options: SurveyOptions, progress: Progress = silent
 ) -> tuple[SurveyRound, Callable[[], list[SurveySums]]]:
     """Looks at the places, beside what the warehouse keeps of them. Returns what was found, and what keeps it, to be called once
     it was reported: a process that dies in between leaves its changes to be reported again. It returns the sums of each place."""
@@ -117,7 +118,7 @@ def rule_of(options: SurveyOptions) -> str:
 class _PlaceRound:
     """A look at one place."""
 
-    def __init__(self, place: Location, last: LastLook, options: SurveyOptions, progress: Progress | None) -> None:
+    def __init__(self, place: Location, last: LastLook, options: SurveyOptions, progress: Progress) -> None:
         self.place, self.last = place, last
         self._options, self._rule = options, rule_of(options)
         self._seen: list[SeenTable] = []  # appending is atomic: threads look at once

@@ -11,6 +11,7 @@ from lakewarden.base.setting_sections import PricesSettings
 from lakewarden.base.threads import Threads
 from lakewarden.delta.replay.segment import LOG
 from lakewarden.errors import LakewardenError, NoBucket, NotFound
+from lakewarden.maintenance.engine import Progress, silent
 from lakewarden.maintenance.survey.listing import FoundTable
 from lakewarden.maintenance.survey.ranges import list_tables
 from lakewarden.maintenance.survey.ranking import RankedTables
@@ -21,9 +22,6 @@ from lakewarden.storage.sources import open_source
 
 Look = Callable[[Location, FoundTable], TableSurvey]
 """How one table is looked at: by `survey_table`, or by what an earlier look found."""
-
-Progress = Callable[[int, int], None]
-"""Called with the number of tables just finished, and how many were found so far."""
 
 _AT_ONCE = 16
 """Tables: a store answers after some tens of milliseconds, in which others are read."""
@@ -62,7 +60,7 @@ def survey(
     prices: PricesSettings | None = None,
     deep: bool = False,
     connection: Connection | None = None,
-    progress: Progress | None = None,
+    progress: Progress = silent,
 ) -> list[TableSurvey]:
     """Looks at every Delta table at or below these places, whoever wrote it. Nothing is written; a key that may list and read is
     enough. No warehouse is needed.
@@ -72,6 +70,7 @@ def survey(
         prices: what the costs are counted with; by default S3's list.
         deep: read the footers of data files and the deletion vectors, too: two requests a file.
         connection: how the store is reached; what it leaves open comes from the environment, as of a storage.
+        progress: receives the number of tables just finished, and how many were found so far.
 
     Returns:
         The tables, the worst first.
@@ -86,7 +85,7 @@ def survey(
     return whole_survey([Location(each, connection or Connection()) for each in uris], options, progress)
 
 
-def whole_survey(places: Sequence[Location], options: SurveyOptions, progress: Progress | None = None) -> list[TableSurvey]:
+def whole_survey(places: Sequence[Location], options: SurveyOptions, progress: Progress = silent) -> list[TableSurvey]:
     """The tables of these places, the worst first. Raises as `survey`."""
     found = survey_places(places, lambda location, table: survey_table(location, table, options), progress)
     if found.unlisted:
@@ -94,13 +93,13 @@ def whole_survey(places: Sequence[Location], options: SurveyOptions, progress: P
     return [*found.tables]
 
 
-def survey_places(places: Sequence[Location], look: Look, progress: Progress | None = None) -> Survey:
+def survey_places(places: Sequence[Location], look: Look, progress: Progress = silent) -> Survey:
     """Looks at each table once, however often the places name it.
 
     Raises:
         InvalidArgument: a URI names no place, or contains a credential.
     """
-    run = _Run(look, progress or (lambda _done, _total: None))
+    run = _Run(look, progress)
     unlisted = []
     for place in outermost(places):
         try:

@@ -266,7 +266,7 @@ def test_logs_of_any_length_are_read_alike(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setattr(actions, "_MOST_KEPT", 0)
     monkeypatch.setattr(log_state, "_MOST_TOUCHED", 3)
     cut = replayed(table)
-    by_name = [("key", "ascending"), ("vectorId", "ascending")]
+    by_name: list[tuple[str, Literal["ascending", "descending"]]] = [("key", "ascending"), ("vectorId", "ascending")]
     assert cut.files.sort_by(by_name).equals(whole.files.sort_by(by_name))
     assert (cut.version, cut.digest, cut.commit_info, cut.metadata) == (29, whole.digest, whole.commit_info, whole.metadata)
     assert len(whole.files) > 2

@@ -14,7 +14,7 @@ import pytest
 import lakewarden
 from lakewarden.base.connection import Connection
 from lakewarden.errors import AccessRefused, NotFound, StorageUnavailable
-from lakewarden.maintenance.survey import ranges
+from lakewarden.maintenance.survey import ranges, run
 from lakewarden.storage.meter import PROCESS
 from tests.delta.hand_written import HandWritten
 from tests.fixtures.minio import MinioServer
@@ -118,6 +118,30 @@ def test_one_table_that_cannot_be_read_is_one_line(place: str, reading: Connecti
     assert broken.error.startswith("STORAGE_UNAVAILABLE: ")
     assert {each.verdict for each in found.values()} == {"sound"}
     assert {each.route for each in broken.operations.values()} == {"refused"}
+
+
+@pytest.mark.parametrize("renewed", [True, False])
+def test_credentials_that_expire_in_the_middle_of_a_look(
+    minio: MinioServer, place: str, reading: Connection, proxy: Proxy, monkeypatch: pytest.MonkeyPatch, renewed: bool
+) -> None:
+    """Where something renews them, the rest is read with the new ones; else it is said of each table that could not be read."""
+    monkeypatch.setattr(run, "_AT_ONCE", 1)
+    secrets, done = minio_secrets(), list[int]()
+
+    def expire(finished: int, _found: int) -> None:
+        done.append(finished)
+        if len(done) == 2:
+            proxy.expired.add(os.environ["READER_ACCESS_KEY_ID"])
+            for name, value in (minio.session("READER", "s3:ListBucket", "s3:GetObject") if renewed else {}).items():
+                monkeypatch.setenv(name, value)
+
+    through = Connection(proxy.endpoint, reading.region, credentials=reading.credentials)
+    found = lakewarden.survey(place, connection=through, progress=expire)
+    verdicts = Counter(each.verdict for each in found)
+    assert verdicts == ({"sound": len(NAMES)} if renewed else {"sound": 2, "unreadable": len(NAMES) - 2})
+    assert {each.error.partition(":")[0] for each in found} == ({""} if renewed else {"", "STORAGE_UNAVAILABLE"})
+    assert not [secret for secret in secrets for each in found if secret in each.error]
+    assert done == [1] * len(NAMES)
 
 
 def test_a_listing_that_fails_is_tried_again_and_then_an_error(place: str, reading: Connection, proxy: Proxy) -> None:
