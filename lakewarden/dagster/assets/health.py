@@ -286,6 +286,7 @@ def _numbers(found: Sequence[TableHealth]) -> Metadata:
         "backlog/rows": sum(one.status.pending_rows for one in found),
         "backlog/bytes": sum(one.status.pending_bytes for one in found),
         "backlog/oldest_seconds": int(max(map(_age, found), default=0)),
+        "away/scopes": sum(one.away_scopes for one in found),
         "broken/scopes": sum(one.broken_scopes for one in found),
         "late/scopes": sum(one.late_scopes for one in found),
         "failed_checks/scopes": sum(one.failed_scopes for one in found),

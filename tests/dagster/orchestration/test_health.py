@@ -32,6 +32,7 @@ NUMBERS = {
     "backlog/rows",
     "backlog/bytes",
     "backlog/oldest_seconds",
+    "away/scopes",
     "broken/scopes",
     "late/scopes",
     "failed_checks/scopes",

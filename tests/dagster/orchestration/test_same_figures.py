@@ -1,0 +1,141 @@
+"""All doors say the same of a warehouse that is broken in ten ways: page, `status --all`, `metrics`, `/metrics`, Dagster."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+import httpx
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from lakewarden.base.clock import system_clock
+from lakewarden.cli.main import main
+from lakewarden.client import Lakehouse
+from lakewarden.serve.common import Common
+from lakewarden.serve.http.app import application
+from lakewarden.serve.tokens import operator_token
+from tests.client.fleet.test_page import Page
+from tests.dagster.orchestration.conftest import Load
+from tests.dagster.orchestration.test_storages_away import look_around
+from tests.fixtures.dagster import DAGSTER
+from tests.fixtures.ten_ways import break_in_ten_ways
+
+pytestmark = [*DAGSTER, pytest.mark.disk, pytest.mark.slow]
+
+_IN_DAGSTER = {
+    "scopes": "tenants",
+    "pending_scopes": "backlog/scopes",
+    "pending_rows": "backlog/rows",
+    "pending_bytes": "backlog/bytes",
+    "away_scopes": "away/scopes",
+    "broken_scopes": "broken/scopes",
+    "late_scopes": "late/scopes",
+    "failed_scopes": "failed_checks/scopes",
+    "rows": "delta/rows",
+    "files": "delta/num_files",
+    "bytes": "delta/bytes",
+}
+_IN_PROMETHEUS = {
+    "pending_scopes": "backlog_scopes",
+    "pending_rows": "backlog_rows",
+    "pending_bytes": "backlog_bytes",
+    "failed_scopes": "failed_check_scopes",
+}
+_ON_THE_PAGE = {
+    "scopes": "Scopes",
+    "broken_scopes": "Broken",
+    "failed_scopes": "Failed checks",
+    "late_scopes": "Late",
+    "pending_rows": "Waiting rows",
+    "files": "Files",
+}
+Figures = Mapping[str, Mapping[str, int]]
+"""By table, and by the name that `status --all` has."""
+
+
+@pytest.fixture(scope="module")
+def warehouse(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return break_in_ten_ways(tmp_path_factory.mktemp("ten"), system_clock())
+
+
+def _printed(capsys: pytest.CaptureFixture[str], warehouse: str, *arguments: str) -> str:
+    capsys.readouterr()
+    with suppress(SystemExit):
+        main(["--warehouse", warehouse, *arguments])
+    return capsys.readouterr().out
+
+
+def _of_prometheus(text: str) -> Figures:
+    samples = [sample for family in text_string_to_metric_families(text) for sample in family.samples]
+    found = {(sample.name, sample.labels["table"]): int(sample.value) for sample in samples if sample.labels.keys() == {"table"}}
+    tables = {table for _, table in found}
+    return {
+        table: {name: found[f"lakewarden_{_IN_PROMETHEUS.get(name, name)}", table] for name in _IN_DAGSTER} for table in tables
+    }
+
+
+def _served(warehouse: str) -> Callable[[str], str]:
+    def get(path: str) -> str:
+        async def answer() -> httpx.Response:
+            with Lakehouse.open(warehouse) as lake:
+                token = operator_token(lake.warehouse, "someone", "dba", timedelta(minutes=5))
+                transport = httpx.ASGITransport(application(Common.of(lake)))
+                async with httpx.AsyncClient(transport=transport, base_url="http://here") as client:
+                    return await client.get(path, headers={"Authorization": f"Bearer {token}"})
+
+        found = asyncio.run(answer())
+        assert found.status_code == 200, found.text
+        return found.text
+
+    return get
+
+
+def _of_the_page(text: str) -> Figures:
+    """The cells of each row of the first table."""
+    found = {}
+    for table, row in re.findall(r'<tr><th scope="row" class="name">(shop\.\w+)<span(.*?)</tr>', text, re.DOTALL):
+        shown = dict(re.findall(r'data-of="([^"]+)">(?:<[^>]+>)*([\d,]+)', row))
+        found[table] = {name: int(shown[label].replace(",", "")) for name, label in _ON_THE_PAGE.items()}
+    return found
+
+
+def _of_dagster(load: Load, instance: dg.DagsterInstance, warehouse: str) -> Figures:
+    defs = load(warehouse)
+    look_around(defs, instance)
+    found = {}
+    for key in defs.resolve_asset_graph().get_all_asset_keys():
+        name = key.path[-1].removesuffix("-health")
+        event = instance.get_latest_materialization_event(key)
+        if event is not None and event.asset_materialization is not None and key.path[-1] != f"{name}-flushed":
+            metadata = event.asset_materialization.metadata
+            found[name] = {ours: int(metadata[theirs].value) for ours, theirs in _IN_DAGSTER.items() if theirs in metadata}  # type: ignore[arg-type]
+    return {name: figures for name, figures in found.items() if figures.keys() == _IN_DAGSTER.keys()}
+
+
+def test_all_doors_say_the_same(
+    warehouse: str, load: Load, instance: dg.DagsterInstance, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    rows: list[dict[str, Any]] = json.loads(_printed(capsys, warehouse, "--format", "json", "status", "--all"))
+    whole = rows[0]["warehouse"]
+    status = {row["table"]: {name: row["figures"][name] for name in _IN_DAGSTER} for row in rows if "figures" in row}
+    assert (len(status), whole["figures"]["away_scopes"] > 0, whole["figures"]["broken_scopes"] > 4) == (5, True, True)
+    assert _of_prometheus(_printed(capsys, warehouse, "metrics")) == status
+    get = _served(warehouse)
+    assert _of_prometheus(get("/metrics")) == status
+    _printed(capsys, warehouse, "report", "--out", str(tmp_path / "fleet.html"))
+    shown = {table: {name: figures[name] for name in _ON_THE_PAGE} for table, figures in status.items()}
+    for page in ((tmp_path / "fleet.html").read_text(), get("/fleet")):
+        assert _of_the_page(page) == shown
+        assert whole["verdict"] in Page(page).text
+        assert "script" not in Page(page).tags
+    dagster = dict(_of_dagster(load, instance, warehouse))
+    assert dagster.pop("health") == {name: whole["figures"][name] for name in _IN_DAGSTER}
+    assert dagster == status
