@@ -16,7 +16,7 @@ from lakewarden.base.clock import NewId, random_id
 from lakewarden.base.settings import load_settings
 from lakewarden.client import Lakehouse
 from lakewarden.dagster.alive import alive
-from lakewarden.dagster.internals.definitions import ConfigurableResourceFactory
+from lakewarden.dagster.internals import ConfigurableResourceFactory
 from lakewarden.dagster.mount import Mount
 from lakewarden.dagster.spark_session import SparkResource
 

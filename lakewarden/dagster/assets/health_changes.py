@@ -23,7 +23,7 @@ from lakewarden.dagster.assets.health import (
     lateness,
     warehouse_event,
 )
-from lakewarden.dagster.internals.events import AssetCheckEvaluationTargetMaterializationData, AssetCheckExecutionRecord
+from lakewarden.dagster.internals import AssetCheckEvaluationTargetMaterializationData, AssetCheckExecutionRecord
 from lakewarden.dagster.mount import Mount
 from lakewarden.errors import LakewardenError
 from lakewarden.maintenance.planning.health import TableHealth, health

@@ -9,7 +9,7 @@ from lakewarden.client import Lakehouse
 from lakewarden.dagster.assets.health import OTHERS
 from lakewarden.dagster.assets.health_changes import checks_of_health, report_checks
 from lakewarden.dagster.assets.metadata import table_value
-from lakewarden.dagster.internals.definitions import UnresolvedAssetJobDefinition
+from lakewarden.dagster.internals import UnresolvedAssetJobDefinition
 from lakewarden.dagster.jobs.runs import RETRIES, declined, job_tags
 from lakewarden.dagster.mount import Mount
 from lakewarden.maintenance.planning.health import health

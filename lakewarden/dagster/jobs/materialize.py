@@ -13,7 +13,7 @@ from lakewarden.catalog.model import Catalog, Table
 from lakewarden.catalog.operations import Operation
 from lakewarden.catalog.report import ScopeReport
 from lakewarden.client import Lakehouse
-from lakewarden.dagster.internals.definitions import SYSTEM_METADATA_KEY_SOURCE_ASSET_OBSERVATION
+from lakewarden.dagster.internals import SYSTEM_METADATA_KEY_SOURCE_ASSET_OBSERVATION
 from lakewarden.dagster.jobs.event_log.book import book
 from lakewarden.dagster.jobs.event_log.histories import book_selected, book_unchanged
 from lakewarden.dagster.jobs.flush import FlushConfig, flush_by

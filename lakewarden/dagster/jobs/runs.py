@@ -14,7 +14,7 @@ from lakewarden.base.clock import Clock
 from lakewarden.base.scope import TableName
 from lakewarden.catalog.report import ScopeReport
 from lakewarden.dagster.assets.metadata import table_value
-from lakewarden.dagster.internals.definitions import (
+from lakewarden.dagster.internals import (
     ASSET_PARTITION_RANGE_END_TAG,
     ASSET_PARTITION_RANGE_START_TAG,
     PARTITION_NAME_TAG,

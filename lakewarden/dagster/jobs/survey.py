@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import dagster as dg
 
-from lakewarden.dagster.internals.definitions import UnresolvedAssetJobDefinition
+from lakewarden.dagster.internals import UnresolvedAssetJobDefinition
 from lakewarden.dagster.jobs.runs import job_tags
 from lakewarden.dagster.mount import Mount
 

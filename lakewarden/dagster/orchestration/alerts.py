@@ -21,7 +21,7 @@ import msgspec
 from lakewarden.base.scope import Scope, TableName
 from lakewarden.dagster.assets.health import ALL_CHECKS_PASS, NOTHING_LATE
 from lakewarden.dagster.assets.health_changes import newest_executions
-from lakewarden.dagster.internals.events import AssetCheckExecutionRecord, AssetCheckExecutionRecordStatus
+from lakewarden.dagster.internals import AssetCheckExecutionRecord, AssetCheckExecutionRecordStatus
 from lakewarden.dagster.jobs.runs import named_by_run, tables_in
 from lakewarden.dagster.mount import Mount, value_of
 from lakewarden.dagster.orchestration.reloading import VARIABLE as DAGSTER_URL

@@ -9,7 +9,7 @@ import dagster as dg
 
 from lakewarden.catalog.model import Catalog
 from lakewarden.client import Lakehouse
-from lakewarden.dagster.internals.definitions import UnresolvedAssetJobDefinition
+from lakewarden.dagster.internals import UnresolvedAssetJobDefinition
 from lakewarden.dagster.lakehouse import lake_of_tick
 from lakewarden.dagster.mount import Mount
 

@@ -16,7 +16,7 @@ from typing import Self
 import dagster as dg
 
 from lakewarden.dagster.alive import SESSION, last_beat, session_of
-from lakewarden.dagster.internals.running import (
+from lakewarden.dagster.instance_internals import (
     DAGSTER_EVENT_TYPES,
     CheckRunHealthResult,
     ConfigurableClassData,

@@ -8,7 +8,7 @@ import dagster as dg
 
 from lakewarden.catalog.state.fleet_days import ScheduleStanding, keep_schedules
 from lakewarden.client import Lakehouse
-from lakewarden.dagster.internals.instigators import InstigatorState, InstigatorTick, TickStatus
+from lakewarden.dagster.internals import InstigatorState, InstigatorTick, TickStatus
 
 _DID = [TickStatus.SUCCESS, TickStatus.FAILURE]
 

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 import dagster as dg
 
 from lakewarden.base.clock import NewId, random_id
-from lakewarden.dagster.internals.events import DagsterEventBatchMetadata
+from lakewarden.dagster.internals import DagsterEventBatchMetadata
 
 BATCH = 500
 """Events in a batch: enough to make each cheap, few enough that a crash loses few."""

@@ -26,7 +26,7 @@ from lakewarden.dagster.assets.metadata import (
     scope_metadata,
 )
 from lakewarden.dagster.assets.partition_values import PartitionState, is_key
-from lakewarden.dagster.internals.events import AssetMaterializationPlannedData
+from lakewarden.dagster.internals import AssetMaterializationPlannedData
 from lakewarden.dagster.jobs.event_log.batches import AssetEvent, log_events
 from lakewarden.dagster.mount import Mount
 

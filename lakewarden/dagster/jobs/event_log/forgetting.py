@@ -15,7 +15,7 @@ import dagster as dg
 
 from lakewarden.base.clock import Clock, system_clock
 from lakewarden.base.scope import TableName
-from lakewarden.dagster.internals.instigators import InstigatorType, TickStatus
+from lakewarden.dagster.internals import InstigatorType, TickStatus
 from lakewarden.dagster.jobs.event_log.packed_storage import overwriting
 from lakewarden.dagster.jobs.event_log.sweeping import IdSpellings, InstanceStorages, sweep
 from lakewarden.dagster.jobs.runs import SCOPE, op_config

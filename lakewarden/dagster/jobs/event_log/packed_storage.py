@@ -22,8 +22,12 @@ from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.compiler import SQLCompiler
 from sqlalchemy.sql.functions import GenericFunction
 
-from lakewarden.dagster.internals.running import ConfigurableClassData
-from lakewarden.dagster.internals.storages import DagsterSqliteStorage, EventLogStorage, SqliteEventLogStorage
+from lakewarden.dagster.instance_internals import (
+    ConfigurableClassData,
+    DagsterSqliteStorage,
+    EventLogStorage,
+    SqliteEventLogStorage,
+)
 
 # Packs the JSON of Dagster's events into an eighth of its bytes, for storages that do not compress.
 #

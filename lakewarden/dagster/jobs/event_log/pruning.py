@@ -13,7 +13,7 @@ import dagster as dg
 import sqlalchemy as db
 
 from lakewarden.dagster.alive import key_of
-from lakewarden.dagster.internals.storages import (
+from lakewarden.dagster.instance_internals import (
     AssetEventTagsTable,
     KeyValueStoreTable,
     RunsTable,

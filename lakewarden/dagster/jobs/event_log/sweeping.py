@@ -17,7 +17,7 @@ from urllib.parse import quote, quote_plus
 import dagster as dg
 import sqlalchemy as db
 
-from lakewarden.dagster.internals.storages import (
+from lakewarden.dagster.instance_internals import (
     AssetCheckExecutionsTable,
     AssetDaemonAssetEvaluationsTable,
     AssetEventTagsTable,

@@ -1,7 +1,8 @@
-"""The private names of Dagster's storages and their tables."""
+"""The private names of Dagster's storages and their tables, of launchers and of the retries of runs."""
 
 from __future__ import annotations
 
+from dagster._core.launcher import CheckRunHealthResult, LaunchRunContext, WorkerStatus
 from dagster._core.storage.event_log import EventLogStorage, SqlEventLogStorage, SqliteEventLogStorage
 from dagster._core.storage.event_log.schema import (
     AssetCheckExecutionsTable,
@@ -14,20 +15,27 @@ from dagster._core.storage.runs.schema import BackfillTagsTable, BulkActionsTabl
 from dagster._core.storage.schedules import SqlScheduleStorage
 from dagster._core.storage.schedules.schema import AssetDaemonAssetEvaluationsTable, InstigatorsTable, JobTable, JobTickTable
 from dagster._core.storage.sqlite_storage import DagsterSqliteStorage
+from dagster._daemon.auto_run_reexecution.event_log_consumer import DAGSTER_EVENT_TYPES
+from dagster._daemon.auto_run_reexecution.event_log_consumer import _create_cursor_key as cursor_key
+from dagster._serdes import ConfigurableClassData
 
 __all__ = [
+    "DAGSTER_EVENT_TYPES",
     "AssetCheckExecutionsTable",
     "AssetDaemonAssetEvaluationsTable",
     "AssetEventTagsTable",
     "AssetKeyTable",
     "BackfillTagsTable",
     "BulkActionsTable",
+    "CheckRunHealthResult",
+    "ConfigurableClassData",
     "DagsterSqliteStorage",
     "EventLogStorage",
     "InstigatorsTable",
     "JobTable",
     "JobTickTable",
     "KeyValueStoreTable",
+    "LaunchRunContext",
     "RunTagsTable",
     "RunsTable",
     "SqlEventLogStorage",
@@ -35,4 +43,6 @@ __all__ = [
     "SqlRunStorage",
     "SqlScheduleStorage",
     "SqliteEventLogStorage",
+    "WorkerStatus",
+    "cursor_key",
 ]
