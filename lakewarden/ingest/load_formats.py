@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, cast
 
 import pyarrow as pa
@@ -82,10 +83,13 @@ def parse_json(schema: TableSchema, data: bytes, extra: Sequence[str]) -> Conver
 
 def _records(data: bytes) -> Iterator[object]:
     """The value of each line that is not empty; the error of one that has none."""
-    try:
-        yield from decoded_lines(data)
-    except (ValueError, RecursionError):
-        yield from (_record(line) for line in data.split(b"\n") if line.strip())
+    lines = [line for line in data.splitlines() if line.strip()]
+    with suppress(ValueError, RecursionError):
+        found = decoded_lines(data)
+        if len(found) == len(lines):  # the decoder takes several values of a line, and one of several lines
+            yield from found
+            return
+    yield from map(_record, lines)
 
 
 def _record(line: bytes) -> object:

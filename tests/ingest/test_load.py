@@ -162,6 +162,30 @@ def test_rejects_of_json_and_parquet(lake: Lakehouse, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("data", "lines"),
+    [
+        (b'{"id": 1}\r{"id": "x"}\r\n{"id": "y"}\r', [2, 3]),
+        (b'{"id": "x"}\r\r{"id": 2}\n', [1]),
+        (b'{"id": 1}\n  \n\t\r\n{"id": "x"}', [4]),
+        (b'{"id": 1}{"id": 2}\n{"id": "x"}', [1, 2]),
+        (b'{"id": 1} {"id": "x"}', [1]),
+        (b'{"id":\n1}\n{"id": 2}', [1, 2]),
+    ],
+)
+def test_a_line_of_json_is_one_object_wherever_lines_end(lake: Lakehouse, tmp_path: Path, data: bytes, lines: list[int]) -> None:
+    (tmp_path / "a.jsonl").write_bytes(data)
+    with pytest.raises(RowsRejected) as refused:
+        lake.load("n.plain", str(tmp_path / "a.jsonl"))
+    assert [one.line for one in refused.value.rejects] == lines
+    assert lake.table("n.plain").read().num_rows == 0
+
+
+def test_json_whose_lines_end_in_cr_alone_has_all_its_rows(lake: Lakehouse, tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_bytes(b'{"id": 1}\r{"id": 2}\r\r\n{"id": 3}')
+    assert lake.load("n.plain", str(tmp_path / "a.jsonl")).rows == 3
+
+
+@pytest.mark.parametrize(
     ("name", "data", "wrong"),
     [
         ("a.csv", b"", "the file is empty"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, date, datetime
-from decimal import Decimal
+from decimal import Context, Decimal
 
 import pyarrow as pa
 import pytest
@@ -278,6 +278,58 @@ def test_text_that_is_no_time_is_refused(lake: Lakehouse) -> None:
     lake.sql("CREATE SHARED TABLE app.c (id BIGINT PRIMARY KEY, t TIME); INSERT INTO app.c VALUES (1, '09:30')")
     with pytest.raises(InvalidArgument, match="25:00"):
         lake.sql("SELECT id FROM app.c WHERE t = '25:00'")
+
+
+_EXACT = [
+    ("s", "1234567890123456789012345678.12345678910", "1234567890123456789012345678.1234567891"),
+    ("s", "123456789012345.6789e0", "123456789012345.6789"),
+    ("s", "-1.2345678901234567891e18", "-1234567890123456789.1"),
+    ("s", "00000000000000000000000000000000000000000123456789012345.6789", "123456789012345.6789"),
+    ("m", "123456789012345678901234567890123456780e-1", "12345678901234567890123456789012345678"),
+    ("m", "12345678901234567890123456789012345678.0", "12345678901234567890123456789012345678"),
+    ("b", "0.12345678901234567890123456789012345678", "0.12345678901234567890123456789012345678"),
+    ("b", "-.12345678901234567890123456789012345678", "-0.12345678901234567890123456789012345678"),
+]
+"""Numbers that DuckDB reads in DOUBLE, where they are others."""
+
+_INTO = (
+    "UPDATE app.w SET {c} = {n} WHERE id = 1",
+    "UPDATE app.w SET {c} = CASE WHEN id = 1 THEN {n} END WHERE true",
+    "INSERT INTO app.w (id, {c}) VALUES (1, 0) ON CONFLICT (id) DO UPDATE SET {c} = {n}",
+    "INSERT INTO app.w (id, {c}) SELECT 1, {n} ON CONFLICT (id) DO UPDATE SET {c} = excluded.{c}",
+    "MERGE INTO app.w t USING (VALUES (1)) s (id) ON t.id = s.id WHEN MATCHED THEN UPDATE SET {c} = {n}",
+    "MERGE INTO app.w t USING (VALUES (1, {n})) s (id, v) ON t.id = s.id WHEN MATCHED THEN UPDATE SET {c} = s.v",
+)
+
+
+@pytest.mark.parametrize(("column", "written", "value"), _EXACT)
+def test_a_number_of_any_spelling_is_stored_and_compared_as_it_is_written(
+    lake: Lakehouse, column: str, written: str, value: str
+) -> None:
+    lake.sql("CREATE SHARED TABLE app.w (id BIGINT PRIMARY KEY, m DECIMAL(38,0), s DECIMAL(38,10), b DECIMAL(38,38))")
+    for text in _INTO:
+        lake.sql(f"INSERT INTO app.w (id, {column}) VALUES (1, 0) ON CONFLICT (id) DO UPDATE SET {column} = 0")
+        lake.sql(text.format(c=column, n=written))
+        assert _rows(lake, f"SELECT {column} FROM app.w") == [(Decimal(value),)], text
+    for condition in ("= {0}", "BETWEEN {0} AND {0}", "IN (0, {0})", ">= ({0})", "IS NOT DISTINCT FROM {0}"):
+        assert _rows(lake, f"SELECT id FROM app.w WHERE {column} {condition.format(written)}") == [(1,)], condition
+    lake.table("app.w").write([{"id": 1, column: Decimal(value).next_plus(Context(prec=len(Decimal(value).as_tuple().digits)))}])
+    for condition in ("= {0}", "<= {0}", "IN (0, {0})"):  # the value beside it
+        assert lake.sql(f"DELETE FROM app.w WHERE {column} {condition.format(written)}") == [AffectedRows(0)], condition
+
+
+def test_a_number_that_no_decimal_holds_is_refused_where_it_would_be_one(lake: Lakehouse) -> None:
+    number = "1234567890123456789012345678.12345678912"
+    lake.sql("INSERT INTO app.n (id, d, s) VALUES (1, 3.2, 1234567890123456789012345678.1234567891)")
+    for text in (f"UPDATE app.n SET s = {number} WHERE id = 1", f"DELETE FROM app.n WHERE s = {number}"):
+        with pytest.raises(ConstraintViolation, match="12345678912"):
+            lake.sql(text)
+    pi = "3.14159265358979323846264338327950288419716939937510"
+    assert _rows(lake, f"SELECT d > {pi}, s > 1.7976931348623158079e308, {pi}, 2 * {pi} FROM app.n") == [
+        (True, False, 3.141592653589793, 6.283185307179586)
+    ]
+    lake.sql(f"UPDATE app.n SET d = {pi}, f = {pi} WHERE id = 1")
+    assert _rows(lake, "SELECT d FROM app.n") == [(3.141592653589793,)]
 
 
 _BARE = [

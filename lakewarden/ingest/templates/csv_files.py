@@ -128,7 +128,7 @@ def _parsed(block: RecordBlock, options: CsvOptions, names: Sequence[str]) -> pa
             raise InvalidArgument(f"line {line} has {uneven[record]} values, and there are {len(names)} columns")
         return found.cast(pa.schema([(name, pa.string()) for name in names]))
     except pa.ArrowInvalid as error:
-        at = f"between lines {block.line} and {block.line + len(breaks(block.data, options.form))}"
+        at = f"between lines {block.line} and {block.line + len(breaks(block.data))}"
         raise InvalidArgument(f"not CSV in UTF-8 {at}: {str(error).splitlines()[0]:.200}") from error
 
 

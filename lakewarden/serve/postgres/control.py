@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 
@@ -11,7 +12,7 @@ from lakewarden.errors import BadSyntax, Unsupported
 from lakewarden.serve.postgres.state import CommandOutcome, State
 from lakewarden.sql.parse import Single
 from lakewarden.sql.results import ResultRows
-from lakewarden.sql.session_block import SessionBlock
+from lakewarden.sql.session_block import NoBlock, SessionBlock
 
 Control = Callable[[State, Sequence[str]], CommandOutcome]
 """Takes the statement's words as they are written."""
@@ -26,6 +27,9 @@ _INSTEAD = {
 }
 _NO_BLOCK = ("there is no transaction in progress",)
 """What PostgreSQL says of COMMIT and ROLLBACK there, which drivers send when they put a connection back."""
+_MODE = r"(ISOLATION LEVEL (READ COMMITTED|READ UNCOMMITTED|REPEATABLE READ|SERIALIZABLE)|READ (ONLY|WRITE)|(NOT )?DEFERRABLE)"
+_MODES = re.compile(rf"({_MODE}( ,)?( |$))*")
+"""The modes of a transaction, as words in upper case with a blank between them."""
 _SPOKEN = {
     ("TIME", "ZONE"): "TimeZone",
     ("TRANSACTION", "ISOLATION", "LEVEL"): "transaction_isolation",
@@ -69,20 +73,50 @@ def _begin(state: State, words: Sequence[str]) -> CommandOutcome:
     state.block.check()
     if state.block.open:
         return CommandOutcome("BEGIN", notices=("there is already a transaction in progress",))
-    state.block.begin(read_only=_says_read_only(words) or state.variables.read_only)
+    upper = _meant(words)
+    _check_modes(upper)
+    state.block.begin(read_only=_says_read_only(upper) or state.variables.read_only)
     return CommandOutcome("BEGIN")
 
 
-def _commit(state: State, _: Sequence[str]) -> CommandOutcome:
-    return CommandOutcome(state.session.commit()) if state.block.open else CommandOutcome("COMMIT", notices=_NO_BLOCK)
+def _commit(state: State, words: Sequence[str]) -> CommandOutcome:
+    return _ended(state, _meant(words), "COMMIT", state.session.commit)
 
 
 def _roll_back(state: State, words: Sequence[str]) -> CommandOutcome:
-    rest = [word for word in words if word.upper() not in ("WORK", "TRANSACTION")]
-    if rest and rest[0].upper() == "TO":
-        state.block.roll_back_to(rest[-1])
+    upper = _meant(words)
+    if upper[:1] == ["TO"]:
+        state.block.roll_back_to(words[-1])
         return CommandOutcome("ROLLBACK")
-    return CommandOutcome(state.block.roll_back()) if state.block.open else CommandOutcome("ROLLBACK", notices=_NO_BLOCK)
+    return _ended(state, upper, "ROLLBACK", state.block.roll_back)
+
+
+def _ended(state: State, words: Sequence[str], name: str, end: Callable[[], str]) -> CommandOutcome:
+    """Ends the block, and begins the next one where AND CHAIN asks for it: PostgreSQL's has the same modes."""
+    chained = words == ["AND", "CHAIN"]
+    if words[:1] == ["PREPARED"]:
+        raise Unsupported(f"{name} PREPARED is not served: a transaction is one connection's")
+    if words and not chained and words != ["AND", "NO", "CHAIN"]:
+        raise BadSyntax(f"behind {name}, AND CHAIN or AND NO CHAIN may stand, not {' '.join(words)}")
+    if not state.block.open:
+        if chained:
+            raise NoBlock(f"{name} AND CHAIN works in a block alone: BEGIN first")
+        return CommandOutcome(name, notices=_NO_BLOCK)
+    read_only = state.block.read_only
+    outcome = CommandOutcome(end())
+    if chained:
+        state.block.begin(read_only=read_only)
+    return outcome
+
+
+def _meant(words: Sequence[str]) -> list[str]:
+    """The words in upper case, without those that mean nothing."""
+    return [word.upper() for word in words if word.upper() not in ("WORK", "TRANSACTION")]
+
+
+def _check_modes(words: Sequence[str]) -> None:
+    if not _MODES.fullmatch(" ".join(words)):
+        raise BadSyntax(f"ISOLATION LEVEL, READ ONLY, READ WRITE or DEFERRABLE is expected, not {' '.join(words)}")
 
 
 def _save(state: State, words: Sequence[str]) -> CommandOutcome:
@@ -119,6 +153,10 @@ def _set(state: State, words: Sequence[str]) -> CommandOutcome:
 
 
 def _set_transaction(state: State, upper: Sequence[str]) -> None:
+    modes = upper[upper.index("TRANSACTION") + 1 :]
+    if modes[:1] == ["SNAPSHOT"]:
+        raise Unsupported("SET TRANSACTION SNAPSHOT is not served: each statement reads what is committed by then")
+    _check_modes(modes)
     if upper[0] == "SESSION":
         if "READ" in upper and {"ONLY", "WRITE"} & set(upper):
             state.variables.write("default_transaction_read_only", "on" if _says_read_only(upper) else "off")

@@ -18,6 +18,7 @@ from lakewarden.sql.context import Context
 from lakewarden.sql.handlers.target import WriteTarget, column_of, node_of
 from lakewarden.sql.handlers.values import FLOATING
 from lakewarden.sql.plain_values import is_default
+from lakewarden.sql.queries.literals import changed_number
 from lakewarden.sql.results import ResultRows as Found
 from lakewarden.sql.statements.rows import Assignment
 from lakewarden.tables.intake import TableIntake
@@ -49,11 +50,15 @@ def revision_query(target: WriteTarget, assignments: Sequence[Assignment], alias
 
 
 def assigned_to(column: SchemaColumn, value: exp.Expr) -> exp.Expr:
-    """The value for a query. `-0.0` is a DECIMAL there, which has no such zero: for a column that has one, it is in DOUBLE."""
+    """The value for a query. `-0.0` is a DECIMAL there, which has no such zero: for a column that has one, it is in DOUBLE. A
+    number that a query would read in DOUBLE, and change, is its text for a DECIMAL column, which takes or refuses each digit.
+    """
     inner = value.unnest()
     negative = isinstance(inner, exp.Neg) and isinstance(inner.this, exp.Literal) and inner.this.is_number
     if column.type.name in FLOATING and negative and not float(inner.this.name):
         return exp.cast(exp.Literal.string("-0.0"), "DOUBLE")
+    if column.type.name == "DECIMAL" and (text := changed_number(inner)) is not None:
+        return exp.Literal.string(text)
     return value.copy()
 
 

@@ -273,3 +273,90 @@ def _digits_of_literal(cast: exp.Cast) -> tuple[int, int] | None:
         return None
     cast.set("this", exp.Literal.string(format(number, "f")))
     return _MOST, scale
+
+
+# DuckDB reads a number with an exponent, or with more than 38 digits (the zero before the point is one), in DOUBLE. Where that
+# is another number, and it may become a value of DECIMAL or meets one, it is written as a DECIMAL instead: an UPDATE would
+# store, and a DELETE find, the value beside it. In arithmetic, and in functions, it stays as DuckDB has it.
+_PASSED: dict[type[exp.Expr], tuple[str, ...]] = {
+    exp.Neg: ("this",),
+    exp.Paren: ("this",),
+    exp.Alias: ("this",),
+    exp.If: ("true", "false"),
+}
+_PASSED |= {exp.Case: ("ifs", "default"), exp.Coalesce: ("this", "expressions"), exp.Tuple: ("expressions",)}
+"""What is the value of the parts that are named."""
+
+
+def keep_numbers(query: exp.Query, columns: ColumnTypes) -> None:
+    """Writes such numbers of a query as DECIMAL.
+
+    Raises:
+        ConstraintViolation: it is compared with a DECIMAL, and no DECIMAL has as many digits.
+    """
+    changed = [each for each in query.find_all(exp.Literal) if not each.is_string and _is_changed(str(each.this))]
+    if not changed:
+        return
+    met: dict[int, ColumnType] = {}
+    for node in query.find_all(*_COMPARISONS, exp.Between, exp.In, exp.Case):
+        for column, values in _compared(node):
+            if (kind := columns.type_of(column)) is not None and kind.name == "DECIMAL":
+                met |= {id(value): kind for value in values}
+    for literal in changed:
+        _write_exactly(literal, met)
+
+
+def _write_exactly(literal: exp.Literal, met: Mapping[int, ColumnType]) -> None:
+    signed: exp.Expr = literal
+    while isinstance(signed.parent, (exp.Neg, exp.Paren)):
+        signed = signed.parent
+    kind = met.get(id(signed))
+    if kind is None and not _is_a_value(literal):
+        return
+    number = Decimal(str(literal.this))
+    scale = _scale_beside(number, kind)
+    if scale is not None:
+        literal.replace(exp.cast(exp.Literal.string(format(number, "f")), f"DECIMAL({_MOST}, {scale})"))
+    elif kind is not None and -_MOST <= number.adjusted() < _MOST:  # one out of a DECIMAL's range is as far in DOUBLE
+        raise ConstraintViolation(
+            f"{str(literal.this)[:60]} has more digits than are compared with {kind}, and DOUBLE would change it; write fewer"
+        )
+
+
+def changed_number(value: exp.Expr) -> str | None:
+    """The text of such a number; None for any other value."""
+    negative = isinstance(value, exp.Neg)
+    literal = value.this if negative else value
+    if not isinstance(literal, exp.Literal) or literal.is_string or not _is_changed(str(literal.this)):
+        return None
+    return f"{'-' if negative else ''}{literal.this}"
+
+
+def _is_changed(text: str) -> bool:
+    """Whether DuckDB reads it in DOUBLE, and DOUBLE has neither this value nor writes it so."""
+    if not _NUMBER.fullmatch(text) or not (set(text) & set(".eE")):
+        return False
+    whole, _, behind = text.lower().partition("e")[0].partition(".")
+    if "e" not in text.lower() and max(len(whole), 1) + len(behind) <= _MOST:
+        return False
+    number, nearest = Decimal(text), float(text)
+    return number not in (Decimal(nearest), Decimal(repr(nearest)))
+
+
+def _is_a_value(node: exp.Expr) -> bool:
+    """Whether it is, as it is, a value of a SELECT or of VALUES, or what a cast takes."""
+    while (parent := node.parent) is not None and node.arg_key in _PASSED.get(type(parent), ()):
+        node = parent
+    return isinstance(parent, exp.Cast) or (isinstance(parent, (exp.Select, exp.Values)) and node.arg_key == "expressions")
+
+
+def _scale_beside(number: Decimal, kind: ColumnType | None) -> int | None:
+    """The digits behind the point of a DECIMAL that holds the number, and each value of the type; None where there is none."""
+    _, digits, exponent = number.as_tuple()
+    assert isinstance(exponent, int), "it is finite"
+    length = len("".join(map(str, digits)).rstrip("0"))  # `Decimal.normalize` would round to the digits of a context
+    exponent += len(digits) - length
+    before, scale = max(length + exponent, 0), max(-exponent, 0)
+    if kind is not None and kind.precision is not None:
+        before, scale = max(before, kind.precision - (kind.scale or 0)), max(scale, kind.scale or 0)
+    return scale if before + scale <= _MOST else None

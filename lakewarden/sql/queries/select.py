@@ -17,7 +17,7 @@ from lakewarden.errors import LakewardenError, PermissionDenied
 from lakewarden.sql.context import Context
 from lakewarden.sql.queries.answer import AnswerPlan, answer_of, several_tables
 from lakewarden.sql.queries.foreign import ForeignRelation, foreign_rows, taken_apart
-from lakewarden.sql.queries.literals import ColumnTypes, check_numbers, keep_digits, take_kept_forms
+from lakewarden.sql.queries.literals import ColumnTypes, check_numbers, keep_digits, keep_numbers, take_kept_forms
 from lakewarden.sql.queries.look_ups import bound_look_up
 from lakewarden.sql.queries.pushdown import Pushdown, hide, pushdown_of
 from lakewarden.sql.queries.session_functions import with_session_values
@@ -71,6 +71,7 @@ def prepare(
     columns = ColumnTypes(places)
     take_kept_forms(made.query, columns)
     keep_digits(made.query, columns)
+    keep_numbers(made.query, columns)
     pushdowns = {relation: _pushdown(made, relation, schemas.get(relation)) for relation in made.tables}
     tree = with_session_values(context, made.query)
     return PreparedQuery(whole_text_of(tree), pushdowns, past, tree, foreign)

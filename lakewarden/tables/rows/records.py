@@ -35,19 +35,19 @@ class RecordForm:
     quotes: bool = True
     """Whether quotes keep lines together."""
     delimiter: bytes = b","
-    returns: bool = True
-    """Whether a CR ends a line."""
+    blanks: bool = True
+    """Whether a line of blanks alone is a record."""
 
 
 CSV_LINES = RecordForm()
-JSON_LINES = RecordForm(quotes=False, returns=False)
+JSON_LINES = RecordForm(quotes=False, blanks=False)
 
 
-def breaks(data: bytes, form: RecordForm) -> Places:
+def breaks(data: bytes) -> Places:
     """The places behind each line break. A CR at the end of the data counts, whatever follows."""
     letters = np.frombuffer(data, np.uint8)
     found = np.flatnonzero(letters == _LF) + 1
-    if not form.returns or b"\r" not in data:
+    if b"\r" not in data:
         return found
     returns = np.flatnonzero(letters == _CR) + 1
     followed = np.append(letters, 0)[returns] == _LF
@@ -56,7 +56,7 @@ def breaks(data: bytes, form: RecordForm) -> Places:
 
 def record_ends(data: bytes, form: RecordForm, state: State) -> Places:
     """The places behind each record that ends in the data, which begins in a state."""
-    found = breaks(data, form)
+    found = breaks(data)
     if form.quotes and (state == "quoted" or b'"' in data):
         places, inside = _turns(data, form, state)
         found = found[(np.searchsorted(places, found) + inside) % 2 == 0]
@@ -74,7 +74,7 @@ def state_behind(data: bytes, form: RecordForm, state: State) -> State:
         if len(places) and places[-1] == len(data) - 1:
             return "quote"
     last = data[-1:]
-    if last == b"\r" and form.returns:
+    if last == b"\r":
         return "return"
     return "start" if last in (b"\n", form.delimiter) else "value"
 
@@ -146,8 +146,8 @@ def count(file: BinaryIO, first: int, last: int, form: RecordForm) -> LineCount:
     left -= file.tell() - first
     while left > 0 and (data := file.read(min(left, BLOCK_BYTES))):
         left -= len(data)
-        number += len(breaks(data, form))
-        if data.endswith(b"\r") and form.returns and file.read(1) == b"\n":
+        number += len(breaks(data))
+        if data.endswith(b"\r") and file.read(1) == b"\n":
             number -= 1  # the LF counts, in the block or the range that has it
         file.seek(last - left)
         behind = {state: state_behind(data, form, state) for state in set(ends.values())}
@@ -179,7 +179,7 @@ class Records:
 
     def skip_line(self) -> None:
         """Passes a line, whatever quotes it has."""
-        kept, self.form = self.form, RecordForm(quotes=False, delimiter=self.form.delimiter, returns=self.form.returns)
+        kept, self.form = self.form, RecordForm(quotes=False, delimiter=self.form.delimiter)
         self.skip_one()
         self.form, self.state = kept, "start"
 
@@ -247,7 +247,7 @@ class Records:
 
     def _record(self, length: int) -> bytes:
         line, data = self.line, self._take(length)
-        self.line += len(breaks(data, self.form))
+        self.line += len(breaks(data))
         if state_behind(data, self.form, self.state) == "quoted" and not self._peek():
             raise InvalidArgument(f"a quote that is opened on or after line {line} is never closed")
         self.state = "start"
@@ -255,7 +255,7 @@ class Records:
 
     def _block(self, data: bytes) -> RecordBlock:
         made = RecordBlock(data, self.line)
-        self.line += len(breaks(data, self.form))
+        self.line += len(breaks(data))
         return made
 
     def _peek(self) -> bytes:
@@ -280,6 +280,8 @@ def record_lines(block: RecordBlock, form: RecordForm) -> Places:
     starts = np.concatenate(([0], ends))
     stops = np.concatenate((ends, [len(block.data)]))
     letters = np.append(np.frombuffer(block.data, np.uint8), 0)
-    empty = (stops == starts) | np.isin(letters[starts], (ord("\n"), ord("\r")))
-    lines: Places = block.line + np.searchsorted(breaks(block.data, form), starts[~empty], side="right")
+    empty = (stops == starts) | np.isin(letters[starts], (_LF, _CR))
+    if not form.blanks:
+        empty = np.array([not block.data[start:stop].strip() for start, stop in zip(starts, stops, strict=True)])
+    lines: Places = block.line + np.searchsorted(breaks(block.data), starts[~empty], side="right")
     return lines

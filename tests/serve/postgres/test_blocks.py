@@ -200,6 +200,46 @@ def test_statements_of_a_block_where_there_is_none(ann: psycopg.Connection) -> N
         ann.execute("SAVEPOINT a")
 
 
+def test_a_chained_block_begins_where_the_one_before_ends(ann: psycopg.Connection) -> None:
+    """SQL's AND CHAIN: what follows is a block too, with the modes of the one before."""
+    for text in ("BEGIN", "INSERT INTO notes VALUES (940, 'kept')", "COMMIT AND CHAIN"):
+        ann.execute(text)
+    ann.execute("INSERT INTO notes VALUES (941, 'never')")
+    for text in ("ROLLBACK AND CHAIN", "INSERT INTO notes VALUES (942, 'never')", "ROLLBACK WORK AND NO CHAIN"):
+        ann.execute(text)
+    assert ann.info.transaction_status is psycopg.pq.TransactionStatus.IDLE
+    assert ann.execute("SELECT id FROM notes WHERE id BETWEEN 940 AND 949").fetchall() == [(940,)]
+    ann.execute("BEGIN READ ONLY")
+    ann.execute("COMMIT AND CHAIN")
+    with pytest.raises(psycopg.errors.ReadOnlySqlTransaction):
+        ann.execute("DELETE FROM notes WHERE id = 940")
+    ann.execute("ROLLBACK")
+    with pytest.raises(psycopg.errors.NoActiveSqlTransaction):
+        ann.execute("COMMIT AND CHAIN")
+
+
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [
+        ("COMMIT PREPARED 'x'", psycopg.errors.FeatureNotSupported),
+        ("ROLLBACK PREPARED 'x'", psycopg.errors.FeatureNotSupported),
+        ("SET TRANSACTION SNAPSHOT 'x'", psycopg.errors.FeatureNotSupported),
+        ("COMMIT TOMORROW", psycopg.errors.SyntaxError),
+        ("END AND CHAINS", psycopg.errors.SyntaxError),
+        ("SET TRANSACTION ISOLATION LEVEL NONE", psycopg.errors.SyntaxError),
+    ],
+)
+def test_what_ends_no_block_is_refused_and_keeps_nothing(ann: psycopg.Connection, text: str, error: type[psycopg.Error]) -> None:
+    ann.execute("BEGIN ISOLATION LEVEL REPEATABLE READ, READ WRITE, NOT DEFERRABLE")
+    ann.execute("INSERT INTO notes VALUES (943, 'never')")
+    with pytest.raises(error):
+        ann.execute(text)
+    assert ann.execute("ROLLBACK").statusmessage == "ROLLBACK"
+    assert ann.execute("SELECT id FROM notes WHERE id = 943").fetchall() == []
+    with pytest.raises(psycopg.errors.SyntaxError):
+        ann.execute("BEGIN ISOLATION LEVEL NONE")
+
+
 def test_parameters_are_kept_and_those_that_would_change_answers_refused(ann: psycopg.Connection) -> None:
     assert ann.execute("SHOW server_version").fetchone() == ("14.0",)
     assert ann.execute("SET application_name = 'a tool'").statusmessage == "SET"
