@@ -148,43 +148,55 @@ def _take(checkpoint: Checkpoint, found: Protocol | Metadata | Transaction | Dom
 
 
 def _read_parquet(checkpoint: Checkpoint, name: str, data: bytes, log: LogObjects) -> None:
+    removes = checkpoint.tombstones is not None
     with file_errors(name):
-        file = _small(data) if len(data) <= _SMALL else pq.ParquetFile(pa.BufferReader(data), pre_buffer=False)
-        wanted = _wanted(file.schema_arrow, removes=checkpoint.tombstones is not None)
-        batch_size = _batch_size(data, file.metadata.num_rows, name)
-        batches: Iterator[pa.RecordBatch]
         if len(data) <= _SMALL:
-            # by row groups: Arrow joins no nested columns of which each part has a dictionary of its own
-            groups = (file.read_row_group(number, wanted, use_threads=False) for number in range(file.num_row_groups))
-            batches = (batch for group in groups for batch in group.to_batches())
+            batches = _small(data, name, removes=removes)
         else:
-            batches = file.iter_batches(batch_size, columns=wanted, use_threads=False)
+            file = pq.ParquetFile(pa.BufferReader(data), pre_buffer=False)
+            columns, size = _wanted(file.schema_arrow, removes=removes), _batch_size(data, file.metadata.num_rows, name)
+            batches = file.iter_batches(size, columns=columns, use_threads=False)
         for batch in batches:
             _read_batch(checkpoint, batch, root_of(log.location))
 
 
-def _small(data: bytes) -> pq.ParquetFile:
-    """Opens a file whose texts stay in their dictionaries. Their columns have to be named: most files have those of the last."""
-    known = [*_LAST_TEXTS]
+@dataclass(frozen=True)
+class _Layout:
+    """What is read of a file with this schema: working that out takes as long as reading a few rows."""
+
+    schema: pq.ParquetSchema
+    texts: list[str]
+    """The columns of texts: those that stay in their dictionaries have to be named before the schema is known."""
+    wanted: tuple[list[str], list[str]]
+    """The columns that are read: without the files that were removed, and with them."""
+
+    @classmethod
+    def of(cls, file: pq.ParquetFile) -> _Layout:
+        columns, schema = map(file.schema.column, range(len(file.schema))), file.schema_arrow
+        texts = [each.path for each in columns if each.physical_type == "BYTE_ARRAY"]
+        return cls(file.schema, texts, (_wanted(schema, removes=False), _wanted(schema, removes=True)))
+
+
+_LAST: list[_Layout] = []
+"""That of the last small file that was read: most files have the same."""
+
+
+def _small(data: bytes, name: str, *, removes: bool) -> Iterator[pa.RecordBatch]:
+    """Reads a file whose texts stay in their dictionaries, by row groups: Arrow joins no nested columns of which each part has a
+    dictionary of its own."""
+    layout = _LAST[0] if _LAST else None
     try:
+        known = [] if layout is None else layout.texts
         file = pq.ParquetFile(pa.BufferReader(data), pre_buffer=False, read_dictionary=known)
     except KeyError:
-        known, file = [], pq.ParquetFile(pa.BufferReader(data), pre_buffer=False)
-    texts = _texts(file.schema)
-    if texts == known:
-        return file
-    _LAST_TEXTS[:] = texts
-    return pq.ParquetFile(pa.BufferReader(data), metadata=file.metadata, pre_buffer=False, read_dictionary=texts)
-
-
-_LAST_TEXTS: list[str] = []
-"""The columns of texts in the last small checkpoint that was read."""
-
-
-def _texts(schema: pq.ParquetSchema) -> list[str]:
-    """The columns of texts."""
-    columns = map(schema.column, range(len(schema)))
-    return [each.path for each in columns if each.physical_type == "BYTE_ARRAY"]
+        layout, file = None, pq.ParquetFile(pa.BufferReader(data), pre_buffer=False)
+    if layout is None or not file.schema.equals(layout.schema):
+        layout = _Layout.of(file)
+        _LAST[:] = [layout]
+        file = pq.ParquetFile(pa.BufferReader(data), metadata=file.metadata, pre_buffer=False, read_dictionary=layout.texts)
+    _check_rows(file.metadata.num_rows, name)
+    for number in range(file.num_row_groups):
+        yield from file.read_row_group(number, layout.wanted[removes], use_threads=False).to_batches()
 
 
 def _wanted(schema: pa.Schema, *, removes: bool) -> list[str]:
@@ -198,16 +210,18 @@ def _wanted(schema: pa.Schema, *, removes: bool) -> list[str]:
     return wanted
 
 
+def _check_rows(rows: int, name: str) -> None:
+    if rows > MOST_FILES:
+        raise Unsupported(f"{name} has {rows:,} rows; at most {MOST_FILES:,} are read")
+
+
 def _batch_size(data: bytes, rows: int, name: str) -> int:
     """How many rows may be unpacked at once: a value may stand once in a dictionary and mean as many bytes in each row.
 
     Raises:
         Unsupported: there are too many rows, or too long values.
     """
-    if rows > MOST_FILES:
-        raise Unsupported(f"{name} has {rows:,} rows; at most {MOST_FILES:,} are read")
-    if len(data) <= _SMALL:
-        return _ROWS
+    _check_rows(rows, name)
     longest = longest_dictionary(data)
     size = min(_ROWS, _MOST_BATCH // max(longest, 1))
     if size < 8:
