@@ -137,12 +137,13 @@ def filled(text: str | None, count: int, kind: pa.DataType) -> pa.Array[Any]:
         pa.ArrowException: it is no value of the type.
     """
     value: Any = pa.scalar(text or None, pa.string())
-    value = pa.scalar(_moment(text), kind) if text and pa.types.is_timestamp(kind) else value.cast(kind)
+    value = pa.scalar(moment_of(text), kind) if text and pa.types.is_timestamp(kind) else value.cast(kind)
     column: pa.Array[Any] = pa.repeat(value, count)
     return column
 
 
-def _moment(text: str) -> datetime:
+def moment_of(text: str) -> datetime:
+    """In UTC, which counts where the text names no zone."""
     found = datetime.fromisoformat(text)
     return found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
 
@@ -162,7 +163,7 @@ _READERS: Mapping[str, Callable[[str], Value]] = {
     "long": int,
     "string": str,
     "date": date.fromisoformat,
-    "timestamp": _moment,
+    "timestamp": moment_of,
 }
 
 _KINDS: Mapping[str, pa.DataType] = {"timestamp": pa.timestamp("us", "UTC"), "date": pa.date32()}

@@ -17,9 +17,8 @@ from lakewarden.delta.lifecycle.freezing import is_frozen
 from lakewarden.delta.past import AsOf
 from lakewarden.delta.reading.bounds import Bound, rows_within
 from lakewarden.delta.reading.column_cache import ColdCache
-from lakewarden.delta.reading.number import nothing_but, number_of_rows
 from lakewarden.delta.reading.past import check_files, open_numbered, open_past
-from lakewarden.delta.reading.rows import empty_rows, merged, merged_parts, read_parts, read_rows
+from lakewarden.delta.reading.rows import empty_rows, merged, merged_parts, nothing_but, number_of_rows, read_parts, read_rows
 from lakewarden.delta.scope import open_scope
 from lakewarden.delta.table import ScopeTable
 from lakewarden.errors import Corrupt, LakewardenError

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from lakewarden.base.connection import Location
-from lakewarden.delta.replay.actions import TornText, read_commit
+from lakewarden.delta.replay.actions import is_torn
 from lakewarden.delta.replay.checkpoints import read_checkpoint
 from lakewarden.delta.replay.log_objects import LogObjects
 from lakewarden.delta.replay.segment import LAST_CHECKPOINT, CheckpointFiles, LogFiles, commit_name
@@ -54,20 +54,9 @@ def _torn_commits(log: LogObjects, files: LogFiles) -> Iterator[int]:
     """The torn commits at the top of a log, the newest first. An object store has none: an object is there whole or not at
     all."""
     for version in sorted(files.commits, reverse=True) if log.on_disk else ():
-        if not _is_torn(log.store.get(commit_name(version))):
+        if not is_torn(log.store.get(commit_name(version))):
             return
         yield version
-
-
-def _is_torn(commit: bytes) -> bool:
-    """Whether these bytes are no whole commit: empty, or a line of them is no JSON."""
-    try:
-        read_commit(0, commit)
-    except TornText:
-        return True
-    except Corrupt:  # whole, and wrong
-        return False
-    return False
 
 
 def check_name(location: Location, version: int) -> None:
@@ -82,7 +71,7 @@ def check_name(location: Location, version: int) -> None:
         text = open_store(location).get(commit_name(version))
     except Missing:
         return
-    if _is_torn(text):
+    if is_torn(text):
         raise torn_error(location, version)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from datetime import UTC, date, datetime
+from datetime import date
 from decimal import Decimal
 from functools import lru_cache
 from typing import Any, cast
@@ -12,6 +12,7 @@ import msgspec
 
 from lakewarden.delta.parquet.column_ends import Bounds, Value
 from lakewarden.delta.parquet.schema import live_columns
+from lakewarden.delta.partitions import moment_of
 
 
 class SaidEnds(msgspec.Struct, frozen=True):
@@ -82,11 +83,6 @@ def _text(value: object) -> str:
     return value
 
 
-def _moment(value: str) -> datetime:
-    found = datetime.fromisoformat(value)
-    return found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
-
-
 def _exact(value: object) -> Decimal:
     return Decimal(cast("Any", value))
 
@@ -97,5 +93,5 @@ _READERS: Mapping[str, Callable[[Any], Value]] = {
     "long": _whole,
     "string": _text,
     "date": date.fromisoformat,
-    "timestamp": _moment,
+    "timestamp": moment_of,
 }

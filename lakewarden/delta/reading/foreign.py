@@ -5,10 +5,12 @@ Nothing is written, and nothing outside of the table's own directory is read (`d
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from functools import cached_property
+from functools import cache, cached_property, partial
+from itertools import accumulate
 
 import pyarrow as pa
 
@@ -66,29 +68,32 @@ class ForeignTable:
 
 
 def version_at(location: Location, moment: datetime) -> int:
-    """The version that was the newest at that moment: by the commits' own times where the table keeps them, else by when their
-    objects were written ("In-Commit Timestamps").
+    """The version that was the newest at that moment: by the commits' own times from where the table keeps them on, which ascend,
+    before that by when their objects were written ("In-Commit Timestamps"). As for our own tables (`delta.timeline`), a version
+    counts from when it and all before it were there.
 
     Raises:
         NotFound: there was none, or it has left the log.
     """
-    store = open_store(location)
-    listing = store.list(LOG)
-    files = LogFiles.of(found.key for found in listing)
+    listing, limit, reader = open_store(location).list(LOG), to_millis(moment), LogObjects(location)
     written = {found.key: to_millis(found.modified) for found in listing}
-    reader, limit = LogObjects(location), to_millis(moment)
-    for version in sorted(files.commits, reverse=True):
-        if _time_of(reader, version, written[commit_name(version)]) <= limit:
-            return version
-    oldest = min(files.commits, default=None)
-    if oldest is None:
+    versions = sorted(LogFiles.of(written).commits)
+    if not versions:
         raise NotFound(f"there is no Delta table at {location.uri}")
-    first = from_millis(_time_of(reader, oldest, written[commit_name(oldest)]))
+    oldest, own = versions[0], cache(partial(_own_time, reader))
+    if own(versions[-1]) is not None:  # else they are kept no more
+        versions = versions[: bisect_left(versions, True, key=lambda version: (own(version) or limit) > limit)]
+        if versions and own(versions[-1]) is not None:
+            return versions[-1]
+    since = accumulate((written[commit_name(version)] for version in versions), max)
+    if there := [version for version, time in zip(versions, since, strict=True) if time <= limit]:
+        return there[-1]
+    first = from_millis(own(oldest) or written[commit_name(oldest)])
     raise NotFound(f"{location.uri} had no version at {moment.isoformat()}: the oldest in its log is of {first.isoformat()}")
 
 
-def _time_of(log: LogObjects, version: int, written: int) -> int:
-    """In milliseconds since the epoch."""
+def _own_time(log: LogObjects, version: int) -> int | None:
+    """In milliseconds since the epoch; None where the commit has none."""
     info = read_commit(version, log.read(commit_name(version), MOST_COMMIT)).info
     said = info.get("inCommitTimestamp")
-    return said if isinstance(said, int) else written
+    return said if isinstance(said, int) else None

@@ -18,6 +18,7 @@ from lakewarden.delta.reading.column_cache import ColumnCache
 from lakewarden.delta.reading.file_group import FileGroup, wanted_schema
 from lakewarden.delta.reading.keys import Keys
 from lakewarden.delta.table import ScopeTable
+from lakewarden.delta.table_contents import TableContents
 from lakewarden.log.record import OP, UPSERT
 
 
@@ -133,3 +134,16 @@ def upserts(hot: pa.Table) -> pa.Table:
 def matches(rows: pa.Table, keys: pa.Table, primary_key: Sequence[str]) -> Any:
     """For each row, whether its key is among `keys`. A key with a NULL (others' rows) is not."""
     return pc.is_valid(Keys(keys, primary_key).places(rows))
+
+
+def number_of_rows(table: TableContents, files: Iterable[DataFile]) -> int | None:
+    """How many rows files hold, by the commits alone. None where these do not say it exactly: another writer left a count out, or
+    deletes rows by vectors."""
+    counts = [file.rows for file in files]
+    known = [count for count in counts if count is not None]
+    return sum(known) if len(known) == len(counts) and table.plain else None
+
+
+def nothing_but(number: int, columns: Sequence[str]) -> pa.Table:
+    """So many rows without values: they take no memory."""
+    return pa.table({name: pa.nulls(number) for name in columns})

@@ -220,6 +220,17 @@ class _TextActions:
         return read_actions(self.what, self.text)
 
 
+def is_torn(text: bytes) -> bool:
+    """Whether a commit is not whole: it is empty, or a line of it is no JSON. One that is whole and wrong is not torn."""
+    try:
+        read_commit(0, text)
+    except TornText:
+        return True
+    except Corrupt:
+        return False
+    return False
+
+
 def read_actions(what: str, text: bytes) -> Iterator[LogAction]:
     """The actions of another text of a log, which `what` names: a compaction, or a checkpoint in JSON. Raises as
     `read_commit`."""

@@ -9,13 +9,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakewarden.delta.partitions import moment_of
 from lakewarden.delta.replay.actions import Metadata
 from lakewarden.errors import Corrupt, InvalidArgument, Unsupported
 
@@ -137,19 +138,13 @@ def typed_value(text: str | None, column: DeltaColumn) -> Any:
         return None
     try:
         if pa.types.is_timestamp(column.type):
-            return pa.scalar(_moment(text, column.type), column.type)
+            without_zone = column.type == _PLAIN["timestamp_ntz"]
+            return pa.scalar(datetime.fromisoformat(text).replace(tzinfo=None) if without_zone else moment_of(text), column.type)
         if pa.types.is_binary(column.type):
             return pa.scalar(text.encode(), column.type)
         return pa.scalar(text.strip() if column.type != pa.string() else text).cast(column.type)
     except (pa.ArrowException, ValueError, OverflowError) as error:
         raise Corrupt(f"the partition column {column.name} has the value {text[:100]!r}, which is no {column.type}") from error
-
-
-def _moment(text: str, kind: pa.DataType) -> datetime:
-    found = datetime.fromisoformat(text)
-    if kind == _PLAIN["timestamp_ntz"]:
-        return found.replace(tzinfo=None)
-    return found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
 
 
 class _Field(msgspec.Struct, frozen=True):

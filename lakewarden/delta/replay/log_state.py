@@ -13,7 +13,16 @@ from functools import cached_property
 import pyarrow as pa
 
 from lakewarden.base.connection import Location
-from lakewarden.delta.replay.actions import AddFile, CommitActions, Metadata, Protocol, TornText, read_commit, read_compaction
+from lakewarden.delta.replay.actions import (
+    AddFile,
+    CommitActions,
+    Metadata,
+    Protocol,
+    TornText,
+    is_torn,
+    read_commit,
+    read_compaction,
+)
 from lakewarden.delta.replay.checkpoints import MOST_FILES, Checkpoint, read_checkpoint
 from lakewarden.delta.replay.live_files import FileKey, of_adds, without
 from lakewarden.delta.replay.log_objects import MOST_COMMIT, LogObjects
@@ -105,7 +114,8 @@ def _version(log: LogObjects, files: LogFiles, version: int | None, commits_only
     try:
         return _Replay(log, files, files.newest if version is None else version).run(commits_only)
     except _TornCommit as error:
-        if not log.on_disk or not all(_is_torn(log, each) for each in files.commits if each > error.version):
+        above = (commit_name(each) for each in files.commits if each > error.version)
+        if not log.on_disk or not all(is_torn(log.read(name, MOST_COMMIT)) for name in above):
             raise
         torn = error.version
     if torn == 0:
@@ -131,14 +141,6 @@ class _TornCommit(TornText):
     def __init__(self, version: int, error: TornText) -> None:
         super().__init__(f"torn-commit: {error.message}")
         self.version = version
-
-
-def _is_torn(log: LogObjects, version: int) -> bool:
-    try:
-        read_commit(version, log.read(commit_name(version), MOST_COMMIT))
-    except TornText:
-        return True
-    return False
 
 
 _MOST_TOUCHED = 50_000

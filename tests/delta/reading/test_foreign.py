@@ -16,12 +16,14 @@ import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
+from lakewarden.base.clock import to_millis
 from lakewarden.base.connection import Location
 from lakewarden.delta.examination.second_opinion import _vectors_differ
 from lakewarden.delta.features import FEATURES, OPERATIONS, features_of, in_use, route
 from lakewarden.delta.past import AsOf
-from lakewarden.delta.reading.foreign import ForeignTable
+from lakewarden.delta.reading.foreign import ForeignTable, version_at
 from lakewarden.delta.replay.actions import Protocol
+from lakewarden.delta.replay.log_objects import LogObjects
 from lakewarden.delta.replay.log_state import replay
 from lakewarden.errors import Corrupt, InvalidArgument, LakewardenError, NotFound, Unsupported
 from tests.delta.hand_written import HandWritten, Json, add, bitmap, inline, metadata
@@ -292,6 +294,55 @@ def test_versions_and_moments_of_the_past(table: HandWritten) -> None:
         newest(AsOf.of(version=9))
     table.commit(4, {"commitInfo": {"inCommitTimestamp": 1_000}}, table.file("4.parquet", [4]))
     assert newest(AsOf.of(timestamp=first + timedelta(days=30))) == 4
+
+
+@pytest.mark.parametrize(
+    ("own", "written", "expected"),
+    [
+        ([None] * 4, [10, 30, 20, 40], {5: None, 10: 0, 25: 0, 30: 2, 35: 2, 40: 3, 99: 3}),
+        ([None, None, 25, 45], [10, 30, 90, 95], {5: None, 10: 0, 24: 0, 25: 2, 44: 2, 45: 3, 99: 3}),
+        ([5, 25, 35, 45], [99, 1, 1, 1], {4: None, 5: 0, 34: 1, 35: 2, 99: 3}),
+        ([5, 25, None, None], [10, 20, 30, 40], {9: None, 10: 0, 25: 1, 30: 2}),
+    ],
+    ids=["written out of order", "kept from version 2 on", "kept from the first on", "kept no more"],
+)
+def test_the_version_of_a_moment(
+    table: HandWritten, own: list[int | None], written: list[int], expected: dict[int, int | None]
+) -> None:
+    """A version counts from when it and all before it were there. Times in seconds of a day."""
+    day = datetime(2024, 1, 1, tzinfo=UTC)
+    table.begin()
+    for version, (said, second) in enumerate(zip(own, written, strict=True)):
+        info = {} if said is None else {"inCommitTimestamp": to_millis(day + timedelta(seconds=said))}
+        table.commit(version, {"commitInfo": info})
+        when = (day + timedelta(seconds=second)).timestamp()
+        os.utime(table.log / f"{version:020d}.json", (when, when))
+    found: dict[int, int | None] = {}
+    for second in expected:
+        found[second] = None
+        with suppress(NotFound):
+            found[second] = version_at(table.location, day + timedelta(seconds=second))
+    assert found == expected
+
+
+def test_a_moment_in_a_long_log_is_searched(table: HandWritten, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a log in which commits keep their times few are read, and one where they do not."""
+    day, read = datetime(2024, 1, 1, tzinfo=UTC), list[str]()
+    original = LogObjects.read
+
+    def noted(log: LogObjects, name: str, most: int) -> bytes:
+        read.append(name)
+        return original(log, name, most)
+
+    monkeypatch.setattr(LogObjects, "read", noted)
+    for version in range(200):
+        table.commit(version, {"commitInfo": {"inCommitTimestamp": to_millis(day + timedelta(hours=version))}})
+    assert version_at(table.location, day + timedelta(hours=77, minutes=1)) == 77
+    assert len(read) <= 10
+    table.commit(200, {"commitInfo": {}})
+    read.clear()
+    assert version_at(table.location, datetime.now(UTC) + timedelta(days=1)) == 200
+    assert len(read) == 1
 
 
 def test_a_place_without_a_table(tmp_path: Path) -> None:
