@@ -14,7 +14,6 @@ from lakewarden.catalog.target import ScopeTarget
 from lakewarden.delta.parquet.files import DataFile, NewFile, compact_name
 from lakewarden.delta.parquet.schema import version_of
 from lakewarden.delta.partitions import directory
-from lakewarden.delta.reading.old_files import known_files
 from lakewarden.delta.reading.rows import read_files
 from lakewarden.delta.replay.paths import check_inside
 from lakewarden.delta.table import ScopeTable
@@ -28,6 +27,9 @@ RESTORE = "RESTORE"
 
 _SCHEMA = "schema_version"
 """Parameter of a restore that writes its files again: the version of the table's schema that it uses."""
+
+_UNKNOWN = '{"minValues":{},"maxValues":{},"nullCount":{}}'
+"""Statistics of a file of which the log has none."""
 
 
 @dataclass(frozen=True)
@@ -56,11 +58,11 @@ def difference(target: ScopeTarget, table: ScopeTable, source: ScopeTable, timel
     if source.named_alike(target.schemas):
         apart = lacks and not _stay(target, table, source)
         removes, returns = (table.files(), source.files()) if apart else _by_path(table, source)
-        return Difference(removes, known_files(source, returns), {}, lacks)
+        return Difference(removes, _known_files(source, returns), {}, lacks)
     again = {_SCHEMA: str(target.schema.version)}
     if not lacks and _is_there(timeline, {"version": str(source.version)} | again):
         return Difference((), (), again, lacks)
-    return Difference(table.files(), known_files(source, source.files()), again, lacks)
+    return Difference(table.files(), _known_files(source, source.files()), again, lacks)
 
 
 def _stay(target: ScopeTarget, table: ScopeTable, source: ScopeTable) -> bool:
@@ -106,3 +108,16 @@ def copied_apart(table: ScopeTable, adds: Iterable[NewFile], new_id: NewId) -> t
         else:
             apart.append(file)
     return tuple(apart)
+
+
+def _known_files(table: ScopeTable, files: Iterable[DataFile]) -> tuple[NewFile, ...]:
+    """Live files of an older version, as files that a commit can add again, by what the log of that version says about them."""
+    return tuple(_known(file, table.stats.get(file.path, _UNKNOWN)) for file in files)
+
+
+def _known(file: DataFile, stats: str) -> NewFile:
+    rows = file.rows or 0
+    if '"numRecords"' not in stats:  # another writer's file: they were counted since
+        stats = f'{{"numRecords":{rows},{stats[1:]}'
+    version = file.schema_version or 1
+    return NewFile(file.path, file.size, rows, stats, file.min_seq, file.max_seq, version, file.partition)
