@@ -19,6 +19,7 @@ from lakewarden.base.faults import Reach, no_faults
 from lakewarden.catalog.model import TableSchema
 from lakewarden.delta.commit_log.actions import READER, CommitChange, Mode, TableHead, commit_text
 from lakewarden.delta.commit_log.checkpoint import is_due, write_checkpoint
+from lakewarden.delta.commit_log.commit_chains import CHAINS
 from lakewarden.delta.commit_log.committing import held_still, transactions_of
 from lakewarden.delta.commit_log.damage import check_name, torn_error
 from lakewarden.delta.commit_log.publish import publish
@@ -117,6 +118,7 @@ class ScopeTable(TableContents):
         check_features(self.head, self.uri)
         text = commit_text(change, self.version, now, new_id())
         yield from publish(self.location, self.version + 1, text, held_still(change.stamp, since, now), reach)
+        CHAINS.was_made(self.location, self.version + 1, text, self.digest)
         return sha256(text).hexdigest()
 
     def check_partitions(self, schema: TableSchema) -> None:

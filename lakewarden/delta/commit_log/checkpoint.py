@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +22,7 @@ import pyarrow.parquet as pq
 from deltalake import DeltaTable, Schema
 
 from lakewarden.base.connection import Location
+from lakewarden.delta.commit_log.commit_chains import CHAINS
 from lakewarden.delta.commit_log.commits import LAST_CHECKPOINT, LOG, CommitLog, checkpoint_name, commit_name
 from lakewarden.delta.commit_log.damage import last_checkpoint, leads_nowhere
 from lakewarden.delta.failures import delta_errors
@@ -111,7 +113,7 @@ def _of_tail(location: Location, version: int) -> None:
     if last >= version:
         _check_hint(store)
         return
-    tail = _tail(store, last, version)
+    tail = _tail(store, last, version, CHAINS.upto(location, version))
     made = None if tail is None else _made(tail, version)
     if made is not None:
         made.write(store, version)
@@ -145,9 +147,9 @@ def _check_hint(store: ObjectStore) -> None:
         raise Corrupt(f"{LAST_CHECKPOINT} of {store.uri} names a checkpoint that is not there")
 
 
-def _tail(store: ObjectStore, last: int, version: int) -> dict[str, bytes] | None:
+def _tail(store: ObjectStore, last: int, version: int, known: Mapping[str, bytes]) -> dict[str, bytes] | None:
     """By name, what shows this version: the last checkpoint and the commits since. None where that is too much, or something
-    of it is missing, emptied by a fence, or in several parts.
+    of it is missing, emptied by a fence, or in several parts. What is known of it is not read.
     """
     names = [commit_name(number) for number in range(last + 1, version + 1)]
     if len(names) > _LONGEST:
@@ -155,7 +157,7 @@ def _tail(store: ObjectStore, last: int, version: int) -> dict[str, bytes] | Non
     if last >= 0:
         names.append(checkpoint_name(last))
     try:
-        found = {name: store.get(name) for name in names}
+        found = {name: known.get(name) or store.get(name) for name in names}
     except Missing:
         return None
     return found if all(found.values()) else None

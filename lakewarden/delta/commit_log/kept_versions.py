@@ -20,6 +20,7 @@ from lakewarden.base.connection import Location
 from lakewarden.base.recent import Recent
 from lakewarden.catalog.state.floor_entries import NOTHING
 from lakewarden.catalog.target import ScopeTarget
+from lakewarden.delta.commit_log.commit_chains import CHAINS
 from lakewarden.delta.commit_log.commits import LOG, commit_name
 from lakewarden.delta.commit_log.signature import verified
 from lakewarden.delta.commit_log.snapshot import MOST_KEPT, Snapshot
@@ -118,6 +119,7 @@ def is_current(location: Location, kept: Snapshot, *, newest: bool, clock: Clock
         return False
     if sha256(text).hexdigest() != kept.digest:
         return False
+    CHAINS.was_read(location, version, text, kept.digest)
     young = abs(clock() - modified) < YOUNG
     return (young and _keeps_its_log(kept)) or _is_last(store, version)
 

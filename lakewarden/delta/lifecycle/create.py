@@ -11,6 +11,7 @@ from lakewarden.base.clock import NewId, random_id, to_millis
 from lakewarden.base.faults import Reach, no_faults
 from lakewarden.catalog.target import ScopeTarget
 from lakewarden.delta.commit_log.actions import CHANGE_DATA_FEED, CommitChange, TableHead, commit_text
+from lakewarden.delta.commit_log.commit_chains import CHAINS
 from lakewarden.delta.commit_log.committing import held_still
 from lakewarden.delta.commit_log.publish import publish
 from lakewarden.delta.commit_log.snapshot import OwnCommit
@@ -53,6 +54,7 @@ def create_table(
     change = replace(change, mode="ErrorIfExists", head=head, operation="CREATE TABLE")
     text = commit_text(change, None, now, new_id())
     yield from publish(target.location, 0, text, held_still(change.stamp, since, now), reach)
+    CHAINS.was_made(target.location, 0, text, "")
     return OwnCommit(0, head, change.transactions, sha256(text).hexdigest())
 
 
