@@ -30,7 +30,7 @@ _PURPOSES = [
     (r"CREATE .*_delta_log/\d+\.json", "the commit"),
     (
         r"GET .*_delta_log/\d+\.json",
-        "commits: that the last one is still there, that nothing is above the new one; for a checkpoint those since the last",
+        "commits: that the last one is still there, that nothing is above the new one; for a checkpoint those not seen",
     ),
     (r".* .*_delta_log/", "which commits there are (delta-rs)"),
     (r"GET .*batch-.*\.parquet", "the data files that a merge replaces"),
@@ -166,7 +166,7 @@ def tables(ours: Mapping[str, Counted], theirs: Mapping[str, list[Flush]]) -> li
         " cycles. Those of the scope itself, checkpoints among them; and those that a job makes once, however many scopes it"
         " has. The process that flushes wrote the rows: where another did, its job reads one header more for each segment."
         " A million PUT or LIST cost 5 $, GET or HEAD 0.40 $, DELETE nothing (us-east-1, standard storage). Target: over"
-        " a cycle with the process's first at most 8 for an append and 9 for a small merge; once a job at most 14, and two"
+        " a cycle with the process's first at most 6.6 for an append and 7.6 for a small merge; once a job at most 14, and two"
         " more of a process's first, which tries whether the store keeps to conditions."
     )
     return [Table(said, head, [*own, *alone]), *(_purposes(name, each.steady) for name, each in ours.items())]

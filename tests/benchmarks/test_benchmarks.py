@@ -134,12 +134,14 @@ def test_requests_of_a_flush_are_few(minio: MinioServer, *, same_keys: bool) -> 
         theirs = flush_requests.delta_rs(proxy, merge=same_keys, rounds=1)
     steady, alone = ([flush_requests.of_scope(flush) for flush in each] for each in (found.steady, found.alone))
     assert steady.count(min(steady)) == len(steady) - 1, "no cycle with one checkpoint, so its mean says nothing"
-    assert flush_requests.cycle_mean(found) <= (9 if same_keys else 8)
+    assert flush_requests.cycle_mean(found) <= (7.6 if same_keys else 6.6)
     assert mean(map(flush_requests.of_job, found.steady)) <= 13
     assert flush_requests.cycle_mean(found, flush_requests.of_job) <= 14 + 2 / 10, (
         "an open tries whether the store keeps to conditions"
     )
-    assert mean(alone) <= mean(steady) + 1, "a process's first flush asks for what is kept of the scope, and for nothing else"
+    assert mean(alone) <= mean(steady) + 1 + 8 / 10, (
+        "a process's first flush asks for what is kept of the scope, and for a checkpoint for the commits of others"
+    )
     counted, listed = flush_requests.tables({"ours": found}, {"theirs": theirs})
     assert [row[0] for row in counted.rows] == ["ours", "delta-rs alone, theirs"]
     assert {row[0] for row in listed.rows} == {"scope", "job", ""}

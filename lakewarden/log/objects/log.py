@@ -74,28 +74,37 @@ class QueuedTurns:
     def of(self, name: str) -> Iterator[None]:
         """Waits for the turn, and has it for the block. It may be entered again by the thread that has it."""
         own = threading.get_ident(), threading.Lock()
-        with self._lock:
-            queue = self._queues.setdefault(name, deque())
-            waits = bool(queue) and queue[0][0] != own[0]
-            if waits:
-                own[1].acquire()
-                queue.append(own)
-            else:
-                # In front: the turn is free, or the thread has it already.
-                queue.appendleft(own)
         try:
-            if waits:
+            if self._waits(name, own):
                 own[1].acquire()
             yield
         finally:
-            with self._lock:
-                had_it = queue[0] is own  # else it was interrupted while it waited
-                queue.remove(own)
-                if not queue:
-                    del self._queues[name]
-                # A thread that entered twice still has the turn after it left once.
-                elif had_it and queue[0][0] != own[0]:
-                    queue[0][1].release()
+            self._leave(name, own)
+
+    def _waits(self, name: str, own: tuple[int, threading.Lock]) -> bool:
+        """Queues up; whether another thread has the turn. It releases the lock of the next one when it leaves."""
+        with self._lock:
+            queue = self._queues.setdefault(name, deque())
+            if queue and queue[0][0] != own[0]:
+                own[1].acquire()
+                queue.append(own)
+                return True
+            # In front: the turn is free, or the thread has it already.
+            queue.appendleft(own)
+            return False
+
+    def _leave(self, name: str, own: tuple[int, threading.Lock]) -> None:
+        with self._lock:
+            queue = self._queues.get(name, deque())
+            if own not in queue:
+                return  # interrupted before it stood there
+            had_it = queue[0] is own  # else it was interrupted while it waited
+            queue.remove(own)
+            if not queue:
+                del self._queues[name]
+            # A thread that entered twice still has the turn after it left once.
+            elif had_it and queue[0][0] != own[0]:
+                queue[0][1].release()
 
 
 _APART = 64 << 10
@@ -140,7 +149,6 @@ class ObjectReader:
         return read_chunk(self._store, where)
 
     def chunks(self, where: Sequence[RowRange]) -> list[memoryview]:
-        # By object and offset, so that neighbours are read at once; the caller gets its own order back.
         order = sorted(range(len(where)), key=lambda number: (where[number].key, where[number].offset))
         found = dict(zip(order, read_chunks(self._store, [where[number] for number in order], apart=_APART), strict=True))
         return [found[number] for number in range(len(where))]
@@ -152,9 +160,7 @@ class ObjectReader:
         return newest_cut(self._store, self._log_id).signs(mark)
 
     def trace(self, key: str) -> Trace:
-        # Without a cache: the answer is about what the log holds, and not what this process has seen of it.
         view = read_view(self._store, self._log_id, HeaderCache(0), ())
-        # The cut has the keys of settled segments, the headers those above: a key is in one of the two.
         rows = dict(view.cut.keyed)
         for header in view.run:
             rows.update(header.keys)
@@ -173,7 +179,6 @@ class ObjectLog(ObjectReader):
         super().__init__(store, log_id, headers)
         self._terms = terms
         self._reach = reach
-        # On a disk a removal costs no request, so settled objects go at once.
         self._pays_by_request = local_path(store.uri) is None
         self._writer: LogWriter | None = None
         self._making = threading.Lock()
@@ -293,8 +298,6 @@ class ObjectLog(ObjectReader):
 
     def close_user(self, mark: str) -> int:
         close_user(self._store, self._log_id, mark)
-        # As the fence's watermark, this hides rows that a sleeping writer may still put at one of the filled positions
-        # (docs/decisions/0104-an-erasure-hides-a-scope-at-once.md).
         return end_of(fill(self._store, self._log_id, self._terms.new_id, self._terms.format))
 
     def open_user(self, mark: str) -> None:

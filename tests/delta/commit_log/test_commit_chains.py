@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from dataclasses import replace
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from lakewarden.delta import table
 from lakewarden.delta.commit_log import checkpoint, kept_versions
 from lakewarden.delta.commit_log.checkpoint import write_checkpoint
 from lakewarden.delta.commit_log.commit_chains import CommitChains
-from lakewarden.delta.commit_log.commits import LAST_CHECKPOINT, checkpoint_name
+from lakewarden.delta.commit_log.commits import LAST_CHECKPOINT, checkpoint_name, commit_name
 from lakewarden.delta.lifecycle import create
 from lakewarden.storage.meter import metered
 from lakewarden.storage.objects import keys_of
@@ -90,3 +91,26 @@ def test_a_log_that_was_begun_again_has_none_of_the_commits_before(scope: ScopeT
     process("b")
     assert _checkpointed(scope, 4 + later)[0] == mine
     assert all(str(row["name"]).startswith("after") for row in rows_of(scope))
+
+
+def test_a_look_begins_a_chain_where_it_reads_another_commit() -> None:
+    chains, at, texts = CommitChains(), Location("s3://lake/t"), [b"0", b"1", b"2"]
+    digests = [sha256(text).hexdigest() for text in texts]
+    names = [commit_name(number) for number in range(3)]
+    chains.was_made(at, 0, texts[0], "")
+    chains.was_read(at, 0, texts[0], digests[0])
+    chains.was_made(at, 1, texts[1], digests[0])
+    chains.was_read(at, 1, texts[1], digests[1])
+    assert chains.upto(at, 1) == dict(zip(names[:2], texts[:2], strict=True))
+    assert chains.upto(at, 0) == chains.upto(Location("s3://lake/other"), 1) == {}
+    chains.was_read(at, 1, texts[2], digests[2])
+    assert chains.upto(at, 1) == {names[1]: texts[2]}, "the log has another commit there by now"
+    for number in range(2, 40):
+        before = sha256(chains.upto(at, number - 1)[commit_name(number - 1)]).hexdigest()
+        chains.was_made(at, number, str(number).encode(), before)
+    assert len(chains.upto(at, 39)) == 20, "of more, a checkpoint is not made"
+    chains.was_made(at, 40, bytes(3 << 20), "")
+    assert chains.upto(at, 40) == {}, "too large to be kept"
+    disk = Location("/lake/t")
+    chains.was_made(disk, 0, texts[0], "")
+    assert chains.upto(disk, 0) == {}
