@@ -29,10 +29,10 @@ def pages() -> dict[Path, str]:
         _REFERENCE / "operations.md": page("Operations", "lakewarden/catalog/operations.py", code.operations()),
         _REFERENCE / "values.md": page("Values, door by door", "tests/doors/", tests.values()),
         _REFERENCE / "published-tests.md": page("Published tests", "tests/tables/dynamic/published.py", tests.published_tests()),
-        _REFERENCE / "statements.md": page("SQL statements", "lakewarden/sql/specs/statements.py", code.statements()),
+        _REFERENCE / "statements.md": page("SQL statements", "lakewarden/sql/statements/", code.statements()),
         _REFERENCE / "templates.md": page("Templates", "lakewarden/ingest/templates/", code.templates()),
         _REFERENCE / "types.md": page("Column types", "lakewarden/catalog/column_types.py", code.column_types()),
-        _REFERENCE / "writes.md": page("How statements write", "lakewarden/sql/shapes.py", code.writes()),
+        _REFERENCE / "writes.md": page("How statements write", "lakewarden/sql/writing/shapes.py", code.writes()),
     }
 
 

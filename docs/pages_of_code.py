@@ -27,6 +27,7 @@ from lakewarden.ingest.templates.options import described_options
 from lakewarden.ingest.templates.parquet_files import PARQUET
 from lakewarden.ingest.templates.template import Template
 from lakewarden.maintenance.options import option_names
+from lakewarden.sql.parse import statement_specs
 from lakewarden.sql.query_engine.tree import (
     CHARACTERS,
     ELEMENTS,
@@ -40,9 +41,7 @@ from lakewarden.sql.query_engine.tree import (
     TABLE_FUNCTIONS,
 )
 from lakewarden.sql.results import AffectedRows, Events, ResultRows, StartedJobs, StatementDone
-from lakewarden.sql.shapes import BYPASS, NO_BYPASS, SHAPES
-from lakewarden.sql.specs.spec import InWarehouse, OwnRule, Right, ScopesRight, TableRight, act_of
-from lakewarden.sql.specs.statements import STATEMENTS
+from lakewarden.sql.writing.shapes import BYPASS, NO_BYPASS, SHAPES
 
 SHIPPED: tuple[Template[Any], ...] = (CSV, JSON, PARQUET, AVRO, DOCUMENTS)
 
@@ -173,9 +172,9 @@ def statements() -> Iterator[str]:
     yield "[plan](../operations.md#plans) instead; `FOR ALL USERS` means every scope of the table instead of the session's own."
     yield ""
     yield from table("statement", "what it does", "right", "result")
-    for spec in STATEMENTS.values():
+    for spec in statement_specs():
         results = " or ".join(_RESULTS[kind] for kind in get_args(spec.result) or (spec.result,))
-        yield row(f"`{spec.syntax}`", spec.does, _right(spec.right), results)
+        yield row(f"`{spec.syntax}`", spec.does, spec.right.says, results)
 
 
 _RESULTS = {
@@ -185,26 +184,6 @@ _RESULTS = {
     AffectedRows: "a number of rows",
     Events: "events",
 }
-
-
-_RULES: dict[OwnRule, str] = {
-    "create": "`create` for its type of table",
-    "describe": "`look at what exists`",
-    "job": "`flush` or `compact`",
-    "pipeline": "`alter` or `drop` its table",
-    "plan": "that of the planned operation",
-    "read": "`read`",
-}
-
-
-def _right(right: Right) -> str:
-    match right:
-        case InWarehouse(act) | TableRight(act):
-            return f"`{act}`"
-        case ScopesRight(operation):
-            return f"`write`; `{act_of(operation)}` a table, `FOR ALL USERS`"
-        case _:
-            return _RULES[right]
 
 
 def _cells_of(*values: bool) -> tuple[str, ...]:

@@ -134,7 +134,7 @@ _TASKS = {
     "lakewarden.ingest.pipelines.in_tasks",
     "lakewarden.maintenance.repair.scope",
     "lakewarden.spark.large",
-    "lakewarden.sql.handlers.copying",
+    "lakewarden.sql.writing.copying",
 }
 """Their work may run in other processes, to which a caller's own `new_id` cannot be sent."""
 

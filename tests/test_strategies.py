@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lakewarden.sql.strategies import Freshness, QueryStrategy, ServedBy, WireEnum, WriteStrategy
+from lakewarden.sql.results import Freshness, QueryStrategy, ServedBy, WireEnum, WriteStrategy
 
 _K3 = {
     WriteStrategy: """

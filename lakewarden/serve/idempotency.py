@@ -34,7 +34,7 @@ from lakewarden.errors import (
     StorageRefused,
     StorageUnavailable,
 )
-from lakewarden.sql.statements.base import OnTable, Statement
+from lakewarden.sql.statement import OnTable, Statement
 from lakewarden.storage.objects import AlreadyThere, Missing, ObjectStore
 from lakewarden.storage.open import open_store
 from lakewarden.tables.warehouse import Warehouse

@@ -13,11 +13,11 @@ from lakewarden.catalog.model import Catalog, Table
 from lakewarden.errors import InvalidArgument, NotFound
 from lakewarden.maintenance.admin.session_gate import Door
 from lakewarden.sql.query_engine.engine import Limits, QueryEngine
+from lakewarden.sql.ref import Ref
 from lakewarden.sql.relations import SYSTEM, ViewQuery, view_query
+from lakewarden.sql.results import Rules
 from lakewarden.sql.services import Services
 from lakewarden.sql.session_block import SessionBlock, no_block
-from lakewarden.sql.shapes import Rules
-from lakewarden.sql.statements.base import Ref
 from lakewarden.sql.temporary import TemporaryTable, TemporaryTables
 from lakewarden.tables.warehouse import Warehouse, find_table
 
@@ -36,22 +36,30 @@ class Subject:
     """As the gate sees it; None where it does not exist yet, and of a temporary table, which is the session's own."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class SessionChoices:
+    """What USE and SET chose."""
+
+    namespace: str | None = None
+    freshness: Freshness = "strong"
+    metadata: str = ""
+    """Of the commits of what the session writes: a JSON object, or empty."""
+    table_storage: Mapping[str, str] = field(default_factory=dict)
+    """The options that `SET 'table-storage.…'` chose, without the prefix."""
+
+
 @dataclass(frozen=True)
-class Context:
+class Context(SessionChoices):
     """Names are resolved in one version of the catalog, so a name means the same throughout a statement."""
 
     services: Services
     door: Door
     catalog: Catalog
-    namespace: str | None = None
-    freshness: Freshness = "strong"
     wait: bool = True
     uploads: Mapping[str, Upload] = field(default_factory=dict)
     readable: Mapping[TableName, Table | TableOf] = field(default_factory=dict)
     """What the gate lets the statement's queries read. `bind` decides it, once."""
     rules: Rules = "native"
-    table_storage: Mapping[str, str] = field(default_factory=dict)
-    """The options that `SET 'table-storage.…'` chose, without the prefix."""
     temporary: TemporaryTables = field(default_factory=TemporaryTables)
     """The session's own."""
     block: SessionBlock = field(default_factory=no_block)

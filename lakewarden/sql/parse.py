@@ -2,29 +2,76 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import cast
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from importlib import import_module
+from typing import Any, cast
 
-from sqlglot.errors import SqlglotError, TokenError
 from sqlglot.tokenizer_core import Token, TokenType
 
-from lakewarden.errors import BadSyntax, InvalidArgument
-from lakewarden.sql.grammar import look_ups, rows, upkeep
-from lakewarden.sql.grammar.dialect import Lakewarden, NumberedDialect, Value, count_of, filled
-from lakewarden.sql.reader import STUMBLES, StatementReader
-from lakewarden.sql.specs.spec import Grammar
-from lakewarden.sql.specs.statements import grammars, objects
-from lakewarden.sql.statements.base import Statement
-from lakewarden.sql.statements.others import ExecuteAs, Forbidden, PlacedStatement, UnsupportedStatement
-from lakewarden.sql.statements.rows import Query, Subscribe
-from lakewarden.sql.statements.session import BlockStatement
-from lakewarden.sql.text_bounds import Misread, TextBounds, bad_syntax, deeper, place_of
+from lakewarden.sql.dialect import QUERIES_BEGIN, Value, count_of, filled, read_whole, tokens_of
+from lakewarden.sql.queries.look_ups import recognized, seen_look_up
+from lakewarden.sql.reader import StatementReader
+from lakewarden.sql.statement import (
+    ExecuteAs,
+    Forbidden,
+    Grammar,
+    Statement,
+    StatementSpec,
+    UnsupportedStatement,
+)
+from lakewarden.sql.statements.query import Query, read_query
+from lakewarden.sql.text_bounds import TextBounds
 
-_DIALECT, _NUMBERED = Lakewarden(), NumberedDialect()
+FAMILIES: Mapping[str, tuple[str, ...]] = {
+    "query": (*QUERIES_BEGIN, "EXPLAIN"),
+    "session": (*("BEGIN", "START", "COMMIT", "END", "ROLLBACK", "ABORT", "SAVEPOINT", "RELEASE"), "SET", "RESET", "SHOW"),
+    "insert": ("INSERT", "TRUNCATE"),
+    "change": ("UPDATE", "DELETE"),
+    "merge": ("MERGE",),
+    "subscribe": ("SUBSCRIBE",),
+    "create_table": ("CREATE",),
+    "create_as": (),
+    "alter_table": ("ALTER", "DROP"),
+    "temporary_tables": ("CREATE", "DROP"),
+    "dynamic_tables": ("SET",),
+    "namespaces": ("CREATE", "ALTER", "DROP", "USE", "SET", "ENABLE", "DISABLE"),
+    "storages": ("CREATE", "ALTER", "DROP"),
+    "users": ("CREATE", "ALTER", "DROP"),
+    "pipelines": ("ALTER", "DROP"),
+    "show": ("SHOW", "DESCRIBE", "DESC"),
+    "upkeep": ("OPTIMIZE", "VACUUM", "RESTORE", "APPLY"),
+    "jobs": ("STORAGE", "KILL", "EXPORT"),
+}
+"""The modules of `sql/statements`, and the first words of what each reads. One is imported with the first text that begins so:
+most of them import operations and Delta, which a query without tables does not need.
+"""
 
 
-def parse(text: str, bounds: TextBounds | None = None, params: Sequence[Value] | None = None) -> list[PlacedStatement]:
+def family(name: str) -> Any:
+    """The module of a family, which has `ROWS` and `GRAMMARS`."""
+    return import_module(f"lakewarden.sql.statements.{name}")
+
+
+def statement_specs() -> Iterator[StatementSpec]:
+    """The rows of all statements, in the order of the reference."""
+    return (spec for name in FAMILIES for spec in family(name).ROWS)
+
+
+def read_import(read: StatementReader) -> Statement:
+    what = read.one_of("TABLE", "DATABASE")
+    read.rest()
+    return UnsupportedStatement("IMPORT TABLE") if what == "TABLE" else Forbidden("IMPORT DATABASE")
+
+
+def read_backup(read: StatementReader) -> Statement:
+    read.expect("DATABASE")
+    read.rest()
+    return UnsupportedStatement("BACKUP DATABASE")
+
+
+def parse(text: str, bounds: TextBounds | None = None, params: Sequence[Value] | None = None) -> list[Statement]:
     """The statements of a text, separated by `;`.
 
     Args:
@@ -36,8 +83,8 @@ def parse(text: str, bounds: TextBounds | None = None, params: Sequence[Value] |
     """
     if bounds is not None:
         bounds.check_text(text)
-    found = _tokens(text) if params is None else filled(_tokens(text, numbered=bool(params)), params)
-    return [PlacedStatement(_statement(tokens, text), *place_of(text, tokens[0].start)) for tokens in _divided(found, bounds)]
+    found = tokens_of(text) if params is None else filled(tokens_of(text, numbered=bool(params)), params)
+    return [_statement(tokens, text) for tokens in _divided(found, bounds)]
 
 
 @dataclass(frozen=True)
@@ -61,41 +108,13 @@ def singles(text: str, bounds: TextBounds | None = None) -> list[Single]:
         bounds.check_text(text)
     return [
         Single(text[tokens[0].start : tokens[-1].end + 1], tuple(token.text for token in tokens), count_of(tokens))
-        for tokens in _divided(_tokens(text, numbered=True), bounds)
+        for tokens in _divided(tokens_of(text, numbered=True), bounds)
     ]
 
 
 def parse_unfilled(text: str) -> Statement:
     """One statement whose parameters have no values yet: they are placeholders in its trees. Raises as `parse`."""
-    return _statement(_tokens(text, numbered=True), text)
-
-
-def parse_query(text: str) -> Statement:
-    """The one statement of a stored view."""
-    return _statement(_tokens(text), text)
-
-
-def parse_subscription(text: str, bounds: TextBounds | None = None) -> Statement:
-    """A SUBSCRIBE, also where the text is a SELECT alone.
-
-    Raises:
-        BadSyntax, InvalidArgument: it is not a SUBSCRIBE, or not a single statement.
-    """
-    found = [placed.statement for placed in parse(text, bounds)]
-    match found:
-        case [Query(query)]:
-            return Subscribe(upkeep.one_table(query))
-        case [Subscribe() as statement] | [ExecuteAs(statement=Subscribe()) as statement]:
-            return statement
-        case _:
-            raise InvalidArgument("a subscription is one statement: SELECT … FROM table WHERE …, or SUBSCRIBE TO …")
-
-
-def _tokens(text: str, *, numbered: bool = False) -> list[Token]:
-    try:
-        return list((_NUMBERED if numbered else _DIALECT).tokenize(text))
-    except TokenError as error:
-        raise bad_syntax(text, len(text), "a string, a quoted name or a comment is not closed, or a number is invalid") from error
+    return _statement(tokens_of(text, numbered=True), text)
 
 
 def _divided(found: list[Token], bounds: TextBounds | None) -> list[list[Token]]:
@@ -122,32 +141,16 @@ def _split(tokens: list[Token]) -> Iterator[list[Token]]:
 
 def _statement(tokens: list[Token], text: str) -> Statement:
     """Not parsed where it is a look-up as one before, but for its values."""
-    found = look_ups.query_of(tokens, lambda: cast("Query", _read(tokens, text)))
-    if found is not None:
+    if (seen := seen_look_up(tokens)) is not None:
+        return Query(lambda: cast("Query", read_whole(tokens, text, _any)).query, seen)
+    found = read_whole(tokens, text, _any)
+    if not isinstance(found, Query) or (look_up := recognized(tokens, found.query)) is None:
         return found
-    read = _read(tokens, text)
-    return look_ups.recognized(tokens, read) if isinstance(read, Query) else read
-
-
-def _read(tokens: list[Token], text: str) -> Statement:
-    read = StatementReader(dialect=_DIALECT).begin(tokens, text)
-    try:
-        with deeper():
-            found = _any(read)
-        upkeep.nothing_more(read)
-    except Misread as error:
-        raise bad_syntax(text, error.at, str(error)) from error
-    except SqlglotError as error:
-        raise bad_syntax(text, read.here, str(error).splitlines()[0]) from error
-    except STUMBLES as error:
-        raise bad_syntax(text, read.here, "this is not understood") from error
-    except RecursionError as error:
-        raise BadSyntax("the statement is nested too deep to be read") from error
-    return found
+    return replace(found, look_up=look_up)
 
 
 def _any(read: StatementReader) -> Statement:
-    for words, grammar in _GRAMMARS.get(read.keyword, {}).items():
+    for words, grammar in _grammars(read.keyword).items():
         if read.word(*words.split()):
             return grammar(read)
     for word, around in _OTHERS.items():
@@ -160,8 +163,18 @@ def _any(read: StatementReader) -> Statement:
             read.rest()
             return refused(found)
     if read.symbol(TokenType.L_PAREN):
-        return rows.query(read)
+        return read_query(read)
     raise read.failure("expected a statement such as SELECT, INSERT, CREATE or SHOW")
+
+
+@cache
+def _grammars(first: str) -> Mapping[str, Grammar]:
+    """What reads a statement, by all the words that it begins with, of which this is the first: longer ones first."""
+    found: dict[str, Grammar] = {}
+    for name, firsts in FAMILIES.items():
+        if first in firsts:
+            found |= {words: grammar for words, grammar in family(name).GRAMMARS.items() if words.split()[0] == first}
+    return dict(sorted(found.items(), key=lambda one: -len(one[0].split())))
 
 
 def _not_ours(read: StatementReader, verb: str) -> Statement:
@@ -182,15 +195,15 @@ def _execute(read: StatementReader) -> Statement:
     if len(list(_split(inner))) != 1:
         raise read.misread("EXECUTE AS USER takes exactly one statement in brackets", read._tokens[start])
     found = _statement(next(_split(inner)), read.sql)
-    if isinstance(found, BlockStatement):
+    if found.effect == "block":
         raise read.misread("a block is the session's own: write BEGIN and COMMIT outside the brackets", read._tokens[start])
     return ExecuteAs(user, found)
 
 
-_GRAMMARS = grammars()
-_OBJECTS = objects("CREATE")
-_OTHERS: dict[str, Grammar] = {"EXECUTE": _execute, "IMPORT": upkeep.import_, "BACKUP": upkeep.backup}
+_OTHERS: dict[str, Grammar] = {"EXECUTE": _execute, "IMPORT": read_import, "BACKUP": read_backup}
 _VERBS = ("CREATE", "ALTER", "DROP")
+_OBJECTS = ("TABLE", "NAMESPACE", "STORAGE", "USER", "VIEW")
+"""What CREATE takes."""
 _FORBIDDEN = (
     *("SET", "COPY", "ATTACH", "DETACH", "PRAGMA", "RESET", "INSTALL", "LOAD", "CALL", "CHECKPOINT", "PREPARE", "DEALLOCATE"),
     *("SUMMARIZE", "GRANT", "REVOKE", "CONNECT", "DISCONNECT", "FORCE"),

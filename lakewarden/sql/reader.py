@@ -16,7 +16,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 from lakewarden.catalog.names import is_sql_word
 from lakewarden.delta.past import AsOf
 from lakewarden.errors import BadSyntax, InvalidArgument
-from lakewarden.sql.statements.base import Pairs, Ref
+from lakewarden.sql.ref import Pairs, Ref
 from lakewarden.sql.text_bounds import Misread, bad_syntax, holds_secret
 
 T = TypeVar("T")
@@ -41,7 +41,7 @@ class StatementReader(DuckDBParser):
     """Reads one statement. Each method that reads something moves past it, or raises Misread."""
 
     FUNC_TOKENS: ClassVar[set[TokenType]] = DuckDBParser.FUNC_TOKENS | {TokenType.FILE}
-    # A DECIMAL without digits stays so: sqlglot would make it DuckDB's (18, 3), and `queries.numerics` gives it its digits.
+    # A DECIMAL without digits stays so: sqlglot would make it DuckDB's (18, 3), and `queries.literals` gives it its digits.
     TYPE_CONVERTERS: ClassVar[dict[exp.DType, Callable[[exp.DataType], exp.DataType]]] = {
         kind: convert for kind, convert in DuckDBParser.TYPE_CONVERTERS.items() if kind is not exp.DType.DECIMAL
     }

@@ -17,9 +17,8 @@ from lakewarden.catalog.model import View
 from lakewarden.catalog.names import check_namespace, check_table
 from lakewarden.delta.past import AsOf
 from lakewarden.errors import InvalidArgument, PermissionDenied, Unsupported
-from lakewarden.sql.parse import parse_query
-from lakewarden.sql.statements.base import Ref
-from lakewarden.sql.statements.rows import Query
+from lakewarden.sql.dialect import query_in
+from lakewarden.sql.ref import Ref
 
 # The names that DuckDB gets for the tables of a query, which columns may name with their namespace: `chat.t.id`.
 #
@@ -311,10 +310,10 @@ def view_query(view: View) -> ViewQuery:
     """Raises:
     BadSyntax, InvalidArgument: its text is not a query.
     """
-    found = parse_query(view.text)
-    if not isinstance(found, Query):
+    found = query_in(view.text)
+    if found is None:
         raise InvalidArgument(f"the text of view {view.name} is not a query")
-    return ViewQuery(found.query, view.name.namespace)
+    return ViewQuery(found, view.name.namespace)
 
 
 def read_by_view(view: View) -> Iterator[TableName]:

@@ -1,91 +1,128 @@
-"""The rights that statements need, and the types of table that they apply to: what a row says, for a statement at hand."""
+"""The rights that statements need, and the types of table that they apply to."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from lakewarden.base.scope import TableName
-from lakewarden.catalog.access import TableAct, TableOf, require
-from lakewarden.catalog.dynamic_declaration import FILE_PATH
+from lakewarden.catalog.access import Act, Capability, GuardedTable, TableAct, TableOf, WarehouseAct, require
 from lakewarden.catalog.names import AccessLevel
-from lakewarden.catalog.operations import SPECS
+from lakewarden.catalog.operations import SPECS, Operation
 from lakewarden.catalog.options import check_type
-from lakewarden.errors import Unsupported
-from lakewarden.maintenance.plans.store import PlanLog
-from lakewarden.maintenance.request import Request
 from lakewarden.sql.context import Context
+from lakewarden.sql.ref import Pairs, Ref
 from lakewarden.sql.relations import SYSTEM
-from lakewarden.sql.specs.spec import Ask, InWarehouse, OwnRule, Requirement, Right, ScopesRight, TableRight, act_of
-from lakewarden.sql.statements.base import OnScopes as Ranged
-from lakewarden.sql.statements.base import OnTable as Tabled
-from lakewarden.sql.statements.base import Ref, Statement
-from lakewarden.sql.statements.definitions import AlterRule, CreateFromTemplate, CreateTable, CreateTableAs, DropPipeline
-from lakewarden.sql.statements.session import Describe
-from lakewarden.sql.statements.upkeep import ApplyPlan, StorageJob
-from lakewarden.tables.warehouse import live_tables
 
 Made = dict[TableName, TableOf]
 """Tables that a text creates before the current statement."""
 
 
-def asks_of(context: Context, statement: Statement, right: Right, made: Made) -> Iterator[Ask]:
-    """The acts that a statement needs, except for the tables that its queries read."""
-    match right:
-        case InWarehouse(act):
-            yield Ask(act)
-        case TableRight(act):
-            yield _on(context, _table_of(statement), act, made)
-        case ScopesRight(operation):
-            own = SPECS[operation].own and not (isinstance(statement, Ranged) and statement.all_users)
-            yield _on(context, _table_of(statement), "write" if own else act_of(operation), made)
-        case _:
-            yield from _RULES[right](context, statement, made)
+@dataclass(frozen=True)
+class Ask:
+    """The check at the gate before a statement runs: an act, and its table if it has one."""
+
+    act: Act
+    table: GuardedTable | None = None
 
 
-def check_requirement(context: Context, statement: Statement, required: Requirement, made: Made) -> None:
-    """Raises:
-    Unsupported: the statement's table is of a type that does not support it.
-    """
-    ref: Ref | None = getattr(statement, "table", None)
-    if ref is None or not required.holds_for(statement):
-        return
-    name = context.named(ref)
-    table = context.guarded(name) or made.get(name)
-    if table is not None:
-        require(table, required.capability, required.what)
+# What a statement's row says of its right. Each has the acts to ask for, of a statement at hand, beside those of the tables that
+# its queries read; and what the reference says.
+@dataclass(frozen=True)
+class InWarehouse:
+    """The right to an act that concerns no table."""
+
+    act: WarehouseAct
+
+    def asks(self, context: Context, statement: Any, made: Made) -> Iterator[Ask]:
+        yield Ask(self.act)
+
+    @property
+    def says(self) -> str:
+        return f"`{self.act}`"
 
 
-def _table_of(statement: Statement) -> Ref:
-    assert isinstance(statement, Tabled), "a right on a table belongs to a statement about one"
-    return statement.table
+@dataclass(frozen=True)
+class TableRight:
+    """The right to an act on the table that the statement names."""
+
+    act: TableAct
+
+    def asks(self, context: Context, statement: Any, made: Made) -> Iterator[Ask]:
+        yield ask_on(context, statement.table, self.act, made)
+
+    @property
+    def says(self) -> str:
+        return f"`{self.act}`"
 
 
-def _on(context: Context, ref: Ref, act: TableAct, made: Made) -> Ask:
+@dataclass(frozen=True)
+class ScopesRight:
+    """What an operation needs for every scope; for the session's own, where `SPECS` says so, the right to write."""
+
+    operation: Operation
+
+    def asks(self, context: Context, statement: Any, made: Made) -> Iterator[Ask]:
+        own = SPECS[self.operation].own and not statement.all_users
+        yield ask_on(context, statement.table, "write" if own else act_of(self.operation), made)
+
+    @property
+    def says(self) -> str:
+        return f"`write`; `{act_of(self.operation)}` a table, `FOR ALL USERS`"
+
+
+@dataclass(frozen=True)
+class OwnRight:
+    """A right that depends on more than the table: the family has a rule for it."""
+
+    asks: Callable[[Context, Any, Made], Iterator[Ask]]
+    says: str
+
+
+Right = InWarehouse | TableRight | ScopesRight | OwnRight
+
+READS = OwnRight(lambda *_: iter(()), "`read`")
+"""No right but that to read what the queries inside read, which `bind` asks for of every statement."""
+
+
+def operation_right(operation: Operation) -> TableRight:
+    """The right of an operation that works on every scope."""
+    return TableRight(act_of(operation))
+
+
+def act_of(operation: Operation) -> TableAct:
+    act = SPECS[operation].act
+    assert act is not None, "an operation with a statement has a right"
+    return act
+
+
+def ask_on(context: Context, ref: Ref, act: TableAct, made: Made) -> Ask:
     """A table that does not exist needs no right, and is not an error yet: an earlier statement may create it."""
     name = context.named(ref)
     return Ask(act, context.guarded(name) or made.get(name) or TableOf(name, "USER"))
 
 
-def _create(context: Context, statement: CreateTable | CreateTableAs | CreateFromTemplate, made: Made) -> Iterator[Ask]:
-    """A source of one's own may be any place that this process reaches, so it needs the right to manage such places."""
-    kind = check_type("SHARED" if isinstance(statement, CreateFromTemplate) else statement.type)
-    if any(key.upper() == "SOURCE" for key, _ in statement.options) or _chooses_place(context, statement):
+def asks_to_create(
+    context: Context, ref: Ref, kind: str, options: Pairs, made: Made, *, chooses_place: bool = False, fills: bool = False
+) -> Iterator[Ask]:
+    """Of every form of CREATE TABLE. A source of one's own, and a place, may be any that this process reaches, so each needs the
+    right to manage such places.
+
+    Args:
+        chooses_place: whether the table says by itself where its files are.
+        fills: whether rows are written, too.
+    """
+    kind = check_type(kind)
+    if any(key.upper() == "SOURCE" for key, _ in options) or chooses_place:
         yield Ask("manage storages")
-    level = next((value.upper() for key, value in statement.options if key.upper() == "ACCESS_LEVEL"), "PRIVATE")
-    name = context.named(statement.table)
+    level = next((value.upper() for key, value in options if key.upper() == "ACCESS_LEVEL"), "PRIVATE")
+    name = context.named(ref)
     table = TableOf(name, kind, _level(level))
     yield Ask("create", TableOf(name, "SYSTEM") if name.namespace == SYSTEM else table)
-    if isinstance(statement, CreateTableAs):
+    if fills:
         yield Ask("write", table)
     made[name] = table
-
-
-def _chooses_place(context: Context, statement: CreateTable | CreateTableAs | CreateFromTemplate) -> bool:
-    """Whether a dynamic table says by itself where its files are."""
-    if not isinstance(statement, CreateTable) or statement.dynamic is False:
-        return False
-    return FILE_PATH in context.table_storage or any(key.lower() == FILE_PATH for key, _ in statement.options)
 
 
 def _level(text: str) -> AccessLevel:
@@ -94,63 +131,26 @@ def _level(text: str) -> AccessLevel:
     return levels.get(text, "PRIVATE")
 
 
-def _describe(context: Context, statement: Describe, made: Made) -> Iterator[Ask]:
-    yield Ask("look at what exists")
-    if context.named(statement.table).namespace == SYSTEM:  # a table's columns are no rows
-        yield _on(context, statement.table, "read", made)
+@dataclass(frozen=True)
+class Requirement:
+    """What the statement's table must be capable of; `what` names the statement in the error."""
+
+    capability: Capability
+    what: str
+    holds_for: Callable[[Any], bool] = lambda _: True
+    """Whether this statement of the class needs it."""
+
+    def check(self, context: Context, statement: Any, made: Made) -> None:
+        """Raises:
+        Unsupported: the statement's table is of a type that does not support it.
+        """
+        if statement.table is None or not self.holds_for(statement):
+            return
+        name = context.named(statement.table)
+        table = context.guarded(name) or made.get(name)
+        if table is not None:
+            require(table, self.capability, self.what)
 
 
-def _job(context: Context, statement: StorageJob, made: Made) -> Iterator[Ask]:
-    act = act_of(statement.operation)
-    if statement.table is not None:
-        yield _on(context, statement.table, act, made)
-    else:
-        yield Ask(act, TableOf(TableName(statement.namespace or context.namespace or "", ""), "USER"))
-
-
-def _pipeline(context: Context, statement: AlterRule | DropPipeline, _: Made) -> Iterator[Ask]:
-    catalog = context.catalog
-    if isinstance(statement, AlterRule):
-        rule = catalog.rules.get(statement.rule)
-        found = None if rule is None else catalog.pipelines[rule.pipeline_id]
-    else:
-        found = catalog.pipelines.get(statement.pipeline)
-    name = TableName("", "") if found is None else found.table
-    yield Ask("alter" if isinstance(statement, AlterRule) else "drop", TableOf(name, "SHARED"))
-
-
-def _plan(context: Context, statement: ApplyPlan, _: Made) -> Iterator[Ask]:
-
-    return asks_of_plan(context, statement)
-
-
-_RULES: Mapping[OwnRule, Callable[[Context, Any, Made], Iterator[Ask]]] = {
-    "create": _create,
-    "describe": _describe,
-    "job": _job,
-    "pipeline": _pipeline,
-    "plan": _plan,
-    "read": lambda *_: iter(()),
-}
-
-
-# The rights that applying a plan needs: those of the operation's own statement. Knowing a plan's id grants nothing.
-def asks_of_plan(context: Context, statement: ApplyPlan) -> Iterator[Ask]:
-    """The rights to check before a plan is applied; empty if the plan does not exist, which applying it reports."""
-    request = PlanLog(context.warehouse.state, context.warehouse.erasures).request(statement.id)
-    if request is not None:
-        yield from asks_of_request(context, request)
-
-
-def asks_of_request(context: Context, request: Request) -> Iterator[Ask]:
-    """Raises:
-    Unsupported: the operation has no statement.
-    """
-    spec = SPECS[request.operation]
-    if spec.act is None:
-        raise Unsupported(f"{request.operation} has no SQL statement; apply its plan with `lakewarden apply`")
-    names = [TableName.parse(name) for name in request.tables] or [table.name for table in live_tables(context.catalog)]
-    for name in names:
-        table = context.guarded(name) or TableOf(name, "USER")
-        own = table.type == "SHARED" or request.user == context.principal.user
-        yield Ask("write" if own and spec.own else spec.act, table)
+def cold(what: str) -> Requirement:
+    return Requirement("cold tier", what)

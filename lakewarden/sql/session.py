@@ -21,18 +21,15 @@ from lakewarden.catalog.state.audit import AuditLog
 from lakewarden.errors import SchemaChanged
 from lakewarden.maintenance.admin.session_gate import Door
 from lakewarden.sql.bind import BoundStatement, bind, bind_all, execute
-from lakewarden.sql.block_rules import changes_nothing, takes_effect_at_once, words_of
-from lakewarden.sql.context import Context
-from lakewarden.sql.grammar.dialect import Value
-from lakewarden.sql.parse import Single, parse, parse_subscription, singles
-from lakewarden.sql.results import Result, ResultRows
+from lakewarden.sql.context import Context, SessionChoices
+from lakewarden.sql.dialect import Value
+from lakewarden.sql.parse import Single, parse, singles
+from lakewarden.sql.ref import Ref
+from lakewarden.sql.results import Result, ResultRows, Rules
 from lakewarden.sql.services import OpenSession, Services
 from lakewarden.sql.session_block import ReadOnlyBlock, SessionBlock
-from lakewarden.sql.shapes import Rules
-from lakewarden.sql.statements.base import Statement
-from lakewarden.sql.statements.definitions import UseNamespace
-from lakewarden.sql.statements.rows import Insert, Query
-from lakewarden.sql.statements.session import BlockStatement, SetFreshness, SetMetadata, SetTableStorage
+from lakewarden.sql.statement import Statement, changes_nothing, takes_effect_at_once, words_of
+from lakewarden.sql.statements.query import Query, described, streamed
 from lakewarden.sql.system_listings import VisibleObjects, seen
 from lakewarden.sql.temporary import TemporaryTables
 from lakewarden.sql.text_bounds import TextBounds
@@ -43,39 +40,27 @@ from lakewarden.tables.rows.files import file_columns
 from lakewarden.tables.warehouse import Warehouse, find_table
 
 if TYPE_CHECKING:
-    from lakewarden.sql.handlers.subscribe import Manner
     from lakewarden.sql.queries.select import SpooledRows
     from lakewarden.sql.session_table import SessionTable
+    from lakewarden.sql.statements.subscribe import Manner
     from lakewarden.tables.changes.subscription import Subscription
     from lakewarden.tables.rows.files import Upload
 
 
 # Announces the append of an INSERT before its names are resolved, so that the segments of others wait for it (decision 79).
-_FEW = 100
-"""Rows of an INSERT that is a matter of milliseconds."""
-
-
 def announced(warehouse: Warehouse, namespace: str | None, statements: Sequence[Statement]) -> AbstractContextManager[None]:
     """For the time in which the statements run: it ends with their append, or where they do not get so far. The table is the one
     that the name meant within the last second; if it means another by now, some segment of that one waits for a moment.
     """
-    if len(statements) != 1 or not isinstance(insert := statements[0], Insert) or not _is_short(insert):
-        return nullcontext()
-    table = _known(warehouse.catalog.recent(), insert, namespace)
+    ref = statements[0].appends_to() if len(statements) == 1 else None
+    table = None if ref is None else _known(warehouse.catalog.recent(), ref, namespace)
     return nullcontext() if table is None else warehouse.log(table).announced()
 
 
-def _is_short(insert: Insert) -> bool:
-    """Whether nothing takes long before it appends: DuckDB computes nothing, and few keys are looked up."""
-    if insert.values is None or insert.conflict is not None or insert.files or len(insert.values.expressions) > _FEW:
-        return False
-    return insert.is_plain
-
-
-def _known(catalog: Catalog, insert: Insert, namespace: str | None) -> Table | None:
+def _known(catalog: Catalog, ref: Ref, namespace: str | None) -> Table | None:
     """A table whose rows go through the log by their keys."""
-    place = insert.table.namespace or namespace
-    table = None if place is None else catalog.tables.get(TableName(place, insert.table.name))
+    place = ref.namespace or namespace
+    table = None if place is None else catalog.tables.get(TableName(place, ref.name))
     return table if table is not None and table.schema.primary_key and not file_columns(table.schema) else None
 
 
@@ -99,10 +84,7 @@ class SqlSession:
         self._rules = rules
         warehouse = services.warehouse
         self._door = Door(principal, AuditLog(warehouse.state, warehouse.clock, warehouse.new_id))
-        self._namespace = namespace
-        self._freshness: Freshness = "strong"
-        self._metadata = ""
-        self._table_storage: Mapping[str, str] = {}
+        self._choices = SessionChoices(namespace=namespace)
         self._temporary = TemporaryTables(warehouse.settings.sql.temporary_bytes)
         self.block = SessionBlock(warehouse.clock, warehouse.settings.sql, self._temporary, refused=refuses_blocks)
         self._opened_at = warehouse.clock()
@@ -113,7 +95,7 @@ class SqlSession:
         """The session's current state, for `system.sessions`."""
         mine = self._door.principal
         actor = None if mine.actor is None else mine.actor.user
-        return OpenSession(self._number, mine.user, mine.role, actor, self._namespace, self._opened_at, self.block.described())
+        return OpenSession(self._number, mine.user, mine.role, actor, self.namespace, self._opened_at, self.block.described())
 
     def sql(
         self,
@@ -133,7 +115,7 @@ class SqlSession:
     def parsed(self, text: str, params: Sequence[Value] | None = None) -> list[Statement]:
         """The statements of a text, for `run`. Raises as `parse`."""
         with self.block.failing():
-            return [placed.statement for placed in parse(text, self._bounds, params)]
+            return parse(text, self._bounds, params)
 
     def run(
         self,
@@ -153,7 +135,7 @@ class SqlSession:
         Raises:
             Canceled: it was cancelled before all statements had run.
         """
-        appends = nullcontext() if self.block.open else announced(self._services.warehouse, self._namespace, statements)
+        appends = nullcontext() if self.block.open else announced(self._services.warehouse, self.namespace, statements)
         with appends, self.block.running():
             context = self._context(freshness, wait=wait, cancellation=cancellation or Cancellation())
             return self._run(context, statements, files, each)
@@ -172,15 +154,7 @@ class SqlSession:
             context.cancellation.check()
             begin_statement(number)
             results.append(self._in_block(one.now() if results else one, uploads))
-            match one.statement:
-                case UseNamespace(name):
-                    self._namespace = name
-                case SetFreshness(value):
-                    self._freshness = value
-                case SetMetadata(metadata):
-                    self._metadata = metadata
-                case SetTableStorage(key, option):
-                    self._table_storage = {**self._table_storage, key: option}
+            self._choices = one.statement.choose(self._choices)
             if each is not None:
                 each(results[-1])
         return results
@@ -188,7 +162,7 @@ class SqlSession:
     def _in_block(self, bound: BoundStatement, uploads: Mapping[str, Upload]) -> Result:
         """Executes a statement as the block around it allows, if there is one."""
         statement = bound.statement
-        if isinstance(statement, BlockStatement):
+        if statement.effect == "block":
             return self._executed(bound, uploads)
         self.block.check()
         if self.block.read_only and not changes_nothing(statement):
@@ -200,7 +174,7 @@ class SqlSession:
 
     def _executed(self, bound: BoundStatement, uploads: Mapping[str, Upload]) -> Result:
         """Binds and executes again what met an ALTER, of which nothing was done."""
-        with carrying(self._metadata or carried()):
+        with carrying(self._choices.metadata or carried()):
             try:
                 return execute(bound, uploads)
             except SchemaChanged:
@@ -220,30 +194,28 @@ class SqlSession:
         *first, last = statements
         if not isinstance(last, Query):
             return self.run(statements, freshness=freshness, cancellation=cancellation)[-1]
-        from lakewarden.sql.queries import select  # as the handlers, imported with the first statement
-
         self.run(first, freshness=freshness, cancellation=cancellation)
 
         def read() -> SpooledRows:
             bound = bind(self._context(freshness, wait=True, cancellation=cancellation), last)
             usual = bound.context.limits
             limits = replace(usual, result_bytes=min(memory_bytes, usual.result_bytes), spooled_bytes=usual.result_bytes)
-            return select.streamed(bound.context, last, limits)
+            return streamed(bound.context, last, limits)
 
         return anew(read)
 
     @property
     def namespace(self) -> str | None:
         """The namespace in use."""
-        return self._namespace
+        return self._choices.namespace
 
     def forget_settings(self) -> None:
         """What SET chose is as in a new session: a pool hands the connection on."""
-        self._freshness, self._metadata, self._table_storage = "strong", "", {}
+        self._choices = SessionChoices(namespace=self.namespace)
 
     def commit(self) -> str:
         """As the statement COMMIT. Returns what was done, and raises as `SessionBlock.commit`."""
-        with carrying(self._metadata or carried()):
+        with carrying(self._choices.metadata or carried()):
             return self.block.commit()
 
     def singles(self, text: str) -> list[Single]:
@@ -255,8 +227,6 @@ class SqlSession:
 
         Raises: as `run`.
         """
-        from lakewarden.sql.queries.description import described  # imports Delta, which other statements need not
-
         bound = bind(self._context(None, wait=True), statement)
         while bound.inner is not None:
             bound = bound.inner
@@ -306,29 +276,30 @@ class SqlSession:
         pause: Pause = wait,
     ) -> Subscription:
         """As `Lakehouse.subscribe`."""
-        from lakewarden.sql.handlers.subscribe import Manner  # imports Delta
+        from lakewarden.sql.statements.subscribe import Manner  # imports Delta
 
         return self.followed(text, Manner(from_seq, last_rows, batch_size, interval, timeout, pause))
 
     def followed(self, text: str, manner: Manner) -> Subscription:
         """As `subscribe`."""
-        from lakewarden.sql.handlers.subscribe import open_subscription  # imports Delta
+        from lakewarden.sql.statements.subscribe import open_subscription, subscription_in  # imports Delta
 
-        statement = parse_subscription(text, self._bounds)
+        statement = subscription_in(parse(text, self._bounds))
         return open_subscription(bind(self._context("strong", wait=True), statement), manner)
 
     def _context(self, freshness: Freshness | None, *, wait: bool, cancellation: Cancellation | None = None) -> Context:
         catalog = self._services.warehouse.catalog.read()
-        freshness = self._freshness if freshness is None else check_freshness(freshness)
+        choices = self._choices
         return Context(
             self._services,
             self._door,
             catalog,
-            self._namespace,
-            freshness,
             wait,
             rules=self._rules,
-            table_storage=self._table_storage,
+            namespace=choices.namespace,
+            freshness=choices.freshness if freshness is None else check_freshness(freshness),
+            metadata=choices.metadata,
+            table_storage=choices.table_storage,
             temporary=self._temporary,
             block=self.block,
             shadowing=frozenset(self._temporary),

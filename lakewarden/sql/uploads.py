@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from lakewarden.base.setting_sections import FilesSettings
 from lakewarden.errors import InvalidArgument
-from lakewarden.sql.statements.base import Statement
-from lakewarden.sql.statements.others import ExecuteAs
-from lakewarden.sql.statements.rows import Insert
+from lakewarden.sql.statement import Statement
 from lakewarden.tables.rows.files import Upload
 
 File = bytes | Path | Upload
@@ -25,7 +23,7 @@ def uploads_for(statements: Iterable[Statement], files: Mapping[str, File], sett
     """
     if len(files) > settings.max_per_request:
         raise InvalidArgument(f"{len(files)} files are attached; {settings.max_per_request} are allowed")
-    named = [name for statement in statements for name in _named(statement)]
+    named = [name for statement in statements for name in statement.file_names()]
     for name in named:
         if name not in files:
             raise InvalidArgument(f"FILE({name!r}): no such file is attached; there are {', '.join(map(repr, files)) or 'none'}")
@@ -34,16 +32,6 @@ def uploads_for(statements: Iterable[Statement], files: Mapping[str, File], sett
     if unused := [name for name in files if name not in named]:
         raise InvalidArgument(f"file {unused[0]!r} is attached, and no FILE({unused[0]!r}) names it in VALUES of an INSERT")
     return {name: _upload(name, file, settings) for name, file in files.items()}
-
-
-def _named(statement: Statement) -> Iterator[str]:
-    match statement:
-        case ExecuteAs():
-            yield from _named(statement.statement)
-        case Insert():
-            yield from (file.name for file in statement.files)
-        case _:
-            pass  # only the rows of an INSERT have files
 
 
 def _upload(name: str, file: File, settings: FilesSettings) -> Upload:

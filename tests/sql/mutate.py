@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Sequence
 
-from lakewarden.sql.grammar.dialect import Lakewarden
+from lakewarden.sql.dialect import Lakewarden
 
 _ODD = (
     *(

@@ -7,8 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from lakewarden import Lakehouse
-from lakewarden.sql.results import ResultRows
-from lakewarden.sql.strategies import QueryStrategy, ServedBy
+from lakewarden.sql.results import QueryStrategy, ResultRows, ServedBy
 from lakewarden.tables.freshness import Freshness
 
 

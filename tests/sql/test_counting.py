@@ -12,8 +12,7 @@ from lakewarden import Lakehouse
 from lakewarden.base.setting_sections import FederationSettings
 from lakewarden.base.settings import Settings
 from lakewarden.errors import Corrupt
-from lakewarden.sql.results import ResultRows
-from lakewarden.sql.strategies import QueryStrategy
+from lakewarden.sql.results import QueryStrategy, ResultRows
 from lakewarden.tables.freshness import Freshness
 
 

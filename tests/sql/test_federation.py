@@ -18,12 +18,11 @@ from lakewarden import Lakehouse
 from lakewarden.base.setting_sections import FederationSettings, SqlSettings
 from lakewarden.base.settings import Settings
 from lakewarden.errors import InvalidArgument, Unsupported
-from lakewarden.sql.grammar.dialect import Lakewarden
+from lakewarden.sql.dialect import Lakewarden
 from lakewarden.sql.queries import federation as run
 from lakewarden.sql.queries.federation_shape import is_aggregate
-from lakewarden.sql.results import ResultRows
+from lakewarden.sql.results import QueryStrategy, ResultRows, ServedBy
 from lakewarden.sql.session import open_session
-from lakewarden.sql.strategies import QueryStrategy, ServedBy
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -13,8 +13,8 @@ from lakewarden.base.setting_sections import SparkSettings
 from lakewarden.catalog.state.job import Job
 from lakewarden.delta.table import ScopeTable
 from lakewarden.errors import LakewardenError, NotFound, PermissionDenied
+from lakewarden.sql.queries.scan import RELATIONS
 from lakewarden.sql.results import Result, ResultRows, StartedJobs, StatementDone
-from lakewarden.sql.system_relations import RELATIONS
 from tests.fixtures.clock import Clock
 from tests.fixtures.minio import MinioServer
 

@@ -14,14 +14,12 @@ from hypothesis import strategies as st
 from lakewarden import Lakehouse
 from lakewarden.catalog.column_types import ColumnType
 from lakewarden.errors import FailedPrecondition, LakewardenError, PermissionDenied
-from lakewarden.sql.grammar.dialect import Scalar
-from lakewarden.sql.grammar.look_ups import _kept
-from lakewarden.sql.queries.look_ups import exact_value
+from lakewarden.sql.dialect import Scalar
+from lakewarden.sql.queries.look_ups import _kept, exact_value
 from lakewarden.sql.query_engine.workers.engine import Workers
 from lakewarden.sql.query_engine.workers.messages import EngineRequest
-from lakewarden.sql.results import ResultRows
+from lakewarden.sql.results import QueryStrategy, ResultRows
 from lakewarden.sql.session import SqlSession
-from lakewarden.sql.strategies import QueryStrategy
 from lakewarden.tables.freshness import Freshness
 from tests.fixtures.examples import examples
 
@@ -391,10 +389,16 @@ def test_each_user_finds_rows_of_the_own_scope(lake: Lakehouse) -> None:
     assert _rows(root, f"EXECUTE AS USER 'eve' ({text})") == [{"v": "of eve"}]
 
 
-def test_a_block_sees_what_it_wrote(own: SqlSession) -> None:
-    own.sql("BEGIN")
+def test_a_block_sees_what_it_wrote(lake: Lakehouse, own: SqlSession) -> None:
+    writer = lake.session(user="eve", role="dba")
+    writer.sql("BEGIN; INSERT INTO own.t VALUES (2, 'of the block')")
     try:
-        own.sql("SELECT 1")
-        assert _rows(own, _TEXT) == [{"v": "shared"}]
+        assert _rows(writer, "SELECT v FROM own.t WHERE id = 2") == [{"v": "of the block"}]
+        writer.sql("UPDATE own.t SET v = 'changed' WHERE id = 1")
+        assert _rows(writer, _TEXT) == [{"v": "changed"}]
+        writer.sql("DELETE FROM own.t WHERE id = 1")
+        assert _rows(writer, _TEXT) == []
+        assert _rows(own, _TEXT) == [{"v": "shared"}], "nobody else sees what is not committed"
     finally:
-        own.sql("ROLLBACK")
+        writer.sql("ROLLBACK")
+    assert _rows(writer, _TEXT) == [{"v": "shared"}]

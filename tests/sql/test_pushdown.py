@@ -10,11 +10,10 @@ import pytest
 
 from lakewarden import Lakehouse
 from lakewarden.delta.reading.bounds import Bound
-from lakewarden.sql.parse import parse_query
+from lakewarden.sql.dialect import query_in
 from lakewarden.sql.queries.pushdown import pushdown_of
 from lakewarden.sql.relations import resolved
 from lakewarden.sql.results import ResultRows
-from lakewarden.sql.statements.rows import Query
 from lakewarden.tables.freshness import Freshness
 from tests.fixtures.examples import FAST
 
@@ -115,9 +114,9 @@ def test_literals_of_every_comparable_type_are_bounds(lake: Lakehouse) -> None:
     schema = lake.table("app.t").table.schema
 
     def bounds(condition: str) -> tuple[Bound, ...]:
-        query = parse_query(f"SELECT * FROM app.t WHERE {condition}")
-        assert isinstance(query, Query)
-        made = resolved(query.query, lambda ref, _: lake.table("app.t").table.name, None)
+        query = query_in(f"SELECT * FROM app.t WHERE {condition}")
+        assert query is not None
+        made = resolved(query, lambda ref, _: lake.table("app.t").table.name, None)
         return pushdown_of(made.query, next(iter(made.tables.values())), schema).bounds
 
     for condition in ("id = 1", "title > 'a'", "made < '2024-03-01'", "seen >= TIMESTAMP '2024-03-01 00:00:00'", "price <= 1.5"):

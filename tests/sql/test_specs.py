@@ -1,41 +1,37 @@
-"""Every statement stands in the one table, with all that is to be known of it."""
+"""Every statement has its row, with all that is to be known of it."""
 
 from __future__ import annotations
 
 import inspect
 from typing import get_args
 
-import pytest
-
-from lakewarden.sql.bind import handler_of
-from lakewarden.sql.specs.statements import STATEMENTS, grammars
-from lakewarden.sql.statements import definitions, rows, session, upkeep
-from lakewarden.sql.statements.base import Statement
-
-_FAMILIES = (definitions, rows, session, upkeep)
+from lakewarden.sql.parse import _OBJECTS, FAMILIES, family, statement_specs
+from lakewarden.sql.results import AffectedRows, Events, ResultRows, StartedJobs, StatementDone
+from lakewarden.sql.statement import Statement
 
 
-def test_each_class_of_statements_has_its_row() -> None:
+def test_each_class_of_statements_has_its_row_which_its_handler_takes() -> None:
     made = {
         found
-        for family in _FAMILIES
-        for found in vars(family).values()
-        if inspect.isclass(found) and issubclass(found, Statement) and found.__module__ == family.__name__
+        for name in FAMILIES
+        for found in vars(family(name)).values()
+        if inspect.isclass(found) and issubclass(found, Statement) and found.__module__ == family(name).__name__
     }
-    assert made == set(STATEMENTS)
+    specs = list(statement_specs())
+    assert {found for found in made if not found.__subclasses__()} == {spec.kind for spec in specs}
+    assert all(spec.kind.spec is spec for spec in specs)
+    results = {kind for spec in specs for kind in get_args(spec.result) or (spec.result,)}
+    assert results == {StatementDone, StartedJobs, ResultRows, AffectedRows, Events}
 
 
-@pytest.mark.parametrize("statement", STATEMENTS, ids=lambda one: one.__name__)
-def test_a_handler_takes_the_statement_and_returns_the_result(statement: type[Statement]) -> None:
-    spec = STATEMENTS[statement]
-    signature = inspect.signature(handler_of(spec))
-    assert list(signature.parameters.values())[1].annotation == statement.__name__
-    results = {kind.__name__ for kind in get_args(spec.result)} or {spec.result.__name__}
-    assert set(signature.return_annotation.split(" | ")) == results
+def test_a_family_is_imported_with_the_words_that_it_reads() -> None:
+    for name, firsts in FAMILIES.items():
+        assert {words.split()[0] for words in getattr(family(name), "GRAMMARS", {})} == set(firsts), name
 
 
-def test_statements_that_begin_alike_share_a_grammar() -> None:
-    read = {words: grammar for found in grammars().values() for words, grammar in found.items()}
-    shared = [words for spec in STATEMENTS.values() for words, grammar in spec.begins.items() if read[words] is not grammar]
-    assert shared == []
-    assert all(words.split()[0] == first for first, found in grammars().items() for words in found)
+def test_each_statement_begins_with_words_that_a_family_reads_and_no_two_read_the_same() -> None:
+    read = [words for name in FAMILIES for words in getattr(family(name), "GRAMMARS", {})]
+    assert len(read) == len(set(read))
+    assert {spec.words for spec in statement_specs()} <= set(read)
+    created = {words.split()[-1] for words in read if words.startswith("CREATE ")}
+    assert created - {"REPLACE"} == set(_OBJECTS)

@@ -15,7 +15,7 @@ from lakewarden.sql import parse
 from lakewarden.sql.parse import parse as parsed
 from lakewarden.sql.queries import literals
 from lakewarden.sql.results import AffectedRows, ResultRows
-from lakewarden.sql.statements.rows import Query
+from lakewarden.sql.statements.query import Query
 from lakewarden.sql.text_bounds import TextBounds
 from tests.fixtures.lakes import lake_fixture
 
@@ -113,9 +113,9 @@ def test_a_column_is_looked_for_once_in_each_select(monkeypatch: pytest.MonkeyPa
     """Through CTEs that name the one before twice there are 2 to the power of their number ways to it."""
     later = ", ".join(f"c{n} AS (SELECT * FROM c{n - 1} a, c{n - 1} b)" for n in range(1, 20))
     text = f"WITH c0 AS (SELECT * FROM t), {later} SELECT * FROM c19 WHERE id = '550E8400-E29B-41D4-A716-446655440000'"
-    (placed,) = parsed(text)
-    assert isinstance(placed.statement, Query)
-    query = placed.statement.query
+    (statement,) = parsed(text)
+    assert isinstance(statement, Query)
+    query = statement.query
     (table,) = (node for node in query.find_all(exp.Table) if node.name == "t")
     schema = TableSchema(1, (SchemaColumn(1, "id", ColumnType.parse("UUID"), True, None),), ("id",))
     looked: list[str] = []

@@ -106,7 +106,7 @@ def test_a_value_is_the_same_with_and_without_the_engine(
         lake.sql(f"CREATE NAMESPACE app; {_OF_EACH}")
         lake.sql(f"INSERT INTO app.e (id, {column}) VALUES (1, CASE WHEN 1 = 1 THEN {written} END)")
         if not (column == "at" and written.startswith("DATE")):  # of another type than the column: the engine decides
-            monkeypatch.setattr("lakewarden.sql.handlers.values._computed", None)
+            monkeypatch.setattr("lakewarden.sql.writing.values._computed", None)
         lake.sql(f"INSERT INTO app.e (id, {column}) VALUES (2, {written})")
         computed, plain = _rows(lake, f"SELECT {column} FROM app.e ORDER BY id")
     assert plain == computed

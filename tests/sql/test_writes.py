@@ -11,9 +11,9 @@ from deltalake import DeltaTable
 from lakewarden import Column, Lakehouse
 from lakewarden.errors import Conflict, ConstraintViolation, NotFound
 from lakewarden.maintenance.admin import create_table
-from lakewarden.sql.handlers import create_as
 from lakewarden.sql.results import AffectedRows, ResultRows
 from lakewarden.sql.session import SqlSession, open_session
+from lakewarden.sql.statements import create_as
 from lakewarden.tables.client.direct import DirectWrites
 from tests.fixtures.lakes import lake_fixture
 

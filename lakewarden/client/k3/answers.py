@@ -7,8 +7,7 @@ from lakewarden.client.k3.messages import QueryAnswer, WriteAnswer
 from lakewarden.client.k3.values import exact_row
 from lakewarden.client.k3.wire import int64
 from lakewarden.errors import Internal
-from lakewarden.sql.results import AffectedRows, Result, ResultRows
-from lakewarden.sql.strategies import QueryStrategy, ServedBy, WriteStrategy
+from lakewarden.sql.results import AffectedRows, QueryStrategy, Result, ResultRows, ServedBy, WriteStrategy
 
 
 def written(table: str, result: Result, strategy: WriteStrategy | None = None) -> WriteAnswer:

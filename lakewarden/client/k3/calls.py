@@ -22,7 +22,7 @@ from lakewarden.maintenance.open_table import open_table
 from lakewarden.sql.results import Result
 from lakewarden.sql.services import Services
 from lakewarden.sql.session import SqlSession
-from lakewarden.sql.statements.base import Statement
+from lakewarden.sql.statement import Statement
 from lakewarden.tables.client import TableClient
 from lakewarden.tables.freshness import Freshness
 from lakewarden.tables.warehouse import Warehouse, find_table, live_tables

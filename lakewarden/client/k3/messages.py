@@ -8,7 +8,7 @@ from typing import Annotated, NotRequired, TypedDict
 from msgspec import Meta
 
 from lakewarden.client.k3.wire import ColumnKind, EngineStatus, K3TableStatus, TableSource
-from lakewarden.sql.strategies import QueryStrategy, ServedBy, WireEnum, WriteStrategy
+from lakewarden.sql.results import QueryStrategy, ServedBy, WireEnum, WriteStrategy
 
 
 def _names(kind: type[WireEnum]) -> Meta:

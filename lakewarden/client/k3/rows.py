@@ -15,9 +15,13 @@ from lakewarden.client.k3.messages import WriteAnswer
 from lakewarden.client.k3.values import Row, column_of, literal, native_literal, native_rows
 from lakewarden.client.k3.wire import one_of
 from lakewarden.errors import InvalidArgument
-from lakewarden.sql.statements.base import Ref, Statement
-from lakewarden.sql.statements.rows import Assignment, Delete, Merge, Update, When
-from lakewarden.sql.strategies import WriteStrategy
+from lakewarden.sql.ref import Ref
+from lakewarden.sql.results import WriteStrategy
+from lakewarden.sql.statement import Statement
+from lakewarden.sql.statements.change import Delete, Update
+from lakewarden.sql.statements.merge import Merge
+from lakewarden.sql.writing.merge_branches import When
+from lakewarden.sql.writing.target import Assignment
 
 _SOURCE = "given rows"
 

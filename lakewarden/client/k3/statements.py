@@ -18,13 +18,15 @@ from lakewarden.client.k3.messages import DefinitionAnswer, QueryAnswer, WriteAn
 from lakewarden.client.k3.wire import int64, member, whole
 from lakewarden.errors import Internal, InvalidArgument, Unsupported
 from lakewarden.maintenance.planning.table_size import table_size
-from lakewarden.sql.results import ResultRows
-from lakewarden.sql.specs.statements import STATEMENTS
-from lakewarden.sql.statements.base import OnTable, Statement
-from lakewarden.sql.statements.definitions import AlterTable, CreateTable, CreateTableAs, DropTable
-from lakewarden.sql.statements.others import UnsupportedStatement
-from lakewarden.sql.statements.rows import Delete, Explain, Insert, Merge, Overwrite, Query, Truncate, Update
-from lakewarden.sql.strategies import Freshness
+from lakewarden.sql.results import Freshness, ResultRows
+from lakewarden.sql.statement import OnTable, Statement, UnsupportedStatement
+from lakewarden.sql.statements.alter_table import AlterTable, DropTable
+from lakewarden.sql.statements.change import Delete, Update
+from lakewarden.sql.statements.create_as import CreateTableAs
+from lakewarden.sql.statements.create_table import CreateTable
+from lakewarden.sql.statements.insert import Insert, Overwrite, Truncate
+from lakewarden.sql.statements.merge import Merge
+from lakewarden.sql.statements.query import Explain, Query
 from lakewarden.tables.freshness import Freshness as Reading
 
 _READS: Mapping[Freshness, Reading] = {
@@ -115,10 +117,7 @@ def _checked(statement: Statement) -> Statement:
     if isinstance(statement, AlterTable) and isinstance(statement.change, (DropColumn, RenameColumn)):
         raise Unsupported("K3 drops and renames no column: make a new table, or use Lakewarden's own SQL")
     if not isinstance(statement, (Query, Explain, *_WRITES, *_DEFINES)):
-        spec = STATEMENTS.get(type(statement))
-        what = (
-            statement.what if isinstance(statement, UnsupportedStatement) else "this statement" if spec is None else spec.syntax
-        )
+        what = statement.what if isinstance(statement, UnsupportedStatement) else statement.spec.syntax or "this statement"
         raise Unsupported(f"{what}: execute takes queries, writes of rows, and CREATE, ALTER and DROP TABLE")
     return statement
 

@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from lakewarden.base.clock import to_millis
 from lakewarden.errors import InvalidArgument
-from lakewarden.sql.strategies import WireEnum
+from lakewarden.sql.results import WireEnum
 
 E = TypeVar("E", bound=WireEnum)
 

@@ -19,7 +19,7 @@ from lakewarden.errors import InvalidArgument, Unsupported
 from lakewarden.serve.flight.calls import FlightCall
 from lakewarden.serve.flight.messages_pb2 import CommandStatementIngest, FlightData
 from lakewarden.serve.refusal import RequestDeclined
-from lakewarden.sql.grammar.dialect import Value
+from lakewarden.sql.dialect import Value
 from lakewarden.tables.client import WriteMode
 
 _ALIGNED = 8

@@ -19,14 +19,13 @@ from lakewarden.serve.flight.rows import stream_bytes, values_of
 from lakewarden.serve.flight.tickets import AnswerTicket, Tickets
 from lakewarden.serve.flight.tickets import StatementTicket as Text
 from lakewarden.serve.idempotency import KeyedRequest, StoredAnswer, Writes, places_of
-from lakewarden.sql.grammar.dialect import Value
+from lakewarden.sql.dialect import Value
 from lakewarden.sql.queries.select import SpooledRows
 from lakewarden.sql.results import AffectedRows, Events, Result, ResultRows, StartedJobs, StatementDone
 from lakewarden.sql.session import SqlSession
-from lakewarden.sql.specs.statements import gives_rows
-from lakewarden.sql.statements.base import Statement
-from lakewarden.sql.statements.definitions import UseNamespace
-from lakewarden.sql.statements.rows import Insert
+from lakewarden.sql.statement import Statement, gives_rows
+from lakewarden.sql.statements.insert import Insert
+from lakewarden.sql.statements.namespaces import UseNamespace
 from lakewarden.sql.statements.session import SetFreshness
 
 

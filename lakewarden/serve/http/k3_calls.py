@@ -23,7 +23,7 @@ from lakewarden.client.k3.answers import wrote
 from lakewarden.errors import NotFound
 from lakewarden.serve.http.requests import admitted, body_of, ended_with, lake_of, once
 from lakewarden.serve.idempotency import StatementOutcome, StoredAnswer
-from lakewarden.sql.strategies import WriteStrategy
+from lakewarden.sql.results import WriteStrategy
 
 CALLS = (
     *("createBucket", "getEngine", "enableEngine", "disableEngine"),

@@ -25,9 +25,9 @@ from lakewarden.client.answers import answer
 from lakewarden.errors import InvalidArgument, Unsupported
 from lakewarden.serve.http.requests import admitted, allowance_of, body_of, ended_with, lake_of, once
 from lakewarden.serve.idempotency import StatementOutcome, StoredAnswer, places_of
-from lakewarden.sql.grammar.dialect import Value
+from lakewarden.sql.dialect import Value
 from lakewarden.sql.results import AffectedRows, Events, OneLine, Result, ResultRows
-from lakewarden.sql.specs.statements import gives_rows
+from lakewarden.sql.statement import gives_rows
 from lakewarden.tables.freshness import Freshness, check_freshness
 
 # An answer that is sent piece by piece: it counts among its user's requests until the client has taken all of it.

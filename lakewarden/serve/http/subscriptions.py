@@ -30,7 +30,7 @@ from lakewarden.serve.http.problems import refusal
 from lakewarden.serve.http.requests import allowance_of, authority_of, lake_of
 from lakewarden.serve.refusal import RequestDeclined
 from lakewarden.serve.tokens import AccessToken
-from lakewarden.sql.handlers.subscribe import Manner
+from lakewarden.sql.statements.subscribe import Manner
 from lakewarden.tables.changes.log_reader import Event
 from lakewarden.tables.changes.subscription import Subscription
 

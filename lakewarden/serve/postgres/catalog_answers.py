@@ -18,7 +18,7 @@ from lakewarden.serve.postgres.catalog_shapes import SHAPES
 from lakewarden.serve.postgres.kinds import OID, Kind, kind_of
 from lakewarden.serve.postgres.state import State
 from lakewarden.serve.postgres.things import CatalogField, Thing
-from lakewarden.sql.grammar.dialect import Value
+from lakewarden.sql.dialect import Value
 from lakewarden.sql.parse import Single
 from lakewarden.sql.results import ResultRows
 from lakewarden.sql.system_listings import VisibleObjects

@@ -21,7 +21,7 @@ from lakewarden.serve.postgres.problems import ProtocolError, as_problem
 from lakewarden.serve.postgres.state import AnswerColumn, CommandOutcome, Portal, PreparedStatement, State
 from lakewarden.serve.postgres.values import encoded, parts
 from lakewarden.serve.postgres.working import Working
-from lakewarden.sql.grammar.dialect import Value
+from lakewarden.sql.dialect import Value
 from lakewarden.sql.parse import Single
 
 # Brings an answer into the columns that the client was told.

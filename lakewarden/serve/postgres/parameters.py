@@ -14,7 +14,7 @@ from lakewarden.serve.postgres import kinds
 from lakewarden.serve.postgres.kinds import KINDS, LISTS, Kind
 from lakewarden.serve.postgres.messages import as_text
 from lakewarden.serve.postgres.values import EPOCH_DAYS, EPOCH_MICROS, INFINITE_DAYS, INFINITE_MICROS, numeric_of
-from lakewarden.sql.grammar.dialect import Scalar, Value
+from lakewarden.sql.dialect import Scalar, Value
 
 # The items of a list of one dimension, in PostgreSQL's text and binary formats.
 _ITEM = re.compile(r'\s*(?:"((?:[^"\\]|\\.)*)"|([^\s",{}\\](?:[^",{}\\]*[^\s",{}\\])?))\s*')

@@ -11,7 +11,7 @@ from lakewarden.serve.postgres.kinds import Kind
 from lakewarden.serve.postgres.problems import NO_PORTAL, NO_STATEMENT, TOO_MUCH, ProtocolError
 from lakewarden.serve.postgres.things import Thing
 from lakewarden.serve.postgres.variables import Variables
-from lakewarden.sql.grammar.dialect import Value
+from lakewarden.sql.dialect import Value
 from lakewarden.sql.parse import Single
 from lakewarden.sql.results import ResultRows
 from lakewarden.sql.session import SqlSession

@@ -18,14 +18,16 @@ from lakewarden.serve.postgres.kinds import JSON, TEXT, Kind, kind_of, kind_of_c
 from lakewarden.serve.postgres.parameters import example
 from lakewarden.serve.postgres.problems import READ_ONLY, ProtocolError
 from lakewarden.serve.postgres.state import AnswerColumn, CommandOutcome, State
-from lakewarden.sql.block_rules import LISTS, changes_nothing, innermost
-from lakewarden.sql.grammar.dialect import Value
+from lakewarden.sql.dialect import Value
 from lakewarden.sql.parse import Single, parse_unfilled
+from lakewarden.sql.ref import Ref
 from lakewarden.sql.results import AffectedRows, Events, Result, ResultRows, StartedJobs, StatementDone
-from lakewarden.sql.specs.statements import STATEMENTS
-from lakewarden.sql.statements.base import Ref, Statement
-from lakewarden.sql.statements.others import ExecuteAs
-from lakewarden.sql.statements.rows import Delete, Explain, Insert, Merge, Overwrite, Query, Subscribe, Update
+from lakewarden.sql.statement import ExecuteAs, Statement, changes_nothing, innermost
+from lakewarden.sql.statements.change import Delete, Update
+from lakewarden.sql.statements.insert import Insert, Overwrite
+from lakewarden.sql.statements.merge import Merge
+from lakewarden.sql.statements.query import Explain, Query
+from lakewarden.sql.statements.subscribe import Subscribe
 
 # The types of parameters that a client left open, from where they stand in the statement.
 _COMPARED = (
@@ -222,7 +224,7 @@ def _run(state: State, statement: Statement) -> CommandOutcome:
 
 
 def _outcome(statement: Statement, result: Result) -> CommandOutcome:
-    begins = next(iter(STATEMENTS[type(statement)].begins)).upper()
+    begins = statement.spec.words
     match result:
         case ResultRows():
             return _selected(result)
@@ -262,7 +264,7 @@ def described(state: State, single: Single, values: Sequence[Value]) -> tuple[An
     inner = innermost(statement)
     if isinstance(inner, Query):
         rows = state.session.described(statement)
-    elif isinstance(inner, LISTS):  # these have no effect and few rows
+    elif inner.effect == "lists":  # these have no effect and few rows
         (result,) = state.session.run([statement], cancellation=state.cancellation)
         rows = result if isinstance(result, ResultRows) else None
     else:

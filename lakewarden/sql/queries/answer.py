@@ -8,8 +8,7 @@ from dataclasses import dataclass, replace
 from lakewarden.catalog.model import Table
 from lakewarden.sql.context import Context
 from lakewarden.sql.relations import Relation
-from lakewarden.sql.results import ResultRows
-from lakewarden.sql.strategies import QueryStrategy, ServedBy
+from lakewarden.sql.results import QueryStrategy, ResultRows, ServedBy
 from lakewarden.tables.freshness import Freshness
 
 

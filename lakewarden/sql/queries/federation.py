@@ -25,16 +25,16 @@ from lakewarden.delta.reading.rows import nothing_but, number_of_rows
 from lakewarden.errors import LakewardenError, Unsupported
 from lakewarden.maintenance.open_table import open_table
 from lakewarden.sql.context import Context
+from lakewarden.sql.dialect import text_of
 from lakewarden.sql.queries import answer
 from lakewarden.sql.queries.answer import FederationFacts, decided
 from lakewarden.sql.queries.federation_plan import PARTS, ColumnNames, FederatedQueries, UnclearName, split
 from lakewarden.sql.queries.federation_shape import reason_against
 from lakewarden.sql.queries.pushdown import Pushdown
 from lakewarden.sql.queries.scan import for_duck, wanted_by
-from lakewarden.sql.queries.texts import text_of
 from lakewarden.sql.query_engine.engine import Limits, QueryRows
 from lakewarden.sql.query_engine.in_process import engine_of_process
-from lakewarden.sql.strategies import QueryStrategy
+from lakewarden.sql.results import QueryStrategy
 from lakewarden.storage.steps import in_one_step
 from lakewarden.tables.fanout import SizedWork
 from lakewarden.tables.partitions import Apart, read_apart

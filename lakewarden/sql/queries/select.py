@@ -15,22 +15,21 @@ from lakewarden.catalog.access import TableOf
 from lakewarden.catalog.model import OBJECT, Table, TableSchema
 from lakewarden.errors import LakewardenError, PermissionDenied
 from lakewarden.sql.context import Context
+from lakewarden.sql.dialect import whole_text_of
 from lakewarden.sql.queries.answer import AnswerPlan, answer_of, several_tables
 from lakewarden.sql.queries.foreign import ForeignRelation, foreign_rows, taken_apart
 from lakewarden.sql.queries.literals import ColumnTypes, check_numbers, keep_digits, keep_numbers, take_kept_forms
-from lakewarden.sql.queries.look_ups import bound_look_up
 from lakewarden.sql.queries.pushdown import Pushdown, hide, pushdown_of
 from lakewarden.sql.queries.session_functions import with_session_values
-from lakewarden.sql.queries.texts import whole_text_of
 from lakewarden.sql.query_engine.engine import Limits
 from lakewarden.sql.query_engine.engine import QueryRows as EngineAnswer
-from lakewarden.sql.relations import SEQ, Relation, ResolvedQuery, resolved
+from lakewarden.sql.relations import SEQ, SYSTEM, Relation, ResolvedQuery, resolved
 from lakewarden.sql.results import ResultRows, names_apart
-from lakewarden.sql.statements.rows import Query
 from lakewarden.tables.rows.intake import RowParts
 
 if TYPE_CHECKING:
     from lakewarden.tables.strong_read import PastScope
+
 
 _NO_SCHEMAS: Mapping[str, TableSchema] = {}
 _NO_ROWS: Mapping[TableName, pa.Table] = {}
@@ -115,13 +114,6 @@ def checked(context: Context) -> Iterator[None]:
         raise
 
 
-def answered(context: Context, statement: Query) -> ResultRows:
-    """Raises as `run`."""
-    look_up = bound_look_up(context, statement.look_up)
-    rows = None if look_up is None else look_up.rows()
-    return run(context, statement.query) if rows is None else rows
-
-
 def run(
     context: Context,
     query: exp.Query,
@@ -161,15 +153,6 @@ class SpooledRows:
         """What `make` makes of the rows, or of each part of them."""
         rows = self.rows
         return RowParts(lambda: map(make, rows.tables())) if isinstance(rows, RowParts) else make(rows)
-
-
-def streamed(context: Context, statement: Query, limits: Limits) -> SpooledRows:
-    """As `spooled`."""
-    look_up = bound_look_up(context, statement.look_up)
-    rows = None if look_up is None else look_up.rows()
-    if rows is None:
-        return spooled(context, statement.query, limits)
-    return SpooledRows(tuple(rows.columns), rows.types, rows.table)
 
 
 def spooled(context: Context, query: exp.Query, limits: Limits | None = None) -> SpooledRows:
@@ -230,3 +213,28 @@ def relations(context: Context, prepared: PreparedQuery, read: Mapping[TableName
         rows = relation(context, each.table, pushdown, read.get(each.table)) if scope is None else past_relation(scope, pushdown)
         found[str(each)] = rows
     return found
+
+
+# The columns of a query's answer, without its rows: DuckDB is given relations that are empty.
+def described_query(context: Context, query: exp.Query) -> ResultRows:
+    """Raises as `select.run`."""
+    with checked(context):
+        prepared = prepare(context, query)
+        relations = {str(each): _empty(context, prepared, each, pushdown) for each, pushdown in prepared.pushdowns.items()}
+        found = context.engine.run(f"FROM ({prepared.sql}) LIMIT 0", relations, context.limits)
+    return ResultRows(found.rows.rename_columns(names_apart(found.rows.column_names)), found.types)
+
+
+def _empty(context: Context, prepared: PreparedQuery, relation: Relation, pushdown: Pushdown) -> pa.Table:
+    from lakewarden.sql.queries.scan import for_duck, relation_named  # as above
+
+    if relation.table.namespace == SYSTEM:
+        return pa.schema(list(relation_named(relation.table.name).columns.items())).empty_table()
+    held, past = context.temporary_table(relation.table), prepared.past.get(relation)
+    if past is not None:
+        schema = past.schema
+    else:
+        schema = (held.table if held is not None else context.catalog.tables[relation.table]).schema
+    known = {column.name: column.type.arrow for column in schema.columns}
+    fields = [pa.field(name, known.get(name, pa.int64())) for name in pushdown.columns]
+    return for_duck(pa.schema(fields).empty_table(), schema)

@@ -15,7 +15,7 @@ from lakewarden.errors import InvalidArgument, Unsupported
 from lakewarden.maintenance.flush.run import flush_scopes
 from lakewarden.maintenance.flush.selection import Only
 from lakewarden.maintenance.flush_task import FlushTask
-from lakewarden.sql.strategies import Freshness, QueryStrategy, ServedBy
+from lakewarden.sql.results import Freshness, QueryStrategy, ServedBy
 from lakewarden.tables.fanout import Run, in_process
 from tests.client.k3.tables import BUCKET, event, kinds, make, run, version
 

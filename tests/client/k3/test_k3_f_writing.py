@@ -9,7 +9,7 @@ import pytest
 from lakewarden import Lakehouse
 from lakewarden.client.k3 import K3
 from lakewarden.errors import AlreadyExists, ConstraintViolation, LakewardenError, NotFound, Unsupported
-from lakewarden.sql.strategies import WriteStrategy
+from lakewarden.sql.results import WriteStrategy
 from tests.client.k3.tables import BUCKET, event, kinds, make, run, strategy, version
 
 

@@ -13,7 +13,7 @@ from sqlglot import exp, parse_one
 from lakewarden import Lakehouse
 from lakewarden.sql.results import AffectedRows, ResultRows
 from lakewarden.sql.session import SqlSession, open_session
-from lakewarden.sql.shapes import Condition, ConditionTarget, condition_of
+from lakewarden.sql.writing.shapes import Condition, ConditionTarget, condition_of
 from tests.fixtures.examples import examples
 
 _KEY, _COLUMNS = ("a", "b"), frozenset({"a", "b", "n"})

@@ -12,8 +12,8 @@ from lakewarden.catalog.column_types import ColumnType
 from lakewarden.catalog.model import SchemaColumn, Table, TableOptions, TableSchema, TableType
 from lakewarden.errors import Unsupported
 from lakewarden.sql.parse import parse
-from lakewarden.sql.shapes import SHAPES, Rules, Write, WritePlan, plan_of
-from lakewarden.sql.strategies import WriteStrategy
+from lakewarden.sql.results import Rules, WriteStrategy
+from lakewarden.sql.writing.shapes import SHAPES, RowWrite, WritePlan, plan_of
 
 _COLUMNS = ("id", "user_id", "n", "event_type")
 _KEYS = {"keyed": ("id", "user_id"), "single": ("id",), "keyless": (), "mine": ("id",), "stream": ()}
@@ -32,9 +32,8 @@ def _columns_of(node: exp.Table) -> tuple[str, ...] | None:
 
 
 def plan(text: str, rules: Rules = "native") -> WritePlan:
-    (placed,) = parse(text)
-    statement = placed.statement
-    assert isinstance(statement, Write)
+    (statement,) = parse(text)
+    assert isinstance(statement, RowWrite)
     return plan_of(statement, _table(statement.table.name), rules, _columns_of)
 
 

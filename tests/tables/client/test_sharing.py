@@ -21,7 +21,7 @@ from lakewarden.sql.bind import bind_all
 from lakewarden.sql.context import Context
 from lakewarden.sql.parse import parse
 from lakewarden.sql.session import announced
-from lakewarden.sql.statements.base import Statement
+from lakewarden.sql.statement import Statement
 from lakewarden.storage.local import LocalObjects
 from lakewarden.tables.client import appending
 from lakewarden.tables.client.reader import TableReader
@@ -177,7 +177,7 @@ def test_an_insert_by_sql_is_waited_for_before_its_names_are_resolved(
     ],
 )
 def test_what_may_take_long_is_not_waited_for(lake: Lakehouse, text: str) -> None:
-    statements = [placed.statement for placed in parse(text.format("shared"))]
+    statements = parse(text.format("shared"))
     with announced(lake.warehouse, "chat", statements):
         assert not lake.table("chat.shared").log._the_writer()._gathering._announced  # type: ignore[attr-defined]
 

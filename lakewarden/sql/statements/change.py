@@ -1,0 +1,179 @@
+"""UPDATE and DELETE. In the log, each reads, decides, and writes directly after the position that it read. If another
+write came in between, it reads and decides again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+import pyarrow as pa
+from sqlglot import exp
+from sqlglot.tokenizer_core import TokenType
+
+from lakewarden.errors import InvalidArgument
+from lakewarden.sql.context import Context
+from lakewarden.sql.queries import select
+from lakewarden.sql.reader import StatementReader
+from lakewarden.sql.ref import Ref
+from lakewarden.sql.relations import SEQ
+from lakewarden.sql.results import AffectedRows
+from lakewarden.sql.rights import Requirement, TableRight
+from lakewarden.sql.statement import Grammar, Statement, StatementSpec, computed, registered
+from lakewarden.sql.statements.clauses import alias_of, assignments_of, only, ref_of, where_of
+from lakewarden.sql.writing.direct import delete_directly, update_directly
+from lakewarden.sql.writing.shapes import RowWrite, Verb
+from lakewarden.sql.writing.target import Assignment, WriteTarget, changed, node_of, revision_query, target_of, wanted_by
+from lakewarden.tables.intake import Revision
+
+
+@dataclass(frozen=True)
+class Update(RowWrite):
+    """`where` is None where the text has none, which only K3's rules allow."""
+
+    assignments: tuple[Assignment, ...]
+    where: exp.Expr | None
+    alias: str | None = None
+    verb: ClassVar[Verb] = "UPDATE"
+
+    @property
+    def form(self) -> None:
+        return None
+
+    @property
+    def condition(self) -> exp.Expr | None:
+        return self.where
+
+    def check_complete(self, context: Context) -> None:
+        check_where(context, self)
+
+    def sets(self) -> Iterator[Ref | None]:
+        yield from (each.of for each in self.assignments)
+
+    def queries(self) -> Iterator[exp.Expr]:
+        return computed(*(each.value for each in self.assignments), self.where)
+
+
+@dataclass(frozen=True)
+class Delete(RowWrite):
+    """`where` as of Update."""
+
+    where: exp.Expr | None
+    alias: str | None = None
+    verb: ClassVar[Verb] = "DELETE"
+
+    @property
+    def form(self) -> None:
+        return None
+
+    @property
+    def condition(self) -> exp.Expr | None:
+        return self.where
+
+    def check_complete(self, context: Context) -> None:
+        check_where(context, self)
+
+    def queries(self) -> Iterator[exp.Expr]:
+        return computed(self.where)
+
+
+_UPDATE_PARTS = frozenset({"this", "expressions", "where"})
+_DELETE_PARTS = frozenset({"this", "where"})
+
+
+def read_update(read: StatementReader) -> Statement:
+    """Reads what follows UPDATE."""
+    start = read._index
+    found = read._parse_update()
+    only(read, found, _UPDATE_PARTS, "UPDATE")
+    if not found.expressions:
+        raise read.failure("expected SET with at least one assignment")
+    if read.clauses(start, (TokenType.SET, TokenType.WHERE)) not in (["SET"], ["SET", "WHERE"]):  # sqlglot keeps the last of each
+        raise read.misread("UPDATE takes one SET, and behind it one WHERE")
+    return Update(ref_of(read, found.this), assignments_of(read, found.expressions), where_of(found), alias_of(found.this))
+
+
+def read_delete(read: StatementReader) -> Statement:
+    """Reads what follows DELETE."""
+    if not read.word("FROM"):
+        raise read.failure("expected FROM")
+    read._retreat(read._index - 1)
+    found = read._parse_delete()
+    only(read, found, _DELETE_PARTS, "DELETE")
+    return Delete(ref_of(read, found.this), where_of(found), alias_of(found.this))
+
+
+def update(context: Context, statement: Update) -> AffectedRows:
+    """Raises:
+    Unsupported: the statement sets a column of the key.
+    ConstraintViolation, InvalidArgument: a value does not fit, or a column does not exist. Nothing was written.
+    """
+    target = target_of(context, statement)
+    query = revision_query(target, statement.assignments, statement.alias or statement.table.name)
+    query = query.where(_condition(statement), copy=False)
+    if not target.plan.in_log:
+        return update_directly(context, target, query, statement.assignments)
+
+    def decide(live: pa.Table) -> pa.Table:
+        return changed(context, target, select.run(context, query, {target.table.name: live}), statement.assignments)
+
+    wanted = wanted_by(context, query, target.table)
+    return target.affected(target.client.revise(decide, user=target.user, wanted=wanted))
+
+
+def delete(context: Context, statement: Delete) -> AffectedRows:
+    target = target_of(context, statement)
+    alias = statement.alias or statement.table.name
+    if target.schema.append_only:
+        return _delete_from_stream(context, statement, target, alias)
+    key = [exp.column(name, alias, quoted=True) for name in target.schema.primary_key or target.schema.names[:1]]
+    query = exp.select(*key, copy=False).from_(node_of(target.table, alias), copy=False).where(_condition(statement), copy=False)
+    if not target.plan.in_log:
+        return delete_directly(context, target, query)
+
+    def decide(live: pa.Table) -> Revision:
+        return Revision(removed=select.run(context, query, {target.table.name: live}).table)
+
+    wanted = wanted_by(context, query, target.table)
+    return target.affected(target.client.revise(decide, user=target.user, wanted=wanted))
+
+
+def _delete_from_stream(context: Context, statement: Delete, target: WriteTarget, alias: str) -> AffectedRows:
+    """Rows of a stream are identified by their place in the log: they may have no key, or share one."""
+    assert target.user is not None, "a STREAM table has a scope per user"
+    place = exp.column(SEQ, alias, quoted=True)
+    query = exp.select(place, copy=False).from_(node_of(target.table, alias), copy=False)
+    found = select.run(context, query.where(_condition(statement), copy=False))
+    seqs = [int(seq) for seq in found.table.column(0).to_numpy()]
+    return target.affected(target.client.delete_rows(seqs, user=target.user).rows)
+
+
+def check_where(context: Context, statement: Update | Delete) -> None:
+    """Raises:
+    InvalidArgument: it has no WHERE, which only K3's rules allow.
+    """
+    if statement.where is None and context.rules == "native":
+        raise InvalidArgument(f"{statement.table}: {statement.verb} needs a WHERE; WHERE true means every row")
+
+
+def _condition(statement: Update | Delete) -> exp.Expr:
+    return exp.true() if statement.where is None else statement.where.copy()
+
+
+ROWS = registered(
+    StatementSpec(
+        "UPDATE",
+        "UPDATE t SET … WHERE …",
+        "changes rows",
+        TableRight("write"),
+        update,
+        requires=Requirement("updates", "UPDATE"),
+    ),
+    StatementSpec("DELETE", "DELETE FROM t WHERE …", "removes rows", TableRight("write"), delete),
+)
+
+GRAMMARS: Mapping[str, Grammar] = {
+    "UPDATE": read_update,
+    "DELETE": read_delete,
+}

@@ -1,0 +1,144 @@
+"""What several statements share in their texts, and what it means: names, options, partitions, assignments."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pyarrow as pa
+from sqlglot import exp
+from sqlglot.tokenizer_core import TokenType
+
+from lakewarden.catalog.model import Table
+from lakewarden.delta.partitions import Partition, spelled
+from lakewarden.errors import InvalidArgument, Unsupported
+from lakewarden.sql.reader import StatementReader
+from lakewarden.sql.ref import Pairs, PartitionSpec, Ref
+from lakewarden.sql.writing.target import Assignment
+
+
+def if_not_exists(read: StatementReader) -> bool:
+    return read.word("IF", "NOT", "EXISTS")
+
+
+def if_exists(read: StatementReader) -> bool:
+    return read.word("IF", "EXISTS")
+
+
+def partition_spec(read: StatementReader) -> PartitionSpec:
+    """Reads `(column = value, …)`, which follows PARTITION."""
+    return tuple(read.listed(lambda: _partition_literal(read)))
+
+
+def _partition_literal(read: StatementReader) -> tuple[str, str | None]:
+    name = read.column("a partition column")
+    if not read.symbol(TokenType.EQ):
+        raise read.failure(f"expected = after {name}")
+    if read.word("NULL"):
+        return name, None
+    return name, read.text("a value") if read.at_text else read.value_of(name)
+
+
+def in_namespace(read: StatementReader) -> str | None:
+    if not (read.word("IN") or read.word("FROM")):
+        return None
+    read.word("NAMESPACE")
+    return read.namespace()
+
+
+def more_options(read: StatementReader) -> Pairs:
+    """Reads WITH (name = value, …): options of an operation that have no clause of their own."""
+    return read.pairs() if read.word("WITH") else ()
+
+
+def ref_of(read: StatementReader, found: exp.Expr | None) -> Ref:
+    if not isinstance(found, exp.Table) or not isinstance(found.this, exp.Identifier):
+        raise read.misread("expected the name of a table")
+    only(read, found, frozenset({"this", "db", "catalog", "alias"}), "a table here")
+    if found.catalog:
+        raise InvalidArgument(f"{found.catalog}.{found.db}.{found.name} has three parts; a table is namespace.table")
+    return Ref(found.name, found.db or None)
+
+
+def alias_of(found: exp.Expr) -> str | None:
+    return found.alias or None
+
+
+def where_of(found: exp.Expr) -> exp.Expr | None:
+    where = found.args.get("where")
+    return None if where is None else where.this
+
+
+def assignments_of(read: StatementReader, found: list[exp.Expr]) -> tuple[Assignment, ...]:
+    made = []
+    for each in found:
+        if not isinstance(each, exp.EQ) or not isinstance(each.this, exp.Column):
+            raise read.misread("expected an assignment: column = value")
+        table = Ref(each.this.table, each.this.text("db") or None) if each.this.table else None
+        made.append(Assignment(each.this.name, each.expression, table))
+    names = [one.column.lower() for one in made]
+    if len(set(names)) < len(names):
+        raise InvalidArgument("a column is set twice")
+    return tuple(made)
+
+
+def only(read: StatementReader, found: exp.Expr, parts: frozenset[str], what: str) -> None:
+    extra = [name for name, value in found.args.items() if value and name not in parts]
+    if "returning" in extra:
+        raise Unsupported(f"{what} … RETURNING is not supported")
+    if extra:
+        raise read.misread(f"{what} takes no {extra[0].strip('_').replace('_', ' ').upper()}")
+
+
+def options_of(pairs: Pairs) -> dict[str, str]:
+    """Raises:
+    InvalidArgument: an option is given twice.
+    """
+    twice = [key for key, count in Counter(key.upper() for key, _ in pairs).items() if count > 1]
+    if twice:
+        raise InvalidArgument(f"option {twice[0]} is given twice")
+    return dict(pairs)
+
+
+# Partitions as statements name them, by the values of partition columns.
+def partition_of(table: Table, given: PartitionSpec) -> Partition:
+    """The partition that the values name, spelled as in Delta's log.
+
+    Raises:
+        InvalidArgument: as `named_of`, or a partition column has no value.
+    """
+    found = named_of(table, given)
+    if len(found) < len(table.schema.partition_by):
+        raise InvalidArgument(f"PARTITION of {table.name} needs a value for each of {', '.join(table.schema.partition_by)}")
+    return found
+
+
+def named_of(table: Table, given: PartitionSpec) -> Partition:
+    """The values of some partition columns, in the table's order: they name each partition that has these.
+
+    Raises:
+        InvalidArgument: the table has no partitions, a column is none of its partition columns or is named twice, or a value
+            does not fit.
+    """
+    names = table.schema.partition_by
+    if not names:
+        raise InvalidArgument(f"{table.name} is not partitioned, so it takes no PARTITION")
+    values = {name.lower(): text for name, text in given}
+    if len(values) < len(given) or not values.keys() <= {name.lower() for name in names}:
+        raise InvalidArgument(f"PARTITION of {table.name} takes each of these columns at most once: {', '.join(names)}")
+    return tuple((name, spelled_as(table, name, values[name.lower()])) for name in names if name.lower() in values)
+
+
+def spelled_as(table: Table, name: str, text: str | None) -> str | None:
+    """The value of a partition column as Delta's log spells it.
+
+    Raises:
+        InvalidArgument: it is no value of the column's type.
+    """
+    column = table.schema.column(name)
+    assert column is not None, "a partition column is one of the table's"
+    try:
+        value = pa.chunked_array([pa.array([text], pa.string()).cast(column.type.arrow)])
+    except pa.ArrowInvalid as error:
+        raise InvalidArgument(f"{name} = {text!r}: it is no {column.type}") from error
+    found: str | None = spelled(value)[0].as_py()
+    return found

@@ -1,0 +1,269 @@
+"""CREATE TABLE (kalamdb.md 1.1 to 1.3)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+
+from sqlglot.tokenizer_core import TokenType
+
+from lakewarden.base.scope import TableName
+from lakewarden.catalog.dynamic_declaration import FILE_PATH, KIND
+from lakewarden.catalog.model import Column
+from lakewarden.catalog.options import check_type, ignored_options
+from lakewarden.errors import InvalidArgument, Unsupported
+from lakewarden.maintenance.admin.create_table import make_table, new_table
+from lakewarden.maintenance.admin.dynamic_tables import DynamicDeclaration, make_dynamic_table
+from lakewarden.maintenance.drop import end_drop
+from lakewarden.sql.context import Context
+from lakewarden.sql.reader import StatementReader
+from lakewarden.sql.ref import Pairs
+from lakewarden.sql.results import StatementDone
+from lakewarden.sql.rights import Ask, Made, OwnRight, asks_to_create
+from lakewarden.sql.statement import AuditEntrySpec, Grammar, OnTable, Statement, StatementSpec, registered
+from lakewarden.sql.statements.clauses import if_not_exists, options_of
+from lakewarden.sql.statements.create_as import CreateTableAs
+from lakewarden.sql.statements.pipelines import from_template
+
+
+@dataclass(frozen=True)
+class CreateTable(OnTable):
+    type: str
+    columns: tuple[Column, ...]
+    primary_key: tuple[str, ...]
+    options: Pairs = ()
+    if_not_exists: bool = False
+    partition_by: tuple[str, ...] = ()
+    dynamic: bool | None = False
+    """None: the session decides, for a table whose type is not said."""
+
+    def takes_temporary(self, name: TableName) -> bool:
+        return False  # its name is that of a table of the warehouse, whatever the session has
+
+
+TYPES = ("USER", "SHARED", "STREAM")
+DYNAMIC = "DYNAMIC"
+"""The kind of SHARED table that FLIP-188 describes."""
+
+_SERIALS = frozenset({"SMALLSERIAL", "SERIAL", "BIGSERIAL"})
+"""All become BIGINT: the numbers of SNOWFLAKE_ID() need 64 bits."""
+_GENERATED = "SNOWFLAKE_ID()"
+_IGNORED = ("UNIQUE", "CHECK", "FOREIGN KEY")
+
+
+def read_create_table(read: StatementReader, prefix: str | None) -> Statement:
+    """Reads what follows CREATE [USER|SHARED|STREAM|DYNAMIC] TABLE."""
+    missing = if_not_exists(read)
+    table = read.ref()
+    if read.word("FROM", "TEMPLATE"):
+        return from_template(read, table, prefix, missing=missing)
+    made = _DeclaredColumns()
+    if read.keyword not in _CLAUSES:
+        read.listed(lambda: _element(read, made), none=True)
+    if read.keyword == "FROM":
+        raise InvalidArgument(f"CREATE TABLE {table} … FROM TEMPLATE declares no columns: the template owns the schema")
+    if read.word("USING"):
+        read.name("a format")  # PostgreSQL's; it has no effect
+    if read.word("PRIMARY", "KEY"):
+        made.set_key(read.listed(read.column))
+    partitioned = read.word("PARTITION", "BY") or read.word("PARTITIONED", "BY")
+    partition_by = tuple(read.listed(read.column)) if partitioned else ()
+    options = read.pairs() if read.word("WITH") else ()
+    kind, key = _declared_type(prefix, options), tuple(made.key)
+    if not read.word("AS"):
+        dynamic = _dynamic(prefix, options)
+        return CreateTable(table, kind, tuple(made.columns), key, options, missing, partition_by, dynamic)
+    if prefix == DYNAMIC:
+        raise Unsupported(f"CREATE DYNAMIC TABLE {table} … AS: create the table with its columns, then INSERT INTO it")
+    if made.columns:
+        raise InvalidArgument(f"CREATE TABLE {table} … AS takes its columns from the query: declare none, or cast them there")
+    return CreateTableAs(table, kind, key, partition_by, read.query(), options, missing)
+
+
+_CLAUSES = ("AS", "USING", "PRIMARY", "PARTITION", "PARTITIONED", "WITH")
+"""What may follow the name of a table that declares no columns."""
+
+
+def _declared_type(prefix: str | None, options: Pairs) -> str:
+    """The type of the prefix, else of the option; the options' reader refuses a contradiction."""
+    if prefix == DYNAMIC:
+        return "SHARED"
+    return prefix or next((value for key, value in options if key.upper() == "TYPE"), "SHARED")
+
+
+def _dynamic(prefix: str | None, options: Pairs) -> bool | None:
+    """Whether it is a dynamic table; None where the statement leaves it to the session."""
+    said = prefix is not None or any(key.upper() == "TYPE" for key, _ in options)
+    return prefix == DYNAMIC if said else None
+
+
+@dataclass
+class _DeclaredColumns:
+    """What has been read of a table's columns."""
+
+    columns: list[Column] = field(default_factory=list)
+    key: list[str] = field(default_factory=list)
+
+    def set_key(self, names: list[str]) -> None:
+        if self.key:
+            raise InvalidArgument(f"a table has one primary key; ({', '.join(self.key)}) is declared already")
+        self.key = names
+
+
+def _element(read: StatementReader, made: _DeclaredColumns) -> None:
+    constraint = read.name("a constraint") if read.word("CONSTRAINT") else None
+    if read.word("PRIMARY", "KEY"):
+        made.set_key(read.listed(read.column))
+    elif any(read.word(*words.split()) for words in _IGNORED):
+        _skip(read)
+    elif constraint is not None:
+        raise read.failure("expected PRIMARY KEY")
+    else:
+        column, in_key = read_column(read)
+        made.columns.append(column)
+        if in_key:
+            made.set_key([column.name])
+
+
+def read_column(read: StatementReader) -> tuple[Column, bool]:
+    """Reads `name type …`; returns the column and whether it is the PRIMARY KEY."""
+    name = read.column()
+    kind = read_type(read)
+    default = _GENERATED if kind.upper() in _SERIALS else None
+    nullable, in_key = True, False
+    while True:
+        if read.word("PRIMARY", "KEY"):
+            in_key = True
+        elif read.word("NOT", "NULL"):
+            nullable = False
+        elif read.word("NULL"):
+            nullable = True
+        elif read.word("DEFAULT"):
+            default = read.expression_text("a default")
+        elif _generated(read):
+            default = _GENERATED
+        elif not _ignored(read):
+            return Column(name, "BIGINT" if kind.upper() in _SERIALS else kind, nullable, default), in_key
+
+
+def _ignored(read: StatementReader) -> bool:
+    """Skips a constraint of one column that is accepted and has no effect."""
+    if read.word("CHECK"):
+        read.open()
+        read.bracketed()
+        return True
+    if read.word("REFERENCES"):
+        read.ref()
+        if read.symbol(TokenType.L_PAREN):
+            read.bracketed()
+        return True
+    return read.word("UNIQUE")
+
+
+def _generated(read: StatementReader) -> bool:
+    """Reads AUTO_INCREMENT, or GENERATED … AS IDENTITY."""
+    if read.word("AUTO_INCREMENT") or read.word("AUTO", "INCREMENT"):
+        return True
+    if not read.word("GENERATED"):
+        return False
+    if not read.word("ALWAYS"):
+        read.expect("BY", "DEFAULT")
+    read.expect("AS", "IDENTITY")
+    return True
+
+
+def read_type(read: StatementReader) -> str:
+    """A type as written, with its numbers: `catalog.column_types` decides which are valid."""
+
+    def words() -> str:
+        name = read.name("a type")
+        if read.symbol(TokenType.L_PAREN):
+            read.whole("a precision")
+            while read.symbol(TokenType.COMMA):
+                read.whole("a scale")
+            read.close()
+        return name
+
+    return read.source(words, "a type")
+
+
+def _skip(read: StatementReader) -> None:
+    """Skips the rest of a constraint that is accepted and has no effect."""
+    depth = 0
+    while not read.over and (depth or not read._match_set((TokenType.COMMA, TokenType.R_PAREN), advance=False)):
+        depth += (read._curr.token_type is TokenType.L_PAREN) - (read._curr.token_type is TokenType.R_PAREN)
+        read._advance()
+
+
+def create_table(context: Context, statement: CreateTable) -> StatementDone:
+    name = context.named(statement.table)
+    catalog = context.catalog
+    if statement.if_not_exists and name in catalog.tables and not catalog.tables[name].dropping:
+        return StatementDone(f"table {name} already exists")
+    if name in catalog.tables and catalog.tables[name].dropping:
+        end_drop(context.services.operator(), name)
+    if is_dynamic(context, statement):
+        return create_dynamic(context, statement, name)
+    kind = check_type(statement.type)
+    options = options_of(statement.options)
+    key, partition_by = declared(statement, statement.primary_key), declared(statement, statement.partition_by)
+    at_once = context.rules == "k3"
+    table = new_table(context.warehouse, name, kind, statement.columns, key, options, partition_by)
+    make_table(context.warehouse, table, at_once=at_once)
+    ignored = ignored_options(kind, options)
+    note = f"; {', '.join(ignored)} {'has' if len(ignored) == 1 else 'have'} no effect on a {kind} table" if ignored else ""
+    return StatementDone(f"table {name} created{note}")
+
+
+# What CREATE TABLE declares, as names and options.
+def declared(statement: CreateTable, names: Sequence[str]) -> list[str]:
+    """The columns as declared: names in SQL ignore case."""
+    columns = {column.name.lower(): column.name for column in statement.columns}
+    return [columns.get(name.lower(), name) for name in names]
+
+
+def is_dynamic(context: Context, statement: CreateTable) -> bool:
+    """Whether the statement says so; where it names no type, the session does."""
+    if statement.dynamic is not None:
+        return statement.dynamic
+    return context.table_storage.get(KIND, "").lower() == "dynamic"
+
+
+def create_dynamic(context: Context, statement: CreateTable, name: TableName) -> StatementDone:
+    key, partition_by = declared(statement, statement.primary_key), declared(statement, statement.partition_by)
+    options = options_of(statement.options)
+    given = DynamicDeclaration(name, statement.columns, key, partition_by, options, context.table_storage)
+    make_dynamic_table(context.warehouse, given, adopt=statement.if_not_exists)
+    return StatementDone(f"table {name} created")
+
+
+def table_words(verb: str) -> dict[str, str | None]:
+    """CREATE TABLE, and CREATE USER TABLE and so on, each with the type that it names."""
+    return {f"{verb} TABLE": None, **{f"{verb} {kind} TABLE": kind for kind in TYPES}}
+
+
+def _asks(context: Context, statement: CreateTable, made: Made) -> Iterator[Ask]:
+    given = FILE_PATH in context.table_storage or any(key.lower() == FILE_PATH for key, _ in statement.options)
+    chooses = given and statement.dynamic is not False
+    return asks_to_create(context, statement.table, statement.type, statement.options, made, chooses_place=chooses)
+
+
+_CREATES = OwnRight(_asks, "`create` for its type of table")
+
+ROWS = registered(
+    StatementSpec(
+        "CREATE TABLE",
+        "CREATE [USER, SHARED, STREAM or DYNAMIC] TABLE [IF NOT EXISTS] t (c type [NOT NULL] [DEFAULT e] [PRIMARY KEY], …,"
+        " [PRIMARY KEY (…)]) [PARTITION BY (c, …)] [WITH (KEY = value, …)]",
+        "creates a table",
+        _CREATES,
+        create_table,
+        audited=AuditEntrySpec("CREATE_TABLE", "table", "table"),
+    ),
+)
+
+GRAMMARS: Mapping[str, Grammar] = {
+    words: partial(read_create_table, prefix=kind)
+    for words, kind in (table_words("CREATE") | {"CREATE DYNAMIC TABLE": DYNAMIC}).items()
+}
