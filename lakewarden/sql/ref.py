@@ -19,6 +19,5 @@ class Ref:
 Pairs = tuple[tuple[str, str], ...]
 """Keys and values in the order of the text; a key may occur twice, which the options' reader refuses."""
 
-# Statements about dynamic tables.
 PartitionSpec = tuple[tuple[str, str | None], ...]
 """`dt = 'x', hr = 3` as written: columns and values, None for NULL."""

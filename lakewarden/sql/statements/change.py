@@ -173,7 +173,4 @@ ROWS = registered(
     StatementSpec("DELETE", "DELETE FROM t WHERE …", "removes rows", TableRight("write"), delete),
 )
 
-GRAMMARS: Mapping[str, Grammar] = {
-    "UPDATE": read_update,
-    "DELETE": read_delete,
-}
+GRAMMARS: Mapping[str, Grammar] = {"UPDATE": read_update, "DELETE": read_delete}

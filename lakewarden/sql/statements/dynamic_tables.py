@@ -229,6 +229,4 @@ ROWS = registered(
     ),
 )
 
-GRAMMARS: Mapping[str, Grammar] = {
-    "SET": read_set_table_storage,
-}
+GRAMMARS: Mapping[str, Grammar] = {"SET": read_set_table_storage}

@@ -332,8 +332,4 @@ ROWS = registered(
     ),
 )
 
-GRAMMARS: Mapping[str, Grammar] = {
-    "STORAGE": read_storage,
-    "KILL": read_kill,
-    "EXPORT": read_export,
-}
+GRAMMARS: Mapping[str, Grammar] = {"STORAGE": read_storage, "KILL": read_kill, "EXPORT": read_export}

@@ -44,7 +44,6 @@ class Merge(MergeClauses):
         yield from computed(self.on, *(value for when in self.whens for value in (when.condition, *when.values)))
 
 
-# Parses MERGE with sqlglot, and takes the tree apart.
 _MERGE_PARTS = frozenset({"this", "using", "on", "using_cond", "whens"})
 
 
@@ -191,6 +190,4 @@ ROWS = registered(
     ),
 )
 
-GRAMMARS: Mapping[str, Grammar] = {
-    "MERGE": read_merge,
-}
+GRAMMARS: Mapping[str, Grammar] = {"MERGE": read_merge}

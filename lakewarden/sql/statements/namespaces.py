@@ -34,7 +34,6 @@ from lakewarden.sql.system_listings import MOMENT, WHOLE, tables_by_namespace, t
 from lakewarden.tables.warehouse import check_namespace
 
 
-# Statements about namespaces.
 @dataclass(frozen=True)
 class CreateNamespace(Statement):
     name: str

@@ -24,7 +24,6 @@ from lakewarden.sql.statement import AuditEntrySpec, Grammar, ListStatement, OnT
 from lakewarden.sql.system_listings import FLAG, MOMENT, WHOLE, texts
 
 
-# Statements about pipelines and their rules.
 @dataclass(frozen=True)
 class CreateFromTemplate(OnTable):
     """CREATE SHARED TABLE … FROM TEMPLATE: the template owns the schema. A list among the options is the text of a JSON list."""
@@ -132,7 +131,6 @@ def _entry(read: StatementReader) -> str:
 _VALUES = (TokenType.NUMBER, TokenType.DASH, TokenType.TRUE, TokenType.FALSE)
 
 
-# Executes the statements about pipelines and their rules.
 def create_from_template(context: Context, statement: CreateFromTemplate) -> StatementDone:
     name = context.named(statement.table)
     if statement.if_not_exists and (name in context.catalog.tables or name in context.catalog.blanks):
@@ -271,7 +269,4 @@ ROWS = registered(
     ),
 )
 
-GRAMMARS: Mapping[str, Grammar] = {
-    "ALTER RULE": read_alter_rule,
-    "DROP PIPELINE": read_drop_pipeline,
-}
+GRAMMARS: Mapping[str, Grammar] = {"ALTER RULE": read_alter_rule, "DROP PIPELINE": read_drop_pipeline}

@@ -105,7 +105,4 @@ ROWS = registered(
     StatementSpec("EXPLAIN", "EXPLAIN SELECT …", "shows how a query would run", READS, explain),
 )
 
-GRAMMARS: Mapping[str, Grammar] = {
-    **dict.fromkeys(QUERIES_BEGIN, read_query),
-    "EXPLAIN": read_explain,
-}
+GRAMMARS: Mapping[str, Grammar] = {**dict.fromkeys(QUERIES_BEGIN, read_query), "EXPLAIN": read_explain}

@@ -95,14 +95,6 @@ def read_set_metadata(read: StatementReader) -> Statement:
     return SetMetadata("" if read.word("DEFAULT") else parsed_metadata(read.text("a JSON object")))
 
 
-def read_reset_metadata(_: StatementReader) -> Statement:
-    return SetMetadata("")
-
-
-def read_show_metadata(_: StatementReader) -> Statement:
-    return ShowMetadata()
-
-
 # Parses the statements of transaction blocks, as PostgreSQL writes them.
 _LEVELS = (("READ", "COMMITTED"), ("READ", "UNCOMMITTED"), ("REPEATABLE", "READ"), ("SERIALIZABLE",))
 """PostgreSQL's levels of isolation; a block is READ COMMITTED whatever it names (docs/sql.md)."""
@@ -256,6 +248,6 @@ GRAMMARS: Mapping[str, Grammar] = {
     "SET FRESHNESS": read_set_freshness,
     "SET COMMIT_METADATA": read_set_metadata,
     "SET SESSION COMMIT_METADATA": read_set_metadata,
-    "RESET COMMIT_METADATA": read_reset_metadata,
-    "SHOW COMMIT_METADATA": read_show_metadata,
+    "RESET COMMIT_METADATA": lambda _: SetMetadata(""),
+    "SHOW COMMIT_METADATA": lambda _: ShowMetadata(),
 }

@@ -46,7 +46,6 @@ from lakewarden.sql.system_listings import (
 from lakewarden.tables.warehouse import cold_tables
 
 
-# Statements that show what exists.
 @dataclass(frozen=True)
 class Show(ListStatement):
     what: Literal["namespaces", "storages", "manifest", "export"]
@@ -77,7 +76,6 @@ class DescribeHistory(ListStatement, OnTable):
     limit: int | None = None
 
 
-# Parses SHOW and DESCRIBE.
 _IN_NAMESPACE = {"TABLES": ShowTables, "RULES": ShowRules, "PIPELINES": ShowPipelines}
 
 
@@ -330,8 +328,4 @@ ROWS = registered(
     ),
 )
 
-GRAMMARS: Mapping[str, Grammar] = {
-    "SHOW": read_show,
-    "DESCRIBE": read_describe,
-    "DESC": read_describe,
-}
+GRAMMARS: Mapping[str, Grammar] = {"SHOW": read_show, "DESCRIBE": read_describe, "DESC": read_describe}

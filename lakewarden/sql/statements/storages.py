@@ -29,7 +29,6 @@ from lakewarden.sql.statements.clauses import if_exists, options_of
 from lakewarden.sql.system_listings import FLAG, MOMENT, TEXT, WHOLE, texts
 
 
-# Statements about storages.
 @dataclass(frozen=True)
 class CreateStorage(Statement):
     id: str
@@ -73,7 +72,6 @@ class CheckStorage(Statement):
     extended: bool = False
 
 
-# Parses statements about storages, and the STORAGE statements (kalamdb.md 1.5).
 _CREATE_FIELDS = {
     "NAME": "name",
     "DESCRIPTION": "description",

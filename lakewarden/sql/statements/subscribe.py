@@ -255,6 +255,4 @@ ROWS = registered(
     ),
 )
 
-GRAMMARS: Mapping[str, Grammar] = {
-    "SUBSCRIBE": read_subscribe,
-}
+GRAMMARS: Mapping[str, Grammar] = {"SUBSCRIBE": read_subscribe}

@@ -62,7 +62,6 @@ def read_drop_temporary_table(read: StatementReader) -> Statement:
     return DropTemporaryTable(read.ref(), there)
 
 
-# Executes the statements about temporary tables, which belong to one session and live in its memory.
 def create_temporary_table(context: Context, statement: CreateTemporaryTable) -> StatementDone:
     """Raises:
     AlreadyExists: the session has a temporary table of this name.

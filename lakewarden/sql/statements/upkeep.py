@@ -17,7 +17,6 @@ from lakewarden.catalog.state.job import outcome_of
 from lakewarden.delta.past import parse_moment
 from lakewarden.errors import InvalidArgument, ScopesFailed, Unsupported
 from lakewarden.maintenance.plans.store import PlanLog
-from lakewarden.maintenance.plans.value import Plan
 from lakewarden.maintenance.request import Request, new_request, with_texts
 from lakewarden.maintenance.restore import RestoreOptions
 from lakewarden.sql.context import Context
@@ -129,14 +128,9 @@ _COLUMNS: Columns = {
 }
 
 
-def preview(context: Context, request: Request) -> Plan:
-    """Raises as `Operator.preview`."""
-    return context.services.operator().preview(request)
-
-
 def planned(context: Context, request: Request) -> ResultRows:
     """A row for each scope: what would be done, or why nothing would."""
-    return listing(_COLUMNS, [_row(report) for report in preview(context, request).reports])
+    return listing(_COLUMNS, [_row(report) for report in context.services.operator().preview(request).reports])
 
 
 def _row(report: ScopeReport) -> Row:
@@ -184,7 +178,7 @@ def vacuum(context: Context, statement: Vacuum) -> StatementDone | ResultRows:
     user = _whose(context, table, statement)
     request = new_request("vacuum", (str(table.name),), user=user, retain_hours=hours, force=force, look=statement.look)
     request = with_texts(request, options_of(statement.more))
-    return _files(preview(context, request).reports) if statement.dry_run else _run_now(context, request)
+    return _files(context.services.operator().preview(request).reports) if statement.dry_run else _run_now(context, request)
 
 
 def _files(reports: Sequence[ScopeReport]) -> ResultRows:
@@ -291,9 +285,4 @@ ROWS = registered(
     ),
 )
 
-GRAMMARS: Mapping[str, Grammar] = {
-    "OPTIMIZE": read_optimize,
-    "VACUUM": read_vacuum,
-    "RESTORE": read_restore,
-    "APPLY": read_apply,
-}
+GRAMMARS: Mapping[str, Grammar] = {"OPTIMIZE": read_optimize, "VACUUM": read_vacuum, "RESTORE": read_restore, "APPLY": read_apply}

@@ -21,7 +21,6 @@ from lakewarden.sql.statement import Grammar, Statement, StatementSpec, register
 from lakewarden.sql.statements.clauses import if_exists
 
 
-# Statements about users.
 @dataclass(frozen=True)
 class CreateUser(Statement):
     """One way to log in: a password, `oauth` with its JSON, or `internal`."""
@@ -56,7 +55,6 @@ class DropUser(Statement):
     if_exists: bool = False
 
 
-# Parses statements about users, and EXECUTE AS (kalamdb.md 1.8 and 1.9).
 _Field = Literal["password", "role", "email", "storage_mode", "storage_id"]
 
 _FIELDS: dict[str, _Field] = {
@@ -201,8 +199,4 @@ ROWS = registered(
     ),
 )
 
-GRAMMARS: Mapping[str, Grammar] = {
-    "CREATE USER": read_create_user,
-    "ALTER USER": read_alter_user,
-    "DROP USER": read_drop_user,
-}
+GRAMMARS: Mapping[str, Grammar] = {"CREATE USER": read_create_user, "ALTER USER": read_alter_user, "DROP USER": read_drop_user}
