@@ -33,8 +33,15 @@ from lakewarden.sql.ref import Pairs, Ref
 from lakewarden.sql.results import ResultRows, StatementDone
 from lakewarden.sql.rights import TableRight, operation_right
 from lakewarden.sql.statement import AuditEntrySpec, Grammar, OnTable, Statement, StatementSpec, UnsupportedStatement, registered
-from lakewarden.sql.statements.clauses import if_exists, if_not_exists, options_of, partition_spec
-from lakewarden.sql.statements.create_table import read_column, read_type, table_words
+from lakewarden.sql.statements.clauses import (
+    if_exists,
+    if_not_exists,
+    options_of,
+    partition_spec,
+    read_column,
+    read_type,
+    table_words,
+)
 from lakewarden.sql.statements.dynamic_tables import CompactTable, DropPartition
 from lakewarden.sql.statements.upkeep import planned
 

@@ -1,4 +1,4 @@
-"""What several statements share in their texts, and what it means: names, options, partitions, assignments."""
+"""What several statements share in their texts, and what it means: names, columns, options, partitions, assignments."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pyarrow as pa
 from sqlglot import exp
 from sqlglot.tokenizer_core import TokenType
 
-from lakewarden.catalog.model import Table
+from lakewarden.catalog.model import Column, Table
 from lakewarden.delta.partitions import Partition, spelled
 from lakewarden.errors import InvalidArgument, Unsupported
 from lakewarden.sql.reader import StatementReader
@@ -142,3 +142,77 @@ def spelled_as(table: Table, name: str, text: str | None) -> str | None:
         raise InvalidArgument(f"{name} = {text!r}: it is no {column.type}") from error
     found: str | None = spelled(value)[0].as_py()
     return found
+
+
+TYPES = ("USER", "SHARED", "STREAM")
+
+_SERIALS = frozenset({"SMALLSERIAL", "SERIAL", "BIGSERIAL"})
+"""All become BIGINT: the numbers of SNOWFLAKE_ID() need 64 bits."""
+_GENERATED = "SNOWFLAKE_ID()"
+
+
+def read_column(read: StatementReader) -> tuple[Column, bool]:
+    """Reads `name type …`; returns the column and whether it is the PRIMARY KEY."""
+    name = read.column()
+    kind = read_type(read)
+    default = _GENERATED if kind.upper() in _SERIALS else None
+    nullable, in_key = True, False
+    while True:
+        if read.word("PRIMARY", "KEY"):
+            in_key = True
+        elif read.word("NOT", "NULL"):
+            nullable = False
+        elif read.word("NULL"):
+            nullable = True
+        elif read.word("DEFAULT"):
+            default = read.expression_text("a default")
+        elif _generated(read):
+            default = _GENERATED
+        elif not _ignored(read):
+            return Column(name, "BIGINT" if kind.upper() in _SERIALS else kind, nullable, default), in_key
+
+
+def _ignored(read: StatementReader) -> bool:
+    """Skips a constraint of one column that is accepted and has no effect."""
+    if read.word("CHECK"):
+        read.open()
+        read.bracketed()
+        return True
+    if read.word("REFERENCES"):
+        read.ref()
+        if read.symbol(TokenType.L_PAREN):
+            read.bracketed()
+        return True
+    return read.word("UNIQUE")
+
+
+def _generated(read: StatementReader) -> bool:
+    """Reads AUTO_INCREMENT, or GENERATED … AS IDENTITY."""
+    if read.word("AUTO_INCREMENT") or read.word("AUTO", "INCREMENT"):
+        return True
+    if not read.word("GENERATED"):
+        return False
+    if not read.word("ALWAYS"):
+        read.expect("BY", "DEFAULT")
+    read.expect("AS", "IDENTITY")
+    return True
+
+
+def read_type(read: StatementReader) -> str:
+    """A type as written, with its numbers: `catalog.column_types` decides which are valid."""
+
+    def words() -> str:
+        name = read.name("a type")
+        if read.symbol(TokenType.L_PAREN):
+            read.whole("a precision")
+            while read.symbol(TokenType.COMMA):
+                read.whole("a scale")
+            read.close()
+        return name
+
+    return read.source(words, "a type")
+
+
+def table_words(verb: str) -> dict[str, str | None]:
+    """CREATE TABLE, and CREATE USER TABLE and so on, each with the type that it names."""
+    return {f"{verb} TABLE": None, **{f"{verb} {kind} TABLE": kind for kind in TYPES}}

@@ -22,7 +22,7 @@ from lakewarden.sql.ref import Pairs
 from lakewarden.sql.results import StatementDone
 from lakewarden.sql.rights import Ask, Made, OwnRight, asks_to_create
 from lakewarden.sql.statement import AuditEntrySpec, Grammar, OnTable, Statement, StatementSpec, registered
-from lakewarden.sql.statements.clauses import if_not_exists, options_of
+from lakewarden.sql.statements.clauses import if_not_exists, options_of, read_column, table_words
 from lakewarden.sql.statements.create_as import CreateTableAs
 from lakewarden.sql.statements.pipelines import from_template
 
@@ -42,13 +42,9 @@ class CreateTable(OnTable):
         return False  # its name is that of a table of the warehouse, whatever the session has
 
 
-TYPES = ("USER", "SHARED", "STREAM")
 DYNAMIC = "DYNAMIC"
 """The kind of SHARED table that FLIP-188 describes."""
 
-_SERIALS = frozenset({"SMALLSERIAL", "SERIAL", "BIGSERIAL"})
-"""All become BIGINT: the numbers of SNOWFLAKE_ID() need 64 bits."""
-_GENERATED = "SNOWFLAKE_ID()"
 _IGNORED = ("UNIQUE", "CHECK", "FOREIGN KEY")
 
 
@@ -126,68 +122,6 @@ def _element(read: StatementReader, made: _DeclaredColumns) -> None:
             made.set_key([column.name])
 
 
-def read_column(read: StatementReader) -> tuple[Column, bool]:
-    """Reads `name type …`; returns the column and whether it is the PRIMARY KEY."""
-    name = read.column()
-    kind = read_type(read)
-    default = _GENERATED if kind.upper() in _SERIALS else None
-    nullable, in_key = True, False
-    while True:
-        if read.word("PRIMARY", "KEY"):
-            in_key = True
-        elif read.word("NOT", "NULL"):
-            nullable = False
-        elif read.word("NULL"):
-            nullable = True
-        elif read.word("DEFAULT"):
-            default = read.expression_text("a default")
-        elif _generated(read):
-            default = _GENERATED
-        elif not _ignored(read):
-            return Column(name, "BIGINT" if kind.upper() in _SERIALS else kind, nullable, default), in_key
-
-
-def _ignored(read: StatementReader) -> bool:
-    """Skips a constraint of one column that is accepted and has no effect."""
-    if read.word("CHECK"):
-        read.open()
-        read.bracketed()
-        return True
-    if read.word("REFERENCES"):
-        read.ref()
-        if read.symbol(TokenType.L_PAREN):
-            read.bracketed()
-        return True
-    return read.word("UNIQUE")
-
-
-def _generated(read: StatementReader) -> bool:
-    """Reads AUTO_INCREMENT, or GENERATED … AS IDENTITY."""
-    if read.word("AUTO_INCREMENT") or read.word("AUTO", "INCREMENT"):
-        return True
-    if not read.word("GENERATED"):
-        return False
-    if not read.word("ALWAYS"):
-        read.expect("BY", "DEFAULT")
-    read.expect("AS", "IDENTITY")
-    return True
-
-
-def read_type(read: StatementReader) -> str:
-    """A type as written, with its numbers: `catalog.column_types` decides which are valid."""
-
-    def words() -> str:
-        name = read.name("a type")
-        if read.symbol(TokenType.L_PAREN):
-            read.whole("a precision")
-            while read.symbol(TokenType.COMMA):
-                read.whole("a scale")
-            read.close()
-        return name
-
-    return read.source(words, "a type")
-
-
 def _skip(read: StatementReader) -> None:
     """Skips the rest of a constraint that is accepted and has no effect."""
     depth = 0
@@ -236,11 +170,6 @@ def create_dynamic(context: Context, statement: CreateTable, name: TableName) ->
     given = DynamicDeclaration(name, statement.columns, key, partition_by, options, context.table_storage)
     make_dynamic_table(context.warehouse, given, adopt=statement.if_not_exists)
     return StatementDone(f"table {name} created")
-
-
-def table_words(verb: str) -> dict[str, str | None]:
-    """CREATE TABLE, and CREATE USER TABLE and so on, each with the type that it names."""
-    return {f"{verb} TABLE": None, **{f"{verb} {kind} TABLE": kind for kind in TYPES}}
 
 
 def _asks(context: Context, statement: CreateTable, made: Made) -> Iterator[Ask]:
