@@ -41,6 +41,7 @@ def murmur3(strings: pa.Array[Any], seed: int) -> Numbers:
 
 
 def _bytes_of(strings: pa.Array[Any]) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]:
+    # Offsets of 64 bits: the text of all rows together may be more than 2 GiB.
     whole = strings.cast(pa.large_binary())
     _, ends, data = whole.buffers()
     if ends is None or data is None or not data.size:
@@ -88,9 +89,11 @@ def bucket_of(rows: pa.Table, key: Sequence[str], buckets: int) -> pa.Array[Any]
     Args:
         key: the columns of the primary key; without any, all columns count whose names do not begin with `_`.
     """
+    # No hash: most tables have one bucket.
     if buckets == 1:
         return pa.array(np.zeros(rows.num_rows, np.int32))
     hashes = murmur3(_canonical(rows, key or [name for name in rows.column_names if not name.startswith("_")]), _SEED)
+    # Without the sign, so that no bucket is below zero wherever the hash is read as a signed number.
     return pa.array(((hashes & np.uint32(0x7FFFFFFF)) % np.uint32(buckets)).astype(np.int32))
 
 
@@ -122,12 +125,14 @@ def _canonical(rows: pa.Table, names: Sequence[str]) -> pa.Array[Any]:
 def _spelled(column: Any) -> Any:
     text = _text(column).cast(pa.binary())
     length = pc.binary_length(text).cast(pa.string()).cast(pa.binary())
+    # With its length in front, so that the values of two keys never spell the same text (`a`, `bc` and `ab`, `c`).
     sized = pc.binary_join_element_wise(length, text, pa.scalar(b":", pa.binary()))
     return pc.if_else(pc.is_valid(text), sized, pa.scalar(b"-", pa.binary()))
 
 
 def _text(column: Any) -> Any:
     kind = column.type
+    # As a number of microseconds: a text would depend on the zone and on the unit.
     if pa.types.is_timestamp(kind):
         return column.cast(pa.timestamp("us", kind.tz)).cast(pa.int64()).cast(pa.string())
     if pa.types.is_string(kind) or pa.types.is_binary(kind) or pa.types.is_large_string(kind) or pa.types.is_large_binary(kind):

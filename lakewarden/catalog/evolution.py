@@ -122,10 +122,12 @@ def _added(table: Table, column: Column, now: datetime) -> Table:
     _check_free(table, column.name, None)
     if not column.nullable and column.default is None:
         raise InvalidArgument(f"column {column.name!r}: NOT NULL needs a DEFAULT here, since the table may have rows already")
+    # Over all versions: a dropped column's id must not come again, or its old values would fill the new column.
     number = 1 + max(each.id for schema in table.schemas for each in schema.columns)
     made = declare_column(number, column, in_key=False)
     check_kind(made, table.schema.append_only)
     if not made.nullable:
+        # Older rows have nothing there. They get the default of this moment, whatever it is changed to later.
         made = replace(made, null_before=True, initial=initial_of(made.default, made.type, now))
     return _evolved(table, (*table.schema.columns, made), table.schema.primary_key)
 
@@ -158,6 +160,7 @@ def _widened(table: Table, column: SchemaColumn, text: str) -> SchemaColumn:
     _check_no_partition(table, column, f"stays {column.type}")
     if not _is_wider(column.type, type_):
         raise InvalidArgument(f"column {column.name!r} is {column.type} and cannot become {type_}: only wider types of its kind")
+    # The default is spelled anew in the wider type.
     return _defaulted(replace(column, type=type_), column.default)
 
 
@@ -165,6 +168,7 @@ def _is_wider(before: ColumnType, after: ColumnType) -> bool:
     """Whether each value of one is the same value of the other."""
     if before.name == after.name == "DECIMAL":
         whole = (before.precision or 0) - (before.scale or 0), (after.precision or 0) - (after.scale or 0)
+        # Digits before the point and behind it, each by itself: more in all is not enough.
         return whole[0] <= whole[1] and (before.scale or 0) <= (after.scale or 0)
     return after.name in _WIDER.get(before.name, ())
 
@@ -177,6 +181,7 @@ def _nullability(table: Table, column: SchemaColumn, nullable: bool) -> SchemaCo
         raise InvalidArgument(f"column {column.name!r} is in the primary key of {table.name} and stays NOT NULL")
     if nullable == column.nullable:
         return column
+    # Rows from before may have NULL, so the column of the Delta table stays nullable.
     changed = replace(column, nullable=nullable, null_before=not nullable)
     return _defaulted(changed, column.default)
 
@@ -207,6 +212,7 @@ def _evolved(table: Table, columns: tuple[SchemaColumn, ...], key: tuple[str, ..
 def _in_one_version(before: Table, after: Table) -> Table:
     if after == before:
         return before
+    # The versions in between were never in the catalog, and no row has one.
     return replace(after, schemas=(*before.schemas, replace(after.schema, version=before.schema.version + 1)))
 
 

@@ -40,6 +40,7 @@ class BeatThread(threading.Thread):
 
     def end(self) -> None:
         """Waits for a beat that is under way; no other comes."""
+        # First the sign, then the wait: no beat may come behind what the caller does next, such as giving a lease back.
         self._ended.set()
         self.join()
 

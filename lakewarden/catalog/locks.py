@@ -115,6 +115,7 @@ class PostgresTurns:
             _wait(connection, _key(f"{self._scope}\0{name}"), name, seconds)
             yield
         finally:
+            # Ends the advisory lock too, also where the block raised.
             connection.close()
 
 
@@ -135,6 +136,7 @@ def _wait(connection: psycopg2.extensions.connection, key: int, name: str, secon
     until = time.monotonic() + seconds
     with connection.cursor() as cursor:
         while True:
+            # Tries instead of waiting in the server, so that `seconds` bounds it.
             cursor.execute("SELECT pg_try_advisory_lock(%s)", (key,))
             if cursor.fetchone() == (True,):
                 return
@@ -161,6 +163,7 @@ def renewing(name: str, seconds: float, renew: Callable[[], object]) -> Iterator
             return False
         return True
 
+    # Three times in a period: one beat that fails, or comes late, loses nothing.
     with BeatThread(f"lease-{name}", beat, seconds / 3):
         yield
 
@@ -181,6 +184,7 @@ class LeaseWatch:
 
     def look(self) -> Lease | None:
         now = self._catalog.read().leases.get(self._name)
+        # A renewal raises the beat, so a lease that lives is never twice the same; the wait begins anew.
         if now != self.held:
             self.lives = self.held is not None and now is not None
             self.held, self._since = now, self._monotonic()
@@ -188,6 +192,8 @@ class LeaseWatch:
 
     @property
     def is_free(self) -> bool:
+        # A clock of the holder's machine has no say in it: only what was seen here, for the lease's whole duration
+        # (docs/decisions/0013-leases-in-the-catalog.md).
         return self.held is None or self._monotonic() - self._since >= self.held.seconds
 
 
@@ -279,6 +285,8 @@ class CatalogLock:
         watch = LeaseWatch(self._catalog, name, self._monotonic)
         while True:
             held = watch.look()
+            # With an exclusive turn no other process can be at work: a lease that still stands was left by a dead one
+            # (docs/decisions/0013-leases-in-the-catalog.md).
             if self._turns.exclusive or watch.is_free:
                 with suppress(Conflict):
                     return self._catalog.change(grant(name, owner, self._settings.lease_seconds, held)).leases[name]
@@ -288,4 +296,5 @@ class CatalogLock:
                     f"could not lock {name} within {self._settings.acquire_seconds:g} seconds: {holder} holds it; try again"
                 )
             self._pause(min(pause, max(0.0, until - self._monotonic())))
+            # Never longer than a third of the lease: a look has to see each renewal, or a living lease would seem quiet.
             pause = min(2 * pause, _LONGEST_PAUSE, self._settings.lease_seconds / 3)

@@ -57,6 +57,7 @@ class CatalogVersion:
 
 
 def encode(written: CatalogVersion) -> bytes:
+    # The lowest that holds all of it, so that older processes go on as long as nothing new is used.
     body = {"format": format_of(written.catalog)} | _plain(written)
     return with_sum(json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode())
 
@@ -71,6 +72,7 @@ def decode(data: bytes, name: str) -> CatalogVersion:
         if not is_whole(data):
             raise ValueError("its checksum is another one")
         body = json.loads(data)
+        # A release that wrote the catalog again without fields that it does not know would lose them.
         if body["format"] not in range(1, NEWEST + 1):
             raise Corrupt(f"{name} has format {body['format']!r}; this version of Lakewarden reads formats up to {NEWEST}")
         written: CatalogVersion = _value(CatalogVersion, body)
@@ -125,6 +127,7 @@ def _value(kind: Any, value: Any) -> Any:
         raise ValueError(f"{value!r} is no {kind}")
     if isinstance(kind, type) and is_dataclass(kind):
         hints = _hints(kind)
+        # Unknown members are passed over: the format says when that would lose something.
         return kind(**{name: _value(hints[name], item) for name, item in value.items() if name in hints})
     if origin is tuple:
         return tuple(_value(arguments[0], item) for item in value)
@@ -222,6 +225,7 @@ class CatalogStore:
             made = self._create(before, after)
             if made is not None:
                 return made
+            # By chance and growing, so that those who lost the same race do not meet again.
             self._pause(self._spread() * min(_LONGEST_PAUSE, 0.002 * 2**attempt))
 
     def _spread(self) -> float:
@@ -232,6 +236,7 @@ class CatalogStore:
         """The version with the change; None if another one came first."""
         write = self._new_id()
         version = before.catalog.version + 1
+        # With the writes before: who sees only a later version can still tell whether this one is among those it follows.
         written = CatalogVersion(replace(after, version=version), (*before.writes[1 - _LINEAGE :], write), self._clock())
         try:
             self._store.create(_key(version), encode(written))
@@ -242,17 +247,20 @@ class CatalogStore:
         except StorageUnavailable:
             if not self._settled(version, write):
                 raise  # it may still arrive
+        # The version that was made, and not the newest: a caller's lease or table may be another's there by now.
         return written.catalog if self._counts(version, write) else None
 
     def _counts(self, version: int, write: str) -> bool:
         """Whether the write is the version, and not another one that came first."""
         newest = self._newest()
         counted = _holds(newest, version, write)
+        # Too many versions since: neither yes nor no can be proved.
         if counted is None:
             raise Conflict(
                 f"the catalog in {self._store.uri} went on from version {version} to {newest.catalog.version} under this change, "
                 "and whether it was done is not known: look, and try again"
             )
+        # Every sixteenth change, so that pruning costs most changes no request.
         if counted and version % _KEPT == 0:
             self._prune(newest.catalog.version)
         return counted
@@ -270,6 +278,7 @@ class CatalogStore:
             if not versions:
                 raise StorageUnavailable(f"the catalog in {self._store.uri} was there before, and is not: is its disk mounted?")
             try:
+                # The listing's line (key, size, time) is compared: a number that was pruned may have come again.
                 written = known[1] if known is not None and known[0] == versions[0] else self._decoded(versions[0])
             except Missing:
                 continue  # pruned since the listing, so there are newer ones
@@ -284,6 +293,7 @@ class CatalogStore:
     def _decoded(self, version: StoredObject) -> CatalogVersion:
         name = f"{self._store.uri}/{version.key}"
         written = decode(self._store.get(version.key), name)
+        # An object that was copied over another's name is whole by its checksum.
         if _key(written.catalog.version) != version.key:
             raise Corrupt(f"{name} holds version {written.catalog.version}, which is not its name")
         return written

@@ -81,6 +81,7 @@ def odd_pages(place: Location, below: str, after: str, why: str) -> Iterator[lis
         raise StorageRefused(f"{why}; boto3 lists it: install lakewarden[s3]") from None
     client = boto3.Session().client("s3", **boto_options(place, os.environ))
     bucket = place.uri.partition("://")[2].partition("/")[0]
+    # From where the other client stopped: what it had listed before is not listed again.
     pages = client.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=below, StartAfter=after)
     try:
         for page in pages:
@@ -155,6 +156,7 @@ def _uploads(bucket: Bucket) -> Iterator[tuple[str, dict[str, Any]]]:
         page = bucket.client.list_multipart_uploads(Bucket=bucket.name, KeyMarker=marker, UploadIdMarker=upload)
         found = page.get("Uploads", [])
         yield from ((each["Key"], each) for each in found if each["Key"].startswith(bucket.prefix))
+        # Keys come in order: behind the first one outside of the prefix there is none inside.
         if not page["IsTruncated"] or not found[-1]["Key"].startswith(bucket.prefix):
             return
         marker, upload = page["NextKeyMarker"], page["NextUploadIdMarker"]
@@ -200,7 +202,9 @@ def _remove_versions(bucket: Bucket, removed: Callable[[int], None]) -> str:
 def _old_versions(bucket: Bucket) -> Iterator[dict[str, str]]:
     for page in bucket.client.get_paginator("list_object_versions").paginate(Bucket=bucket.name, Prefix=bucket.prefix):
         for each in page.get("Versions", []):
+            # The newest version is the object itself, whose fate others decide.
             if not each["IsLatest"]:
                 yield {"Key": each["Key"], "VersionId": each["VersionId"]}
+        # A mark names a key, and keys may have an erased user's id in them.
         for each in page.get("DeleteMarkers", []):
             yield {"Key": each["Key"], "VersionId": each["VersionId"]}

@@ -76,6 +76,7 @@ class _Made:
 
     def of(self, bucket: str, use: _Use, make: Callable[[], Client]) -> Client:
         with self._lock:
+            # With the generation, so that a renewal leaves no old client to be found.
             key = (bucket, self.generation(bucket), use)
             found = self._made.get(key)
             if found is None:
@@ -86,6 +87,7 @@ class _Made:
     def renew(self, bucket: str, denied: int) -> None:
         """Begins the bucket's next generation of clients, unless another thread was denied too, and did it."""
         with self._lock:
+            # Threads that were denied at the same moment renew once.
             if self.generation(bucket) == denied:
                 self._generations[bucket] = denied + 1
 
@@ -111,6 +113,7 @@ class Clients:
         generation = _MADE.generation(self._bucket)
         if generation != self._generation:
             self._generation, self._kept = generation, {}
+        # Few kinds of bodies, so few clients: the seconds are in steps of powers of two.
         use = seconds_for(sending), retries
         client = self._kept.get(use)
         if client is None:
@@ -135,6 +138,7 @@ def _connect(location: Location, patience: int, retries: int) -> Client:
     bucket = bucket_uri(location.uri)
     if bucket.startswith("memory://"):
         return _memories.setdefault(bucket, MemoryStore())
+    # The library reads these by itself when a client is made, so they are part of what the client is.
     platform = tuple(sorted((name, value) for name, value in os.environ.items() if name.startswith(_PLATFORM)))
     use = _Use(tuple(store_options(location, os.environ).items()), platform, patience, retries)
     return _MADE.of(bucket, use, lambda: _client(bucket, use))
@@ -149,6 +153,7 @@ def _client(bucket: str, use: _Use) -> Client:
     }
     retry: RetryConfig = {"max_retries": use.retries, "retry_timeout": timedelta(seconds=RETRIES_WITHIN_SECONDS)}
     scheme, _, name = bucket.partition("://")
+    # Google's client takes this among the client's options alone.
     if scheme == "gs" and allows_http(options, dict(use.platform)):
         client["allow_http"] = True
     if scheme == "s3":
@@ -232,6 +237,7 @@ class Failure:
 
 def failure_of(text: str) -> Failure | None:
     """Returns what the text means, with the endpoint of the request; None when the text is not recognized."""
+    # In the order of the list: texts of one failure may match several, and the first is the most exact.
     for pattern, error, reason in _KNOWN:
         if found := pattern.search(text):
             if "detail" in found.groupdict():
@@ -292,9 +298,12 @@ class Outages:
 
     def _note(self, location: Location, began: float, reason: str) -> None:
         now = self._monotonic()
+        # As long as the wait that failed: then at most half of a job's time is spent on waiting
+        # (docs/decisions/0131-a-store-that-is-down-is-waited-for-once.md).
         until = now + min(now - began, _LONGEST)
         with self._lock:
             address = _address(location)
+            # Requests that ran at the same time end later than the first; the longest wait counts.
             if address not in self._known or self._known[address].until < until:
                 self._known[address] = _Outage(now, until, reason)
 

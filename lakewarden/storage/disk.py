@@ -51,6 +51,7 @@ def open_unnamed(directory: str) -> int | None:
     try:
         return os.open(directory, _UNNAMED | os.O_WRONLY | os.O_CLOEXEC, 0o666)
     except OSError as error:
+        # The file system has no files without names: the caller uses `.tmp` instead.
         if error.errno in _NO_UNNAMED:
             return None
         raise
@@ -58,6 +59,7 @@ def open_unnamed(directory: str) -> int | None:
 
 def name_unnamed(descriptor: int, path: str) -> None:
     """Gives the file its name. Raises `FileExistsError` when the name is taken."""
+    # A link and no rename: a rename would replace another's object of that name.
     os.link(f"/proc/self/fd/{descriptor}", path, src_dir_fd=descriptor)  # Python follows the source only beside a directory
 
 
@@ -120,6 +122,7 @@ def entries_below(directory: str, prefix: str) -> Iterator[tuple[str, os.DirEntr
         for entry in entries:
             if not entry.is_dir(follow_symlinks=False):
                 yield prefix + entry.name, entry
+            # At the root only: what is not whole yet is no object.
             elif prefix or entry.name != TEMPORARY:
                 yield from entries_below(entry.path, f"{prefix}{entry.name}/")
 
@@ -136,6 +139,7 @@ def sync_above(root: str) -> None:
     """Makes the root's own name durable, with new directories above it. Those may belong to another user."""
     above = os.path.dirname(root)
     device = os.stat(root).st_dev
+    # On another file system the directory was there before: it is the mount point.
     while os.stat(above).st_dev == device:
         with suppress(PermissionError):
             sync_directory(above)
@@ -165,6 +169,8 @@ def sync_each(uris: Iterable[str]) -> dict[str, LakewardenError]:
         if (path := local_path(uri)) is not None:
             # mostly the place itself: to make all of its parents would take longer than the look
             present = next(above for above in chain((path,), path.parents) if above.exists())
+            # By device, since `syncfs` serves all places on one file system at once
+            # (docs/decisions/0019-durable-before-named.md).
             device = present.stat().st_dev
             devices.setdefault(device, present)
             below[device].append(uri)
@@ -173,6 +179,7 @@ def sync_each(uris: Iterable[str]) -> dict[str, LakewardenError]:
         try:
             _sync_file_system(present)
         except LakewardenError as error:
+            # All places on it: `syncfs` does not say which file failed.
             failed.update(dict.fromkeys(below[device], error))
     return failed
 
@@ -227,6 +234,7 @@ def remove_leftovers(place: str, clock: Clock = system_clock, started: Clock = m
     root = local_path(place)
     if root is None:
         return 0
+    # What was written before the machine started has no process any more, however young it is.
     before, removed = max(clock() - AGE, started()).timestamp(), 0
     with suppress(FileNotFoundError, NotADirectoryError, PermissionError), os.scandir(root / TEMPORARY) as entries:
         for entry in entries:
@@ -253,6 +261,7 @@ def remove_emptied_directories(place: str, keys: Iterable[str]) -> None:
     if root is None:
         return
     folders = {parent for key in keys for parent in PurePosixPath(key).parents if parent.name}
+    # The deepest first: a directory is empty only when those in it are gone.
     for folder in sorted(folders, key=lambda each: len(each.parts), reverse=True):
         with suppress(OSError):  # as above
             os.rmdir(root / folder)

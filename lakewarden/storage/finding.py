@@ -88,6 +88,7 @@ def _on_disk(path: str) -> Iterator[FoundFile]:
     names = glob.glob(path, recursive=True) if _WILD.search(path) and not os.path.exists(path) else [path]
     for name in sorted(names):
         if os.path.isdir(name):
+            # A pattern names files; only a path without one means all that is below.
             yield from () if _WILD.search(path) else _below(name)
         elif os.path.exists(name):
             yield _on_path(name)
@@ -129,6 +130,7 @@ def _on_s3(location: Location) -> Iterator[FoundFile]:
         **{name: options.get(option) for name, option in credentials.items()},
         endpoint_url=options.get("endpoint_url"),
         client_kwargs={name: options[name] for name in ("region_name",) if name in options},
+        # Neither clients nor listings are kept: credentials and files may be others at the next call.
         skip_instance_cache=True,
         use_listings_cache=False,
     )

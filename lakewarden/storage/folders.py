@@ -35,6 +35,7 @@ class Folders:
         """Returns the folder for one more object below `root`, such as `f0001`."""
         place = f"{store.uri}/{root}"
         folder = self._known.get(place)
+        # Counted once and then kept in memory; other processes may add a few beyond the bound, which does no harm.
         if folder is None or folder.objects >= most:
             folder = _with_room(store, root, most)
         folder.objects += 1

@@ -97,10 +97,12 @@ class Publisher:
             self._reach("publish:begun")
             sent = self._send(messages)
             self._reach("publish:sent")
+            # In the same transaction as the messages: a crash leaves both or neither, so no message is published twice.
             self._produce(name, 0, b"position", msgspec.json.encode(position))
             self._reach("publish:position")
             self._producer.commit_transaction(self._topic.broker.patience)
             self._reach("publish:committed")
+        # Only behind the commit's answer; without one, the next publisher reads from the topic which of the two is so.
         self._open, self.position = False, position
         return sent
 
@@ -142,6 +144,7 @@ def publishing(topic: Topic, owner: str, reach: Reach = no_faults) -> Iterator[P
         InUse: the topic carries another table.
         StorageUnavailable, StorageRefused: as `Broker.reaching`.
     """
+    # By the topic's name: the broker fences whoever had this id before, which leaves one producer for each topic.
     producer = topic.broker.producer({"transactional.id": f"lakewarden/{topic.name}", "enable.idempotence": "true"})
     with topic.broker.reaching(str(topic)):
         producer.init_transactions(topic.broker.patience)
@@ -174,6 +177,7 @@ def _last_value(reader: TopicReader) -> bytes | None:
     bounds = reader.bounds(0)
     window = _WINDOW
     while True:
+        # A transaction's markers and aborted messages take offsets too, so the last offset may hold nothing.
         first = max(bounds.low, bounds.high - window)
         found = reader.read(0, first, window, bounds.high).messages
         if found:
@@ -203,6 +207,8 @@ def make_topic(
         InvalidArgument, StorageUnavailable, StorageRefused: as `Broker.reaching`; `unmake_topic` removes what there is of it.
     """
     check_free(topic)
+    # First whose it is, then the topic: a crash in between leaves a claim that `unmake_topic` can follow, never a topic without
+    # an owner.
     create_position_topic(topic)
     reach("topic:position")
     claim(topic, position)

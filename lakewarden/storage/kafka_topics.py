@@ -80,10 +80,13 @@ class Broker:
         settings = {
             "group.id": "lakewarden",  # the client wants one, and none of its offsets are kept
             **self._common,
+            # Offsets are ours: they are committed with the rows, and not at the broker.
             "enable.auto.commit": "false",
             "enable.partition.eof": "true",
             "fetch.wait.max.ms": "20",  # the end of a partition is reported when a fetch that waits for more returns
+            # Messages of an aborted transaction were never published.
             "isolation.level": "read_committed",
+            # An offset that is gone must not be passed over in silence.
             "auto.offset.reset": "error",
         }
         with self.reaching("it"):
@@ -189,6 +192,7 @@ def create_topic(topic: Topic, partitions: int, retention_seconds: float | None)
 
 def create_position_topic(topic: Topic) -> None:
     """Raises as `create_topic`."""
+    # Compacted: the newest position has to stay, however old it gets.
     _create(topic.position, 1, {"cleanup.policy": "compact", "segment.bytes": str(1 << 20)})
 
 
@@ -312,6 +316,8 @@ class TopicReader:
             at = first
             while len(found) < most and (upto is None or at < upto):
                 for each in self._more(most - len(found)):
+                    # Offsets have gaps (markers, compaction): the first beyond the bound ends the read, whether the last below
+                    # it exists or not.
                     if upto is not None and (each.offset() or 0) >= upto and each.error() is None:
                         return MessageBatch(tuple(found), upto)
                     if self._is_end(each):

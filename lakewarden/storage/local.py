@@ -69,6 +69,8 @@ class LocalObjects(ObjectStore):
 
     def confirm(self, key: str) -> None:
         path = self._path(key)
+        # The bytes, then the name: a process that died in between has synced either, or none
+        # (docs/decisions/0018-links-and-lost-positions.md).
         with self._explained("sync", key), _opened(path, key) as descriptor, self._durably(key):
             os.fsync(descriptor)
             sync_directory(os.path.dirname(path))
@@ -77,6 +79,7 @@ class LocalObjects(ObjectStore):
         path = self._path(key)
         with self._explained("write", key), self._written(data) as temporary:
             self._make(os.path.dirname(path))
+            # Atomic: a reader sees the old object or the new one, and the new bytes are durable already.
             os.replace(temporary, path)
             with self._durably(key):
                 sync_directory(os.path.dirname(path))
@@ -130,6 +133,7 @@ class LocalObjects(ObjectStore):
         if following:
             names = iter(following)
             found = [*takewhile(self.has, names)]
+            # One behind the first that is missing: if that one is there, the missing one is not simply the log's end.
             beyond = next(names, None)
             if beyond is None or not self.has(beyond):
                 return found  # else the one before it was created meanwhile, or is lost: the listing shows which
@@ -152,6 +156,7 @@ class LocalObjects(ObjectStore):
     def is_whole(self, key: str, size: int) -> bool:
         with self._explained("look at", key):
             try:
+                # By size: a crash can leave a name with fewer bytes, or none.
                 return os.stat(self._path(key)).st_size == size
             except (FileNotFoundError, NotADirectoryError):
                 return False
@@ -167,6 +172,7 @@ class LocalObjects(ObjectStore):
     def _create(self, path: str, key: str, data: bytes) -> None:
         directory = path.rpartition("/")[0]
         self._make(directory)
+        # Before the name there are only bytes that vanish with the process: a crash leaves nothing to clean up.
         descriptor = open_unnamed(self._root)
         if descriptor is None:
             with self._written(data) as temporary:
@@ -174,6 +180,7 @@ class LocalObjects(ObjectStore):
         else:
             try:
                 self._fill(descriptor, data, key)
+                # Behind the sync of the bytes: once the name can be seen, all that it names is durable.
                 _name(partial(name_unnamed, descriptor, path), partial(os.fstat, descriptor), path, key)
             finally:
                 os.close(descriptor)
@@ -207,6 +214,7 @@ class LocalObjects(ObjectStore):
     def _temporary(self) -> str:
         directory = f"{self._root}/{TEMPORARY}"
         if not os.path.isdir(directory):
+            # Another process may have removed it as empty; then its name has to be made durable again.
             self._made.discard(directory)
         self._make(directory)
         return directory
@@ -219,6 +227,7 @@ class LocalObjects(ObjectStore):
             os.makedirs(directory, exist_ok=True)
             above = directory
             with self._durably(directory):
+                # A file is durable only with each directory above it, up to one that this process has synced.
                 while above not in self._made and above != self._root:
                     above = os.path.dirname(above)
                     sync_directory(above)
@@ -260,6 +269,8 @@ def _name(link: Callable[[], None], ours: Callable[[], os.stat_result], path: st
     try:
         link()
     except FileExistsError:
+        # A network's file system may repeat a link whose answer was lost: the name that is taken may be ours
+        # (docs/decisions/0109-a-created-object-has-an-id.md).
         if not is_named(ours(), path):
             raise AlreadyThere(key) from None
 

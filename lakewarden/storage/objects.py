@@ -110,6 +110,7 @@ class ObjectStore(Protocol):
 
     def is_whole(self, key: str, size: int) -> bool:
         """Returns whether the object exists and has exactly that many bytes. `size` is above 0."""
+        # Two bytes from the last one on: an object of the right size has exactly one of them.
         return len(self._tail(key, size - 1, 2) or b"") == 1
 
     def _tail(self, key: str, start: int, length: int) -> bytes | None:
@@ -137,6 +138,7 @@ def check_key(key: str) -> str:
     Raises:
         InvalidArgument: the key is empty, absolute, or steps out of the store's root.
     """
+    # Keys come from catalogs, commits and listings: none may lead out of the store, whoever wrote it.
     if not _NO_PART.isdisjoint(key.split("/")) or "\0" in key:
         raise InvalidArgument(f"object key {key!r} must be parts joined by '/', none of them empty, '.' or '..'")
     return key

@@ -40,6 +40,7 @@ def profile_keys(environment: Mapping[str, str]) -> dict[str, str]:
     Raises:
         StorageRefused: AWS_PROFILE names a profile that has no keys there.
     """
+    # The order of AWS's own tools: variables come before the file.
     if environment_has_keys(environment):
         return {}
     named = environment.get("AWS_PROFILE")
@@ -141,6 +142,7 @@ def _found_keys(location: Location, environment: Mapping[str, str]) -> dict[str,
     """
     keys = profile_keys(environment)
     endpoint, _, _ = _s3_named(location.connection, environment)
+    # The role of a machine is looked for at an address of Amazon's network, where requests hang elsewhere.
     if keys or not _is_others(endpoint) or environment_has_keys(environment):
         return keys
     raise StorageRefused(
@@ -151,6 +153,7 @@ def _found_keys(location: Location, environment: Mapping[str, str]) -> dict[str,
 
 def _is_others(endpoint: str) -> bool:
     """Whether it is a store that only speaks S3."""
+    # Amazon's regions in China end in `.amazonaws.com.cn`.
     host = (urlsplit(endpoint).hostname or "").removesuffix(".cn")
     return bool(endpoint) and not host.endswith(_AMAZON)
 
@@ -179,6 +182,7 @@ def delta_options(location: Location, environment: Mapping[str, str]) -> dict[st
     conditional = {"conditional_put": "etag"} if scheme == "s3" else {}
     options = store_options(location, environment)
     http = {"allow_http": "true"} if scheme == "gs" and allows_http(options, environment) else {}
+    # Without this name delta-rs asks Amazon's network for the region first.
     named = {"aws_endpoint_url": options[_ENDPOINT]} if _ENDPOINT in options else {}
     return _DELTA | conditional | http | options | named
 
@@ -209,6 +213,7 @@ def s3a_options(location: Location, environment: Mapping[str, str]) -> dict[str,
         named["aws.credentials.provider"] = _PROVIDERS
     prefix = location.connection.credentials.removeprefix("env:")
     given = _credentials("s3", location, environment)
+    # References and no values: no credential stands in Spark's settings.
     keys = {_S3A_KEYS[end]: f"${{env.{prefix}_{end}}}" for end, option in _S3_KEYS.items() if given.get(option)}
     return {f"fs.s3a.bucket.{bucket}.{name}": value for name, value in (named | keys).items() if value}
 

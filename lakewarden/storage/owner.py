@@ -46,6 +46,7 @@ def owner_of(store: ObjectStore) -> StorageOwner | None:
         data = store.get(MARKER)
     except Missing:
         return None
+    # A marker of format 1 is the warehouse's id alone.
     if not data.startswith(b"{"):
         return StorageOwner(data.decode(errors="replace"))
     try:
@@ -64,8 +65,11 @@ def claim(store: ObjectStore, wanted: StorageOwner) -> StorageOwner:
         store.create(MARKER, _encoded(wanted))
     except AlreadyThere:
         found = owner_of(store) or wanted
+        # An identity is never replaced: the catalog holds it, and another one would make the place a stranger.
         if found.warehouse != wanted.warehouse or found.identity or not wanted.identity:
             return found
+        # The one overwrite of a marker: `lakewarden upgrade` gives an identity to a place that has none
+        # (docs/decisions/0020-floors-and-identity.md).
         store.put(MARKER, _encoded(wanted))
         sync({store.uri})
     return wanted
@@ -142,10 +146,13 @@ def confirm(root: StorageRoot, within: float = 0.0, monotonic: Callable[[], floa
         StorageRefused: the store refuses to show it.
     """
     now = monotonic()
+    # Where absence is taken for emptiness a minute's old look is enough; before and behind the writes of a flush it is not
+    # (docs/decisions/0020-floors-and-identity.md).
     if not root.identity or (within and _CONFIRMED.within(root, within, now)):
         return
     with naming(root):
         found = owner_of(open_store(root.location))
+    # An unmounted disk or a bucket that was made again has no marker: what it lacks was not deleted.
     if found is None or found.identity != root.identity:
         there = "it has no marker" if found is None else "it has the marker of another one"
         raise StorageUnavailable(
@@ -159,6 +166,7 @@ def device_of(root: StorageRoot) -> int | None:
     """Returns the number of the device that a directory is on; None when the directory does not exist."""
     path = local_path(root.location.uri)
     try:
+        # A flush compares it again behind its sync, beside the marker (docs/decisions/0020-floors-and-identity.md).
         return None if path is None else os.stat(path).st_dev
     except FileNotFoundError:
         return None

@@ -74,10 +74,12 @@ def encode(value: str, folds_case: bool) -> str:
         return value
     data = value.encode()
     encoded = "".join(_escapes(folds_case)[byte] for byte in data)
+    # A segment `..` would lead out of the directory, and names with a dot in front are hidden ones.
     if encoded.startswith("."):
         encoded = f"!2e{encoded[1:]}"
     if folds_case and encoded.endswith("."):
         encoded = f"{encoded[:-1]}!2e"
+    # File systems allow 255 bytes for a name. The hash of the whole value keeps two long ones apart.
     if len(encoded) > _MAX_ENCODED:
         return f"{encoded[:100]}!!{hashlib.sha256(data).hexdigest()}"
     return encoded
@@ -114,6 +116,7 @@ def scope_path(template: str, scope: Scope, folds_case: bool) -> str:
     if scope.user is None:
         return path
     user = check_user(scope.user)
+    # The user last: an encoded value has no braces, so it cannot be taken for a placeholder.
     return path.replace("{shard}", shard(user)).replace("{userId}", encode(user, folds_case))
 
 
@@ -134,6 +137,7 @@ def without_name(text: str, user: str, mark: str) -> str:
 
 
 def _replaced(text: str, user: str, mark: str, before: str, after: str) -> str:
+    # As every place may spell it: plain in messages, encoded in paths, quoted in URIs.
     for spelled in {user, encode(user, folds_case=False), encode(user, folds_case=True), quote(user, safe="")}:
         text = re.sub(before + re.escape(spelled) + after, mark, text)
     return text
@@ -175,6 +179,7 @@ def _check_placeholders(kind: Kind, template: str, found: list[str]) -> None:
 def _check_segment(template: str, segment: str) -> None:
     where = f"template {template!r}, part {segment!r}"
     literal, values = _PLACEHOLDER.subn("", segment)
+    # `a` and `bc` would meet `ab` and `c`.
     if values > 1:
         raise InvalidArgument(
             f"{where}: with two placeholders in one part, two scopes can get the same path; put a '/' between them"

@@ -47,7 +47,10 @@ def probe(store: ObjectStore, new_id: NewId) -> Probe:
         if key not in {stored.key for stored in store.list(PROBES)}:
             raise StorageRefused(f"{store.uri} does not list what was just written")
         refuse_second(store, key)
+        # A store that looks first and writes then passes the test one by one, and fails only where several create at once
+        # (docs/decisions/0110-stores-that-ignore-conditions.md).
         _race(store, race)
+        # By reading `A` where `a` was written: nothing else tells it of every file system and store.
         return Probe(folds_case=_present(store, twin))
     finally:
         store.delete([key, race])
@@ -85,11 +88,15 @@ def probe_at_open(state: ObjectStore, place: Location, new_id: NewId) -> None:
         UnconditionalStore: the store ignores conditions.
         StorageUnavailable: it cannot be reached.
     """
+    # A directory's link is the kernel's, which keeps to the condition.
     if local_path(place.uri) is not None:
         return
     try:
+        # If the note is there, this creation has just failed as it should: that is the probe
+        # (docs/decisions/0110-stores-that-ignore-conditions.md).
         if (note := mark_probed(state, place)) is not None:
             _probe_or_forget(state, note, new_id)
+    # It is a refusal too, so it has to come before the branch that lets readers pass.
     except UnconditionalStore:
         raise
     except StorageRefused:
@@ -108,6 +115,7 @@ def _race(store: ObjectStore, key: str) -> None:
     bodies = [f"probe {number}".encode() for number in range(_AT_ONCE)]
     created = at_once(lambda body: _created(store, key, body), bodies)
     won = [body for body, done in zip(bodies, created, strict=True) if done]
+    # One winner whose bytes are not there would be as bad: the store has answered one and kept another.
     if len(won) != 1 or store.get(key) != won[0]:
         raise _unconditional(store)
 

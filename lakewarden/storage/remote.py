@@ -80,11 +80,14 @@ class RemoteObjects(ObjectStore):
     def create(self, key: str, data: bytes) -> None:
         """The client must not retry this: it would find the object of its own lost attempt, and treat it as another's."""
         self._check_size("create", key, len(data))
+        # One id for all tries of this creation: whichever of them the store took, the object is ours
+        # (docs/decisions/0109-a-created-object-has-an-id.md).
         creation = _Creation(key, self._path(key), data, self._new_id())
         with self._requesting("create", key):
             self._create(creation)
 
     def _create(self, creation: _Creation) -> None:
+        # We repeat the request ourselves, so that a look at the object comes between two tries.
         lost, until = False, time.monotonic() + RETRIES_WITHIN_SECONDS
         for wait in _pauses():
             try:
@@ -92,6 +95,7 @@ class RemoteObjects(ObjectStore):
                     return
                 failure = self._undecided(creation.key)
             except StorageUnavailable as error:
+                # From here on the request may have been done, whatever a later answer says.
                 lost, failure = True, error
             if wait is None or time.monotonic() + wait > until:
                 raise failure
@@ -114,6 +118,8 @@ class RemoteObjects(ObjectStore):
                     use_multipart=False,
                     attributes={_ID: creation.id},
                 )
+            # 409 alone says neither that the key is taken nor whose the object is: `_is_there` finds out
+            # (docs/decisions/0109-a-created-object-has-an-id.md).
             except _TAKEN:
                 return False
             except FileNotFoundError:
@@ -135,6 +141,7 @@ class RemoteObjects(ObjectStore):
         """
         try:
             found = self._creation_id(creation)
+            # A store or proxy may drop the id. Then equal bytes are proof enough only if a request of ours was lost.
             if found is None and lost and self.get(creation.key) == creation.data:
                 return True
         except Missing:
@@ -143,6 +150,7 @@ class RemoteObjects(ObjectStore):
             raise self._lost(creation) from None
         if found == creation.id:
             return True
+        # An object without an id and with other bytes may have replaced ours: who won is not known.
         if lost and found is None:
             raise self._lost(creation)
         raise AlreadyThere(creation.key)
@@ -208,6 +216,7 @@ class RemoteObjects(ObjectStore):
                 self._count("HEAD", key)
                 obstore.head(client, path)
             except BaseError as error:
+                # A range at or behind the end is an error of its own on stores; the object's size tells it from a failure.
                 if _denied(error) or self._counting("HEAD", key, _nothing, lambda: obstore.head(client, path))["size"] > start:
                     raise
             return b""  # stores refuse a range that starts at the object's end
@@ -218,6 +227,7 @@ class RemoteObjects(ObjectStore):
     def keys_after(self, prefix: str, key: str, following: Iterable[str] = ()) -> Sequence[str]:  # fewer requests
         """One page, where few are greater."""
         found = (each.key for each in self._listed(prefix, self._path(key)))
+        # A listing has no delimiter here, so keys further down come along.
         return [each for each in found if "/" not in each[len(prefix) + 1 :]]
 
     def list(self, prefix: str) -> list[StoredObject]:
@@ -234,6 +244,7 @@ class RemoteObjects(ObjectStore):
             try:
                 obstore.delete(client, paths)
             except FileNotFoundError as error:
+                # The client calls a missing bucket a missing object.
                 if failure_of(str(error)):
                     raise self._no_bucket("delete", gone[0]) from None
                 _delete_each(client, paths)
@@ -290,6 +301,7 @@ class RemoteObjects(ObjectStore):
         return self._answer(action, key, do, sending, retries)
 
     def _answer(self, action: str, key: str, do: Callable[[Client], T], sending: int, retries: int) -> T:
+        # Before the request: a renewal by another thread meanwhile must not be followed by a second one.
         generation = self._clients.generation()
         try:
             try:
@@ -297,6 +309,8 @@ class RemoteObjects(ObjectStore):
             except BaseError as error:
                 if not _denied(error):
                     raise
+                # A store denies before it does anything, so the request may be repeated, creations included
+                # (docs/decisions/0111-clients-are-made-anew.md).
                 self._clients.renew(generation)
                 return do(self._clients.of(sending, retries))
         except FileNotFoundError:

@@ -118,6 +118,7 @@ class LocalSource(ObjectSource):
             raise Missing(uploaded.key) from None
         except OSError as error:
             raise _refused(path, error) from error
+        # By the open file, not by its name: between a look at the name and the open it may have been replaced.
         if _file_etag(os.fstat(file.fileno())) != uploaded.etag:
             file.close()
             raise ObjectChanged(uploaded.key)
@@ -144,6 +145,7 @@ class LocalSource(ObjectSource):
         for name, entry in sorted(found, key=lambda one: _spelled(one[0])):
             key = folder + name
             if name.endswith("/"):
+                # The whole directory comes before that key, so it need not be opened.
                 if not after.startswith(key) and _spelled(key) < after:
                     continue
                 yield from self._below(key, after)
@@ -214,6 +216,7 @@ class RemoteSource(RemoteObjects, ObjectSource):
             if not isinstance(error.__cause__, InvalidPathError):
                 raise
             yield from self._odd(f"{self._prefix}{below}".rstrip("/"), pages.after or "", error.message)
+        # An empty listing is a request too.
         if pages.at == 0:
             count("LIST")
 
@@ -236,6 +239,7 @@ class RemoteSource(RemoteObjects, ObjectSource):
         except FileNotFoundError:
             raise self._no_bucket("list", below) from None
         except StorageRefused as error:
+            # An odd name among them: then the caller lists without folders, which can step over it.
             if isinstance(error.__cause__, InvalidPathError):
                 return ()
             raise
@@ -262,6 +266,7 @@ class RemoteSource(RemoteObjects, ObjectSource):
 
         def pinned(client: Client) -> bytes:
             try:
+                # Each range names the ETag: parts of two uploads are never put together.
                 found = obstore.get(client, path, options={"if_match": uploaded.etag, "range": (start, start + length)})
                 return bytes(found.bytes())
             except PreconditionError:
@@ -284,6 +289,8 @@ class _Pages:
         """How many pages there were."""
 
     def following(self, client: Client) -> Sequence[obstore.ObjectMeta]:
+        # Credentials may be renewed between two pages; the listing goes on behind the last key
+        # (docs/decisions/0111-clients-are-made-anew.md).
         if client is not self._client:
             self._client = client
             self._rest = iter(obstore.list(client, prefix=self._below, offset=self.after, chunk_size=PAGE))

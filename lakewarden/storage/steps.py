@@ -45,6 +45,7 @@ class _Work(Generic[R]):
         failure, self.failure, self.waits_for = self.failure, None, None
         try:
             if failure is None:
+                # In its own context: a step may run in another thread than the one before.
                 self.waits_for = self.context.run(next, self.steps)
             else:
                 self.waits_for = self.context.run(self.steps.throw, failure)
@@ -67,13 +68,17 @@ def together(works: Iterable[Steps[R]], each: Each = map, finished: Callable[[],
     """
     results: list[R] = []
     rest = iter(works)
+    # In packs, since each work keeps its snapshot in memory until its last step.
     while pack := [_Work(steps, finished) for steps in islice(rest, AT_ONCE)]:
         waiting = pack
         while waiting:
             list(each(_Work.advance, waiting))
             waiting = [work for work in waiting if work.waits_for is not None]
+            # One sync for all works that wait for the same file system: the cost does not grow with the scopes
+            # (docs/decisions/0019-durable-before-named.md).
             failed = sync_each({str(work.waits_for) for work in waiting})
             for work in waiting:
+                # Raised inside the work, at its `yield`: so it names nothing, and cleans up what it wrote.
                 work.failure = failed.get(str(work.waits_for))
         results += (work.result for work in pack)  # type: ignore[misc]  # all have ended
     return results

@@ -22,6 +22,8 @@ def is_whole(text: bytes, front: bytes = b"", *, needed: bool = False) -> bool:
     end = len(text.rstrip()) - len(_END)
     at = max(0, end - _DIGITS)
     named = max(0, at - len(_NAME))
+    # Without a sum it is of an earlier release, unless the format tells that there must be one
+    # (docs/decisions/0113-checksums-where-there-was-none.md).
     if text[named:at] != _NAME:
         return not needed
     return text[at:end] == b"%08x" % _sum(front, text[:named])

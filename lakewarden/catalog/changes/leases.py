@@ -24,8 +24,10 @@ def grant(name: str, owner: str, seconds: float, instead_of: Lease | None) -> Ch
     """
 
     def change(catalog: Catalog) -> Catalog:
+        # Compared whole, its beat included: a renewal that came behind the look keeps the lease with its holder.
         if (held := catalog.leases.get(name)) != instead_of:
             raise Conflict(f"{name} is locked by {held.owner if held else 'no process'} by now")
+        # The token is the version that grants it: it only grows, and no two grants share one.
         lease = Lease(name, owner, catalog.version + 1, seconds)
         return replace(catalog, leases={**catalog.leases, name: lease})
 
@@ -53,6 +55,7 @@ def held(catalog: Catalog, lease: Lease) -> Lease:
         Conflict: it is lost.
     """
     found = catalog.leases.get(lease.name)
+    # The token too: a lease that was given back and granted again to the same owner is another one.
     if found is None or (found.owner, found.token) != (lease.owner, lease.token):
         holder = "was given up" if found is None else f"was taken over by {found.owner}"
         raise Conflict(f"the lock on {lease.name} {holder} while {lease.owner} worked under it; nothing more is changed")

@@ -45,6 +45,7 @@ def switch_table(catalog: Catalog, name: TableName) -> Catalog:
     def switched(table: Table, move: Move) -> Table:
         return replace(table, options=replace(table.options, storage_id=move.target), move=replace(move, phase="leaving"))
 
+    # The storage and the phase change in one version: no reader sees one without the other.
     return _changed(catalog, name, switched)
 
 

@@ -129,6 +129,7 @@ def replace_table(catalog: Catalog, table: Table, base_of: BaseOf) -> Catalog:
     _check_storage(catalog, table)
     before = catalog.tables[table.name]
     if table.options.storage_id != before.options.storage_id:
+        # Without itself, whose old place it may overlap with.
         others = {name: other for name, other in catalog.tables.items() if name != table.name}
         check_place(replace(catalog, tables=others), table, table.options.storage_id, base_of)
     return replace(catalog, tables={**catalog.tables, table.name: table})
@@ -141,6 +142,7 @@ def show_table(catalog: Catalog, table: Table) -> Catalog:
         NotFound: it was dropped.
     """
     there = catalog.tables.get(table.name)
+    # A table that was dropped and made again under the name is another one.
     if there is None or there.id != table.id:
         raise NotFound(f"{table.name} was dropped while it was filled; create it again")
     return replace(catalog, tables={**catalog.tables, table.name: replace(there, dropping=False)})
@@ -218,6 +220,7 @@ def alter_storage(
     left = [
         table.name
         for table in catalog.tables.values()
+        # Paths follow from the template: another one would make tables that lie by the old one vanish.
         if storage_id in table.storage_ids and moved.get(table.type, False)  # a STREAM table has no place
     ]
     if left:
@@ -292,8 +295,10 @@ def check_place(catalog: Catalog, table: Table, storage_id: str, base_of: BaseOf
     for other in (*catalog.tables.values(), *catalog.blanks.values()):
         if not can(other.type, "cold tier"):
             continue
+        # While it is moved, a table has two places.
         for beside in (catalog.storages[each] for each in other.storage_ids):
             taken = table_place(beside, other, base_of)
+            # Two storages may lie on one disk, and what one of them folds is one name there.
             if overlaps(place, taken, storage.folds_case or beside.folds_case):
                 raise InUse(f"table {table.name} would be at {place}, but {other.name} is at {taken}: choose another storage")
 

@@ -50,6 +50,7 @@ def alter_user(catalog: Catalog, user_id: str, change: UserChange, by: Role, now
     InvalidArgument: a password for a user who signs in another way; an email that is none.
     """
     before = find_user(catalog, user_id)
+    # Twice: neither may an administrator change one of `system`, nor make one.
     _check_reach(by, "alter", user_id, before.role)
     _check_reach(by, "promote", user_id, change.role or before.role)
     if change.role == "anonymous":
@@ -94,6 +95,7 @@ def find_user(catalog: Catalog, user_id: str) -> User:
 def own_storage(catalog: Catalog, user_id: str) -> str | None:
     """The storage that a user's scopes go to, where their table uses it; a dropped user's too."""
     user = catalog.users.get(user_id)
+    # A dropped user's too: their rows are still there, and later ones go beside them.
     return user.storage_id if user is not None and user.storage_mode == "region" else None
 
 

@@ -60,6 +60,7 @@ class AuditLog:
         entry = AuditEntry(
             self.new_id(), self.clock(), actor.user, action, target, details, subject or taken, principal.opener.request_id
         )
+        # Durable before the act is answered; the id in the name keeps two acts of one millisecond apart.
         self.store.create(_key(entry), _encode(entry))
         return entry
 
@@ -70,6 +71,7 @@ class AuditLog:
 
     def expire(self, before: datetime) -> int:
         """Removes older entries, and returns how many."""
+        # Moments are counted backwards, so a greater key is an older one.
         old = [stored.key for stored in self.store.list(_ROOT) if stored.key > f"{_ROOT}/{backwards(before)}"]
         self.store.delete(old)
         return len({*map(first_of, old)})
@@ -79,6 +81,7 @@ class AuditLog:
         listing = self.store.list(_ROOT)
         entries = ((stored.key, self._read(stored.key)) for stored in newest(listing))
         changed = [key for key, entry in entries if entry is not None and _without(entry, user, mark) != entry]
+        # Before the first change: an attempt that dies in between must not count fewer when it is repeated.
         found(len(changed))
         for key in changed:
             rewrite(self.store, key, partial(_hidden, key, user, mark))

@@ -65,9 +65,11 @@ class Counts:
         """What both attempts found, which may have gone on at the same time."""
         found = replace(
             self,
+            # The larger count: both attempts saw the same things, and a later one may find less of them.
             exports=max(self.exports, other.exports),
             jobs=max(self.jobs, other.jobs),
             audit=max(self.audit, other.audit),
+            # A sum: each attempt counts what it removed itself, so no object is counted twice.
             old_versions=self.old_versions + other.old_versions,
             uploads=self.uploads + other.uploads,
         )
@@ -110,6 +112,7 @@ class Erasures:
 
     def mark(self, user: str) -> str:
         """Returns the keyed hash of a user's id: the first 128 bits of its HMAC-SHA-256."""
+        # Keyed, so that who has the state without the key cannot try ids against it.
         return hmac.new(self._key, user.encode(), hashlib.sha256).hexdigest()[:_MARK_DIGITS]
 
     def marks(self, users: Iterable[str]) -> bytes:
@@ -144,6 +147,8 @@ class Erasures:
         found = self.under_way(wanted.mark)
         if found is None:
             raise Conflict("an erasure of this user has just finished; request it again")
+        # Ending the narrower erasure would remove the note that the other tables are not done. Dropped tables have nothing
+        # left.
         if not live.intersection(found.tables).issubset(wanted.tables):
             raise Conflict(
                 f"erasure {found.job_id} of this user, which covers other tables too, is not finished; request that one again"
@@ -165,6 +170,7 @@ class Erasures:
         for stored in self._store.list(f"{_NOTED}/{mark}/{found.job_id}"):
             noted = self._read(stored.key)
             if noted is not None:
+                # An attempt may have grown to more tables than the first request named.
                 tables = tuple(dict.fromkeys((*found.tables, *noted.tables)))
                 found = replace(found, tables=tables, counts=found.counts.and_of(noted.counts))
         return found
@@ -196,6 +202,7 @@ class Erasures:
 
     def _put(self, erasure: Erasure, attempt: str) -> None:
         before = erasure.before
+        # Only what this attempt did: sums over all attempts are made when they are read.
         own = replace(
             erasure.counts,
             old_versions=erasure.counts.old_versions - before.old_versions,
@@ -205,6 +212,7 @@ class Erasures:
 
     def end(self, erasure: Erasure) -> None:
         """Removes the erasure: it is finished, or given up."""
+        # First the erasure, then its notes: a crash in between leaves notes that no erasure refers to.
         self._store.delete([f"{_OPEN}/{erasure.mark}"])
         self._store.delete(self._store.keys(f"{_NOTED}/{erasure.mark}"))  # also of earlier ones, by attempts that slept
 
@@ -215,6 +223,7 @@ class Erasures:
     def since(self, mark: str, began: datetime) -> bool:
         """Returns whether the user is being erased, or was erased from everything since that moment."""
         try:
+            # A process that began before may hold the id in memory, and write it afterwards.
             return datetime.fromisoformat(self._store.get(f"{_OVER}/{mark}").decode()) >= began
         except Missing:
             return self.under_way(mark) is not None
@@ -223,6 +232,7 @@ class Erasures:
 
     def among(self, marks: Collection[str], began: datetime) -> set[str]:
         """Returns the users for whom `since` is true, by one listing."""
+        # One listing for all users: of most, nothing is there.
         known = {found.key.rpartition("/")[2] for found in self._store.list(ROOT)}
         return {mark for mark in known.intersection(marks) if self.since(mark, began)}
 
@@ -235,11 +245,13 @@ class Erasures:
         with suppress(Missing):
             return self._store.get(_KEY)
         with suppress(AlreadyThere):  # another process created it first: its key counts
+            # Created if absent: two keys would give a user two hashes, and one of them would never be found.
             self._store.create(_KEY, secrets.token_bytes(32))
         return self._store.get(_KEY)
 
 
 def _encoded(erasure: Erasure) -> bytes:
+    # What came before is of this process's attempt alone.
     content = {name: value for name, value in asdict(erasure).items() if name != "before"}
     return json.dumps({**content, "started_at": erasure.started_at.isoformat()}).encode()
 

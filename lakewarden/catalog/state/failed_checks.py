@@ -96,10 +96,12 @@ class FailedChecks:
         known, lifted = self.of(table_id), list[str]()
         for one in results:
             mark = self._mark(one.user or "")
+            # The failure is created before older ones go: a scope that is broken is never without one.
             if not one.passed:
                 with suppress(AlreadyThere):
                     cause = msgspec.json.encode(Cause(one.code, one.reason))
                     self._store.create(_key(table_id, mark, one.check, one.version), cause)
+            # A pass speaks for its version and those before it; a failure of a later version stays.
             upto = one.version if one.passed else one.version - 1
             before = [each for each in known.get(mark, ()) if each.check == one.check and each.version <= upto]
             lifted += [_key(table_id, mark, each.check, each.version) for each in before]

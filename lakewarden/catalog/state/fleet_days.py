@@ -69,6 +69,7 @@ class FleetDay(msgspec.Struct, frozen=True):
     def has(self, job: Job) -> bool:
         """Whether the job is counted, or too old to be."""
         ended = to_millis(job.finished_at) if job.finished_at else 0
+        # Older than what `recent` remembers counts as counted: a backup's jobs, seen again, must not be added twice.
         return job.job_id in self.recent or ended <= self.counted_to - _LATE_MILLIS
 
 
@@ -149,6 +150,7 @@ def keep_day(state: ObjectStore, table_id: str, one: FleetDay) -> None:
 def expire_days(state: ObjectStore, table_id: str, days: Sequence[FleetDay], today: date) -> None:
     """Removes days older than what the page shows, but never the newest."""
     oldest = (today - timedelta(days=KEPT_DAYS)).isoformat()
+    # The newest day has the sums of all days before it.
     state.delete([f"{ROOT}/{table_id}/{one.day}" for one in days[:-1] if one.day < oldest])
 
 
@@ -191,6 +193,7 @@ def _with(days: list[FleetDay], job: Job, ended: datetime, amounts: Mapping[str,
             work=_sum(one.work, job.job_type, more),
             ever=_sum(one.ever, job.job_type, more),
             counted_to=counted_to,
+            # What falls out of it is told by `counted_to` from now on.
             recent={name: at for name, at in recent.items() if at > counted_to - _LATE_MILLIS},
         ),
     ]
@@ -204,6 +207,7 @@ def _sum(work: Mapping[str, Mapping[str, int]], operation: str, amounts: Mapping
 
 def _on(days: Sequence[FleetDay], day: date) -> list[FleetDay]:
     """The days up to this one, which begins with what is counted until then; a day that is over takes no more."""
+    # A job that ended yesterday may show today: it goes into the newest day, since an older one is not changed any more.
     if days and days[-1].day >= day.isoformat():
         return list(days)
     if not days:

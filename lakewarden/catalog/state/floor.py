@@ -162,6 +162,7 @@ class Floor:
         if key not in self._parts:
             head = self._head(key) if self._sizes[key] > _SMALL else FloorHead()
             numbers = [] if head.blocks is None else head.blocks.numbers(marks)
+            # For a few scopes of a large floor; where half of the blocks are needed, one read of all is cheaper.
             if head.blocks is not None and 2 * len(numbers) <= len(head.blocks):
                 self._heads[key] = head
                 return self._blocks.of(key, numbers, lambda number: read_block(self._store, key, head, number))
@@ -220,6 +221,7 @@ class Floor:
     def mend(self, unreadable: Sequence[str], known: KnownScopes, storages: Mapping[str, int]) -> None:
         """Replaces the objects that cannot be read by one with these notes; durable when it returns."""
         with self._lock:
+            # The names are whole where the notes are not: so no position is lost.
             last = max(map(position_in, unreadable))
             self._store.create(self._key(last), encoded(known, storages, ()))
             self._store.delete(unreadable)
@@ -231,6 +233,7 @@ class Floor:
         """Notes what is known of scopes (by keyed hash), and that the log existed up to the position; durable when it
         returns. Merges small objects of the last listing into the new one."""
         with self._lock:
+            # Of the last listing, without a look: joining is a matter of tidiness, and never of what is known.
             absorbed = self._small()
             try:
                 parts = [self._part(key) for key in absorbed]
@@ -239,9 +242,12 @@ class Floor:
             news = known if isinstance(known, KnownScopes) else KnownScopes.of(known)
             scopes = KnownScopes.union([news, *(part.scopes for part in parts)])
             head = FloorHead(highest([storages or {}, *(part.head.storages for part in parts)]), _names(absorbed, parts))
+            # The name has the highest position of all that it takes in: with their objects, their positions go.
             last = max([position, *map(position_in, absorbed)])
             key = self._key(last)
             data = encoded(scopes, head.storages, head.absorbed)
+            # First the new object, then the deletions: a crash in between leaves notes twice, which join to the same
+            # (docs/decisions/0020-floors-and-identity.md).
             self._store.create(key, data)
             self._store.delete(absorbed)
             self._sizes = {other: size for other, size in self._sizes.items() if other not in absorbed} | {key: len(data)}
@@ -292,6 +298,7 @@ class Floor:
         chosen: list[str] = []
         size = 0
         for key, bytes_ in sorted(self._sizes.items(), key=lambda item: item[1]):
+            # Smallest first, each no larger than those before it together: so a note is copied a logarithmic number of times.
             if chosen and bytes_ > size:
                 break
             chosen.append(key)
@@ -322,4 +329,5 @@ def _joined(parts: Mapping[str, FloorPart]) -> FloorLook:
 def _names(absorbed: Iterable[str], parts: Iterable[FloorPart]) -> tuple[str, ...]:
     """Returns the names of all that was absorbed, those with the highest positions if there are too many."""
     names = {key.rpartition("/")[2] for key in absorbed}.union(*(part.head.absorbed for part in parts))
+    # Names begin with the position, so these are the newest: the ones that others may still count on.
     return tuple(sorted(names)[-_ABSORBED:])

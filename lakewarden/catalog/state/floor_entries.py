@@ -92,10 +92,13 @@ class KnownState:
 
     @property
     def rank(self) -> tuple[int, bool, int, int]:
+        # The watermark first: versions begin anew behind an erasure, `_seq` never does
+        # (docs/decisions/0020-floors-and-identity.md).
         return self.watermark, self.forgotten, self.version, UNSEEN if self.upkeep is None else self.upkeep.looked_at
 
     def joined(self, other: KnownState) -> KnownState:
         newer = self if self.rank >= other.rank else other
+        # Of both, whichever note wins: a repair must not believe that no rows were removed.
         deleted = max(self.deleted_upto, other.deleted_upto)
         return newer if newer.deleted_upto == deleted else replace(newer, deleted_upto=deleted)
 
@@ -183,10 +186,12 @@ class KnownScopes:
         table = pa.concat_tables(tables).combine_chunks()
         high, low = _halves(table)
         ranks = [values(table.column(name)) for name in ("looked_at", "version", "forgotten", "watermark")]
+        # By scope, and within it by `rank`, the last key counting most: so the last row of each scope is the one that holds.
         order = np.lexsort((*ranks, low, high))
         high, low = high[order], low[order]
         last = np.append((high[1:] != high[:-1]) | (low[1:] != low[:-1]), np.True_)
         first = np.flatnonzero(np.insert(last[:-1], 0, np.True_))
+        # As in `joined`: the highest of all notes.
         deleted = np.maximum.reduceat(values(table.column("deleted_upto"))[order], first)
         kept = table.take(numbers(order[last]))
         index = SCHEMA.get_field_index("deleted_upto")
@@ -259,6 +264,7 @@ class KnownScopes:
         key = bytes.fromhex(mark)
         high, low = np.uint64(int.from_bytes(key[:8], "big")), np.uint64(int.from_bytes(key[8:], "big"))
         row = int(self._high.searchsorted(high))  # the method: numpy's function takes twice as long
+        # Hashes are 128 bits in two columns; several may share the first half.
         while row < len(self._high) and self._high[row] == high:
             if self._low[row] == low:
                 return row

@@ -61,11 +61,13 @@ class Blocks:
 
 def packed(table: pa.Table, head: Callable[[Blocks | None], pa.Schema]) -> bytes:
     """A table as a stream of Arrow, in blocks where it has many rows. `head` makes the schema that describes them."""
+    # A bounded number of blocks, so that their first hashes fit what is read for the head.
     rows = max(SCOPES, -(-table.num_rows // MOST))
     batches = [_copied(batch) for batch in table.combine_chunks().to_batches(max_chunksize=rows)]
     messages = [batch.serialize() for batch in batches]
     sizes = {len(message) for message in messages[:-1]}
     said = None
+    # The head has one size for all: with columns of fixed width and copied slices, full blocks are equally long.
     if len(sizes) == 1:
         firsts = "".join(batch.column(0)[0].as_py().hex()[:_DIGITS] for batch in batches)
         said = Blocks(firsts, sizes.pop())
@@ -189,6 +191,7 @@ def read_part(store: ObjectStore, key: str) -> FloorPart:
     try:
         with pa.ipc.open_stream(pa.BufferReader(data)) as reader:
             table = reader.read_all()
+        # Opening a stream checks no buffers.
         table.validate()
         return FloorPart(KnownScopes(table), _head(table.schema))
     except (pa.ArrowException, ValueError, KeyError, TypeError, OSError) as error:
@@ -197,6 +200,7 @@ def read_part(store: ObjectStore, key: str) -> FloorPart:
 
 def read_head(store: ObjectStore, key: str) -> FloorHead:
     """Raises as `read_part`."""
+    # The schema of an Arrow stream comes first, and everything the head says is in its metadata.
     data = store.get_range(key, 0, _HEAD)
     try:
         return replace(_head(pa.ipc.read_schema(pa.py_buffer(data))), bytes=8 + int.from_bytes(data[4:8], "little"))
@@ -211,6 +215,7 @@ def read_block(store: ObjectStore, key: str, head: FloorHead, number: int) -> Kn
     data = store.get_range(key, head.bytes + number * size, size)
     try:
         found = block_in(data, head.columns)
+        # Another block in its place would say that scopes are not known.
         if not head.blocks.begins(number, found.mark(0)):
             raise ValueError(f"block {number} begins with {found.mark(0)}")
         return found
@@ -223,6 +228,7 @@ def unreadable(store: ObjectStore, key: str, error: Exception) -> Corrupt:
 
 
 def is_part(key: str) -> bool:
+    # Sums and lists are kept beside the parts, under names that do not begin with a position.
     return key.rpartition("/")[2][:20].isdecimal()
 
 

@@ -101,6 +101,7 @@ class Totals:
     @classmethod
     def of(cls, known: KnownScopes, besides: Rows | None = None) -> Totals:
         """Of these notes, without the rows that are `besides`."""
+        # What was given up, and scopes that were looked at and have no table, have no files.
         there = ~known["forgotten"].astype(np.bool_) & (known["version"] != NO_TABLE)
         there &= True if besides is None else ~besides
         found = {name: known[name][there] for name in _ADDED_UP}
@@ -188,6 +189,7 @@ class Whole:
 
     def holds(self, scan: FloorScan) -> bool:
         """Returns whether all that is known to these objects is still known."""
+        # An object that was joined into another is still known by it.
         return self.objects <= scan.names.union(*(head.absorbed for head in scan.heads.values()))
 
 

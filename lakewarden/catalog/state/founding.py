@@ -77,6 +77,8 @@ def found_warehouse(uri: str, state: ObjectStore, catalog: CatalogStore, new_id:
     user = check_template("USER", begins.storage.user_tables_template)
     shared = check_template("SHARED", begins.storage.shared_tables_template)
     data = open_store(Location(uri).below(LOCAL_BASE))
+    # Before anything is written: a place that cannot create an object only once must never hold a warehouse
+    # (docs/decisions/0110-stores-that-ignore-conditions.md).
     folds = probe(data, new_id).folds_case
     if local_path(uri) is None:
         mark_probed(state, Location(uri))  # the state is in the same bucket
@@ -87,12 +89,15 @@ def found_warehouse(uri: str, state: ObjectStore, catalog: CatalogStore, new_id:
         return identify(take_over(placed, begins), LOCAL, new_id())
 
     identity = catalog.change(step).storages[LOCAL].identity
+    # Behind the catalog, whose identity it repeats; two founders agree on both by what was created first.
     owner = claim(data, StorageOwner(new_id(), identity))
+    # Data with another identity is of a warehouse whose state is gone: a new one must not take it over.
     if owner.identity != identity:
         raise InUse(
             f"cannot create a warehouse at {uri}: {data.uri} has the data of warehouse {owner.warehouse}, whose {state.uri} is"
             " missing: restore that from a backup, or choose another place"
         )
     with suppress(AlreadyThere):
+        # Last: a warehouse exists once this is there, and all else that it needs is there before.
         state.create(FILE, json.dumps(asdict(Identity(NEWEST_FORMAT, owner.warehouse))).encode())
     return read_identity(state)

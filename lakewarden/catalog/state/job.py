@@ -120,6 +120,7 @@ def outcome_of(reports: Sequence[ScopeReport]) -> tuple[JobStatus, str]:
 def idempotency_key(operation: Operation, parameters: dict[str, str]) -> str:
     """Returns the operation and its subject, independent of the order of the tables and of what is attached to it."""
     tables = ",".join(sorted(parameters.get("tables", "").split(",")))
+    # What a caller attaches does not make it another request (docs/decisions/0123-metadata-goes-with-its-rows.md).
     rest = [f"{name}={value}" for name, value in sorted(parameters.items()) if name not in ("tables", METADATA)]
     return ":".join([operation, tables, *rest])
 
@@ -135,6 +136,7 @@ def without_user(job: Job, user: str, mark: str) -> Job:
     parameters = {name: mark if name == "user" and value == user else value for name, value in job.parameters.items()}
     if parameters != job.parameters:
         parameters.pop(METADATA, None)  # it may say anything of the user whose rows the job was for
+    # The key spells the parameters, so it would name the user.
     key = job.idempotency_key if parameters == job.parameters else idempotency_key(job.job_type, parameters)
     trace = job.exception_trace and without_name(job.exception_trace, user, mark)
     message = without_name(job.message, user, mark)
@@ -172,6 +174,7 @@ def has_ended(node: str | None) -> bool:
     if host != platform.node() or not process.isdigit():
         return False
     try:
+        # Signal 0 only looks whether the process is there.
         os.kill(int(process), 0)
     except ProcessLookupError:
         return True

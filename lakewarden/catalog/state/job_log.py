@@ -81,6 +81,7 @@ def claim_key(store: ObjectStore, key: str, job_id: str, now: datetime, is_activ
     content = {"job_id": job_id, "at": now.isoformat()}  # not the key, which may name a user
     with suppress(AlreadyThere):  # by another process, or by a retry of this request: the newest claim decides
         store.create(f"{prefix}/{number:012d}", json.dumps(content, ensure_ascii=False).encode())
+    # By a listing behind the creation: a number that was pruned may be free again, and then this claim is not the newest.
     won = _newest(store, prefix)
     if won is None or won.job_id != job_id:
         raise AlreadyActive(key, "of another caller" if won is None else won.job_id)
@@ -102,6 +103,7 @@ def _newest(store: ObjectStore, prefix: str) -> _Claim | None:
 
 def _holds(claim: _Claim, now: datetime, is_active: Callable[[str], bool | None]) -> bool:
     active = is_active(claim.job_id)
+    # The claim comes before the job; a process that died in between holds the key for a minute only.
     return now - claim.at < _GRACE if active is None else active
 
 
@@ -135,6 +137,7 @@ class JobLog:
         now = self.clock()
         job_id = new_job_id(operation, self.clock, self.new_id)
         key = idempotency_key(operation, parameters)
+        # First the key, then the job: of two requests at the same time, one finds the other's claim.
         claim_key(self.store, key, job_id, now, self._holds)
         job = Job(job_id, operation, "queued", now, parameters, idempotency_key=key, updated_at=now, request_id=request_id)
         return self._keep(job)
@@ -166,6 +169,8 @@ class JobLog:
         now = self.clock()
         did = {table: dict(amounts) for table, amounts in work.items()}
         job = Job(job_id, operation, status, started_at, parameters, message, started_at, now, updated_at=now, work=did)
+        # The mark of the end is the job's only state: a job that was not queued costs one request
+        # (docs/decisions/0038-what-a-flush-job-requests.md).
         self._create(f"{_home(job)}/{_OVER}", job)
         return self._without_erased(job)
 
@@ -176,6 +181,7 @@ class JobLog:
             Conflict: another process was faster.
         """
         now = self.clock()
+        # A job that is running already was taken from a runner that seemed dead, which counts as a retry.
         again = job.status == "running"
         return self._keep(
             replace(
@@ -277,6 +283,7 @@ class JobLog:
         """Removes finished jobs that were requested earlier, and returns how many."""
         old = [found.key for found in self.store.list(_ROOT) if found.key > f"{_ROOT}/{backwards(before)}"]
         over = {key.rsplit("/", 1)[0] for key in old if key.endswith(f"/{_OVER}")}
+        # Unfinished jobs stay, however old: their state is what a runner goes on from.
         self.store.delete([key for key in old if key.rsplit("/", 1)[0] in over])
         return len(over)
 
@@ -325,6 +332,7 @@ class JobLog:
         empty_replaced(self.store, listing)
 
     def _over(self, job: Job) -> Job:
+        # First the state, then the mark: the mark alone would hide a job that was never finished from every runner.
         kept = self._keep(job)
         self.store.put(f"{_home(job)}/{_OVER}", b"")
         return self._without_erased(kept)
@@ -361,6 +369,7 @@ class JobLog:
         """Removes older states, unless this is a pruned state that was created again."""
         keys = [stored.key for stored in self.store.list(_home(job))]
         states = sorted({*map(first_of, keys)})
+        # A later state exists: this one took a number that had been pruned, and its process has lost the job.
         if not states or states[-1] != _key(job):
             raise _lost(job)
         self.store.delete([key for key in keys if first_of(key) in states[:-_KEPT]])

@@ -168,6 +168,7 @@ class Ledger:
             elif kind == _ENTRIES:
                 numbers.append(int(name))
         settled = max((name.last for name in names), default=0)
+        # Merged runs are gone, and their records with them.
         self._whole = {name: rows for name, rows in self._whole.items() if name in names}
         return LedgerView(settled, tuple(names), tuple(sorted(number for number in numbers if number > settled)))
 
@@ -191,6 +192,8 @@ class Ledger:
             entry = self.entry(number)
             if isinstance(entry, Attempt) and entry.batch == batch.number:
                 return entry
+        # Looked at again: the entry may have been settled and removed since. Only a ledger that ends before the number is older
+        # than its table.
         if self.look().settled < number:
             raise Corrupt(
                 f"the table has what was taken under number {number}, which the ledger of {self.pipeline_id} lacks: it is older"
@@ -205,6 +208,7 @@ class Ledger:
             self.store.create(key, encode(entry))
         except AlreadyThere:
             return False
+        # The number was settled and its entry removed while this process slept: what it creates there is void.
         if self.look().settled >= entry.number:
             self.store.delete([key])
             return False
@@ -213,10 +217,13 @@ class Ledger:
     def settle(self, batch: ObjectBatch, attempt: Attempt) -> None:
         """Makes what the attempt took known, and removes the entries up to it. Idempotent; call it when the attempt counts."""
         pairs = zip(batch.objects, attempt.taken, strict=True)
+        # What was gone, or had changed, was not taken: it must be offered again.
         took = [(one.object.key, one.object.etag) for one, taken in pairs if taken.outcome != "left"]
         rows = ledger_runs.records_of(took, attempt.number)
         view = self.look()
+        # From the last settled number on: numbers of attempts that died in between are covered too, so runs have no gap.
         if view.settled < attempt.number:
+            # First the run, then the entries go: a crash in between leaves entries that the run makes void.
             self._keep(RunName(0, view.settled + 1, attempt.number, len(rows)), rows)
         self._tidy()
 
@@ -228,6 +235,7 @@ class Ledger:
     def pass_over(self, view: LedgerView) -> None:
         """Takes what was lost for new. Idempotent."""
         for name in view.lost:
+            # First the run in its place: without one there would be a gap, which is a loss again.
             self._keep(replace(name, level=ledger_runs.PASSED), ledger_runs.records_of((), 0))
         self.store.delete([self._run(name) for name in view.lost])
 
@@ -242,9 +250,12 @@ class Ledger:
         for name in (name for name in view.runs if name.count):
             for one, known in self._look_up(name, list(digests)).items():
                 key = digests[one]
+                # Objects are taken again under a new ETag; the later number is what holds.
                 found[key] = max(known, found.get(key, known), key=lambda known: known.number)
         if not view.lost:
             return found
+        # An object that no certain run knows may be in the lost ones, with any ETag
+        # (docs/decisions/0101-a-ledger-behind-its-tables.md).
         unknown = KnownObject(None, max(name.last for name in view.lost))
         certain = {key: known for key, known in found.items() if view.is_certain(known.number)}
         return {key: certain.get(key, unknown) for key in keys}
@@ -281,6 +292,7 @@ class Ledger:
                         for name, part in zip(group, parts, strict=True)
                     ]
                 )
+                # First the merged run: both together say the same as it alone, so a crash in between loses nothing.
                 self._keep(RunName(group[0].level + 1, group[0].first, group[-1].last, len(rows)), rows)
                 self.store.delete([self._run(name) for name in group])
 
@@ -310,6 +322,7 @@ class Ledger:
         """Moves runs to where they count no more."""
         for name in names:
             with suppress(Missing, AlreadyThere):
+                # A copy first: a repair deletes nothing (docs/decisions/0021-repair.md).
                 self.store.create(f"{ROOT}/{self.pipeline_id}/{_ASIDE}/{name}", self.store.get(self._run(name)))
         self.store.delete([self._run(name) for name in names])
 

@@ -43,6 +43,7 @@ def faults_of(ledger: Ledger, landed: int, cut_off: Sequence[RunName] = ()) -> L
     for _ in range(LOOKS):
         with suppress(Missing):  # a batch was settled since the look
             found = _faults_of(ledger, landed, tuple(cut_off))
+            # Twice the same: a single look may show an entry that is gone and not yet the run that settled it.
             if not found or found == before:
                 return found
             before = found  # a look may show entries and runs of different moments
@@ -64,6 +65,7 @@ def _faults_of(ledger: Ledger, landed: int, cut_off: tuple[RunName, ...]) -> Led
     torn = list(_unreadable(ledger, view))
     if torn:
         reasons.append(f"the entries {', '.join(map(str, torn))} cannot be read")
+    # An attempt at the open batch may have committed without being settled yet: that is a crash, and no loss.
     ahead = landed > view.settled and not _counts(ledger, landed, view)
     if ahead:
         reasons.append(f"its table has what was taken under number {landed}, and it ends at {view.next - 1}")

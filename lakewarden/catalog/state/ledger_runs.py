@@ -95,6 +95,7 @@ def records_of(objects: Iterable[tuple[str, str]], number: int) -> Records:
 def merged(runs: Sequence[Records]) -> Records:
     """One run of several: of each object, the record with the highest number."""
     rows = np.concatenate([np.empty(0, RECORD), *runs])
+    # By object, and within one by number, so that the last row of each is the newest.
     rows = rows[np.lexsort((rows["number"], rows["low"], rows["high"]))]
     if not len(rows):
         return rows
@@ -127,6 +128,7 @@ def read_run(store: ObjectStore, key: str, name: RunName) -> Records:
     Corrupt: it does not have the records that its name says.
     """
     data = store.get(key)
+    # Records have no checksum; the name says how many there are.
     if len(data) != name.count * RECORD.itemsize:
         raise Corrupt(f"{key} has {len(data)} bytes; its name says {name.count} records")
     return np.frombuffer(data, RECORD)
@@ -134,12 +136,14 @@ def read_run(store: ObjectStore, key: str, name: RunName) -> Records:
 
 def _around(store: ObjectStore, key: str, name: RunName, high: int) -> Records:
     """The records among which the digest is, if it is there: four standard deviations around where it is expected."""
+    # Digests are spread evenly: the standard deviation of a place is at most half of the root of the count.
     middle, spread = high * name.count >> 64, 64 + 2 * int(name.count**0.5)
     first, last = max(0, middle - spread), min(name.count, middle + spread)
     data = store.get_range(key, first * RECORD.itemsize, (last - first) * RECORD.itemsize)
     rows = np.frombuffer(data, RECORD)
     below = first == 0 or int(rows["high"][0]) < high
     above = last == name.count or int(rows["high"][-1]) > high
+    # Where the range does not enclose the digest, chance was unkind: then all of the run is read.
     return rows if below and above else read_run(store, key, name)
 
 
@@ -163,6 +167,7 @@ def found_in(rows: Records, digests: Sequence[tuple[int, int]]) -> dict[tuple[in
 
 def to_merge(names: Iterable[RunName]) -> list[RunName]:
     """The runs that are to be merged now; empty where none are: the oldest of the lowest level that has enough of them."""
+    # Runs that stand for lost ones keep the numbers that they cover: merged, they would count as known.
     whole = [name for name in names if name.level < PASSED]
     for _, level in groupby(sorted(whole, key=lambda name: (name.level, name.first)), key=lambda name: name.level):
         if len(group := list(level)) >= FAN_IN:
@@ -176,5 +181,6 @@ def gaps(names: Iterable[RunName]) -> list[tuple[int, int]]:
     for name in sorted(names, key=lambda name: (name.first, name.last)):
         if name.first > covered + 1:
             found.append((covered + 1, name.first - 1))
+        # Runs may overlap while a merge is under way.
         covered = max(covered, name.last)
     return found

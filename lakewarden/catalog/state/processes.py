@@ -54,6 +54,7 @@ class Beat(BeatThread):
 
     def _put(self) -> bool:
         with suppress(StorageRefused):  # the next one may get through
+            # A beat behind `rm -r` of the warehouse would make its directory again.
             if self._is_gone():
                 return False
             self._store.put(self._key, self._content)
@@ -62,6 +63,7 @@ class Beat(BeatThread):
 
     def end(self) -> None:
         """Removes the object."""
+        # First the thread: a beat that is under way would put the object again.
         super().end()
         if self._noted:
             with suppress(StorageUnavailable, StorageRefused):  # as of a process that died
@@ -105,6 +107,7 @@ class Processes:
         """Returns those that beat within their lease, oldest first. One of this machine that has ended is not shown at all."""
         found = self._store.list(_ROOT)
         self._store.delete([each.key for each in found if each.modified < now - _KEPT])
+        # By the store's time, which is the same for all processes (docs/decisions/0108-the-stores-time.md).
         there = (self._read(each.key, each.modified) for each in found if each.modified >= now - _LEASE)
         living = (each for each in there if each is not None and not has_ended(each.node_id))
         return sorted(living, key=lambda each: each.since)
@@ -184,6 +187,7 @@ class LiveQueries:
         if query is None:
             raise NotFound(f"there is no live query {live_id!r}; system.live lists the current ones")
         with suppress(AlreadyThere):  # by another process
+            # Beside the subscription, whose own object its process overwrites with each report.
             self._store.create(_key(query.log_id, live_id, "killed"), b"")
         return query
 

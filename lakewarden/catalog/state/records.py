@@ -30,6 +30,7 @@ def newest(listing: Iterable[StoredObject]) -> list[StoredObject]:
             there.add(stored.key)
         if stored.size:
             found[first_of(stored.key)] = stored  # listed in order, so the last one stays
+    # A change without the object that was there first is what a process left that slept through its removal.
     return [stored for first, stored in found.items() if first in there]
 
 
@@ -57,13 +58,17 @@ def rewrite(store: ObjectStore, key: str, change: Callable[[bytes], bytes]) -> N
         except Missing:
             return  # removed meanwhile, or the last one is empty
         after = _following(key)
+        # An empty object was replaced: what replaced it stands behind it, and is what has to be changed.
         made = change(data) if data else data
         if made != data:
+            # First the new object, then the old one is emptied: in between a reader sees the newer of two, and never none
+            # (docs/decisions/0104-an-erasure-hides-a-scope-at-once.md).
             _create(store, after, made)
         elif not store.has(after):
             return
         if data:
             store.put(key, b"")
+        # On to the next: another process may have created it from what was there before, with the id still in it.
         key = after
 
 
@@ -82,6 +87,7 @@ def _create(store: ObjectStore, key: str, data: bytes) -> None:
         store.create(key, data)
     except AlreadyThere:
         return
+    # The object expired, or was removed, between the reading and the change: its successor must not bring it back.
     if not store.has(first_of(key)):
         store.delete([key])
 

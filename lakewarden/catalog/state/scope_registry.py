@@ -81,12 +81,14 @@ class _Look:
         """As `ScopeRegistry.added`. A fold that came since has no others than those of the objects before it, if it is the only
         one and each entry that it replaced was there."""
         before = max((int(name.rpartition("-")[2]) for name in since if name.startswith(_FOLD_NAME)), default=0)
+        # A fold in between was never seen: who was taken out of the list by it, or added before it, is not known.
         if self.fold > before + 1 or (self.fold > before and not since.issuperset(map(_name, self.folded.replaced))):
             return None
         objects = self._names
         fresh = [entry for key, entry in self.entries.items() if _name(key) not in since]
         older = {key: entry for key, entry in self.entries.items() if _name(key) in since}
         users = frozenset[str]().union(*(entry.users for entry in fresh))
+        # An entry may name users who were registered already.
         users -= replace(self, entries=older).known(users)
         return RegistryNews(users, objects, None if since.issubset(objects) else len(self.users))
 
@@ -149,6 +151,7 @@ class ScopeRegistry:
     def add(self, table_id: str, users: Iterable[str]) -> str:
         """Adds users in one entry, and returns its key. Users who are registered already do no harm."""
         key = f"{_prefix(table_id)}/{self._new_id()}"
+        # An object of its own, without a look at the others: adding never waits, and never conflicts.
         self._store.create(key, pack_users(sorted(set(users)), None, in_blocks=self._in_blocks))
         if len(self._store.list(_prefix(table_id))) > _FOLD_AT:
             self._fold(table_id, frozenset())
@@ -160,8 +163,10 @@ class ScopeRegistry:
         kept = _without(before.entries.get(key), gone)
         if kept is not None:
             if kept:
+                # First the others' entry, then the deletion: a crash in between leaves users twice, and none missing.
                 self.add(table_id, kept)
             self._store.delete([key])
+        # A fold that ran meanwhile has taken the entry in; only another fold takes users out of it.
         folded = kept is None or self._look(table_id).fold != before.fold
         if folded and self.known(table_id, gone):
             self._fold(table_id, gone)
@@ -172,6 +177,7 @@ class ScopeRegistry:
         if known:
             self._fold(table_id, frozenset({user}))
         else:
+            # Older folds and entries may still have the user's name.
             self._store.delete(self._look(table_id).stale)
         return bool(known)
 
@@ -190,14 +196,19 @@ class ScopeRegistry:
             attempts.next()
             look = self._look(table_id)
             key = _fold_key(table_id, look.fold + 1)
+            # Entries that an earlier fold contains and that are still there stay in the list of what is replaced, or they would
+            # count again.
             left = [stale for stale in look.stale if not _is_fold(stale)]
             try:
                 self._store.create(key, self._folded(look, without, [*left, *look.entries]))
             except (AlreadyThere, Missing):
                 continue
+            # A number that was pruned was free: others went on from the fold that counts
+            # (docs/decisions/0004-catalog-of-objects.md).
             if _newest(self._keys(table_id)) != look.fold + 1:
                 self._store.delete([key])
                 continue
+            # What was read, and nothing else: an entry that came since is in no fold yet.
             self._store.delete([*look.stale, *look.entries, _fold_key(table_id, look.fold)])
             return
 
@@ -217,6 +228,7 @@ class ScopeRegistry:
                 found = of(look)
             except Missing:
                 continue
+            # Lines of a long list are read behind the look; the name may be another fold's by then.
             if not look.long or look.fold == _newest(self._keys(table_id)):
                 return found
 
@@ -231,6 +243,7 @@ class ScopeRegistry:
                 look = self._read_all(table_id, keys)
             except Missing:
                 continue
+            # Nothing came and nothing went since the last look, which was valid.
             if (keys and before.issuperset(keys) and len(keys) == len(before)) or _newest(self._keys(table_id)) == look.fold:
                 return look
 

@@ -59,6 +59,7 @@ class LongList:
     def known(self, users: Collection[str]) -> frozenset[str]:
         """Those of the users who are in it; reads only lines that may have them. Raises as `users`."""
         by_line = self._by_line(users)
+        # One read of all lines then costs less than a request for each.
         if 2 * len(by_line) > len(self.firsts):
             return self.users.intersection(users)
         lines = ((self._lines(number, number + 1)[0], theirs) for number, theirs in by_line.items())
@@ -78,6 +79,7 @@ class LongList:
                 gone = frozenset(less.get(number, ()))
                 users = dict.fromkeys((*self._names(number, data), *more.get(number, ())))  # in order, so sorted at once
                 yield from _lines_of(sorted(user for user in users if user not in gone))
+            # Lines that are copied are not decoded, so a list that was cut off has to be seen by its bytes.
             elif data.endswith(b"\n") and len(data) == self.ends[number + 1] - self.ends[number]:
                 yield self.firsts[number], data
             else:
@@ -87,6 +89,7 @@ class LongList:
         """Each in the line where it is, or would be."""
         found: dict[int, list[str]] = {}
         for user in users:
+            # A user before the first line's first one belongs into that line.
             found.setdefault(max(bisect_right(self.firsts, user) - 1, 0), []).append(user)
         return found
 
@@ -106,6 +109,7 @@ class LongList:
             names: list[str] = json.loads(data)
         except ValueError as error:
             raise _unreadable(self.store, self.key, data) from error
+        # A line in another's place would say that its users have no scope.
         if not names or names[0] != self.firsts[number]:
             raise _unreadable(self.store, self.key, data)
         return names
@@ -118,6 +122,7 @@ def pack_users(users: Sequence[str], replaced: Collection[str] | None, *, in_blo
         replaced: keys of the objects whose users the list has.
         in_blocks: a long list is written in blocks.
     """
+    # Processes of an older format read JSON alone.
     if not in_blocks or len(users) <= BLOCK:
         return _encoded(users if replaced is None else {"users": users, "entries": sorted(replaced)})
     return _packed(_lines_of(users), replaced or ())
@@ -156,6 +161,7 @@ def read_users(store: ObjectStore, key: str) -> ShortList | LongList:
     """
     data = store.get_range(key, 0, _FIRST_READ)
     line, newline, _ = data.partition(b"\n")
+    # A short list that is larger than the first read, or a first line that is.
     if not newline and len(data) == _FIRST_READ:
         line, newline, _ = store.get(key).partition(b"\n")
     try:
@@ -172,6 +178,7 @@ def _short(said: Any) -> ShortList:
 
 def _long(store: ObjectStore, key: str, said: Any, start: int) -> LongList:
     ends = tuple(accumulate(said["sizes"], initial=start))
+    # Look-ups bisect, and would pass over users where the lines are not in order.
     if len(ends) != len(said["firsts"]) + 1 or any(one >= other for one, other in pairwise(said["firsts"])):
         raise ValueError("blocks that are not in order")
     return LongList(store, key, tuple(said["firsts"]), ends, frozenset(said["entries"]))

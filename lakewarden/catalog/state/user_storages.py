@@ -32,6 +32,7 @@ class UserStorages:
         if key not in self._known:
             try:
                 self._known[key] = self._store.get(key).decode()
+            # Not remembered: another process may decide at any moment. A decision never changes, so that one is.
             except Missing:
                 return None
         return self._known[key]
