@@ -22,6 +22,7 @@ def places_elsewhere(warehouse: Warehouse, catalog: Catalog, table: Table, targe
         return []
     taken = [target.uri, *_places_of_tables(warehouse, catalog, table)]
     there = (warehouse.target_on(id_, catalog, table, target.scope.user).location for id_ in catalog.storages)
+    # With folded case, whatever the storages do: a place that might be a table's is left alone.
     return [place for place in there if not any(overlaps(place.uri, other, folds_case=True) for other in taken)]
 
 
@@ -32,12 +33,15 @@ def clear(place: Location) -> None:
     if not names:
         return
     table = ScopeTable.open(place)
+    # The fence of a table that moved away stays for those who sleep (docs/decisions/0014-moving-by-freezing.md); what a copier
+    # left has none.
     fence = table.version if table is not None and is_left(table) else None
     store.delete(name for name in names if fence is None or not _is_of_fence(name, fence))
 
 
 def _is_of_fence(name: str, version: int) -> bool:
     """Empties older commits there, and deletes older checkpoints."""
+    # A commit that never got its name holds the statistics of the user's rows.
     if version_of_unnamed(name) is not None:
         return False
     return name.startswith(f"{LOG}/") and (not name.endswith(".parquet") or f"{version:020d}" in name)

@@ -55,6 +55,7 @@ def erase_user(at: Workplace, erasure: ErasureRequest) -> Certificate:
     try:
         certificate = erase(at.warehouse, at.engine.run, at.jobs, erasure, job_id)
     except Conflict as error:
+        # The code alone: the message may have the user's id in it.
         keep(parameters | {"user": at.warehouse.erasures.mark(erasure.user)}, "failed", error.code)
         raise
     keep(parameters | {"user": certificate.user}, "completed", f"certificate {certificate.id}")
@@ -70,6 +71,7 @@ def erase_requested(at: Workplace, request: str) -> Certificate:
         try:
             return erase_user(at, erasure)
         except LakewardenError:
+            # The erasure removes its request early, since that has the id; after a failure the runner needs it again.
             keep_request(state, request, erasure)
             raise
 

@@ -115,26 +115,36 @@ def erase(
     user, mark = check_user(request.user), warehouse.erasures.mark(request.user)
     catalog = warehouse.catalog.read()
     tables = tables_of_users(catalog, request.tables)
+    # All storages, whichever the tables are on: nothing can be certified of one that is away.
     present = Presence.among(warehouse.root(storage) for storage in catalog.storages.values())
     present.check()
     started = warehouse.clock()
     request = replace(request, asked_by=without_id(request.asked_by, user, mark))
     wanted = Erasure(job_id, mark, tuple(table.id for table in tables), request.asked_by, started)
+    # Before anything else: a later attempt has to know of all tables, and of what was found in them.
     begun = warehouse.erasures.begin(wanted, frozenset(table.id for table in catalog.tables.values()))
+    # Behind the note: a move that begins later sees it (docs/decisions/0014-moving-by-freezing.md).
     catalog, tables = _still(warehouse, tables, begun, job_id)
     tally = _Tally(warehouse.erasures, begun, job_id)
+    # Before the search: the request has the id.
     forget_request(warehouse.state, mark)
     reach("erase:begun")
+    # First closed, then fenced: the fence's watermark has to be above every row that the user can still write.
     scopes = [_closed(warehouse, catalog, table, user, tally) for table in tables]
     reach("erase:closed")
+    # The commit that hides the user's rows in files and log at once; everything after it removes what no reader is shown
+    # (docs/decisions/0104-an-erasure-hides-a-scope-at-once.md).
     _fence(warehouse, run, scopes, job_id, mark)
     before = [place for scope in scopes for place in places_elsewhere(warehouse, catalog, scope.table, scope.target)]
     for place in before:
         clear(place)
+    # The fences are on the disk before they are noted, and before rows leave the log.
     sync({warehouse.uri, *(warehouse.base(storage) for storage in catalog.storages.values())})
     bury(warehouse, [scope.target for scope in scopes if scope.had], job_id)
     reach("erase:fenced")
     for table in tables:
+        # Behind the fence: in the other order an interrupted erasure would show older versions of rows
+        # (docs/decisions/0104-an-erasure-hides-a-scope-at-once.md).
         warehouse.log(table).leave_out(user, warehouse.clock(), reach=reach)
     reach("erase:cut")
     for scope in scopes:
@@ -157,14 +167,18 @@ def erase(
     reach("erase:searched")
     to_do = "; ".join(note for note in (uploads, versions, *gone) if note)
     certificate = _certificate(tally.erasure, request, job_id, tables, to_do, searched, (started, warehouse.clock()))
+    # Also one that failed: it says what is left, and the user stays closed.
     keep_certificate(warehouse.state, certificate)
     reach("erase:certified")
     if searched.findings:
         raise _left(searched)
     if not request.tables:
+        # Before the user is opened: a job that began before and ends later looks here for whether to hide the id.
         warehouse.erasures.remember(mark, warehouse.clock())
     for table in tables:
+        # Only now: everything that could still write rows of before is refused by position from here on.
         warehouse.log(table).open_user(mark)
+    # Last: until here, a crash leaves an erasure that can be continued.
     warehouse.erasures.end(tally.erasure)
     return certificate
 
@@ -173,6 +187,7 @@ def erase_scope(task: EraseTask) -> Steps[ScopeReport]:
     """Empties the scope under a fence that refuses late commits and shows late flushes that their rows are settled."""
 
     def still() -> None:
+        # The user may have begun anew; a late fence would hide the new rows (docs/decisions/0006-fences.md).
         if not reader_of(state_store(task.state_uri), task.log_id).signs(task.mark).shut:
             raise TooLate(f"the erasure from {task.target.scope.table} was ended by another process meanwhile")
 
@@ -215,10 +230,12 @@ def _still(warehouse: Warehouse, tables: Sequence[Table], begun: Erasure, job_id
 def _closed(warehouse: Warehouse, catalog: Catalog, table: Table, user: str, tally: _Tally) -> _Scope:
     """Closes the user, and counts what there is. Records the scope before anything of it goes: a later run has to know of it."""
     log, name, cold = warehouse.log(table), str(table.name), can(table.type, "cold tier")
+    # First closed, then counted: nothing comes that the counts do not have.
     upto = log.close_user(warehouse.erasures.mark(user))
     if (pending := log.view({user}).pending.get(user)) is not None:
         tally.note(tally.counts.with_table(name, hot_rows=pending.rows))
         if cold:
+            # Rows that were never flushed have no scope in the list; a flush that has read them could make one behind this.
             warehouse.registry.add(table.id, {user})
     target = warehouse.target_of(catalog, table, user)
     listing = open_store(target.location).list("") if cold else []
@@ -234,6 +251,8 @@ def _fence(warehouse: Warehouse, run: Run, scopes: Sequence[_Scope], job_id: str
     """
     for scope in scopes:
         if scope.had:
+            # Given up before anything goes: the floor would call what is left a loss
+            # (docs/decisions/0020-floors-and-identity.md).
             forget(scope.target, scope.watermark, absent(to_millis(warehouse.clock())))
     clock, state = CarriedClock.of(warehouse.clock), warehouse.state.uri
     tasks = [
@@ -283,6 +302,7 @@ def _remove_exports(warehouse: Warehouse, mark: str, tables: set[str], tally: _T
             there.append(record)
         except NoBucket:
             gone.append(f"the bucket of the export at {record.target} no longer exists: if it only has another address, empty it")
+    # The records last: without them a later attempt would not know the places.
     warehouse.exports.forget(known)
     return there, gone
 

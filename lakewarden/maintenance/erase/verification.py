@@ -30,6 +30,7 @@ def tables_of_users(catalog: Catalog, names: Sequence[str]) -> list[Table]:
         InvalidArgument: a table is SHARED.
     """
     if not names:
+        # Also those whose drop was interrupted: their rows are still there.
         return [table for table in catalog.tables.values() if can(table.type, "a scope per user")]
     found = [find_table(catalog, TableName.parse(name)) for name in names]
     shared = [str(table.name) for table in found if not can(table.type, "a scope per user")]

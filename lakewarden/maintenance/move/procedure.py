@@ -133,6 +133,7 @@ def check_move(warehouse: Warehouse, plan: Plan) -> None:
         if target != line.parameters[_TO]:
             raise Moved(f"{line.scope} was to go to {line.parameters[_TO]}, and storage {to!r} is elsewhere now")
         here = _place(warehouse, catalog, table.name, table.options.storage_id).uri
+        # At the target already: a move that this plan began was switched before it was interrupted.
         line.check_place(table.log_id, line.uri if here == target else here)
 
 

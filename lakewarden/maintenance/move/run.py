@@ -67,8 +67,11 @@ class Mover:
         if catalog.tables[self.name].move is None:
             return []
         self._check_present(storage_id, before.options.storage_id)
+        # A move that goes on has files of its own at the target.
         if before.move is None:
             self._clear_way(storage_id)
+        # First noted, then looked at pins and erasures (`_check_unused`): one of the two sees the other
+        # (docs/decisions/0014-moving-by-freezing.md).
         self._change(lambda newest: begin_move(newest, self.name, storage_id, self.warehouse.base))
         self.reach("move:begun")
         copied: Mapping[Scope, tuple[str, ...]] = {}
@@ -79,6 +82,8 @@ class Mover:
                 return reports
             copied = {report.scope: report.files for report in reports}
             self.reach("move:copied")
+            # Before the list of scopes is read: a flush registers its scopes and then reads the catalog, so none is missed
+            # (docs/decisions/0014-moving-by-freezing.md).
             self._change(lambda newest: close_table(newest, self.name))
             self.reach("move:closed")
         if self._phase() == "closing":
@@ -91,10 +96,14 @@ class Mover:
                 return [*reports, *self._reopen()]
             sync({self._place(storage_id).uri})
             self._check_present(storage_id)
+            # The floor is there before the switch: the first flush at the new place compares with it.
             self._note(storage_id, reports)
             self.reach("move:frozen")
+            # Only what is durable and looked at again at the new place is switched to. A crash before this leaves the table
+            # where it was.
             self._change(lambda newest: switch_table(newest, self.name))
             self.reach("move:switched")
+            # Behind the switch: until then the old place is the table.
             left = self._leave()
             return left if _failed(left) else reports or [self._nothing_lay(storage_id)]
         return self._leave()
@@ -132,6 +141,8 @@ class Mover:
         copy_floor(self.warehouse.floor(table), self._root(storage_id))
         for report in reports:
             target = self.warehouse.target_on(storage_id, catalog, table, report.scope.user)
+            # The freeze itself, and what came behind the copy, are versions that stay behind; the floor must not miss them
+            # (docs/decisions/0020-floors-and-identity.md).
             if report.state is not None and known_version(target) > report.state.version:
                 forget(target, report.state.last_seq)
 
@@ -145,6 +156,7 @@ class Mover:
             sync({self._place(table.move.source).uri})
             left = {report.scope for report in reports if report.outcome == "done"}
             sources = [task.source for task in self._tasks(self.warehouse.catalog.read()) if task.source.scope in left]
+            # Before the move ends: nothing else remembers the old place, and its fences have to go in time.
             bury(self.warehouse, sources, self.job_id)
             self.reach("move:left")
             self._change(lambda newest: end_move(newest, self.name))
@@ -176,6 +188,7 @@ class Mover:
 
     def _tasks(self, catalog: Catalog) -> list[MoveTask]:
         table, clock = find_table(catalog, self.name), CarriedClock.of(self.warehouse.clock)
+        # Without a move there are scopes that a dead mover left frozen, at the table's own place.
         source, target = (table.move.source, table.move.target) if table.move else (table.options.storage_id,) * 2
         lies_there = source == table.options.storage_id
         return [
@@ -203,11 +216,13 @@ class Mover:
         if not lying:
             return
         place = self._place(storage_id)
+        # Fences are nothing but a Delta log; anything else is somebody's data.
         if not all(f"/{LOG}/" in f"/{found.key}" for found in lying):
             raise InUse(
                 f"{place} is not empty ({len(lying)} objects, such as {lying[0].key}): remove them, or choose another storage"
             )
         hours = self.warehouse.settings.maintenance.fence_retention_hours
+        # The youngest object decides: a process that sleeps may still need its fence (docs/decisions/0006-fences.md).
         if max(found.modified for found in lying) > self.warehouse.clock() - timedelta(hours=hours):
             raise InUse(
                 f"a table was at {place} until recently, and its fences stay for {hours} hours:"
@@ -243,6 +258,7 @@ class Mover:
         pins = pinned_versions(self.warehouse.state, table.id, self.warehouse.clock())
         held = f"readers pin versions of {len(pins)} scope(s)" if pins else ""
         erased = "users are being erased from it" if self.warehouse.erasures.over(table.id) else ""
+        # Refused behind the note, so the note goes again.
         if why := held or erased:
             self.cancel()
             raise Conflict(f"{self.name} cannot be moved while {why}; try again when that is over")
@@ -264,6 +280,7 @@ class Mover:
         return find_table(self.warehouse.catalog.read(), self.name)
 
     def _change(self, change: Callable[[Catalog], Catalog]) -> None:
+        # A mover that lost its lock changes nothing more, however long it slept (docs/decisions/0013-leases-in-the-catalog.md).
         self.warehouse.catalog.change(under(self.lease, change))
 
 

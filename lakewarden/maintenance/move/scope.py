@@ -49,7 +49,10 @@ def move_scope(task: MoveTask, reach: Reach = no_faults) -> Steps[ScopeReport]:
     """Freezes the scope, copies what is missing at the target, and checks it there."""
 
     def steps() -> Steps[ScopeReport]:
+        # A commit of its own: each flush came before it and is copied, or is refused and finds the table frozen
+        # (docs/decisions/0014-moving-by-freezing.md).
         version = yield from freeze(task.source, task.token, task.by)
+        # Up to the version below the freeze, so that the new place is not frozen.
         copied = copy_frozen(task.source, task.target.location, version, frozenset(task.copied), task.by, reach)
         arrived = open_scope(task.target)
         assert arrived is not None  # copy_frozen has checked
@@ -76,7 +79,10 @@ def leave_scope(task: MoveTask) -> Steps[ScopeReport]:
         if table is None or not is_frozen(table, task.source):  # a scope that is newer than the move
             return _report(task, task.target, done=False)
         if not is_left(table):
+            # Raises where another program has committed since the freeze: what it wrote would go with the old place.
             frozen_version(table, task.source)
+        # The old place is not simply deleted: versions that start again would take commits of those who sleep
+        # (docs/decisions/0006-fences.md).
         yield from fence(task.source, task.by)
         return _report(task, task.target)
 

@@ -45,7 +45,9 @@ def _renamed(root: Path, name: str, job_id: str) -> str:
             return ""
         target.parent.mkdir(parents=True, exist_ok=True)
         source.rename(target)
+        # Another process may have put a sound commit under the name between the read and the rename.
         if sha256(target.read_bytes()).digest() != before:
+            # A link, which fails where something has the name by now: then it would be overwritten by a rename.
             source.hardlink_to(target)
             target.unlink()
             raise Conflict(f"{source} changed while it was put aside; repair again")
@@ -59,6 +61,7 @@ def _copied(location: Location, name: str, job_id: str) -> str:
         data = store.get(name)
     except Missing:
         return ""
+    # First the copy, then the deletion: a crash in between leaves both.
     store.write(quarantined(name, job_id), data)
     store.delete([name])
     return quarantined(name, job_id)

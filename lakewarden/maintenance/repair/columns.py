@@ -38,6 +38,7 @@ def with_younger_columns(
     if not can(table.type, "cold tier"):
         return catalog, []
     now = warehouse.clock()
+    # By watermark: of scopes that differ, the one that was flushed last has the newest columns.
     found = [columns for _, columns in sorted(_younger(warehouse, catalog, table, user), key=lambda pair: pair[0])]
     after = table
     for columns in found:
@@ -64,11 +65,13 @@ def _younger(
     """The watermarks and the columns of scopes that no version of the catalog matches, though they are ours."""
     users = {scope.user for scope in scopes_of(warehouse, table, user)}
     if user is None:
+        # The list of scopes came from the backup too.
         users |= set(unlisted_users(warehouse, catalog, table))
     for one in users:
         target = warehouse.bare_target(catalog, table, one)
         try:
             place = open_place(target)
+            # Another scope's directory says nothing of this table's columns.
             if place is None or place.is_swept or copied_from(place, target):
                 continue
         except (Corrupt, Unsupported):
@@ -83,6 +86,7 @@ def _schema(last: TableSchema, columns: Sequence[LiveColumn], now: datetime) -> 
     made = tuple(_column(last, column, now) for column in columns if column.name != SEQ)
     names = {column.id: column.name for column in made if column is not None}
     ids = {column.name: column.id for column in last.columns}
+    # By id: a key column may have been renamed since the backup.
     key = tuple(names.get(ids[name], "") for name in last.primary_key)
     if None in made or not all(key) or not set(last.partition_by) <= set(names.values()):
         return None

@@ -43,13 +43,17 @@ def decide(base: pa.Table, found: pa.Table, primary_key: Sequence[str], doubt_up
     """
     if not primary_key:
         return RowDecision(base, base.slice(0, 0))
+    # Rows of other programs have no `_seq` and cannot be ordered: any row of ours with the key is taken for newer.
     strangers, own = _split(base, pc.is_null(base.column(SEQ)))
     every = pa.concat_tables([_as_found(own), found.select([*base.column_names, OP, SURVIVED])])
+    # Over all sources at once: a tombstone in the log hides a row of a file.
     newest = newest_per_key(_distinct(every), primary_key)
     live = upserts(newest)
     unseen = strangers.filter(pc.invert(matches(strangers, newest, primary_key))) if len(newest) else strangers
     if doubt_upto == NOTHING:
         return RowDecision(pa.concat_tables([unseen, live.select(base.column_names)]), base.slice(0, 0))
+    # A row whose source was written behind the last possible deletion survived it; the others may have been deleted without a
+    # trace.
     doubtful, certain = _split(live, pc.less(live.column(SURVIVED), pa.scalar(doubt_upto, pa.int64())))
     return RowDecision(certain.select(base.column_names), pa.concat_tables([unseen, doubtful.select(base.column_names)]))
 
@@ -68,6 +72,7 @@ def doubt_after(base_watermark: int, last_delete: int, complete_after: int, undo
         complete_after: the log and its history hold every row and tombstone beyond this `_seq`.
         undone_upto: a restore that cannot be read any more may have taken back rows up to this `_seq`; `NOTHING` without one.
     """
+    # A deletion beyond `complete_after` is in the log itself. What a restore took back no tombstone shows.
     unknown = max(min(last_delete, complete_after), undone_upto)
     return unknown if unknown > base_watermark else NOTHING
 

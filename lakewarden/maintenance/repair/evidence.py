@@ -80,6 +80,7 @@ def listed(task: RepairTask, listing: Sequence[StoredObject]) -> LastReadable | 
     all its files are there. Then only the commit is lost."""
     target, known, sizes = task.target, task.known, {found.key: found.size for found in listing}
     manifest = read_manifest(target.location)
+    # An older manifest would bring back what later commits deleted.
     if known is None or manifest is None or manifest.version != known.version or manifest.files.items() - sizes.items():
         return None
     try:
@@ -120,6 +121,7 @@ def _versions(target: ScopeTarget, newest: ScopeTable | None) -> Iterator[ScopeT
     log = CommitLog(open_store(target.location))
     for version in range(newest.version - 1, -1, -1):
         above = log.read(version + 1)
+        # Below a fence are the rows of a dropped table, or of an erased user.
         if above is None or is_fence(above):
             return
         try:
@@ -167,6 +169,7 @@ def _beyond(target: ScopeTarget, path: str, base: LastReadable, upto: int) -> It
         return  # torn: its rows are found elsewhere or lost
     own = rows.filter((pc.field(SEQ) > base.watermark) & (pc.field(SEQ) <= upto))
     if own.num_rows:
+        # The flush that wrote the file had applied all deletions up to its watermark.
         newest = pc.max(rows.column(SEQ)).as_py()
         yield with_survival(_as_log(target, own), max(newest, opened.footer.settled_upto or NOTHING))
 
@@ -178,6 +181,7 @@ def rows_of_direct_writes(target: ScopeTarget, listing: Sequence[StoredObject], 
     Args:
         upto: the watermark. A flush's rows beyond it are in the log.
     """
+    # Up to the base's own direct write they are in the base, if they lived; those of flushes end at the watermark.
     after = max(base.direct, upto)
     parts = [empty_rows(target.schema)]
     for found in data_files(listing):

@@ -38,6 +38,7 @@ def mend_floors(warehouse: Warehouse, catalog: Catalog, table: Table, present: P
     damaged = {place: look for place, look in (*stored.items(), (warehouse.floor(table), state)) if look.unreadable}
     if not damaged:
         return []
+    # A storage that is away may have the only copy of a note that the state lost.
     if state.unreadable:
         present.check()
     alone = bool(state.unreadable) and _leave_out(stored.values())
@@ -47,8 +48,10 @@ def mend_floors(warehouse: Warehouse, catalog: Catalog, table: Table, present: P
     said = _said(_targets(warehouse, catalog, table)) if alone else {}
     parts = (part for look in (*stored.values(), state) for part in look.parts)
     known = KnownScopes.union([*parts, KnownScopes.of(said)])
+    # What the state has seen of each storage, so that one that went back shows again.
     positions = {roots[place].identity: look.position for place, look in stored.items() if look.position != NOTHING}
     for place, look in damaged.items():
+        # All that any copy knows: notes join in any order, so too much does no harm.
         floor_at(place).mend(look.unreadable, known, {} if place in roots else positions)
     return [planned.ended("done")]
 

@@ -48,11 +48,15 @@ def identities(task: RepairTask, look: RepairLook, base: LastReadable, decided: 
     certain = _at(base, look) if _is_back(base, decided) else {}
     for app, last in there.items():
         before = certain.get(app)
+        # All rows are back, or the write is wholly in the version that the repair starts from
+        # (docs/decisions/0100-identities-behind-a-repair.md).
         if (complete and (app in kept or not unread)) or (before == last and not unread):
             found[app] = last.kept
             continue
         found[app] = LastBatch(None if unread else last.number, certain=False).kept
+        # For a resume by `repeat`, which goes on behind it.
         found[certain_app(app)] = UNTAKEN if before is None else before.kept
+    # A commit of which no identity is known may have been a writer's first.
     if unread:
         found[transaction_app(task.table_id, ANY)] = LastBatch(None, certain=False).kept
     return _of(found)
@@ -67,6 +71,7 @@ def _numbers(task: RepairTask, look: RepairLook) -> tuple[dict[str, LastBatch], 
     """By application id, the last number of each writer; of which of them the last version says it; and whether lost commits may
     have brought other ones."""
     newest = {} if look.newest is None else _writers(look.newest)
+    # No commit is lost, so the newest version has every number.
     if task.known_version <= look.version:
         return newest, newest, False
     kept = _kept(task)
@@ -80,6 +85,7 @@ def _kept(task: RepairTask) -> dict[str, LastBatch] | None:
     except Missing:
         return None
     found = verified(text, task.target.manifest_key, task.target.app_id)
+    # The manifest of another version lacks later writers.
     if found is None or found.version != task.known_version:
         return None
     return {app: LastBatch.of(kept) for app, kept in found.transactions.items() if kept is not None and is_writer(app)}

@@ -24,6 +24,7 @@ def mend_ledger(warehouse: Warehouse, catalog: Catalog, pipeline: Pipeline, *, d
     ledger, scope = Ledger(warehouse.state, pipeline.id), Scope(pipeline.table, None)
     try:
         memories = memories_of(warehouse, catalog, pipeline)
+        # Behind the tables' own repair: their memory is what the ledger is compared with.
         faults = faults_of(ledger, memories.landed, ledger.cut_off())
         if not faults:
             return []

@@ -25,7 +25,9 @@ def without_lost(warehouse: Warehouse, table: Table, faults: LogFaults, settled:
     """
     if not faults:
         return []
+    # Up to `settled` the rows are in the tables; only the segments, or a cut, are missing.
     rows = [faults.rows.get(position) for position in faults.positions if position > settled]
+    # What was in carry no link counts.
     lost = None if faults.carry or None in rows else sum(count or 0 for count in rows)
     planned = RepairReport(Scope(table.name, None), "planned", "log", faults.summary, rows_lost=lost)
     log = warehouse.log(table)

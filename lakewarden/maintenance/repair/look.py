@@ -58,6 +58,7 @@ def look_at(task: RepairTask) -> RepairLook:
         newest = ScopeTable.open(target.location)
     except Corrupt:
         newest = None  # its log cannot be read at all
+    # A directory that was copied over this one reads well, and is another user's.
     foreign = "" if newest is None else copied_from(newest, target)
     if newest is None or foreign:
         return RepairLook(damage, foreign, None, NOTHING, listing)
@@ -80,15 +81,18 @@ def row_faults(task: RepairTask, look: RepairLook) -> list[str]:
     if look.foreign:
         return [f"the directory was copied here: {look.foreign}"]
     faults = []
+    # Without a log the scope may never have been flushed; what the floor knows decides below.
     if look.newest is None and any(found.key.startswith(f"{LOG}/") for found in look.listing) and not top_faults(look):
         faults.append("its Delta log cannot be read")
     if look.missing:
         faults.append(f"{len(look.missing)} of its data files are missing or cut off, as {look.missing[0].path}")
     if look.garbled:
         faults.append(f"{len(look.garbled)} of its data files are garbled, as {look.garbled[0].path}")
+    # The floor is noted behind the sync, so a version that it knows was durable once.
     if task.known_version > look.version:
         there = "no table is there" if look.newest is None else f"the newest version that can be read is {look.version}"
         faults.append(f"version {task.known_version} was committed, and {there}")
+    # The log let rows go because a table had them; this one does not.
     elif task.known_watermark > look.watermark:
         faults.append("rows that the write log has settled are not in its table")
     return faults

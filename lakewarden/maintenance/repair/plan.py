@@ -60,6 +60,7 @@ def apply_repair(warehouse: Warehouse, catalog: Catalog, run: Run, plan: Plan, j
     names = tuple(sorted({line.table for line in lines.values()}))
     request = RepairRequest(names, plan.request.user, restored=plan.request.options_of(RepairOptions).restored)
     now = _lines(warehouse, repair(warehouse, run, replace(request, dry_run=True), job_id)) if lines else {}
+    # Looked at again and compared whole: damage that changed since the plan may cost other rows than it showed.
     same = {key for key, line in lines.items() if now.get(key) == line}
     found = repair(warehouse, run, request, job_id, frozenset(same)) if same else []
     at = warehouse.clock()

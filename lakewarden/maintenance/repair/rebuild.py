@@ -45,7 +45,9 @@ class Rebuilt:
 
 def rebuild(task: RepairTask, look: RepairLook) -> Rebuilt:
     task = _readable(task)
+    # What the log let go must not be applied again, wherever its rows are now.
     watermark = max(look.watermark, task.known_watermark)
+    # The best evidence first: with the manifest of the last version, rows and deletions are known, and nothing is in doubt.
     newest = listed(task, look.listing)
     base = newest or last_whole(task.target, look.newest, look.sizes)
     decided = _found(task, look, base, watermark) if newest is None else _whole(newest, task)
@@ -64,13 +66,16 @@ def _readable(task: RepairTask) -> RepairTask:
     if not garbled:
         return task
     ranges = tuple(each for each in task.ranges if each not in garbled)
+    # A garbled chunk may have held a tombstone: up to its last row, deletions are not all known.
     return replace(task, ranges=ranges, complete_after=max(task.complete_after, *(each.last_seq for each in garbled)))
 
 
 def _is_known(task: RepairTask, look: RepairLook, base: LastReadable, back: pa.Table) -> bool:
     """Whether what came back are the very rows that were lost, not older ones of their keys."""
+    # The log has everything behind the base, so what was put together is what was there.
     if task.complete_after <= base.watermark:
         return True
+    # That as many rows are there does not show that they are the same; all numbers of each lost file do.
     return task.known_version <= look.version and all(_is_back(file, back) for file in look.lost)
 
 
@@ -89,10 +94,12 @@ def _whole(newest: LastReadable, task: RepairTask) -> RowDecision:
 def _found(task: RepairTask, look: RepairLook, base: LastReadable, watermark: int) -> RowDecision:
     """The last version that can be read whole, and what came after it."""
     target, files = task.target, () if look.foreign else look.listing
+    # Up to the watermark: later rows are pending, and the next flush takes them.
     hot = rows_of_log(reader_of(state_store(task.state_uri), task.log_id), target, task.ranges, watermark)
     found = pa.concat_tables([rows_of_files(target, files, base, watermark), hot])
     rows, changes = (_unerased(each, task.erased_upto) for each in (base.rows, found))
     decided = decide(rows, changes, target.schema.primary_key, _doubt(task, look, base, watermark))
+    # Whether their commit ever was, and what changed them since, nothing shows: they are set apart.
     direct = rows_of_direct_writes(target, files, base, watermark)
     return replace(decided, doubtful=pa.concat_tables([decided.doubtful, direct.select(decided.doubtful.column_names)]))
 
@@ -108,9 +115,11 @@ def _doubt(task: RepairTask, look: RepairLook, base: LastReadable, watermark: in
     """As `decide` has it: what commits that cannot be read any more may have deleted, or taken back."""
     later, gone = later_commits(task.target, look.newest, base), task.known_version > look.version
     last_delete = later.last_delete
+    # Lost commits may have deleted up to what the floor knows of; without a note, any row.
     if gone or look.newest is None:
         known = task.known
         last_delete = watermark if known is None else max(last_delete, known.deleted_upto)
+    # A restore that is lost may have taken back rows that files still have.
     undone = task.rewound_upto if later.restored or (gone and task.rewound_upto > look.watermark) else NOTHING
     return doubt_after(base.watermark, last_delete, task.complete_after, undone)
 

@@ -81,6 +81,7 @@ def repair(
     present = Presence.among(map(warehouse.root, catalog.storages.values()))
     found = _of_storages(present, tables)
     for table in tables:
+        # One repair, drop or move of a table at a time; each table has its own lock, so that others go on.
         with warehouse.locks.create().hold(table.name.namespace, table.name.name):
             try:
                 found += _TableRepair(warehouse, run, request, job_id, catalog, table, present, only).done()
@@ -144,6 +145,8 @@ class _TableRepair:
         table = find_table(catalog, self.table.name)
         found = replace(self, catalog=catalog, table=table).repaired()
         if columns and not spared:
+            # Writers that read the catalog before would put rows of older columns
+            # (docs/decisions/0106-rows-of-older-columns.md).
             self.warehouse.log(table).require_columns(table.schema.version)
         return columns + found
 
@@ -153,7 +156,10 @@ class _TableRepair:
         floors = mend_floors(self.warehouse, self.catalog, table, self.present, dry_run=self._spared("floor"))
         if floors and by_steps:
             return floors  # without them no scope can be compared with what is recorded
+        # What is away looks lost, and must not be repaired.
         targets = [target for target in self._targets() if self.present.why_not(target) is None]
+        # Before the look at the log: what is settled by then, its segments or its cuts show
+        # (docs/decisions/0018-links-and-lost-positions.md).
         settled = self._settled()
         faults = log.faults()
         if faults:
@@ -163,8 +169,10 @@ class _TableRepair:
             return logs  # until they are given up the log cannot be read, and scopes are repaired from its rows
         logs += without_garbled(self.warehouse, table, self.request.user, partial(self._spared, "log"))
         trail = log.trail(NOTHING)
+        # Behind the log: scopes are rebuilt from its rows.
         scopes = self._scopes(targets, trail, settled)
         last = max([settled, *(position_of(one.watermark) for one in scopes if one.watermark > NOTHING)])
+        # A log that ends below a watermark would give out `_seq` that tables take for settled.
         if self.request.restored or trail.view.last_position < last:
             users = zip(targets, scopes, strict=True)
             watermarks = {target.scope.user or "": one.watermark for target, one in users if one.watermark > NOTHING}
@@ -216,6 +224,7 @@ class _TableRepair:
             if one.version is not None
         ]
         noted += self._one_of_each_storage(targets, {one.target.root for one in noted})
+        # Behind the commits, whose versions it notes.
         raise_floors(noted, {self.table.id: max(settled, trail.view.last_position)}).check()
         self._tell_subscribers([target.mark for target, _ in done])
         return found
@@ -231,6 +240,7 @@ class _TableRepair:
     def _task(self, target: ScopeTarget, trail: Trail, settled: int, clock: CarriedClock, *, reads_files: bool) -> RepairTask:
         user = target.scope.user or ""
         signs = trail.signs(self.warehouse.erasures.mark(user))
+        # A repair could bring back what the erasure is removing.
         if signs.closed:
             raise BeingErased(frozenset([user]))
         shown = trail.view.last_position
@@ -240,6 +250,7 @@ class _TableRepair:
             state_uri=self.warehouse.state.uri,
             log_id=self.table.log_id,
             ranges=trail.ranges(user, NOTHING),
+            # A log that ends before what was settled lacks rows, and tombstones, that the tables have.
             complete_after=max(trail.forgotten, end_of(settled) if settled > shown else NOTHING),
             settled_upto=trail.settled_upto(user),
             erased_upto=NOTHING if signs.erased is None else end_of(signs.erased),

@@ -57,6 +57,8 @@ def _repair(task: RepairTask) -> Steps[RepairReport]:
     if not (tops or rows):
         return found
     planned = replace(found, outcome="planned", reason="; ".join([*tops, *rows]))
+    # A torn commit alone costs no row: a flush settles only behind the sync, so its rows are still in the log
+    # (docs/decisions/0019-durable-before-named.md).
     rebuilt = rebuild(task, look) if rows else None
     if rebuilt is not None:
         planned = replace(
@@ -93,6 +95,7 @@ def _carry_out(task: RepairTask, look: RepairLook, rebuilt: Rebuilt | None, plan
         doubt_writers(state_store(task.state_uri), task.log_id)  # first: a repair that dies here is not the last one
     apart = _set_apart(task, rebuilt.decided.doubtful) if rebuilt is not None else ()
     yield location.uri
+    # Behind the sync: rows that are set apart are durable before the objects that hold them are moved.
     aside = put_aside(location, _in_the_way(look), task.job_id)
     version = (yield from _commit(task, rebuilt)) if rebuilt is not None else _reopened(task)
     yield location.uri
@@ -129,6 +132,7 @@ def _commit(task: RepairTask, rebuilt: Rebuilt) -> Steps[int]:
         "numQuarantinedRows": rebuilt.decided.doubtful.num_rows,
     }
     stamp = CommitStamp(task.job_id, _OPERATION, {}, metrics)
+    # The watermark of before: pending rows go on top of what came back, and settled ones do not come twice.
     own = transactions_of((target.app_id, rebuilt.watermark), number if files else None, _direct(rebuilt))
     change = CommitChange(stamp, own | dict(rebuilt.identities.transactions), adds=files, removes=table.files())
     made = yield from table.commit(change, since=task.clock.moment, now=now, schemas=target.schemas)
@@ -139,6 +143,7 @@ def _commit(task: RepairTask, rebuilt: Rebuilt) -> Steps[int]:
 def _direct(rebuilt: Rebuilt) -> int | None:
     """The position of the newest direct write whose rows are among the rebuilt ones; None where all came through the log."""
     newest: int | None = pc.max(rebuilt.decided.rows.column(SEQ)).as_py()
+    # Beyond the watermark are only the numbers of direct writes.
     return None if newest is None or newest <= rebuilt.watermark else position_of(newest)
 
 
@@ -157,6 +162,8 @@ def _behind_the_last(task: RepairTask) -> Steps[ScopeTable]:
     if ScopeTable.open(target.location) is None:
         stamp = CommitStamp(task.job_id, _OPERATION, {"lost_version": "0"} if task.known_version >= 0 else {})
         yield from create_table(target, CommitChange(stamp), since=task.clock.moment, now=task.clock())
+    # Numbers of lost versions are taken by commits that change nothing: a process may still hold a snapshot of one
+    # (docs/decisions/0006-fences.md).
     while (table := _table(task)).version < task.known_version:
         stamp = CommitStamp(task.job_id, _OPERATION, {"lost_version": str(table.version + 1)})
         yield from table.commit(CommitChange(stamp, data_change=False), since=task.clock.moment, now=task.clock())

@@ -23,6 +23,7 @@ def unlisted_users(warehouse: Warehouse, catalog: Catalog, table: Table) -> froz
         return frozenset()
     known = warehouse.registry.users(table.id)
     storage = catalog.storages[table.options.storage_id]
+    # Directories of registered users are not opened: of a million scopes only the strays cost a read.
     listed = {warehouse.target_on(storage.id, catalog, table, user).uri for user in known}
     return frozenset(user for user in _owners(warehouse, catalog, table, storage, listed) if user not in known)
 
@@ -43,5 +44,6 @@ def _owners(warehouse: Warehouse, catalog: Catalog, table: Table, storage: Stora
         if stamp is None or stamp.user is None:
             continue
         own = warehouse.target_on(storage.id, catalog, table, stamp.user)
+        # The stamp says who; it counts only where the same user of this table would lie: a copied directory says the same.
         if own.app_id == stamp.app_id and own.uri == location.uri:
             yield stamp.user

@@ -43,6 +43,7 @@ class RepairTask:
     @property
     def known_watermark(self) -> int:
         """Up to which `_seq` the scope's rows were settled."""
+        # The log and the floor each know it; either may be the one that was lost.
         return max(NOTHING if self.known is None else self.known.watermark, self.settled_upto)
 
     @property

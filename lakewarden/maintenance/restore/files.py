@@ -55,11 +55,15 @@ def difference(target: ScopeTarget, table: ScopeTable, source: ScopeTable, timel
         Unsupported: `source` has another writer's columns.
     """
     lacks = version_of(table.head.schema, (target.schema,)) is None
+    # The old files say the same by name and by number, so they are named again, and none is written.
     if source.named_alike(target.schemas):
         apart = lacks and not _stay(target, table, source)
+        # Where the live files do not read alike, none may stay beside those that come: all are named anew
+        # (docs/decisions/0027-a-restore-speaks-the-newest-schema.md).
         removes, returns = (table.files(), source.files()) if apart else _by_path(table, source)
         return Difference(removes, _known_files(source, returns), {}, lacks)
     again = {_SCHEMA: str(target.schema.version)}
+    # Files that are written again have new names, so that nothing to do shows only in the parameters of the last such restore.
     if not lacks and _is_there(timeline, {"version": str(source.version)} | again):
         return Difference((), (), again, lacks)
     return Difference(table.files(), _known_files(source, source.files()), again, lacks)
@@ -103,6 +107,7 @@ def copied_apart(table: ScopeTable, adds: Iterable[NewFile], new_id: NewId) -> t
     for file in adds:
         if file.path in live:
             name = f"{directory(file.partition)}{compact_name(new_id)}"
+            # The path comes from a commit, which others may have written: it must not lead out of the table.
             store.write(name, store.get(check_inside(file.path, file.path, table.location)))
             apart.append(replace(file, path=name))
         else:

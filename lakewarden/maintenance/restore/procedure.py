@@ -102,6 +102,7 @@ class TableRewind:
     def restored(self) -> list[ScopeReport]:
         """Plans first those with pending rows that are to be flushed: only where the scope can be restored. Pending rows that are
         to be dropped need no look before: the restoring commit drops them."""
+        # A look first: a flush that is followed by a refused restore would change a scope for nothing.
         hot = [] if self.run.options.discard_pending else [one for one in self.targets if one.scope in self.waiting]
         looks = maintain_targets(self.run.looking(), hot)
         held = {look.scope: look for look in looks if look.fault is not None}
@@ -137,6 +138,7 @@ class TableRewind:
         reports = self._discard(targets) if self.run.options.discard_pending else self._flush_first(targets)
         erasures = self.run.at.warehouse.erasures
         if marks := [erasures.mark(report.scope.user or "") for report in reports if report.outcome == "done"]:
+            # Behind the commits, with a position of now: subscribers were shown rows that are not so any more (docs/log.md).
             self.log.note_rewound(marks)
         return reports
 
@@ -162,7 +164,10 @@ class TableRewind:
 
     def _discard(self, targets: Sequence[ScopeTarget]) -> list[ScopeReport]:
         """Restores and drops pending rows: the restoring commit itself settles them, so a flush that has read them is refused."""
+        # The end of the view becomes the tables' watermark: a crash must not take those segments back
+        # (docs/decisions/0018-links-and-lost-positions.md).
         self.log.make_durable(self.view)
+        # A plan drops what it has shown, and no row that came since.
         end = self._end if self.run.plan_id else self.view.end
         reports = maintain_targets(replace(self.run, options=replace(self.run.options, discard_to=end)), targets)
         settled = {report.scope.user or "": end for report in reports if report.fault is None}

@@ -85,6 +85,7 @@ def plan_restore(target: ScopeTarget, options: RestoreOptions, *, clock: Clock) 
     table = open_scope(target)
     if table is None:
         raise without_table(target.scope)
+    # Another writer's columns are replaced with every file; ours have to be able to take rows.
     if not _foreign(target, table):
         table.check_takes_rows(target.schema)
         table.check_plain()
@@ -94,8 +95,10 @@ def plan_restore(target: ScopeTarget, options: RestoreOptions, *, clock: Clock) 
     present = frozenset(found.key for found in listing)
     to = _version(target, table, timeline, options, present)
     source = open_scope(target, to) or table
+    # Raises where the old version has columns that no version of the catalog knows.
     source.schema_version(target.schemas)
     _check(target, source)
+    # Vacuumed, or lost: a restore that names them would make a version that cannot be read.
     if lost := missing(source.files(), present):
         raise _gone(target, table, timeline, present, f"{len(lost)} of the files of version {to} are missing")
     return _plan(target, options, table, source, timeline, now)
@@ -136,6 +139,7 @@ def run_restore(
     if plan.nothing:
         return plan.skipped(plan.nothing)
     table = unmoved(plan, clock())
+    # Looked at again right before the commit: a vacuum since the plan may have deleted some of them.
     present = frozenset(found.key for found in open_store(plan.target.location).list(""))
     if lost := missing(plan.adds, present):
         raise NotFound(f"restore {plan.target.scope}: {len(lost)} files of version {plan.to} vanished since the plan: {lost[0]}")
@@ -144,12 +148,15 @@ def run_restore(
     again = plan.rewritten
     adds = copied_apart(table, plan.adds, new_id) if again is None else written_again(plan, again, clock, new_id)
     now = clock()
+    # Left as it is: rows that were flushed before must not be flushed again on top of the old state
+    # (docs/decisions/0005-strict-commits.md).
     watermark = {} if plan.watermark is None else {plan.target.app_id: plan.watermark}
     metrics, schemas = _metrics(adds, plan.removes), plan.target.schemas
     change = CommitChange(_stamp(job_id, plan.parameters, metrics), watermark, adds=adds, removes=plan.removes)
     try:
         made = yield from table.commit(change, since=plan.planned_at, now=now, schemas=schemas, reach=reach)
     except Conflict:
+        # Files of the old version lay there before and are not ours to delete.
         returning = {file.path for file in plan.adds}
         discard(plan.target, (file for file in adds if file.path not in returning))
         raise
@@ -205,6 +212,7 @@ def _plan(
 ) -> RestoreWork:
     change = difference(target, table, source, timeline)
     metrics = _metrics(change.adds, change.removes)
+    # Dropping what the table has settled already needs no commit.
     discards = options.discard_to is not None and options.discard_to > (table.watermark(target.app_id) or -1)
     requested = {} if options.timestamp is None else {"timestamp": in_utc(options.timestamp).isoformat(timespec="milliseconds")}
     changes = change.adds or change.removes or change.columns or discards or options.always

@@ -20,6 +20,7 @@ def blocked_scopes(warehouse: Warehouse, targets: Sequence[ScopeTarget]) -> Mapp
         name: warehouse.failed_checks.of(find_table(catalog, name).id) for name in {target.scope.table for target in targets}
     }
     found = ((target.scope, failed[target.scope.table].get(_mark(warehouse, target), ())) for target in targets)
+    # Failed operations stand among the checks; they say nothing of which files are good.
     of_checks = ((scope, [each for each in failures if each.check not in {*SPECS, *NO_FILE_MENDS}]) for scope, failures in found)
     return {scope: _error(scope, failures) for scope, failures in of_checks if failures}
 

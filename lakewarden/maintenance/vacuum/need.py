@@ -29,6 +29,7 @@ class OldRemains(Need):
 
     @classmethod
     def before(cls, horizon: datetime, now: datetime) -> OldRemains:
+        # The log stays for thirty days at least, whatever the retention of files.
         return cls(to_millis(horizon), to_millis(min(horizon, now - LOG_AGE)))
 
     def anywhere(self, summary: Summary) -> bool:
@@ -48,6 +49,7 @@ def to_vacuum(warehouse: Warehouse, table: Table, options: VacuumOptions) -> Old
 def unattended(warehouse: Warehouse, table: Table) -> dict[Operation, Need]:
     """What maintenance does without being forced, and when it opens a scope."""
     needs: dict[Operation, Need] = {"compact": to_compact(warehouse, table), "optimize": to_optimize(warehouse, table)}
+    # A shorter one deletes only where a person forces it.
     if warehouse.retention_hours(table) >= SAFE_HOURS:
         needs["vacuum"] = to_vacuum(warehouse, table, VacuumOptions())
     return needs

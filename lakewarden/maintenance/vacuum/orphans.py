@@ -31,6 +31,7 @@ def table_files(listing: Sequence[StoredObject]) -> list[StoredObject]:
 
 def orphans(listing: Sequence[StoredObject], timeline: Timeline, live: frozenset[str]) -> list[StoredObject]:
     """The files that no commit in the log names and no checkpoint has as live."""
+    # Live ones too: the commit that added a file may have expired, and then the checkpoint alone has it.
     known = timeline.named | live
     return [found for found in table_files(listing) if found.key not in known]
 

@@ -35,6 +35,7 @@ def remains_of(
     removals = [(entry.since, replaced & (entry.removes | entry.changes)) for entry in timeline.entries]
     unexplained = replaced.difference(*(keys for _, keys in removals))
     waiting = [to_millis(found.modified) for found in (*lost, *unnamed_commits(left), *strays)]
+    # Files whose removal no commit dates, or that a pin keeps, may be superfluous at any moment: the next vacuum looks.
     times = [0] if unexplained or (kept and replaced) else [since for since, keys in removals if keys]
     log = superfluous_log_since(left)
     return Remains(

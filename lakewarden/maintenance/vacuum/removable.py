@@ -82,10 +82,13 @@ def removable(
         NotFound: one of `versions` no longer exists.
     """
     table, timeline, listing = contents.table, contents.timeline, contents.listing
+    # By both clocks, the later of the two: one that is slow must not age a version (docs/decisions/0022-vacuum-and-clocks.md).
     oldest = timeline.needed_since(horizon)
     kept = _kept(timeline, versions, oldest)
+    # Never less than a day, however short the retention: a writer may be about to commit the file.
     nobodys = min(horizon, now - ORPHAN_AGE)
     data = _data(contents, _needed(table, timeline, oldest, kept), nobodys)
+    # Only commits below the oldest kept version: without a later one, a kept version could not be opened.
     log = (*_expired(contents, min(oldest, *kept, table.version), min(horizon, now - LOG_AGE)), *_unnamed(listing, nobodys))
     strays = _strays(contents, versions, files)
     stray = tuple(found.key for found in strays if found.modified <= nobodys)
@@ -107,6 +110,7 @@ def _kept(timeline: Timeline, wanted: Sequence[int], oldest: int) -> tuple[int, 
 
 def _needed(table: ScopeTable, timeline: Timeline, oldest: int, kept: Sequence[int]) -> frozenset[str]:
     """The paths that were live at `oldest`, were added since, or are in kept versions; and those that say what changed since."""
+    # What a version between the horizon and now has was live at the horizon, or was added since.
     paths = timeline.added_after(oldest) | timeline.changed_after(oldest) | {file.path for file in table.files()}
     for version in {oldest, *kept} - {table.version}:
         if old := ScopeTable.open(table.location, version):

@@ -30,4 +30,5 @@ def require_retention(subject: Scope | TableName, hours: float, *, force: bool) 
 
 def horizon_of(hours: float, now: datetime, latest: datetime | None) -> datetime:
     """The moment before which what was superfluous is deleted; not after `latest`."""
+    # A plan that is applied later must not delete more than it showed.
     return min(now - timedelta(hours=min(hours, _LONGEST)), latest or now)

@@ -88,10 +88,13 @@ def plan_vacuum(target: ScopeTarget, options: VacuumOptions, *, clock: Clock) ->
     if table is None:
         return VacuumWork(target=target, operation="vacuum", planned_at=now, version=None, nothing="nothing was flushed yet")
     check_features(table.head, table.uri)
+    # Once: it says which files exist, how old they are by the store, and which commits there are.
     listing = open_store(target.location).list("")
     timeline = read_timeline(open_store(target.location), table.version, listing)
     contents = Contents(target, table, timeline, listing)
     found = removable(contents, horizon, now, versions=options.keep_versions, files=options.keep_files)
+    # Without marks a commit that is dated years ahead would keep its files for years
+    # (docs/decisions/0022-vacuum-and-clocks.md).
     dated_ahead = not found.data and timeline.ahead(now + _SKEW) and contents.has_dead()
     marks = dated_ahead or options.recorded
     return VacuumWork(
@@ -143,6 +146,7 @@ def replan_vacuum(target: ScopeTarget, options: VacuumOptions, planned: ScopePla
         raise Moved(f"the horizon of {planned.scope} moved since it was planned, by another vacuum or its retention; plan again")
     removable = {*(file.key for file in plan.data_files), *plan.log_files, *plan.stray}
     wanted = frozenset(planned.files)
+    # What is removable by now and was not planned stays: a plan deletes what it showed.
     taken = {key for key in removable if plain_path(key) in wanted}
     kept = wanted - {plain_path(key) for key in taken}
     marks = [commit_of(target, planned, plan_id, mark) for mark in (VACUUM_START, VACUUM_END)] if kept else []
@@ -185,15 +189,19 @@ def run_vacuum(
     table = unmoved(plan, clock())
     state = plan.state or table.state(plan.target.app_id)
     if plan.data_files or plan.marks:
+        # First the commit, then the deletions: a restore that needs one of the files came before and makes this commit lose, or
+        # comes after and sees it.
         yield from _commit_horizon(plan, table, job_id, clock())
         reach("after-start")
         yield plan.target.uri  # else a power cut could keep the deletes and lose the commits that allow them
         check_fresh(plan, clock())
         _delete(plan, reach)
+        # Marks the end, so that a plan which is applied again knows that nothing is left to do.
         state = (yield from _commit_end(plan, job_id, clock, reach)).state
     if plan.log_files:
         yield plan.target.uri  # the checkpoint that replaces them may have been written by another process that synced nothing
     check_fresh(plan, clock())  # names in the log are used again if the table was recreated
+    # In the plan's order: a crash in between leaves a log that can still be opened.
     open_store(plan.target.location).delete((*plan.log_files, *plan.stray))
     reach("after-log")
     return plan.done(state, plan.metrics, plan.files, clock())

@@ -67,9 +67,11 @@ def bury(warehouse: Warehouse, targets: Iterable[ScopeTarget], job_id: str, log_
     fences: dict[Ground, set[str]] = defaultdict(set)
     for target in targets:
         ground, name = _ground(warehouse, target.location)
+        # The directory's name may be the user's id, so it is kept as a hash, and found again by hashing what lies there.
         fences[ground].add(warehouse.erasures.mark(name))
     if fences or log_id:
         content = {"fences": [[asdict(ground), sorted(marks)] for ground, marks in fences.items()], "log_id": log_id}
+        # The moment comes first in the name: what is due follows from a listing, without a read.
         warehouse.state.put(f"{_ROOT}/{to_millis(warehouse.clock()):014d}-{job_id}", json.dumps(content).encode())
 
 
@@ -87,6 +89,7 @@ def sweep(warehouse: Warehouse, job_id: str, *, reach: Reach = no_faults) -> Swe
     for root in (warehouse.state.uri, *map(warehouse.base, warehouse.catalog.read().storages.values())):
         remove_leftovers(root)
     before = warehouse.clock() - timedelta(hours=warehouse.settings.maintenance.fence_retention_hours)
+    # Before the lock, which costs two versions of the catalog.
     if not _due(warehouse.state, before):
         return SweepResult()
     with warehouse.locks.create().hold(*_LOCK) as lease:
@@ -98,6 +101,7 @@ def sweep(warehouse: Warehouse, job_id: str, *, reach: Reach = no_faults) -> Swe
 
 
 def _sweep(warehouse: Warehouse, before: datetime, sweeper: _Sweeper) -> SweepResult:
+    # Again under the lock: another process may have swept meanwhile.
     graves = [_read(warehouse.state, key) for key in _due(warehouse.state, before)]
     wanted: dict[Ground, set[str]] = defaultdict(set)
     for grave in graves:
@@ -108,6 +112,7 @@ def _sweep(warehouse: Warehouse, before: datetime, sweeper: _Sweeper) -> SweepRe
     for grave in graves:
         over = grave.log_id is None or warehouse.logs.remove(grave.log_id, before)
         seals += grave.log_id is not None and over
+        # The note goes when all of it is gone: a fence without a note is never found again.
         if over and not any(marks & found[ground].waiting for ground, marks in grave.fences.items()):
             warehouse.state.delete([grave.key])
     failed = tuple(why for ground in found.values() for why in ground.failed)
@@ -135,6 +140,7 @@ class _Ground:
 def _sweep_ground(warehouse: Warehouse, ground: Ground, marks: set[str], before: datetime, sweeper: _Sweeper) -> _Ground:
     place, found, clock = _location(warehouse, ground), _Ground(), warehouse.clock
     try:
+        # An unmounted disk lists nothing, and every note of it would count as done.
         _confirm_storage(warehouse, place)
         names = sorted({stored.key.partition("/")[0] for stored in open_store(place).list("")})
     except NoBucket:
@@ -148,6 +154,7 @@ def _sweep_ground(warehouse: Warehouse, ground: Ground, marks: set[str], before:
         if fate == "too young":
             found.waiting.add(mark)
         if why:
+            # The report is kept in the job log, where no id may stand.
             found.failed.append(why.replace(name, mark))
     return found
 
@@ -157,6 +164,7 @@ def _swept(place: Location, before: datetime, by: Committer, sweeper: _Sweeper) 
     try:
         return (yield from sweep_fence(place, before, by, sweeper.still, reach=sweeper.reach)), ""
     except LakewardenError as error:
+        # What failed is tried again by the next sweep.
         return "too young", error.message
 
 

@@ -31,6 +31,7 @@ def hot_files(warehouse: Warehouse, table: Table) -> dict[str | None, frozenset[
     attempts = Attempts(10, f"the log of {table.name} was settled", "while it was read")
     while True:
         attempts.next()
+        # The log before the tables: rows that a flush moves in between are in at least one of the two.
         pending = log.view().pending if columns else dict[str, PendingRows]()
         try:
             return {user or None: _referred(log.rows(rows, table.schemas), columns) for user, rows in pending.items()}

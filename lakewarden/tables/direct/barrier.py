@@ -58,6 +58,7 @@ def raise_barriers(warehouse: Warehouse, catalog: Catalog, views: Mapping[str, L
     """Raises one in each table of whose writes some went quiet. What fails is left to the next call: the notes stay."""
     for table in catalog.tables.values():
         view = views.get(table.log_id)
+        # By the view that the flush has anyway: a table without quiet writes costs no request.
         if view is None or table.dropping or not warehouse.log(table).has_quiet(view):
             continue
         try:
@@ -77,14 +78,20 @@ def raise_barrier(warehouse: Warehouse, target: ScopeTarget, log: TableLog, reac
     present = Presence.of([target])
     present.check()
     job_id = new_job_id("write", warehouse.clock, warehouse.new_id)
+    # In place of an overwrite that is held back, so that those who wait for it wait for the barrier.
     barrier_id = f"{HELD}{job_id}" if target.schema.keeps_before else job_id
+    # First the notes go, then the commit: a write that looks for its note behind this is refused, one that looked before loses
+    # against the commit.
     if not log.replace_quiet(barrier_id):
         return
     reach("barrier:noted")
     _commit(warehouse, target, job_id)
     reach("barrier:committed")
     sync({warehouse.uri, target.root.location.uri if target.root is not None else target.uri})
+    # On a storage that went away the commit may have gone into a mount point; then the note stays, and the next barrier
+    # follows.
     present.again().check()
+    # Last: from here on subscribers pass, and no crash may take the barrier's commit back.
     log.close_direct(barrier_id)
 
 
@@ -105,6 +112,7 @@ def pass_direct_writes(warehouse: Warehouse, target: ScopeTarget) -> None:
 def _commit(warehouse: Warehouse, target: ScopeTarget, job_id: str) -> None:
     """Commits a version that changes nothing. Raises `Conflict` where there is no table yet, or others kept on committing."""
     for _ in range(_ATTEMPTS):
+        # Before the table is opened: the commit is refused where the look is a day old (docs/decisions/0006-fences.md).
         looked = warehouse.clock()
         table = open_scope(target)
         check_not_frozen(table, target)
@@ -143,7 +151,9 @@ def hold_back(log: TableLog, note: str, target: ScopeTarget, effect: Replace) ->
     """
     others_quiet = log.open_direct(note)
     try:
+        # Behind the note: who read the log before it is not directly behind what is read any more, and has to look again.
         log.take_position()
+        # Rows that came before the note have the overwritten rows before their own.
         if effect.meant(target, _waiting(log, target)):
             raise Conflict(
                 f"{target.scope}: rows of what is overwritten were written meanwhile; nothing was changed, retry: try again"
@@ -176,6 +186,7 @@ def wait_for_commit(warehouse: Warehouse, target: ScopeTarget, log: TableLog, vi
     """
     began, pause = time.monotonic(), _PAUSE_SECONDS
     while log.is_held(view):
+        # Its process died, and its note would stay.
         if log.has_quiet(log.view(())):
             raise_barrier(warehouse, target, log)
         elif time.monotonic() - began > _MOST_SECONDS:

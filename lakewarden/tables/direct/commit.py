@@ -146,8 +146,10 @@ class DirectCommit:
                 self._outputs.discard()
 
     def _landed(self) -> Steps[DirectVersion]:
+        # Before any file is written: a repeated write costs one look.
         if self._once is not None and (found := self._repeated(self._open())) is not None:
             return found
+        # Once for all runs: the rows that were given do not depend on what the table has.
         given = self._outputs.fresh(self._write.given)
         self._write.effect.check(given, self._target)
         self._reach("direct:written")
@@ -155,11 +157,15 @@ class DirectCommit:
         for run in range(self._write.again + 1):
             if (found := self._repeated(table)) is not None:
                 return found
+            # What the last run wrote is of an older version. Its rows may be below those that came between, so new ones are
+            # numbered anew.
             if run:
                 self._outputs.discard(draft.paths)
                 self._numbers.renew()
             draft = self._draft(table, given)
             self._reach("direct:drafted")
+            # Nothing to commit. With an identity it is committed all the same: the commit is what says that the write was done
+            # (docs/decisions/0047-direct-writes.md).
             if draft.empty and not given and self._once is None:
                 return DirectVersion(None if table is None else table.snapshot(self._target.app_id), draft, 0, committed=False)
             table, snapshot = yield from self._committed(table, draft, given)
@@ -206,6 +212,7 @@ class DirectCommit:
         if table is not None:
             feed_to_set(table, self._target)  # refused before anything may be named, as what follows
             table.check_takes_rows(self._target.schema)
+        # Behind the open: a drop or a move that this look does not see begins later, and its own commit makes ours lose.
         self._still()
         return table
 
@@ -215,18 +222,25 @@ class DirectCommit:
         """Returns the version that was made; or, where the draft is no longer right, the newest table and None."""
         since = table
         for _ in range(_COMMITS):
+            # For each version that the commit may follow, after it was opened: so a barrier, a fence or an ALTER since then
+            # makes the commit lose.
             self._announce()
+            # From before the first byte of the commit on: if the process is interrupted now, the files must stay
+            # (docs/decisions/0047-direct-writes.md).
             self.may_be_named = True
             try:
                 return table, (yield from self._commit(table, draft, given))
+            # Refused before the commit got its name, so no version names the files.
             except (TooLate, ConstraintViolation):
                 self.may_be_named = False
                 raise
             except Conflict:
                 table = self._open()
+            # A conflict may be with our own commit, if the answer to it was lost.
             if table is not None and self._is_there(since, table):  # the answer to an attempt was lost
                 return table, table.snapshot(self._target.app_id)
             self.may_be_named = False
+            # A first version that lost its race read nothing that could be compared.
             if since is None or table is None or self._repeated(table) or not self._stands(draft, since, table):
                 return table, None
         raise Conflict(f"{self._target.scope}: other commits kept coming between; nothing was changed, try again")
@@ -235,6 +249,7 @@ class DirectCommit:
         """Whether one of the commits since is ours."""
         above = -1 if since is None else since.version
         entries = takewhile(lambda entry: entry.version > above, walk(open_store(table.location), table.version))
+        # Writes of one job come one after the other, so a commit of it that came since is ours.
         return any(entry.stamp is not None and entry.stamp.job_id == self._by.job_id for entry in entries)
 
     def _stands(self, draft: Draft, since: ScopeTable, table: ScopeTable) -> bool:
@@ -271,5 +286,7 @@ class DirectCommit:
             )
             snapshot = table.snapshot(target.app_id).after(made, adds, draft.removes, now)
         self._reach("direct:committed")
+        # A crash before it leaves an older one, and what is kept is compared before it is used
+        # (docs/decisions/0033-snapshots-without-opening.md).
         write_manifest(target, snapshot, now=now)
         return snapshot

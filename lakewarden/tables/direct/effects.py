@@ -91,6 +91,7 @@ class Replace:
         return Draft(removes=gone, deleted=sum(file.rows or 0 for file in gone))
 
     def stands(self, draft: Draft, since: Between, table: ScopeTable, target: ScopeTarget) -> bool:
+        # A compaction touches no rows, and yet takes files away that the draft removes.
         return not (self.meant(target, since.partitions) or removed(draft, since))
 
     def meant(self, target: ScopeTarget, partitions: Collection[Partition]) -> Collection[Partition]:
@@ -105,14 +106,19 @@ def removed(draft: Draft, since: Between) -> bool:
 
 def carried(table: ScopeTable, target: ScopeTarget, draft: Draft, outputs: Outputs) -> Draft:
     """The draft; where files would say something else under the newest columns, those that it leaves are written again."""
+    # Readers go by names: files of other columns cannot stay under the newest ones
+    # (docs/decisions/0096-columns-without-files.md).
     if table.keeps_files(target.schemas):
         return draft
+    # Files with deletion vectors of others cannot be replaced by our commits
+    # (docs/decisions/0116-deletion-vectors-of-others.md).
     table.check_plain()
     gone = {file.path for file in draft.removes}
     left = [file for file in table.files() if file.path not in gone]
     kept = (read_files(table, [file], target.schemas) for file in left)
     adds = [file for rows in kept if rows.num_rows for file in outputs.write(rows)]
     copied = draft.copied + sum(file.rows for file in adds)
+    # With copies among the new files, adds and removes do not say any more what came and went.
     changes = draft.changes or _gone(table, target, draft.removes, outputs)
     return Draft((*draft.adds, *adds), (*draft.removes, *left), draft.updated, draft.deleted, copied, changes)
 

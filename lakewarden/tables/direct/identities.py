@@ -16,6 +16,8 @@ _ONCE, _CERTAIN = "lakewarden/once", "lakewarden/certain"
 
 def transaction_app(table_id: str, writer: str) -> str:
     """The application id in Delta: a table that is made in the place of a dropped one has none of its writes."""
+    # With the table's id: the checkpoint of a fence keeps the identifiers of the table that was dropped
+    # (docs/decisions/0047-direct-writes.md).
     return f"{_ONCE}/{table_id}/{writer}"
 
 
@@ -37,6 +39,7 @@ def certain_app(app: str) -> str:
 def last_write(table: ScopeTable, app: str) -> LastBatch:
     """The last write of a writer that the table has."""
     kept = table.watermark(app)
+    # A writer that is not kept may be one of whom a repair lost everything (docs/decisions/0100-identities-behind-a-repair.md).
     return LastBatch.of(table.watermark(_any(app)) if kept is None else kept)
 
 
@@ -89,6 +92,7 @@ def memories_of(warehouse: Warehouse, catalog: Catalog, pipeline: Pipeline) -> M
     rejects = catalog.tables.get(TableName(pipeline.table.namespace, f"{pipeline.table.name}{REJECTS}"))
     there = [catalog.tables.get(pipeline.table), blank, rejects]
     own = [table for table in there if table is not None and not table.dropping]
+    # A table of the same name that was made anew is another one's.
     own = [table for table in own if table is rejects or table.id == pipeline.table_id]
     found = (_memory(warehouse, catalog, table, pipeline, blank=table is blank) for table in own)
     return Memories(tuple(found), catalog.pipelines[pipeline.id].landed)

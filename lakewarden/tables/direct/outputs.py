@@ -93,6 +93,8 @@ class PartWriter:
         """Returns the paths of the files that it wrote."""
         files, few = list[NewFile](), list[tuple[Partition, pa.Table]]()
         for partition, own in divided(part, self._target.schema.partition_by):
+            # A file for each task and partition would be many small ones; without partitions the task's rows are one file
+            # anyway.
             if partition and own.nbytes * _ENOUGH < self._target.target_file_size:
                 few.append((partition, own))
             else:
@@ -146,6 +148,7 @@ def shuffled(run: Run, target: ScopeTarget, written: Sequence[TaskOutput]) -> li
     if failed is not None:
         remove_written(target, [*written, TaskOutput(tuple(made))])
         raise failed
+    # Shuffle files are named by no commit. What a crash leaves of them a vacuum removes.
     remove_written(target, [TaskOutput(blocks=tuple(blocks))])
     return files + made
 
@@ -230,6 +233,7 @@ class Numbers:
     def position(self) -> int:
         """The last position that was taken."""
         if self._position is None:
+            # Only now: a write that changes nothing takes no position, and no log gets an empty segment for it.
             self._position = self._take()
         return self._position
 
@@ -249,6 +253,7 @@ class Numbers:
 
     def reserve(self, count: int) -> int:
         """Returns the first of so many consecutive numbers, at most `WHOLE`."""
+        # A range does not go over the end of a position: the next one may be another writer's.
         if self._given + count > WHOLE:
             self.renew()
         first = seq_of(self.position, self._given)

@@ -82,11 +82,13 @@ class Revise:
 
     def _files(self, table: ScopeTable, target: ScopeTarget) -> list[DataFile]:
         meant = self._meant({file.partition for file in table.files()})
+        # Bounds are kept by column name: under other names they would pass over files that have the rows.
         files = files_to_read(table, self._bounds if table.named_alike(target.schemas) else (), target.schema, target.buckets)
         return [file for file in files if file.partition in meant]
 
     def stands(self, draft: Draft, since: Between, table: ScopeTable, target: ScopeTarget) -> bool:
         touched = self._meant(since.partitions)
+        # By partition and bounds, as files were chosen: what could not have been read does not concern the write.
         read = any(may_have_within(table, partition, self._bounds) for partition in touched)
         return not (read or removed(draft, since))
 
@@ -122,12 +124,14 @@ class FileTask:
 
 def _in_tasks(spread: Spread, groups: Sequence[FileGroup], target: ScopeTarget, outputs: Outputs, *, images: bool) -> Draft:
     """Errors of tasks are values: what the others wrote has to be known."""
+    # As many numbers as rows: no task knows beforehand how many it will change.
     counts = (sum(file.rows or 0 for file in group.files) for group in groups)
     tasks = [FileTask(group, outputs.reserve(count)) for group, count in zip(groups, counts, strict=True)]
     work = partial(_task, _Shared(target, spread.decide, spread.since, spread.clock, images))
     done = spread.run(work, [SizedWork(task, task.group.bytes, target.on_disk) for task in tasks])
     drafts = [each for each in done if isinstance(each, Draft)]
     for draft in drafts:
+        # Also where one failed: the files of all others have to be deleted then.
         outputs.took(draft.adds, draft.changes)
     if failed := next((each for each in done if not isinstance(each, Draft)), None):
         raise failed
@@ -147,6 +151,7 @@ class _Shared:
 
 def _task(shared: _Shared, task: FileTask) -> Steps[Draft | LakewardenError]:
     try:
+        # A task that was paused for a day must not write where a fence may be gone (docs/decisions/0006-fences.md).
         check_held(f"the write to {shared.target.scope}", shared.since, shared.clock())
         outputs = Outputs(shared.target, _Reserved(task.first), random_id)
         made = _revised(task.group, shared.decide, outputs, images=shared.images)
@@ -179,6 +184,7 @@ def _revised(group: FileGroup, decide: Decide, outputs: Outputs, *, images: bool
         return Draft()
     files, stays = _touched(group, rows, edit.gone)
     updated, copied = edit.rows.num_rows, stays.num_rows
+    # A new version takes the place of a row that went; the others were deleted.
     deleted = max(0, len(edit.gone.unique()) - updated)
     comes = outputs.numbered(edit.rows) if updated else stays.slice(0, 0)
     made = _together(stays, comes) if updated else stays
@@ -191,6 +197,7 @@ def _revised(group: FileGroup, decide: Decide, outputs: Outputs, *, images: bool
 def _touched(group: FileGroup, rows: pa.Table, gone: pa.Array[Any]) -> tuple[tuple[DataFile, ...], pa.Table]:
     """The files that have rows among those that go, and their other rows."""
     counts = [file.rows or 0 for file in group.files]
+    # Without counts that add up, it is not known which rows are of which file.
     if len(counts) == 1 or not len(gone) or sum(counts) != rows.num_rows:
         return group.files, _without(rows, gone)
     places, ends = gone.to_numpy(zero_copy_only=False), np.cumsum(counts)

@@ -73,6 +73,7 @@ class DirectRun:
         self._reach = reach
         self._hidden = hidden
         self._job_id = job_id or new_job_id("write", warehouse.clock, warehouse.new_id)
+        # Before the look at the catalog, on which the commit relies; a day later it is refused (docs/decisions/0006-fences.md).
         self._planned_at = warehouse.clock()
         self._target = self._look()
         self._once = write.once
@@ -93,6 +94,7 @@ class DirectRun:
             StorageUnavailable: a storage failed; the message says so if the rows may be in the table anyway.
         """
         target = self._target
+        # An unmounted storage looks like a table without versions (docs/decisions/0020-floors-and-identity.md).
         present = Presence.of([target])
         present.check()
         outputs = Outputs(target, self._numbers.reserve, self._warehouse.new_id, numbered=not self._silent_rows)
@@ -101,6 +103,7 @@ class DirectRun:
             self._write, self._numbers, outputs, by, still=self._still, announce=self._announce, reach=self._reach
         )
         try:
+            # Rows of many bytes take longer than the two minutes after which a note counts as quiet.
             with alive(self._log, self._note):
                 landed = alone(commit.steps())
         except (Exception, KeyboardInterrupt, SystemExit) as error:
@@ -114,12 +117,15 @@ class DirectRun:
 
     def _close_undone(self, error: BaseException, commit: DirectCommit) -> None:
         """Closes the note of a write that is not committed. A commit that may appear later keeps its note."""
+        # A storage that failed may have taken the commit: then the note has to wait for it.
         decided = isinstance(error, LakewardenError) and not isinstance(error, StorageUnavailable)
         if self._noted and (decided or not commit.may_be_named):
             with suppress(Conflict, StorageUnavailable):  # it goes quiet
                 self._log.close_direct(self._note)
 
     def _taken(self) -> int:
+        # First the note, then the position: readers of changes must not pass a position whose rows may still come
+        # (docs/decisions/0047-direct-writes.md).
         if not (self._sets_back or self._noted or self._write.silent):
             self._others_quiet = self._log.open_direct(self._note)
             self._noted = True
@@ -174,10 +180,13 @@ class DirectRun:
             LostPlace: it is a stream's, and another one took over.
         """
         position = self._numbers.position
+        # Behind the choice of the position, as in the log: who looks for the key ten minutes later finds the commit or knows
+        # that it never comes (docs/decisions/0105-a-write-carries-its-key.md).
         if self._until < time.monotonic():
             raise Conflict(f"the write took more than {WITHIN_SECONDS:.0f} seconds, and was not done; try again")
         if self._token is not None:
             check_fence(self._log.fence(), self._token)
+        # A barrier stands in its place, whose commit comes behind this look; so ours must not come at all.
         if self._noted and not self._log.is_noted(self._note):
             raise Conflict(
                 f"{self._target.scope}: the {self._write.operation} gave no sign of life for minutes, and others went on without"
@@ -186,6 +195,8 @@ class DirectRun:
         if self._announced == position:
             return
         if self._target.floor is not None and self._target.root is not None:
+            # A state from a backup gives out positions again that the table has rows of
+            # (docs/decisions/0020-floors-and-identity.md).
             check_floor(self._warehouse.state, LogStanding(self._target.floor, self._target.root, self._table.log_id, position))
         if self._sets_back:
             self._log.note_rewound([self._mark], position)
@@ -216,6 +227,8 @@ class DirectRun:
         sync({self._warehouse.uri, target.root.location.uri if target.root is not None else target.uri})
         self._reach("direct:synced")
         report = self._report(landed)
+        # Behind the sync: the commit may have gone into the mount point of a disk that went away
+        # (docs/decisions/0020-floors-and-identity.md).
         judged = present.again().judged(target, "write", report, self._warehouse.clock())
         try:
             if judged.fault is not None:
@@ -224,11 +237,15 @@ class DirectRun:
             if known is not None:
                 floor = target.floor
                 taken = self._numbers.taken
+                # The position too: a log that loses it has to show.
                 positions = {} if floor is None or taken is None else {floor.table_id: taken}
                 raise_floors([FloorNote(target, known)], positions).check()
             self._reach("direct:noted")
             if self._sets_back:
+                # A second time, with a position of now: subscriptions that began between the first note and the commit have
+                # seen rows that are gone (docs/decisions/0047-direct-writes.md).
                 self._log.note_rewound([self._mark])
+            # A repeated write closes the notes of earlier attempts too, whose processes may have died behind their commits.
             if self._noted or self._once is not None:
                 self._log.close_direct(self._identity)
             self._reach("direct:closed")

@@ -32,6 +32,7 @@ class TaskNumbers:
     def __init__(self, target: ScopeTarget, first_seq: int, most: int = WHOLE, too_many: str = "") -> None:
         self._target = target
         self._next = first_seq
+        # Numbers behind it may be another task's.
         self._end = first_seq + min(most, WHOLE)
         self._too_many = too_many
 
@@ -63,6 +64,7 @@ def write_rows(
             writer.write_all(rows)
         yield target.uri
     except LakewardenError as error:
+        # Here, where the names are known: the driver sees only the error.
         remove_written(target, [writer.written()])
         return error
     return result(writer.written())

@@ -104,6 +104,7 @@ def in_parts(batches: Batches, size: int) -> Iterator[pa.Table]:
 def _pieces(rows: pa.Table, size: int) -> Iterator[pa.Table]:
     if not rows.num_rows:
         return
+    # By the mean size of a row; at least one row, however large.
     step = max(1, rows.num_rows * size // max(rows.nbytes, 1))
     for start in range(0, rows.num_rows, step):
         yield rows.slice(start, step)
