@@ -156,6 +156,22 @@ def test_days_follow_each_other_and_old_ones_go(lake: Lakehouse, clock: Clock) -
     assert [one["jobs"] for one in table.ever] == [2], "a counter goes on"
 
 
+def test_the_week_goes_on_behind_a_change_of_columns(lake: Lakehouse, clock: Clock) -> None:
+    """A table's days are kept by its id, and what its columns are called is no matter of theirs."""
+    changes = ("RENAME COLUMN text TO body", "ADD COLUMN stars INT", "DROP COLUMN body", "RENAME COLUMN stars TO points")
+    for turn, change in enumerate(changes):
+        lake.table(NOTES).write([{"id": turn}], user="ann")
+        lake.flush()
+        _book(lake)
+        clock.now += BOOK_EVERY
+        lake.sql(f"ALTER TABLE {NOTES} {change}")
+    (table,) = lake.fleet().tables
+    found = _flushes(lake)
+    assert (found["jobs"], found["done"], found["failed"]) == (len(changes), len(changes), 0)
+    assert (table.name, table.look.scopes, table.look.broken_scopes, table.look.rows) == (NOTES, 1, 0, len(changes))
+    assert [one["jobs"] for one in table.ever] == [len(changes)]
+
+
 def test_a_day_that_is_garbled_hides_no_other(lake: Lakehouse, clock: Clock) -> None:
     _flush(lake, "ann")
     _book(lake)
