@@ -1,7 +1,8 @@
 """Conditions on a row that other engines wrote as text, evaluated where Spark's answer and ours agree for every value.
 
-Comparisons of a column with a literal, IS NULL, IS NOT NULL, AND and OR. Everything else is not understood: engines differ in
-functions, casts, and what they do with overflow and time zones.
+Comparisons of a column with a literal, IS NULL, IS NOT NULL, AND and OR, and BOOLEAN columns by themselves. Everything else is
+not understood: engines differ in functions, casts, and what they do with overflow and time zones. One cast is a literal: delta-rs
+writes `n > 0` of a DECIMAL as `n > '0'::decimal(18, 2)`.
 """
 
 from __future__ import annotations
@@ -37,6 +38,7 @@ _ABOVE_NAN = frozenset({exp.GT, exp.GTE, exp.NEQ})
 """Comparisons that hold for NaN, which Spark takes for greater than every number and equal to itself."""
 
 _NUMBER = re.compile(r"\d+(\.\d+)?")
+_SIGNED = re.compile(r"-?\d+(\.\d+)?", re.ASCII)
 _DATE = re.compile(r"\d{4}-\d\d-\d\d")
 _MOMENT = re.compile(r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(\.\d{1,6})?(Z|[+-]\d\d:\d\d)")
 """With its offset: without one, the session's zone would count."""
@@ -80,7 +82,18 @@ class _Reader:
                 return partial(_is_null, self._column(node.this).name)
             case exp.Not() if isinstance(null := node.this.unnest(), exp.Is) and isinstance(null.expression, exp.Null):
                 return partial(_is_valid, self._column(null.this).name)
+            case exp.Column():
+                return partial(_is_true, self._boolean(node))
+            case exp.Not(this=exp.Column() as column):
+                return partial(_is_false, self._boolean(column))
         return self._comparison(node)
+
+    def _boolean(self, node: exp.Column) -> str:
+        """delta-rs writes `b = true` as `b`, and `b = false` as `NOT b`."""
+        column = self._column(node)
+        if not pa.types.is_boolean(column.type):
+            raise _NotUnderstood
+        return column.name
 
     def _comparison(self, node: exp.Expr) -> Holds:
         kind = type(node)
@@ -114,6 +127,14 @@ def _is_valid(name: str, rows: pa.Table) -> Any:
     return pc.is_valid(rows.column(name))
 
 
+def _is_true(name: str, rows: pa.Table) -> Any:
+    return rows.column(name)
+
+
+def _is_false(name: str, rows: pa.Table) -> Any:
+    return pc.invert(rows.column(name))
+
+
 def _compared(column: pa.Field[Any], kind: type[exp.Expr], literal: exp.Expr) -> Holds:
     type_, compare = column.type, _COMPARE[kind]
     if pa.types.is_floating(type_):
@@ -121,7 +142,7 @@ def _compared(column: pa.Field[Any], kind: type[exp.Expr], literal: exp.Expr) ->
         above = kind in _ABOVE_NAN
         return lambda rows: _with_nan(compare, rows.column(column.name).cast(pa.float64()), value, above=above)
     if pa.types.is_integer(type_) or pa.types.is_decimal(type_):
-        number = _number(literal)
+        number = _decimal(literal)
         common = _common(type_, number)
         return lambda rows: compare(rows.column(column.name).cast(common), pa.scalar(number, common))
     known = _other(literal, type_, kind)
@@ -139,6 +160,21 @@ def _number(literal: exp.Expr) -> Decimal:
     if not isinstance(literal, exp.Literal) or literal.is_string or not _NUMBER.fullmatch(str(literal.this)):
         raise _NotUnderstood
     return Decimal(str(literal.this))
+
+
+def _decimal(literal: exp.Expr) -> Decimal:
+    """A number, or the text of one with a cast to a DECIMAL that holds just this number."""
+    if not isinstance(literal, exp.Cast):
+        return _number(literal)
+    text, sizes = literal.this, [size.name for size in literal.to.expressions]
+    known = isinstance(text, exp.Literal) and text.is_string and _SIGNED.fullmatch(str(text.this))
+    if not known or literal.to.this != exp.DType.DECIMAL or len(sizes) != 2 or not all(map(str.isdecimal, sizes)):
+        raise _NotUnderstood
+    number, (precision, scale) = Decimal(str(text.this)), map(int, sizes)
+    _, digits, exponent = number.as_tuple()
+    if -int(exponent) > scale or len(digits) + int(exponent) > precision - scale:
+        raise _NotUnderstood
+    return number
 
 
 def _common(type_: pa.DataType, number: Decimal) -> pa.DataType:

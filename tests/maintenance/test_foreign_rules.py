@@ -68,6 +68,30 @@ def test_a_row_is_refused_at_the_write_where_the_constraint_is_known(lake: Lakeh
     assert _cold(lake, "u/ada") == [1, 2, 7]
 
 
+@pytest.mark.parametrize(
+    ("kind", "text", "kept", "broken"),
+    [
+        ("DECIMAL(18,2)", "v > 0", "0.01", "0"),
+        ("DECIMAL(38,0)", "v >= 0 AND v < 10", "9", "10"),
+        ("BOOLEAN", "v = true", "true", "false"),
+        ("BOOLEAN", "v = false OR v IS NULL", "NULL", "true"),
+        ("DATE", "v >= '2024-01-01'", "'2024-01-01'", "'2023-12-31'"),
+        ("TEXT", "v = 'a' OR v = 'b'", "'b'", "'c'"),
+        ("DOUBLE", "v <= 1.5", "1.5", "1.6"),
+    ],
+)
+def test_a_constraint_is_understood_as_delta_rs_writes_it(lake: Lakehouse, kind: str, text: str, kept: str, broken: str) -> None:
+    """It writes the condition anew: a number beside a DECIMAL as a cast text, `v = true` as `v`."""
+    lake.sql(f"CREATE SHARED TABLE app.r (id INT PRIMARY KEY, v {kind}); INSERT INTO app.r VALUES (1, {kept})")
+    lake.flush("app.r")
+    _delta(lake, "r").alter.add_constraint({"positive": text})
+    lake.sql("SELECT * FROM app.r")
+    with pytest.raises(ConstraintViolation, match="positive"):
+        lake.sql(f"INSERT INTO app.r VALUES (2, {broken})")
+    lake.sql(f"INSERT INTO app.r VALUES (2, {kept})")
+    assert [report.outcome for report in lake.flush("app.r")] == ["done"]
+
+
 def test_a_constraint_that_was_dropped_since_refuses_nothing(lake: Lakehouse) -> None:
     _put(lake, "u/ada")
     _seen(lake)
