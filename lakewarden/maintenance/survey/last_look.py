@@ -8,8 +8,13 @@ does not, and a live file that vanished. What it can't see is what no listing sh
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Collection, Iterable, Mapping
+import threading
+import weakref
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from tempfile import SpooledTemporaryFile
+
+import msgspec
 
 from lakewarden.maintenance.survey.table_survey import Change, TableSurvey
 
@@ -46,6 +51,45 @@ class SeenTable:
     digest: TableDigest
 
 
+_IN_MEMORY = 16 << 20
+"""Bytes of packed tables, of some 1 KB each, before they go to a file."""
+
+_HEAD = 4
+"""Bytes before a packed table that say how long it is."""
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(SeenTable).decode
+
+
+class SeenTables(Mapping[str, SeenTable]):
+    """Tables by name, packed: beyond some in a temporary file without a name. Of each only name and place stay in memory, 200
+    bytes. Safe for threads."""
+
+    def __init__(self) -> None:
+        self._places: dict[str, int] = {}
+        self._lock = threading.Lock()
+        self._file = SpooledTemporaryFile(max_size=_IN_MEMORY, prefix="lakewarden-survey-")  # noqa: SIM115  # closed with this object
+        weakref.finalize(self, self._file.close)
+
+    def put(self, name: str, one: SeenTable) -> None:
+        packed = _encode(one)
+        with self._lock:
+            self._places[name] = self._file.seek(0, 2)
+            self._file.write(len(packed).to_bytes(_HEAD) + packed)
+
+    def __getitem__(self, name: str) -> SeenTable:
+        with self._lock:
+            self._file.seek(self._places[name])
+            packed = self._file.read(int.from_bytes(self._file.read(_HEAD)))
+        return _decode(packed)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._places)
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+
 def _same(text: str) -> str:
     return text
 
@@ -69,20 +113,21 @@ class LastLook:
             return None
         return replace(seen.survey, path=path)
 
-    def compared(self, found: Iterable[SeenTable], unlisted: Collection[str]) -> dict[str, SeenTable]:
+    def compared(self, found: Iterable[SeenTable], unlisted: Collection[str]) -> SeenTables:
         """All tables with what changed, by name; those that are gone stand last.
 
         Args:
             found: all that this look saw.
             unlisted: URIs that could not be listed: what is below them is not gone, and stays as it was.
         """
-        now = {self.name_of(one.survey.path): one for one in found}
-        hidden = [self.shown(uri) for uri in unlisted]
-        missing = {name: seen for name, seen in self.tables.items() if name not in now}
-        return {
-            **{name: _with(one, self._change(name, one)) for name, one in now.items()},
-            **{name: _with(one, "" if _is_below(one.survey.path, hidden) else "gone") for name, one in missing.items()},
-        }
+        tables, hidden = SeenTables(), [self.shown(uri) for uri in unlisted]
+        for one in found:
+            name = self.name_of(one.survey.path)
+            tables.put(name, _with(one, self._change(name, one)))
+        for name, one in self.tables.items():
+            if name not in tables:
+                tables.put(name, _with(one, "" if _is_below(one.survey.path, hidden) else "gone"))
+        return tables
 
     def _change(self, name: str, one: SeenTable) -> Change:
         before = self.tables.get(name)
@@ -99,7 +144,10 @@ class LastLook:
 
     def following(self, rule: str, compared: Mapping[str, SeenTable]) -> LastLook:
         """What the next look begins with: all but the tables that are gone, which were reported."""
-        kept = {name: _with(one, "") for name, one in compared.items() if one.survey.change != "gone"}
+        kept = SeenTables()
+        for name, one in compared.items():
+            if one.survey.change != "gone":
+                kept.put(name, _with(one, ""))
         return replace(self, rule=rule, tables=kept)
 
 

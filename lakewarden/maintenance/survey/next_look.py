@@ -16,7 +16,7 @@ from lakewarden.base.connection import Location
 from lakewarden.catalog.state.fleet_days import SurveySums
 from lakewarden.errors import NoBucket, NotFound
 from lakewarden.maintenance.engine import Progress, silent
-from lakewarden.maintenance.survey.last_look import LastLook, SeenTable, digest_of
+from lakewarden.maintenance.survey.last_look import LastLook, SeenTable, SeenTables, digest_of
 from lakewarden.maintenance.survey.listing import FoundTable
 from lakewarden.maintenance.survey.ranking import RankedTables
 from lakewarden.maintenance.survey.run import ListingFailure, Look, Survey, outermost, survey_places
@@ -59,13 +59,15 @@ def look_again(
         InvalidArgument: a URI names no place, or contains a credential.
     """
     rounds = [_PlaceRound(place, before(place.uri), options, progress) for place in outermost(places)]
-    tables = RankedTables()
-    for one in (one for each in rounds for one in each.found):
+    tables, verdicts = RankedTables(), dict[str, str]()
+    for one, verdict in (found for each in rounds for found in each.found()):
         tables.add(one)
+        if one.change in ("changed", "gone"):
+            verdicts[one.path] = verdict
     unlisted = [one for each in rounds for one in each.unlisted]
     return SurveyRound(
         Survey(tables, tuple(unlisted)),
-        {path: verdict for each in rounds for path, verdict in each.before.items()},
+        verdicts,
         {each.place.uri: each.following for each in rounds},
         not any(each.last.rule for each in rounds),
     )
@@ -121,17 +123,19 @@ class _PlaceRound:
     def __init__(self, place: Location, last: LastLook, options: SurveyOptions, progress: Progress) -> None:
         self.place, self.last = place, last
         self._options, self._rule = options, rule_of(options)
-        self._seen: list[SeenTable] = []  # appending is atomic: threads look at once
+        self._seen = SeenTables()
         look: Look = self._look
         self.unlisted: Sequence[ListingFailure] = [
             each for each in survey_places([place], look, progress).unlisted if not self._is_empty(each)
         ]
-        compared = last.compared(self._seen, [each.uri for each in self.unlisted])
-        self.following = last.following(self._rule, compared)
-        seen = {one.survey.path for one in self._seen}
-        self.found = [one.survey for one in compared.values() if one.survey.path in seen or one.survey.change == "gone"]
-        changed = ((name, one.survey) for name, one in compared.items() if one.survey.change in ("changed", "gone"))
-        self.before = {one.path: last.verdict_before(name) for name, one in changed}
+        self._compared = last.compared(self._seen.values(), [each.uri for each in self.unlisted])
+        self.following = last.following(self._rule, self._compared)
+
+    def found(self) -> Iterator[tuple[TableSurvey, str]]:
+        """What this look saw, and what is gone; each with the verdict before."""
+        for name, one in self._compared.items():
+            if one.survey.change == "gone" or one.survey.path in self._seen:
+                yield one.survey, self.last.verdict_before(name)
 
     def _look(self, location: Location, found: FoundTable) -> TableSurvey:
         digest = digest_of(found.log, found.data)
@@ -139,7 +143,7 @@ class _PlaceRound:
         trusted = not self._options.deep and not found.left_out
         known = self.last.unchanged(location.uri, digest, self._rule) if trusted else None
         made = survey_table(location, found, self._options) if known is None else known
-        self._seen.append(SeenTable(made, digest))
+        self._seen.put(location.uri, SeenTable(made, digest))
         return made
 
     def _is_empty(self, failure: ListingFailure) -> bool:

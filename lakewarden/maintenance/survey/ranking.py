@@ -14,7 +14,7 @@ from typing import IO, cast
 from lakewarden.delta.examination.kinds import Verdict
 from lakewarden.maintenance.survey.table_survey import TableSurvey
 
-_MOST = 50_000
+_MOST = 10_000
 """Tables in memory, of some 2 KB each."""
 
 _ORDER: dict[Verdict, int] = {"damaged": 0, "unreadable": 1, "catalog": 2, "sound": 3}

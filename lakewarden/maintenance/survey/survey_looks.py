@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 
 from lakewarden.base.clock import NewId
@@ -33,12 +33,12 @@ def kept_look(state: ObjectStore, place: str) -> list[bytes]:
     return []
 
 
-def keep_look(state: ObjectStore, place: str, parts: Sequence[bytes], new_id: NewId) -> list[str]:
-    """Keeps a look as the newest, and removes those before it. Returns its keys."""
+def keep_look(state: ObjectStore, place: str, parts: Iterable[bytes], count: int, new_id: NewId) -> list[str]:
+    """Keeps a look of so many parts as the newest, and removes those before it. Returns its keys."""
     before = list(state.keys(f"{ROOT}/{place}"))
     number = 1 + max((int(found[2]) for key in before if (found := _NAME.fullmatch(key))), default=0)
     look = f"{ROOT}/{place}/{number:012d}-{new_id()}"
-    keys = [f"{look}/{part}-of-{len(parts)}" for part in range(1, len(parts) + 1)]
+    keys = [f"{look}/{part}-of-{count}" for part in range(1, count + 1)]
     for key, data in zip(keys, parts, strict=True):
         state.create(key, data)
     state.delete(before)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 import logging
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
 from functools import cache, partial
@@ -25,7 +25,7 @@ from lakewarden.catalog.state.fleet_days import SurveySums, WorstTable, keep_sur
 from lakewarden.delta.examination.kinds import Verdict
 from lakewarden.maintenance.planning.users import known_users
 from lakewarden.maintenance.survey.hidden_names import HiddenNames
-from lakewarden.maintenance.survey.last_look import LastLook, SeenTable, TableDigest
+from lakewarden.maintenance.survey.last_look import LastLook, SeenTable, SeenTables, TableDigest
 from lakewarden.maintenance.survey.survey_looks import keep_look, kept_look, rewrite_looks, rewrite_objects
 from lakewarden.maintenance.survey.table_survey import TableSurvey
 from lakewarden.storage.paths import without_id
@@ -58,15 +58,16 @@ def last_look(warehouse: Warehouse, place: str) -> LastLook:
     """What is kept of a place; without tables where nothing is. One listing, and a request for each 10,000 tables."""
     parts = kept_look(warehouse.state, name_in(warehouse, place))
     begin = LastLook(name_of=partial(name_in, warehouse), shown=hidden_names(warehouse) if parts else str)
-    rules, tables = set[str](), dict[str, SeenTable]()
-    for data in parts:
+    rules, tables = set[str](), SeenTables()
+    while parts:
         try:
-            rule, found = decoded(data)
+            rule, found = decoded(parts.pop(0))  # as bytes and as tables, no more than one part at once
         except (pa.ArrowException, msgspec.MsgspecError, ValueError, KeyError, TypeError, OSError) as error:
             _LOG.warning("what is kept of a survey cannot be read, and is looked at anew: %s", error)
             return begin
         rules.add(rule)
-        tables |= found
+        for key, one in found.items():
+            tables.put(key, one)
     return dataclasses.replace(begin, rule=rules.pop() if len(rules) == 1 else "", tables=tables)
 
 
@@ -78,15 +79,16 @@ def keep(warehouse: Warehouse, place: str, look: LastLook, now: datetime) -> Sur
     """
     name = name_in(warehouse, place)
     hide = hidden_names(warehouse)
-    tables = {key: dataclasses.replace(one, survey=hide.of(one.survey)) for key, one in look.tables.items()}
-    items = iter(tables.items())
-    parts = [encoded(look.rule, dict(islice(items, TABLES))) for _ in range(0, max(len(tables), 1), TABLES)]
-    keys = keep_look(warehouse.state, name, parts, warehouse.new_id)
-    sums = sums_of(hide(place), [one.survey for one in tables.values()], now, name[:_ID_DIGITS])
-    keys.append(keep_survey_sums(warehouse.state, name, sums))
+    items = ((key, dataclasses.replace(one, survey=hide.of(one.survey))) for key, one in look.tables.items())
+    sums = PlaceSums()
+    count = max(1, -(-len(look.tables) // TABLES))
+    parts = (encoded(look.rule, sums.with_all(dict(islice(items, TABLES)))) for _ in range(count))
+    keys = keep_look(warehouse.state, name, parts, count, warehouse.new_id)
+    made = sums.of(hide(place), now, name[:_ID_DIGITS])
+    keys.append(keep_survey_sums(warehouse.state, name, made))
     erased = HiddenNames((), warehouse.erasures.mark, warehouse.erasures.erased())
     rewrite_objects(warehouse.state, keys, partial(_without, erased.in_sentence))
-    return sums
+    return made
 
 
 def hide_user(warehouse: Warehouse, user: str, mark: str) -> int:
@@ -224,34 +226,45 @@ def _stream(table: pa.Table) -> bytes:
 
 
 # The sums of a look.
-_RANKS: Sequence[Verdict] = ("damaged", "unreadable", "catalog", "sound")
+_BAD: Sequence[Verdict] = ("damaged", "unreadable")
+_SUMMED = ("files", "bytes", "small_files", "dead_bytes", "unnamed_files")
 
 
-def sums_of(place: str, tables: Collection[TableSurvey], now: datetime, place_id: str = "") -> SurveySums:
-    """What the page of the fleet shows of a place."""
-    kinds: Counter[str] = Counter(kind for one in tables for kind in {each.kind for each in one.damage})
-    worst: dict[str, list[WorstTable]] = {}
-    for one in list(worst_first(tables))[:_WORST]:
-        worst.setdefault(one.verdict, []).append(_worst_table(one))
-    return SurveySums(
-        place,
-        to_millis(now),
-        dict(Counter(one.verdict for one in tables)),
-        dict(kinds),
-        files=sum(one.files or 0 for one in tables),
-        bytes=sum(one.bytes or 0 for one in tables),
-        small_files=sum(one.small_files or 0 for one in tables),
-        dead_bytes=sum(one.dead_bytes or 0 for one in tables),
-        unnamed_files=sum(one.unnamed_files or 0 for one in tables),
-        worst=worst,
-        place_id=place_id,
-    )
+class PlaceSums:
+    """What the page of the fleet shows of a place, summed up table by table."""
+
+    def __init__(self) -> None:
+        self._verdicts: Counter[str] = Counter()
+        self._kinds: Counter[str] = Counter()
+        self._figures: Counter[str] = Counter()
+        self._worst: list[TableSurvey] = []
+
+    def with_all(self, tables: dict[str, SeenTable]) -> dict[str, SeenTable]:
+        """Adds these, and returns them."""
+        for one in tables.values():
+            self.add(one.survey)
+        return tables
+
+    def add(self, one: TableSurvey) -> None:
+        self._verdicts[one.verdict] += 1
+        self._kinds.update({each.kind for each in one.damage})
+        self._figures.update({name: getattr(one, name) or 0 for name in _SUMMED})
+        if one.verdict in _BAD:
+            self._worst = sorted([*self._worst, one], key=_rank)[:_WORST]
+
+    def of(self, place: str, now: datetime, place_id: str = "") -> SurveySums:
+        worst: dict[str, list[WorstTable]] = {}
+        for one in self._worst:
+            worst.setdefault(one.verdict, []).append(_worst_table(one))
+        figures = {name: self._figures[name] for name in _SUMMED}
+        return SurveySums(
+            place, to_millis(now), dict(self._verdicts), dict(self._kinds), worst=worst, place_id=place_id, **figures
+        )
 
 
-def worst_first(tables: Collection[TableSurvey]) -> Iterator[TableSurvey]:
-    """Those that are not sound: damaged before unreadable, with more damage before others."""
-    bad = [one for one in tables if one.verdict in ("damaged", "unreadable")]
-    yield from sorted(bad, key=lambda one: (_RANKS.index(one.verdict), -len(one.damage), one.path))
+def _rank(one: TableSurvey) -> tuple[int, int, str]:
+    """Damaged before unreadable, with more damage before others."""
+    return _BAD.index(one.verdict), -len(one.damage), one.path
 
 
 def _worst_table(one: TableSurvey) -> WorstTable:

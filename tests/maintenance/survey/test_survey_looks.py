@@ -39,9 +39,9 @@ class _Dies(LocalObjects):
 
 def test_the_newest_look_counts_and_the_others_go(state: LocalObjects) -> None:
     assert kept_look(state, "p") == []
-    keep_look(state, "p", [b"1", b"2"], _new_id)
-    keep_look(state, "other", [b"9"], _new_id)
-    keys = keep_look(state, "p", [b"3", b"4", b"5"], _new_id)
+    keep_look(state, "p", [b"1", b"2"], 2, _new_id)
+    keep_look(state, "other", [b"9"], 1, _new_id)
+    keys = keep_look(state, "p", [b"3", b"4", b"5"], 3, _new_id)
     assert kept_look(state, "p") == [b"3", b"4", b"5"]
     assert list(state.keys("surveys/p")) == sorted(keys)
     assert kept_look(state, "other") == [b"9"]
@@ -49,27 +49,27 @@ def test_the_newest_look_counts_and_the_others_go(state: LocalObjects) -> None:
 
 def test_objects_are_in_the_order_of_their_numbers(state: LocalObjects) -> None:
     parts = [str(number).encode() for number in range(12)]
-    keep_look(state, "p", parts, _new_id)
+    keep_look(state, "p", parts, len(parts), _new_id)
     assert kept_look(state, "p") == parts
 
 
 @pytest.mark.parametrize("creations", [0, 1, 2])
 def test_one_that_died_in_the_middle_leaves_the_look_before(state: LocalObjects, creations: int) -> None:
-    keep_look(state, "p", [b"1", b"2"], _new_id)
+    keep_look(state, "p", [b"1", b"2"], 2, _new_id)
     with pytest.raises(StorageUnavailable):
-        keep_look(_Dies(str(state.uri), creations), "p", [b"3", b"4", b"5"], _new_id)
+        keep_look(_Dies(str(state.uri), creations), "p", [b"3", b"4", b"5"], 3, _new_id)
     assert kept_look(state, "p") == [b"1", b"2"]
-    keep_look(state, "p", [b"6"], _new_id)
+    keep_look(state, "p", [b"6"], 1, _new_id)
     assert kept_look(state, "p") == [b"6"]
     assert len(state.keys("surveys/p")) == 1
 
 
 def test_one_that_died_before_it_removed_the_older_ones_counts(state: LocalObjects, monkeypatch: pytest.MonkeyPatch) -> None:
-    keep_look(state, "p", [b"1"], _new_id)
+    keep_look(state, "p", [b"1"], 1, _new_id)
     with monkeypatch.context() as broken:
         broken.setattr(LocalObjects, "delete", lambda self, keys: (_ for _ in ()).throw(StorageUnavailable("away")))
         with pytest.raises(StorageUnavailable):
-            keep_look(state, "p", [b"2"], _new_id)
+            keep_look(state, "p", [b"2"], 1, _new_id)
     assert kept_look(state, "p") == [b"2"]
 
 
@@ -84,19 +84,19 @@ def test_two_at_once_leave_a_whole_look_of_one(state: LocalObjects, first_parts:
         def create(self, key: str, data: bytes) -> None:
             self.done += 1
             if self.done == first_parts:
-                keep_look(inner, "p", [b"x", b"y"], _new_id)
+                keep_look(inner, "p", [b"x", b"y"], 2, _new_id)
             super().create(key, data)
 
-    keep_look(state, "p", [b"0"], _new_id)
-    keep_look(Slow(str(state.uri)), "p", [b"a", b"b"], _new_id)
+    keep_look(state, "p", [b"0"], 1, _new_id)
+    keep_look(Slow(str(state.uri)), "p", [b"a", b"b"], 2, _new_id)
     assert kept_look(state, "p") in ([b"x", b"y"], [b"a", b"b"])
-    keep_look(state, "p", [b"z"], _new_id)
+    keep_look(state, "p", [b"z"], 1, _new_id)
     assert kept_look(state, "p") == [b"z"]
     assert len(state.keys("surveys/p")) == 1
 
 
 def test_a_reader_begins_again_where_the_look_was_replaced(state: LocalObjects) -> None:
-    keep_look(state, "p", [b"1", b"2"], _new_id)
+    keep_look(state, "p", [b"1", b"2"], 2, _new_id)
     writer = LocalObjects(str(state.uri))
 
     class Replaced(LocalObjects):
@@ -105,7 +105,7 @@ def test_a_reader_begins_again_where_the_look_was_replaced(state: LocalObjects) 
         def get(self, key: str) -> bytes:
             if not self.replaced:
                 self.replaced = True
-                keep_look(writer, "p", [b"3", b"4"], _new_id)
+                keep_look(writer, "p", [b"3", b"4"], 2, _new_id)
             return super().get(key)
 
     assert kept_look(Replaced(str(state.uri)), "p") == [b"3", b"4"]
@@ -113,12 +113,12 @@ def test_a_reader_begins_again_where_the_look_was_replaced(state: LocalObjects) 
 
 def test_a_change_of_an_older_look_brings_it_not_back(state: LocalObjects) -> None:
     """An erasure reads an object, sleeps while it is replaced, and writes it."""
-    keep_look(state, "p", [b"1"], _new_id)
+    keep_look(state, "p", [b"1"], 1, _new_id)
     writer = LocalObjects(str(state.uri))
 
     def change(data: bytes) -> bytes:
         if data == b"1":
-            keep_look(writer, "p", [b"2"], _new_id)
+            keep_look(writer, "p", [b"2"], 1, _new_id)
         return data + b"!"
 
     rewrite_looks(state, change)
@@ -129,5 +129,5 @@ def test_what_is_no_look_is_left_alone(state: LocalObjects) -> None:
     state.put("surveys/p/notes.txt", b"?")
     state.put("surveys/p/000000000009-ab/1-of-2", b"half")
     assert kept_look(state, "p") == []
-    keep_look(state, "p", [b"1"], _new_id)
+    keep_look(state, "p", [b"1"], 1, _new_id)
     assert kept_look(state, "p") == [b"1"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Iterable
 from dataclasses import fields, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -12,13 +13,13 @@ import pytest
 
 from lakewarden import Lakehouse
 from lakewarden.base.clock import random_id
-from lakewarden.catalog.state.fleet_days import keep_survey_sums
+from lakewarden.catalog.state.fleet_days import SurveySums, keep_survey_sums
 from lakewarden.delta.examination.kinds import KINDS
 from lakewarden.maintenance.survey import survey_store
 from lakewarden.maintenance.survey.hidden_names import HiddenNames
 from lakewarden.maintenance.survey.last_look import LastLook, SeenTable, digest_of
 from lakewarden.maintenance.survey.survey_looks import keep_look
-from lakewarden.maintenance.survey.survey_store import decoded, encoded, keep, last_look, name_in, sums_of
+from lakewarden.maintenance.survey.survey_store import PlaceSums, decoded, encoded, keep, last_look, name_in
 from lakewarden.maintenance.survey.table_survey import Damage, OperationEstimate, TableSurvey
 from tests.fixtures.lakes import lake_fixture, make_notes, notes
 
@@ -63,6 +64,13 @@ def _kept_in(lake: Lakehouse, *surveys: TableSurvey, place: str = PLACE) -> None
     keep(lake.warehouse, place, look.following("r", look.compared(found, ())), _AT)
 
 
+def _sums(tables: Iterable[TableSurvey]) -> SurveySums:
+    sums = PlaceSums()
+    for one in tables:
+        sums.add(one)
+    return sums.of(PLACE, _AT)
+
+
 def _paths(lake: Lakehouse, place: str = PLACE) -> list[str]:
     return [one.survey.path for one in last_look(lake.warehouse, place).tables.values()]
 
@@ -88,7 +96,7 @@ def test_an_object_of_another_release_is_read_as_far_as_it_goes() -> None:
     ids=["emptied", "garbled", "cut off", "another format"],
 )
 def test_what_cannot_be_read_is_looked_at_anew(lake: Lakehouse, data: bytes) -> None:
-    keep_look(lake.warehouse.state, name_in(lake.warehouse, PLACE), [data], random_id)
+    keep_look(lake.warehouse.state, name_in(lake.warehouse, PLACE), [data], 1, random_id)
     assert not last_look(lake.warehouse, PLACE).tables
     _kept_in(lake, FULL)
     assert last_look(lake.warehouse, PLACE).tables
@@ -166,9 +174,9 @@ def test_a_planted_name_is_found(lake: Lakehouse, spelled: str, room: str) -> No
     lake.erase("ann")
     bad = TableSurvey(f"{PLACE}/{spelled}/t", "damaged")
     if room == "surveys":
-        keep_look(lake.warehouse.state, "f" * 32, [encoded("r", _look(bad).tables)], random_id)
+        keep_look(lake.warehouse.state, "f" * 32, [encoded("r", _look(bad).tables)], 1, random_id)
     else:
-        keep_survey_sums(lake.warehouse.state, "f" * 32, sums_of(PLACE, [bad], _AT))
+        keep_survey_sums(lake.warehouse.state, "f" * 32, _sums([bad]))
     make_notes(lake).write(notes({1: "x"}), user="ann")
     with pytest.MonkeyPatch.context() as sleeping:
         sleeping.setattr("lakewarden.maintenance.erase.run.hide_user", lambda *_: 0)
@@ -189,7 +197,7 @@ def test_names_that_are_words_of_ours_hinder_no_erasure(lake: Lakehouse) -> None
 def test_an_erasure_of_one_table_leaves_surveys_alone(lake: Lakehouse) -> None:
     make_notes(lake).write(notes({1: "x"}), user="ann")
     lake.flush()
-    keep_look(lake.warehouse.state, name_in(lake.warehouse, PLACE), [encoded("r", _look(FULL).tables)], random_id)
+    keep_look(lake.warehouse.state, name_in(lake.warehouse, PLACE), [encoded("r", _look(FULL).tables)], 1, random_id)
     lake.erase("ann", tables=["chat.notes"])
     assert _paths(lake) == [FULL.path]
 
@@ -230,7 +238,7 @@ def test_sums_and_the_worst_first() -> None:
         TableSurvey("d1", "damaged", damage=(Damage("hollow", "x"),), files=1),
         TableSurvey("d2", "damaged", damage=(Damage("hollow", "x"), Damage("hollow", "y"), Damage("log-gap", "z"))),
     ]
-    found = sums_of(PLACE, tables, _AT)
+    found = _sums(tables)
     assert found.tables == {"sound": 3, "unreadable": 1, "damaged": 2}
     assert found.damage == {"hollow": 2, "log-gap": 1}
     assert (found.files, found.bytes, found.small_files, found.dead_bytes, found.unnamed_files) == (7, 300, 3, 21, 3)
