@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakewarden.delta.examination.kinds import Verdict
-from lakewarden.maintenance.survey.last_look import LastLook, SeenTable, TableDigest, digest_of
+from lakewarden.maintenance.survey import last_look
+from lakewarden.maintenance.survey.last_look import LastLook, SeenTable, SeenTables, TableDigest, digest_of
 from lakewarden.maintenance.survey.table_survey import TableSurvey
 
 _LOG = [("0.json", "e0"), ("1.json", "e1")]
@@ -92,3 +93,14 @@ def test_paths_may_be_kept_hidden() -> None:
     assert _changes(kept.compared([], ["s3://b/ann"])) == {"s3://b/X/t": ""}
     seen = replace(_seen("s3://b/ann/t"), survey=found)
     assert _changes(kept.compared([seen], ())) == {"s3://b/ann/t": ""}
+
+
+@pytest.mark.parametrize("in_memory", [1 << 20, 100])
+def test_tables_are_packed_and_come_back(in_memory: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In memory, and in a file."""
+    monkeypatch.setattr(last_look, "_IN_MEMORY", in_memory)
+    tables = SeenTables()
+    for number in range(20):
+        tables.put(f"n{number % 7}", _seen(f"s3://b/t{number}"))
+    assert dict(tables) == {f"n{number % 7}": _seen(f"s3://b/t{number}") for number in range(20)}
+    assert (len(tables), [*tables], "n7" in tables) == (7, [f"n{number}" for number in range(7)], False)

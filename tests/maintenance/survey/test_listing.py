@@ -134,6 +134,21 @@ def test_a_table_with_more_objects_than_there_is_room_for_is_left_out(monkeypatc
     assert room.take(8)
 
 
+@pytest.mark.night
+def test_a_log_of_ten_million_objects_is_left_out_and_the_rest_is_found() -> None:
+    """With the bounds as they are: a minute of the processor, and a third of a gigabyte."""
+    made: list[FoundTable] = []
+    walk, most = Walk(Listed([]), made.append, Room()), 0
+    for number in range(10_000_000):
+        walk.add(SourceObject(f"big/_delta_log/{number:020}.json", 1, "e", AT))
+        most = max(most, walk._logs)
+    for key in ("then/_delta_log/0.json", "then/x"):
+        walk.add(SourceObject(key, 1, "e", AT))
+    walk.end()
+    assert [(each.path, each.left_out, len(each.listing.keys)) for each in made] == [("big", 10_000_000, 0), ("then", 0, 2)]
+    assert most <= listing.MOST_OBJECTS + listing._OWN + listing._PRUNED
+
+
 def test_a_store_that_lists_in_another_order_is_refused() -> None:
     walk = Walk(Listed([]), lambda _found: None, Room())
     walk.add(SourceObject("b/x", 1, "", AT))
