@@ -36,8 +36,9 @@ from lakewarden.storage.objects import Missing
 _MOST = 16 << 20
 """Bytes of one: Spark writes files into those of tables with at most 50."""
 
-_CHECKPOINT_FOLLOWS = timedelta(minutes=1)
-"""How long after a version's checksum its checkpoint may be finished."""
+_CHECKPOINT_FOLLOWS = timedelta(seconds=15)
+"""How long after a version's checksum its checkpoint may be finished: it has 50 files at most, else the checksum names none. What
+damages it as soon as that is not seen."""
 
 
 class _Checksum(msgspec.Struct, frozen=True, rename="camel"):
@@ -100,7 +101,8 @@ def _is_whole(listing: TableListing, version: int) -> bool:
 def _later(listing: TableListing, name: str, version: int) -> datetime | None:
     """When the youngest object of the log was written that should be older than the checksum and is not."""
     written = listing.log[name].modified
-    own = {LAST_CHECKPOINT, *(part for each in listing.log_files.checkpoints if each.version == version for part in each.names)}
+    own = {part for each in listing.log_files.checkpoints if each.version == version for part in each.names}
+    own |= {LAST_CHECKPOINT} if own else set()  # no writer touches the pointer but with a checkpoint
     late = [
         found.modified
         for key, found in listing.log.items()
