@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from lakewarden.base.connection import Location
@@ -60,6 +61,12 @@ def test_statistics_are_those_of_all_rows(
     assert json.loads(made.stats) == known
 
 
+def _numbers(value: float) -> tuple[Any, ...]:
+    """A row with this number in its floating columns alone."""
+    return tuple(value if kind in ("DOUBLE", "FLOAT") else None for kind in _WRITTEN)
+
+
+@example(rows=[_numbers(1.0), _numbers(math.nan)])
 @given(rows=st.lists(st.tuples(*(st.none() | values for values in _WRITTEN.values())), max_size=12))
 def test_what_we_write_has_the_statistics_of_its_rows(
     tmp_path_factory: pytest.TempPathFactory, rows: list[tuple[Any, ...]]
