@@ -197,7 +197,7 @@ def may(principal: Principal, act: Act, table: GuardedTable | None = None) -> bo
 
 
 def allow(principal: Principal, act: Act, table: GuardedTable | None = None) -> None:
-    """Allows the act, or raises. Acts of `rights.TableAct` need a table.
+    """Allows the act, or raises. Acts of `TableAct` need a table.
 
     Raises:
         Unsupported: the principal acts as another user, and the table is SHARED: it has no rows of that user.
@@ -219,6 +219,7 @@ def impersonate(principal: Principal, user: str, role: Role | None) -> Principal
     Raises:
         PermissionDenied: the principal's role may not act as that role.
     """
+    # Taking one's own place gives nothing, so every role may.
     if user == principal.user and principal.role != "anonymous":
         return replace(principal, actor=principal)
     target: Role = role or "user"

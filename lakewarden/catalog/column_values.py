@@ -84,6 +84,7 @@ def _boolean(type: ColumnType, value: object) -> bool:
 
 def _integer(type: ColumnType, value: object) -> int:
     bound = 1 << (INTEGER_BITS[type.name] - 1)
+    # To Python a bool is a whole number; a caller who writes True into an INT has mixed up columns.
     if not isinstance(value, int) or isinstance(value, bool) or not -bound <= value < bound:
         raise ValueError(type)
     return int(value)
@@ -105,6 +106,7 @@ def _double(type: ColumnType, value: object) -> float:
 
 
 def _float(type: ColumnType, value: object) -> float:
+    # 32 bits hold every whole number up to here, and not every one above.
     if isinstance(value, int) and abs(value) > 1 << 24:
         raise ValueError(type)
     wide = _double(type, value)
@@ -112,6 +114,7 @@ def _float(type: ColumnType, value: object) -> float:
         narrow: float = struct.unpack("<f", struct.pack("<f", wide))[0]  # native "f" makes an infinity instead
     except OverflowError as error:
         raise ValueError(type) from error
+    # Too small for 32 bits: a value must not turn into another one in silence.
     if narrow == 0 and wide != 0:
         raise ValueError(type)
     return narrow
@@ -121,6 +124,7 @@ def _decimal(type: ColumnType, value: object) -> Decimal:
     if isinstance(value, bool) or not isinstance(value, (int, float, str, Decimal)):
         raise ValueError(type)
     text = repr(float(value)) if isinstance(value, float) else str(value)  # the shortest text that means the float
+    # `Decimal` alone reads more: underscores, digits of other scripts, NaN and infinities.
     if not _DECIMAL.fullmatch(text):
         raise ValueError(type)
     precision, scale = type.precision or 0, type.scale or 0
@@ -150,6 +154,7 @@ def _date(type: ColumnType, value: object) -> date:
     if isinstance(value, str) and _DATE.fullmatch(value):
         return date.fromisoformat(value)
     if isinstance(value, datetime):  # pandas has no other date
+        # A time of day would be lost.
         if value.tzinfo is not None or value.time() != _MIDNIGHT or _nanoseconds(value):
             raise ValueError(type)
         return value.date()
@@ -198,6 +203,7 @@ def _uuid(type: ColumnType, value: object) -> str:
         return str(value)
     if not isinstance(value, str) or not _UUID.fullmatch(value):
         raise ValueError(type)
+    # One spelling for each value: keys and comparisons go by the text.
     return value.lower()
 
 

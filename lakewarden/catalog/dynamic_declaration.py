@@ -155,10 +155,15 @@ def _check_log(options: DynamicOptions, schema: TableSchema) -> None:
             raise InvalidArgument("log.consistency 'eventual' needs a log system: set log.system to object or kafka")
         if options.log_scan == "from-timestamp":
             raise InvalidArgument("log.scan 'from-timestamp' needs a log system: set log.system to object or kafka")
+    # Without a key nothing says which row an update is of.
     if mode == "upsert" and not schema.keyed:
         raise InvalidArgument("log.changelog-mode 'upsert' needs a primary key, and the table has none")
+    # A batch that runs again writes its rows again; the same keys make that right
+    # (docs/decisions/0071-which-changes-are-kept.md).
     if consistency == "eventual" and not schema.keyed:
         raise InvalidArgument("log.consistency 'eventual' needs a primary key, and the table has none; use transactional")
+    # The row before each row is found where the batch is published, and an eventual write has no such moment
+    # (docs/decisions/0090-before-images-from-the-write.md).
     if consistency == "eventual" and mode == "all":
         raise InvalidArgument("log.changelog-mode 'all' needs log.consistency 'transactional', and this table's is eventual")
 

@@ -135,9 +135,11 @@ def change_settings(catalog: Catalog, changes: Mapping[str, str], own: Settings)
     """
     if not changes:
         raise InvalidArgument(f"name a setting: {', '.join(KEPT)}")
+    # The first change keeps the others as they were for this process: no other setting changes by the way.
     texts = dict(texts_of(own) if catalog.settings is None else catalog.settings)
     for given, text in changes.items():
         name = _checked_name(given)
+        # Popped first, so that `default` leaves nothing, and a release with another default brings its own.
         texts.pop(name, None)
         if text.strip().lower() != DEFAULT:
             changed = _with(Settings(), name, text.strip())

@@ -41,7 +41,7 @@ class Pipeline:
     missing_columns: MissingColumns = "reject"
     """What an object that lacks a column of the table is: a reject, or rows with NULL there."""
     landed: int = 0
-    """The last attempt that counts although the table has no schema, since it brought no rows (`ingest.objects`)."""
+    """The last attempt that counts although the table has no schema, since it brought no rows (`ingest.pipelines.landing`)."""
 
 
 @dataclass(frozen=True)
@@ -355,5 +355,6 @@ class Catalog:
         """
         place = canonical(uri)
         holders = [each for each in self.storages.values() if within(place, canonical(each.base))]
+        # The innermost one, by the length of its base.
         nearest = max(holders, key=lambda each: len(each.base), default=None)
         return Location(place) if nearest is None else Location(place, nearest.connection)

@@ -29,7 +29,7 @@ class ScopeTarget:
     root: StorageRoot | None = None
     """The storage that it is on; None when that is not checked."""
     mark: str = ""
-    """The scope's keyed hash (`catalog.state.erasure`); empty in a warehouse of format 1."""
+    """The scope's keyed hash (`catalog.state.erasures`); empty in a warehouse of format 1."""
     manifest_key: str = field(default="", repr=False)
     """Signs what is kept of the newest version (`delta.commit_log.kept_versions`); empty in a warehouse of format 1."""
     floor: FloorLocation | None = None

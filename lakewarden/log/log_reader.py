@@ -23,6 +23,7 @@ class LogReader(Protocol):
         """The key in the warehouse's state below which all of the log is."""
         ...
 
+    # For who met `Missing`: what is cached may be of objects that were cleaned up, or whose names came again.
     def anew(self) -> LogReader:
         """Returns the same reader without anything read before."""
         ...

@@ -69,6 +69,7 @@ def overlaps(one: str, other: str, folds_case: bool = False) -> bool:
 
 def within(inner: str, outer: str, folds_case: bool = False) -> bool:
     """Returns whether a canonical place is another one, or below it. Follows links of a local disk."""
+    # With a slash behind both, so that `/srv/lake2` is not inside `/srv/lake`.
     first, second = (f"{(place if '://' in place else os.path.realpath(place)).rstrip('/')}/" for place in (inner, outer))
     return first.casefold().startswith(second.casefold()) if folds_case else first.startswith(second)
 
@@ -90,10 +91,12 @@ def _remote(uri: str, scheme: str) -> str:
     if scheme not in REMOTE:
         raise InvalidArgument(f"{_masked(uri)!r} has the unknown scheme {scheme!r}; it should be {_EXAMPLES}")
     authority, _, prefix = uri.partition("://")[2].partition("/")
+    # `user:secret@host` is how URIs carry credentials; only Azure has an `@` between container and account.
     if ":" in authority or ("@" in authority and scheme not in _AZURE) or "?" in uri or "#" in uri:
         raise InvalidArgument(
             f"{_masked(uri)!r} must not contain a credential, port, '?' or '#': set those as options of a storage"
         )
+    # Empty parts go: `s3://b//p` and `s3://b/p` would be two places of one.
     parts = [part for part in prefix.split("/") if part]
     bucket = _CONTAINER if scheme in _AZURE else _BUCKET
     if not bucket.fullmatch(authority) or "." in parts or ".." in parts or _CONTROL.search(prefix):

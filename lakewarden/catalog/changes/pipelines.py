@@ -40,6 +40,7 @@ def materialize(catalog: Catalog, pipeline: Pipeline, schema: TableSchema, above
         Conflict: another attempt of the batch counts already, or another schema came first.
     """
     there = catalog.tables.get(pipeline.table)
+    # Another process came first; the same schema is as good as ours.
     if there is not None and there.id == pipeline.table_id:
         if there.schemas[0] != schema:
             raise Conflict(f"{pipeline.table} was given another schema meanwhile; try again")
@@ -88,6 +89,7 @@ def table_of(catalog: Catalog, pipeline: Pipeline) -> Table | None:
         blank_of(catalog, pipeline)
         return None
     table = catalog.tables.get(pipeline.table)
+    # A table of the same name that was made anew is not the pipeline's.
     if table is None or table.dropping or table.id != pipeline.table_id:
         raise _dropped(pipeline)
     return table

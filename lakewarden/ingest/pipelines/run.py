@@ -84,7 +84,7 @@ class IngestRequest:
 
     `objects`: by key, or by URI; all that is new where None are named. `force`: take them whatever the rule and the ledger say.
     `anywhere`: objects outside of the pipeline's source too. `limit`: how many objects at most, where none are named. `resume`:
-    how to go on where a repair left uncertain what was taken (`ingest.resume`).
+    how to go on where a repair left uncertain what was taken (`log.once.Resume`).
     """
 
     table: TableName

@@ -91,6 +91,7 @@ class Header:
                 ends[each.key] = max(ends.get(each.key, 0), each.offset + each.length)
             return ends
         if isinstance(self.chunks, Index):
+            # An index knows its object's end without a read of its blocks.
             return {self.key: self.chunks.end}
         return {self.key: int(np.max(self.chunks.offsets + self.chunks.lengths, initial=0))}
 

@@ -47,7 +47,7 @@ def _renamed(root: Path, name: str, job_id: str) -> str:
         source.rename(target)
         # Another process may have put a sound commit under the name between the read and the rename.
         if sha256(target.read_bytes()).digest() != before:
-            # A link, which fails where something has the name by now: then it would be overwritten by a rename.
+            # By a link, which fails where the name is taken by now: a rename would overwrite what is there.
             source.hardlink_to(target)
             target.unlink()
             raise Conflict(f"{source} changed while it was put aside; repair again")
