@@ -5,7 +5,7 @@ A write is behind what it read: where another one of the same keys came first, i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -35,16 +35,13 @@ from lakewarden.log.touches import Touched
 from lakewarden.log.view import LogView
 from lakewarden.storage.objects import Missing
 from lakewarden.tables.direct.barrier import wait_for_commit
-from lakewarden.tables.keys.lookup import live_rows, touched_by
+from lakewarden.tables.keys.lookup import FEW_KEYS, live_rows, rows_with, touched_by
 from lakewarden.tables.keys.seen_keys import SeenKeys
 from lakewarden.tables.strong_read import ReadSelection, use_live
 from lakewarden.tables.warehouse import Warehouse, find_table
 
+
 # Takes the row before each row of a write: the live one with its key, or the one before it in the same write.
-FEW = 100
-"""Rows up to which each key is looked up by itself; for more, the live rows that may have one of them are gone through."""
-
-
 @dataclass(frozen=True)
 class Images:
     """Of a SHARED table."""
@@ -81,14 +78,10 @@ class Images:
     def _live(self, rows: pa.Table, table: Table, view: LogView | None) -> pa.Table:
         place = partial(self.place, table)
         primary_key, log, cold = table.schema.primary_key, self.warehouse.log(table), self.warehouse.cold
-        if rows.num_rows <= FEW:
+        if rows.num_rows <= FEW_KEYS:
             return live_rows(place, log, view or log.view(("",)), rows, self.warehouse.pending_keys, cold)
-        keys = Keys(rows, primary_key)
-
-        def found(parts: Iterator[pa.Table]) -> pa.Table:
-            return pa.concat_tables([part.filter(pc.is_valid(keys.places(part))) for part in parts])
-
-        return use_live(place, log, ReadSelection(bounds=key_bounds(primary_key, rows)), cold, found)
+        wanted = ReadSelection(bounds=key_bounds(primary_key, rows))
+        return use_live(place, log, wanted, cold, rows_with(Keys(rows, primary_key)))
 
     def place(self, table: Table) -> ScopeTarget:
         target = self.warehouse.target(self.warehouse.catalog.read(), Scope(table.name, None))

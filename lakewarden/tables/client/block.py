@@ -31,13 +31,10 @@ from lakewarden.tables.client.client import TableClient
 from lakewarden.tables.client.kept_rows import KeptRows
 from lakewarden.tables.client.reader import TableReader
 from lakewarden.tables.freshness import Freshness
-from lakewarden.tables.keys.lookup import touched_by
+from lakewarden.tables.keys.lookup import FEW_KEYS, touched_by
 from lakewarden.tables.strong_read import EVERYTHING, Place, ReadSelection
 
 T = TypeVar("T")
-
-_FEW = 100
-"""Keys up to which each is looked up by itself; for more, the rows that may have one of them are gone through."""
 
 
 class TableBlock:
@@ -80,7 +77,7 @@ class TableBlock:
             NotFound, BeingErased, FailedPrecondition: as any write.
         """
         appender, batch = TableAppender(self._client.reader), self.kept.net(self.user or "")
-        short = len(self.kept.keys) <= _FEW
+        short = len(self.kept.keys) <= FEW_KEYS
         try:
             with carrying(carried() or self.metadata):
                 return appender.behind(partial(self._decide, batch), appender.filing(self.user), (self.user or "",), short=short)
@@ -123,7 +120,7 @@ class TableBlock:
         """
         key = self.table.schema.primary_key
         wanted = ReadSelection((*key, SEQ), key_bounds(key, keys))
-        if keys.num_rows <= _FEW:
+        if keys.num_rows <= FEW_KEYS:
             live = reader.with_keys(keys, wanted, self.user, view or reader.log.view((self.user or "",)))
         else:
             found = reader.scan_to_write(wanted, self.user)

@@ -9,7 +9,6 @@ from itertools import chain
 from typing import Literal, Protocol
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from lakewarden.base.attempts import Attempts
 from lakewarden.delta.reading.bounds import key_bounds
@@ -24,6 +23,7 @@ from lakewarden.tables.client.reader import TableReader
 from lakewarden.tables.direct.value import in_parts
 from lakewarden.tables.files import check_batch, texts_of
 from lakewarden.tables.intake import Revision, TableIntake
+from lakewarden.tables.keys.lookup import rows_with
 from lakewarden.tables.keys.seen_keys import SeenKeys
 from lakewarden.tables.rows.files import file_columns
 from lakewarden.tables.rows.intake import RowParts
@@ -114,17 +114,8 @@ class ComparedWrite:
     def _live(self, keys: pa.Table) -> pa.Table:
         """The live rows with these keys; or some of them, of more than `part_bytes`."""
         wanted = Keys(keys, self.intake.table.schema.primary_key)
-
-        def kept(parts: Iterator[pa.Table]) -> pa.Table:
-            found, size = list[pa.Table](), 0
-            for part in parts:
-                found.append(part.filter(pc.is_valid(wanted.places(part))))
-                size += found[-1].nbytes
-                if size > self.part_bytes:
-                    break
-            return pa.concat_tables(found)
-
-        return self.reader.use_live(ReadSelection(bounds=key_bounds(wanted.primary_key, keys)), self.user, kept)
+        selection = ReadSelection(bounds=key_bounds(wanted.primary_key, keys))
+        return self.reader.use_live(selection, self.user, rows_with(wanted, self.part_bytes))
 
 
 # Writes more rows than fit into memory to a table's log: they become visible together, or none is written.

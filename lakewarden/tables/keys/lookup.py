@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 
@@ -14,7 +14,7 @@ from lakewarden.catalog.model import TableSchema
 from lakewarden.catalog.target import ScopeTarget
 from lakewarden.delta.reading.bounds import key_bounds
 from lakewarden.delta.reading.column_cache import ColdCache
-from lakewarden.delta.reading.keys import Key, key_values
+from lakewarden.delta.reading.keys import Key, Keys, key_values
 from lakewarden.delta.reading.rows import matches, merged
 from lakewarden.log.chunk import RowRange
 from lakewarden.log.drain import read_hot
@@ -25,8 +25,9 @@ from lakewarden.log.view import LogView, PendingRows
 from lakewarden.tables.keys.pending import Newest, PendingKeys
 from lakewarden.tables.strong_read import ColdRows, Place, ReadSelection, where_it_lies
 
-_KEYS_KNOWN = 100
-"""The most rows of a write whose keys are compared with concurrent ones; a larger one conflicts with all rows."""
+FEW_KEYS = 100
+"""Rows of a write up to which each key counts by itself: its live row is looked up alone, and it is compared with concurrent
+writes. For more, the live rows that may have one of the keys are gone through, and the write conflicts with all rows."""
 
 
 @dataclass(frozen=True)
@@ -109,9 +110,24 @@ def _are_among(rows: pa.Table, cold: pa.Table, primary_key: Sequence[str]) -> li
     return matches(rows, same, primary_key).to_pylist() if same.num_rows else [False] * rows.num_rows
 
 
+def rows_with(keys: Keys, most_bytes: int | None = None) -> Callable[[Iterator[pa.Table]], pa.Table]:
+    """For `use_live`: the live rows with these keys; or some of them, of more than `most_bytes`."""
+
+    def found(parts: Iterator[pa.Table]) -> pa.Table:
+        kept, size = list[pa.Table](), 0
+        for part in parts:
+            kept.append(part.filter(pc.is_valid(keys.places(part))))
+            size += kept[-1].nbytes
+            if most_bytes is not None and size > most_bytes:
+                break
+        return pa.concat_tables(kept)
+
+    return found
+
+
 def touched_by(schema: TableSchema, rows: pa.Table) -> Touched | None:
     """By user, the keys of a write's rows, where it touches no others; None where they are many."""
-    if rows.num_rows > _KEYS_KNOWN:
+    if rows.num_rows > FEW_KEYS:
         return None
     found: dict[str, set[Key]] = {}
     for user, key in zip(rows.column(USER).to_pylist(), key_values(rows, schema.primary_key), strict=True):
